@@ -1,0 +1,1 @@
+//! Packet, audience and outbox: a message with many recipients is built once.

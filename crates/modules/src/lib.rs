@@ -1,0 +1,1 @@
+//! One file per XEP and the table of all of them.

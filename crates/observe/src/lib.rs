@@ -1,0 +1,1 @@
+//! Counters of a shard, summed when somebody asks.

@@ -1,0 +1,1 @@
+//! Threads, the epoll driver, mailboxes: what drives streams and hub.
