@@ -1,0 +1,111 @@
+//! The SASL mechanisms and which of them a stream is offered.
+
+use crate::{ChannelBindings, Hash};
+
+/// A SASL mechanism that Rookery speaks.
+///
+/// The order is by strength, weakest first: a binding beats none, then the hash decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mechanism {
+    /// `PLAIN` (RFC 4616): the password itself.
+    Plain,
+    /// `SCRAM-SHA-1` (RFC 5802), mandatory in RFC 6120 §13.8.
+    ScramSha1,
+    /// `SCRAM-SHA-256` (RFC 7677).
+    ScramSha256,
+    /// `SCRAM-SHA-512` (draft-melnikov-scram-sha-512).
+    ScramSha512,
+    /// `SCRAM-SHA-1-PLUS`: with channel binding.
+    ScramSha1Plus,
+    /// `SCRAM-SHA-256-PLUS`: with channel binding.
+    ScramSha256Plus,
+    /// `SCRAM-SHA-512-PLUS`: with channel binding.
+    ScramSha512Plus,
+}
+
+impl Mechanism {
+    /// All mechanisms, strongest first: the order in which to announce them.
+    pub const ALL: [Mechanism; 7] = [
+        Mechanism::ScramSha512Plus,
+        Mechanism::ScramSha256Plus,
+        Mechanism::ScramSha1Plus,
+        Mechanism::ScramSha512,
+        Mechanism::ScramSha256,
+        Mechanism::ScramSha1,
+        Mechanism::Plain,
+    ];
+
+    /// The name in the IANA registry.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mechanism::Plain => "PLAIN",
+            Mechanism::ScramSha1 => "SCRAM-SHA-1",
+            Mechanism::ScramSha256 => "SCRAM-SHA-256",
+            Mechanism::ScramSha512 => "SCRAM-SHA-512",
+            Mechanism::ScramSha1Plus => "SCRAM-SHA-1-PLUS",
+            Mechanism::ScramSha256Plus => "SCRAM-SHA-256-PLUS",
+            Mechanism::ScramSha512Plus => "SCRAM-SHA-512-PLUS",
+        }
+    }
+
+    /// The mechanism of that name, if it is one of ours. Names are upper case (RFC 4422 §3.1).
+    pub fn from_name(name: &str) -> Option<Mechanism> {
+        Mechanism::ALL.into_iter().find(|mechanism| mechanism.name() == name)
+    }
+
+    /// The SCRAM hash; `None` for PLAIN.
+    pub fn hash(self) -> Option<Hash> {
+        match self {
+            Mechanism::Plain => None,
+            Mechanism::ScramSha1 | Mechanism::ScramSha1Plus => Some(Hash::Sha1),
+            Mechanism::ScramSha256 | Mechanism::ScramSha256Plus => Some(Hash::Sha256),
+            Mechanism::ScramSha512 | Mechanism::ScramSha512Plus => Some(Hash::Sha512),
+        }
+    }
+
+    /// Whether the mechanism binds to the channel (`-PLUS`).
+    pub fn binds(self) -> bool {
+        self >= Mechanism::ScramSha1Plus
+    }
+}
+
+/// What to offer on a stream, strongest first.
+///
+/// `bindings` are those of the connection: without any, no `-PLUS` mechanism. `plain` says whether PLAIN may be offered, which
+/// RFC 6120 §13.8.4 wants only under TLS.
+pub fn offered(bindings: &ChannelBindings, plain: bool) -> Vec<Mechanism> {
+    let possible = |mechanism: &Mechanism| match mechanism {
+        Mechanism::Plain => plain,
+        other => !other.binds() || !bindings.is_empty(),
+    };
+    Mechanism::ALL.into_iter().filter(possible).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        for mechanism in Mechanism::ALL {
+            assert_eq!(Mechanism::from_name(mechanism.name()), Some(mechanism));
+            assert_eq!(mechanism.name().ends_with("-PLUS"), mechanism.binds());
+            assert_eq!(mechanism.hash().is_none(), mechanism == Mechanism::Plain);
+        }
+        assert_eq!(Mechanism::from_name("scram-sha-1"), None);
+    }
+
+    #[test]
+    fn announced_strongest_first() {
+        assert!(Mechanism::ALL.is_sorted_by(|stronger, weaker| stronger > weaker));
+    }
+
+    #[test]
+    fn bindings_and_tls_decide_the_offer() {
+        let none = ChannelBindings::default();
+        assert_eq!(offered(&none, false), [Mechanism::ScramSha512, Mechanism::ScramSha256, Mechanism::ScramSha1]);
+        let bound = ChannelBindings { server_end_point: Some(vec![1; 32]), exporter: None };
+        assert_eq!(offered(&bound, true), Mechanism::ALL);
+        assert!(!offered(&bound, false).contains(&Mechanism::Plain));
+    }
+}
