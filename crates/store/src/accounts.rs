@@ -1,0 +1,39 @@
+//! Accounts: the bare JIDs that may log in here, with their SCRAM keys.
+//!
+//! A JID given for an account counts by its bare form; a resource is ignored.
+
+use crate::Pending;
+use rookery_jid::{Jid, JidRef};
+use rookery_sasl::Credentials;
+
+/// The accounts of all domains of this server.
+pub trait Accounts: Send + Sync {
+    /// The SCRAM keys of an account (RFC 5802 §3), `None` if there is no such account.
+    fn credentials(&self, account: JidRef<'_>) -> Pending<Option<Credentials>>;
+
+    /// Creates an account with an empty roster. `false`, and nothing changed, if it exists.
+    fn create(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool>;
+
+    /// Creates many accounts, all or (on an error) none; per account, in order, whether it is new.
+    ///
+    /// One call is one step of the store: nobody else is served meanwhile (about 10 µs per account). An import into a running
+    /// server therefore comes in calls of some thousands; the store gathers them into larger transactions by itself.
+    fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>>;
+
+    /// Replaces the SCRAM keys: a new password. `false` if there is no such account.
+    fn set_credentials(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool>;
+
+    /// Removes an account and everything that any store of this bundle keeps for it. `false` if there was none.
+    ///
+    /// It stays in the rosters of others: telling them is routing (RFC 6121 §2.5), not storage.
+    fn remove(&self, account: JidRef<'_>) -> Pending<bool>;
+
+    /// Whether there is such an account.
+    fn exists(&self, account: JidRef<'_>) -> Pending<bool>;
+
+    /// Up to `limit` accounts of a domain, ordered by the bytes of their localpart, those behind the account `after`.
+    fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
+
+    /// How many accounts a domain has, or all domains together. Counts rows (some 20 ms per million): for operators.
+    fn count(&self, domain: Option<&str>) -> Pending<u64>;
+}

@@ -1,0 +1,131 @@
+//! Why a store operation failed, in words for the operator: what is wrong and what mends it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why an operation failed. The operation has changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreError {
+    /// The owner isn't an account. The caller's side.
+    NoAccount,
+    /// Too many operations wait; this one wasn't queued.
+    Busy,
+    /// The store was shut down.
+    Closed,
+    /// The caller's code, or ours, panicked in the operation; the store goes on.
+    Panicked(String),
+    /// No room: the disk, a quota or the configured size limit.
+    Full(Engine),
+    /// Another process held the database for longer than the store waits.
+    Locked(Engine),
+    /// The database can be read but not written.
+    ReadOnly(Engine),
+    /// The file is damaged, or no database at all.
+    Corrupt(Engine),
+    /// The operating system failed to read or write.
+    Io(Engine),
+    /// The database was written by a newer version of this server.
+    TooNew {
+        /// Where.
+        database: PathBuf,
+        /// The version of its schema.
+        found: i64,
+        /// The newest schema that this server knows.
+        known: i64,
+    },
+    /// The file is a SQLite database, but another program's.
+    Foreign(PathBuf),
+    /// The directory of the database is missing or can't be written.
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The operating system's reason.
+        reason: String,
+    },
+    /// Whatever else the engine reported.
+    Other(Engine),
+}
+
+/// What the storage engine said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// The database: a file, or the address of a server.
+    pub database: String,
+    /// The engine's own message.
+    pub message: String,
+}
+
+impl StoreError {
+    /// Whether the same operation may well succeed later without anybody touching the data: a sender should be told to wait
+    /// (`resource-constraint`) and not that the server is broken (`internal-server-error`, RFC 6120 §8.3.3).
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, StoreError::Busy | StoreError::Closed | StoreError::Full(_) | StoreError::Locked(_))
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::NoAccount => f.write_str("there is no such account"),
+            StoreError::Busy => f.write_str(
+                "too many storage operations wait: the disk is slower than the traffic needs; look at its latency, or \
+                 raise the limit of the queue if these are short bursts",
+            ),
+            StoreError::Closed => f.write_str("the store is shut down"),
+            StoreError::Panicked(what) => {
+                write!(f, "a storage operation panicked ({what}); nothing was changed; please report this as a bug")
+            }
+            StoreError::Full(engine) => write!(
+                f,
+                "no room for the database {engine}; free space on its disk, or raise the disk quota or the configured \
+                 size limit; writes succeed again as soon as there is room"
+            ),
+            StoreError::Locked(engine) => write!(
+                f,
+                "another process holds the database {engine}; find it (`fuser` on the file names it) and stop it: a \
+                 backup or an open SQL shell is the usual cause"
+            ),
+            StoreError::ReadOnly(engine) => write!(
+                f,
+                "the database can't be written: {engine}; give the server's user write permission on the file and on \
+                 its directory, and check that the disk isn't mounted read-only"
+            ),
+            StoreError::Corrupt(engine) => write!(
+                f,
+                "the database is damaged: {engine}; stop the server, keep a copy of the file together with its -wal \
+                 file, then restore a backup or use the `.recover` command of the sqlite3 shell"
+            ),
+            StoreError::Io(engine) => write!(
+                f,
+                "the operating system failed on the database {engine}; look at the kernel log for disk errors, and at \
+                 permissions and the limit of open files"
+            ),
+            StoreError::TooNew { database, found, known } => write!(
+                f,
+                "the database {} has schema version {found}, this server knows versions up to {known}: it was written \
+                 by a newer server; start that one, or restore the backup from before the upgrade",
+                database.display()
+            ),
+            StoreError::Foreign(database) => write!(
+                f,
+                "{} is a SQLite database of another program; name another file in the configuration",
+                database.display()
+            ),
+            StoreError::Directory { path, reason } => write!(
+                f,
+                "the directory {} for the database can't be used: {reason}; create it and give the server's user \
+                 write permission on it, or name another one in the configuration",
+                path.display()
+            ),
+            StoreError::Other(engine) => write!(f, "the database failed: {engine}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.database, self.message)
+    }
+}

@@ -1,0 +1,68 @@
+//! What the server keeps: accounts, rosters, offline messages, last presence and a few settings.
+//!
+//! One small trait per concern, so that a caller names what it needs and a test replaces one of them; [`Stores`] bundles all
+//! of them. [`sql::Sqlite`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and [`held::Held`]
+//! rehearses a slow or a broken store.
+//!
+//! # The contract of every method
+//!
+//! 1. The operation is queued when the method is *called*. Polling the future only looks whether it is done, and dropping
+//!    the future doesn't cancel the operation.
+//! 2. Operations of one store take effect, and complete, in the order of the calls, whoever called.
+//! 3. A write that was acknowledged is durable: neither a crash of the process nor a power cut takes it back.
+//! 4. A failed operation has changed nothing.
+//! 5. Nothing waits without bound: a store with too much queued answers [`StoreError::Busy`] at once.
+//!
+//! # Layout
+//!
+//! `accounts`, `rosters`, `offline`, `presence` and `meta` hold a trait each and its types; `pending` is the future;
+//! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory/` and `held` serve tests.
+
+pub mod accounts;
+pub mod error;
+pub mod meta;
+pub mod offline;
+pub mod pending;
+pub mod presence;
+pub mod rosters;
+
+use std::sync::Arc;
+
+pub use accounts::Accounts;
+pub use error::StoreError;
+pub use meta::Meta;
+pub use offline::{Offline, OfflineMessage, Pushed};
+pub use pending::{Pending, wait};
+pub use presence::{LastPresence, LastSeen};
+pub use rosters::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, Rosters, Subscription};
+
+/// One of each store. A clone is a handle on the same stores.
+#[derive(Clone)]
+pub struct Stores {
+    /// Who may log in.
+    pub accounts: Arc<dyn Accounts>,
+    /// Who knows whom.
+    pub rosters: Arc<dyn Rosters>,
+    /// What waits for those who are away.
+    pub offline: Arc<dyn Offline>,
+    /// What those who are away said last.
+    pub last_presence: Arc<dyn LastPresence>,
+    /// The server's own few settings.
+    pub meta: Arc<dyn Meta>,
+}
+
+impl Stores {
+    /// All five from one thing that implements them all.
+    pub fn of<S>(store: Arc<S>) -> Stores
+    where
+        S: Accounts + Rosters + Offline + LastPresence + Meta + 'static,
+    {
+        Stores {
+            accounts: store.clone(),
+            rosters: store.clone(),
+            offline: store.clone(),
+            last_presence: store.clone(),
+            meta: store,
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Messages for accounts without a resource that could take them (RFC 6121 §8.5.2.2.1, XEP-0160).
+
+use crate::Pending;
+use rookery_jid::JidRef;
+
+/// The offline messages of all accounts, in the order in which they came. Owners count by their bare JID.
+pub trait Offline: Send + Sync {
+    /// Keeps a stanza for later, unless `limit` of them wait already. `unix_ms`: when it came, milliseconds since 1970.
+    fn push(&self, to: JidRef<'_>, stanza: Vec<u8>, unix_ms: u64, limit: usize) -> Pending<Pushed>;
+
+    /// The oldest messages with an id above `after` (0: from the first), of at most `max_bytes` of stanza bytes together, but at least one if
+    /// there is any. Nothing for an owner that isn't an account.
+    ///
+    /// They stay until they are [removed](Offline::remove): whoever delivers them loses none if it fails halfway.
+    fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>>;
+
+    /// Removes the messages up to and with that id; how many that were.
+    fn remove(&self, owner: JidRef<'_>, up_to: u64) -> Pending<u64>;
+
+    /// How many messages wait.
+    fn count(&self, owner: JidRef<'_>) -> Pending<u64>;
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It is kept.
+    Kept,
+    /// It is not kept: too many wait already.
+    Full,
+    /// It is not kept: there is no such account.
+    NoAccount,
+}
+
+/// A message that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfflineMessage {
+    /// Above those of all older messages, never given twice, at least 1.
+    pub id: u64,
+    /// When it came, milliseconds since 1970 (for the delay stamp, XEP-0203).
+    pub unix_ms: u64,
+    /// The stanza as it was pushed.
+    pub stanza: Vec<u8>,
+}

@@ -1,0 +1,204 @@
+//! Rosters (RFC 6121 §2) with versions (§2.6).
+//!
+//! Every change that a client can see counts the owner's version up by one. What changed since an older version is answered
+//! from the items' own versions and from a bounded list of removed contacts; a version older than that list, or one never
+//! given out, gets the whole roster. Versions never repeat, not even when an account is removed and created anew, so a
+//! client's cache of the old account is never taken for a part of the new one.
+
+use crate::Pending;
+use rookery_jid::{Jid, JidRef};
+
+/// The rosters of all accounts. Every method answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't one.
+pub trait Rosters: Send + Sync {
+    /// The whole roster, ordered by the bytes of the contacts' JIDs, with those items that clients must not see.
+    fn get(&self, owner: JidRef<'_>) -> Pending<Roster>;
+
+    /// What a client that has `version` must hear (RFC 6121 §2.6.3). `None`: send it the whole roster.
+    fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>>;
+
+    /// The contacts with a subscription in either direction, without what only a roster window needs: for presence.
+    fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>>;
+
+    /// Reads one item, lets `edit` decide, and writes the decision, all in one step that nothing overtakes.
+    ///
+    /// `contact` counts as given, with its resource if it has one. `edit` runs on the store's thread: it must be quick and must not
+    /// wait for this store. If it panics, nothing changes and the answer is [`Panicked`](crate::StoreError::Panicked).
+    fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed>;
+
+    /// The subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with the stanza of each.
+    fn pending_in(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>>;
+}
+
+/// Decides about one roster item, given the item as it is (if there is one) and how many items the roster has, hidden ones
+/// included.
+pub type EditRoster = Box<dyn FnOnce(Option<&RosterItem>, usize) -> Edit + Send>;
+
+/// What [`EditRoster`] decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// Leave everything as it is.
+    Keep,
+    /// Write this item. Its JID is set to the contact's.
+    Put(RosterItem),
+    /// Remove the item, if there is one.
+    Remove,
+}
+
+/// What [`Rosters::change`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The roster's version now; counted up only if a client sees a difference.
+    pub version: u64,
+    /// The item before.
+    pub before: Option<RosterItem>,
+    /// The item now.
+    pub after: Option<RosterItem>,
+}
+
+/// A whole roster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roster {
+    /// Its version.
+    pub version: u64,
+    /// Its items; clients may see those that are [visible](RosterItem::visible).
+    pub items: Vec<RosterItem>,
+}
+
+/// What happened to a roster since a version, in the order in which it happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// The roster's version now.
+    pub version: u64,
+    /// One change per contact, each with the version that it made: one roster push each (RFC 6121 §2.6.3).
+    pub changes: Vec<(u64, Change)>,
+}
+
+/// The latest change of one contact, as a client must see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The item is new or different, and visible.
+    Put(RosterItem),
+    /// The item is gone, or clients must not see it any more.
+    Removed(Jid),
+}
+
+/// A contact in a roster (RFC 6121 §2.1.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RosterItem {
+    /// The contact.
+    pub jid: Jid,
+    /// The owner's name for the contact.
+    pub name: Option<String>,
+    /// The groups that the contact is in, in the owner's order.
+    pub groups: Vec<String>,
+    /// Who sees whose presence.
+    pub subscription: Subscription,
+    /// The owner asked to see the contact's presence and has no answer yet (`ask='subscribe'`).
+    pub ask: bool,
+    /// The owner approved a request before it came (RFC 6121 §3.4).
+    pub approved: bool,
+    /// The contact's subscription request that the owner hasn't answered: the whole stanza (RFC 6121 §3.1.3).
+    pub pending_in: Option<Vec<u8>>,
+    /// The owner has the contact in the roster, whatever the subscription is. Only an item that came to be by a request
+    /// from the contact doesn't have it.
+    pub listed: bool,
+}
+
+impl RosterItem {
+    /// An item as a roster set makes it (RFC 6121 §2.3): no name, no groups, no subscription.
+    pub fn new(jid: Jid) -> RosterItem {
+        RosterItem {
+            jid,
+            name: None,
+            groups: Vec::new(),
+            subscription: Subscription::None,
+            ask: false,
+            approved: false,
+            pending_in: None,
+            listed: true,
+        }
+    }
+
+    /// An item that exists only because the contact asked for a subscription with this stanza: clients don't see it.
+    pub fn requested(jid: Jid, stanza: Vec<u8>) -> RosterItem {
+        RosterItem { pending_in: Some(stanza), listed: false, ..RosterItem::new(jid) }
+    }
+
+    /// Whether clients may see the item: not while all there is to it is the contact's request (RFC 6121 §3.1.3).
+    pub fn visible(&self) -> bool {
+        self.listed
+            || self.subscription != Subscription::None
+            || self.ask
+            || self.approved
+            || self.name.is_some()
+            || !self.groups.is_empty()
+    }
+
+    /// Whether a client can tell the two apart; neither may be hidden.
+    pub(crate) fn looks_like(&self, other: &RosterItem) -> bool {
+        self.name == other.name
+            && self.groups == other.groups
+            && self.subscription == other.subscription
+            && self.ask == other.ask
+            && self.approved == other.approved
+    }
+}
+
+/// Who of owner and contact sees the other's presence (RFC 6121 §2.1.2.5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Subscription {
+    /// Neither.
+    #[default]
+    None,
+    /// The owner sees the contact's.
+    To,
+    /// The contact sees the owner's.
+    From,
+    /// Both.
+    Both,
+}
+
+impl Subscription {
+    /// The value with these two directions.
+    pub fn new(to: bool, from: bool) -> Subscription {
+        match (to, from) {
+            (false, false) => Subscription::None,
+            (true, false) => Subscription::To,
+            (false, true) => Subscription::From,
+            (true, true) => Subscription::Both,
+        }
+    }
+
+    /// Whether the owner sees the contact's presence.
+    pub fn to(self) -> bool {
+        matches!(self, Subscription::To | Subscription::Both)
+    }
+
+    /// Whether the contact sees the owner's presence.
+    pub fn from(self) -> bool {
+        matches!(self, Subscription::From | Subscription::Both)
+    }
+
+    /// The same with the direction "owner sees contact" set so.
+    pub fn with_to(self, to: bool) -> Subscription {
+        Subscription::new(to, self.from())
+    }
+
+    /// The same with the direction "contact sees owner" set so.
+    pub fn with_from(self, from: bool) -> Subscription {
+        Subscription::new(self.to(), from)
+    }
+
+    /// The value of the `subscription` attribute.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Subscription::None => "none",
+            Subscription::To => "to",
+            Subscription::From => "from",
+            Subscription::Both => "both",
+        }
+    }
+}
+
+/// How many removed contacts per roster are remembered for [`Rosters::since`].
+pub const REMEMBERED_REMOVALS: usize = 1000;
