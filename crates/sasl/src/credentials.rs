@@ -8,8 +8,8 @@ use crate::{Hash, prep};
 
 /// Iterations of PBKDF2 for new passwords.
 ///
-/// It is the *client* that runs them at every login, on the slowest phone there is, and a stolen database that they protect. RFC
-/// 5802 §5.1 asks for at least 4096; 10 000 is what clients bear without a visible pause (RFC 7677 §4 recommends up to 15 000 where possible).
+/// The *client* runs them at every first login, on the slowest phone there is; they protect a stolen database. RFC 5802 §5.1 and
+/// RFC 7677 §4 ask for at least 4096. 10 000 is what old phones bear without a visible pause and what other servers use.
 pub const DEFAULT_ITERATIONS: u32 = 10_000;
 
 /// Length of a salt, in bytes.
@@ -115,7 +115,8 @@ impl Credentials {
 
     /// Whether these are the credentials of `password`, in constant time. Costs one PBKDF2: milliseconds, so never on a shard.
     ///
-    /// A login goes through the decoy of the `server` module instead, to keep unknown accounts from answering faster.
+    /// A login goes through [`server::Decoy::verify`](crate::server::Decoy::verify) instead, so that unknown accounts don't answer
+    /// faster.
     pub fn verify(&self, password: &str) -> bool {
         self.keys(VERIFY_HASH).verify(password)
     }

@@ -24,11 +24,15 @@
 //! `message` reads and escapes SCRAM's attribute lists, `hash` is the only file that names a hash crate, `downgrade` is XEP-0474.
 
 mod binding;
+pub mod client;
 mod credentials;
+mod downgrade;
 mod failure;
 mod hash;
 mod mechanism;
+mod message;
 mod prep;
+pub mod server;
 
 pub use binding::{BindingType, ChannelBindings};
 pub use credentials::{Credentials, CredentialsError, DEFAULT_ITERATIONS, Keys, SALT_BYTES};

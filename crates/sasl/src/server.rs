@@ -1,0 +1,214 @@
+//! The server's side of an authentication.
+//!
+//! An [`Exchange`] lives from `<auth/>` to `<success/>` or `<failure/>`. Every call answers with a [`Step`] that says what to do
+//! next. After [`Step::Failure`] or [`Step::Success`] it has nothing more to say and is dropped.
+//!
+//! ```text
+//! SCRAM   start ─► NeedCredentials ─► credentials() ─► Challenge ─► respond() ─► Success | Failure
+//! PLAIN   start ─► Verify ─► (Decoy::verify on a background thread) ─► verified() ─► Success | Failure
+//! ```
+//!
+//! Either way `start` answers with an empty challenge if the client sent no initial response (RFC 6120 §6.4.2).
+
+use std::fmt;
+
+use crate::{BindingType, ChannelBindings, Credentials, Failure, MAX_MESSAGE, Mechanism, downgrade, prep};
+
+mod decoy;
+mod plain;
+mod scram;
+
+pub use decoy::Decoy;
+
+/// What the stream announced before the client chose. All of it enters the exchange.
+#[derive(Debug, Clone, Copy)]
+pub struct Offer<'a> {
+    /// The domain the client connected to: an authzid has to be `username@domain`.
+    pub domain: &'a str,
+    /// The mechanisms as announced in the list that the client answers to, in any order.
+    pub mechanisms: &'a [Mechanism],
+    /// The channel bindings of the connection.
+    pub bindings: &'a ChannelBindings,
+    /// Whether the types of `bindings` were announced by XEP-0440. It changes the hash of XEP-0474.
+    pub binding_types_announced: bool,
+}
+
+/// What to do next.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Look up the account of `username` and call [`Exchange::credentials`].
+    NeedCredentials {
+        /// The SASLprep'd user name. It is the local part of the account's address, but not yet prepared as one (RFC 7622).
+        username: String,
+        /// The address that the client asked to act as. It has been checked to be the account's own.
+        authzid: Option<String>,
+    },
+    /// Look up the account of `username`, run [`Decoy::verify`] where a few milliseconds don't hurt, call [`Exchange::verified`].
+    Verify {
+        /// As in [`Step::NeedCredentials`].
+        username: String,
+        /// The password, SASLprep'd.
+        password: String,
+        /// As in [`Step::NeedCredentials`].
+        authzid: Option<String>,
+    },
+    /// Send a `<challenge/>` with these bytes (in Base64) and pass the response to [`Exchange::respond`].
+    Challenge(Vec<u8>),
+    /// The client is who it says. Send `<success/>` with `additional` (in Base64), or empty if there is none.
+    Success {
+        /// As in [`Step::NeedCredentials`].
+        username: String,
+        /// SCRAM's server-final message, which proves the server to the client. Empty for PLAIN.
+        additional: Vec<u8>,
+    },
+    /// Send `<failure/>` with this condition.
+    Failure(Failure),
+}
+
+impl fmt::Debug for Step {
+    /// Shows no password and no proof, so that a step may be logged.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Step::NeedCredentials { username, .. } => write!(f, "NeedCredentials({username:?})"),
+            Step::Verify { username, .. } => write!(f, "Verify({username:?})"),
+            Step::Challenge(bytes) => write!(f, "Challenge({} bytes)", bytes.len()),
+            Step::Success { username, .. } => write!(f, "Success({username:?})"),
+            Step::Failure(failure) => write!(f, "Failure({failure})"),
+        }
+    }
+}
+
+impl From<Failure> for Step {
+    fn from(failure: Failure) -> Step {
+        Step::Failure(failure)
+    }
+}
+
+/// One authentication in progress. Four words that point to a few hundred bytes; drop it at the end.
+pub struct Exchange {
+    state: State,
+}
+
+enum State {
+    /// The client sent no initial response and was asked for one.
+    Initial(Box<Context>),
+    Scram(Box<scram::Scram>),
+    /// PLAIN waits for the verdict on this user.
+    Plain(String),
+    Finished,
+}
+
+/// The offer, kept until the client's first message.
+pub(crate) struct Context {
+    pub(crate) mechanism: Mechanism,
+    pub(crate) domain: String,
+    pub(crate) plus_offered: bool,
+    pub(crate) bindings: ChannelBindings,
+    /// Value of XEP-0474's attribute; empty for PLAIN.
+    pub(crate) downgrade: String,
+}
+
+impl Exchange {
+    /// Begins with the `mechanism` that the client named and its initial response, decoded from Base64.
+    ///
+    /// `None` is a client that sent no initial response at all; `Some(b"")` one that sent `=` (RFC 6120 §6.4.2).
+    /// A mechanism that wasn't offered fails with [`Failure::InvalidMechanism`].
+    pub fn start(mechanism: Mechanism, initial: Option<&[u8]>, offer: &Offer<'_>) -> (Exchange, Step) {
+        if !offer.mechanisms.contains(&mechanism) {
+            return (Exchange { state: State::Finished }, Failure::InvalidMechanism.into());
+        }
+        let context = Context::new(mechanism, offer);
+        let mut exchange = Exchange { state: State::Initial(Box::new(context)) };
+        let step = match initial {
+            Some(message) => exchange.respond(message),
+            None => Step::Challenge(Vec::new()),
+        };
+        (exchange, step)
+    }
+
+    /// Takes the next `<response/>`, decoded from Base64.
+    pub fn respond(&mut self, message: &[u8]) -> Step {
+        if message.len() > MAX_MESSAGE {
+            self.state = State::Finished;
+            return Failure::MalformedRequest.into();
+        }
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Initial(context) => self.first(&context, message),
+            State::Scram(scram) => scram.finish(message).unwrap_or_else(Step::Failure),
+            // A response that nobody asked for.
+            State::Plain(_) | State::Finished => Failure::MalformedRequest.into(),
+        }
+    }
+
+    /// Goes on after [`Step::NeedCredentials`]: `None` if there is no such account, which the client can't tell from a wrong
+    /// password. If the look-up itself failed, drop the exchange and send [`Failure::TemporaryAuthFailure`].
+    pub fn credentials(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> Step {
+        match &mut self.state {
+            State::Scram(scram) => scram.challenge(found, decoy).unwrap_or_else(|failure| self.fail(failure)),
+            _ => self.fail(Failure::TemporaryAuthFailure),
+        }
+    }
+
+    /// Goes on after [`Step::Verify`], with what [`Decoy::verify`] said.
+    pub fn verified(&mut self, correct: bool) -> Step {
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Plain(username) if correct => Step::Success { username, additional: Vec::new() },
+            State::Plain(_) => Failure::NotAuthorized.into(),
+            _ => Failure::TemporaryAuthFailure.into(),
+        }
+    }
+
+    fn first(&mut self, context: &Context, message: &[u8]) -> Step {
+        let step = match context.mechanism.hash() {
+            None => {
+                plain::read(context, message).map(|plain| (State::Plain(plain.username.clone()), plain.into_step()))
+            }
+            Some(hash) => {
+                scram::Scram::read(context, hash, message).map(|(scram, step)| (State::Scram(Box::new(scram)), step))
+            }
+        };
+        match step {
+            Ok((state, step)) => {
+                self.state = state;
+                step
+            }
+            Err(failure) => failure.into(),
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) -> Step {
+        self.state = State::Finished;
+        failure.into()
+    }
+}
+
+impl Context {
+    fn new(mechanism: Mechanism, offer: &Offer<'_>) -> Context {
+        let downgrade = mechanism.hash().map(|hash| {
+            let mechanisms: Vec<_> = offer.mechanisms.iter().map(|mechanism| mechanism.name()).collect();
+            let types: Vec<_> = offer.bindings.types().map(BindingType::name).collect();
+            downgrade::attribute(hash, &mechanisms, offer.binding_types_announced.then_some(&types))
+        });
+        Context {
+            mechanism,
+            domain: offer.domain.to_owned(),
+            plus_offered: offer.mechanisms.iter().any(|mechanism| mechanism.binds()),
+            bindings: offer.bindings.clone(),
+            downgrade: downgrade.unwrap_or_default(),
+        }
+    }
+
+    /// Prepares the user name and checks that nobody asks for another's address (RFC 6120 §6.3.8).
+    fn user(&self, username: &str, authzid: Option<&str>) -> Result<String, Failure> {
+        let username = prep::saslprep(username).ok_or(Failure::NotAuthorized)?.into_owned();
+        if let Some(authzid) = authzid {
+            let (local, domain) = authzid.split_once('@').ok_or(Failure::InvalidAuthzid)?;
+            let own = prep::same_local(local, &username) && prep::same_domain(domain, &self.domain);
+            own.then_some(()).ok_or(Failure::InvalidAuthzid)?;
+        }
+        Ok(username)
+    }
+}
+
+#[cfg(test)]
+mod tests;

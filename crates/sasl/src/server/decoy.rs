@@ -1,0 +1,99 @@
+//! Decoys: what an unknown account answers with.
+
+use std::fmt;
+
+use crate::credentials::{SALT_BYTES, VERIFY_HASH};
+use crate::{Credentials, Hash, Keys};
+
+/// Makes up credentials for accounts that don't exist, always the same for the same name.
+///
+/// SCRAM shows the salt before it asks for the proof. A server that refuses unknown names at that point, or shows a fresh random salt
+/// each time, tells anyone which accounts exist (directory harvesting, RFC 6120 §13.11). A decoy salt is
+/// `HMAC(secret, name)`, cut to a real salt's length.
+///
+/// What is left to see: an account whose password was set under another iteration count than today's answers with that
+/// count.
+#[derive(Clone)]
+pub struct Decoy {
+    secret: [u8; 32],
+    iterations: u32,
+}
+
+impl Decoy {
+    /// Makes decoys from a secret that has to outlive restarts (real salts do, so decoy salts must too), and the iteration count of
+    /// newly made credentials.
+    pub fn new(secret: [u8; 32], iterations: u32) -> Decoy {
+        Decoy { secret, iterations }
+    }
+
+    /// Checks a plain password against the account's credentials, `None` being an unknown account; takes the same time either way:
+    /// one PBKDF2, milliseconds.
+    pub fn verify(&self, found: Option<&Credentials>, username: &str, password: &str) -> bool {
+        let decoy = self.keys(username, VERIFY_HASH);
+        let keys = found.map_or(&decoy, |credentials| credentials.keys(VERIFY_HASH));
+        // Both sides of `&`: nobody knows a password for the decoy's random keys, but a short cut would be quicker.
+        keys.verify(password) & found.is_some()
+    }
+
+    /// The keys that `username` seems to have.
+    pub(super) fn keys(&self, username: &str, hash: Hash) -> Keys {
+        // A real account has one salt for all spellings of its name.
+        let name = stringprep::nodeprep(username).unwrap_or(username.into());
+        let derive = |purpose: &[u8]| {
+            let tag = [hash.size() as u8];
+            Hash::Sha512.hmac(&self.secret, &[purpose, &tag, name.as_bytes()])
+        };
+        let mut keys = Keys {
+            hash,
+            salt: derive(b"salt"),
+            iterations: self.iterations,
+            stored_key: derive(b"stored"),
+            server_key: derive(b"server"),
+        };
+        keys.salt.truncate(SALT_BYTES);
+        keys.stored_key.truncate(hash.size());
+        keys.server_key.truncate(hash.size());
+        keys
+    }
+}
+
+impl fmt::Debug for Decoy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoy").field("iterations", &self.iterations).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_like_an_account() {
+        let real = Credentials::derive("x", 10).unwrap();
+        let decoy = Decoy::new([7; 32], 10);
+        for hash in Hash::ALL {
+            let (real, made_up) = (real.keys(hash), decoy.keys("nobody", hash));
+            assert_eq!((real.salt.len(), real.iterations), (made_up.salt.len(), made_up.iterations));
+            assert_eq!((real.stored_key.len(), real.server_key.len()), (hash.size(), made_up.server_key.len()));
+            assert_eq!(made_up.stored_key.len(), hash.size());
+        }
+    }
+
+    #[test]
+    fn steady_per_name_and_different_between_them() {
+        let decoy = Decoy::new([7; 32], 10);
+        assert_eq!(decoy.keys("Nobody", Hash::Sha1), decoy.keys("nobody", Hash::Sha1));
+        assert_ne!(decoy.keys("nobody", Hash::Sha1).salt, decoy.keys("noone", Hash::Sha1).salt);
+        assert_ne!(decoy.keys("nobody", Hash::Sha1).salt, decoy.keys("nobody", Hash::Sha256).salt);
+        assert_ne!(decoy.keys("nobody", Hash::Sha1).salt, Decoy::new([8; 32], 10).keys("nobody", Hash::Sha1).salt);
+    }
+
+    #[test]
+    fn no_password_fits_a_missing_account() {
+        let decoy = Decoy::new([7; 32], 10);
+        assert!(!decoy.verify(None, "nobody", "x"));
+        let real = Credentials::derive("x", 10).unwrap();
+        assert!(decoy.verify(Some(&real), "somebody", "x"));
+        assert!(!decoy.verify(Some(&real), "somebody", "y"));
+    }
+}
