@@ -52,7 +52,6 @@ impl Jid {
     }
 
     /// The address as the borrowing type.
-    #[expect(clippy::should_implement_trait, reason = "AsRef can't return a type with a lifetime")]
     pub fn as_ref(&self) -> JidRef<'_> {
         JidRef { text: &self.text, parts: self.parts }
     }

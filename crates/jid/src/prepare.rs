@@ -25,7 +25,6 @@ pub enum Prepared<'a> {
 
 impl Prepared<'_> {
     /// The address, whoever owns it.
-    #[expect(clippy::should_implement_trait, reason = "AsRef can't return a type with a lifetime")]
     pub fn as_ref(&self) -> JidRef<'_> {
         match self {
             Self::Borrowed(jid) => *jid,

@@ -1,0 +1,108 @@
+//! A stanza that may be sent: the server's own, or a scanned one in canonical form.
+
+use crate::element::Element;
+use crate::escape;
+use crate::stanza::Stanza;
+use crate::writer::Writer;
+
+/// Bytes of a whole, valid element. Only the [`Writer`] and [`Stanza::canonical`] make one: that no other bytes can be
+/// sent is what keeps malformed ones in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    bytes: Vec<u8>,
+    splice: usize,
+}
+
+impl Built {
+    pub(crate) fn new(bytes: Vec<u8>, splice: usize) -> Self {
+        Self { bytes, splice }
+    }
+
+    /// The element.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The element, owned.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// The place just behind the root's name, where attributes can be added.
+    pub fn splice(&self) -> usize {
+        self.splice
+    }
+}
+
+impl AsRef<[u8]> for Built {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Stanza<'_> {
+    /// The form in which a stanza is kept and passed on: its root without `xmlns` and `to`, with `from` as given, and
+    /// with `xml:lang` as given unless it has its own (RFC 6120 §8.1.5).
+    ///
+    /// The children's bytes are untouched, unless the root is written with a prefix: then the stanza is written anew.
+    pub fn canonical(&self, from: Option<&str>, lang: Option<&str>) -> Built {
+        if self.has_prefix() {
+            return self.rewritten(from, lang);
+        }
+        let head = self.head();
+        let mut bytes = Vec::with_capacity(self.bytes().len() + 64);
+        bytes.extend_from_slice(&self.bytes()[..head.name_end]);
+        push_opt_attr(&mut bytes, "from", from);
+        push_opt_attr(&mut bytes, "xml:lang", lang.filter(|_| self.raw_lang().is_none()));
+        let mut cuts: Vec<_> = [head.to, head.from, head.xmlns].into_iter().flatten().collect();
+        cuts.sort_by_key(|cut| cut.start);
+        let mut at = head.name_end;
+        for cut in cuts {
+            bytes.extend_from_slice(&self.bytes()[at..cut.start]);
+            at = cut.end;
+        }
+        bytes.extend_from_slice(&self.bytes()[at..]);
+        Built::new(bytes, head.name_end)
+    }
+
+    /// The same stanza with one more child behind the others, such as a `<delay/>` (XEP-0203 §4).
+    pub fn with_child(&self, child: &Built) -> Built {
+        let at = self.insert_point();
+        let mut bytes = Vec::with_capacity(self.bytes().len() + child.bytes.len() + 16);
+        bytes.extend_from_slice(&self.bytes()[..at.offset]);
+        if at.self_closed {
+            bytes.push(b'>');
+            bytes.extend_from_slice(&child.bytes);
+            bytes.extend_from_slice(b"</");
+            bytes.extend_from_slice(self.written_name());
+            bytes.push(b'>');
+        } else {
+            bytes.extend_from_slice(&child.bytes);
+            bytes.extend_from_slice(&self.bytes()[at.offset..]);
+        }
+        Built::new(bytes, self.head().name_end)
+    }
+
+    fn rewritten(&self, from: Option<&str>, lang: Option<&str>) -> Built {
+        let mut root = Element::read(self);
+        root.remove_attr("to");
+        root.remove_attr("from");
+        if let Some(from) = from {
+            root.set_attr("from", from);
+        }
+        if let (Some(lang), None) = (lang, self.raw_lang()) {
+            root.set_attr("xml:lang", lang);
+        }
+        Writer::write(&root)
+    }
+}
+
+fn push_opt_attr(bytes: &mut Vec<u8>, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        bytes.push(b' ');
+        bytes.extend_from_slice(name.as_bytes());
+        bytes.extend_from_slice(b"='");
+        escape::push_attr(bytes, value);
+        bytes.push(b'\'');
+    }
+}

@@ -1,0 +1,297 @@
+//! An owned tree of a few elements, for handlers that read or build payloads. The hot path never makes one.
+
+use std::borrow::Cow;
+
+use crate::fault::Fault;
+use crate::lex::QName;
+use crate::limits::Limits;
+use crate::ns;
+use crate::stanza::{Child, Stanza};
+use crate::unescape;
+use crate::walk::{self, Open, Token, Walk};
+
+/// An element: its name, namespace, attributes and content. Prefixes are resolved and forgotten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    name: String,
+    ns: String,
+    attrs: Vec<Attr>,
+    nodes: Vec<Node>,
+}
+
+/// An attribute of an [`Element`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attr {
+    /// Local name; `xml:lang` and its like keep their prefix.
+    pub name: String,
+    /// Namespace, empty for attributes without prefix.
+    pub ns: String,
+    /// The text it means.
+    pub value: String,
+}
+
+/// A piece of an element's content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A child element.
+    Element(Element),
+    /// Character data, never empty and never next to other character data.
+    Text(String),
+}
+
+impl Element {
+    /// An empty element. Names that XML doesn't allow are mended by the [`Writer`](crate::Writer).
+    pub fn new(name: impl Into<String>, ns: impl Into<String>) -> Self {
+        Self { name: name.into(), ns: ns.into(), attrs: Vec::new(), nodes: Vec::new() }
+    }
+
+    /// Scans and reads bytes that hold exactly one element.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
+        Stanza::parse(bytes, &Limits::AFTER_LOGIN).map(|stanza| Self::read(&stanza))
+    }
+
+    /// Reads a scanned stanza. What is in the stream's content namespace comes out as `jabber:client`.
+    pub fn read(stanza: &Stanza<'_>) -> Self {
+        Reader { buf: stanza.bytes(), scope: Vec::new() }.read(0)
+    }
+
+    pub(crate) fn read_child(child: &Child<'_>) -> Self {
+        let buf = child.stanza().bytes();
+        let mut reader = Reader { buf, scope: Vec::new() };
+        if let Some(root) = Open::read(buf, 0) {
+            reader.enter(&root);
+        }
+        reader.read(child.range().start)
+    }
+
+    /// The same with this attribute, which replaces one of the same name.
+    #[must_use]
+    pub fn with_attr(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.set_attr(name, value);
+        self
+    }
+
+    /// The same with this attribute, if there is a value.
+    #[must_use]
+    pub fn with_opt_attr(self, name: impl Into<String>, value: Option<impl Into<String>>) -> Self {
+        match value {
+            Some(value) => self.with_attr(name, value),
+            None => self,
+        }
+    }
+
+    /// The same with this text behind its content.
+    #[must_use]
+    pub fn with_text(mut self, text: impl AsRef<str>) -> Self {
+        self.push_text(text.as_ref());
+        self
+    }
+
+    /// The same with this child behind its content.
+    #[must_use]
+    pub fn with_child(mut self, child: Element) -> Self {
+        self.push_child(child);
+        self
+    }
+
+    /// Sets an attribute that has no namespace, or `xml:lang`.
+    pub fn set_attr(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        let (name, value) = (name.into(), value.into());
+        let ns = if name.starts_with("xml:") { ns::XML } else { "" };
+        match self.attrs.iter_mut().find(|attr| attr.name == name && attr.ns == ns) {
+            Some(attr) => attr.value = value,
+            None => self.attrs.push(Attr { name, ns: ns.to_owned(), value }),
+        }
+    }
+
+    /// Takes an attribute without namespace, or `xml:lang`, away.
+    pub fn remove_attr(&mut self, name: &str) -> Option<String> {
+        let at = self.position(name)?;
+        Some(self.attrs.remove(at).value)
+    }
+
+    /// Adds a child behind the content.
+    pub fn push_child(&mut self, child: Element) {
+        self.nodes.push(Node::Element(child));
+    }
+
+    /// Adds text behind the content.
+    pub fn push_text(&mut self, text: &str) {
+        match self.nodes.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Node::Text(last)) => last.push_str(text),
+            _ => self.nodes.push(Node::Text(text.to_owned())),
+        }
+    }
+
+    /// Keeps only the children of which this is true; text stays.
+    pub fn retain_children(&mut self, mut keep: impl FnMut(&Element) -> bool) {
+        self.nodes.retain(|node| match node {
+            Node::Element(child) => keep(child),
+            Node::Text(_) => true,
+        });
+    }
+
+    /// Local name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Namespace.
+    pub fn ns(&self) -> &str {
+        &self.ns
+    }
+
+    /// Whether it has this name and namespace.
+    pub fn is(&self, name: &str, ns: &str) -> bool {
+        self.name == name && self.ns == ns
+    }
+
+    /// The value of an attribute without namespace, or of `xml:lang`.
+    pub fn attr(&self, name: &str) -> Option<&str> {
+        self.position(name).map(|at| self.attrs[at].value.as_str())
+    }
+
+    /// All attributes, in the order they were written.
+    pub fn attrs(&self) -> &[Attr] {
+        &self.attrs
+    }
+
+    /// The content in order.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The child elements in order.
+    pub fn children(&self) -> impl Iterator<Item = &Element> {
+        self.nodes.iter().filter_map(|node| match node {
+            Node::Element(child) => Some(child),
+            Node::Text(_) => None,
+        })
+    }
+
+    /// The first child of this name and namespace.
+    pub fn child(&self, name: &str, ns: &str) -> Option<&Element> {
+        self.children().find(|child| child.is(name, ns))
+    }
+
+    /// Its own text, that of children excluded.
+    pub fn text(&self) -> String {
+        self.nodes
+            .iter()
+            .filter_map(|node| match node {
+                Node::Text(text) => Some(text.as_str()),
+                Node::Element(_) => None,
+            })
+            .collect()
+    }
+
+    /// The text of the first child of this name and namespace.
+    pub fn child_text(&self, name: &str, ns: &str) -> Option<String> {
+        self.child(name, ns).map(Element::text)
+    }
+
+    pub(crate) fn push_attr(&mut self, attr: Attr) {
+        self.attrs.push(attr);
+    }
+
+    fn position(&self, name: &str) -> Option<usize> {
+        self.attrs.iter().position(|attr| attr.name == name && (attr.ns.is_empty() || name.starts_with("xml:")))
+    }
+}
+
+/// Reads trees from scanned bytes. `scope` holds what prefixes mean, innermost last; the empty one is the default.
+struct Reader<'a> {
+    buf: &'a [u8],
+    scope: Vec<(&'a [u8], Cow<'a, str>)>,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the element at `at`. The stack is as deep as the scanner allowed.
+    fn read(&mut self, at: usize) -> Element {
+        let mut unfinished: Vec<(Element, usize)> = Vec::new();
+        for token in Walk::new(self.buf, at) {
+            let finished = match token {
+                Token::Open(open) => {
+                    let outside = self.scope.len();
+                    self.enter(&open);
+                    let element = self.element(&open);
+                    if !open.self_closed {
+                        unfinished.push((element, outside));
+                        continue;
+                    }
+                    self.scope.truncate(outside);
+                    element
+                }
+                Token::Close(_) => {
+                    let Some((element, outside)) = unfinished.pop() else { break };
+                    self.scope.truncate(outside);
+                    element
+                }
+                Token::Text(raw) => {
+                    push_text(&mut unfinished, &unescape::text(raw));
+                    continue;
+                }
+                Token::Cdata(raw) => {
+                    push_text(&mut unfinished, &unescape::cdata(raw));
+                    continue;
+                }
+            };
+            match unfinished.last_mut() {
+                Some((parent, _)) => parent.push_child(finished),
+                None => return finished,
+            }
+        }
+        // Only bytes that were never scanned get here.
+        Element::new("", "")
+    }
+
+    fn enter(&mut self, open: &Open<'a>) {
+        for (name, value) in open.attributes() {
+            if let Some(prefix) = walk::declared(self.buf, name) {
+                self.scope.push((prefix, unescape::value(value.of(self.buf))));
+            }
+        }
+    }
+
+    fn element(&self, open: &Open<'a>) -> Element {
+        let ns = match open.prefix() {
+            b"" => self.bound(b"").unwrap_or(ns::CLIENT),
+            prefix => self.bound(prefix).unwrap_or_default(),
+        };
+        let mut element = Element::new(self.utf8(open.name.local, open.name.end), ns);
+        for (name, value) in open.attributes() {
+            if walk::declared(self.buf, name).is_none() {
+                let (name, ns) = self.attr_name(name);
+                let value = unescape::value(value.of(self.buf)).into_owned();
+                element.push_attr(Attr { name: name.to_owned(), ns: ns.to_owned(), value });
+            }
+        }
+        element
+    }
+
+    fn attr_name(&self, name: QName) -> (&'a str, &str) {
+        match walk::prefix(self.buf, name) {
+            b"" => (self.utf8(name.start, name.end), ""),
+            b"xml" => (self.utf8(name.start, name.end), ns::XML),
+            prefix => (self.utf8(name.local, name.end), self.bound(prefix).unwrap_or_default()),
+        }
+    }
+
+    fn bound(&self, prefix: &[u8]) -> Option<&str> {
+        if prefix == b"xml" {
+            return Some(ns::XML);
+        }
+        self.scope.iter().rev().find(|(bound, _)| *bound == prefix).map(|(_, uri)| &**uri)
+    }
+
+    fn utf8(&self, start: usize, end: usize) -> &'a str {
+        self.buf.get(start..end).and_then(|raw| std::str::from_utf8(raw).ok()).unwrap_or_default()
+    }
+}
+
+fn push_text(unfinished: &mut [(Element, usize)], text: &str) {
+    if let Some((element, _)) = unfinished.last_mut() {
+        element.push_text(text);
+    }
+}

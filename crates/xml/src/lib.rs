@@ -1,0 +1,45 @@
+//! Strict one-pass stanza scanner, element tree and the only XML writer.
+//!
+//! Peers send XML; most of it is passed on to other peers, whose parsers give up at the first fault. So every byte is
+//! validated once, on the way in, by a [`Scanner`] that allocates nothing, and then the original bytes are forwarded.
+//! What the server says itself comes from the [`Writer`], which escapes everything.
+//!
+//! # Invariants
+//! - A [`Stanza`] comes from the scanner only, a [`Built`] from the writer or a stanza: bytes of either are valid, and
+//!   need nothing from outside but the stream's content namespace.
+//! - Nothing here recurses, panics or grows without bound over what a peer sends.
+//!
+//! # Layout
+//! - `lex`: the pieces of XML, over bytes that may end anywhere. `scope`: prefixes and attributes in sight. `scan` puts
+//!   them together, `view` is what it notes, `stanza` what it hands out.
+//! - `walk` looks again at scanned bytes, `unescape` reads their text, `element` makes a tree of them.
+//! - `escape`, `writer` and `built` are the way out.
+//! - [`header`] reads stream headers, [`slow`] rewrites stanzas that depend on one, [`ns`] names namespaces.
+
+mod built;
+mod element;
+mod escape;
+mod fault;
+pub mod header;
+mod lex;
+mod limits;
+pub mod ns;
+mod scan;
+mod scope;
+pub mod slow;
+mod stanza;
+mod unescape;
+mod view;
+mod walk;
+mod writer;
+
+pub use built::Built;
+pub use element::{Attr, Element, Node};
+pub use escape::{escape_attr, escape_text};
+pub use fault::Fault;
+pub use header::Header;
+pub use limits::Limits;
+pub use scan::{Scan, Scanner};
+pub use stanza::{Child, ChildName, Children, Head, InsertPoint, Raw, Stanza};
+pub use view::Kind;
+pub use writer::Writer;

@@ -1,0 +1,27 @@
+//! How much one stanza may ask for.
+
+/// The limits of one stanza or stream header. The scanner's own arrays are of fixed size, so that values above
+/// [`AFTER_LOGIN`](Self::AFTER_LOGIN)'s count as those, except for `bytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the whole item, at most 4 GiB. RFC 6120 §13.12 forbids less than 10 000.
+    pub bytes: usize,
+    /// Nested elements; a stanza without children has depth 1. At most 32.
+    pub depth: usize,
+    /// Attributes of one element, namespace declarations included. At most 64.
+    pub attributes: usize,
+    /// Prefixes bound at a time by the stanza itself. At most 32.
+    pub namespaces: usize,
+}
+
+impl Limits {
+    /// For a peer that hasn't authenticated.
+    pub const BEFORE_LOGIN: Self = Self { bytes: 10_000, ..Self::AFTER_LOGIN };
+    /// For a peer that has.
+    pub const AFTER_LOGIN: Self =
+        Self { bytes: 262_144, depth: MAX_DEPTH, attributes: MAX_ATTRIBUTES, namespaces: MAX_NAMESPACES };
+}
+
+pub(crate) const MAX_DEPTH: usize = 32;
+pub(crate) const MAX_ATTRIBUTES: usize = 64;
+pub(crate) const MAX_NAMESPACES: usize = 32;

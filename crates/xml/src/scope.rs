@@ -1,0 +1,239 @@
+//! Which prefixes are bound where the scanner is, and whether an element's attributes are distinct.
+//!
+//! Both need a memory, which is an array of fixed size here. Attributes are compared by their written name as they come,
+//! and by namespace at the end of the tag, in the rare case that any of them has a prefix.
+
+use crate::fault::Fault;
+use crate::lex::QName;
+use crate::limits::{Limits, MAX_ATTRIBUTES, MAX_NAMESPACES};
+use crate::ns;
+use crate::unescape::same_text;
+use crate::view::Span;
+
+/// The namespace of an element as far as it can be told from its own tag and the prefixes in scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Namespace {
+    /// It is the default namespace of what surrounds it.
+    Inherited,
+    /// It is this attribute value.
+    Declared(Span),
+    /// It is that of the prefix `xml`.
+    Xml,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    attributes: u8,
+    /// An attribute has a prefix other than `xml` and `xmlns`.
+    foreign: bool,
+    bound: u8,
+    bound_outside: u8,
+    names: [Name; MAX_ATTRIBUTES],
+    bindings: [Binding; MAX_NAMESPACES],
+}
+
+/// The name of an attribute of the tag being read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Name {
+    start: u32,
+    len: u16,
+    /// Where its local part starts within it.
+    local: u16,
+}
+
+/// A prefix and what it is bound to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Binding {
+    prefix: u32,
+    prefix_len: u16,
+    uri_len: u16,
+    uri: u32,
+}
+
+impl Scope {
+    pub(crate) fn new() -> Self {
+        Self {
+            attributes: 0,
+            foreign: false,
+            bound: 0,
+            bound_outside: 0,
+            names: [Name::default(); MAX_ATTRIBUTES],
+            bindings: [Binding::default(); MAX_NAMESPACES],
+        }
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.bound = 0;
+    }
+
+    /// A start tag begins.
+    #[inline(always)]
+    pub(crate) fn enter(&mut self) {
+        self.attributes = 0;
+        self.foreign = false;
+        self.bound_outside = self.bound;
+    }
+
+    /// How many prefixes were bound before the tag being read.
+    #[inline(always)]
+    pub(crate) fn bound_outside(&self) -> u8 {
+        self.bound_outside
+    }
+
+    /// An element is over: only the first `bound` bindings remain.
+    #[inline(always)]
+    pub(crate) fn leave(&mut self, bound: u8) {
+        self.bound = bound;
+    }
+
+    /// Takes note of an attribute of the tag being read.
+    #[inline(always)]
+    pub(crate) fn note_attribute(
+        &mut self,
+        buf: &[u8],
+        name: QName,
+        value: Span,
+        limits: &Limits,
+    ) -> Result<(), Fault> {
+        let count = usize::from(self.attributes);
+        if count >= limits.attributes.min(MAX_ATTRIBUTES) {
+            return Err(Fault::TooManyAttributes);
+        }
+        let written = &buf[name.start..name.end];
+        for other in &self.names[..count] {
+            if usize::from(other.len) == written.len() && other.bytes(buf) == written {
+                return Err(Fault::NotWellFormed);
+            }
+        }
+        self.names[count] =
+            Name { start: name.start as u32, len: written.len() as u16, local: (name.local - name.start) as u16 };
+        self.attributes += 1;
+        if name.local != name.start {
+            self.note_prefix(buf, name, value, limits)
+        } else if written == b"xmlns" {
+            default_may_be(value.of(buf))
+        } else {
+            Ok(())
+        }
+    }
+
+    #[inline(never)]
+    fn note_prefix(&mut self, buf: &[u8], name: QName, value: Span, limits: &Limits) -> Result<(), Fault> {
+        let local = &buf[name.local..name.end];
+        match &buf[name.start..name.local - 1] {
+            b"xmlns" => self.bind(buf, Span { start: name.local as u32, end: name.end as u32 }, local, value, limits),
+            b"xml" => Ok(()),
+            _ => {
+                self.foreign = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Binds a prefix (Namespaces in XML §3, with the constraints of §3 and §5).
+    fn bind(&mut self, buf: &[u8], at: Span, prefix: &[u8], value: Span, limits: &Limits) -> Result<(), Fault> {
+        let uri = value.of(buf);
+        let is_xml = same_text(uri, ns::XML.as_bytes());
+        if uri.is_empty() || prefix == b"xmlns" || (prefix == b"xml") != is_xml || same_text(uri, ns::XMLNS.as_bytes())
+        {
+            return Err(Fault::NotWellFormed);
+        }
+        let count = usize::from(self.bound);
+        if count >= limits.namespaces.min(MAX_NAMESPACES) {
+            return Err(Fault::TooManyNamespaces);
+        }
+        let uri_len = u16::try_from(uri.len()).map_err(|_| Fault::NameTooLong)?;
+        self.bindings[count] = Binding { prefix: at.start, prefix_len: prefix.len() as u16, uri: value.start, uri_len };
+        self.bound += 1;
+        Ok(())
+    }
+
+    /// The namespace of a prefix, `None` if the stanza doesn't declare it.
+    pub(crate) fn resolve(&self, buf: &[u8], prefix: &[u8]) -> Result<Option<Namespace>, Fault> {
+        match prefix {
+            b"xml" => return Ok(Some(Namespace::Xml)),
+            b"xmlns" => return Err(Fault::NotWellFormed),
+            _ => {}
+        }
+        let bound = self.bindings[..usize::from(self.bound)].iter().rev();
+        Ok(bound.into_iter().find(|binding| binding.prefix(buf) == prefix).map(|binding| {
+            Namespace::Declared(Span { start: binding.uri, end: binding.uri + u32::from(binding.uri_len) })
+        }))
+    }
+
+    /// Checks at the end of a tag that no two attributes are the same by namespace (Namespaces in XML §6.3). `false` if
+    /// a prefix is unknown.
+    #[inline(always)]
+    pub(crate) fn check_attributes(&self, buf: &[u8]) -> Result<bool, Fault> {
+        if self.foreign { self.check_foreign(buf) } else { Ok(true) }
+    }
+
+    #[cold]
+    fn check_foreign(&self, buf: &[u8]) -> Result<bool, Fault> {
+        let names = &self.names[..usize::from(self.attributes)];
+        let mut known = true;
+        for (at, name) in names.iter().enumerate() {
+            let Some(own) = self.foreign_namespace(buf, *name)? else { continue };
+            let Namespace::Declared(own) = own else {
+                known = false;
+                continue;
+            };
+            for other in &names[..at] {
+                if other.local_bytes(buf) == name.local_bytes(buf)
+                    && let Some(Namespace::Declared(uri)) = self.foreign_namespace(buf, *other)?
+                    && same_text(own.of(buf), uri.of(buf))
+                {
+                    return Err(Fault::NotWellFormed);
+                }
+            }
+        }
+        Ok(known)
+    }
+
+    /// The namespace of an attribute with a prefix that isn't fixed, [`Namespace::Inherited`] standing for an unknown one.
+    fn foreign_namespace(&self, buf: &[u8], name: Name) -> Result<Option<Namespace>, Fault> {
+        match name.prefix(buf) {
+            b"" | b"xml" | b"xmlns" => Ok(None),
+            prefix => Ok(Some(self.resolve(buf, prefix)?.unwrap_or(Namespace::Inherited))),
+        }
+    }
+}
+
+/// Namespaces in XML §3: neither of the two fixed namespaces may be the default.
+#[inline(always)]
+fn default_may_be(uri: &[u8]) -> Result<(), Fault> {
+    // Both begin with "http://www.w3.org/"; a reference could stand for any of it.
+    if uri.starts_with(b"http://www") || uri.contains(&b'&') { default_is_free(uri) } else { Ok(()) }
+}
+
+#[cold]
+fn default_is_free(uri: &[u8]) -> Result<(), Fault> {
+    if same_text(uri, ns::XML.as_bytes()) || same_text(uri, ns::XMLNS.as_bytes()) {
+        return Err(Fault::NotWellFormed);
+    }
+    Ok(())
+}
+
+impl Name {
+    #[inline(always)]
+    fn bytes(self, buf: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        buf.get(start..start + usize::from(self.len)).unwrap_or_default()
+    }
+
+    fn local_bytes(self, buf: &[u8]) -> &[u8] {
+        self.bytes(buf).get(usize::from(self.local)..).unwrap_or_default()
+    }
+
+    fn prefix(self, buf: &[u8]) -> &[u8] {
+        self.bytes(buf).get(..usize::from(self.local).saturating_sub(1)).unwrap_or_default()
+    }
+}
+
+impl Binding {
+    fn prefix(self, buf: &[u8]) -> &[u8] {
+        let start = self.prefix as usize;
+        buf.get(start..start + usize::from(self.prefix_len)).unwrap_or_default()
+    }
+}

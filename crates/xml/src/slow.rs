@@ -1,0 +1,81 @@
+//! Stanzas of rare shape, read by a library and written anew.
+//!
+//! A peer may declare prefixes in its stream header and use them in stanzas (RFC 6120 §4.8.5). Such a stanza means nothing
+//! to those it is forwarded to, so it is rewritten with its own declarations. Hardly any client does this; there is no
+//! point in making it fast.
+
+use rxml::error::EndOrError;
+use rxml::{Event, Options, Parse, Parser, WithOptions};
+
+use crate::element::{Attr, Element};
+use crate::escape::escape_attr;
+use crate::fault::Fault;
+use crate::limits::MAX_DEPTH;
+use crate::ns;
+use crate::writer::Writer;
+
+/// Rewrites a stanza into one that depends on nothing but the stream's content namespace.
+///
+/// `default_ns` and `prefixes` are those of the stream header that the stanza came after. The result has no namespace
+/// at its root if that is a content namespace, like everything that the [`Writer`] makes. It has to be scanned like any
+/// other stanza, because limits don't apply here beyond the depth.
+pub fn canonical(bytes: &[u8], default_ns: &str, prefixes: &[(String, String)]) -> Result<Vec<u8>, Fault> {
+    let mut document = format!("<s xmlns='{}'", escape_attr(default_ns)).into_bytes();
+    for (prefix, uri) in prefixes {
+        document.extend_from_slice(format!(" xmlns:{prefix}='{}'", escape_attr(uri)).as_bytes());
+    }
+    document.push(b'>');
+    document.extend_from_slice(bytes);
+    document.extend_from_slice(b"</s>");
+    let stanza = only_child(&document)?;
+    Ok(Writer::write(&stanza).into_bytes())
+}
+
+/// Parses a document whose root holds one element and nothing else.
+fn only_child(document: &[u8]) -> Result<Element, Fault> {
+    let mut options = Options::default();
+    options.max_token_length = options.max_token_length.max(document.len());
+    let mut parser = Parser::with_options(options);
+    let mut rest = document;
+    let mut open: Vec<Element> = Vec::new();
+    let mut children = Vec::new();
+    let mut is_root = true;
+    while let Some(event) = parser.parse(&mut rest, true).map_err(fault)? {
+        match event {
+            Event::StartElement(..) if is_root => is_root = false,
+            Event::StartElement(_, (ns, name), attrs) => {
+                if open.len() == MAX_DEPTH {
+                    return Err(Fault::TooDeep);
+                }
+                let mut element = Element::new(name.as_str(), ns.as_str());
+                for ((ns, name), value) in attrs {
+                    let prefix = if ns == ns::XML { "xml:" } else { "" };
+                    element.push_attr(Attr { name: format!("{prefix}{name}"), ns: ns.to_string(), value });
+                }
+                open.push(element);
+            }
+            Event::EndElement(_) => match (open.pop(), open.last_mut()) {
+                (Some(element), Some(parent)) => parent.push_child(element),
+                (Some(element), None) => children.push(element),
+                (None, _) => {}
+            },
+            Event::Text(_, text) => match open.last_mut() {
+                Some(element) => element.push_text(&text),
+                None => return Err(Fault::NotWellFormed),
+            },
+            Event::XmlDeclaration(..) => {}
+        }
+    }
+    match children.pop() {
+        Some(stanza) if children.is_empty() => Ok(stanza),
+        _ => Err(Fault::NotWellFormed),
+    }
+}
+
+fn fault(error: EndOrError) -> Fault {
+    match error {
+        EndOrError::Error(rxml::Error::UndeclaredNamespacePrefix(_)) => Fault::BadNamespacePrefix,
+        EndOrError::Error(rxml::Error::RestrictedXml(_) | rxml::Error::UndeclaredEntity) => Fault::RestrictedXml,
+        _ => Fault::NotWellFormed,
+    }
+}

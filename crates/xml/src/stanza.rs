@@ -1,0 +1,349 @@
+//! What the scanner hands out: a view of a valid stanza's bytes.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use crate::element::Element;
+use crate::fault::Fault;
+use crate::limits::Limits;
+use crate::scan::{Scan, Scanner};
+use crate::scope::Namespace;
+use crate::unescape;
+use crate::view::{Attribute, Kind, Span, View};
+use crate::walk::{Open, Token, Walk, namespace_text};
+
+/// A first-level element that passed the scanner. Holding one is the proof that its bytes are valid.
+///
+/// Its attributes are read from the bytes when asked for. `Cow`s borrow unless a value holds references or line breaks.
+#[derive(Clone, Copy)]
+pub struct Stanza<'a> {
+    bytes: &'a [u8],
+    view: View,
+}
+
+/// The name and namespace of a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildName<'a> {
+    /// Local name.
+    pub name: &'a str,
+    /// Namespace; `jabber:client` stands for that of the stream if the stanza names none.
+    pub ns: Cow<'a, str>,
+}
+
+/// An attribute value as it is written, references and all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Raw<'a> {
+    /// The bytes between the quotes.
+    pub bytes: &'a [u8],
+    /// `'` or `"`, whichever encloses it. Written between quotes of this kind the bytes are valid as they are.
+    pub quote: u8,
+    /// Where the bytes are within the stanza.
+    pub range: Range<usize>,
+}
+
+/// Where the root's start tag can be cut and added to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Just behind the root's name: attributes may be inserted here.
+    pub name_end: usize,
+    /// Place of the `>` or `/>` that ends the start tag.
+    pub head_end: usize,
+    /// Whether that is `/>`.
+    pub is_empty: bool,
+    /// The attribute `to` with the white space before it.
+    pub to: Option<Range<usize>>,
+    /// The attribute `from` with the white space before it.
+    pub from: Option<Range<usize>>,
+    /// The attribute `xmlns` with the white space before it.
+    pub xmlns: Option<Range<usize>>,
+}
+
+/// Where a further child goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InsertPoint {
+    /// Place of the end tag, or of `/>`.
+    pub offset: usize,
+    /// Whether it is `/>`, which then has to become `>` child `</name>`.
+    pub self_closed: bool,
+}
+
+impl<'a> Stanza<'a> {
+    pub(crate) fn new(buf: &'a [u8], view: View) -> Self {
+        Self { bytes: buf.get(..view.len as usize).unwrap_or_default(), view }
+    }
+
+    /// Scans bytes that hold exactly one stanza, as WebSocket frames and the database do.
+    pub fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self, Fault> {
+        let mut scanner = Scanner::new();
+        match scanner.scan(bytes, limits)? {
+            Scan::Stanza(len) if len == bytes.len() => Ok(scanner.stanza(bytes)),
+            Scan::Rare(_) => Err(Fault::BadNamespacePrefix),
+            _ => Err(Fault::NotWellFormed),
+        }
+    }
+
+    /// The whole stanza as it came.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Which kind of stanza it is. A root in a foreign namespace is [`Kind::Other`] whatever its name.
+    pub fn kind(&self) -> Kind {
+        self.view.kind
+    }
+
+    /// Local name of the root.
+    pub fn name(&self) -> &'a str {
+        self.utf8(Span { start: self.view.local, end: self.view.name_end })
+    }
+
+    /// Namespace of the root, `jabber:client` if it names none.
+    pub fn ns(&self) -> Cow<'a, str> {
+        namespace_text(self.bytes, self.view.ns)
+    }
+
+    /// The attribute `to`.
+    pub fn to(&self) -> Option<Cow<'a, str>> {
+        self.value(self.view.to)
+    }
+
+    /// The attribute `from`.
+    pub fn from(&self) -> Option<Cow<'a, str>> {
+        self.value(self.view.from)
+    }
+
+    /// The attribute `id`.
+    pub fn id(&self) -> Option<Cow<'a, str>> {
+        self.value(self.view.id)
+    }
+
+    /// The attribute `type`.
+    pub fn type_(&self) -> Option<Cow<'a, str>> {
+        self.value(self.view.kind_type)
+    }
+
+    /// The attribute `xml:lang`.
+    pub fn lang(&self) -> Option<Cow<'a, str>> {
+        self.value(self.view.lang)
+    }
+
+    /// The attribute `to` as written.
+    pub fn raw_to(&self) -> Option<Raw<'a>> {
+        self.raw(self.view.to)
+    }
+
+    /// The attribute `from` as written.
+    pub fn raw_from(&self) -> Option<Raw<'a>> {
+        self.raw(self.view.from)
+    }
+
+    /// The attribute `id` as written.
+    pub fn raw_id(&self) -> Option<Raw<'a>> {
+        self.raw(self.view.id)
+    }
+
+    /// The attribute `type` as written.
+    pub fn raw_type(&self) -> Option<Raw<'a>> {
+        self.raw(self.view.kind_type)
+    }
+
+    /// The attribute `xml:lang` as written.
+    pub fn raw_lang(&self) -> Option<Raw<'a>> {
+        self.raw(self.view.lang)
+    }
+
+    /// The first child element. Costs no walk.
+    pub fn first_child(&self) -> Option<ChildName<'a>> {
+        let child = self.view.child;
+        child
+            .is_some()
+            .then(|| ChildName { name: self.utf8(child), ns: namespace_text(self.bytes, self.view.child_ns) })
+    }
+
+    /// Whether a direct child is a `<body/>` in the namespace of the root. Costs no walk.
+    pub fn has_body(&self) -> bool {
+        self.view.has_body
+    }
+
+    /// The child elements in order.
+    pub fn children(&self) -> Children<'a> {
+        let start = if self.view.self_closed { self.bytes.len() } else { self.view.head_end as usize + 1 };
+        Children { root: *self, walk: Walk::new(self.bytes, start) }
+    }
+
+    /// The first child of this name and namespace.
+    pub fn child(&self, name: &str, ns: &str) -> Option<Child<'a>> {
+        self.children().find(|child| child.is(name, ns))
+    }
+
+    /// Where the start tag can be cut and added to.
+    pub fn head(&self) -> Head {
+        Head {
+            name_end: self.view.name_end as usize,
+            head_end: self.view.head_end as usize,
+            is_empty: self.view.self_closed,
+            to: self.view.to.with_space(self.bytes),
+            from: self.view.from.with_space(self.bytes),
+            xmlns: self.view.xmlns.with_space(self.bytes),
+        }
+    }
+
+    /// Where a further child goes.
+    pub fn insert_point(&self) -> InsertPoint {
+        InsertPoint { offset: self.view.content_end as usize, self_closed: self.view.self_closed }
+    }
+
+    /// Whether the root's name is written with a prefix. Such a root can't do without its declaration.
+    pub fn has_prefix(&self) -> bool {
+        self.bytes.get(1..self.view.local as usize).is_some_and(|prefix| !prefix.is_empty())
+    }
+
+    /// The name of the root as written, prefix included.
+    pub(crate) fn written_name(&self) -> &'a [u8] {
+        self.bytes.get(1..self.view.name_end as usize).unwrap_or_default()
+    }
+
+    /// What its children are in unless they say otherwise.
+    pub(crate) fn default_ns(&self) -> Namespace {
+        self.view.default_ns()
+    }
+
+    fn value(&self, attribute: Attribute) -> Option<Cow<'a, str>> {
+        attribute.value.is_some().then(|| unescape::value(attribute.value.of(self.bytes)))
+    }
+
+    fn raw(&self, attribute: Attribute) -> Option<Raw<'a>> {
+        let range = attribute.value.start as usize..attribute.value.end as usize;
+        let quote = *self.bytes.get(range.start.checked_sub(1)?)?;
+        Some(Raw { bytes: self.bytes.get(range.clone())?, quote, range })
+    }
+
+    fn utf8(&self, span: Span) -> &'a str {
+        std::str::from_utf8(span.of(self.bytes)).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Stanza<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stanza({})", String::from_utf8_lossy(self.bytes))
+    }
+}
+
+/// The child elements of a stanza.
+pub struct Children<'a> {
+    root: Stanza<'a>,
+    walk: Walk<'a>,
+}
+
+/// A child element within its stanza.
+#[derive(Clone, Copy)]
+pub struct Child<'a> {
+    root: Stanza<'a>,
+    open: Open<'a>,
+    start: usize,
+    end: usize,
+    ns: Namespace,
+}
+
+impl<'a> Iterator for Children<'a> {
+    type Item = Child<'a>;
+
+    fn next(&mut self) -> Option<Child<'a>> {
+        loop {
+            let start = self.walk.at;
+            match self.walk.next()? {
+                Token::Open(open) => {
+                    let end = if open.self_closed { open.end } else { self.skip_content()? };
+                    return Some(Child { root: self.root, open, start, end, ns: resolve(&self.root, &open) });
+                }
+                Token::Text(_) | Token::Cdata(_) => {}
+                Token::Close(_) => return None,
+            }
+        }
+    }
+}
+
+impl Children<'_> {
+    /// Moves to the end of the element whose start tag has just been read.
+    fn skip_content(&mut self) -> Option<usize> {
+        let mut depth = 1;
+        loop {
+            match self.walk.next()? {
+                Token::Open(open) if !open.self_closed => depth += 1,
+                Token::Close(end) => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(end);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The namespace of a child from its own tag and the root's.
+fn resolve(root: &Stanza<'_>, child: &Open<'_>) -> Namespace {
+    let prefix = child.prefix();
+    if prefix == b"xml" {
+        return Namespace::Xml;
+    }
+    let bound = child.binding(prefix).or_else(|| Open::read(root.bytes, 0)?.binding(prefix));
+    bound.map_or(Namespace::Inherited, Namespace::Declared)
+}
+
+impl<'a> Child<'a> {
+    /// Local name.
+    pub fn name(&self) -> &'a str {
+        self.root.utf8(self.open.local())
+    }
+
+    /// Namespace; `jabber:client` stands for that of the stream if the stanza names none.
+    pub fn ns(&self) -> Cow<'a, str> {
+        namespace_text(self.root.bytes, self.ns)
+    }
+
+    /// Whether it has this name and namespace.
+    pub fn is(&self, name: &str, ns: &str) -> bool {
+        self.name() == name && self.ns() == ns
+    }
+
+    /// The whole element as written. It may depend on declarations of the root: see [`Writer::copy`](crate::Writer::copy).
+    pub fn bytes(&self) -> &'a [u8] {
+        self.root.bytes.get(self.range()).unwrap_or_default()
+    }
+
+    /// Where it is within the stanza.
+    pub fn range(&self) -> Range<usize> {
+        self.start..self.end
+    }
+
+    /// The value of an attribute without prefix, or of `xml:lang`.
+    pub fn attr(&self, name: &str) -> Option<Cow<'a, str>> {
+        let bytes = self.root.bytes;
+        let mut attributes = self.open.attributes();
+        let (_, value) =
+            attributes.find(|(written, _)| bytes.get(written.start..written.end) == Some(name.as_bytes()))?;
+        Some(unescape::value(value.of(bytes)))
+    }
+
+    /// The element as a tree.
+    pub fn element(&self) -> Element {
+        Element::read_child(self)
+    }
+
+    pub(crate) fn stanza(&self) -> Stanza<'a> {
+        self.root
+    }
+
+    pub(crate) fn open(&self) -> Open<'a> {
+        self.open
+    }
+}
+
+impl fmt::Debug for Child<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Child({})", String::from_utf8_lossy(self.bytes()))
+    }
+}

@@ -1,0 +1,195 @@
+//! What the scanner notes of a stanza while it passes: places in the bytes, nothing else.
+
+use crate::lex::{QName, is_space};
+use crate::ns;
+use crate::scope::Namespace;
+use crate::unescape::same_text;
+
+/// A range of the stanza's bytes. No value starts at 0, where the `<` is, so that 0 means none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl Span {
+    pub(crate) const NONE: Self = Self { start: 0, end: 0 };
+
+    #[inline(always)]
+    pub(crate) fn is_some(self) -> bool {
+        self.end != 0
+    }
+
+    /// The bytes; none if `buf` isn't the buffer that the span is of.
+    #[inline(always)]
+    pub(crate) fn of(self, buf: &[u8]) -> &[u8] {
+        buf.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+}
+
+/// An attribute of the root: where its name starts and what its value is, without quotes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attribute {
+    pub(crate) name: u32,
+    pub(crate) value: Span,
+}
+
+impl Attribute {
+    /// From the white space before the name to the closing quote.
+    pub(crate) fn with_space(self, buf: &[u8]) -> Option<std::ops::Range<usize>> {
+        if !self.value.is_some() {
+            return None;
+        }
+        let before = buf.get(..self.name as usize).unwrap_or_default();
+        let space = before.iter().rev().take_while(|&&b| is_space(b)).count();
+        Some(before.len() - space..self.value.end as usize + 1)
+    }
+}
+
+/// Which of the three stanzas an element is (RFC 6120 §8), or none of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `<message/>`
+    Message,
+    /// `<presence/>`
+    Presence,
+    /// `<iq/>`
+    Iq,
+    /// Anything else, or the same name in a foreign namespace
+    #[default]
+    Other,
+}
+
+/// The places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    pub(crate) kind: Kind,
+    pub(crate) has_body: bool,
+    pub(crate) self_closed: bool,
+    /// Start of the root's local name.
+    pub(crate) local: u32,
+    /// End of the root's name.
+    pub(crate) name_end: u32,
+    /// The `>` or `/>` of the root's start tag.
+    pub(crate) head_end: u32,
+    /// Where a further child goes.
+    pub(crate) content_end: u32,
+    pub(crate) len: u32,
+    pub(crate) to: Attribute,
+    pub(crate) from: Attribute,
+    pub(crate) id: Attribute,
+    pub(crate) kind_type: Attribute,
+    pub(crate) lang: Attribute,
+    pub(crate) xmlns: Attribute,
+    pub(crate) ns: Namespace,
+    /// Local name of the first child.
+    pub(crate) child: Span,
+    pub(crate) child_ns: Namespace,
+}
+
+impl Default for View {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Other,
+            has_body: false,
+            self_closed: false,
+            local: 0,
+            name_end: 0,
+            head_end: 0,
+            content_end: 0,
+            len: 0,
+            to: Attribute::default(),
+            from: Attribute::default(),
+            id: Attribute::default(),
+            kind_type: Attribute::default(),
+            lang: Attribute::default(),
+            xmlns: Attribute::default(),
+            ns: Namespace::Inherited,
+            child: Span::NONE,
+            child_ns: Namespace::Inherited,
+        }
+    }
+}
+
+impl View {
+    /// An attribute of the root.
+    #[inline(always)]
+    pub(crate) fn note_attribute(&mut self, buf: &[u8], name: QName, value: Span) {
+        let place = match &buf[name.start..name.end] {
+            b"to" => &mut self.to,
+            b"id" => &mut self.id,
+            b"from" => &mut self.from,
+            b"type" => &mut self.kind_type,
+            b"xmlns" => &mut self.xmlns,
+            b"xml:lang" => &mut self.lang,
+            _ => return,
+        };
+        *place = Attribute { name: name.start as u32, value };
+    }
+
+    /// The root's start tag is whole; its `>` or `/>` is at `head_end`.
+    #[inline(always)]
+    pub(crate) fn note_root(&mut self, buf: &[u8], name: QName, own: Namespace, head_end: usize) {
+        self.local = name.local as u32;
+        self.name_end = name.end as u32;
+        self.head_end = head_end as u32;
+        self.self_closed = buf[head_end] == b'/';
+        self.ns = own;
+        self.kind = match &buf[name.local..name.end] {
+            b"message" => Kind::Message,
+            b"presence" => Kind::Presence,
+            b"iq" => Kind::Iq,
+            _ => Kind::Other,
+        };
+        if self.kind != Kind::Other && !is_content(buf, own) {
+            self.kind = Kind::Other;
+        }
+    }
+
+    /// The start tag of a child of the root is whole.
+    #[inline(always)]
+    pub(crate) fn note_child(&mut self, buf: &[u8], local: Span, own: Namespace) {
+        let own = if own == Namespace::Inherited { self.default_ns() } else { own };
+        if !self.child.is_some() {
+            self.child = local;
+            self.child_ns = own;
+        }
+        if local.of(buf) == b"body" && !self.has_body {
+            self.has_body = own == self.ns || is_same(buf, own, self.ns);
+        }
+    }
+
+    /// The root ends: its end tag, or `/>`, is at `content_end`.
+    #[inline(always)]
+    pub(crate) fn end(&mut self, content_end: usize, len: usize) {
+        self.content_end = content_end as u32;
+        self.len = len as u32;
+    }
+
+    /// What children without prefix and `xmlns` are in.
+    pub(crate) fn default_ns(&self) -> Namespace {
+        if self.xmlns.value.is_some() { Namespace::Declared(self.xmlns.value) } else { Namespace::Inherited }
+    }
+}
+
+/// Whether this is the stream's content namespace, which is also what a root inherits.
+#[inline(always)]
+fn is_content(buf: &[u8], namespace: Namespace) -> bool {
+    match namespace {
+        Namespace::Inherited => true,
+        Namespace::Declared(uri) => {
+            [ns::CLIENT, ns::SERVER, ns::COMPONENT_ACCEPT].iter().any(|ns| same_text(uri.of(buf), ns.as_bytes()))
+        }
+        Namespace::Xml => false,
+    }
+}
+
+#[cold]
+fn is_same(buf: &[u8], one: Namespace, other: Namespace) -> bool {
+    match (one, other) {
+        (Namespace::Declared(one), Namespace::Declared(other)) => same_text(one.of(buf), other.of(buf)),
+        (Namespace::Inherited, _) => is_content(buf, other),
+        (_, Namespace::Inherited) => is_content(buf, one),
+        _ => false,
+    }
+}
