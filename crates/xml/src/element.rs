@@ -80,6 +80,13 @@ impl Element {
         }
     }
 
+    /// The same with this attribute behind the others, whatever its namespace.
+    #[must_use]
+    pub fn with_namespaced_attr(mut self, attr: Attr) -> Self {
+        self.attrs.push(attr);
+        self
+    }
+
     /// The same with this text behind its content.
     #[must_use]
     pub fn with_text(mut self, text: impl AsRef<str>) -> Self {
@@ -279,9 +286,6 @@ impl<'a> Reader<'a> {
     }
 
     fn bound(&self, prefix: &[u8]) -> Option<&str> {
-        if prefix == b"xml" {
-            return Some(ns::XML);
-        }
         self.scope.iter().rev().find(|(bound, _)| *bound == prefix).map(|(_, uri)| &**uri)
     }
 

@@ -259,7 +259,7 @@ pub(crate) fn referred(name: &[u8]) -> Option<char> {
         [b'#', digits @ ..] => (digits, 10),
         _ => return None,
     };
-    if digits.is_empty() {
+    if !(1..=MAX_DIGITS).contains(&digits.len()) {
         return None;
     }
     let code = digits.iter().try_fold(0u32, |code, &b| {
@@ -273,7 +273,7 @@ pub(crate) fn referred(name: &[u8]) -> Option<char> {
 #[cold]
 fn not_a_reference(name: &[u8]) -> Fault {
     match name {
-        [b'#', b'x' | b'0'..=b'9', rest @ ..] if rest.len() + 2 >= MAX_REFERENCE => Fault::NameTooLong,
+        [b'#', b'x' | b'0'..=b'9', rest @ ..] if rest.len() >= MAX_DIGITS => Fault::NameTooLong,
         [first, rest @ ..] if is_entity_byte(*first) && rest.iter().all(|&b| is_entity_byte(b)) => Fault::RestrictedXml,
         _ => Fault::NotWellFormed,
     }
@@ -317,13 +317,13 @@ pub(crate) fn is_space(b: u8) -> bool {
     matches!(b, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// XML §2.3 \[4\], without the colon.
+/// XML §2.3 \[4\], without the colon and without U+FDF0 to U+FFFD, compatibility characters that some parsers refuse.
 pub(crate) fn is_name_start(c: char) -> bool {
     matches!(c,
         'A'..='Z' | 'a'..='z' | '_'
         | '\u{C0}'..='\u{D6}' | '\u{D8}'..='\u{F6}' | '\u{F8}'..='\u{2FF}' | '\u{370}'..='\u{37D}'
         | '\u{37F}'..='\u{1FFF}' | '\u{200C}'..='\u{200D}' | '\u{2070}'..='\u{218F}' | '\u{2C00}'..='\u{2FEF}'
-        | '\u{3001}'..='\u{D7FF}' | '\u{F900}'..='\u{FDCF}' | '\u{FDF0}'..='\u{FFFD}' | '\u{10000}'..='\u{EFFFF}')
+        | '\u{3001}'..='\u{D7FF}' | '\u{F900}'..='\u{FDCF}' | '\u{10000}'..='\u{EFFFF}')
 }
 
 /// XML §2.3 \[4a\], without the colon.
@@ -356,8 +356,10 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// The longest name, in bytes. Short, because a name is read again when the bytes end in it.
 pub(crate) const MAX_NAME: usize = 512;
-/// The longest reference without its `&`: `#x`, eight digits and `;`.
-const MAX_REFERENCE: usize = 11;
+/// The longest number of a character reference, with room for leading zeros.
+const MAX_DIGITS: usize = 8;
+/// The longest reference without its `&`: `#x`, digits and `;`.
+const MAX_REFERENCE: usize = 2 + MAX_DIGITS + 1;
 const CDATA: &[u8] = b"<![CDATA[";
 
 const NAME_START: u8 = 1;
@@ -418,7 +420,8 @@ mod tests {
             ("&#xFFFE;", Fault::NotWellFormed),
             ("&#xD800;", Fault::NotWellFormed),
             ("&#x110000;", Fault::NotWellFormed),
-            ("&#99999999;", Fault::NotWellFormed),
+            ("&#000000065;", Fault::NameTooLong),
+            ("&#9999999;", Fault::NotWellFormed),
             ("&#0000000065;", Fault::NameTooLong),
         ];
         for (raw, fault) in bad {

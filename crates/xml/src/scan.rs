@@ -12,7 +12,7 @@
 //! - No answer depends on bytes beyond the item.
 //!
 //! It is stricter than XML where that costs nobody anything: no raw carriage return in attributes, no name above 512
-//! bytes, no character reference above eight digits, besides what RFC 6120 §11.1 forbids.
+//! bytes, no character reference above eight digits, no element with the prefix `xml`, besides what RFC 6120 §11.1 forbids.
 
 use crate::fault::Fault;
 use crate::lex::{self, QName, Stop};

@@ -17,8 +17,6 @@ pub(crate) enum Namespace {
     Inherited,
     /// It is this attribute value.
     Declared(Span),
-    /// It is that of the prefix `xml`.
-    Xml,
 }
 
 #[derive(Clone, Debug)]
@@ -149,11 +147,11 @@ impl Scope {
         Ok(())
     }
 
-    /// The namespace of a prefix, `None` if the stanza doesn't declare it.
+    /// The namespace of a prefix, `None` if the stanza doesn't declare it. The two fixed prefixes are refused: only
+    /// attributes have those, and nobody asks for theirs.
     pub(crate) fn resolve(&self, buf: &[u8], prefix: &[u8]) -> Result<Option<Namespace>, Fault> {
         match prefix {
-            b"xml" => return Ok(Some(Namespace::Xml)),
-            b"xmlns" => return Err(Fault::NotWellFormed),
+            b"xml" | b"xmlns" => return Err(Fault::NotWellFormed),
             _ => {}
         }
         let bound = self.bindings[..usize::from(self.bound)].iter().rev();

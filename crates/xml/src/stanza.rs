@@ -286,9 +286,6 @@ impl Children<'_> {
 /// The namespace of a child from its own tag and the root's.
 fn resolve(root: &Stanza<'_>, child: &Open<'_>) -> Namespace {
     let prefix = child.prefix();
-    if prefix == b"xml" {
-        return Namespace::Xml;
-    }
     let bound = child.binding(prefix).or_else(|| Open::read(root.bytes, 0)?.binding(prefix));
     bound.map_or(Namespace::Inherited, Namespace::Declared)
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use crate::lex;
 
 /// The text of an attribute value (XML §3.3.3). Borrows if it is written as it is meant.
-pub(crate) fn value(raw: &[u8]) -> Cow<'_, str> {
+pub fn value(raw: &[u8]) -> Cow<'_, str> {
     unescape(raw, |b| matches!(b, b'\t' | b'\n' | b'\r').then_some(' '))
 }
 

@@ -180,7 +180,6 @@ fn is_content(buf: &[u8], namespace: Namespace) -> bool {
         Namespace::Declared(uri) => {
             [ns::CLIENT, ns::SERVER, ns::COMPONENT_ACCEPT].iter().any(|ns| same_text(uri.of(buf), ns.as_bytes()))
         }
-        Namespace::Xml => false,
     }
 }
 
@@ -190,6 +189,5 @@ fn is_same(buf: &[u8], one: Namespace, other: Namespace) -> bool {
         (Namespace::Declared(one), Namespace::Declared(other)) => same_text(one.of(buf), other.of(buf)),
         (Namespace::Inherited, _) => is_content(buf, other),
         (_, Namespace::Inherited) => is_content(buf, one),
-        _ => false,
     }
 }

@@ -144,6 +144,5 @@ pub(crate) fn namespace_text(buf: &[u8], namespace: Namespace) -> Cow<'_, str> {
     match namespace {
         Namespace::Inherited => Cow::Borrowed(ns::CLIENT),
         Namespace::Declared(uri) => unescape::value(uri.of(buf)),
-        Namespace::Xml => Cow::Borrowed(ns::XML),
     }
 }

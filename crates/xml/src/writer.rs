@@ -188,6 +188,9 @@ impl Writer {
             self.attr(&attr.name, &attr.value);
             return;
         }
+        if is_fixed(&attr.ns) {
+            return;
+        }
         self.push_declaration(&format!("xmlns:a{at}"), &attr.ns);
         self.out.extend_from_slice(format!(" a{at}:").as_bytes());
         self.push_name(&attr.name);
@@ -231,6 +234,8 @@ impl Writer {
     }
 
     fn declare(&mut self, ns: &str) {
+        debug_assert!(!is_fixed(ns), "no element is in the namespaces of XML itself");
+        let ns = if is_fixed(ns) { "" } else { ns };
         let written = self.push_declaration("xmlns", ns);
         if let Some(element) = self.open.last_mut() {
             element.ns = Some(written);
@@ -279,6 +284,11 @@ impl Writer {
             self.out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
         }
     }
+}
+
+/// Namespaces in XML §3: these two can't be declared for other than their own prefixes.
+fn is_fixed(ns: &str) -> bool {
+    ns == ns::XML || ns == ns::XMLNS
 }
 
 fn is_ncname(name: &str) -> bool {
