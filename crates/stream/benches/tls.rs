@@ -1,0 +1,110 @@
+//! What TLS costs: run with `cargo bench -p rookery-stream --bench tls`.
+//!
+//! `idle` drops a connection behind its handshake: the bytes that divan counts as deallocated are what an idle session holds.
+
+use divan::{AllocProfiler, Bencher, black_box};
+use rookery_stream::tls::client::{ClientSettings, ClientTls, Newest};
+use rookery_stream::tls::{Identity, ServerTls, TlsSettings, certificate};
+
+#[global_allocator]
+static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
+
+fn main() {
+    divan::main();
+}
+
+fn settings() -> TlsSettings {
+    let domains = ["example.org".to_owned()];
+    let made = certificate::self_signed(&domains, 1_800_000_000).expect("a certificate");
+    let identity = Identity::from_pem(&domains, made.certificate.as_bytes(), made.key.as_bytes()).expect("an identity");
+    TlsSettings::new(vec![identity]).expect("settings")
+}
+
+fn client(newest: Newest, resume: bool) -> ClientSettings {
+    ClientSettings::trusting_anyone(newest, &[], resume).expect("client settings")
+}
+
+/// A pair behind its handshake.
+fn open(settings: &TlsSettings, client: &ClientSettings) -> (ServerTls, ClientTls) {
+    let (mut to_server, mut to_client, mut plain) = (Vec::new(), Vec::new(), Vec::new());
+    let mut client = ClientTls::connect(client, "example.org", &mut to_server).expect("a client");
+    let mut server = ServerTls::accept(settings).expect("a server");
+    while !to_server.is_empty() || !to_client.is_empty() {
+        server.read(&mut std::mem::take(&mut to_server), &mut plain, &mut to_client).expect("TLS");
+        client.read(&mut std::mem::take(&mut to_client), &mut plain, &mut to_server).expect("TLS");
+    }
+    (server, client)
+}
+
+const VERSIONS: [&str; 2] = ["1.2", "1.3"];
+
+fn newest(version: &str) -> Newest {
+    if version == "1.2" { Newest::Tls12 } else { Newest::Tls13 }
+}
+
+/// Heap of an idle session that has logged in.
+#[divan::bench(args = VERSIONS)]
+fn idle(bencher: Bencher, version: &str) {
+    let (settings, client) = (settings(), client(newest(version), false));
+    let input = || {
+        let (mut server, _) = open(&settings, &client);
+        server.forget_handshake();
+        server
+    };
+    bencher.with_inputs(input).bench_values(drop);
+}
+
+/// Both sides of a full handshake.
+#[divan::bench(args = VERSIONS)]
+fn handshake(bencher: Bencher, version: &str) {
+    let (settings, client) = (settings(), client(newest(version), false));
+    bencher.bench(|| open(&settings, &client));
+}
+
+/// The server's part of a full TLS 1.3 handshake up to its Finished, which is nearly all of it.
+#[divan::bench]
+fn server_hello(bencher: Bencher) {
+    let (settings, client) = (settings(), client(Newest::Tls13, false));
+    let input = || {
+        let mut hello = Vec::new();
+        ClientTls::connect(&client, "example.org", &mut hello).expect("a client");
+        hello
+    };
+    bencher.with_inputs(input).bench_values(|mut hello| {
+        let mut server = ServerTls::accept(&settings).expect("a server");
+        let mut out = Vec::new();
+        server.read(&mut hello, &mut Vec::new(), &mut out).expect("TLS");
+        (server, out)
+    });
+}
+
+/// A record of a chat message, encrypted.
+#[divan::bench(args = [300, 3_000, 16_384])]
+fn write(bencher: Bencher, bytes: usize) {
+    let (settings, client) = (settings(), client(Newest::Tls13, false));
+    let (mut server, _client) = open(&settings, &client);
+    let plain = vec![b'x'; bytes];
+    let mut out = Vec::with_capacity(32_768);
+    bencher.bench_local(|| {
+        out.clear();
+        server.write(black_box(&plain), &mut out).expect("TLS");
+    });
+}
+
+/// A record of a chat message, decrypted.
+#[divan::bench(args = [300, 3_000, 16_384])]
+fn read(bencher: Bencher, bytes: usize) {
+    let (settings, client) = (settings(), client(Newest::Tls13, false));
+    let (mut server, client) = open(&settings, &client);
+    let (message, client) = (vec![b'x'; bytes], std::cell::RefCell::new(client));
+    let input = || {
+        let mut record = Vec::new();
+        client.borrow_mut().write(&message, &mut record).expect("TLS");
+        record
+    };
+    let (mut plain, mut out) = (Vec::with_capacity(32_768), Vec::new());
+    bencher.with_inputs(input).bench_local_refs(|record| {
+        plain.clear();
+        server.read(record, &mut plain, &mut out).expect("TLS");
+    });
+}

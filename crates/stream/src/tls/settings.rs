@@ -1,0 +1,189 @@
+//! What all connections share: certificates with their keys, and how to choose among them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, fs, io};
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{InconsistentKeys, ServerConfig};
+
+use super::{certificate, exporter};
+
+/// A certificate chain with its key, and the domains it is shown for.
+#[derive(Clone)]
+pub struct Identity {
+    domains: Vec<String>,
+    key: Arc<CertifiedKey>,
+    server_end_point: Option<Arc<[u8]>>,
+}
+
+impl Identity {
+    /// Reads chain (the server's own certificate first) and key from PEM files.
+    ///
+    /// # Errors
+    ///
+    /// A [`SettingsError`] that names the file at fault.
+    pub fn load(domains: &[String], chain: &Path, key: &Path) -> Result<Identity, SettingsError> {
+        let read = |path: &Path| fs::read(path).map_err(|error| SettingsError::Unreadable(path.to_owned(), error));
+        Identity::from_pem(domains, &read(chain)?, &read(key)?)
+            .map_err(|error| SettingsError::In(chain.to_owned(), key.to_owned(), Box::new(error)))
+    }
+
+    /// Takes chain and key from PEM text. The key may be PKCS#8, PKCS#1 or SEC1.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::BadDomain`], [`SettingsError::BadCertificate`], [`SettingsError::BadKey`], [`SettingsError::KeyMismatch`].
+    pub fn from_pem(domains: &[String], chain: &[u8], key: &[u8]) -> Result<Identity, SettingsError> {
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<_, _>>()
+            .map_err(|error| SettingsError::BadCertificate(error.to_string()))?;
+        let own = chain.first().ok_or_else(|| SettingsError::BadCertificate("no certificate in the file".into()))?;
+        let server_end_point = certificate::end_point(own)?.map(Arc::from);
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| SettingsError::BadKey(error.to_string()))?;
+        let key = CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => SettingsError::KeyMismatch,
+            other => SettingsError::BadKey(other.to_string()),
+        })?;
+        let domains = domains.iter().map(|domain| ascii_domain(domain)).collect::<Result<_, _>>()?;
+        Ok(Identity { domains, key: Arc::new(key), server_end_point })
+    }
+}
+
+impl fmt::Debug for Identity {
+    /// Shows the domains, not the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity").field("domains", &self.domains).finish_non_exhaustive()
+    }
+}
+
+/// What the server's connections are accepted with; immutable, shared by all shards as an `Arc`.
+///
+/// To reload certificates make a new one and swap the `Arc`: new connections take it, old ones go on undisturbed. Tickets of the old one
+/// become useless, which is intended: a client that resumed across the change would bind to the certificate of its first handshake.
+#[derive(Clone)]
+pub struct TlsSettings {
+    config: Arc<ServerConfig>,
+}
+
+impl TlsSettings {
+    /// TLS 1.2 and 1.3 for these identities. The first one answers clients that name no host or an unknown one, since a client may
+    /// know the server by an address that no certificate has; it will judge the certificate itself.
+    ///
+    /// Sessions resume by one stateless ticket; nothing is kept here for them. ALPN is `xmpp-client` (XEP-0368 §3): clients that
+    /// offer something else are refused, clients that offer nothing accepted. No early data, no client certificates.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError::NoIdentity`] for an empty list, [`SettingsError::Library`] if rustls refuses.
+    pub fn new(identities: Vec<Identity>) -> Result<TlsSettings, SettingsError> {
+        let library = |error: rustls::Error| SettingsError::Library(error.to_string());
+        let resolver = BySni::new(identities)?;
+        let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[&TLS13, &TLS12])
+            .map_err(library)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(resolver));
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.key_log = Arc::new(exporter::ChannelBindingKeyLog);
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = aws_lc_rs::Ticketer::new().map_err(library)?;
+        config.send_tls13_tickets = 1;
+        Ok(TlsSettings { config: Arc::new(config) })
+    }
+
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        self.config.clone()
+    }
+}
+
+impl fmt::Debug for TlsSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsSettings").finish_non_exhaustive()
+    }
+}
+
+/// Why the settings can't be used. All of it is the operator's to mend.
+#[derive(Debug)]
+pub enum SettingsError {
+    /// There is no certificate at all.
+    NoIdentity,
+    /// A file can't be read.
+    Unreadable(PathBuf, io::Error),
+    /// The chain and key of these two files don't work, for the reason inside.
+    In(PathBuf, PathBuf, Box<SettingsError>),
+    /// Not a domain name that a certificate or a client could say.
+    BadDomain(String),
+    /// The chain is no PEM, has no certificate, or its first one can't be parsed.
+    BadCertificate(String),
+    /// The key is no PEM, has no private key, or one of an unknown kind.
+    BadKey(String),
+    /// The key is not that of the chain's first certificate.
+    KeyMismatch,
+    /// rustls or the system's random numbers refuse.
+    Library(String),
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SettingsError::NoIdentity => f.write_str("no certificate is configured"),
+            SettingsError::Unreadable(path, error) => write!(f, "cannot read {}: {error}", path.display()),
+            SettingsError::In(chain, key, error) => write!(f, "{} with {}: {error}", chain.display(), key.display()),
+            SettingsError::BadDomain(domain) => write!(f, "{domain:?} is no domain name"),
+            SettingsError::BadCertificate(reason) => write!(f, "bad certificate: {reason}"),
+            SettingsError::BadKey(reason) => write!(f, "bad private key: {reason}"),
+            SettingsError::KeyMismatch => f.write_str("the private key does not belong to the certificate"),
+            SettingsError::Library(reason) => write!(f, "TLS cannot be set up: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+/// A domain as it stands in certificates and in SNI: A-labels, lower case, no trailing dot.
+pub(super) fn ascii_domain(domain: &str) -> Result<String, SettingsError> {
+    let bare = domain.strip_suffix('.').unwrap_or(domain);
+    let ascii = idna::domain_to_ascii(bare).map_err(|_| SettingsError::BadDomain(domain.to_owned()))?;
+    if ascii.is_empty() { Err(SettingsError::BadDomain(domain.to_owned())) } else { Ok(ascii) }
+}
+
+/// Chooses the identity by the host name that the client asks for.
+#[derive(Debug)]
+struct BySni {
+    fallback: Identity,
+    by_domain: HashMap<String, Identity>,
+}
+
+impl BySni {
+    fn new(identities: Vec<Identity>) -> Result<BySni, SettingsError> {
+        let fallback = identities.first().cloned().ok_or(SettingsError::NoIdentity)?;
+        let mut by_domain = HashMap::new();
+        for identity in identities {
+            for domain in &identity.domains {
+                // The first identity that claims a domain keeps it.
+                by_domain.entry(domain.clone()).or_insert_with(|| identity.clone());
+            }
+        }
+        Ok(BySni { fallback, by_domain })
+    }
+}
+
+impl ResolvesServerCert for BySni {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        // rustls has lower-cased the name already.
+        let sni = hello.server_name();
+        let identity = sni.and_then(|name| self.by_domain.get(name)).unwrap_or(&self.fallback);
+        exporter::saw_certificate(identity.server_end_point.clone(), sni);
+        Some(identity.key.clone())
+    }
+}
+
+/// The protocol name of direct TLS to a client port (XEP-0368 §3).
+pub(super) const ALPN: &[u8] = b"xmpp-client";
