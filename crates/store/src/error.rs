@@ -1,7 +1,7 @@
 //! Why a store operation failed, in words for the operator: what is wrong and what mends it.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why an operation failed. The operation has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +56,11 @@ pub struct Engine {
 }
 
 impl StoreError {
+    /// Whatever else went wrong with a database file.
+    pub(crate) fn other(database: &Path, error: impl fmt::Display) -> StoreError {
+        StoreError::Other(Engine { database: database.display().to_string(), message: error.to_string() })
+    }
+
     /// Whether the same operation may well succeed later without anybody touching the data: a sender should be told to wait
     /// (`resource-constraint`) and not that the server is broken (`internal-server-error`, RFC 6120 §8.3.3).
     pub fn is_temporary(&self) -> bool {

@@ -1,7 +1,7 @@
 //! What the server keeps: accounts, rosters, offline messages, last presence and a few settings.
 //!
 //! One small trait per concern, so that a caller names what it needs and a test replaces one of them; [`Stores`] bundles all
-//! of them. [`sql::Sqlite`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and [`held::Held`]
+//! of them. [`sqlite::open`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and [`held::Held`]
 //! rehearses a slow or a broken store.
 //!
 //! # The contract of every method
@@ -16,15 +16,18 @@
 //! # Layout
 //!
 //! `accounts`, `rosters`, `offline`, `presence` and `meta` hold a trait each and its types; `pending` is the future;
-//! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory/` and `held` serve tests.
+//! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory` and `held` serve tests.
 
 pub mod accounts;
 pub mod error;
+pub mod held;
+pub mod memory;
 pub mod meta;
 pub mod offline;
 pub mod pending;
 pub mod presence;
 pub mod rosters;
+pub mod sql;
 
 use std::sync::Arc;
 
@@ -35,6 +38,7 @@ pub use offline::{Offline, OfflineMessage, Pushed};
 pub use pending::{Pending, wait};
 pub use presence::{LastPresence, LastSeen};
 pub use rosters::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, Rosters, Subscription};
+pub use sql::sqlite;
 
 /// One of each store. A clone is a handle on the same stores.
 #[derive(Clone)]

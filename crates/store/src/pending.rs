@@ -4,7 +4,9 @@
 //! that is dropped unused completes with [`StoreError::Closed`], so no future waits forever.
 
 use crate::StoreError;
+use std::any::Any;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -60,6 +62,16 @@ impl<T> Drop for Completer<T> {
     fn drop(&mut self) {
         self.set(Err(StoreError::Closed));
     }
+}
+
+/// Runs code that a caller gave, so that its panic is an error. The store undoes what it left half done.
+pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(StoreError::Panicked(words(panic.as_ref()))))
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or(panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without words").to_owned()
 }
 
 struct Answer<T> {

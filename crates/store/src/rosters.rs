@@ -22,7 +22,7 @@ pub trait Rosters: Send + Sync {
     /// Reads one item, lets `edit` decide, and writes the decision, all in one step that nothing overtakes.
     ///
     /// `contact` counts as given, with its resource if it has one. `edit` runs on the store's thread: it must be quick and must not
-    /// wait for this store. If it panics, nothing changes and the answer is [`Panicked`](crate::StoreError::Panicked).
+    /// use this store. If it panics, nothing changes and the answer is [`Panicked`](crate::StoreError::Panicked).
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed>;
 
     /// The subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with the stanza of each.
@@ -197,6 +197,39 @@ impl Subscription {
             Subscription::From => "from",
             Subscription::Both => "both",
         }
+    }
+}
+
+/// What a change of an item means to clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// There is no change.
+    None,
+    /// There is one, but clients can't tell.
+    Unseen,
+    /// Clients see a new or different item.
+    Put,
+    /// Clients see the item vanish.
+    Removed,
+}
+
+impl Effect {
+    /// Whether it makes a new version.
+    pub(crate) fn is_seen(self) -> bool {
+        matches!(self, Effect::Put | Effect::Removed)
+    }
+}
+
+/// What the step from one state of an item to another means to clients.
+pub(crate) fn effect(before: Option<&RosterItem>, after: Option<&RosterItem>) -> Effect {
+    if before == after {
+        return Effect::None;
+    }
+    match (before.filter(|item| item.visible()), after.filter(|item| item.visible())) {
+        (Some(before), Some(after)) if before.looks_like(after) => Effect::Unseen,
+        (_, Some(_)) => Effect::Put,
+        (Some(_), None) => Effect::Removed,
+        (None, None) => Effect::Unseen,
     }
 }
 

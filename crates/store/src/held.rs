@@ -1,0 +1,183 @@
+//! A store that is slow or broken at will: for tests of those who must cope with one.
+//!
+//! [`Held`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An operation reaches those when it is called, as
+//! always; what is held back is its completion. So a test sees the same thing as with a slow disk: the order is fixed, the answer is late.
+
+use crate::pending::{Completer, pending, ready};
+use crate::{
+    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed,
+    Roster, Rosters, StoreError, Stores, Subscription,
+};
+use rookery_jid::{Jid, JidRef};
+use rookery_sasl::Credentials;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Stores whose completions are released by hand.
+pub struct Held {
+    inner: Stores,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    flows: bool,
+    fault: Option<StoreError>,
+    waiting: VecDeque<Completer<()>>,
+}
+
+impl Held {
+    /// Holds every completion of these stores back.
+    pub fn new(inner: Stores) -> Arc<Held> {
+        Arc::new(Held { inner, state: Mutex::default() })
+    }
+
+    /// The stores as the code under test sees them.
+    pub fn stores(self: &Arc<Held>) -> Stores {
+        Stores::of(self.clone())
+    }
+
+    /// How many operations were called and not released.
+    pub fn waiting(&self) -> usize {
+        self.state().waiting.len()
+    }
+
+    /// Completes the oldest operation. `false` if none waits.
+    pub fn release_one(&self) -> bool {
+        // The lock must be free when the waker runs: it may call the store.
+        let next = self.state().waiting.pop_front();
+        next.map(|next| next.complete(Ok(()))).is_some()
+    }
+
+    /// Completes all operations that wait now, oldest first; how many those were.
+    pub fn release_all(&self) -> usize {
+        let waiting = std::mem::take(&mut self.state().waiting);
+        let released = waiting.len();
+        waiting.into_iter().for_each(|next| next.complete(Ok(())));
+        released
+    }
+
+    /// Whether later operations complete by themselves (`true`), or wait for a release as at the start (`false`).
+    pub fn set_flowing(&self, flows: bool) {
+        self.state().flows = flows;
+    }
+
+    /// Lets later operations change nothing and answer this error; with `None` they are carried out again.
+    pub fn set_fault(&self, fault: Option<StoreError>) {
+        self.state().fault = fault;
+    }
+
+    /// Calls the operation, unless it is to fail, and holds its completion back, unless it is to flow.
+    fn held<T: Send + 'static>(&self, call: impl FnOnce(&Stores) -> Pending<T>) -> Pending<T> {
+        let fault = self.state().fault.clone();
+        let answer = fault.map_or_else(|| call(&self.inner), |error| ready(Err(error)));
+        let mut state = self.state();
+        if state.flows {
+            return answer;
+        }
+        let (completer, released) = pending();
+        state.waiting.push_back(completer);
+        Box::pin(async move {
+            released.await?;
+            answer.await
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Accounts for Held {
+    fn credentials(&self, account: JidRef<'_>) -> Pending<Option<Credentials>> {
+        self.held(|stores| stores.accounts.credentials(account))
+    }
+
+    fn create(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
+        self.held(|stores| stores.accounts.create(account, credentials))
+    }
+
+    fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>> {
+        self.held(|stores| stores.accounts.create_many(accounts))
+    }
+
+    fn set_credentials(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
+        self.held(|stores| stores.accounts.set_credentials(account, credentials))
+    }
+
+    fn remove(&self, account: JidRef<'_>) -> Pending<bool> {
+        self.held(|stores| stores.accounts.remove(account))
+    }
+
+    fn exists(&self, account: JidRef<'_>) -> Pending<bool> {
+        self.held(|stores| stores.accounts.exists(account))
+    }
+
+    fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
+        self.held(|stores| stores.accounts.list(domain, after, limit))
+    }
+
+    fn count(&self, domain: Option<&str>) -> Pending<u64> {
+        self.held(|stores| stores.accounts.count(domain))
+    }
+}
+
+impl Rosters for Held {
+    fn get(&self, owner: JidRef<'_>) -> Pending<Roster> {
+        self.held(|stores| stores.rosters.get(owner))
+    }
+
+    fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>> {
+        self.held(|stores| stores.rosters.since(owner, version))
+    }
+
+    fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
+        self.held(|stores| stores.rosters.contacts(owner))
+    }
+
+    fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed> {
+        self.held(|stores| stores.rosters.change(owner, contact, edit))
+    }
+
+    fn pending_in(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>> {
+        self.held(|stores| stores.rosters.pending_in(owner))
+    }
+}
+
+impl Offline for Held {
+    fn push(&self, to: JidRef<'_>, stanza: Vec<u8>, unix_ms: u64, limit: usize) -> Pending<Pushed> {
+        self.held(|stores| stores.offline.push(to, stanza, unix_ms, limit))
+    }
+
+    fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>> {
+        self.held(|stores| stores.offline.load(owner, after, max_bytes))
+    }
+
+    fn remove(&self, owner: JidRef<'_>, up_to: u64) -> Pending<u64> {
+        self.held(|stores| stores.offline.remove(owner, up_to))
+    }
+
+    fn count(&self, owner: JidRef<'_>) -> Pending<u64> {
+        self.held(|stores| stores.offline.count(owner))
+    }
+}
+
+impl LastPresence for Held {
+    fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()> {
+        self.held(|stores| stores.last_presence.put(owner, unix_ms, stanza))
+    }
+
+    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
+        self.held(|stores| stores.last_presence.of(asker, owners))
+    }
+}
+
+impl Meta for Held {
+    fn get(&self, key: &str) -> Pending<Option<Vec<u8>>> {
+        self.held(|stores| stores.meta.get(key))
+    }
+
+    fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()> {
+        self.held(|stores| stores.meta.put(key, bytes))
+    }
+}

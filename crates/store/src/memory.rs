@@ -1,0 +1,242 @@
+//! All stores in this process's memory: for tests, and for servers that may forget.
+//!
+//! Every operation is carried out, and its future is done, when the method returns. Nothing is random, so a test that runs twice
+//! sees the same ids and versions.
+
+mod roster;
+
+use crate::{
+    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed,
+    Roster, Rosters, StoreError, Stores, Subscription, pending::caught, pending::ready,
+};
+use rookery_jid::{Jid, JidRef};
+use rookery_sasl::Credentials;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The stores in memory.
+pub struct Memory {
+    world: Mutex<World>,
+}
+
+impl Memory {
+    /// Empty stores.
+    pub fn new() -> Memory {
+        Memory { world: Mutex::new(World::default()) }
+    }
+
+    /// Empty stores, bundled.
+    pub fn stores() -> Stores {
+        Stores::of(Arc::new(Memory::new()))
+    }
+
+    /// A panic of a caller's code is caught before anything is changed, so the world is whole even when the lock is poisoned.
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::new()
+    }
+}
+
+impl Accounts for Memory {
+    fn credentials(&self, account: JidRef<'_>) -> Pending<Option<Credentials>> {
+        ready(Ok(self.world().account(account).map(|account| account.credentials.clone())))
+    }
+
+    fn create(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
+        ready(Ok(self.world().create(account, credentials)))
+    }
+
+    fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>> {
+        let mut world = self.world();
+        let created = accounts.into_iter().map(|(account, credentials)| world.create(account.as_ref(), credentials));
+        ready(Ok(created.collect()))
+    }
+
+    fn set_credentials(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
+        let mut world = self.world();
+        let account = world.account_mut(account);
+        ready(Ok(account.map(|account| account.credentials = credentials).is_some()))
+    }
+
+    fn remove(&self, account: JidRef<'_>) -> Pending<bool> {
+        let mut world = self.world();
+        let removed = world.accounts.remove(&key(account));
+        if let Some(removed) = &removed {
+            world.next_roster_version = world.next_roster_version.max(removed.roster.version() + 1);
+        }
+        ready(Ok(removed.is_some()))
+    }
+
+    fn exists(&self, account: JidRef<'_>) -> Pending<bool> {
+        ready(Ok(self.world().account(account).is_some()))
+    }
+
+    fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
+        let after = after.and_then(JidRef::local).unwrap_or_default();
+        let start = Bound::Excluded((domain.to_owned(), after.to_owned()));
+        let world = self.world();
+        let of_domain = world.accounts.range((start, Bound::Unbounded)).take_while(|(key, _)| key.0 == domain);
+        ready(Ok(of_domain.map(|(_, account)| account.jid.clone()).take(limit).collect()))
+    }
+
+    fn count(&self, domain: Option<&str>) -> Pending<u64> {
+        let world = self.world();
+        let counted = world.accounts.keys().filter(|key| domain.is_none_or(|domain| key.0 == domain)).count();
+        ready(Ok(counted as u64))
+    }
+}
+
+impl Rosters for Memory {
+    fn get(&self, owner: JidRef<'_>) -> Pending<Roster> {
+        ready(self.world().owner(owner).map(|owner| owner.roster.get()))
+    }
+
+    fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>> {
+        ready(self.world().owner(owner).map(|owner| owner.roster.since(version)))
+    }
+
+    fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
+        ready(self.world().owner(owner).map(|owner| owner.roster.contacts()))
+    }
+
+    fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed> {
+        let mut world = self.world();
+        let owner = world.account_mut(owner).ok_or(StoreError::NoAccount);
+        ready(owner.and_then(|owner| caught(|| Ok(owner.roster.change(contact, edit)))))
+    }
+
+    fn pending_in(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>> {
+        ready(self.world().owner(owner).map(|owner| owner.roster.pending_in()))
+    }
+}
+
+impl Offline for Memory {
+    fn push(&self, to: JidRef<'_>, stanza: Vec<u8>, unix_ms: u64, limit: usize) -> Pending<Pushed> {
+        let mut world = self.world();
+        let id = world.last_offline_id + 1;
+        let Some(account) = world.account_mut(to) else { return ready(Ok(Pushed::NoAccount)) };
+        if account.offline.len() >= limit {
+            return ready(Ok(Pushed::Full));
+        }
+        account.offline.insert(id, OfflineMessage { id, unix_ms, stanza });
+        world.last_offline_id = id;
+        ready(Ok(Pushed::Kept))
+    }
+
+    fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>> {
+        let world = self.world();
+        let Some(account) = world.account(owner) else { return ready(Ok(Vec::new())) };
+        let (mut messages, mut room) = (Vec::new(), max_bytes);
+        for (_, message) in account.offline.range((Bound::Excluded(after), Bound::Unbounded)) {
+            if message.stanza.len() > room && !messages.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(message.stanza.len());
+            messages.push(message.clone());
+        }
+        ready(Ok(messages))
+    }
+
+    fn remove(&self, owner: JidRef<'_>, up_to: u64) -> Pending<u64> {
+        let mut world = self.world();
+        let Some(account) = world.account_mut(owner) else { return ready(Ok(0)) };
+        let before = account.offline.len();
+        account.offline.retain(|id, _| *id > up_to);
+        ready(Ok((before - account.offline.len()) as u64))
+    }
+
+    fn count(&self, owner: JidRef<'_>) -> Pending<u64> {
+        ready(Ok(self.world().account(owner).map_or(0, |account| account.offline.len() as u64)))
+    }
+}
+
+impl LastPresence for Memory {
+    fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()> {
+        let mut world = self.world();
+        let owner = world.account_mut(owner).ok_or(StoreError::NoAccount);
+        ready(owner.map(|owner| owner.last_presence = Some((unix_ms, stanza))))
+    }
+
+    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
+        let world = self.world();
+        let seen = owners.into_iter().filter_map(|owner| {
+            let account = world.account(owner.as_ref())?;
+            let (unix_ms, stanza) = account.last_presence.clone()?;
+            account.roster.lets_see(asker.bare()).then_some(LastSeen { owner, unix_ms, stanza })
+        });
+        ready(Ok(seen.collect()))
+    }
+}
+
+impl Meta for Memory {
+    fn get(&self, key: &str) -> Pending<Option<Vec<u8>>> {
+        ready(Ok(self.world().meta.get(key).cloned()))
+    }
+
+    fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()> {
+        self.world().meta.insert(key.to_owned(), bytes);
+        ready(Ok(()))
+    }
+}
+
+struct World {
+    /// By domain and localpart, which is the order that lists have.
+    accounts: BTreeMap<(String, String), Account>,
+    meta: BTreeMap<String, Vec<u8>>,
+    last_offline_id: u64,
+    /// Where the roster of a new account starts to count: above those of all accounts that were removed.
+    next_roster_version: u64,
+}
+
+impl Default for World {
+    fn default() -> World {
+        World { accounts: BTreeMap::new(), meta: BTreeMap::new(), last_offline_id: 0, next_roster_version: 1 }
+    }
+}
+
+struct Account {
+    jid: Jid,
+    credentials: Credentials,
+    roster: roster::Versioned,
+    offline: BTreeMap<u64, OfflineMessage>,
+    last_presence: Option<(u64, Vec<u8>)>,
+}
+
+impl World {
+    fn account(&self, account: JidRef<'_>) -> Option<&Account> {
+        self.accounts.get(&key(account))
+    }
+
+    fn account_mut(&mut self, account: JidRef<'_>) -> Option<&mut Account> {
+        self.accounts.get_mut(&key(account))
+    }
+
+    fn owner(&self, owner: JidRef<'_>) -> Result<&Account, StoreError> {
+        self.account(owner).ok_or(StoreError::NoAccount)
+    }
+
+    fn create(&mut self, account: JidRef<'_>, credentials: Credentials) -> bool {
+        let new = self.account(account).is_none();
+        if new {
+            let account_row = Account {
+                jid: account.bare().to_jid(),
+                credentials,
+                roster: roster::Versioned::new(self.next_roster_version),
+                offline: BTreeMap::new(),
+                last_presence: None,
+            };
+            self.accounts.insert(key(account), account_row);
+        }
+        new
+    }
+}
+
+fn key(account: JidRef<'_>) -> (String, String) {
+    (account.domain().to_owned(), account.local().unwrap_or_default().to_owned())
+}

@@ -1,0 +1,97 @@
+//! One account's roster in memory, with versions.
+
+use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect};
+use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, Subscription};
+use rookery_jid::{Jid, JidRef};
+use std::collections::BTreeMap;
+
+/// A roster that knows what changed when.
+pub(super) struct Versioned {
+    version: u64,
+    /// The oldest version whose changes since are all known.
+    oldest: u64,
+    /// By address, each with the version of its latest change that clients saw.
+    items: BTreeMap<String, (u64, RosterItem)>,
+    /// The contacts that clients saw vanish, by the version that this made.
+    removals: BTreeMap<u64, Jid>,
+}
+
+impl Versioned {
+    pub(super) fn new(version: u64) -> Versioned {
+        Versioned { version, oldest: version, items: BTreeMap::new(), removals: BTreeMap::new() }
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn get(&self) -> Roster {
+        Roster { version: self.version, items: self.items.values().map(|(_, item)| item.clone()).collect() }
+    }
+
+    pub(super) fn since(&self, version: u64) -> Option<Changes> {
+        if version < self.oldest || version > self.version {
+            return None;
+        }
+        let put = self.items.values().filter(|(_, item)| item.visible());
+        let put = put.map(|(version, item)| (*version, Change::Put(item.clone())));
+        let removed = self.removals.iter().map(|(version, jid)| (*version, Change::Removed(jid.clone())));
+        let mut changes: Vec<_> = put.chain(removed).filter(|(changed, _)| *changed > version).collect();
+        changes.sort_unstable_by_key(|(version, _)| *version);
+        Some(Changes { version: self.version, changes })
+    }
+
+    pub(super) fn contacts(&self) -> Vec<(Jid, Subscription)> {
+        let items = self.items.values().map(|(_, item)| item);
+        let subscribed = items.filter(|item| item.subscription != Subscription::None);
+        subscribed.map(|item| (item.jid.clone(), item.subscription)).collect()
+    }
+
+    pub(super) fn pending_in(&self) -> Vec<(Jid, Vec<u8>)> {
+        let items = self.items.values().map(|(_, item)| item);
+        items.filter_map(|item| Some((item.jid.clone(), item.pending_in.clone()?))).collect()
+    }
+
+    /// Whether the contact may see the owner's presence.
+    pub(super) fn lets_see(&self, contact: JidRef<'_>) -> bool {
+        self.items.get(contact.as_str()).is_some_and(|(_, item)| item.subscription.from())
+    }
+
+    pub(super) fn change(&mut self, contact: JidRef<'_>, edit: EditRoster) -> Changed {
+        let found = self.items.get(contact.as_str()).cloned();
+        let (item_version, before) = found.map_or((0, None), |(version, item)| (version, Some(item)));
+        let after = match edit(before.as_ref(), self.items.len()) {
+            Edit::Keep => before.clone(),
+            Edit::Put(item) => Some(RosterItem { jid: contact.to_jid(), ..item }),
+            Edit::Remove => None,
+        };
+        let effect = effect(before.as_ref(), after.as_ref());
+        self.version += u64::from(effect.is_seen());
+        match &after {
+            Some(item) => {
+                let version = if effect == Effect::Put { self.version } else { item_version };
+                self.items.insert(contact.as_str().to_owned(), (version, item.clone()));
+            }
+            None => {
+                self.items.remove(contact.as_str());
+            }
+        }
+        self.note_removal(contact, effect);
+        Changed { version: self.version, before, after }
+    }
+
+    fn note_removal(&mut self, contact: JidRef<'_>, effect: Effect) {
+        match effect {
+            Effect::Put => self.removals.retain(|_, removed| removed.as_ref() != contact),
+            Effect::Removed => {
+                self.removals.insert(self.version, contact.to_jid());
+            }
+            Effect::None | Effect::Unseen => {}
+        }
+        if self.removals.len() > REMEMBERED_REMOVALS
+            && let Some((version, _)) = self.removals.pop_first()
+        {
+            self.oldest = version;
+        }
+    }
+}

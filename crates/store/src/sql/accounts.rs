@@ -1,0 +1,127 @@
+//! The operations of [`Accounts`](crate::Accounts).
+
+use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::statements::*;
+use crate::StoreError;
+use rookery_jid::{Jid, JidRef};
+use rookery_sasl::{Credentials, Hash, Keys};
+
+pub(crate) fn credentials(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<Credentials>, StoreError> {
+    let Some(id) = id(c, account)? else { return Ok(None) };
+    let mut keys = all(c, KEYS, &[Value::Integer(id)], read_keys)?;
+    let mut take = |hash: Hash| keys.iter().position(|keys| keys.hash == hash).map(|at| keys.swap_remove(at));
+    match (take(Hash::Sha1), take(Hash::Sha256), take(Hash::Sha512)) {
+        (Some(sha1), Some(sha256), Some(sha512)) => Ok(Some(Credentials { sha1, sha256, sha512 })),
+        _ => Err(c.corrupt(format!("SCRAM keys of {} are missing", account.as_str()))),
+    }
+}
+
+pub(crate) fn create(
+    c: &mut dyn Connection,
+    account: JidRef<'_>,
+    credentials: &Credentials,
+) -> Result<bool, StoreError> {
+    let [domain, local] = account_values(account);
+    if c.execute(CREATE_ACCOUNT, &[domain, local, domain, local])? == 0 {
+        return Ok(false);
+    }
+    let Some(id) = id(c, account)? else { return Err(c.corrupt("an account vanished while it was created".into())) };
+    insert_keys(c, id, credentials)?;
+    Ok(true)
+}
+
+pub(crate) fn create_many(c: &mut dyn Connection, accounts: &[(Jid, Credentials)]) -> Result<Vec<bool>, StoreError> {
+    accounts.iter().map(|(account, credentials)| create(c, account.bare(), credentials)).collect()
+}
+
+pub(crate) fn set_credentials(
+    c: &mut dyn Connection,
+    account: JidRef<'_>,
+    credentials: &Credentials,
+) -> Result<bool, StoreError> {
+    let Some(id) = id(c, account)? else { return Ok(false) };
+    c.execute(REMOVE_KEYS, &[Value::Integer(id)])?;
+    insert_keys(c, id, credentials)?;
+    Ok(true)
+}
+
+pub(crate) fn remove(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool, StoreError> {
+    let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
+    let Some((id, version)) = one(c, ROSTER, &account_values(account), read)? else { return Ok(false) };
+    // Whoever gets this name next continues the count, so no cached roster of this account matches.
+    let next = Value::number(version.saturating_add(1));
+    c.execute(RAISE_NEXT_ROSTER_VERSION, &[next, next])?;
+    c.execute(REMOVE_ACCOUNT, &[Value::Integer(id)])?;
+    Ok(true)
+}
+
+pub(crate) fn exists(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool, StoreError> {
+    Ok(id(c, account)?.is_some())
+}
+
+pub(crate) fn list(
+    c: &mut dyn Connection,
+    domain: &str,
+    after: Option<JidRef<'_>>,
+    limit: usize,
+) -> Result<Vec<Jid>, StoreError> {
+    let after = after.and_then(JidRef::local).unwrap_or_default();
+    let values = [Value::Text(domain), Value::Text(after), Value::number(limit as u64)];
+    all(c, LIST_ACCOUNTS, &values, |row| {
+        let local = row.text(0)?;
+        Jid::new(Some(local), domain, None).map_err(|error| row.corrupt(format!("the localpart {local:?}: {error}")))
+    })
+}
+
+pub(crate) fn count(c: &mut dyn Connection, domain: Option<&str>) -> Result<u64, StoreError> {
+    let count = |row: &dyn Row| row.number(0);
+    let counted = match domain {
+        Some(domain) => one(c, COUNT_ACCOUNTS_OF_DOMAIN, &[Value::Text(domain)], count)?,
+        None => one(c, COUNT_ACCOUNTS, &[], count)?,
+    };
+    Ok(counted.unwrap_or_default())
+}
+
+/// The key of an account's row.
+pub(crate) fn id(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
+    one(c, ACCOUNT, &account_values(account), |row| row.integer(0))
+}
+
+fn insert_keys(c: &mut dyn Connection, account: i64, credentials: &Credentials) -> Result<(), StoreError> {
+    for hash in Hash::ALL {
+        let keys = credentials.keys(hash);
+        c.execute(
+            INSERT_KEYS,
+            &[
+                Value::Integer(keys.iterations.into()),
+                Value::Bytes(&keys.salt),
+                Value::Bytes(&keys.stored_key),
+                Value::Bytes(&keys.server_key),
+                Value::Integer(account),
+                Value::Integer(number_of(hash)),
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+fn read_keys(row: &dyn Row) -> Result<Keys, StoreError> {
+    let number = row.integer(0)?;
+    let hash = Hash::ALL.into_iter().find(|hash| number_of(*hash) == number);
+    Ok(Keys {
+        hash: hash.ok_or_else(|| row.corrupt(format!("{number} is no hash of SCRAM")))?,
+        iterations: row.integer(1)?.try_into().map_err(|_| row.corrupt("impossible SCRAM iterations".into()))?,
+        salt: row.bytes(2)?.to_vec(),
+        stored_key: row.bytes(3)?.to_vec(),
+        server_key: row.bytes(4)?.to_vec(),
+    })
+}
+
+/// How rows name a hash: by the number in its name.
+fn number_of(hash: Hash) -> i64 {
+    match hash {
+        Hash::Sha1 => 1,
+        Hash::Sha256 => 256,
+        Hash::Sha512 => 512,
+    }
+}

@@ -1,0 +1,128 @@
+//! What the operations need of an engine's connection.
+
+use crate::StoreError;
+use rookery_jid::{Jid, JidRef};
+use std::ops::ControlFlow;
+
+/// A connection inside a transaction. Statements have `?` for each value, in order.
+pub(crate) trait Connection {
+    /// Runs a statement that gives no rows; how many rows it inserted, changed or removed.
+    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError>;
+
+    /// Runs a query and shows its rows until `each` breaks.
+    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError>;
+
+    /// The error for rows that this server can't have written.
+    fn corrupt(&self, what: String) -> StoreError;
+}
+
+/// Takes a row and says whether to go on.
+pub(crate) type EachRow<'a> = dyn FnMut(&dyn Row) -> Result<ControlFlow<()>, StoreError> + 'a;
+
+/// Begins and ends what a [`Connection`] works in.
+pub(crate) trait Transactions: Connection {
+    /// Begins a transaction that only reads and locks nobody out.
+    fn begin_read(&mut self) -> Result<(), StoreError>;
+    /// Begins a transaction that writes: from here on until its end nobody else does.
+    fn begin_write(&mut self) -> Result<(), StoreError>;
+    /// Ends the transaction; what it wrote is durable.
+    fn commit(&mut self) -> Result<(), StoreError>;
+    /// Ends the transaction, if there is one, as if it had never been.
+    fn rollback(&mut self);
+    /// Whether a transaction is open: engines end it by themselves on some errors.
+    fn in_transaction(&self) -> bool;
+    /// Marks the point that [`rollback_operation`](Transactions::rollback_operation) goes back to.
+    fn begin_operation(&mut self) -> Result<(), StoreError>;
+    /// Keeps what was written since the mark.
+    fn keep_operation(&mut self) -> Result<(), StoreError>;
+    /// Undoes what was written since the mark.
+    fn rollback_operation(&mut self) -> Result<(), StoreError>;
+}
+
+/// A row of a query. Columns count from 0.
+pub(crate) trait Row {
+    /// An integer that isn't NULL.
+    fn integer(&self, column: usize) -> Result<i64, StoreError>;
+    /// A text that isn't NULL.
+    fn text(&self, column: usize) -> Result<&str, StoreError>;
+    /// A text or NULL.
+    fn optional_text(&self, column: usize) -> Result<Option<&str>, StoreError>;
+    /// Bytes that aren't NULL.
+    fn bytes(&self, column: usize) -> Result<&[u8], StoreError>;
+    /// Bytes or NULL.
+    fn optional_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError>;
+    /// The error for a value that this server can't have written.
+    fn corrupt(&self, what: String) -> StoreError;
+
+    /// A number that is never negative.
+    fn number(&self, column: usize) -> Result<u64, StoreError> {
+        let value = self.integer(column)?;
+        u64::try_from(value).map_err(|_| self.corrupt(format!("{value} where no negative number can be")))
+    }
+
+    /// An address.
+    fn jid(&self, column: usize) -> Result<Jid, StoreError> {
+        let text = self.text(column)?;
+        Jid::parse(text).map_err(|error| self.corrupt(format!("the address {text:?}: {error}")))
+    }
+}
+
+/// A value of a statement.
+#[derive(Clone, Copy)]
+pub(crate) enum Value<'a> {
+    /// NULL
+    Null,
+    /// A 64-bit integer.
+    Integer(i64),
+    /// A text.
+    Text(&'a str),
+    /// Bytes.
+    Bytes(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// A number; what SQL's integers can't hold becomes the largest of them.
+    pub(crate) fn number(number: u64) -> Value<'static> {
+        Value::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    /// 0 or 1.
+    pub(crate) fn flag(flag: bool) -> Value<'static> {
+        Value::Integer(flag.into())
+    }
+}
+
+/// The two values that name an account in statements: domain, then localpart.
+pub(crate) fn account_values(account: JidRef<'_>) -> [Value<'_>; 2] {
+    [Value::Text(account.domain()), Value::Text(account.local().unwrap_or_default())]
+}
+
+/// The only row of a query, if it has one.
+pub(crate) fn one<T>(
+    connection: &mut dyn Connection,
+    sql: &'static str,
+    values: &[Value<'_>],
+    read: impl Fn(&dyn Row) -> Result<T, StoreError>,
+) -> Result<Option<T>, StoreError> {
+    let mut found = None;
+    connection.query(sql, values, &mut |row| {
+        found = Some(read(row)?);
+        Ok(ControlFlow::Break(()))
+    })?;
+    Ok(found)
+}
+
+/// All rows of a query.
+pub(crate) fn all<T>(
+    connection: &mut dyn Connection,
+    sql: &'static str,
+    values: &[Value<'_>],
+    read: impl Fn(&dyn Row) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut found = Vec::new();
+    connection.query(sql, values, &mut |row| {
+        found.push(read(row)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
+}

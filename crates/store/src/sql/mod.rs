@@ -1,0 +1,27 @@
+//! The stores over SQL, written once for every engine.
+//!
+//! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions; `accounts`,
+//! `rosters`, `offline`, `presence` and `meta` are the operations over the [`Connection`](connection::Connection) that a driver
+//! gives; `statements` holds all SQL. An engine adds a driver and a schema: [`sqlite`].
+//!
+//! # Invariants
+//!
+//! - Only the worker's thread touches the connection.
+//! - An operation is one step: it runs inside one transaction, in a savepoint of its own if it writes.
+//! - What an operation answered is told to its caller only after the commit of what it could have seen.
+
+mod accounts;
+mod connection;
+mod meta;
+mod offline;
+mod operation;
+mod presence;
+mod queue;
+mod rosters;
+pub mod sqlite;
+mod statements;
+mod store;
+mod worker;
+
+pub use queue::Bounds;
+pub use store::SqlStore;

@@ -1,0 +1,203 @@
+//! The operations of [`Rosters`](crate::Rosters).
+//!
+//! An item's row carries the version of its latest change that clients saw; a contact that they saw vanish has a row in
+//! `roster_removals` until it comes back or too many others vanished.
+
+use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::{accounts, statements::*};
+use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect};
+use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, StoreError, Subscription};
+use rookery_jid::{Jid, JidRef};
+
+pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Roster, StoreError> {
+    let head = head(c, owner)?;
+    let items = all(c, ROSTER_ITEMS, &[Value::Integer(head.owner)], read_item)?;
+    Ok(Roster { version: head.version, items: items.into_iter().map(|(_, item)| item).collect() })
+}
+
+pub(crate) fn since(c: &mut dyn Connection, owner: JidRef<'_>, version: u64) -> Result<Option<Changes>, StoreError> {
+    let head = head(c, owner)?;
+    if version < head.oldest || version > head.version {
+        return Ok(None);
+    }
+    let values = [Value::Integer(head.owner), Value::number(version)];
+    let mut changes = all(c, REMOVALS_SINCE, &values, |row| Ok((row.number(1)?, Change::Removed(row.jid(0)?))))?;
+    let items = all(c, ROSTER_ITEMS_SINCE, &values, read_item)?;
+    changes.extend(items.into_iter().filter(|(_, item)| item.visible()).map(|(v, item)| (v, Change::Put(item))));
+    changes.sort_unstable_by_key(|(version, _)| *version);
+    Ok(Some(Changes { version: head.version, changes }))
+}
+
+pub(crate) fn contacts(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Vec<(Jid, Subscription)>, StoreError> {
+    let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
+    all(c, CONTACTS, &[Value::Integer(owner)], |row| Ok((row.jid(0)?, read_subscription(row, 1)?)))
+}
+
+pub(crate) fn pending_in(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Vec<(Jid, Vec<u8>)>, StoreError> {
+    let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
+    all(c, REQUESTS, &[Value::Integer(owner)], |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))
+}
+
+pub(crate) fn change(
+    c: &mut dyn Connection,
+    owner: JidRef<'_>,
+    contact: JidRef<'_>,
+    edit: EditRoster,
+) -> Result<Changed, StoreError> {
+    let head = head(c, owner)?;
+    let found = one(c, ROSTER_ITEM, &[Value::Integer(head.owner), Value::Text(contact.as_str())], read_item)?;
+    let (item_version, before) = found.map_or((0, None), |(version, item)| (version, Some(item)));
+    let after = match edit(before.as_ref(), usize::try_from(head.items).unwrap_or(usize::MAX)) {
+        Edit::Keep => before.clone(),
+        Edit::Put(item) => Some(RosterItem { jid: contact.to_jid(), ..item }),
+        Edit::Remove => None,
+    };
+    let effect = effect(before.as_ref(), after.as_ref());
+    let version = if effect.is_seen() { head.version.saturating_add(1) } else { head.version };
+    if effect != Effect::None {
+        let item_version = if effect == Effect::Put { version } else { item_version };
+        write_item(c, &head, contact, before.is_some(), after.as_ref().map(|item| (item_version, item)))?;
+        write_head(c, &head, version, before.is_some(), after.is_some())?;
+        write_removal(c, &head, contact, version, effect)?;
+    }
+    Ok(Changed { version, before, after })
+}
+
+/// What the account's row keeps of its roster.
+struct Head {
+    owner: i64,
+    version: u64,
+    /// The oldest version whose changes since are all known.
+    oldest: u64,
+    items: u64,
+}
+
+fn head(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Head, StoreError> {
+    one(c, ROSTER, &account_values(owner), |row| {
+        Ok(Head { owner: row.integer(0)?, version: row.number(1)?, oldest: row.number(2)?, items: row.number(3)? })
+    })?
+    .ok_or(StoreError::NoAccount)
+}
+
+fn write_head(c: &mut dyn Connection, head: &Head, version: u64, was: bool, is: bool) -> Result<(), StoreError> {
+    let items = match (was, is) {
+        (false, true) => head.items.saturating_add(1),
+        (true, false) => head.items.saturating_sub(1),
+        _ => head.items,
+    };
+    c.execute(UPDATE_ROSTER, &[Value::number(version), Value::number(items), Value::Integer(head.owner)])?;
+    Ok(())
+}
+
+fn write_item(
+    c: &mut dyn Connection,
+    head: &Head,
+    contact: JidRef<'_>,
+    exists: bool,
+    after: Option<(u64, &RosterItem)>,
+) -> Result<(), StoreError> {
+    let (owner, contact) = (Value::Integer(head.owner), Value::Text(contact.as_str()));
+    let Some((version, item)) = after else {
+        c.execute(REMOVE_ROSTER_ITEM, &[owner, contact])?;
+        return Ok(());
+    };
+    let values = [
+        Value::number(version),
+        item.name.as_deref().map_or(Value::Null, Value::Text),
+        Value::Text(&write_groups(&item.groups)),
+        Value::Integer(i64::from(item.subscription.to()) + 2 * i64::from(item.subscription.from())),
+        Value::flag(item.ask),
+        Value::flag(item.approved),
+        Value::flag(item.listed),
+        item.pending_in.as_deref().map_or(Value::Null, Value::Bytes),
+        owner,
+        contact,
+    ];
+    c.execute(if exists { UPDATE_ROSTER_ITEM } else { INSERT_ROSTER_ITEM }, &values)?;
+    Ok(())
+}
+
+fn write_removal(
+    c: &mut dyn Connection,
+    head: &Head,
+    contact: JidRef<'_>,
+    version: u64,
+    effect: Effect,
+) -> Result<(), StoreError> {
+    let (owner, contact) = (Value::Integer(head.owner), Value::Text(contact.as_str()));
+    match effect {
+        Effect::Put => {
+            c.execute(FORGET_REMOVAL, &[owner, contact])?;
+        }
+        Effect::Removed => {
+            c.execute(INSERT_REMOVAL, &[owner, contact, Value::number(version)])?;
+            let remembered = Value::number(REMEMBERED_REMOVALS as u64);
+            if let Some(excess) = one(c, EXCESS_REMOVAL, &[owner, remembered], |row| row.number(0))? {
+                c.execute(FORGET_REMOVALS, &[owner, Value::number(excess)])?;
+                c.execute(UPDATE_ROSTER_OLDEST, &[Value::number(excess), owner])?;
+            }
+        }
+        Effect::None | Effect::Unseen => {}
+    }
+    Ok(())
+}
+
+fn read_item(row: &dyn Row) -> Result<(u64, RosterItem), StoreError> {
+    let groups = row.text(3)?;
+    let item = RosterItem {
+        jid: row.jid(0)?,
+        name: row.optional_text(2)?.map(str::to_owned),
+        groups: read_groups(groups).ok_or_else(|| row.corrupt(format!("roster groups {groups:?}")))?,
+        subscription: read_subscription(row, 4)?,
+        ask: row.integer(5)? != 0,
+        approved: row.integer(6)? != 0,
+        listed: row.integer(7)? != 0,
+        pending_in: row.optional_bytes(8)?.map(<[u8]>::to_vec),
+    };
+    Ok((row.number(1)?, item))
+}
+
+/// Bit 0: the owner sees the contact's presence; bit 1: the contact sees the owner's.
+fn read_subscription(row: &dyn Row, column: usize) -> Result<Subscription, StoreError> {
+    match row.integer(column)? {
+        bits @ 0..=3 => Ok(Subscription::new(bits & 1 != 0, bits & 2 != 0)),
+        other => Err(row.corrupt(format!("{other} is no subscription"))),
+    }
+}
+
+/// Group names in one text: each as its length in bytes, a colon, and itself. A table of their own would double the rows of a roster
+/// for something that is only ever read with the item.
+fn write_groups(groups: &[String]) -> String {
+    groups.iter().map(|group| format!("{}:{group}", group.len())).collect()
+}
+
+fn read_groups(mut text: &str) -> Option<Vec<String>> {
+    let mut groups = Vec::new();
+    while !text.is_empty() {
+        let (length, rest) = text.split_once(':')?;
+        let (group, rest) = rest.split_at_checked(length.parse().ok()?)?;
+        groups.push(group.to_owned());
+        text = rest;
+    }
+    Some(groups)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn groups_that_nobody_wrote_are_refused() {
+        for text in ["x", "1:", "2:é3", "1:é", "-1:a", ":a"] {
+            assert_eq!(read_groups(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn groups_read_as_written(groups: Vec<String>) {
+            prop_assert_eq!(read_groups(&write_groups(&groups)), Some(groups));
+        }
+    }
+}

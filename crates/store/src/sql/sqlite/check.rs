@@ -1,0 +1,117 @@
+//! Looks a database over for the operator: `rookery check`.
+
+use super::driver::Driver;
+use super::{directory, probe, schema};
+use crate::StoreError;
+use crate::sql::connection::{Connection, Transactions, all, one};
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+/// Something that [`check`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is and, unless it is good, what mends it.
+    pub text: String,
+}
+
+/// How bad a [`Finding`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// As it should be, or good to know.
+    Note,
+    /// The server starts, but something wants attention.
+    Warning,
+    /// The server wouldn't start or would fail.
+    Fault,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Note => "ok",
+            Severity::Warning => "warning",
+            Severity::Fault => "fault",
+        };
+        write!(f, "{severity}: {}", self.text)
+    }
+}
+
+/// Checks a database file that may be in use: directory, schema, integrity, whether it can be written. Changes nothing in it. Reads the whole
+/// file, so it takes as long as the disk needs for that.
+pub fn check(path: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let directory = directory(path);
+    match directory.is_dir().then(|| probe(directory)) {
+        None => findings.push(note(format!("the directory {} will be created", directory.display()))),
+        Some(Ok(())) => findings.push(note(format!("the directory {} can be written", directory.display()))),
+        Some(Err(error)) => {
+            let error = StoreError::Directory { path: directory.into(), reason: error.to_string() };
+            findings.push(fault(error.to_string()));
+        }
+    }
+    if !path.exists() {
+        findings.push(note(format!("there is no database {} yet; the server will create it", path.display())));
+    } else if let Err(error) = check_file(path, &mut findings) {
+        findings.push(fault(error.to_string()));
+    }
+    findings
+}
+
+/// Stops at the first thing that makes further looks pointless.
+fn check_file(path: &Path, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+    let mut driver = Driver::open_to_read(path, LOCK_WAIT)?;
+    let version = schema::version(&driver)?;
+    findings.push(match version {
+        schema::KNOWN => note(format!("schema version {version}")),
+        _ => note(format!("schema version {version}; the server will update it to {}", schema::KNOWN)),
+    });
+    check_integrity(&mut driver, findings)?;
+    if version > 0 {
+        let accounts = one(&mut driver, crate::sql::statements::COUNT_ACCOUNTS, &[], |row| row.integer(0))?;
+        findings.push(note(format!("{} accounts", accounts.unwrap_or_default())));
+    }
+    drop(driver);
+    match check_writable(path) {
+        Ok(()) => findings.push(note("the database can be written".into())),
+        // A server that writes a lot may hold it all the time; that is no fault of the file.
+        Err(error @ StoreError::Locked(_)) => {
+            findings.push(Finding { severity: Severity::Warning, text: error.to_string() });
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+fn check_integrity(driver: &mut Driver, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+    let damage = all(driver, "PRAGMA quick_check(20)", &[], |row| Ok(row.text(0)?.to_owned()))?;
+    let orphans = all(driver, "PRAGMA foreign_key_check", &[], |row| Ok(row.text(0)?.to_owned()))?;
+    if damage == ["ok"] && orphans.is_empty() {
+        findings.push(note("the integrity check found no damage".into()));
+        return Ok(());
+    }
+    let damage = damage.into_iter().filter(|line| line != "ok");
+    let orphans = (!orphans.is_empty()).then(|| format!("{} rows belong to no account", orphans.len()));
+    findings.extend(damage.chain(orphans).map(|what| fault(driver.corrupt(what).to_string())));
+    Ok(())
+}
+
+fn check_writable(path: &Path) -> Result<(), StoreError> {
+    let mut driver = Driver::open(path, LOCK_WAIT)?;
+    let outcome = driver.begin_write();
+    driver.rollback();
+    outcome
+}
+
+fn note(text: String) -> Finding {
+    Finding { severity: Severity::Note, text }
+}
+
+fn fault(text: String) -> Finding {
+    Finding { severity: Severity::Fault, text }
+}
+
+/// How long the check waits for whoever holds the database.
+const LOCK_WAIT: Duration = Duration::from_secs(2);

@@ -1,0 +1,265 @@
+//! SQLite's side of [`Connection`]. The only file that names the SQLite library.
+
+use super::Options;
+use crate::StoreError;
+use crate::error::Engine;
+use crate::sql::connection::{Connection, EachRow, Row, Transactions, Value};
+use rusqlite::ffi::ErrorCode;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Error, OpenFlags, ToSql};
+use std::fmt::Display;
+use std::path::Path;
+use std::time::Duration;
+
+/// A connection to one file.
+pub(super) struct Driver {
+    sqlite: rusqlite::Connection,
+    database: String,
+}
+
+impl Driver {
+    /// Opens an existing file, which may still be empty, for reading and writing, and leaves it as it is.
+    ///
+    /// # Errors
+    ///
+    /// Besides what SQLite reports, [`StoreError::ReadOnly`] if the file is write-protected.
+    pub(super) fn open(path: &Path, lock_wait: Duration) -> Result<Driver, StoreError> {
+        let driver = Driver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE, lock_wait)?;
+        // SQLite falls back to reading by itself and would say so only at the first write.
+        if driver.sqlite.is_readonly(MAIN).map_err(|error| driver.failure(error))? {
+            let message = "the file is write-protected".into();
+            return Err(StoreError::ReadOnly(Engine { database: driver.database, message }));
+        }
+        Ok(driver)
+    }
+
+    /// Opens an existing file for reading only.
+    pub(super) fn open_to_read(path: &Path, lock_wait: Duration) -> Result<Driver, StoreError> {
+        Driver::with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY, lock_wait)
+    }
+
+    fn with_flags(path: &Path, flags: OpenFlags, lock_wait: Duration) -> Result<Driver, StoreError> {
+        let database = path.display().to_string();
+        let sqlite = rusqlite::Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(|error| failure(&database, error))?;
+        sqlite.busy_timeout(lock_wait).map_err(|error| failure(&database, error))?;
+        Ok(Driver { sqlite, database })
+    }
+
+    /// Makes the connection fit for a store. Writes to the file, but only if it is new.
+    pub(super) fn set_up(&self, options: &Options) -> Result<(), StoreError> {
+        self.sqlite.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+        let mode = self.sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
+        if mode.map_err(|error| self.failure(error))? != "wal" {
+            let message = "its file system has no shared memory for a write-ahead log: use a local disk".into();
+            return Err(StoreError::Other(Engine { database: self.database.clone(), message }));
+        }
+        self.set_bounds(options).map_err(|error| self.failure(error))
+    }
+
+    fn set_bounds(&self, options: &Options) -> rusqlite::Result<()> {
+        self.pragma("synchronous", "FULL")?;
+        self.pragma("foreign_keys", "ON")?;
+        self.pragma("journal_size_limit", LOG_BYTES)?;
+        self.pragma("cache_size", format!("-{}", options.cache_bytes / 1024))?;
+        if let Some(bytes) = options.max_bytes {
+            let page_bytes: u32 = self.sqlite.pragma_query_value(None, "page_size", |row| row.get(0))?;
+            self.pragma("max_page_count", (bytes / u64::from(page_bytes.max(1))).max(1))?;
+        }
+        Ok(())
+    }
+
+    fn pragma(&self, name: &str, value: impl Display) -> rusqlite::Result<()> {
+        self.sqlite.execute_batch(&format!("PRAGMA {name} = {value}"))
+    }
+
+    /// The value of an integer setting.
+    pub(super) fn setting(&self, name: &str) -> Result<i64, StoreError> {
+        self.sqlite.pragma_query_value(None, name, |row| row.get(0)).map_err(|error| self.failure(error))
+    }
+
+    /// Runs statements that belong to no operation: schema and settings.
+    pub(super) fn run(&self, statements: &str) -> Result<(), StoreError> {
+        self.sqlite.execute_batch(statements).map_err(|error| self.failure(error))
+    }
+
+    /// Where the database is.
+    pub(super) fn database(&self) -> &str {
+        &self.database
+    }
+
+    fn failure(&self, error: Error) -> StoreError {
+        failure(&self.database, error)
+    }
+
+    fn statement(&mut self, sql: &'static str) -> Result<(), StoreError> {
+        self.execute(sql, &[]).map(drop)
+    }
+}
+
+impl Connection for Driver {
+    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        let run = || -> rusqlite::Result<usize> {
+            let mut statement = self.sqlite.prepare_cached(sql)?;
+            for (at, value) in values.iter().enumerate() {
+                statement.raw_bind_parameter(at + 1, value)?;
+            }
+            statement.raw_execute()
+        };
+        run().map(|rows| rows as u64).map_err(|error| self.failure(error))
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+        let failed = |error| self.failure(error);
+        let mut statement = self.sqlite.prepare_cached(sql).map_err(failed)?;
+        for (at, value) in values.iter().enumerate() {
+            statement.raw_bind_parameter(at + 1, value).map_err(failed)?;
+        }
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next().map_err(failed)? {
+            if each(&SqliteRow { row, driver: self })?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        StoreError::Corrupt(Engine { database: self.database.clone(), message: what })
+    }
+}
+
+impl Transactions for Driver {
+    fn begin_read(&mut self) -> Result<(), StoreError> {
+        self.statement("BEGIN DEFERRED")
+    }
+
+    fn begin_write(&mut self) -> Result<(), StoreError> {
+        self.statement("BEGIN IMMEDIATE")
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        self.statement("COMMIT")
+    }
+
+    fn rollback(&mut self) {
+        if self.in_transaction()
+            && let Err(error) = self.statement("ROLLBACK")
+        {
+            tracing::error!(%error, "a transaction can't be rolled back");
+        }
+    }
+
+    fn in_transaction(&self) -> bool {
+        !self.sqlite.is_autocommit()
+    }
+
+    fn begin_operation(&mut self) -> Result<(), StoreError> {
+        self.statement("SAVEPOINT operation")
+    }
+
+    fn keep_operation(&mut self) -> Result<(), StoreError> {
+        self.statement("RELEASE operation")
+    }
+
+    fn rollback_operation(&mut self) -> Result<(), StoreError> {
+        self.statement("ROLLBACK TO operation")?;
+        self.statement("RELEASE operation")
+    }
+}
+
+struct SqliteRow<'a> {
+    row: &'a rusqlite::Row<'a>,
+    driver: &'a Driver,
+}
+
+impl SqliteRow<'_> {
+    fn value(&self, column: usize) -> Result<ValueRef<'_>, StoreError> {
+        self.row.get_ref(column).map_err(|error| self.driver.failure(error))
+    }
+
+    fn mistyped(&self, column: usize) -> StoreError {
+        self.corrupt(format!("column {column} of a row has another type than it was written with"))
+    }
+}
+
+impl Row for SqliteRow<'_> {
+    fn integer(&self, column: usize) -> Result<i64, StoreError> {
+        self.value(column)?.as_i64().map_err(|_| self.mistyped(column))
+    }
+
+    fn text(&self, column: usize) -> Result<&str, StoreError> {
+        self.value(column)?.as_str().map_err(|_| self.mistyped(column))
+    }
+
+    fn optional_text(&self, column: usize) -> Result<Option<&str>, StoreError> {
+        self.value(column)?.as_str_or_null().map_err(|_| self.mistyped(column))
+    }
+
+    fn bytes(&self, column: usize) -> Result<&[u8], StoreError> {
+        self.value(column)?.as_blob().map_err(|_| self.mistyped(column))
+    }
+
+    fn optional_bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
+        self.value(column)?.as_blob_or_null().map_err(|_| self.mistyped(column))
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        self.driver.corrupt(what)
+    }
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Value::Null => ValueRef::Null,
+            Value::Integer(integer) => ValueRef::Integer(integer),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// Sorts SQLite's errors by who can mend them.
+fn failure(database: &str, error: Error) -> StoreError {
+    let engine = Engine { database: database.to_owned(), message: error.to_string() };
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full(engine),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked(engine),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly(engine),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(engine),
+        Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => StoreError::Io(engine),
+        _ => StoreError::Other(engine),
+    }
+}
+
+/// SQLite's name for the file that was opened, as against attached ones.
+const MAIN: &str = "main";
+
+/// All statements of this crate fit.
+const CACHED_STATEMENTS: usize = 64;
+
+/// What the log is cut down to after a burst made it longer, in bytes.
+const LOG_BYTES: u32 = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::{Bounds, SqlStore};
+    use crate::{Meta, wait};
+
+    /// Permissions don't bind the administrator, so a connection that may only read stands for a file that may only be read.
+    #[test]
+    fn a_database_that_may_only_be_read_says_so_and_is_read() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("rookery.db");
+        let store = super::super::open(&path, &Options::default()).expect("a new database");
+        wait(store.put("key", vec![1])).expect("a writable database");
+        let driver = Driver::open_to_read(&path, Duration::ZERO).expect("a readable database");
+        let read_only = SqlStore::start(driver, Bounds::default()).expect("a thread");
+        let error = wait(read_only.put("key", vec![2])).expect_err("a read-only database");
+        assert!(matches!(&error, StoreError::ReadOnly(_)), "{error:?}");
+        assert!(error.to_string().contains("write permission") && error.to_string().contains("rookery.db"), "{error}");
+        assert_eq!(wait(read_only.get("key")), Ok(Some(vec![1])));
+    }
+}

@@ -1,0 +1,60 @@
+//! SQLite's schema and how an older one becomes the current one.
+//!
+//! `user_version` counts the migrations that a file went through; `application_id` tells our files from others'. Each migration
+//! runs once, in one transaction with its count, so a crash leaves a file either before or behind it. A migration that was
+//! released is never changed: the next one mends it.
+
+use super::driver::Driver;
+use crate::StoreError;
+use crate::sql::connection::Transactions;
+
+/// Brings a file, which may be empty, to the current schema.
+pub(super) fn migrate(driver: &mut Driver) -> Result<(), StoreError> {
+    if version(driver)? == KNOWN {
+        return Ok(());
+    }
+    driver.begin_write()?;
+    let outcome = migrate_in_transaction(driver).and_then(|()| driver.commit());
+    if outcome.is_err() {
+        driver.rollback();
+    }
+    outcome
+}
+
+/// The version of a file's schema, 0 if it is empty.
+///
+/// # Errors
+///
+/// [`StoreError::Foreign`] or [`StoreError::TooNew`] if this server must not touch it.
+pub(super) fn version(driver: &Driver) -> Result<i64, StoreError> {
+    let version = driver.setting("user_version")?;
+    let application = driver.setting("application_id")?;
+    // Every schema change of SQLite counts schema_version up: 0 is a file in which nobody created anything.
+    let untouched = application == 0 && version == 0 && driver.setting("schema_version")? == 0;
+    if application != APPLICATION && !untouched {
+        return Err(StoreError::Foreign(driver.database().into()));
+    }
+    if version > KNOWN {
+        return Err(StoreError::TooNew { database: driver.database().into(), found: version, known: KNOWN });
+    }
+    Ok(version)
+}
+
+/// Reads the version again: another process may have migrated while we waited for the lock.
+fn migrate_in_transaction(driver: &mut Driver) -> Result<(), StoreError> {
+    let version = version(driver)?;
+    for (migration, number) in MIGRATIONS.iter().zip(1..).filter(|(_, number)| *number > version) {
+        driver.run(migration)?;
+        driver.run(&format!("PRAGMA user_version = {number}"))?;
+        tracing::info!(database = driver.database(), schema = number, "the database schema was updated");
+    }
+    driver.run(&format!("PRAGMA application_id = {APPLICATION}"))
+}
+
+/// Marks a file as ours: "Rook" in ASCII.
+pub(super) const APPLICATION: i64 = 0x526F_6F6B;
+
+/// The newest schema.
+pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+const MIGRATIONS: &[&str] = &[include_str!("schema-1.sql")];

@@ -1,0 +1,155 @@
+//! Every statement that the operations use.
+//!
+//! They keep to what SQLite, PostgreSQL and MySQL agree on: `?` in order for the values (a driver may number them), no upsert, no
+//! `RETURNING`, no generated keys read back. What differs between engines – types, key generation, collation by bytes,
+//! cascading – is in each engine's schema.
+//!
+//! Inserts select their values: SQLite, when the file may not grow any further, then undoes that statement alone and not the whole
+//! transaction with what others wrote in it.
+
+// Accounts: named by (domain, localpart), in this order.
+
+pub(crate) const ACCOUNT: &str = "SELECT id FROM accounts WHERE domain = ? AND localpart = ?";
+
+/// Values: domain, localpart, domain, localpart.
+pub(crate) const CREATE_ACCOUNT: &str = "\
+    INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \
+    SELECT ?, ?, value, value, 0, 0 FROM counters WHERE name = 'next_roster_version' \
+    AND NOT EXISTS (SELECT 1 FROM accounts WHERE domain = ? AND localpart = ?)";
+
+/// Removes by cascade everything that belongs to it.
+pub(crate) const REMOVE_ACCOUNT: &str = "DELETE FROM accounts WHERE id = ?";
+
+/// Values: domain, localpart to start behind, limit.
+pub(crate) const LIST_ACCOUNTS: &str =
+    "SELECT localpart FROM accounts WHERE domain = ? AND localpart > ? ORDER BY localpart LIMIT ?";
+
+pub(crate) const COUNT_ACCOUNTS: &str = "SELECT COUNT(*) FROM accounts";
+
+pub(crate) const COUNT_ACCOUNTS_OF_DOMAIN: &str = "SELECT COUNT(*) FROM accounts WHERE domain = ?";
+
+// SCRAM keys: one row per account and hash.
+
+/// Values: account.
+pub(crate) const KEYS: &str = "SELECT hash, iterations, salt, stored_key, server_key FROM scram_keys WHERE account = ?";
+
+/// Values: iterations, salt, stored key, server key, account, hash.
+pub(crate) const INSERT_KEYS: &str = "\
+    INSERT INTO scram_keys (iterations, salt, stored_key, server_key, account, hash) SELECT ?, ?, ?, ?, ?, ?";
+
+/// Values: account.
+pub(crate) const REMOVE_KEYS: &str = "DELETE FROM scram_keys WHERE account = ?";
+
+// Rosters.
+
+/// The account with what its row keeps of the roster.
+pub(crate) const ROSTER: &str =
+    "SELECT id, roster_version, roster_oldest, roster_items FROM accounts WHERE domain = ? AND localpart = ?";
+
+/// Values: owner.
+pub(crate) const ROSTER_ITEMS: &str = "\
+    SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
+    FROM roster_items WHERE owner = ? ORDER BY contact";
+
+/// Values: owner, version.
+pub(crate) const ROSTER_ITEMS_SINCE: &str = "\
+    SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
+    FROM roster_items WHERE owner = ? AND version > ?";
+
+/// Values: owner, contact.
+pub(crate) const ROSTER_ITEM: &str = "\
+    SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
+    FROM roster_items WHERE owner = ? AND contact = ?";
+
+/// Values: version, name, groups, subscription, ask, approved, listed, request, owner, contact.
+pub(crate) const INSERT_ROSTER_ITEM: &str = "\
+    INSERT INTO roster_items \
+    (version, name, roster_groups, subscription, ask, approved, listed, pending_in, owner, contact) \
+    SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?";
+
+/// Values: as for [`INSERT_ROSTER_ITEM`].
+pub(crate) const UPDATE_ROSTER_ITEM: &str = "\
+    UPDATE roster_items SET version = ?, name = ?, roster_groups = ?, subscription = ?, ask = ?, approved = ?, \
+    listed = ?, pending_in = ? WHERE owner = ? AND contact = ?";
+
+/// Values: owner, contact.
+pub(crate) const REMOVE_ROSTER_ITEM: &str = "DELETE FROM roster_items WHERE owner = ? AND contact = ?";
+
+/// Values: version, items, owner.
+pub(crate) const UPDATE_ROSTER: &str = "UPDATE accounts SET roster_version = ?, roster_items = ? WHERE id = ?";
+
+/// Values: owner.
+pub(crate) const CONTACTS: &str =
+    "SELECT contact, subscription FROM roster_items WHERE owner = ? AND subscription > 0 ORDER BY contact";
+
+/// Values: owner.
+pub(crate) const REQUESTS: &str =
+    "SELECT contact, pending_in FROM roster_items WHERE owner = ? AND pending_in IS NOT NULL ORDER BY contact";
+
+/// Values: owner, version.
+pub(crate) const REMOVALS_SINCE: &str = "SELECT contact, version FROM roster_removals WHERE owner = ? AND version > ?";
+
+/// Values: owner, contact, version.
+pub(crate) const INSERT_REMOVAL: &str = "INSERT INTO roster_removals (owner, contact, version) SELECT ?, ?, ?";
+
+/// Values: owner, contact.
+pub(crate) const FORGET_REMOVAL: &str = "DELETE FROM roster_removals WHERE owner = ? AND contact = ?";
+
+/// The newest removal that is one too many. Values: owner, how many are remembered.
+pub(crate) const EXCESS_REMOVAL: &str =
+    "SELECT version FROM roster_removals WHERE owner = ? ORDER BY version DESC LIMIT 1 OFFSET ?";
+
+/// Values: owner, version.
+pub(crate) const FORGET_REMOVALS: &str = "DELETE FROM roster_removals WHERE owner = ? AND version <= ?";
+
+/// Values: version, owner.
+pub(crate) const UPDATE_ROSTER_OLDEST: &str = "UPDATE accounts SET roster_oldest = ? WHERE id = ?";
+
+/// Values: version, version.
+pub(crate) const RAISE_NEXT_ROSTER_VERSION: &str =
+    "UPDATE counters SET value = ? WHERE name = 'next_roster_version' AND value < ?";
+
+// Offline messages.
+
+/// The account with the number of messages that wait.
+pub(crate) const OFFLINE: &str = "SELECT id, offline_messages FROM accounts WHERE domain = ? AND localpart = ?";
+
+/// Values: number, owner.
+pub(crate) const UPDATE_OFFLINE: &str = "UPDATE accounts SET offline_messages = ? WHERE id = ?";
+
+/// Values: owner, time, stanza.
+pub(crate) const INSERT_OFFLINE: &str = "INSERT INTO offline_messages (owner, unix_ms, stanza) SELECT ?, ?, ?";
+
+/// Values: owner, id.
+pub(crate) const LOAD_OFFLINE: &str =
+    "SELECT id, unix_ms, stanza FROM offline_messages WHERE owner = ? AND id > ? ORDER BY id";
+
+/// Values: owner, id.
+pub(crate) const REMOVE_OFFLINE: &str = "DELETE FROM offline_messages WHERE owner = ? AND id <= ?";
+
+// Last presence.
+
+/// Values: time, stanza, owner.
+pub(crate) const UPDATE_PRESENCE: &str = "UPDATE last_presence SET unix_ms = ?, stanza = ? WHERE owner = ?";
+
+/// Values: time, stanza, owner.
+pub(crate) const INSERT_PRESENCE: &str = "INSERT INTO last_presence (unix_ms, stanza, owner) SELECT ?, ?, ?";
+
+/// Subscriptions 2 and 3 are `from` and `both`. Values: domain, localpart, asker.
+pub(crate) const PRESENCE_FOR: &str = "\
+    SELECT last_presence.unix_ms, last_presence.stanza FROM accounts \
+    JOIN roster_items ON roster_items.owner = accounts.id \
+    JOIN last_presence ON last_presence.owner = accounts.id \
+    WHERE accounts.domain = ? AND accounts.localpart = ? \
+    AND roster_items.contact = ? AND roster_items.subscription >= 2";
+
+// Settings.
+
+/// Values: key.
+pub(crate) const META: &str = "SELECT bytes FROM meta WHERE name = ?";
+
+/// Values: bytes, key.
+pub(crate) const UPDATE_META: &str = "UPDATE meta SET bytes = ? WHERE name = ?";
+
+/// Values: bytes, key.
+pub(crate) const INSERT_META: &str = "INSERT INTO meta (bytes, name) SELECT ?, ?";

@@ -1,0 +1,197 @@
+//! The handle on a SQL store: turns every method call into a queued operation.
+
+use super::connection::{Connection, Transactions};
+use super::operation::Operation;
+use super::queue::{Bounds, Queue};
+use super::{accounts, meta, offline, operation, presence, rosters, worker};
+use crate::{
+    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed,
+    Roster, Rosters, StoreError, Subscription,
+};
+use rookery_jid::{Jid, JidRef};
+use rookery_sasl::Credentials;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// All stores in one SQL database, served by one thread. See [`sqlite::open`](super::sqlite::open).
+///
+/// Dropping it closes it.
+pub struct SqlStore {
+    queue: Arc<Queue>,
+    worker: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SqlStore {
+    pub(crate) fn start<C>(connection: C, bounds: Bounds) -> std::io::Result<SqlStore>
+    where
+        C: Transactions + Send + 'static,
+    {
+        let queue = Arc::new(Queue::new(bounds));
+        let served = queue.clone();
+        let worker = thread::Builder::new().name("store".into()).spawn(move || worker::run(connection, served))?;
+        Ok(SqlStore { queue, worker: Mutex::new(Some(worker)) })
+    }
+
+    /// Carries out what is queued, closes the database and returns when that is done: for shutdown. Operations queued later answer
+    /// [`StoreError::Closed`].
+    pub fn close(&self) {
+        self.queue.close();
+        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The last handle may be dropped by a waker on the worker itself, which ends by itself then.
+        if let Some(worker) = worker.filter(|worker| worker.thread().id() != thread::current().id()) {
+            // It catches every panic of callers; if it panicked anyway, the panic hook has said so.
+            drop(worker.join());
+        }
+    }
+
+    fn read<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Pending<T> {
+        self.queued(bytes, operation::read(run))
+    }
+
+    fn write<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        run: impl FnOnce(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Pending<T> {
+        self.queued(bytes, operation::write(run))
+    }
+
+    fn queued<T>(&self, bytes: usize, (operation, pending): (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
+        if let Err((operation, error)) = self.queue.push(bytes, operation) {
+            operation.tell(Some(error));
+        }
+        pending
+    }
+}
+
+impl Drop for SqlStore {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Accounts for SqlStore {
+    fn credentials(&self, account: JidRef<'_>) -> Pending<Option<Credentials>> {
+        let account = account.bare().to_jid();
+        self.read(0, move |c| accounts::credentials(c, account.as_ref()))
+    }
+
+    fn create(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
+        let account = account.bare().to_jid();
+        self.write(0, move |c| accounts::create(c, account.as_ref(), &credentials))
+    }
+
+    fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>> {
+        self.write(accounts.len().saturating_mul(BYTES_PER_ACCOUNT), move |c| accounts::create_many(c, &accounts))
+    }
+
+    fn set_credentials(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
+        let account = account.bare().to_jid();
+        self.write(0, move |c| accounts::set_credentials(c, account.as_ref(), &credentials))
+    }
+
+    fn remove(&self, account: JidRef<'_>) -> Pending<bool> {
+        let account = account.bare().to_jid();
+        self.write(0, move |c| accounts::remove(c, account.as_ref()))
+    }
+
+    fn exists(&self, account: JidRef<'_>) -> Pending<bool> {
+        let account = account.bare().to_jid();
+        self.read(0, move |c| accounts::exists(c, account.as_ref()))
+    }
+
+    fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
+        let (domain, after) = (domain.to_owned(), after.map(JidRef::to_jid));
+        self.read(0, move |c| accounts::list(c, &domain, after.as_ref().map(Jid::as_ref), limit))
+    }
+
+    fn count(&self, domain: Option<&str>) -> Pending<u64> {
+        let domain = domain.map(str::to_owned);
+        self.read(0, move |c| accounts::count(c, domain.as_deref()))
+    }
+}
+
+impl Rosters for SqlStore {
+    fn get(&self, owner: JidRef<'_>) -> Pending<Roster> {
+        let owner = owner.bare().to_jid();
+        self.read(0, move |c| rosters::get(c, owner.as_ref()))
+    }
+
+    fn since(&self, owner: JidRef<'_>, version: u64) -> Pending<Option<Changes>> {
+        let owner = owner.bare().to_jid();
+        self.read(0, move |c| rosters::since(c, owner.as_ref(), version))
+    }
+
+    fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
+        let owner = owner.bare().to_jid();
+        self.read(0, move |c| rosters::contacts(c, owner.as_ref()))
+    }
+
+    fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed> {
+        let (owner, contact) = (owner.bare().to_jid(), contact.to_jid());
+        // What the closure carries is unknown; a whole request stanza is the most that it usually does.
+        self.write(BYTES_PER_EDIT, move |c| rosters::change(c, owner.as_ref(), contact.as_ref(), edit))
+    }
+
+    fn pending_in(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>> {
+        let owner = owner.bare().to_jid();
+        self.read(0, move |c| rosters::pending_in(c, owner.as_ref()))
+    }
+}
+
+impl Offline for SqlStore {
+    fn push(&self, to: JidRef<'_>, stanza: Vec<u8>, unix_ms: u64, limit: usize) -> Pending<Pushed> {
+        let to = to.bare().to_jid();
+        self.write(stanza.len(), move |c| offline::push(c, to.as_ref(), &stanza, unix_ms, limit as u64))
+    }
+
+    fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>> {
+        let owner = owner.bare().to_jid();
+        self.read(0, move |c| offline::load(c, owner.as_ref(), after, max_bytes))
+    }
+
+    fn remove(&self, owner: JidRef<'_>, up_to: u64) -> Pending<u64> {
+        let owner = owner.bare().to_jid();
+        self.write(0, move |c| offline::remove(c, owner.as_ref(), up_to))
+    }
+
+    fn count(&self, owner: JidRef<'_>) -> Pending<u64> {
+        let owner = owner.bare().to_jid();
+        self.read(0, move |c| offline::count(c, owner.as_ref()))
+    }
+}
+
+impl LastPresence for SqlStore {
+    fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()> {
+        let owner = owner.bare().to_jid();
+        self.write(stanza.len(), move |c| presence::put(c, owner.as_ref(), unix_ms, &stanza))
+    }
+
+    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
+        let asker = asker.bare().to_jid();
+        let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
+        self.read(bytes, move |c| presence::of(c, asker.as_ref(), &owners))
+    }
+}
+
+impl Meta for SqlStore {
+    fn get(&self, key: &str) -> Pending<Option<Vec<u8>>> {
+        let key = key.to_owned();
+        self.read(0, move |c| meta::get(c, &key))
+    }
+
+    fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()> {
+        let key = key.to_owned();
+        self.write(bytes.len(), move |c| meta::put(c, &key, &bytes))
+    }
+}
+
+/// What an account with its credentials takes in the queue: nine allocations, three structs and an address.
+const BYTES_PER_ACCOUNT: usize = 768;
+
+/// What a roster edit is taken to carry.
+const BYTES_PER_EDIT: usize = 1024;

@@ -1,0 +1,191 @@
+//! The thread that owns the connection and runs the queue in batches.
+//!
+//! A batch is a stretch of the queue that shares one transaction, and thereby one wait for the disk. Batches grow by themselves: whatever was
+//! queued while the last commit waited for the disk is the next batch, up to a bound that keeps the waiting short.
+//!
+//! # Invariants
+//!
+//! - Answers are told in the order of the queue.
+//! - An answer is told only when the transaction it comes from is over: reads in front of a batch's first write at once, the rest after
+//!   the commit.
+//! - When a commit fails, every write since it began is told the error; every read among them is run again, because it may have seen
+//!   what those wrote.
+
+use super::connection::Transactions;
+use super::operation::Operation;
+use super::queue::Queue;
+use crate::StoreError;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Runs the queue until it is closed and empty.
+pub(crate) fn run(connection: impl Transactions, queue: Arc<Queue>) {
+    let queue = Served(queue);
+    let mut worker = Worker { connection, batch: Batch::default() };
+    while let Some(operation) = queue.0.wait() {
+        worker.run_batch(operation, &queue.0);
+    }
+}
+
+/// A queue as long as somebody serves it.
+struct Served(Arc<Queue>);
+
+impl Drop for Served {
+    /// However the worker ends, nobody waits for it any longer: an operation that is dropped answers [`StoreError::Closed`].
+    fn drop(&mut self) {
+        self.0.close();
+        while self.0.take().is_some() {}
+    }
+}
+
+struct Worker<C> {
+    connection: C,
+    batch: Batch,
+}
+
+#[derive(Default)]
+struct Batch {
+    transaction: Option<Access>,
+    /// Run, and to be told after the commit.
+    untold: Vec<Box<dyn Operation>>,
+    /// Why no transaction that writes could be begun: trying again for each operation would wait for the lock each time.
+    refused: Option<StoreError>,
+    /// The transaction was lost in the middle, with this error.
+    lost: Option<StoreError>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Read,
+    Write,
+}
+
+impl<C: Transactions> Worker<C> {
+    fn run_batch(&mut self, first: Box<dyn Operation>, queue: &Queue) {
+        let end = Instant::now() + BATCH_TIME;
+        let mut next = Some(first);
+        let mut operations = 0;
+        while let Some(operation) = next {
+            if operation.writes() {
+                self.write(operation)
+            } else {
+                self.read(operation)
+            }
+            operations += 1;
+            let over = self.batch.lost.is_some() || operations >= BATCH_OPERATIONS || Instant::now() >= end;
+            next = if over { None } else { queue.take() };
+        }
+        self.end_batch();
+    }
+
+    fn read(&mut self, mut operation: Box<dyn Operation>) {
+        if self.batch.transaction.is_none()
+            && let Err(error) = self.begin(Access::Read)
+        {
+            return operation.tell(Some(error));
+        }
+        // Its own error is kept in the operation, and a read has nothing to undo.
+        let outcome = operation.run(&mut self.connection);
+        if self.batch.transaction == Some(Access::Read) {
+            return operation.tell(None);
+        }
+        self.batch.untold.push(operation);
+        if let Err(error) = outcome {
+            self.notice_loss(error);
+        }
+    }
+
+    fn write(&mut self, mut operation: Box<dyn Operation>) {
+        if self.batch.transaction != Some(Access::Write)
+            && let Err(error) = self.begin_write()
+        {
+            return operation.tell(Some(error));
+        }
+        let outcome = self.isolated(operation.as_mut());
+        self.batch.untold.push(operation);
+        if let Err(error) = outcome {
+            self.batch.lost = Some(error);
+        }
+    }
+
+    /// Runs a write so that its failure undoes nothing but itself. An error means that the whole transaction is lost.
+    fn isolated(&mut self, operation: &mut dyn Operation) -> Result<(), StoreError> {
+        self.connection.begin_operation()?;
+        match operation.run(&mut self.connection) {
+            Ok(()) => self.connection.keep_operation(),
+            Err(error) if !self.connection.in_transaction() => Err(error),
+            Err(_) => self.connection.rollback_operation(),
+        }
+    }
+
+    fn notice_loss(&mut self, error: StoreError) {
+        if !self.connection.in_transaction() {
+            self.batch.lost = Some(error);
+        }
+    }
+
+    fn begin_write(&mut self) -> Result<(), StoreError> {
+        if let Some(error) = &self.batch.refused {
+            return Err(error.clone());
+        }
+        self.end_read();
+        self.begin(Access::Write).inspect_err(|error| self.batch.refused = Some(error.clone()))
+    }
+
+    fn begin(&mut self, access: Access) -> Result<(), StoreError> {
+        match access {
+            Access::Read => self.connection.begin_read()?,
+            Access::Write => self.connection.begin_write()?,
+        }
+        self.batch.transaction = Some(access);
+        Ok(())
+    }
+
+    fn end_read(&mut self) {
+        if self.batch.transaction.take().is_some() && self.connection.commit().is_err() {
+            self.connection.rollback();
+        }
+    }
+
+    fn end_batch(&mut self) {
+        if self.batch.transaction != Some(Access::Write) {
+            self.end_read();
+            self.batch = Batch::default();
+            return;
+        }
+        let batch = std::mem::take(&mut self.batch);
+        let outcome = match batch.lost {
+            Some(error) => Err(error),
+            None => self.connection.commit(),
+        };
+        match outcome {
+            Ok(()) => batch.untold.into_iter().for_each(|operation| operation.tell(None)),
+            Err(error) => {
+                self.connection.rollback();
+                tracing::error!(%error, operations = batch.untold.len(), "a transaction failed");
+                self.tell_failed(batch.untold, &error);
+            }
+        }
+    }
+
+    /// Tells the operations of a transaction that is undone.
+    fn tell_failed(&mut self, untold: Vec<Box<dyn Operation>>, error: &StoreError) {
+        for operation in untold {
+            if operation.writes() {
+                operation.tell(Some(error.clone()));
+            } else {
+                self.read(operation);
+            }
+        }
+        self.end_read();
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+/// How long a batch may gather: what an operation waits at most for those in front of it, besides the disk.
+const BATCH_TIME: Duration = Duration::from_millis(4);
+
+/// How many operations a batch may have.
+const BATCH_OPERATIONS: usize = 2048;

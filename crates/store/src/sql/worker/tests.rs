@@ -1,0 +1,287 @@
+//! The worker over an engine that fails on demand: what no real disk does when a test wants it.
+
+use super::*;
+use crate::pending::Pending;
+use crate::sql::connection::{Connection, EachRow, Value};
+use crate::sql::operation;
+use crate::sql::queue::Bounds;
+use crate::wait;
+use std::sync::Mutex;
+
+#[test]
+fn a_batch_is_one_transaction() {
+    let rig = Rig::default();
+    let answers = [rig.add(1), rig.sum(), rig.add(2), rig.sum()];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Ok(1), Ok(3), Ok(3)]);
+    assert_eq!(rig.log(), ["begin write", "commit"]);
+}
+
+#[test]
+fn reads_begin_no_transaction_that_writes() {
+    let rig = Rig::default();
+    let answers = [rig.sum(), rig.sum()];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(0), Ok(0)]);
+    assert_eq!(rig.log(), ["begin read", "commit"]);
+}
+
+#[test]
+fn a_failing_write_fails_alone() {
+    let rig = Rig::default();
+    let answers = [rig.add(1), rig.add_and_fail(10), rig.add_and_panic(100), rig.add(2), rig.sum()];
+    rig.run();
+    let panicked = Err(StoreError::Panicked("on demand".into()));
+    assert_eq!(answers.map(wait), [Ok(1), Err(StoreError::NoAccount), panicked, Ok(3), Ok(3)]);
+    assert_eq!(rig.state(|engine| engine.committed), 3);
+}
+
+#[test]
+fn a_failing_commit_fails_the_writes_and_nothing_else() {
+    let rig = Rig::default();
+    let first = [rig.sum(), rig.add(1), rig.sum(), rig.add_and_fail(5), rig.add(2), rig.sum()];
+    rig.state(|engine| engine.failing_commits = 1);
+    rig.run();
+    let failed = || Err(StoreError::Busy);
+    assert_eq!(first.map(wait), [Ok(0), failed(), Ok(0), Err(StoreError::NoAccount), failed(), Ok(0)]);
+    assert_eq!(rig.state(|engine| (engine.committed, engine.open)), (0, false));
+}
+
+#[test]
+fn the_batch_behind_a_failing_commit_goes_on() {
+    let rig = Rig::default();
+    let before: Vec<_> = (0..BATCH_OPERATIONS).map(|_| rig.add(1)).collect();
+    let behind = rig.add(5);
+    rig.state(|engine| engine.failing_commits = 1);
+    rig.run();
+    // A slow machine may cut the first batch short; whatever was in it failed, and only that.
+    let failed = before.into_iter().map(wait).take_while(Result::is_err).count();
+    assert!(failed > 0);
+    assert_eq!(wait(behind), Ok((BATCH_OPERATIONS - failed + 5) as i64));
+}
+
+#[test]
+fn without_a_transaction_that_writes_reads_go_on() {
+    let rig = Rig::default();
+    let answers = [rig.sum(), rig.add(1), rig.sum(), rig.add(2)];
+    rig.state(|engine| engine.locked = true);
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(0), Err(StoreError::Busy), Ok(0), Err(StoreError::Busy)]);
+    let begun = rig.log().into_iter().filter(|entry| *entry == "begin write").count();
+    assert_eq!(begun, 1, "waiting for the lock once is enough");
+}
+
+#[test]
+fn a_transaction_lost_halfway_takes_its_writes_along() {
+    let rig = Rig::default();
+    let answers = [rig.add(1), rig.sum(), rig.lose(), rig.add(2), rig.sum()];
+    rig.run();
+    let lost = || Err(StoreError::Closed);
+    assert_eq!(answers.map(wait), [lost(), Ok(0), lost(), Ok(2), Ok(2)]);
+}
+
+#[test]
+fn nobody_waits_for_a_worker_that_ended() {
+    let rig = Rig::default();
+    let answers = [rig.add(1), rig.add(2)];
+    rig.state(|engine| engine.panics = true);
+    let rig = std::panic::AssertUnwindSafe(rig);
+    std::panic::catch_unwind(|| rig.run()).expect_err("the engine panics");
+    assert_eq!(answers.map(wait), [Err(StoreError::Closed), Err(StoreError::Closed)]);
+    assert_eq!(wait(rig.add(3)), Err(StoreError::Closed));
+}
+
+#[test]
+fn a_full_queue_refuses_at_once() {
+    let rig = Rig::with_bounds(Bounds { operations: 2, bytes: usize::MAX });
+    let answers = [rig.add(1), rig.add(2), rig.add(4)];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Ok(3), Err(StoreError::Busy)]);
+}
+
+#[test]
+fn a_queue_is_bounded_in_bytes() {
+    // Each operation of the rig counts as 10 bytes.
+    let rig = Rig::with_bounds(Bounds { operations: usize::MAX, bytes: 25 });
+    let answers = [rig.add(1), rig.add(2), rig.add(4)];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Ok(3), Err(StoreError::Busy)]);
+    let rig = Rig::with_bounds(Bounds { operations: usize::MAX, bytes: 5 });
+    let answers = [rig.add(1), rig.add(2)];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Err(StoreError::Busy)], "a large one is taken when nothing waits");
+}
+
+/// A queue and the engine that will run it.
+struct Rig {
+    queue: Arc<Queue>,
+    engine: Arc<Mutex<Engine>>,
+}
+
+impl Default for Rig {
+    fn default() -> Rig {
+        Rig::with_bounds(Bounds::default())
+    }
+}
+
+impl Rig {
+    fn with_bounds(bounds: Bounds) -> Rig {
+        Rig { queue: Arc::new(Queue::new(bounds)), engine: Arc::default() }
+    }
+
+    /// Runs what is queued, on this thread.
+    fn run(&self) {
+        self.queue.close();
+        super::run(Handle(self.engine.clone()), self.queue.clone());
+    }
+
+    fn state<T>(&self, look: impl FnOnce(&mut Engine) -> T) -> T {
+        look(&mut self.engine.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    fn log(&self) -> Vec<&'static str> {
+        self.state(|engine| engine.log.clone())
+    }
+
+    /// Adds to the engine's number and answers the sum.
+    fn add(&self, number: i64) -> Pending<i64> {
+        self.write(move |c| c.execute("add", &[Value::Integer(number)]).map(|sum| sum as i64))
+    }
+
+    fn add_and_fail(&self, number: i64) -> Pending<i64> {
+        self.write(move |c| c.execute("add", &[Value::Integer(number)]).and(Err(StoreError::NoAccount)))
+    }
+
+    fn add_and_panic(&self, number: i64) -> Pending<i64> {
+        self.write(move |c| {
+            c.execute("add", &[Value::Integer(number)])?;
+            panic!("on demand")
+        })
+    }
+
+    fn lose(&self) -> Pending<i64> {
+        self.write(|c| c.execute("lose", &[]).map(|sum| sum as i64))
+    }
+
+    fn sum(&self) -> Pending<i64> {
+        self.queued(operation::read(|c| c.execute("sum", &[]).map(|sum| sum as i64)))
+    }
+
+    fn write(&self, run: impl FnOnce(&mut dyn Connection) -> Result<i64, StoreError> + Send + 'static) -> Pending<i64> {
+        self.queued(operation::write(run))
+    }
+
+    fn queued(&self, (operation, pending): (Box<dyn Operation>, Pending<i64>)) -> Pending<i64> {
+        if let Err((operation, error)) = self.queue.push(10, operation) {
+            operation.tell(Some(error));
+        }
+        pending
+    }
+}
+
+/// One number with transactions.
+#[derive(Default)]
+struct Engine {
+    log: Vec<&'static str>,
+    open: bool,
+    writes: bool,
+    committed: i64,
+    working: i64,
+    marked: i64,
+    failing_commits: usize,
+    locked: bool,
+    panics: bool,
+}
+
+struct Handle(Arc<Mutex<Engine>>);
+
+impl Handle {
+    fn engine(&self) -> std::sync::MutexGuard<'_, Engine> {
+        self.0.lock().expect("no test panics under the lock")
+    }
+
+    fn begin(&self, entry: &'static str) -> Result<(), StoreError> {
+        let mut engine = self.engine();
+        assert!(!engine.open, "transactions don't nest");
+        engine.log.push(entry);
+        if engine.locked && entry == "begin write" {
+            return Err(StoreError::Busy);
+        }
+        engine.open = true;
+        engine.writes = entry == "begin write";
+        engine.working = engine.committed;
+        Ok(())
+    }
+}
+
+impl Connection for Handle {
+    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        let mut engine = self.engine();
+        assert!(engine.open, "everything runs in a transaction");
+        match (sql, values) {
+            ("add", [Value::Integer(number)]) => engine.working += number,
+            ("lose", []) => {
+                engine.open = false;
+                return Err(StoreError::Closed);
+            }
+            _ => {}
+        }
+        Ok(engine.working as u64)
+    }
+
+    fn query(&mut self, _: &'static str, _: &[Value<'_>], _: &mut EachRow<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        StoreError::Panicked(what)
+    }
+}
+
+impl Transactions for Handle {
+    fn begin_read(&mut self) -> Result<(), StoreError> {
+        self.begin("begin read")
+    }
+
+    fn begin_write(&mut self) -> Result<(), StoreError> {
+        let panics = self.engine().panics;
+        assert!(!panics, "on demand");
+        self.begin("begin write")
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        let mut engine = self.engine();
+        engine.log.push("commit");
+        if engine.writes && engine.failing_commits > 0 {
+            engine.failing_commits -= 1;
+            return Err(StoreError::Busy);
+        }
+        engine.open = false;
+        engine.committed = engine.working;
+        Ok(())
+    }
+
+    fn rollback(&mut self) {
+        self.engine().open = false;
+    }
+
+    fn in_transaction(&self) -> bool {
+        self.engine().open
+    }
+
+    fn begin_operation(&mut self) -> Result<(), StoreError> {
+        let mut engine = self.engine();
+        engine.marked = engine.working;
+        Ok(())
+    }
+
+    fn keep_operation(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn rollback_operation(&mut self) -> Result<(), StoreError> {
+        let mut engine = self.engine();
+        engine.working = engine.marked;
+        Ok(())
+    }
+}

@@ -1,0 +1,73 @@
+//! The contract of the stores, run over every implementation of them.
+
+mod suite {
+    pub mod accounts;
+    pub mod last_presence;
+    pub mod offline;
+    pub mod order;
+    pub mod rosters;
+    pub mod samples;
+    pub mod versions;
+}
+
+use rookery_store::memory::Memory;
+use rookery_store::{Stores, sqlite};
+use std::sync::Arc;
+
+/// One module of tests per listed function of the suite, one test in it per implementation.
+macro_rules! over_all_stores {
+    ($($concern:ident::$test:ident),* $(,)?) => {$(
+        mod $test {
+            #[test]
+            fn in_memory() {
+                crate::suite::$concern::$test(&crate::Memory::stores());
+            }
+
+            #[test]
+            fn in_sqlite() {
+                crate::with_sqlite(crate::suite::$concern::$test);
+            }
+        }
+    )*};
+}
+
+over_all_stores! {
+    accounts::an_account_is_created_once,
+    accounts::a_resource_is_ignored,
+    accounts::passwords_change,
+    accounts::many_are_created_in_order,
+    accounts::lists_go_on_behind_an_account,
+    accounts::a_removed_account_leaves_nothing,
+    accounts::settings_are_kept,
+    rosters::items_read_as_written,
+    rosters::an_edit_decides_on_what_is_there,
+    rosters::owners_must_be_accounts,
+    rosters::contacts_have_a_subscription,
+    rosters::requests_are_kept_but_not_shown,
+    rosters::a_panicking_edit_changes_nothing,
+    rosters::concurrent_edits_all_count,
+    versions::versions_count_what_clients_see,
+    versions::a_vanished_contact_is_reported_until_it_comes_back,
+    versions::unknown_versions_get_everything,
+    versions::removals_are_remembered_within_bounds,
+    versions::a_successor_never_matches_an_old_cache,
+    versions::replayed_changes_give_the_roster,
+    offline::messages_wait_in_order,
+    offline::a_limit_holds,
+    offline::pages_are_bounded_in_bytes,
+    offline::ids_are_never_given_again,
+    last_presence::only_those_who_may_see_it_do,
+    last_presence::the_last_one_counts,
+    order::calls_take_effect_without_being_polled,
+    order::completions_come_in_the_order_of_calls,
+}
+
+fn with_sqlite(test: impl FnOnce(&Stores)) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("rookery.db");
+    let store = Arc::new(sqlite::open(&path, &sqlite::Options::default()).expect("a new database"));
+    test(&Stores::of(store.clone()));
+    store.close();
+    let findings = sqlite::check(&path);
+    assert!(findings.iter().all(|finding| finding.severity == sqlite::Severity::Note), "{findings:?}");
+}

@@ -1,0 +1,106 @@
+//! [`Accounts`](rookery_store::Accounts) and [`Meta`](rookery_store::Meta).
+
+use super::samples::*;
+use rookery_jid::Jid;
+use rookery_store::{Pushed, RosterItem, StoreError, Stores, Subscription, wait};
+
+pub fn an_account_is_created_once(stores: &Stores) {
+    let romeo = jid("romeo@montague.example");
+    assert_eq!(done(stores.accounts.credentials(romeo.as_ref())), None);
+    assert!(done(stores.accounts.create(romeo.as_ref(), password("first"))));
+    assert!(!done(stores.accounts.create(romeo.as_ref(), password("second"))));
+    assert_eq!(done(stores.accounts.credentials(romeo.as_ref())), Some(password("first")));
+    assert!(done(stores.accounts.exists(romeo.as_ref())));
+    assert!(!done(stores.accounts.exists(jid("romeo@capulet.example").as_ref())), "another domain");
+}
+
+pub fn a_resource_is_ignored(stores: &Stores) {
+    let full = jid("romeo@montague.example/orchard");
+    assert!(done(stores.accounts.create(full.as_ref(), password("x"))));
+    assert!(done(stores.accounts.exists(full.bare())));
+    assert_eq!(done(stores.accounts.list("montague.example", None, 9)), [full.to_bare()]);
+    assert_eq!(done(stores.offline.push(full.as_ref(), b"<message/>".to_vec(), 1, 9)), Pushed::Kept);
+    assert_eq!(done(stores.offline.count(full.bare())), 1);
+}
+
+pub fn passwords_change(stores: &Stores) {
+    let romeo = jid("romeo@montague.example");
+    assert!(!done(stores.accounts.set_credentials(romeo.as_ref(), password("new"))));
+    assert!(!done(stores.accounts.exists(romeo.as_ref())));
+    account(stores, romeo.as_str());
+    assert!(done(stores.accounts.set_credentials(romeo.as_ref(), password("new"))));
+    assert_eq!(done(stores.accounts.credentials(romeo.as_ref())), Some(password("new")));
+}
+
+pub fn many_are_created_in_order(stores: &Stores) {
+    let keys = password("x");
+    account(stores, "user3@a.example");
+    let accounts: Vec<(Jid, _)> = (0..500).map(|n| (jid(&format!("user{n}@a.example")), keys.clone())).collect();
+    let twice = [accounts.clone(), accounts[..2].to_vec()].concat();
+    let created = done(stores.accounts.create_many(twice));
+    assert_eq!(created.len(), 502);
+    for (n, created) in created.into_iter().enumerate() {
+        assert_eq!(created, n != 3 && n < 500, "account {n}");
+    }
+    assert_eq!(done(stores.accounts.count(None)), 500);
+    assert_eq!(done(stores.accounts.credentials(accounts[499].0.as_ref())), Some(keys));
+    assert_eq!(done(stores.accounts.create_many(Vec::new())), []);
+}
+
+pub fn lists_go_on_behind_an_account(stores: &Stores) {
+    for local in ["b", "é", "a", "aa", "日本"] {
+        account(stores, &format!("{local}@a.example"));
+    }
+    account(stores, "b@b.example");
+    account(stores, "a@a.exampl");
+    let expected = ["a", "aa", "b", "é", "日本"].map(|local| jid(&format!("{local}@a.example")));
+    assert_eq!(done(stores.accounts.list("a.example", None, 100)), expected);
+    let mut listed = Vec::new();
+    loop {
+        let page = done(stores.accounts.list("a.example", listed.last().map(Jid::as_ref), 2));
+        assert!(page.len() <= 2);
+        if page.is_empty() {
+            break;
+        }
+        listed.extend(page);
+    }
+    assert_eq!(listed, expected);
+    assert!(done(stores.accounts.list("nowhere.example", None, 100)).is_empty());
+    assert!(done(stores.accounts.list("a.example", None, 0)).is_empty());
+    assert_eq!(done(stores.accounts.count(Some("a.example"))), 5);
+    assert_eq!(done(stores.accounts.count(Some("nowhere.example"))), 0);
+    assert_eq!(done(stores.accounts.count(None)), 7);
+}
+
+pub fn a_removed_account_leaves_nothing(stores: &Stores) {
+    let (romeo, juliet) = (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"));
+    put(stores, &romeo, subscribed(juliet.as_str(), Subscription::Both));
+    put(stores, &romeo, RosterItem::new(jid("nurse@a.example")));
+    remove(stores, &romeo, &jid("nurse@a.example"));
+    put(stores, &juliet, subscribed(romeo.as_str(), Subscription::Both));
+    done(stores.offline.push(romeo.as_ref(), b"<message/>".to_vec(), 1, 9));
+    done(stores.last_presence.put(romeo.as_ref(), 1, b"<presence/>".to_vec()));
+
+    assert!(done(stores.accounts.remove(romeo.as_ref())));
+    assert!(!done(stores.accounts.remove(romeo.as_ref())));
+    assert!(!done(stores.accounts.exists(romeo.as_ref())));
+    assert_eq!(done(stores.offline.count(romeo.as_ref())), 0);
+    assert_eq!(wait(stores.rosters.get(romeo.as_ref())), Err(StoreError::NoAccount));
+
+    account(stores, romeo.as_str());
+    assert_eq!(done(stores.rosters.get(romeo.as_ref())).items, []);
+    assert_eq!(done(stores.offline.load(romeo.as_ref(), 0, usize::MAX)), []);
+    put(stores, &romeo, subscribed(juliet.as_str(), Subscription::Both));
+    assert_eq!(done(stores.last_presence.of(juliet.as_ref(), vec![romeo.clone()])), []);
+    assert_eq!(done(stores.rosters.contacts(juliet.as_ref())), [(romeo, Subscription::Both)], "others' rosters stay");
+}
+
+pub fn settings_are_kept(stores: &Stores) {
+    assert_eq!(done(stores.meta.get("secret")), None);
+    done(stores.meta.put("secret", vec![0, 1, 255]));
+    done(stores.meta.put("Secret", vec![]));
+    assert_eq!(done(stores.meta.get("secret")), Some(vec![0, 1, 255]));
+    done(stores.meta.put("secret", vec![2]));
+    assert_eq!(done(stores.meta.get("secret")), Some(vec![2]));
+    assert_eq!(done(stores.meta.get("Secret")), Some(vec![]));
+}

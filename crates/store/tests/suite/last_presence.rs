@@ -1,0 +1,43 @@
+//! [`LastPresence`](rookery_store::LastPresence).
+
+use super::samples::*;
+use rookery_store::{LastSeen, RosterItem, StoreError, Stores, Subscription, wait};
+
+pub fn only_those_who_may_see_it_do(stores: &Stores) {
+    let asker = jid("juliet@b.example/balcony");
+    let subscriptions = [Subscription::None, Subscription::To, Subscription::From, Subscription::Both];
+    let mut owners: Vec<_> = subscriptions
+        .into_iter()
+        .map(|subscription| {
+            let owner = account(stores, &format!("{}@a.example", subscription.as_str()));
+            put(stores, &owner, subscribed("juliet@b.example", subscription));
+            done(stores.last_presence.put(owner.as_ref(), 7, owner.as_str().as_bytes().to_vec()));
+            owner
+        })
+        .collect();
+    let stranger = account(stores, "stranger@a.example");
+    done(stores.last_presence.put(stranger.as_ref(), 7, vec![]));
+    let silent = account(stores, "silent@a.example");
+    put(stores, &silent, subscribed("juliet@b.example", Subscription::Both));
+    owners.extend([stranger, silent, jid("nobody@a.example")]);
+    owners.reverse();
+
+    let seen = done(stores.last_presence.of(asker.as_ref(), owners));
+    let expected = ["both@a.example", "from@a.example"].map(|owner| LastSeen {
+        owner: jid(owner),
+        unix_ms: 7,
+        stanza: owner.into(),
+    });
+    assert_eq!(seen, expected);
+}
+
+pub fn the_last_one_counts(stores: &Stores) {
+    let (owner, asker) = (account(stores, "romeo@a.example"), jid("juliet@b.example"));
+    put(stores, &owner, RosterItem { subscription: Subscription::From, ..RosterItem::new(asker.clone()) });
+    done(stores.last_presence.put(owner.as_ref(), 1, b"first".to_vec()));
+    done(stores.last_presence.put(owner.as_ref(), 2, b"second".to_vec()));
+    let seen = done(stores.last_presence.of(asker.as_ref(), vec![owner.clone()]));
+    assert_eq!(seen, [LastSeen { owner, unix_ms: 2, stanza: b"second".to_vec() }]);
+    let nobody = jid("nobody@a.example");
+    assert_eq!(wait(stores.last_presence.put(nobody.as_ref(), 1, vec![])), Err(StoreError::NoAccount));
+}

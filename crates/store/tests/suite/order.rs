@@ -1,0 +1,53 @@
+//! What holds for every method: queued when called, done in order.
+
+use super::samples::*;
+use rookery_store::{Pending, Stores};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+
+pub fn calls_take_effect_without_being_polled(stores: &Stores) {
+    let romeo = jid("romeo@a.example");
+    drop(stores.accounts.create(romeo.as_ref(), password("x")));
+    drop(stores.offline.push(romeo.as_ref(), vec![1], 1, 9));
+    let unpolled = stores.offline.push(romeo.as_ref(), vec![2], 1, 9);
+    assert_eq!(done(stores.offline.count(romeo.as_ref())), 2);
+    drop(unpolled);
+}
+
+pub fn completions_come_in_the_order_of_calls(stores: &Stores) {
+    let romeo = account(stores, "romeo@a.example");
+    let woken = Arc::new(Mutex::new(Vec::new()));
+    let mut calls: Vec<Pending<u64>> = Vec::new();
+    for n in 0..300 {
+        // Writes, reads of what they wrote, and writes that fail, in turn.
+        drop(stores.offline.push(romeo.as_ref(), vec![1], 1, usize::MAX));
+        drop(stores.last_presence.put(jid("nobody@a.example").as_ref(), n, vec![]));
+        calls.push(stores.offline.count(romeo.as_ref()));
+    }
+    let mut answers = vec![None; calls.len()];
+    for (n, call) in calls.iter_mut().enumerate() {
+        let waker = Waker::from(Arc::new(Note { n, woken: woken.clone() }));
+        if let Poll::Ready(answer) = call.as_mut().poll(&mut Context::from_waker(&waker)) {
+            answers[n] = Some(answer);
+        }
+    }
+    for (call, answer) in calls.into_iter().zip(&mut answers) {
+        answer.get_or_insert_with(|| rookery_store::wait(call));
+    }
+    for (n, answer) in answers.into_iter().enumerate() {
+        assert_eq!(answer, Some(Ok(n as u64 + 1)), "call {n} sees all writes before it and none behind it");
+    }
+    let woken = woken.lock().expect("no waker panics");
+    assert!(woken.is_sorted(), "{woken:?}");
+}
+
+struct Note {
+    n: usize,
+    woken: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Wake for Note {
+    fn wake(self: Arc<Self>) {
+        self.woken.lock().expect("no waker panics").push(self.n);
+    }
+}

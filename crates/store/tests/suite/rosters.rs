@@ -1,0 +1,141 @@
+//! [`Rosters`](rookery_store::Rosters), except for versions.
+
+use super::samples::*;
+use rookery_store::{Changed, Edit, RosterItem, StoreError, Stores, Subscription, wait};
+use std::sync::Arc;
+use std::sync::mpsc;
+
+pub fn items_read_as_written(stores: &Stores) {
+    let owner = account(stores, "romeo@a.example");
+    let plain = RosterItem::new(jid("abraham@a.example"));
+    let rich = RosterItem {
+        name: Some("Giulietta ♥ 'x' \t".into()),
+        groups: vec!["1:Friends".into(), "".into(), "ü, \n".into()],
+        subscription: Subscription::Both,
+        ask: true,
+        approved: true,
+        pending_in: Some(b"<presence type='subscribe'/>".to_vec()),
+        ..RosterItem::new(jid("juliet@b.example"))
+    };
+    let gateway = RosterItem { name: Some(String::new()), ..RosterItem::new(jid("sms.example/registered")) };
+    let hidden = RosterItem::requested(jid("tybalt@b.example"), b"<presence/>".to_vec());
+    let items = vec![plain, rich, gateway, hidden];
+    for item in &items {
+        assert_eq!(put(stores, &owner, item.clone()).after.as_ref(), Some(item));
+    }
+    assert_eq!(done(stores.rosters.get(owner.as_ref())).items, items);
+}
+
+pub fn an_edit_decides_on_what_is_there(stores: &Stores) {
+    let (owner, contact) = (account(stores, "romeo@a.example"), jid("juliet@b.example"));
+    let change = |edit: rookery_store::EditRoster| done(stores.rosters.change(owner.as_ref(), contact.as_ref(), edit));
+    let start = done(stores.rosters.get(owner.as_ref())).version;
+
+    let seen = change(Box::new(|item, count| {
+        assert_eq!((item, count), (None, 0));
+        Edit::Keep
+    }));
+    assert_eq!(seen, Changed { version: start, before: None, after: None });
+
+    let item = RosterItem { name: Some("Juliet".into()), ..RosterItem::new(contact.clone()) };
+    let misnamed = RosterItem { jid: jid("other@b.example"), ..item.clone() };
+    let put = change(Box::new(move |_, _| Edit::Put(misnamed)));
+    assert_eq!(
+        put,
+        Changed { version: start + 1, before: None, after: Some(item.clone()) },
+        "the contact's own address"
+    );
+
+    let expected = item.clone();
+    let kept = change(Box::new(move |found, count| {
+        assert_eq!((found, count), (Some(&expected), 1));
+        Edit::Keep
+    }));
+    assert_eq!(kept, Changed { version: start + 1, before: Some(item.clone()), after: Some(item.clone()) });
+
+    let removed = change(Box::new(|_, _| Edit::Remove));
+    assert_eq!(removed, Changed { version: start + 2, before: Some(item), after: None });
+    let again = change(Box::new(|item, count| {
+        assert_eq!((item, count), (None, 0));
+        Edit::Remove
+    }));
+    assert_eq!(again, Changed { version: start + 2, before: None, after: None });
+}
+
+pub fn owners_must_be_accounts(stores: &Stores) {
+    let (nobody, contact) = (jid("nobody@a.example"), jid("juliet@b.example"));
+    let rosters = &stores.rosters;
+    assert_eq!(wait(rosters.get(nobody.as_ref())), Err(StoreError::NoAccount));
+    assert_eq!(wait(rosters.since(nobody.as_ref(), 1)), Err(StoreError::NoAccount));
+    assert_eq!(wait(rosters.contacts(nobody.as_ref())), Err(StoreError::NoAccount));
+    assert_eq!(wait(rosters.pending_in(nobody.as_ref())), Err(StoreError::NoAccount));
+    let (asked, was_asked) = mpsc::channel();
+    let edit = Box::new(move |_: Option<&RosterItem>, _| {
+        asked.send(()).expect("the test listens");
+        Edit::Keep
+    });
+    assert_eq!(wait(rosters.change(nobody.as_ref(), contact.as_ref(), edit)), Err(StoreError::NoAccount));
+    assert!(was_asked.recv().is_err(), "the edit must not be asked");
+}
+
+pub fn contacts_have_a_subscription(stores: &Stores) {
+    let owner = account(stores, "romeo@a.example");
+    put(stores, &owner, subscribed("d@b.example", Subscription::From));
+    put(stores, &owner, subscribed("a@b.example", Subscription::None));
+    put(stores, &owner, subscribed("c@b.example", Subscription::Both));
+    put(stores, &owner, subscribed("b@b.example", Subscription::To));
+    put(stores, &owner, RosterItem::requested(jid("e@b.example"), vec![]));
+    let expected = [("b", Subscription::To), ("c", Subscription::Both), ("d", Subscription::From)];
+    let expected = expected.map(|(local, subscription)| (jid(&format!("{local}@b.example")), subscription));
+    assert_eq!(done(stores.rosters.contacts(owner.as_ref())), expected);
+}
+
+pub fn requests_are_kept_but_not_shown(stores: &Stores) {
+    let owner = account(stores, "romeo@a.example");
+    let request = RosterItem::requested(jid("juliet@b.example"), b"<presence type='subscribe'/>".to_vec());
+    let both = RosterItem { pending_in: Some(b"<presence/>".to_vec()), ..RosterItem::new(jid("nurse@b.example")) };
+    put(stores, &owner, request.clone());
+    put(stores, &owner, both.clone());
+    put(stores, &owner, RosterItem::new(jid("peter@b.example")));
+    let pending = done(stores.rosters.pending_in(owner.as_ref()));
+    let expected = [request.clone(), both.clone()].map(|item| (item.jid, item.pending_in.expect("a request")));
+    assert_eq!(pending, expected);
+    let items = done(stores.rosters.get(owner.as_ref())).items;
+    let visible: Vec<_> = items.iter().map(RosterItem::visible).collect();
+    assert_eq!(visible, [false, true, true]);
+}
+
+pub fn a_panicking_edit_changes_nothing(stores: &Stores) {
+    let (owner, contact) = (account(stores, "romeo@a.example"), jid("juliet@b.example"));
+    put(stores, &owner, RosterItem::new(contact.clone()));
+    let before = done(stores.rosters.get(owner.as_ref()));
+    let edit = Box::new(|_: Option<&RosterItem>, _| panic!("a bug in a caller"));
+    let error = wait(stores.rosters.change(owner.as_ref(), contact.as_ref(), edit));
+    assert_eq!(error, Err(StoreError::Panicked("a bug in a caller".into())));
+    assert_eq!(done(stores.rosters.get(owner.as_ref())), before, "and the store goes on");
+}
+
+pub fn concurrent_edits_all_count(stores: &Stores) {
+    let (owner, contact) = (account(stores, "romeo@a.example"), jid("juliet@b.example"));
+    let append = |item: Option<&RosterItem>, contact: &rookery_jid::Jid| {
+        let mut item = item.cloned().unwrap_or_else(|| RosterItem::new(contact.clone()));
+        item.groups.push("x".into());
+        Edit::Put(item)
+    };
+    let shared = Arc::new((stores.clone(), owner.clone(), contact));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let shared = shared.clone();
+            std::thread::spawn(move || {
+                let (stores, owner, contact) = &*shared;
+                for _ in 0..25 {
+                    let jid = contact.clone();
+                    let edit = Box::new(move |item: Option<&RosterItem>, _| append(item, &jid));
+                    done(stores.rosters.change(owner.as_ref(), contact.as_ref(), edit));
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("an editing thread"));
+    assert_eq!(done(stores.rosters.get(owner.as_ref())).items[0].groups.len(), 100);
+}
