@@ -1,1 +1,26 @@
-//! Packet, audience and outbox: a message with many recipients is built once.
+//! The fan-out engine: a packet, an audience and a stamp rule become one copy per next hop.
+//!
+//! Everything that leaves this server towards a session passes through here, whether it has one recipient or
+//! a hundred thousand, so that limits, counters and coalescing exist once.
+//!
+//! # Layout
+//!
+//! * [`packet`]: a stanza in canonical form, built once and shared by every outbox that holds it.
+//! * [`audience`]: who shall get a packet, grouped by the shard that owns them.
+//! * [`outbox`]: the bounded queue of one session; the only way to its connection.
+//!
+//! # Invariants
+//!
+//! * A [`Packet`] is made from a scanned stanza or from the escaping writer, never from loose bytes: what leaves is
+//!   well-formed because nothing else can be expressed.
+//! * A copy for one more recipient is a reference count and a queue entry. Nothing is formatted per recipient; the
+//!   `to` attribute is spliced in from the session's address when the outbox is rendered.
+//! * An outbox never grows beyond its hard limit; what is refused is handed back, not lost.
+
+pub mod audience;
+pub mod outbox;
+pub mod packet;
+
+pub use audience::{Audience, Names};
+pub use outbox::{Limits, Link, Outboxes, Pushed, To};
+pub use packet::{Packet, StanzaType};

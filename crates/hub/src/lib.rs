@@ -1,1 +1,45 @@
-//! One shard's world: users, sessions, presence and the delivery rules of RFC 6121.
+//! One shard's world: users, sessions, presence, the delivery rules of RFC 6121, and the hooks that modules use.
+//!
+//! The hub opens no socket, spawns nothing and reads no clock: it is driven by calls and answers with events, mail for other
+//! shards and filled outboxes. So the whole server runs in a test, with virtual time.
+//!
+//! # Layout
+//!
+//! * [`world`]: what a shard owns and how a driver talks to it.
+//! * [`bind`]: the life of a session.
+//! * [`inbound`]: what a session sends: checks, stamps, dispatch.
+//! * [`route`]: where a stanza goes: RFC 6121 §8.
+//! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4.
+//! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
+//! * [`roster`]: roster get, set and push: RFC 6121 §2.
+//! * [`iq`]: requests that this server answers itself, and their replies.
+//! * [`module`]: modules and hooks. [`settings`]: what the operator decides.
+//! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
+//! * [`task`]: waiting for the store; [`session`], [`names`]: the data.
+
+pub mod bind;
+pub mod delay;
+pub mod hold;
+pub mod inbound;
+pub mod iq;
+pub mod module;
+pub mod names;
+pub mod presence;
+pub mod roster;
+pub mod route;
+pub mod session;
+pub mod settings;
+pub mod subscribe;
+pub mod subscription;
+pub mod task;
+pub mod world;
+
+pub use bind::BindError;
+pub use hold::Hold;
+pub use inbound::Intake;
+pub use iq::Iq;
+pub use module::{Guest, Hooks, Module, Phase, Registry, Target, Verdict};
+pub use session::{Session, SessionRef};
+pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
+pub use task::Wakeups;
+pub use world::{Event, Mail, Place, World};

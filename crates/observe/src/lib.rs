@@ -1,1 +1,34 @@
-//! Counters of a shard, summed when somebody asks.
+//! What a shard counts. Plain numbers that only their shard writes; whoever wants a sum asks every shard for a copy.
+
+use std::ops::AddAssign;
+
+/// The counters of one shard since its start.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages that came in from sessions.
+    pub messages_in: u64,
+    /// Presence stanzas that came in from sessions.
+    pub presence_in: u64,
+    /// IQ stanzas that came in from sessions.
+    pub iqs_in: u64,
+    /// Stanza errors that the server made.
+    pub errors: u64,
+    /// Sessions ended because they did not read what they were sent.
+    pub overflows: u64,
+    /// Answers of the store that were errors.
+    pub store_errors: u64,
+    /// Sessions bound.
+    pub bound: u64,
+}
+
+impl AddAssign<&Counters> for Counters {
+    fn add_assign(&mut self, other: &Counters) {
+        self.messages_in += other.messages_in;
+        self.presence_in += other.presence_in;
+        self.iqs_in += other.iqs_in;
+        self.errors += other.errors;
+        self.overflows += other.overflows;
+        self.store_errors += other.store_errors;
+        self.bound += other.bound;
+    }
+}

@@ -1,0 +1,105 @@
+//! Who shall get a packet, grouped by next hop.
+//!
+//! A next hop is a shard of this server, today; cluster nodes and remote domains join as further groups. Names are
+//! kept packed in one buffer per group, with their hash beside them, so that an audience of ten thousand bare JIDs
+//! costs one allocation per group and no hashing at the far end.
+
+/// Bare JIDs in one buffer: for each, the keyed hash, the length and the text.
+#[derive(Debug, Default, Clone)]
+pub struct Names {
+    packed: Vec<u8>,
+    count: usize,
+}
+
+impl Names {
+    /// Appends a bare JID with its keyed hash. Text of more than 65 535 bytes is no JID and is left out.
+    pub fn push(&mut self, hash: u64, bare: &str) {
+        let Ok(len) = u16::try_from(bare.len()) else { return };
+        self.packed.extend_from_slice(&hash.to_le_bytes());
+        self.packed.extend_from_slice(&len.to_le_bytes());
+        self.packed.extend_from_slice(bare.as_bytes());
+        self.count += 1;
+    }
+
+    /// How many JIDs there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The hashes and bare JIDs, in the order of their arrival.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &str)> {
+        let mut rest = self.packed.as_slice();
+        std::iter::from_fn(move || {
+            let (hash, tail) = rest.split_first_chunk::<8>()?;
+            let (len, tail) = tail.split_first_chunk::<2>()?;
+            let (text, tail) = tail.split_at_checked(usize::from(u16::from_le_bytes(*len)))?;
+            rest = tail;
+            Some((u64::from_le_bytes(*hash), std::str::from_utf8(text).ok()?))
+        })
+    }
+}
+
+/// An audience split by the shard that is home to each name.
+#[derive(Debug)]
+pub struct Audience {
+    groups: Vec<Names>,
+}
+
+impl Audience {
+    /// An empty audience for a server of `shards` shards (at least one).
+    pub fn new(shards: usize) -> Self {
+        Self { groups: vec![Names::default(); shards.max(1)] }
+    }
+
+    /// Adds a bare JID by its keyed hash.
+    pub fn add(&mut self, hash: u64, bare: &str) {
+        let shard = home(hash, self.groups.len());
+        if let Some(group) = self.groups.get_mut(shard) {
+            group.push(hash, bare);
+        }
+    }
+
+    /// Whether nobody was added.
+    pub fn is_empty(&self) -> bool {
+        self.groups.iter().all(Names::is_empty)
+    }
+
+    /// The groups that have members, each with its shard.
+    pub fn into_groups(self) -> impl Iterator<Item = (usize, Names)> {
+        self.groups.into_iter().enumerate().filter(|(_, names)| !names.is_empty())
+    }
+}
+
+/// The home shard of a bare JID with this keyed hash: the upper half decides, so that the lower half stays
+/// evenly spread inside the shard's own tables.
+pub fn home(hash: u64, shards: usize) -> usize {
+    (hash >> 32) as usize % shards.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reaches_its_home_once() {
+        let mut audience = Audience::new(3);
+        let hashes = [1u64 << 32, 5 << 40, 77 << 33, u64::MAX];
+        for hash in hashes {
+            audience.add(hash, &format!("u{hash}@example.org"));
+        }
+        let mut seen = 0;
+        for (shard, names) in audience.into_groups() {
+            for (hash, bare) in names.iter() {
+                assert_eq!(home(hash, 3), shard);
+                assert_eq!(bare, format!("u{hash}@example.org"));
+                seen += 1;
+            }
+        }
+        assert_eq!(seen, hashes.len());
+    }
+}

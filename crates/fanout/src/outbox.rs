@@ -1,0 +1,324 @@
+//! The outbox: what waits for a session, bounded in bytes.
+//!
+//! One slab holds the outboxes of a shard, indexed by [`Link`]. An empty outbox is an address and a null pointer; the
+//! queue behind it exists only while something waits, and drained queues are reused from a small pool.
+//!
+//! Rendering and removal are separate steps: [`Outboxes::render`] writes the bytes for the transport,
+//! [`Outboxes::sent`] removes what the transport has taken. What was not wholly taken when a connection dies comes
+//! back from [`Outboxes::close`], so that a slow or broken reader loses its connection but not its messages.
+//!
+//! Limits (`design.md`, budgets): above the soft one a presence replaces the older one of the same sender that still
+//! waits; above the hard one the packet is refused and the caller ends the session.
+
+use std::collections::VecDeque;
+
+use rookery_jid::Jid;
+use rookery_xml::Kind;
+
+use crate::packet::{Packet, StanzaType};
+
+/// Index of a connection and its session within one shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Link(pub u32);
+
+impl Link {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The stamp rule: which `to` a copy carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// The session's full JID.
+    Full,
+    /// The session's bare JID: the sender addressed the account, and the address is not rewritten
+    /// (RFC 6121 §8.5.2.1).
+    Bare,
+}
+
+/// Bounds of one outbox in bytes.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Above it, superseded presence is replaced in place.
+    pub soft: usize,
+    /// Above it, nothing more is taken and the session must end.
+    pub hard: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { soft: 64 * 1024, hard: 1024 * 1024 }
+    }
+}
+
+/// What became of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Pushed {
+    /// It waits for the next flush.
+    Queued,
+    /// The outbox is over its hard limit: the packet was not taken, the session has to be closed with
+    /// `resource-constraint`.
+    Overflow,
+    /// No session has this link.
+    Gone,
+}
+
+/// All outboxes of a shard.
+#[derive(Debug, Default)]
+pub struct Outboxes {
+    slots: Vec<Slot>,
+    dirty: Vec<Link>,
+    pool: Vec<Box<Queue>>,
+    limits: Limits,
+    waiting: usize,
+    pushed: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    address: Option<Jid>,
+    queue: Option<Box<Queue>>,
+    dirty: bool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    items: VecDeque<Item>,
+    /// Rendered bytes of all items.
+    bytes: usize,
+    /// Rendered bytes of the first item that the transport has taken already.
+    taken: usize,
+}
+
+#[derive(Debug)]
+struct Item {
+    packet: Packet,
+    to: To,
+}
+
+impl Outboxes {
+    /// Outboxes with these limits.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    /// Replaces the limits, for sessions of now and later.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Opens the outbox of a session that has bound `address` (a full JID).
+    pub fn open(&mut self, link: Link, address: Jid) {
+        if self.slots.len() <= link.index() {
+            self.slots.resize_with(link.index() + 1, Slot::default);
+        }
+        if let Some(slot) = self.slots.get_mut(link.index()) {
+            slot.address = Some(address);
+        }
+    }
+
+    /// The full JID that the session has bound.
+    pub fn address(&self, link: Link) -> Option<&Jid> {
+        self.slots.get(link.index())?.address.as_ref()
+    }
+
+    /// Appends a copy of `packet` for one session.
+    pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> Pushed {
+        let Some(slot) = self.slots.get_mut(link.index()) else { return Pushed::Gone };
+        let Some(address) = &slot.address else { return Pushed::Gone };
+        let size = rendered_len(packet, address, to);
+        let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
+        if queue.bytes + size > self.limits.soft {
+            if let Some(freed) = queue.replace_superseded(packet, to) {
+                self.waiting = self.waiting.saturating_sub(freed);
+                return Pushed::Queued;
+            }
+            if queue.bytes + size > self.limits.hard {
+                return Pushed::Overflow;
+            }
+        }
+        queue.items.push_back(Item { packet: packet.clone(), to });
+        queue.bytes += size;
+        self.waiting += size;
+        self.pushed += 1;
+        if !slot.dirty {
+            slot.dirty = true;
+            self.dirty.push(link);
+        }
+        Pushed::Queued
+    }
+
+    /// The sessions that got something since the last call; the caller flushes each once and hands the buffer back
+    /// with [`Outboxes::recycle`].
+    pub fn take_dirty(&mut self) -> Vec<Link> {
+        let dirty = std::mem::take(&mut self.dirty);
+        for link in &dirty {
+            if let Some(slot) = self.slots.get_mut(link.index()) {
+                slot.dirty = false;
+            }
+        }
+        dirty
+    }
+
+    /// Takes back the buffer of [`Outboxes::take_dirty`], so that ticks don't allocate.
+    pub fn recycle(&mut self, mut dirty: Vec<Link>) {
+        if self.dirty.is_empty() {
+            dirty.clear();
+            self.dirty = dirty;
+        }
+    }
+
+    /// Whether something waits for this session.
+    pub fn has_waiting(&self, link: Link) -> bool {
+        self.slots.get(link.index()).is_some_and(|slot| slot.queue.is_some())
+    }
+
+    /// Bytes that wait for this session.
+    pub fn waiting_bytes(&self, link: Link) -> usize {
+        self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()).map_or(0, |queue| queue.bytes - queue.taken)
+    }
+
+    /// Bytes that wait in all outboxes of the shard.
+    pub fn waiting_total(&self) -> usize {
+        self.waiting
+    }
+
+    /// Copies taken since the start: deliveries, as the counters report them.
+    pub fn pushed_total(&self) -> u64 {
+        self.pushed
+    }
+
+    /// Appends the bytes that wait for a session to `out`, as far as whole stanzas fit below `max` (at least one
+    /// stanza). Nothing is removed: see [`Outboxes::sent`].
+    pub fn render(&self, link: Link, max: usize, out: &mut Vec<u8>) {
+        let Some(slot) = self.slots.get(link.index()) else { return };
+        let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
+        let start = out.len();
+        let mut skip = queue.taken;
+        for item in &queue.items {
+            if out.len() > start && out.len() - start + rendered_len(&item.packet, address, item.to) > max {
+                break;
+            }
+            let from = out.len();
+            item.render(address, out);
+            if skip > 0 {
+                // The rest of a stanza whose beginning the transport has taken in an earlier flush.
+                out.copy_within(from + skip.., from);
+                out.truncate(out.len() - skip);
+                skip = 0;
+            }
+        }
+    }
+
+    /// Removes `bytes` rendered bytes from the front, after the transport has taken them.
+    pub fn sent(&mut self, link: Link, bytes: usize) {
+        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
+        let mut taken = queue.taken + bytes;
+        while let Some(item) = queue.items.front() {
+            let size = rendered_len(&item.packet, address, item.to);
+            if taken < size {
+                break;
+            }
+            taken -= size;
+            queue.bytes -= size;
+            self.waiting = self.waiting.saturating_sub(size);
+            queue.items.pop_front();
+        }
+        queue.taken = taken;
+        if queue.items.is_empty() {
+            queue.taken = 0;
+            if let Some(queue) = slot.queue.take() {
+                self.reuse(queue);
+            }
+        }
+    }
+
+    /// Closes the outbox and gives back what the transport had not wholly taken, oldest first.
+    pub fn close(&mut self, link: Link) -> Vec<(Packet, To)> {
+        let Some(slot) = self.slots.get_mut(link.index()) else { return Vec::new() };
+        slot.address = None;
+        let Some(mut queue) = slot.queue.take() else { return Vec::new() };
+        self.waiting = self.waiting.saturating_sub(queue.bytes);
+        let rest = queue.items.drain(..).map(|item| (item.packet, item.to)).collect();
+        queue.bytes = 0;
+        queue.taken = 0;
+        self.reuse(queue);
+        rest
+    }
+
+    /// Keeps a few small drained queues for the next sessions; larger ones give their memory back.
+    fn reuse(&mut self, queue: Box<Queue>) {
+        if self.pool.len() < POOL && queue.items.capacity() <= POOLED_ITEMS {
+            self.pool.push(queue);
+        }
+    }
+}
+
+impl Queue {
+    /// Puts `packet` in the place of the waiting presence of the same sender that it supersedes, if there is one.
+    /// Answers the bytes that this saved. The first item stays: the transport may have taken a part of it.
+    fn replace_superseded(&mut self, packet: &Packet, to: To) -> Option<usize> {
+        if !is_state(packet) {
+            return None;
+        }
+        let at = self.items.iter().skip(1).position(|item| {
+            item.to == to && is_state(&item.packet) && item.packet.from_escaped() == packet.from_escaped()
+        })? + 1;
+        let item = self.items.get_mut(at)?;
+        let (old, new) = (item.packet.bytes().len(), packet.bytes().len());
+        if new > old {
+            return None;
+        }
+        item.packet = packet.clone();
+        self.bytes -= old - new;
+        Some(old - new)
+    }
+}
+
+/// Presence that tells a state, which a newer one of the same sender replaces entirely (RFC 6121 §4).
+fn is_state(packet: &Packet) -> bool {
+    packet.kind() == Kind::Presence && matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable)
+}
+
+impl Item {
+    fn render(&self, address: &Jid, out: &mut Vec<u8>) {
+        let (name, rest) = self.packet.spliced();
+        out.extend_from_slice(name);
+        out.extend_from_slice(TO);
+        match self.to {
+            To::Bare => out.extend_from_slice(address.bare_str().as_bytes()),
+            To::Full => match escaped(address) {
+                None => out.extend_from_slice(address.as_str().as_bytes()),
+                Some(text) => out.extend_from_slice(text.as_bytes()),
+            },
+        }
+        out.push(b'\'');
+        out.extend_from_slice(rest);
+    }
+}
+
+fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
+    let address = match to {
+        To::Bare => address.bare_str().len(),
+        To::Full => escaped(address).map_or(address.as_str().len(), |text| text.len()),
+    };
+    packet.bytes().len() + TO.len() + address + 1
+}
+
+/// The address as attribute text, where a character of the resource needs escaping: rare, so it isn't kept.
+fn escaped(address: &Jid) -> Option<String> {
+    let resource = address.resource()?;
+    if resource.bytes().any(|byte| matches!(byte, b'\'' | b'"' | b'<' | b'>' | b'&')) {
+        return Some(rookery_xml::escape_attr(address.as_str()).into_owned());
+    }
+    None
+}
+
+const TO: &[u8] = b" to='";
+/// Drained queues kept for reuse, per shard.
+const POOL: usize = 256;
+/// Capacity above which a drained queue is freed instead.
+const POOLED_ITEMS: usize = 16;

@@ -1,0 +1,301 @@
+//! A stanza in canonical form: built once, shared by all who get it.
+//!
+//! Canonical means: the root has no `xmlns` (the stream's default namespace applies), no `to` (spliced in per session),
+//! and `from` stamped by the server. The bytes are those that the sender wrote, otherwise: what was validated on the
+//! way in leaves unchanged.
+
+use std::borrow::Cow;
+
+use rookery_jid::Jid;
+use rookery_xml::{Built, Fault, Kind, Limits, Stanza, unescape};
+use triomphe::ThinArc;
+
+/// The `type` of a stanza, by kind: RFC 6121 §4.7.1, §5.2.2, RFC 6120 §8.2.3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StanzaType {
+    /// `<message/>` without a type, of type `normal`, or of a type that nobody knows (RFC 6121 §5.2.2).
+    Normal,
+    /// `<message type='chat'/>`.
+    Chat,
+    /// `<message type='groupchat'/>`.
+    Groupchat,
+    /// `<message type='headline'/>`.
+    Headline,
+    /// `<presence/>` without a type.
+    Available,
+    /// `<presence type='unavailable'/>`.
+    Unavailable,
+    /// `<presence type='subscribe'/>`.
+    Subscribe,
+    /// `<presence type='subscribed'/>`.
+    Subscribed,
+    /// `<presence type='unsubscribe'/>`.
+    Unsubscribe,
+    /// `<presence type='unsubscribed'/>`.
+    Unsubscribed,
+    /// `<presence type='probe'/>`.
+    Probe,
+    /// `<iq type='get'/>`.
+    Get,
+    /// `<iq type='set'/>`.
+    Set,
+    /// `<iq type='result'/>`.
+    Result,
+    /// Type `error` of any kind.
+    Error,
+}
+
+impl StanzaType {
+    /// The type of a stanza from its `type` attribute as written. `None` where the standard knows no such type:
+    /// a presence or IQ that deserves `bad-request`.
+    pub fn of(kind: Kind, raw: Option<&[u8]>) -> Option<Self> {
+        Some(match (kind, raw) {
+            (Kind::Message, Some(b"chat")) => Self::Chat,
+            (Kind::Message, Some(b"groupchat")) => Self::Groupchat,
+            (Kind::Message, Some(b"headline")) => Self::Headline,
+            (Kind::Message, Some(b"error")) => Self::Error,
+            (Kind::Message, _) => Self::Normal,
+            (Kind::Presence, None) => Self::Available,
+            (Kind::Presence, Some(b"unavailable")) => Self::Unavailable,
+            (Kind::Presence, Some(b"subscribe")) => Self::Subscribe,
+            (Kind::Presence, Some(b"subscribed")) => Self::Subscribed,
+            (Kind::Presence, Some(b"unsubscribe")) => Self::Unsubscribe,
+            (Kind::Presence, Some(b"unsubscribed")) => Self::Unsubscribed,
+            (Kind::Presence, Some(b"probe")) => Self::Probe,
+            (Kind::Presence, Some(b"error")) => Self::Error,
+            (Kind::Iq, Some(b"get")) => Self::Get,
+            (Kind::Iq, Some(b"set")) => Self::Set,
+            (Kind::Iq, Some(b"result")) => Self::Result,
+            (Kind::Iq, Some(b"error")) => Self::Error,
+            _ => return None,
+        })
+    }
+}
+
+/// A stanza in canonical form. Cloning counts a reference.
+#[derive(Debug, Clone)]
+pub struct Packet(ThinArc<Head, u8>);
+
+#[derive(Debug, Clone)]
+struct Head {
+    kind: Kind,
+    type_: StanzaType,
+    body: bool,
+    splice: u16,
+    from: Span,
+    id: Span,
+}
+
+/// A range of attribute text; empty where the attribute is missing.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    start: u32,
+    len: u32,
+}
+
+impl Packet {
+    /// The canonical form of a stanza that came in from a session, sent by `from`; `lang` is the stream's `xml:lang` for a stanza
+    /// without its own (RFC 6120 §4.7.4).
+    pub fn stamped(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
+        Self::canonical(stanza, type_, Some(from), lang)
+    }
+
+    /// The canonical form of a stanza that this server wrote. Its `from` stays.
+    ///
+    /// # Errors
+    /// As [`Packet::scanned`]; the writer makes no such stanza.
+    pub fn built(built: &Built) -> Result<Self, Fault> {
+        Self::scanned(built.bytes())
+    }
+
+    /// The canonical form of one whole stanza in its bytes, as [`Packet::built`]; for stanzas out of the store.
+    ///
+    /// # Errors
+    /// The fault of the scanner where the bytes are no stanza, as a damaged store may have them.
+    pub fn scanned(bytes: &[u8]) -> Result<Self, Fault> {
+        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+        let stanza = Stanza::parse(bytes, &limits)?;
+        let type_ = stanza.raw_type().map(|raw| raw.bytes);
+        let type_ = StanzaType::of(stanza.kind(), type_).ok_or(Fault::NotWellFormed)?;
+        Ok(Self::canonical(stanza, type_, stanza.from().as_deref(), None))
+    }
+
+    fn canonical(stanza: Stanza<'_>, type_: StanzaType, from: Option<&str>, lang: Option<&str>) -> Self {
+        let built = stanza.canonical(from, lang);
+        let bytes = built.bytes();
+        let attributes = Attributes::of(bytes, built.splice());
+        let head = Head {
+            kind: stanza.kind(),
+            type_,
+            body: stanza.has_body(),
+            splice: built.splice() as u16,
+            from: attributes.from,
+            id: attributes.id,
+        };
+        Self(ThinArc::from_header_and_slice(head, bytes))
+    }
+
+    /// What kind of stanza it is.
+    pub fn kind(&self) -> Kind {
+        self.0.header.header.kind
+    }
+
+    /// Its type.
+    pub fn type_(&self) -> StanzaType {
+        self.0.header.header.type_
+    }
+
+    /// Whether it is a message with a `<body/>`.
+    pub fn has_body(&self) -> bool {
+        self.0.header.header.body
+    }
+
+    /// The canonical bytes, without `to`.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0.slice
+    }
+
+    /// The bytes up to the point where ` to='…'` belongs, and those behind it.
+    pub fn spliced(&self) -> (&[u8], &[u8]) {
+        self.bytes().split_at_checked(usize::from(self.0.header.header.splice)).unwrap_or((self.bytes(), &[]))
+    }
+
+    /// The sender's address as written in the attribute (still escaped); empty if there is none.
+    pub fn from_escaped(&self) -> &[u8] {
+        self.text(self.0.header.header.from)
+    }
+
+    /// The sender, if there is one; the server stamped it, so it is valid.
+    pub fn sender(&self) -> Option<Jid> {
+        Jid::parse(&unescape(self.from_escaped())).ok()
+    }
+
+    /// The `id`, if there is one.
+    pub fn id(&self) -> Option<Cow<'_, str>> {
+        let id = self.0.header.header.id;
+        (id.start > 0).then(|| unescape(self.text(id)))
+    }
+
+    /// The stanza with ` to='…'` spliced in, as a store keeps it. `to` is escaped here.
+    pub fn addressed(&self, to: &str) -> Vec<u8> {
+        let (name, rest) = self.spliced();
+        let to = rookery_xml::escape_attr(to);
+        [name, b" to='", to.as_bytes(), b"'", rest].concat()
+    }
+
+    /// The same stanza with one more child element, the last.
+    #[must_use]
+    pub fn with_child(&self, child: &Built) -> Self {
+        let bytes = self.bytes();
+        let out = match bytes.strip_suffix(b"/>") {
+            Some(head) => {
+                let name = self.spliced().0.get(1..).unwrap_or_default();
+                [head, b">", child.bytes(), b"</", name, b">"].concat()
+            }
+            None => {
+                let end = bytes.iter().rposition(|&byte| byte == b'<').unwrap_or(bytes.len());
+                let (head, tail) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
+                [head, child.bytes(), tail].concat()
+            }
+        };
+        Self(ThinArc::from_header_and_slice(self.0.header.header.clone(), &out))
+    }
+
+    fn text(&self, span: Span) -> &[u8] {
+        let start = span.start as usize;
+        self.bytes().get(start..start + span.len as usize).unwrap_or_default()
+    }
+}
+
+/// Where the values of the root's `from` and `id` are in canonical bytes.
+#[derive(Debug, Default)]
+struct Attributes {
+    from: Span,
+    id: Span,
+}
+
+impl Attributes {
+    /// Walks over the start tag, whose well-formedness the scanner has proven: name, `=`, quoted value, again.
+    fn of(bytes: &[u8], splice: usize) -> Self {
+        let mut found = Self::default();
+        let mut at = splice;
+        while let Some(equals) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'=', b'>', rest)) {
+            let equals = at + equals;
+            let name = bytes.get(at..equals).unwrap_or_default().trim_ascii();
+            let Some(open) = bytes.get(equals..).and_then(|rest| memchr::memchr2(b'\'', b'"', rest)) else { break };
+            if bytes.get(equals) == Some(&b'>') {
+                break;
+            }
+            let start = equals + open + 1;
+            let quote = bytes.get(start - 1).copied().unwrap_or_default();
+            let Some(len) = bytes.get(start..).and_then(|rest| memchr::memchr(quote, rest)) else { break };
+            let span = Span { start: start as u32, len: len as u32 };
+            match name {
+                b"from" => found.from = span,
+                b"id" => found.id = span,
+                _ => {}
+            }
+            at = start + len + 1;
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(bytes: &[u8], with: impl FnOnce(Stanza<'_>) -> Packet) -> Packet {
+        with(Stanza::parse(bytes, &Limits::AFTER_LOGIN).unwrap())
+    }
+
+    #[test]
+    fn the_canonical_form_has_the_stamp_and_neither_to_nor_xmlns() {
+        let source =
+            b"<message to='b@x/r' xmlns='jabber:client' id=\"a1\" from='evil@x' type='chat'><body>hi</body></message>";
+        let packet = scan(source, |stanza| Packet::stamped(stanza, StanzaType::Chat, "a@x/q", Some("de")));
+        assert_eq!(
+            std::str::from_utf8(packet.bytes()).unwrap(),
+            "<message from='a@x/q' xml:lang='de' id=\"a1\" type='chat'><body>hi</body></message>"
+        );
+        assert_eq!(packet.from_escaped(), b"a@x/q");
+        assert_eq!(packet.id().as_deref(), Some("a1"));
+        assert!(packet.has_body());
+        assert_eq!(
+            packet.addressed("b@x"),
+            b"<message to='b@x' from='a@x/q' xml:lang='de' id=\"a1\" type='chat'><body>hi</body></message>"
+        );
+    }
+
+    #[test]
+    fn an_own_language_is_kept_and_the_prefix_of_the_root_dropped_from_nothing_else() {
+        let packet = scan(b"<presence xml:lang='en' to='b@x'/>", |stanza| {
+            Packet::stamped(stanza, StanzaType::Available, "a@x/q", Some("de"))
+        });
+        assert_eq!(packet.bytes(), b"<presence from='a@x/q' xml:lang='en'/>");
+    }
+
+    #[test]
+    fn a_child_is_added_behind_the_others() {
+        let mut delay = rookery_xml::Writer::with_ns("delay", "urn:xmpp:delay");
+        delay.attr("stamp", "now");
+        let delay = delay.finish();
+        let packet =
+            Packet::scanned(b"<message from='a@x'><body>1 &lt; 2</body></message >").unwrap().with_child(&delay);
+        let text = String::from_utf8_lossy(packet.bytes()).into_owned();
+        assert!(text.starts_with("<message from='a@x'><body>1 &lt; 2</body><delay xmlns="), "{text}");
+        assert!(Packet::scanned(packet.bytes()).is_ok(), "{text}");
+        let packet = Packet::scanned(b"<presence from='a@x' />").unwrap().with_child(&delay);
+        assert!(Packet::scanned(packet.bytes()).is_ok(), "{:?}", String::from_utf8_lossy(packet.bytes()));
+    }
+
+    #[test]
+    fn a_stored_stanza_keeps_its_sender() {
+        let packet = Packet::scanned(b"<message from='a@x/q' to='b@x' id='7'/>").unwrap();
+        assert_eq!(packet.bytes(), b"<message from='a@x/q' id='7'/>");
+        assert_eq!(packet.from_escaped(), b"a@x/q");
+        assert_eq!(packet.id().as_deref(), Some("7"));
+        assert!(Packet::scanned(b"<message>").is_err());
+        assert!(Packet::scanned(b"<iq type='odd'/>").is_err());
+    }
+}

@@ -1,0 +1,299 @@
+//! The life of a session from binding (RFC 6120 §7) to its end.
+
+use std::collections::VecDeque;
+
+use rookery_fanout::{Link, Packet};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::StoreError;
+use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_xml::Kind;
+use tracing::warn;
+
+use crate::World;
+use crate::session::{Contact, Session, SessionRef, User};
+use crate::settings::Conflict;
+use crate::world::Event;
+
+/// Why a resource was not bound (RFC 6120 §7.7.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BindError {
+    /// The resource is no valid one (`bad-request`).
+    Malformed,
+    /// Another session has the resource and keeps it (`conflict`).
+    Conflict,
+    /// The account has as many resources as it may (`resource-constraint`).
+    TooMany,
+    /// The account has been removed since it logged in (`not-allowed`).
+    NoAccount,
+    /// The store did not answer well (`internal-server-error`).
+    Store,
+}
+
+impl BindError {
+    /// The stanza error to answer with.
+    pub fn to_stanza_error(&self) -> StanzaError {
+        match self {
+            Self::Malformed => Condition::BadRequest.into(),
+            Self::Conflict => Condition::Conflict.into(),
+            Self::TooMany => Condition::ResourceConstraint.into(),
+            Self::NoAccount => Condition::NotAllowed.into(),
+            Self::Store => Condition::InternalServerError.into(),
+        }
+    }
+}
+
+impl World {
+    /// Binds a resource for `account` (a bare JID whose home is this shard): the one asked for, or one that the server makes.
+    /// `lang` is the stream's `xml:lang`. Answered with [`Event::Bound`]; after an error the link is free again.
+    pub fn bind(&mut self, link: Link, account: &Jid, resource: Option<&str>, lang: Option<&str>) {
+        let address = match self.choose_address(account, resource) {
+            Ok(address) => address,
+            Err(error) => return self.events.push_back(Event::Bound(link, Err(error))),
+        };
+        let session = self.open_session(link, &address, lang);
+        let contacts = self.stores.rosters.contacts(account.bare());
+        self.wait_in_lane(session, contacts, move |world, contacts| world.bound(session, address, contacts));
+    }
+
+    /// The connection of a session is gone. What it sent is worked off first, then it ends; see [`Event::Released`].
+    pub fn closed(&mut self, link: Link) {
+        let Some(session) = self.at_mut(link) else {
+            return self.events.push_back(Event::Released(link));
+        };
+        session.ending = true;
+        session.gone = true;
+        if !session.is_busy() {
+            self.end(link);
+        }
+    }
+
+    fn choose_address(&mut self, account: &Jid, resource: Option<&str>) -> Result<Jid, BindError> {
+        let address = match resource {
+            Some(resource) => account.with_resource(resource),
+            None => account.with_resource(&self.unique_text()),
+        }
+        .map_err(|_| BindError::Malformed)?;
+        let links = self.links_of(account.as_ref());
+        let taken = links.iter().copied().find(|&link| self.outboxes.address(link) == Some(&address));
+        match taken {
+            Some(_) if self.settings.conflict == Conflict::RefuseNewer => return Err(BindError::Conflict),
+            Some(older) => self.close(older, StreamError::Conflict, "the resource was bound by a newer session"),
+            None if links.len() >= self.settings.max_resources => return Err(BindError::TooMany),
+            None => {}
+        }
+        Ok(address)
+    }
+
+    fn open_session(&mut self, link: Link, address: &Jid, lang: Option<&str>) -> SessionRef {
+        let bare = address.bare_str();
+        let hash = self.hash(bare);
+        let user = match self.user_named(hash, bare) {
+            Some(user) => user,
+            None => {
+                let name = self.names.intern(hash, bare);
+                let user = self.users.insert(User {
+                    name,
+                    links: Vec::with_capacity(1),
+                    contacts: Box::default(),
+                    held: None,
+                });
+                self.names.set_user(name, Some(user as u32));
+                user as u32
+            }
+        };
+        if let Some(user) = self.users.get_mut(user as usize) {
+            user.links.push(link);
+        }
+        let serial = self.next_serial();
+        let mut session = Session {
+            serial,
+            user,
+            priority: 0,
+            ending: false,
+            gone: false,
+            interested: false,
+            presence: None,
+            rare: None,
+        };
+        if let Some(lang) = lang {
+            session.rare().lang = Some(lang.into());
+        }
+        self.outboxes.open(link, address.clone());
+        let at = link.0 as usize;
+        if self.sessions.len() <= at {
+            self.sessions.resize_with(at + 1, || None);
+        }
+        if let Some(slot) = self.sessions.get_mut(at) {
+            *slot = Some(session);
+        }
+        SessionRef { link, serial }
+    }
+
+    fn bound(
+        &mut self,
+        session: SessionRef,
+        address: Jid,
+        contacts: Result<Vec<(Jid, rookery_store::Subscription)>, StoreError>,
+    ) {
+        let Some(user) = self.session(session).map(|found| found.user) else { return };
+        match contacts {
+            Ok(contacts) => {
+                self.set_contacts(user, &contacts);
+                self.counters.bound += 1;
+                self.events.push_back(Event::Bound(session.link, Ok(address)));
+            }
+            Err(error) => {
+                let answer = match &error {
+                    StoreError::NoAccount => BindError::NoAccount,
+                    _ => BindError::Store,
+                };
+                self.store_failed("binding a resource", &address, &error);
+                self.forget(session.link);
+                self.events.push_back(Event::Bound(session.link, Err(answer)));
+            }
+        }
+    }
+
+    /// Replaces what the shard knows of a user's subscriptions.
+    fn set_contacts(&mut self, user: u32, contacts: &[(Jid, rookery_store::Subscription)]) {
+        let mut cached: Vec<Contact> = Vec::with_capacity(contacts.len());
+        for (jid, subscription) in contacts {
+            let hash = self.hash(jid.bare_str());
+            let name = self.names.intern(hash, jid.bare_str());
+            cached.push(Contact::new(name, subscription.to(), subscription.from()));
+        }
+        cached.sort_unstable();
+        let Some(user) = self.users.get_mut(user as usize) else { return };
+        let old = std::mem::replace(&mut user.contacts, cached.into_boxed_slice());
+        for contact in old {
+            self.names.release(contact.name());
+        }
+    }
+
+    /// Brings one subscription of a user who is here up to date.
+    pub(crate) fn set_contact(&mut self, owner: JidRef<'_>, contact: &Jid, to: bool, from: bool) {
+        let hash = self.hash(owner.bare_str());
+        let Some(at) = self.user_named(hash, owner.bare_str()) else { return };
+        let name = self.names.intern(self.hash(contact.bare_str()), contact.bare_str());
+        let Some(user) = self.users.get_mut(at as usize) else { return };
+        let mut contacts = std::mem::take(&mut user.contacts).into_vec();
+        let known = contacts.iter().position(|contact| contact.name() == name);
+        let had = known.map(|at| contacts.remove(at)).is_some();
+        if to || from {
+            let new = Contact::new(name, to, from);
+            let at = contacts.partition_point(|contact| *contact < new);
+            contacts.insert(at, new);
+        }
+        user.contacts = contacts.into_boxed_slice();
+        // The cache holds one reference per contact, and this call has taken one.
+        let references = usize::from(had) + 1 - usize::from(to || from);
+        for _ in 0..references {
+            self.names.release(name);
+        }
+    }
+
+    /// A continuation of the session is done: works off what waited behind it.
+    pub(crate) fn lane_done(&mut self, session: SessionRef) {
+        if let Some(found) = self.session_mut(session) {
+            let lane = &mut found.rare().lane;
+            lane.waiting = lane.waiting.saturating_sub(1);
+        }
+        let mut scanner = rookery_xml::Scanner::new();
+        loop {
+            let Some(found) = self.session_mut(session) else { return };
+            let lane = &mut found.rare().lane;
+            if lane.waiting > 0 {
+                return;
+            }
+            let Some(bytes) = lane.queue.pop_front() else { break };
+            lane.bytes -= bytes.len();
+            scanner.reset();
+            let limits = rookery_xml::Limits { bytes: bytes.len() + 1, ..rookery_xml::Limits::AFTER_LOGIN };
+            match scanner.scan(&bytes, &limits) {
+                Ok(rookery_xml::Scan::Stanza(_)) => self.handle(session.link, scanner.stanza(&bytes)),
+                other => warn!(?other, "a stanza that waited in a lane is not what it was"),
+            }
+        }
+        self.lane_idle(session);
+    }
+
+    /// The lane of a session has run empty: read on, or end.
+    fn lane_idle(&mut self, session: SessionRef) {
+        let Some(found) = self.session_mut(session) else { return };
+        let (ending, gone) = (found.ending, found.gone);
+        if let Some(rare) = &mut found.rare {
+            let paused = std::mem::take(&mut rare.lane.paused);
+            rare.lane.queue = VecDeque::new();
+            if rare.lang.is_none() && rare.directed.is_empty() {
+                found.rare = None;
+            }
+            if paused && !ending {
+                self.events.push_back(Event::Resume(session.link));
+            }
+        }
+        if gone {
+            self.end(session.link);
+        }
+    }
+
+    /// The end of a session: presence, what was not delivered, memory.
+    fn end(&mut self, link: Link) {
+        self.become_unavailable(link, None);
+        let registry = self.registry.clone();
+        registry.session_ended(self, link);
+        let unsent = self.forget(link);
+        for (packet, to) in unsent {
+            self.not_delivered(&packet, to.as_ref());
+        }
+        self.events.push_back(Event::Released(link));
+    }
+
+    /// Takes a session out of the world; what waited in its outbox comes back with its addresses.
+    fn forget(&mut self, link: Link) -> Vec<(Packet, Jid)> {
+        let address = self.outboxes.address(link).cloned();
+        let unsent = self.outboxes.close(link);
+        let Some(session) = self.sessions.get_mut(link.0 as usize).and_then(Option::take) else { return Vec::new() };
+        if let Some(user) = self.users.get_mut(session.user as usize) {
+            user.links.retain(|&other| other != link);
+            if user.links.is_empty() {
+                self.forget_user(session.user);
+            }
+        }
+        let Some(address) = address else { return Vec::new() };
+        unsent
+            .into_iter()
+            .map(|(packet, to)| match to {
+                rookery_fanout::To::Full => (packet, address.clone()),
+                rookery_fanout::To::Bare => (packet, address.to_bare()),
+            })
+            .collect()
+    }
+
+    fn forget_user(&mut self, at: u32) {
+        let Some(user) = self.users.try_remove(at as usize) else { return };
+        self.names.set_user(user.name, None);
+        self.names.release(user.name);
+        for contact in user.contacts {
+            self.names.release(contact.name());
+        }
+        for (packet, to) in user.held.into_iter().flat_map(|held| held.queue) {
+            let hash = self.hash(to.bare_str());
+            self.deliver(hash, &packet, to.as_ref());
+        }
+    }
+
+    /// A stanza that lay in the outbox of a session that ended: messages go where they would have gone without that session,
+    /// requests are answered (RFC 6121 §8.5.3.2), the rest concerned nobody else.
+    fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>) {
+        if packet.kind() != Kind::Presence {
+            let hash = self.hash(to.bare_str());
+            self.deliver(hash, packet, to);
+        }
+    }
+
+    /// Logs an answer of the store that an operator has to know of, and counts it.
+    pub fn store_failed(&mut self, doing: &str, whose: &Jid, error: &StoreError) {
+        self.counters.store_errors += 1;
+        warn!(account = %whose.bare(), %error, "{doing} failed");
+    }
+}

@@ -1,0 +1,76 @@
+//! Stanzas for an account wait while earlier ones are still on their way through the store.
+//!
+//! What a lane is for a session that sends, a hold is for an account that receives: offline messages come before new ones, and the
+//! presence that follows a `subscribed` does not overtake it (RFC 6120 §10.1).
+
+use std::collections::VecDeque;
+
+use rookery_fanout::Packet;
+use rookery_jid::{Jid, JidRef};
+
+use crate::World;
+
+/// What waits for an account.
+#[derive(Debug)]
+pub(crate) struct Held {
+    serial: u32,
+    holders: u32,
+    pub(crate) queue: VecDeque<(Packet, Jid)>,
+}
+
+/// Somebody's claim that stanzas for an account wait. It must be given back to [`World::release`].
+#[derive(Debug)]
+#[must_use]
+pub struct Hold {
+    account: Jid,
+    serial: u32,
+}
+
+impl Held {
+    /// Takes a stanza into the queue; `false` if that is full.
+    pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
+        if self.queue.len() >= MAX_HELD {
+            return false;
+        }
+        self.queue.push_back((packet.clone(), to.to_jid()));
+        true
+    }
+}
+
+impl World {
+    /// Lets stanzas for an account that is here wait, from now on. `None` if it has no session: nothing needs to wait then.
+    pub fn hold(&mut self, account: JidRef<'_>) -> Option<Hold> {
+        let serial = self.next_serial();
+        let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
+        let user = self.users.get_mut(user as usize)?;
+        let held = user.held.get_or_insert_with(|| Box::new(Held { serial, holders: 0, queue: VecDeque::new() }));
+        held.holders += 1;
+        Some(Hold { account: account.bare().to_jid(), serial: held.serial })
+    }
+
+    /// Ends a claim. After the last one the stanzas that waited are delivered, in their order.
+    pub fn release(&mut self, hold: Hold) {
+        let hash = self.hash(hold.account.as_str());
+        let held = |world: &Self| world.user_named(hash, hold.account.as_str());
+        let Some(user) = held(self).and_then(|user| self.users.get_mut(user as usize)) else { return };
+        let Some(waiting) = user.held.as_mut().filter(|held| held.serial == hold.serial) else { return };
+        waiting.holders -= 1;
+        if waiting.holders > 0 {
+            return;
+        }
+        let mut queue = user.held.take().map(|held| held.queue).unwrap_or_default();
+        while let Some((packet, to)) = queue.pop_front() {
+            self.deliver(hash, &packet, to.as_ref());
+            // One of them may have made a new claim: then the rest goes on waiting, before what came since.
+            let user = held(self).and_then(|user| self.users.get_mut(user as usize));
+            if let Some(again) = user.and_then(|user| user.held.as_mut()) {
+                queue.append(&mut again.queue);
+                again.queue = queue;
+                return;
+            }
+        }
+    }
+}
+
+/// Stanzas that may wait for one account.
+const MAX_HELD: usize = 10_000;

@@ -1,0 +1,164 @@
+//! What a session sends: RFC 6120 §8.1 (who may claim to be whom) and §10.3 (no `to`), RFC 6121 §8.1.
+//!
+//! A stanza of a session is worked off before the next one of that session is looked at, unless it waits for the store: then
+//! the next ones wait in the session's lane.
+
+use rookery_fanout::{Link, Packet, StanzaType};
+use rookery_jid::{Jid, JidRef, prepare};
+use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_xml::{Kind, Stanza};
+
+use crate::World;
+use crate::iq::Iq;
+use crate::module::Verdict;
+use crate::world::Event;
+
+/// Whether the driver may go on reading from the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Intake {
+    /// Go on.
+    Open,
+    /// Too much waits already: stop reading until [`Event::Resume`]. This stanza was taken.
+    Full,
+}
+
+impl World {
+    /// A stanza from a bound session.
+    pub fn stanza(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
+        let limit = self.settings.lane_bytes;
+        let Some(session) = self.at_mut(link) else { return Intake::Open };
+        if !session.is_busy() {
+            self.handle(link, stanza);
+            return Intake::Open;
+        }
+        let lane = &mut session.rare().lane;
+        lane.bytes += stanza.bytes().len();
+        lane.queue.push_back(stanza.bytes().into());
+        if lane.bytes < limit || lane.paused {
+            return Intake::Open;
+        }
+        lane.paused = true;
+        self.events.push_back(Event::Pause(link));
+        Intake::Full
+    }
+
+    pub(crate) fn handle(&mut self, link: Link, stanza: Stanza<'_>) {
+        let Some(address) = self.outboxes.address(link) else { return };
+        if stanza.from().is_some_and(|from| !is_own(address, &from)) {
+            return self.close(link, StreamError::InvalidFrom, "a stanza claims to be from somebody else");
+        }
+        match stanza.kind() {
+            Kind::Message => self.counters.messages_in += 1,
+            Kind::Presence => self.counters.presence_in += 1,
+            Kind::Iq => self.counters.iqs_in += 1,
+            Kind::Other => {
+                let text = "neither message, presence nor iq";
+                return self.close(link, StreamError::UnsupportedStanzaType, text);
+            }
+        }
+        let Some(type_) = StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)) else {
+            return self.refuse(link, stanza, Condition::BadRequest.into());
+        };
+        let to = stanza.to();
+        let prepared = match to.as_deref().map(prepare).transpose() {
+            Ok(prepared) => prepared,
+            Err(_) => return self.refuse(link, stanza, Condition::JidMalformed.into()),
+        };
+        let to = prepared.as_ref().map(|prepared| prepared.as_ref());
+        match stanza.kind() {
+            Kind::Presence => self.presence_from(link, stanza, type_, to),
+            Kind::Iq => self.iq_from(link, stanza, type_, to),
+            _ => self.message_from(link, stanza, type_, to),
+        }
+    }
+
+    fn message_from(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: Option<JidRef<'_>>) {
+        let Some(packet) = self.stamp(link, stanza, type_) else { return };
+        match to {
+            Some(to) => self.route_from(link, &packet, to),
+            // Without an address it is for the sender's own account (RFC 6120 §10.3.1).
+            None => {
+                let Some(own) = self.outboxes.address(link).map(Jid::to_bare) else { return };
+                self.route_from(link, &packet, own.as_ref());
+            }
+        }
+    }
+
+    fn iq_from(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: Option<JidRef<'_>>) {
+        let is_request = matches!(type_, StanzaType::Get | StanzaType::Set);
+        // RFC 6120 §8.2.3: an id always; a request has exactly one payload element.
+        if stanza.id().is_none() || (is_request && stanza.children().count() != 1) {
+            return self.refuse(link, stanza, Condition::BadRequest.into());
+        }
+        let Some(address) = self.outboxes.address(link) else { return };
+        let is_here =
+            to.is_none_or(|to| to == address.bare() || (to.is_domain() && self.domains.contains_key(to.domain())));
+        if !is_here {
+            let (Some(packet), Some(to)) = (self.stamp(link, stanza, type_), to) else { return };
+            return self.route_from(link, &packet, to);
+        }
+        if is_request {
+            let from = address.clone();
+            let to = to.map_or_else(|| from.to_bare(), JidRef::to_jid);
+            let origin = self.reference(link);
+            if let Some(iq) = Iq::read(stanza, from, to, origin) {
+                self.answer(iq);
+            }
+        }
+    }
+
+    /// The canonical form of a session's stanza, with its full JID as sender.
+    pub(crate) fn stamp(&self, link: Link, stanza: Stanza<'_>, type_: StanzaType) -> Option<Packet> {
+        self.stamp_as(link, stanza, type_, self.outboxes.address(link)?.as_ref())
+    }
+
+    pub(crate) fn stamp_as(
+        &self,
+        link: Link,
+        stanza: Stanza<'_>,
+        type_: StanzaType,
+        from: JidRef<'_>,
+    ) -> Option<Packet> {
+        let session = self.session_at(link)?;
+        let lang = session.rare.as_ref().and_then(|rare| rare.lang.as_deref());
+        Some(Packet::stamped(stanza, type_, from.as_str(), lang))
+    }
+
+    /// Routes a session's stanza, past the modules that want to see it before.
+    pub(crate) fn route_from(&mut self, link: Link, packet: &Packet, to: JidRef<'_>) {
+        if self.registry.filters_routes() {
+            let Some(domain) = self.outboxes.address(link).map(|address| address.domain().to_owned()) else { return };
+            let registry = self.registry.clone();
+            if registry.before_route(self, packet, to, &domain) == Verdict::Taken {
+                return;
+            }
+        }
+        self.route(packet, to);
+    }
+
+    /// Answers a stanza that goes nowhere with an error, unless it is an error or a result itself (RFC 6120 §8.3.1).
+    pub(crate) fn refuse(&mut self, link: Link, stanza: Stanza<'_>, error: StanzaError) {
+        if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {
+            return;
+        }
+        self.counters.errors += 1;
+        let mut reply = rookery_xml::Writer::new(stanza.name());
+        // A malformed address comes back as it was written: the client must recognise what it asked.
+        reply.attr("type", "error").opt_attr("id", stanza.id().as_deref()).opt_attr("from", stanza.to().as_deref());
+        error.write(&mut reply);
+        if let Ok(packet) = Packet::built(&reply.finish()) {
+            self.push(link, &packet, rookery_fanout::To::Full);
+        }
+    }
+}
+
+/// Whether a `from` that a client wrote is its own: its full JID, or its bare one (RFC 6120 §8.1.2.1).
+fn is_own(address: &Jid, from: &str) -> bool {
+    from == address.as_str()
+        || from == address.bare_str()
+        || prepare(from).is_ok_and(|from| {
+            let from = from.as_ref();
+            from.as_str() == address.as_str() || from.as_str() == address.bare_str()
+        })
+}

@@ -1,0 +1,142 @@
+//! Requests that this server answers itself, for a domain or on behalf of an account (RFC 6121 §8.5.2.1.3), and their replies.
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_jid::Jid;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Built, Element, Limits, Stanza, Writer, ns};
+use tracing::warn;
+
+use crate::World;
+use crate::module::{Guest, Target};
+use crate::session::SessionRef;
+
+/// An IQ of type get or set, with its one payload element.
+#[derive(Debug, Clone)]
+pub struct Iq {
+    /// Who asks: the full JID of a session, or any other address if the request came by routing.
+    pub from: Jid,
+    /// Who is asked: a domain of this server or a bare JID.
+    pub to: Jid,
+    /// The `id`.
+    pub id: String,
+    /// Whether its type is `set`.
+    pub set: bool,
+    /// The payload.
+    pub payload: Element,
+    /// The session that asks, if it is on this shard: its lane can be held.
+    pub origin: Option<SessionRef>,
+}
+
+impl Iq {
+    /// Reads a request. `None` if it has no payload or no id.
+    pub fn read(stanza: Stanza<'_>, from: Jid, to: Jid, origin: Option<SessionRef>) -> Option<Self> {
+        let payload = stanza.children().next()?.element();
+        let id = stanza.id()?.into_owned();
+        Some(Self { from, to, id, set: stanza.raw_type().is_some_and(|raw| raw.bytes == b"set"), payload, origin })
+    }
+
+    /// Whether an account asks about itself.
+    pub fn is_own(&self) -> bool {
+        self.from.bare() == self.to.as_ref()
+    }
+
+    /// The beginning of a result; the payload is the caller's.
+    pub fn result(&self) -> Writer {
+        self.reply("result")
+    }
+
+    fn reply(&self, type_: &str) -> Writer {
+        let mut reply = Writer::new("iq");
+        reply.attr("type", type_).attr("id", &self.id).attr("from", self.to.as_str());
+        reply
+    }
+}
+
+impl World {
+    /// Sends a reply to whoever asked.
+    pub fn reply(&mut self, iq: &Iq, reply: Writer) {
+        self.send(&reply.finish(), &iq.from);
+    }
+
+    /// Answers a request with success and nothing else.
+    pub fn reply_done(&mut self, iq: &Iq) {
+        self.reply(iq, iq.result());
+    }
+
+    /// Answers a request with an error.
+    pub fn reply_error(&mut self, iq: &Iq, error: impl Into<StanzaError>) {
+        self.counters.errors += 1;
+        let mut reply = iq.reply("error");
+        error.into().write(&mut reply);
+        self.reply(iq, reply);
+    }
+
+    /// Sends a stanza that the server wrote, in the name that its `from` says.
+    pub fn send(&mut self, built: &Built, to: &Jid) {
+        match Packet::built(built) {
+            Ok(packet) => self.route(&packet, to.as_ref()),
+            Err(fault) => warn!(?fault, "the server wrote a stanza that its own scanner refuses"),
+        }
+    }
+
+    /// Answers a request to this server or to an account.
+    pub(crate) fn answer(&mut self, iq: Iq) {
+        let target = if iq.to.is_domain() { Target::Server } else { Target::Account };
+        let is_own = iq.is_own();
+        match iq.payload.ns() {
+            ns::ROSTER if target == Target::Account && is_own => return self.roster(iq),
+            // RFC 3921 §3: older clients ask for a session; RFC 6120 made it nothing.
+            ns::SESSION if iq.set => return self.reply_done(&iq),
+            // One resource per stream (RFC 6120 §7.1).
+            ns::BIND => return self.reply_error(&iq, Condition::NotAllowed),
+            _ => {}
+        }
+        let registry = self.registry.clone();
+        let settings = self.settings.clone();
+        let domain = self.domains.get(iq.to.domain()).and_then(|&at| settings.domains.get(at));
+        match domain.and_then(|domain| registry.iq(target, iq.payload.ns(), domain)) {
+            Some(handler) => handler(self, iq),
+            None => self.reply_error(&iq, Condition::ServiceUnavailable),
+        }
+    }
+
+    /// A request from a connection that has not logged in, for one of the domains. `false` if no module handles it.
+    pub fn guest_iq(&mut self, guest: Guest, iq: Iq) -> bool {
+        let registry = self.registry.clone();
+        let settings = self.settings.clone();
+        let domain = self.domains.get(iq.to.domain()).and_then(|&at| settings.domains.get(at));
+        match domain.and_then(|domain| registry.guest_iq(iq.payload.ns(), domain)) {
+            Some(handler) => {
+                handler(self, guest, iq);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The reply to a connection that has not logged in.
+    pub fn reply_to_guest(&mut self, guest: Guest, reply: Writer) {
+        self.events.push_back(crate::Event::GuestReply(guest.connection, reply.finish()));
+    }
+
+    /// An error for a connection that has not logged in.
+    pub fn refuse_guest(&mut self, guest: Guest, iq: &Iq, error: impl Into<StanzaError>) {
+        self.counters.errors += 1;
+        let mut reply = iq.reply("error");
+        error.into().write(&mut reply);
+        self.reply_to_guest(guest, reply);
+    }
+
+    /// A request that came by routing, for an address that this server answers for.
+    pub(crate) fn answer_packet(&mut self, packet: &Packet, to: Jid) {
+        if !matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
+            return;
+        }
+        let Some(from) = packet.sender() else { return };
+        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+        let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+        if let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to, None)) {
+            self.answer(iq);
+        }
+    }
+}

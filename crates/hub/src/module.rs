@@ -1,0 +1,295 @@
+//! Modules and their hooks: how an XEP joins the server without the hub knowing it.
+//!
+//! A module is one file; [`Module::install`] says what it handles. The tables are made once, at start, so that a stanza which no
+//! module cares about passes by without a call. Order is by [`Phase`], within a phase by the module table; there are no magic numbers.
+//! Whether a module is on is decided per domain, by the operator; one that is off is neither called nor shown in disco.
+
+use std::collections::HashMap;
+
+use rookery_fanout::{Link, Packet};
+use rookery_jid::JidRef;
+use rookery_xml::{Built, Element};
+
+use crate::World;
+use crate::iq::Iq;
+use crate::settings::{Domain, OptionSpec};
+
+/// One feature of the server that an operator can switch.
+pub trait Module {
+    /// The key below `[modules]`.
+    fn name(&self) -> &'static str;
+
+    /// One line for operators: what users get from it.
+    fn summary(&self) -> &'static str;
+
+    /// The standards that it implements, as `XEP-0199` with the version.
+    fn standards(&self) -> &'static [(&'static str, &'static str)];
+
+    /// Whether it is on where the configuration says nothing.
+    fn on_by_default(&self) -> bool {
+        true
+    }
+
+    /// The options that an operator can set.
+    fn options(&self) -> &'static [OptionSpec] {
+        &[]
+    }
+
+    /// Declares what the module handles and shows.
+    fn install(&self, hooks: &mut Hooks<'_>);
+}
+
+/// Who an IQ is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// A domain of this server.
+    Server,
+    /// An account: its bare JID, or no address at all (RFC 6120 §10.3.3).
+    Account,
+}
+
+/// When a filter sees a stanza, relative to the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// May refuse: blocking, access rules.
+    Guard,
+    /// May act on it or take it: the feature itself.
+    Act,
+    /// Only looks: archives, counters.
+    Record,
+}
+
+/// What a filter decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Go on.
+    Pass,
+    /// The module has dealt with the stanza: nobody else sees it.
+    Taken,
+}
+
+/// Handles an IQ of type get or set.
+pub type IqHandler = Box<dyn Fn(&mut World, Iq)>;
+/// Sees a stanza with the address that it goes to.
+pub type Filter = Box<dyn Fn(&mut World, &Packet, JidRef<'_>) -> Verdict>;
+/// Hears of a session.
+pub type SessionHook = Box<dyn Fn(&mut World, Link)>;
+/// Adds to an answer or a stream feature list of a domain.
+pub type Extras<T> = Box<dyn Fn(&Domain) -> Vec<T>>;
+/// Handles an IQ that came before login, from a connection of that address, for that domain; answers with the reply.
+pub type BeforeLogin = Box<dyn Fn(&mut World, Guest, Iq)>;
+
+/// A connection without a session, as in-band registration sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Guest {
+    /// The driver's number for the connection; handed back with the answer.
+    pub connection: u64,
+    /// Where it comes from.
+    pub address: std::net::IpAddr,
+    /// Whether what it says can't be read on the way.
+    pub secure: bool,
+}
+
+struct Hook<T> {
+    module: &'static str,
+    phase: Phase,
+    call: T,
+}
+
+/// The tables of all modules.
+#[derive(Default)]
+pub struct Registry {
+    modules: Vec<Box<dyn Module>>,
+    iqs: HashMap<Target, HashMap<&'static str, Vec<Hook<IqHandler>>>>,
+    before_login: HashMap<&'static str, Hook<BeforeLogin>>,
+    before_route: Vec<Hook<Filter>>,
+    undelivered: Vec<Hook<Filter>>,
+    reachable: Vec<Hook<SessionHook>>,
+    ended: Vec<Hook<SessionHook>>,
+    features: Vec<(Target, Hook<&'static str>)>,
+    forms: Vec<Hook<Extras<Element>>>,
+    stream_features: Vec<Hook<Extras<Built>>>,
+    login_features: Vec<Hook<Extras<Built>>>,
+}
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.modules.iter().map(|module| module.name())).finish()
+    }
+}
+
+/// What a module declares, see [`Module::install`].
+pub struct Hooks<'a> {
+    module: &'static str,
+    registry: &'a mut Registry,
+}
+
+impl std::fmt::Debug for Hooks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks").field("module", &self.module).finish_non_exhaustive()
+    }
+}
+
+impl Hooks<'_> {
+    /// Handles IQs whose payload has this namespace.
+    pub fn iq(&mut self, target: Target, namespace: &'static str, call: impl Fn(&mut World, Iq) + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as IqHandler);
+        self.registry.iqs.entry(target).or_default().entry(namespace).or_default().push(hook);
+    }
+
+    /// Handles IQs that come before login and whose payload has this namespace. One module per namespace.
+    pub fn before_login(&mut self, namespace: &'static str, call: impl Fn(&mut World, Guest, Iq) + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as BeforeLogin);
+        self.registry.before_login.insert(namespace, hook);
+    }
+
+    /// Sees every stanza of a local session before it is routed.
+    pub fn before_route(&mut self, phase: Phase, call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Verdict + 'static) {
+        let hook = self.hook(phase, Box::new(call) as Filter);
+        insert(&mut self.registry.before_route, hook);
+    }
+
+    /// Gets messages for an account that no resource takes (RFC 6121 §8.5.2.2.1), and for an account that doesn't exist.
+    pub fn undelivered(&mut self, phase: Phase, call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Verdict + 'static) {
+        let hook = self.hook(phase, Box::new(call) as Filter);
+        insert(&mut self.registry.undelivered, hook);
+    }
+
+    /// Hears when a resource starts to take messages: available with a priority that is not negative.
+    pub fn reachable(&mut self, call: impl Fn(&mut World, Link) + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as SessionHook);
+        self.registry.reachable.push(hook);
+    }
+
+    /// Hears when a session ends; its address is still known.
+    pub fn session_ended(&mut self, call: impl Fn(&mut World, Link) + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as SessionHook);
+        self.registry.ended.push(hook);
+    }
+
+    /// Shows a feature in service discovery (XEP-0030).
+    pub fn feature(&mut self, target: Target, namespace: &'static str) {
+        let hook = self.hook(Phase::Act, namespace);
+        self.registry.features.push((target, hook));
+    }
+
+    /// Adds data forms to the service discovery information of a domain (XEP-0128).
+    pub fn forms(&mut self, call: impl Fn(&Domain) -> Vec<Element> + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as Extras<Element>);
+        self.registry.forms.push(hook);
+    }
+
+    /// Adds to the stream features before login (RFC 6120 §4.3.2).
+    pub fn stream_features(&mut self, call: impl Fn(&Domain) -> Vec<Built> + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as Extras<Built>);
+        self.registry.stream_features.push(hook);
+    }
+
+    /// Adds to the stream features after login.
+    pub fn login_features(&mut self, call: impl Fn(&Domain) -> Vec<Built> + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as Extras<Built>);
+        self.registry.login_features.push(hook);
+    }
+
+    fn hook<T>(&self, phase: Phase, call: T) -> Hook<T> {
+        Hook { module: self.module, phase, call }
+    }
+}
+
+fn insert<T>(hooks: &mut Vec<Hook<T>>, hook: Hook<T>) {
+    let at = hooks.partition_point(|other| other.phase <= hook.phase);
+    hooks.insert(at, hook);
+}
+
+impl Registry {
+    /// The tables of these modules.
+    pub fn new(modules: Vec<Box<dyn Module>>) -> Self {
+        let mut registry = Self::default();
+        for module in &modules {
+            module.install(&mut Hooks { module: module.name(), registry: &mut registry });
+        }
+        registry.modules = modules;
+        registry
+    }
+
+    /// The modules, in the order of the table.
+    pub fn modules(&self) -> impl Iterator<Item = &dyn Module> {
+        self.modules.iter().map(|module| &**module)
+    }
+
+    /// The features that a domain (or its accounts) shows: of the modules that are on there, without repetitions, sorted.
+    pub fn features(&self, target: Target, domain: &Domain) -> Vec<&'static str> {
+        let on = self.features.iter().filter(|(of, hook)| *of == target && domain.module(hook.module).is_some());
+        let mut features: Vec<_> = on.map(|(_, hook)| hook.call).collect();
+        features.sort_unstable();
+        features.dedup();
+        features
+    }
+
+    /// The data forms in a domain's service discovery information.
+    pub fn forms(&self, domain: &Domain) -> Vec<Element> {
+        collect(&self.forms, domain)
+    }
+
+    /// Stream features before login.
+    pub fn stream_features(&self, domain: &Domain) -> Vec<Built> {
+        collect(&self.stream_features, domain)
+    }
+
+    /// Stream features after login.
+    pub fn login_features(&self, domain: &Domain) -> Vec<Built> {
+        collect(&self.login_features, domain)
+    }
+
+    pub(crate) fn iq(&self, target: Target, namespace: &str, domain: &Domain) -> Option<&IqHandler> {
+        let hooks = self.iqs.get(&target)?.get(namespace)?;
+        hooks.iter().find(|hook| domain.module(hook.module).is_some()).map(|hook| &hook.call)
+    }
+
+    pub(crate) fn guest_iq(&self, namespace: &str, domain: &Domain) -> Option<&BeforeLogin> {
+        self.before_login.get(namespace).filter(|hook| domain.module(hook.module).is_some()).map(|hook| &hook.call)
+    }
+
+    pub(crate) fn filters_routes(&self) -> bool {
+        !self.before_route.is_empty()
+    }
+
+    pub(crate) fn before_route(&self, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &str) -> Verdict {
+        filter(&self.before_route, world, packet, to, domain)
+    }
+
+    pub(crate) fn undelivered(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+        filter(&self.undelivered, world, packet, to, to.domain())
+    }
+
+    pub(crate) fn session_reachable(&self, world: &mut World, link: Link) {
+        tell(&self.reachable, world, link);
+    }
+
+    pub(crate) fn session_ended(&self, world: &mut World, link: Link) {
+        tell(&self.ended, world, link);
+    }
+}
+
+fn collect<T>(hooks: &[Hook<Extras<T>>], domain: &Domain) -> Vec<T> {
+    hooks.iter().filter(|hook| domain.module(hook.module).is_some()).flat_map(|hook| (hook.call)(domain)).collect()
+}
+
+fn filter(hooks: &[Hook<Filter>], world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &str) -> Verdict {
+    for hook in hooks {
+        let on = world.domain(domain).is_some_and(|domain| domain.module(hook.module).is_some());
+        if on && (hook.call)(world, packet, to) == Verdict::Taken {
+            return Verdict::Taken;
+        }
+    }
+    Verdict::Pass
+}
+
+fn tell(hooks: &[Hook<SessionHook>], world: &mut World, link: Link) {
+    for hook in hooks {
+        let Some(domain) = world.outboxes.address(link).map(|address| address.domain().to_owned()) else { return };
+        if world.domain(&domain).is_some_and(|domain| domain.module(hook.module).is_some()) {
+            (hook.call)(world, link);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Presence: RFC 6121 §4. Broadcasts and probes go to each home shard once, whatever the number of contacts there.
+
+use rookery_fanout::{Audience, Link, Names, Packet, StanzaType, To};
+use rookery_jid::{Jid, JidRef};
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Stanza, Writer};
+use tracing::warn;
+
+use crate::session::{Contact, User};
+use crate::world::Mail;
+use crate::{World, delay};
+
+impl World {
+    /// Presence from a session (RFC 6121 §4.2 to §4.6).
+    pub(crate) fn presence_from(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: Option<JidRef<'_>>) {
+        match (type_, to) {
+            (StanzaType::Available, None) => self.available(link, stanza),
+            (StanzaType::Unavailable, None) => {
+                let packet = self.stamp(link, stanza, type_);
+                self.become_unavailable(link, packet);
+            }
+            (StanzaType::Available | StanzaType::Unavailable, Some(to)) => self.directed(link, stanza, type_, to),
+            (StanzaType::Error | StanzaType::Probe, Some(to)) => {
+                if let Some(packet) = self.stamp(link, stanza, type_) {
+                    self.route_from(link, &packet, to);
+                }
+            }
+            (StanzaType::Error, None) => {}
+            (_, Some(to)) => self.subscription_from(link, stanza, type_, to),
+            (_, None) => self.refuse(link, stanza, Condition::BadRequest.into()),
+        }
+    }
+
+    /// Initial presence and updates (§4.2, §4.4).
+    fn available(&mut self, link: Link, stanza: Stanza<'_>) {
+        let Some(priority) = priority(stanza) else {
+            return self.refuse(link, stanza, Condition::BadRequest.into());
+        };
+        let Some(packet) = self.stamp(link, stanza, StanzaType::Available) else { return };
+        let Some(session) = self.at_mut(link) else { return };
+        let (is_initial, was_reachable) = (session.presence.is_none(), session.takes_messages());
+        session.presence = Some(packet.clone());
+        session.priority = priority;
+        self.broadcast(link, &packet);
+        if is_initial {
+            self.probe_contacts(link);
+            self.show_own_resources(link);
+            self.show_requests(link);
+        }
+        if !was_reachable && priority >= 0 {
+            let registry = self.registry.clone();
+            registry.session_reachable(self, link);
+        }
+    }
+
+    /// The resource is not available any more (§4.5): by its own word in `packet`, or because it is gone.
+    pub(crate) fn become_unavailable(&mut self, link: Link, packet: Option<Packet>) {
+        let Some(address) = self.outboxes.address(link).cloned() else { return };
+        let Some(session) = self.at_mut(link) else { return };
+        let was_available = session.presence.take().is_some();
+        let directed = session.rare.as_mut().map(|rare| std::mem::take(&mut rare.directed)).unwrap_or_default();
+        if !was_available && directed.is_empty() {
+            return;
+        }
+        let Some(packet) = packet.or_else(|| unavailable(&address)) else { return };
+        if was_available {
+            self.broadcast(link, &packet);
+            if !self
+                .links_of(address.bare())
+                .iter()
+                .any(|&link| self.session_at(link).is_some_and(|s| s.is_available()))
+            {
+                self.keep_last(&address, &packet);
+            }
+        }
+        for to in directed {
+            self.route(&packet, to.as_ref());
+        }
+    }
+
+    /// Remembers the last word of an account for probes that come while it is away (§4.3.2).
+    fn keep_last(&mut self, address: &Jid, packet: &Packet) {
+        let owner = address.to_bare();
+        let kept = self.stores.last_presence.put(owner.as_ref(), self.time(), packet.addressed(owner.as_str()));
+        self.wait(kept, move |world, kept| {
+            if let Err(error) = kept
+                && !matches!(error, rookery_store::StoreError::NoAccount)
+            {
+                world.store_failed("keeping the last presence", &owner, &error);
+            }
+        });
+    }
+
+    /// To the contacts who see the user, and to the user's own available resources (§4.2.2).
+    fn broadcast(&mut self, link: Link, packet: &Packet) {
+        let Some(user) = self.session_at(link).map(|session| session.user) else { return };
+        let audience = self.audience(user, Contact::from);
+        for (shard, names) in audience.into_groups() {
+            if shard == self.shard() {
+                self.show(packet, &names);
+            } else {
+                self.post(shard, Mail::Presence { to: names, packet: packet.clone() });
+            }
+        }
+        self.show_to(user, packet);
+    }
+
+    /// Asks for the presence of the contacts whom the user sees (§4.3.1).
+    fn probe_contacts(&mut self, link: Link) {
+        let Some(user) = self.session_at(link).map(|session| session.user) else { return };
+        let Some(from) = self.outboxes.address(link).cloned() else { return };
+        for (shard, names) in self.audience(user, Contact::to).into_groups() {
+            if shard == self.shard() {
+                self.answer_probes(&from, &names);
+            } else {
+                self.post(shard, Mail::Probe { from: from.clone(), to: names });
+            }
+        }
+    }
+
+    fn audience(&self, user: u32, wanted: impl Fn(Contact) -> bool) -> Audience {
+        let mut audience = Audience::new(self.shards());
+        let contacts = self.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
+        for contact in contacts.iter().filter(|&&contact| wanted(contact)) {
+            if let Some((hash, bare)) = self.names.get(contact.name()) {
+                audience.add(hash, bare);
+            }
+        }
+        audience
+    }
+
+    /// Gives presence to the available resources of accounts whose home this is.
+    pub(crate) fn show(&mut self, packet: &Packet, to: &Names) {
+        for (hash, bare) in to.iter() {
+            if let Some(user) = self.user_named(hash, bare) {
+                self.show_to(user, packet);
+            }
+        }
+    }
+
+    fn show_to(&mut self, user: u32, packet: &Packet) {
+        self.for_each_link(Some(user), |world, link| {
+            if world.session_at(link).is_some_and(|session| session.is_available()) {
+                world.push(link, packet, To::Bare);
+            }
+        });
+    }
+
+    /// The user's other available resources, for one that has just become available (§4.2.2).
+    fn show_own_resources(&mut self, new: Link) {
+        let user = self.session_at(new).map(|session| session.user);
+        self.for_each_link(user, |world, link| {
+            let presence = world.session_at(link).and_then(|session| session.presence.clone());
+            if let Some(presence) = presence.filter(|_| link != new) {
+                world.push(new, &presence, To::Bare);
+            }
+        });
+    }
+
+    /// Answers the probe of a resource for many accounts at once (§4.3.2): those who are here at once, those who are away from the
+    /// store.
+    pub(crate) fn answer_probes(&mut self, from: &Jid, to: &Names) {
+        let mut away = Vec::new();
+        for (hash, bare) in to.iter() {
+            if !self.answer_probe(from, hash, bare)
+                && let Ok(owner) = Jid::parse(bare)
+            {
+                away.push(owner);
+            }
+        }
+        if !away.is_empty() {
+            self.answer_for_those_away(from, away);
+        }
+    }
+
+    /// Answers for an account that has available resources; `false` if it has none.
+    fn answer_probe(&mut self, from: &Jid, hash: u64, bare: &str) -> bool {
+        let Some(at) = self.user_named(hash, bare) else { return false };
+        let Some(user) = self.users.get(at as usize) else { return false };
+        let present: Vec<Packet> =
+            user.links.iter().filter_map(|&link| self.session_at(link)?.presence.clone()).collect();
+        if present.is_empty() {
+            return false;
+        }
+        if !self.may_see(user, from) {
+            let mut refusal = Writer::new("presence");
+            refusal.attr("type", "unsubscribed").attr("from", bare);
+            self.send(&refusal.finish(), &from.to_bare());
+            return true;
+        }
+        for packet in present {
+            self.route(&packet, from.as_ref());
+        }
+        true
+    }
+
+    fn may_see(&self, user: &User, asker: &Jid) -> bool {
+        let name = self.names.find(self.hash(asker.bare_str()), asker.bare_str());
+        name.is_some_and(|name| name == user.name || user.contact(name).is_some_and(Contact::from))
+    }
+
+    fn answer_for_those_away(&mut self, from: &Jid, away: Vec<Jid>) {
+        let from = from.clone();
+        let seen = self.stores.last_presence.of(from.bare(), away);
+        self.wait(seen, move |world, seen| match seen {
+            Ok(seen) => {
+                for last in seen {
+                    match Packet::scanned(&last.stanza) {
+                        Ok(packet) => {
+                            let delay = delay::element(last.owner.as_str(), last.unix_ms);
+                            world.route(&packet.with_child(&delay), from.as_ref());
+                        }
+                        Err(fault) => warn!(account = %last.owner, ?fault, "the last presence in the store is damaged"),
+                    }
+                }
+            }
+            Err(error) => world.store_failed("answering a presence probe", &from, &error),
+        });
+    }
+
+    /// Directed presence (§4.6): whoever got it hears when the resource becomes unavailable.
+    fn directed(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
+        let is_subscribed = self.is_subscribed(link, to);
+        let limit = self.settings.max_directed;
+        let Some(session) = self.at_mut(link) else { return };
+        let directed = &mut session.rare().directed;
+        let known = directed.iter().position(|jid| *jid == to);
+        match (type_, known) {
+            (StanzaType::Unavailable, Some(at)) => {
+                directed.swap_remove(at);
+            }
+            (StanzaType::Available, None) if !is_subscribed => {
+                if directed.len() >= limit {
+                    return self.refuse(link, stanza, Condition::ResourceConstraint.into());
+                }
+                directed.push(to.to_jid());
+            }
+            _ => {}
+        }
+        if let Some(packet) = self.stamp(link, stanza, type_) {
+            self.route_from(link, &packet, to);
+        }
+    }
+
+    /// Whether an address gets the user's broadcasts anyway.
+    fn is_subscribed(&self, link: Link, to: JidRef<'_>) -> bool {
+        let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
+        user.is_some_and(|user| self.may_see(user, &to.to_jid()))
+    }
+
+    /// Presence that came by routing, at the home of the account (§8.5.2.1.2, §8.5.3).
+    pub(crate) fn deliver_presence(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
+        match (packet.type_(), to.resource()) {
+            (StanzaType::Available | StanzaType::Unavailable, None) => {
+                if let Some(user) = user {
+                    self.show_to(user, packet);
+                }
+            }
+            (StanzaType::Available | StanzaType::Unavailable | StanzaType::Error, Some(resource)) => {
+                if let Some(link) = self.find_resource(user, resource) {
+                    self.push(link, packet, To::Full);
+                }
+            }
+            (StanzaType::Error, None) => {
+                if let Some(user) = user {
+                    self.show_to(user, packet);
+                }
+            }
+            (StanzaType::Probe, _) => {
+                if let Some(from) = packet.sender() {
+                    let mut names = Names::default();
+                    names.push(self.hash(to.bare_str()), to.bare_str());
+                    self.answer_probes(&from, &names);
+                }
+            }
+            _ => self.subscription_for(packet, to.bare()),
+        }
+    }
+
+    /// Sends a contact the presence of every available resource of an account (§3.1.5).
+    pub(crate) fn show_resources_to(&mut self, owner: &Jid, contact: JidRef<'_>) {
+        for link in self.links_of(owner.as_ref()) {
+            if let Some(packet) = self.session_at(link).and_then(|session| session.presence.clone()) {
+                self.route(&packet, contact);
+            }
+        }
+    }
+
+    /// Tells a contact that no resource of an account is available any more (§3.2.2, §3.3.3).
+    pub(crate) fn hide_resources_from(&mut self, owner: &Jid, contact: JidRef<'_>) {
+        for link in self.links_of(owner.as_ref()) {
+            let is_available = self.session_at(link).is_some_and(|session| session.is_available());
+            if let Some(packet) = self.outboxes.address(link).filter(|_| is_available).and_then(unavailable) {
+                self.route(&packet, contact);
+            }
+        }
+    }
+}
+
+/// Unavailable presence in the name of a resource that can't send its own.
+fn unavailable(address: &Jid) -> Option<Packet> {
+    let mut presence = Writer::new("presence");
+    presence.attr("type", "unavailable").attr("from", address.as_str());
+    Packet::built(&presence.finish()).ok()
+}
+
+/// The priority that a presence states (§4.7.2.3); zero if none, `None` if it is no number from -128 to 127.
+fn priority(stanza: Stanza<'_>) -> Option<i8> {
+    if !stanza.children().any(|child| child.name() == "priority") {
+        return Some(0);
+    }
+    let root = Element::read(&stanza);
+    let text = root.child("priority", root.ns()).map(|priority| priority.text());
+    text.map_or(Some(0), |text| text.trim().parse().ok())
+}

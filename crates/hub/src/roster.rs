@@ -1,0 +1,273 @@
+//! Rosters: RFC 6121 §2. The store is the truth; the shard keeps the subscriptions of those who are here.
+
+use rookery_fanout::{Link, Packet, To};
+use rookery_jid::Jid;
+use rookery_store::{Change, Changed, Edit, Roster, RosterItem};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer, ns};
+
+use crate::World;
+use crate::iq::Iq;
+use crate::session::SessionRef;
+use crate::settings::RosterLimits;
+
+impl World {
+    /// A roster get or set of an account's own session.
+    pub(crate) fn roster(&mut self, iq: Iq) {
+        // Only sessions ask about their own account; without one there is nobody to hold the lane of.
+        let Some(session) = iq.origin else { return self.reply_error(&iq, Condition::ServiceUnavailable) };
+        if iq.payload.name() != "query" {
+            return self.reply_error(&iq, Condition::BadRequest);
+        }
+        if iq.set { self.roster_set(session, iq) } else { self.roster_get(session, iq) }
+    }
+
+    /// §2.1.3 and §2.6.2.
+    fn roster_get(&mut self, session: SessionRef, iq: Iq) {
+        if let Some(found) = self.session_mut(session) {
+            found.interested = true;
+        }
+        let rosters = self.stores.rosters.clone();
+        let known = iq.payload.attr("ver").and_then(|version| version.parse().ok());
+        let owner = iq.to.clone();
+        match known {
+            None => self.wait_in_lane(session, rosters.get(owner.as_ref()), move |world, roster| {
+                world.roster_result(&iq, roster);
+            }),
+            Some(version) => {
+                self.wait_in_lane(
+                    session,
+                    rosters.since(owner.as_ref(), version),
+                    move |world, changes| match changes {
+                        Ok(Some(changes)) => {
+                            world.reply_done(&iq);
+                            for (version, change) in changes.changes {
+                                if let Some(push) = push(&world.unique_text(), version, &change) {
+                                    world.push(session.link, &push, To::Full);
+                                }
+                            }
+                        }
+                        Ok(None) => {
+                            world.wait_in_lane(session, rosters.get(owner.as_ref()), move |world, roster| {
+                                world.roster_result(&iq, roster);
+                            });
+                        }
+                        Err(error) => world.roster_failed(&iq, &error),
+                    },
+                );
+            }
+        }
+    }
+
+    fn roster_result(&mut self, iq: &Iq, roster: Result<Roster, rookery_store::StoreError>) {
+        let roster = match roster {
+            Ok(roster) => roster,
+            Err(error) => return self.roster_failed(iq, &error),
+        };
+        let mut reply = iq.result();
+        reply.start_ns("query", ns::ROSTER).attr("ver", &roster.version.to_string());
+        for item in roster.items.iter().filter(|item| item.visible()) {
+            write_item(&mut reply, item);
+        }
+        reply.end();
+        self.reply(iq, reply);
+    }
+
+    fn roster_failed(&mut self, iq: &Iq, error: &rookery_store::StoreError) {
+        self.store_failed("reading or writing a roster", &iq.to, error);
+        let condition =
+            if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError };
+        self.reply_error(iq, condition);
+    }
+
+    /// §2.1.5, §2.3 to §2.5.
+    fn roster_set(&mut self, session: SessionRef, iq: Iq) {
+        let wanted = match Wanted::read(&iq.payload, &self.settings.roster) {
+            Ok(wanted) => wanted,
+            Err(error) => return self.reply_error(&iq, error),
+        };
+        let contact = wanted.jid.clone();
+        if contact == iq.to {
+            // §2.3.3: the account itself is no contact of its own.
+            return self.reply_error(&iq, Condition::NotAllowed);
+        }
+        let is_removal = wanted.remove;
+        let limit = self.settings.roster.items;
+        let owner = iq.to.clone();
+        let edit = move |item: Option<&RosterItem>, items: usize| wanted.edit(item, items, limit);
+        let changed = self.stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(edit));
+        self.wait_in_lane(session, changed, move |world, changed| {
+            let changed = match changed {
+                Ok(changed) => changed,
+                Err(error) => return world.roster_failed(&iq, &error),
+            };
+            let was_there = changed.before.as_ref().is_some_and(RosterItem::visible);
+            if is_removal && !was_there {
+                return world.reply_error(&iq, Condition::ItemNotFound);
+            }
+            if !is_removal && changed.after.is_none() {
+                let error = StanzaError::new(Condition::ResourceConstraint).with_text("the roster is full");
+                return world.reply_error(&iq, error);
+            }
+            world.roster_changed(&owner, &contact, &changed);
+            world.reply_done(&iq);
+            if is_removal {
+                world.end_subscriptions(&owner, &contact, &changed);
+            }
+        });
+    }
+
+    /// §2.5.2: a contact who is removed hears that nothing is shared any more.
+    fn end_subscriptions(&mut self, owner: &Jid, contact: &Jid, changed: &Changed) {
+        let Some(before) = &changed.before else { return };
+        let contact = contact.to_bare();
+        if before.subscription.to() || before.ask {
+            self.send_subscription("unsubscribe", owner, &contact);
+        }
+        if before.subscription.from() || before.pending_in.is_some() {
+            self.send_subscription("unsubscribed", owner, &contact);
+        }
+        if before.subscription.from() {
+            self.hide_resources_from(owner, contact.as_ref());
+        }
+    }
+
+    /// Removes an account: its contacts hear that its subscriptions ended (§2.5.2), its sessions end with `not-authorized`, the
+    /// store forgets it. `then` gets whether there was such an account.
+    pub fn remove_account(
+        &mut self,
+        account: Jid,
+        then: impl FnOnce(&mut World, Result<bool, rookery_store::StoreError>) + 'static,
+    ) {
+        let roster = self.stores.rosters.get(account.as_ref());
+        self.wait(roster, move |world, roster| {
+            let items = roster.map(|roster| roster.items).unwrap_or_default();
+            for item in items {
+                let (contact, before) = (item.jid.clone(), Some(item));
+                world.end_subscriptions(&account, &contact, &Changed { version: 0, before, after: None });
+            }
+            for link in world.links_of(account.as_ref()) {
+                world.close(link, rookery_stream::error::StreamError::NotAuthorized, "the account was removed");
+            }
+            let removed = world.stores.accounts.remove(account.as_ref());
+            world.wait(removed, then);
+        });
+    }
+
+    /// Brings the shard and all interested resources up to date after a change (§2.1.6).
+    pub(crate) fn roster_changed(&mut self, owner: &Jid, contact: &Jid, changed: &Changed) {
+        let subscription = |item: &Option<RosterItem>| item.as_ref().map(|item| item.subscription).unwrap_or_default();
+        let (before, after) = (subscription(&changed.before), subscription(&changed.after));
+        if before != after {
+            self.set_contact(owner.as_ref(), contact, after.to(), after.from());
+        }
+        let visible = |item: &Option<RosterItem>| item.clone().filter(RosterItem::visible);
+        let change = match (visible(&changed.before), visible(&changed.after)) {
+            (None, None) => return,
+            (Some(before), Some(after)) if same_to_clients(&before, &after) => return,
+            (_, Some(item)) => Change::Put(item),
+            (Some(item), None) => Change::Removed(item.jid),
+        };
+        let interested: Vec<Link> =
+            self.links_of(owner.as_ref()).into_iter().filter(|&link| self.is_interested(link)).collect();
+        if interested.is_empty() {
+            return;
+        }
+        if let Some(push) = push(&self.unique_text(), changed.version, &change) {
+            for link in interested {
+                self.push(link, &push, To::Full);
+            }
+        }
+    }
+
+    fn is_interested(&self, link: Link) -> bool {
+        self.session_at(link).is_some_and(|session| session.interested)
+    }
+}
+
+fn same_to_clients(a: &RosterItem, b: &RosterItem) -> bool {
+    let hidden_part = |item: &RosterItem| RosterItem { pending_in: None, listed: true, ..item.clone() };
+    hidden_part(a) == hidden_part(b)
+}
+
+/// A roster push (§2.1.6): built once for all resources that get it.
+fn push(id: &str, version: u64, change: &Change) -> Option<Packet> {
+    let mut iq = Writer::new("iq");
+    iq.attr("type", "set").attr("id", id);
+    iq.start_ns("query", ns::ROSTER).attr("ver", &version.to_string());
+    match change {
+        Change::Put(item) => write_item(&mut iq, item),
+        Change::Removed(jid) => {
+            iq.start("item").attr("jid", jid.as_str()).attr("subscription", "remove");
+            iq.end();
+        }
+    }
+    iq.end();
+    Packet::built(&iq.finish()).ok()
+}
+
+fn write_item(out: &mut Writer, item: &RosterItem) {
+    out.start("item").attr("jid", item.jid.as_str()).opt_attr("name", item.name.as_deref());
+    out.attr("subscription", item.subscription.as_str());
+    out.opt_attr("ask", item.ask.then_some("subscribe")).opt_attr("approved", item.approved.then_some("true"));
+    for group in &item.groups {
+        out.start("group").text(group);
+        out.end();
+    }
+    out.end();
+}
+
+/// What a roster set asks for.
+#[derive(Debug)]
+struct Wanted {
+    jid: Jid,
+    name: Option<String>,
+    groups: Vec<String>,
+    remove: bool,
+}
+
+impl Wanted {
+    /// Reads and checks a roster set (§2.1.5, §2.3.3).
+    fn read(query: &Element, limits: &RosterLimits) -> Result<Self, StanzaError> {
+        let mut items = query.children();
+        let (Some(item), None) = (items.next(), items.next()) else {
+            return Err(StanzaError::new(Condition::BadRequest).with_text("exactly one item is allowed"));
+        };
+        if item.name() != "item" || item.ns() != ns::ROSTER {
+            return Err(Condition::BadRequest.into());
+        }
+        let jid = item.attr("jid").ok_or(Condition::BadRequest)?;
+        let jid = Jid::parse(jid).map_err(|_| Condition::JidMalformed)?;
+        let name = item.attr("name").filter(|name| !name.is_empty()).map(str::to_owned);
+        if name.as_ref().is_some_and(|name| name.len() > limits.name_bytes) {
+            return Err(StanzaError::new(Condition::NotAcceptable).with_text("the name is too long"));
+        }
+        let mut groups: Vec<String> = Vec::new();
+        for group in item.children().filter(|child| child.name() == "group" && child.ns() == ns::ROSTER) {
+            let group = group.text();
+            if group.is_empty() || group.len() > limits.group_bytes || groups.len() >= limits.groups {
+                let text = "a group without a name, with too long a name, or too many groups";
+                return Err(StanzaError::new(Condition::NotAcceptable).with_text(text));
+            }
+            if groups.contains(&group) {
+                return Err(StanzaError::new(Condition::BadRequest).with_text("the same group twice"));
+            }
+            groups.push(group);
+        }
+        Ok(Self { jid, name, groups, remove: item.attr("subscription") == Some("remove") })
+    }
+
+    fn edit(self, item: Option<&RosterItem>, items: usize, limit: usize) -> Edit {
+        if self.remove {
+            return if item.is_some_and(RosterItem::visible) { Edit::Remove } else { Edit::Keep };
+        }
+        if item.is_none() && items >= limit {
+            return Edit::Keep;
+        }
+        let mut new = item.cloned().unwrap_or_else(|| RosterItem::new(self.jid));
+        new.listed = true;
+        new.name = self.name;
+        new.groups = self.groups;
+        Edit::Put(new)
+    }
+}

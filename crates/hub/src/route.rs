@@ -1,0 +1,167 @@
+//! Where a stanza goes: RFC 6120 §10 and RFC 6121 §8.
+//!
+//! [`World::route`] finds the home of an address; [`World::deliver`], at that home, applies the rules for accounts. Every error
+//! that they name is made by [`World::bounce`], which never answers an error with an error.
+
+use rookery_fanout::audience::home;
+use rookery_fanout::{Link, Packet, Pushed, StanzaType, To};
+use rookery_jid::{Jid, JidRef};
+use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_xml::{Kind, Writer};
+
+use crate::World;
+use crate::module::Verdict;
+use crate::world::Mail;
+
+impl World {
+    /// Sends a stanza on its way to an address.
+    pub fn route(&mut self, packet: &Packet, to: JidRef<'_>) {
+        if !self.domains.contains_key(to.domain()) {
+            // Streams to other servers don't exist yet: the server is not found (RFC 6120 §8.3.3.16).
+            return self.bounce(packet, to, Condition::RemoteServerNotFound.into());
+        }
+        if to.local().is_none() {
+            return self.to_server(packet, to);
+        }
+        let hash = self.hash(to.bare_str());
+        let shard = home(hash, self.shards());
+        if shard == self.shard() {
+            self.deliver(hash, packet, to);
+        } else {
+            self.post(shard, Mail::Route { to: to.to_jid(), packet: packet.clone() });
+        }
+    }
+
+    /// A stanza for the server itself (RFC 6120 §10.5.2, §10.5.3).
+    fn to_server(&mut self, packet: &Packet, to: JidRef<'_>) {
+        match packet.kind() {
+            Kind::Iq if to.is_domain() => self.answer_packet(packet, to.to_jid()),
+            Kind::Presence => {}
+            _ => self.bounce(packet, to, Condition::ServiceUnavailable.into()),
+        }
+    }
+
+    /// Applies the delivery rules at the home of an account. `hash` is that of the bare JID.
+    pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
+        let user = self.user_named(hash, to.bare_str());
+        if let Some(user) = user.and_then(|user| self.users.get_mut(user as usize))
+            && let Some(held) = &mut user.held
+        {
+            return match held.keep(packet, to) {
+                true => {}
+                false => self.bounce(packet, to, Condition::ResourceConstraint.into()),
+            };
+        }
+        match packet.kind() {
+            Kind::Message => self.deliver_message(user, packet, to),
+            Kind::Presence => self.deliver_presence(user, packet, to),
+            _ => self.deliver_iq(user, packet, to),
+        }
+    }
+
+    /// RFC 6121 §8.5.2.1.1, §8.5.2.2.1 and §8.5.3, messages.
+    fn deliver_message(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
+        if let Some(resource) = to.resource() {
+            if self.find_resource(user, resource).is_some_and(|link| self.push(link, packet, To::Full)) {
+                return;
+            }
+            // No such resource (§8.5.3.2.1): chat goes on as if it were for the bare JID, the others end here.
+            match packet.type_() {
+                StanzaType::Chat => {}
+                StanzaType::Headline | StanzaType::Error => return,
+                _ => return self.bounce(packet, to, Condition::ServiceUnavailable.into()),
+            }
+        }
+        match packet.type_() {
+            StanzaType::Error => {}
+            StanzaType::Groupchat => self.bounce(packet, to, Condition::ServiceUnavailable.into()),
+            type_ => {
+                if !self.push_to_account(user, packet) && type_ != StanzaType::Headline {
+                    self.undelivered(packet, to.bare());
+                }
+            }
+        }
+    }
+
+    /// Gives a message to every resource that takes messages to the bare JID; `false` if there was none.
+    fn push_to_account(&mut self, user: Option<u32>, packet: &Packet) -> bool {
+        let mut any = false;
+        self.for_each_link(user, |world, link| {
+            if world.session_at(link).is_some_and(|session| session.takes_messages()) {
+                any |= world.push(link, packet, To::Bare);
+            }
+        });
+        any
+    }
+
+    /// A message that no resource takes: a module may keep it, else the sender hears of it.
+    pub(crate) fn undelivered(&mut self, packet: &Packet, to: JidRef<'_>) {
+        let registry = self.registry.clone();
+        if registry.undelivered(self, packet, to) == Verdict::Pass {
+            self.bounce(packet, to, Condition::ServiceUnavailable.into());
+        }
+    }
+
+    /// RFC 6121 §8.5.2.1.3 and §8.5.3, IQs.
+    fn deliver_iq(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
+        let Some(resource) = to.resource() else { return self.answer_packet(packet, to.to_jid()) };
+        if !self.find_resource(user, resource).is_some_and(|link| self.push(link, packet, To::Full)) {
+            self.bounce(packet, to, Condition::ServiceUnavailable.into());
+        }
+    }
+
+    /// The session of a user that has bound a resource.
+    pub(crate) fn find_resource(&self, user: Option<u32>, resource: &str) -> Option<Link> {
+        let user = self.users.get(user? as usize)?;
+        user.links.iter().rev().copied().find(|&link| {
+            self.outboxes.address(link).and_then(Jid::resource) == Some(resource)
+                && self.session_at(link).is_some_and(|session| !session.ending)
+        })
+    }
+
+    /// Runs `each` for the sessions that a user has now, without those that are ending.
+    pub(crate) fn for_each_link(&mut self, user: Option<u32>, mut each: impl FnMut(&mut World, Link)) {
+        let mut at = 0;
+        // By index: a session that overflows is only marked in here, it leaves the list later.
+        while let Some(link) =
+            user.and_then(|user| self.users.get(user as usize)).and_then(|user| user.links.get(at).copied())
+        {
+            if self.session_at(link).is_some_and(|session| !session.ending) {
+                each(self, link);
+            }
+            at += 1;
+        }
+    }
+
+    /// Puts a copy into a session's outbox. `false` if it was not taken: a session that doesn't read what it gets is ended, and
+    /// the stanza has to go where it would have gone without that session.
+    pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> bool {
+        match self.outboxes.push(link, packet, to) {
+            Pushed::Queued => true,
+            Pushed::Gone => false,
+            Pushed::Overflow => {
+                self.counters.overflows += 1;
+                self.close(link, StreamError::ResourceConstraint, "the client does not read what it is sent");
+                false
+            }
+        }
+    }
+
+    /// Tells the sender of a stanza what went wrong, in the name of the address that it went to. Errors, results and presence
+    /// that tells a state are never answered (RFC 6120 §8.3.1, RFC 6121 §8.5.1).
+    pub fn bounce(&mut self, packet: &Packet, to: JidRef<'_>, error: StanzaError) {
+        let kind = match (packet.kind(), packet.type_()) {
+            (_, StanzaType::Error | StanzaType::Result | StanzaType::Headline) => return,
+            (Kind::Presence, StanzaType::Unavailable | StanzaType::Probe) => return,
+            (Kind::Message, _) => "message",
+            (Kind::Presence, _) => "presence",
+            _ => "iq",
+        };
+        let Some(sender) = packet.sender() else { return };
+        self.counters.errors += 1;
+        let mut reply = Writer::new(kind);
+        reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
+        error.write(&mut reply);
+        self.send(&reply.finish(), &sender);
+    }
+}

@@ -1,0 +1,133 @@
+//! Sessions and users: plain data, small while idle.
+
+use std::collections::VecDeque;
+
+use rookery_fanout::{Link, Packet};
+use rookery_jid::Jid;
+
+use crate::names::NameId;
+
+/// A session that may or may not live any more: a link is reused, its serial number is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionRef {
+    /// Where the session is.
+    pub link: Link,
+    /// Which of the sessions that the link has had.
+    pub serial: u32,
+}
+
+/// A bound resource of a user.
+#[derive(Debug)]
+pub struct Session {
+    /// Which of the sessions that its link has had.
+    pub serial: u32,
+    /// Index of the user in the world's slab.
+    pub(crate) user: u32,
+    /// Priority of the last available presence (RFC 6121 §4.7.2.3).
+    pub priority: i8,
+    /// The stream is being ended: nothing more is delivered to it.
+    pub(crate) ending: bool,
+    /// The connection is gone; what it sent before is still being worked off.
+    pub(crate) gone: bool,
+    /// The client asked for the roster and gets pushes (an interested resource, RFC 6121 §2.2).
+    pub(crate) interested: bool,
+    /// The last available presence; `None` while the resource is not available.
+    pub presence: Option<Packet>,
+    /// What only some sessions have.
+    pub(crate) rare: Option<Box<Rare>>,
+}
+
+/// What only some sessions have, or only for a moment.
+#[derive(Debug, Default)]
+pub(crate) struct Rare {
+    /// The stream's `xml:lang`, escaped.
+    pub lang: Option<Box<str>>,
+    /// Who was sent directed presence (RFC 6121 §4.6.3).
+    pub directed: Vec<Jid>,
+    /// Stanzas that wait behind one that is not finished.
+    pub lane: Lane,
+}
+
+/// Rule five: nothing overtakes. While `waiting` is not zero, later stanzas of the session queue here.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    pub waiting: u32,
+    pub queue: VecDeque<Box<[u8]>>,
+    pub bytes: usize,
+    pub paused: bool,
+}
+
+impl Session {
+    /// Whether the resource has sent available presence.
+    pub fn is_available(&self) -> bool {
+        self.presence.is_some() && !self.ending
+    }
+
+    /// Whether messages to the bare JID go to this resource (RFC 6121 §8.5.2.1.1).
+    pub fn takes_messages(&self) -> bool {
+        self.is_available() && self.priority >= 0
+    }
+
+    pub(crate) fn rare(&mut self) -> &mut Rare {
+        self.rare.get_or_insert_default()
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.lane.waiting > 0)
+    }
+}
+
+/// An account with at least one session.
+#[derive(Debug)]
+pub struct User {
+    pub(crate) name: NameId,
+    /// Its sessions, oldest first.
+    pub(crate) links: Vec<Link>,
+    /// Contacts with a subscription, sorted: see [`Contact`].
+    pub(crate) contacts: Box<[Contact]>,
+    /// Stanzas that wait until those from the store have been delivered.
+    pub(crate) held: Option<Box<crate::hold::Held>>,
+}
+
+/// A contact in four bytes: the number of the bare JID and the two directions of the subscription.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Contact(u32);
+
+impl Contact {
+    /// `to`: the user sees the contact; `from`: the contact sees the user.
+    pub fn new(name: NameId, to: bool, from: bool) -> Self {
+        Self(name.0 << 2 | u32::from(to) << 1 | u32::from(from))
+    }
+
+    pub fn name(self) -> NameId {
+        NameId(self.0 >> 2)
+    }
+
+    pub fn to(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    pub fn from(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
+impl User {
+    /// The subscription with a contact, if there is one.
+    pub(crate) fn contact(&self, name: NameId) -> Option<Contact> {
+        let at = self.contacts.partition_point(|contact| contact.name() < name);
+        self.contacts.get(at).copied().filter(|contact| contact.name() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_data_is_small() {
+        assert!(size_of::<Session>() <= 48, "{}", size_of::<Session>());
+        assert!(size_of::<User>() <= 64, "{}", size_of::<User>());
+        assert_eq!(size_of::<Contact>(), 4);
+    }
+}

@@ -1,0 +1,158 @@
+//! What the operator decides, as the hub needs it: domains, their modules and limits.
+//!
+//! Settings are made by whoever reads the configuration, shared by all shards and replaced as a whole on reload.
+
+use std::collections::HashMap;
+
+use rookery_fanout::Limits;
+
+/// One generation of settings.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The domains that this server is.
+    pub domains: Vec<Domain>,
+    /// Connected resources that one account may have (RFC 6120 §7.6.2.1). Default 10.
+    pub max_resources: usize,
+    /// What a client gets that binds a resource which is in use.
+    pub conflict: Conflict,
+    /// Limits of a roster.
+    pub roster: RosterLimits,
+    /// Bounds of a session's outbox.
+    pub outbox: Limits,
+    /// Bytes of stanzas that may wait behind one that is not finished, before reading pauses.
+    pub lane_bytes: usize,
+    /// Addresses that one session may have sent directed presence to (RFC 6121 §4.6).
+    pub max_directed: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            domains: Vec::new(),
+            max_resources: 10,
+            conflict: Conflict::EndOlder,
+            roster: RosterLimits::default(),
+            outbox: Limits::default(),
+            lane_bytes: 256 * 1024,
+            max_directed: 1000,
+        }
+    }
+}
+
+/// A domain with its own users and modules.
+#[derive(Debug, Clone)]
+pub struct Domain {
+    /// The domainpart, prepared.
+    pub name: String,
+    /// Its modules by name; a module that is missing here is off.
+    pub modules: HashMap<&'static str, Options>,
+}
+
+impl Domain {
+    /// The options of a module, if it is on.
+    pub fn module(&self, name: &str) -> Option<&Options> {
+        self.modules.get(name)
+    }
+}
+
+/// The resource conflict policy (RFC 6120 §7.7.2.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Conflict {
+    /// The older session ends with the stream error `conflict`.
+    #[default]
+    EndOlder,
+    /// The newer one gets the stanza error `conflict`.
+    RefuseNewer,
+}
+
+/// Limits of one account's roster (RFC 6121 §2.3.3 leaves them to the server).
+#[derive(Debug, Clone, Copy)]
+pub struct RosterLimits {
+    /// Contacts.
+    pub items: usize,
+    /// Bytes of a contact's name.
+    pub name_bytes: usize,
+    /// Groups of one contact.
+    pub groups: usize,
+    /// Bytes of a group's name.
+    pub group_bytes: usize,
+}
+
+impl Default for RosterLimits {
+    fn default() -> Self {
+        Self { items: 3000, name_bytes: 1023, groups: 50, group_bytes: 1023 }
+    }
+}
+
+/// The options of one module in one domain: every option that the module declares, with its value or default.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    values: HashMap<&'static str, Value>,
+}
+
+impl Options {
+    /// The defaults of the declared options.
+    pub fn defaults(specs: &[OptionSpec]) -> Self {
+        Self { values: specs.iter().map(|spec| (spec.key, (spec.default)())).collect() }
+    }
+
+    /// Sets a declared option.
+    pub fn set(&mut self, spec: &OptionSpec, value: Value) {
+        self.values.insert(spec.key, value);
+    }
+
+    /// A switch; off if the module declares no such.
+    pub fn switch(&self, key: &str) -> bool {
+        matches!(self.values.get(key), Some(Value::Switch(true)))
+    }
+
+    /// A number; 0 if the module declares no such.
+    pub fn number(&self, key: &str) -> u64 {
+        match self.values.get(key) {
+            Some(Value::Number(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    /// A text; empty if the module declares no such.
+    pub fn text(&self, key: &str) -> &str {
+        match self.values.get(key) {
+            Some(Value::Text(text)) => text,
+            _ => "",
+        }
+    }
+
+    /// A list of texts; empty if the module declares no such.
+    pub fn list(&self, key: &str) -> &[String] {
+        match self.values.get(key) {
+            Some(Value::List(list)) => list,
+            _ => &[],
+        }
+    }
+}
+
+/// The value of an option.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Value {
+    /// `true` or `false`.
+    Switch(bool),
+    /// A whole number, zero or more.
+    Number(u64),
+    /// A text.
+    Text(String),
+    /// A list of texts.
+    List(Vec<String>),
+}
+
+/// An option as a module declares it; the example configuration and the errors of a wrong one come from here.
+#[derive(Debug, Clone, Copy)]
+pub struct OptionSpec {
+    /// The key below `[modules.NAME]`.
+    pub key: &'static str,
+    /// What it is when nobody sets it; the kind of value that may be set.
+    pub default: fn() -> Value,
+    /// One line for the example configuration, with the unit.
+    pub doc: &'static str,
+    /// Why a value is not acceptable, or `Ok`.
+    pub check: fn(&Value) -> Result<(), String>,
+}

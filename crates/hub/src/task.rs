@@ -1,0 +1,160 @@
+//! Waiting for the store without a thread or a task per session.
+//!
+//! A handler that has to wait gives the world a future and what to do with its outcome. The future knows nothing of the world (it lives
+//! on storage alone), the continuation runs on the shard with the whole world at hand: no locks, no borrowed state across a wait.
+//!
+//! Invariants:
+//! * Continuations run in the order in which their futures completed, and the store completes in the order of the calls.
+//! * A future is polled only when it was woken, the first time included, so one that is ready at once cannot overtake another.
+//! * While a continuation of a session is outstanding, the session's lane holds back its later stanzas (`design.md`, rule 5).
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use rookery_store::{Pending, StoreError};
+
+use crate::World;
+use crate::session::SessionRef;
+
+/// What the store's thread tells the shard: which tasks to look at. Shared, the only such thing in a world.
+pub struct Wakeups {
+    woken: Mutex<Vec<usize>>,
+    notify: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Wakeups {
+    /// `notify` is called from any thread when there is something to do and was nothing before.
+    pub fn new(notify: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { woken: Mutex::default(), notify: Box::new(notify) })
+    }
+
+    fn push(&self, task: usize) {
+        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+        woken.push(task);
+        if woken.len() == 1 {
+            drop(woken);
+            (self.notify)();
+        }
+    }
+
+    fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl std::fmt::Debug for Wakeups {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Wakeups")
+    }
+}
+
+struct TaskWaker {
+    task: usize,
+    wakeups: Arc<Wakeups>,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wakeups.push(self.task);
+    }
+}
+
+/// A future and its continuation.
+pub(crate) struct Task {
+    job: Box<dyn Job>,
+    waker: Waker,
+    session: Option<SessionRef>,
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+trait Job {
+    fn poll(&mut self, context: &mut Context<'_>) -> bool;
+    fn finish(self: Box<Self>, world: &mut World);
+}
+
+struct Waiting<T, F> {
+    pending: Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>,
+    outcome: Option<Result<T, StoreError>>,
+    then: F,
+}
+
+impl<T, F: FnOnce(&mut World, Result<T, StoreError>)> Job for Waiting<T, F> {
+    fn poll(&mut self, context: &mut Context<'_>) -> bool {
+        if self.outcome.is_none()
+            && let Poll::Ready(outcome) = self.pending.as_mut().poll(context)
+        {
+            self.outcome = Some(outcome);
+        }
+        self.outcome.is_some()
+    }
+
+    fn finish(self: Box<Self>, world: &mut World) {
+        if let Some(outcome) = self.outcome {
+            (self.then)(world, outcome);
+        }
+    }
+}
+
+impl World {
+    /// Runs `then` when the store has answered. Nothing is held back meanwhile.
+    pub fn wait<T: 'static>(
+        &mut self,
+        pending: Pending<T>,
+        then: impl FnOnce(&mut World, Result<T, StoreError>) + 'static,
+    ) {
+        self.spawn(None, pending, then);
+    }
+
+    /// Runs `then` when the store has answered; until then the session's later stanzas wait in its lane.
+    pub fn wait_in_lane<T: 'static>(
+        &mut self,
+        session: SessionRef,
+        pending: Pending<T>,
+        then: impl FnOnce(&mut World, Result<T, StoreError>) + 'static,
+    ) {
+        let held = self.session_mut(session).map(|session| session.rare().lane.waiting += 1);
+        self.spawn(held.map(|()| session), pending, then);
+    }
+
+    fn spawn<T: 'static>(
+        &mut self,
+        session: Option<SessionRef>,
+        pending: Pending<T>,
+        then: impl FnOnce(&mut World, Result<T, StoreError>) + 'static,
+    ) {
+        let entry = self.tasks.vacant_entry();
+        let task = entry.key();
+        let waker = Waker::from(Arc::new(TaskWaker { task, wakeups: self.wakeups.clone() }));
+        entry.insert(Task { job: Box::new(Waiting { pending, outcome: None, then }), waker, session });
+        self.wakeups.push(task);
+    }
+
+    /// Looks at every task that was woken and runs the continuations of those that are done. `true` if there was any.
+    pub fn run_tasks(&mut self) -> bool {
+        let woken = self.wakeups.take();
+        for &task in &woken {
+            let Some(entry) = self.tasks.get_mut(task) else { continue };
+            let waker = entry.waker.clone();
+            if !entry.job.poll(&mut Context::from_waker(&waker)) {
+                continue;
+            }
+            let Task { job, session, .. } = self.tasks.remove(task);
+            job.finish(self);
+            if let Some(session) = session {
+                self.lane_done(session);
+            }
+        }
+        !woken.is_empty()
+    }
+
+    /// How many continuations are outstanding.
+    pub fn tasks_waiting(&self) -> usize {
+        self.tasks.len()
+    }
+}

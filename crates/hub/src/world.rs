@@ -1,0 +1,304 @@
+//! The world of one shard, and what drives it.
+//!
+//! A driver calls [`World::bind`], [`World::stanza`], [`World::mail`], [`World::closed`] and [`World::run_tasks`], in whatever order
+//! things happen; then takes the events and the mail for other shards, and flushes the outboxes that have something.
+//!
+//! Invariants:
+//! * No socket, thread or clock: time comes in with [`World::set_time`].
+//! * A user's sessions, roster cache and held stanzas are touched by the user's home shard only.
+//! * Nothing is sent but through the outboxes.
+
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use ahash::RandomState;
+use rookery_fanout::audience::home;
+use rookery_fanout::{Link, Names as Audience, Outboxes, Packet};
+use rookery_jid::{Jid, JidRef};
+use rookery_observe::Counters;
+use rookery_store::Stores;
+use rookery_stream::error::StreamError;
+use slab::Slab;
+
+use crate::module::Registry;
+use crate::names::Names;
+use crate::session::{Session, SessionRef, User};
+use crate::settings::{Domain, Settings};
+use crate::task::{Task, Wakeups};
+
+/// Everything that one shard owns.
+pub struct World {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) domains: HashMap<String, usize>,
+    pub(crate) registry: Rc<Registry>,
+    /// Where the accounts, rosters and messages are.
+    pub stores: Stores,
+    /// The queues of all sessions of the shard.
+    pub outboxes: Outboxes,
+    /// What the shard has counted.
+    pub counters: Counters,
+    pub(crate) names: Names,
+    pub(crate) users: Slab<User>,
+    pub(crate) sessions: Vec<Option<Session>>,
+    pub(crate) tasks: Slab<Task>,
+    pub(crate) wakeups: Arc<Wakeups>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) mail: Vec<Vec<Mail>>,
+    shard: usize,
+    hashing: RandomState,
+    serial: u32,
+    unique: u64,
+    unix_ms: u64,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World").field("shard", &self.shard).field("users", &self.users.len()).finish_non_exhaustive()
+    }
+}
+
+/// Where a world stands among its shards.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// This shard, from zero.
+    pub shard: usize,
+    /// How many shards there are, at least one.
+    pub shards: usize,
+    /// The keys of the address hash, the same for all shards; chosen at random so that nobody can aim at one shard.
+    pub keys: [u64; 4],
+}
+
+/// What one shard tells another. Mail of one shard to another arrives in the order in which it was posted.
+#[derive(Debug)]
+pub enum Mail {
+    /// A stanza for an address whose home is the receiving shard.
+    Route {
+        /// The address.
+        to: Jid,
+        /// The stanza.
+        packet: Packet,
+    },
+    /// Presence for accounts whose home is the receiving shard.
+    Presence {
+        /// Their bare JIDs.
+        to: Audience,
+        /// Available or unavailable presence.
+        packet: Packet,
+    },
+    /// A resource has become available and wants to know the presence of these accounts (RFC 6121 §4.3).
+    Probe {
+        /// The resource.
+        from: Jid,
+        /// Their bare JIDs.
+        to: Audience,
+    },
+}
+
+/// What the driver has to do.
+#[derive(Debug)]
+pub enum Event {
+    /// The answer to [`World::bind`]: the full JID, or why not.
+    Bound(Link, Result<Jid, crate::bind::BindError>),
+    /// End the stream of this session with an error, then call [`World::closed`].
+    Close(Link, StreamError, &'static str),
+    /// Read nothing from this session until [`Event::Resume`].
+    Pause(Link),
+    /// Read from this session again.
+    Resume(Link),
+    /// The session is gone for good; its link may be used again.
+    Released(Link),
+    /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
+    GuestReply(u64, rookery_xml::Built),
+}
+
+impl World {
+    /// A world without users.
+    pub fn new(
+        place: Place,
+        settings: Arc<Settings>,
+        registry: Registry,
+        stores: Stores,
+        wakeups: Arc<Wakeups>,
+    ) -> Self {
+        let [a, b, c, d] = place.keys;
+        let mut world = Self {
+            domains: HashMap::new(),
+            registry: Rc::new(registry),
+            stores,
+            outboxes: Outboxes::new(settings.outbox),
+            settings: settings.clone(),
+            counters: Counters::default(),
+            names: Names::default(),
+            users: Slab::new(),
+            sessions: Vec::new(),
+            tasks: Slab::new(),
+            wakeups,
+            events: VecDeque::new(),
+            mail: (0..place.shards.max(1)).map(|_| Vec::new()).collect(),
+            shard: place.shard,
+            hashing: RandomState::with_seeds(a, b, c, d),
+            serial: 0,
+            unique: 0,
+            unix_ms: 0,
+        };
+        world.apply(settings);
+        world
+    }
+
+    /// Replaces the settings. Sessions of a domain that is gone end with `host-gone` (RFC 6120 §4.9.3.5).
+    pub fn apply(&mut self, settings: Arc<Settings>) {
+        self.domains = settings.domains.iter().enumerate().map(|(at, domain)| (domain.name.clone(), at)).collect();
+        self.outboxes.set_limits(settings.outbox);
+        self.settings = settings;
+        for at in 0..self.sessions.len() {
+            let link = Link(at as u32);
+            if let Some(address) = self.outboxes.address(link)
+                && !self.domains.contains_key(address.domain())
+            {
+                self.close(link, StreamError::HostGone, "this domain is no longer served here");
+            }
+        }
+    }
+
+    /// Sets the time of day, in milliseconds since 1970.
+    pub fn set_time(&mut self, unix_ms: u64) {
+        self.unix_ms = unix_ms;
+    }
+
+    /// The time of day, in milliseconds since 1970.
+    pub fn time(&self) -> u64 {
+        self.unix_ms
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// The modules of this shard.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// One of the local domains by its name.
+    pub fn domain(&self, name: &str) -> Option<&Domain> {
+        self.settings.domains.get(*self.domains.get(name)?)
+    }
+
+    /// What has to be done, oldest first.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// The mail that waits for another shard.
+    pub fn take_mail(&mut self, shard: usize) -> Vec<Mail> {
+        self.mail.get_mut(shard).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Mail from another shard.
+    pub fn mail(&mut self, mail: Mail) {
+        match mail {
+            Mail::Route { to, packet } => {
+                let hash = self.hash(to.bare_str());
+                self.deliver(hash, &packet, to.as_ref());
+            }
+            Mail::Presence { to, packet } => self.show(&packet, &to),
+            Mail::Probe { from, to } => self.answer_probes(&from, &to),
+        }
+    }
+
+    /// The shard that is home to an account.
+    pub fn home_of(&self, account: JidRef<'_>) -> usize {
+        home(self.hash(account.bare_str()), self.mail.len())
+    }
+
+    /// How many sessions the shard has.
+    pub fn session_count(&self) -> usize {
+        self.sessions.iter().flatten().count()
+    }
+
+    /// A session by its link, if one is there.
+    pub fn session_at(&self, link: Link) -> Option<&Session> {
+        self.sessions.get(link.0 as usize)?.as_ref()
+    }
+
+    /// The session that a reference means, if it still lives.
+    pub fn session(&self, session: SessionRef) -> Option<&Session> {
+        self.session_at(session.link).filter(|found| found.serial == session.serial)
+    }
+
+    /// Ends a session: its stream gets the error.
+    pub fn close(&mut self, link: Link, error: StreamError, text: &'static str) {
+        if let Some(session) = self.at_mut(link)
+            && !session.ending
+        {
+            session.ending = true;
+            self.events.push_back(Event::Close(link, error, text));
+        }
+    }
+
+    /// The links of an account's sessions on this shard, if this is its home; newest last, without those that are ending.
+    pub fn links_of(&self, account: JidRef<'_>) -> Vec<Link> {
+        let hash = self.hash(account.bare_str());
+        let user = self.user_named(hash, account.bare_str()).and_then(|user| self.users.get(user as usize));
+        let links = user.map(|user| user.links.as_slice()).unwrap_or_default();
+        links.iter().copied().filter(|&link| self.session_at(link).is_some_and(|session| !session.ending)).collect()
+    }
+
+    /// A text that this server has never given out before and that nobody can guess without its keys: 16 letters and digits.
+    pub fn unique_text(&mut self) -> String {
+        self.unique += 1;
+        let mut bits = self.hashing.hash_one((self.shard, self.unique, self.unix_ms, "unique"));
+        let mut more = self.hashing.hash_one((bits, self.unique));
+        let mut text = String::with_capacity(16);
+        for at in 0..16 {
+            let source = if at < 8 { &mut bits } else { &mut more };
+            text.push(char::from(LETTERS.get((*source & 31) as usize).copied().unwrap_or(b'x')));
+            *source >>= 5;
+        }
+        text
+    }
+
+    pub(crate) fn hash(&self, bare: &str) -> u64 {
+        self.hashing.hash_one(bare)
+    }
+
+    pub(crate) fn shard(&self) -> usize {
+        self.shard
+    }
+
+    pub(crate) fn shards(&self) -> usize {
+        self.mail.len()
+    }
+
+    pub(crate) fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
+    }
+
+    pub(crate) fn post(&mut self, shard: usize, mail: Mail) {
+        if let Some(batch) = self.mail.get_mut(shard) {
+            batch.push(mail);
+        }
+    }
+
+    pub(crate) fn at_mut(&mut self, link: Link) -> Option<&mut Session> {
+        self.sessions.get_mut(link.0 as usize)?.as_mut()
+    }
+
+    pub(crate) fn session_mut(&mut self, session: SessionRef) -> Option<&mut Session> {
+        self.at_mut(session.link).filter(|found| found.serial == session.serial)
+    }
+
+    pub(crate) fn reference(&self, link: Link) -> Option<SessionRef> {
+        self.session_at(link).map(|session| SessionRef { link, serial: session.serial })
+    }
+
+    /// The index of the user with this bare JID, if any session of it is here.
+    pub(crate) fn user_named(&self, hash: u64, bare: &str) -> Option<u32> {
+        self.names.user(self.names.find(hash, bare)?)
+    }
+}
+
+const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
