@@ -44,15 +44,22 @@ impl BindError {
 
 impl World {
     /// Binds a resource for `account` (a bare JID whose home is this shard): the one asked for, or one that the server makes.
-    /// `lang` is the stream's `xml:lang`. Answered with [`Event::Bound`]; after an error the link is free again.
-    pub fn bind(&mut self, link: Link, account: &Jid, resource: Option<&str>, lang: Option<&str>) {
+    /// Answered with [`Event::Bound`]; after an error the link is free again.
+    pub fn bind(&mut self, link: Link, account: &Jid, resource: Option<&str>) {
         let address = match self.choose_address(account, resource) {
             Ok(address) => address,
             Err(error) => return self.events.push_back(Event::Bound(link, Err(error))),
         };
-        let session = self.open_session(link, &address, lang);
+        let session = self.open_session(link, &address);
         let contacts = self.stores.rosters.contacts(account.bare());
         self.wait_in_lane(session, contacts, move |world, contacts| world.bound(session, address, contacts));
+    }
+
+    /// Says in which language a session speaks where its stanzas don't: its stream's `xml:lang` (RFC 6120 §4.7.4).
+    pub fn set_lang(&mut self, link: Link, lang: &str) {
+        if let Some(session) = self.at_mut(link) {
+            session.rare().lang = Some(lang.into());
+        }
     }
 
     /// The connection of a session is gone. What it sent is worked off first, then it ends; see [`Event::Released`].
@@ -84,7 +91,7 @@ impl World {
         Ok(address)
     }
 
-    fn open_session(&mut self, link: Link, address: &Jid, lang: Option<&str>) -> SessionRef {
+    fn open_session(&mut self, link: Link, address: &Jid) -> SessionRef {
         let bare = address.bare_str();
         let hash = self.hash(bare);
         let user = match self.user_named(hash, bare) {
@@ -105,7 +112,7 @@ impl World {
             user.links.push(link);
         }
         let serial = self.next_serial();
-        let mut session = Session {
+        let session = Session {
             serial,
             user,
             priority: 0,
@@ -115,9 +122,6 @@ impl World {
             presence: None,
             rare: None,
         };
-        if let Some(lang) = lang {
-            session.rare().lang = Some(lang.into());
-        }
         self.outboxes.open(link, address.clone());
         let at = link.0 as usize;
         if self.sessions.len() <= at {

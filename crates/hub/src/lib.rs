@@ -6,7 +6,7 @@
 //! # Layout
 //!
 //! * [`world`]: what a shard owns and how a driver talks to it.
-//! * [`bind`]: the life of a session.
+//! * [`login`]: what a connection asks before it has a session; [`bind`]: the life of a session.
 //! * [`inbound`]: what a session sends: checks, stamps, dispatch.
 //! * [`route`]: where a stanza goes: RFC 6121 §8.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4.
@@ -22,6 +22,7 @@ pub mod delay;
 pub mod hold;
 pub mod inbound;
 pub mod iq;
+pub mod login;
 pub mod module;
 pub mod names;
 pub mod presence;
@@ -38,6 +39,7 @@ pub use bind::BindError;
 pub use hold::Hold;
 pub use inbound::Intake;
 pub use iq::Iq;
+pub use login::LoginAnswer;
 pub use module::{Guest, Hooks, Module, Phase, Registry, Target, Verdict};
 pub use session::{Session, SessionRef};
 pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};

@@ -74,8 +74,8 @@ pub type IqHandler = Box<dyn Fn(&mut World, Iq)>;
 pub type Filter = Box<dyn Fn(&mut World, &Packet, JidRef<'_>) -> Verdict>;
 /// Hears of a session.
 pub type SessionHook = Box<dyn Fn(&mut World, Link)>;
-/// Adds to an answer or a stream feature list of a domain.
-pub type Extras<T> = Box<dyn Fn(&Domain) -> Vec<T>>;
+/// Adds to an answer or a stream feature list of a domain; the registry tells what else is there.
+pub type Extras<T> = Box<dyn Fn(&Registry, &Domain) -> Vec<T>>;
 /// Handles an IQ that came before login, from a connection of that address, for that domain; answers with the reply.
 pub type BeforeLogin = Box<dyn Fn(&mut World, Guest, Iq)>;
 
@@ -174,19 +174,19 @@ impl Hooks<'_> {
     }
 
     /// Adds data forms to the service discovery information of a domain (XEP-0128).
-    pub fn forms(&mut self, call: impl Fn(&Domain) -> Vec<Element> + 'static) {
+    pub fn forms(&mut self, call: impl Fn(&Registry, &Domain) -> Vec<Element> + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as Extras<Element>);
         self.registry.forms.push(hook);
     }
 
     /// Adds to the stream features before login (RFC 6120 §4.3.2).
-    pub fn stream_features(&mut self, call: impl Fn(&Domain) -> Vec<Built> + 'static) {
+    pub fn stream_features(&mut self, call: impl Fn(&Registry, &Domain) -> Vec<Built> + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as Extras<Built>);
         self.registry.stream_features.push(hook);
     }
 
     /// Adds to the stream features after login.
-    pub fn login_features(&mut self, call: impl Fn(&Domain) -> Vec<Built> + 'static) {
+    pub fn login_features(&mut self, call: impl Fn(&Registry, &Domain) -> Vec<Built> + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as Extras<Built>);
         self.registry.login_features.push(hook);
     }
@@ -228,17 +228,22 @@ impl Registry {
 
     /// The data forms in a domain's service discovery information.
     pub fn forms(&self, domain: &Domain) -> Vec<Element> {
-        collect(&self.forms, domain)
+        self.collect(&self.forms, domain)
     }
 
     /// Stream features before login.
     pub fn stream_features(&self, domain: &Domain) -> Vec<Built> {
-        collect(&self.stream_features, domain)
+        self.collect(&self.stream_features, domain)
     }
 
     /// Stream features after login.
     pub fn login_features(&self, domain: &Domain) -> Vec<Built> {
-        collect(&self.login_features, domain)
+        self.collect(&self.login_features, domain)
+    }
+
+    fn collect<T>(&self, hooks: &[Hook<Extras<T>>], domain: &Domain) -> Vec<T> {
+        let on = hooks.iter().filter(|hook| domain.module(hook.module).is_some());
+        on.flat_map(|hook| (hook.call)(self, domain)).collect()
     }
 
     pub(crate) fn iq(&self, target: Target, namespace: &str, domain: &Domain) -> Option<&IqHandler> {
@@ -269,10 +274,6 @@ impl Registry {
     pub(crate) fn session_ended(&self, world: &mut World, link: Link) {
         tell(&self.ended, world, link);
     }
-}
-
-fn collect<T>(hooks: &[Hook<Extras<T>>], domain: &Domain) -> Vec<T> {
-    hooks.iter().filter(|hook| domain.module(hook.module).is_some()).flat_map(|hook| (hook.call)(domain)).collect()
 }
 
 fn filter(hooks: &[Hook<Filter>], world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &str) -> Verdict {

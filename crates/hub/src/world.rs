@@ -17,7 +17,7 @@ use rookery_fanout::audience::home;
 use rookery_fanout::{Link, Names as Audience, Outboxes, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::Counters;
-use rookery_store::Stores;
+use rookery_store::{Background, Stores};
 use rookery_stream::error::StreamError;
 use slab::Slab;
 
@@ -34,6 +34,8 @@ pub struct World {
     pub(crate) registry: Rc<Registry>,
     /// Where the accounts, rosters and messages are.
     pub stores: Stores,
+    /// Where work is done that takes milliseconds.
+    pub background: Background,
     /// The queues of all sessions of the shard.
     pub outboxes: Outboxes,
     /// What the shard has counted.
@@ -110,6 +112,8 @@ pub enum Event {
     Released(Link),
     /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
     GuestReply(u64, rookery_xml::Built),
+    /// The answer to [`World::look_up`] or [`World::verify`].
+    Login(u64, crate::LoginAnswer),
 }
 
 impl World {
@@ -119,6 +123,7 @@ impl World {
         settings: Arc<Settings>,
         registry: Registry,
         stores: Stores,
+        background: Background,
         wakeups: Arc<Wakeups>,
     ) -> Self {
         let [a, b, c, d] = place.keys;
@@ -126,6 +131,7 @@ impl World {
             domains: HashMap::new(),
             registry: Rc::new(registry),
             stores,
+            background,
             outboxes: Outboxes::new(settings.outbox),
             settings: settings.clone(),
             counters: Counters::default(),

@@ -1,8 +1,8 @@
 //! What the server keeps: accounts, rosters, offline messages, last presence and a few settings.
 //!
-//! One small trait per concern, so that a caller names what it needs and a test replaces one of them; [`Stores`] bundles all
-//! of them. [`sqlite::open`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and [`held::Held`]
-//! rehearses a slow or a broken store.
+//! One small trait per concern, so that a caller names what it needs and a test replaces one of them; [`Stores`]
+//! bundles all of them. [`sqlite::open`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and
+//! [`held::Held`] rehearses a slow or a broken store.
 //!
 //! # The contract of every method
 //!
@@ -19,6 +19,7 @@
 //! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory` and `held` serve tests.
 
 pub mod accounts;
+pub mod background;
 pub mod error;
 pub mod held;
 pub mod memory;
@@ -32,6 +33,7 @@ pub mod sql;
 use std::sync::Arc;
 
 pub use accounts::Accounts;
+pub use background::Background;
 pub use error::StoreError;
 pub use meta::Meta;
 pub use offline::{Offline, OfflineMessage, Pushed};
