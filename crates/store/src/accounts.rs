@@ -16,8 +16,9 @@ pub trait Accounts: Send + Sync {
 
     /// Creates many accounts, all or (on an error) none; per account, in order, whether it is new.
     ///
-    /// One call is one step of the store: nobody else is served meanwhile (about 10 µs per account). An import into a running
-    /// server therefore comes in calls of some thousands; the store gathers them into larger transactions by itself.
+    /// One call is one step of the store: nobody else is served meanwhile (some 20 µs per account). An import into a
+    /// running server therefore comes in calls of some thousands; the store gathers them into larger transactions by
+    /// itself.
     fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>>;
 
     /// Replaces the SCRAM keys: a new password. `false` if there is no such account.
@@ -34,6 +35,7 @@ pub trait Accounts: Send + Sync {
     /// Up to `limit` accounts of a domain, ordered by the bytes of their localpart, those behind the account `after`.
     fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
 
-    /// How many accounts a domain has, or all domains together. Counts rows (some 20 ms per million): for operators.
+    /// How many accounts a domain has, or all domains together. Counts rows (tens of milliseconds per million): for
+    /// operators.
     fn count(&self, domain: Option<&str>) -> Pending<u64>;
 }

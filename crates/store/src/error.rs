@@ -61,8 +61,8 @@ impl StoreError {
         StoreError::Other(Engine { database: database.display().to_string(), message: error.to_string() })
     }
 
-    /// Whether the same operation may well succeed later without anybody touching the data: a sender should be told to wait
-    /// (`resource-constraint`) and not that the server is broken (`internal-server-error`, RFC 6120 §8.3.3).
+    /// Whether the same operation may well succeed later without anybody touching the data: a sender should be told
+    /// to wait (`resource-constraint`) and not that the server is broken (`internal-server-error`, RFC 6120 §8.3.3).
     pub fn is_temporary(&self) -> bool {
         matches!(self, StoreError::Busy | StoreError::Closed | StoreError::Full(_) | StoreError::Locked(_))
     }

@@ -1,7 +1,8 @@
 //! A store that is slow or broken at will: for tests of those who must cope with one.
 //!
-//! [`Held`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An operation reaches those when it is called, as
-//! always; what is held back is its completion. So a test sees the same thing as with a slow disk: the order is fixed, the answer is late.
+//! [`Held`] stands in front of other stores, usually [`Memory`](crate::memory::Memory). An operation reaches those
+//! when it is called, as always; what is held back is its completion. So a test sees the same thing as with a slow
+//! disk: the order is fixed, the answer is late.
 
 use crate::pending::{Completer, pending, ready};
 use crate::{

@@ -1,7 +1,7 @@
 //! All stores in this process's memory: for tests, and for servers that may forget.
 //!
-//! Every operation is carried out, and its future is done, when the method returns. Nothing is random, so a test that runs twice
-//! sees the same ids and versions.
+//! Every operation is carried out, and its future is done, when the method returns. Nothing is random, so a test that
+//! runs twice sees the same ids and versions.
 
 mod roster;
 
@@ -31,7 +31,8 @@ impl Memory {
         Stores::of(Arc::new(Memory::new()))
     }
 
-    /// A panic of a caller's code is caught before anything is changed, so the world is whole even when the lock is poisoned.
+    /// A panic of a caller's code is caught before anything is changed, so the world is whole even when the lock is
+    /// poisoned.
     fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }

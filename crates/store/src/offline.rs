@@ -8,8 +8,8 @@ pub trait Offline: Send + Sync {
     /// Keeps a stanza for later, unless `limit` of them wait already. `unix_ms`: when it came, milliseconds since 1970.
     fn push(&self, to: JidRef<'_>, stanza: Vec<u8>, unix_ms: u64, limit: usize) -> Pending<Pushed>;
 
-    /// The oldest messages with an id above `after` (0: from the first), of at most `max_bytes` of stanza bytes together, but at least one if
-    /// there is any. Nothing for an owner that isn't an account.
+    /// The oldest messages with an id above `after` (0: from the first), of at most `max_bytes` of stanza bytes
+    /// together, but at least one if there is any. Nothing for an owner that isn't an account.
     ///
     /// They stay until they are [removed](Offline::remove): whoever delivers them loses none if it fails halfway.
     fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>>;

@@ -1,7 +1,7 @@
 //! The future that every store method answers with: a one-shot cell without a runtime.
 //!
-//! Invariants: the value is set once; the last waker given is woken exactly then, on the thread that completed; a completer
-//! that is dropped unused completes with [`StoreError::Closed`], so no future waits forever.
+//! Invariants: the value is set once; the last waker given is woken exactly then, on the thread that completed; a
+//! completer that is dropped unused completes with [`StoreError::Closed`], so no future waits forever.
 
 use crate::StoreError;
 use std::any::Any;
@@ -27,7 +27,7 @@ pub fn wait<T>(pending: Pending<T>) -> Result<T, StoreError> {
 }
 
 /// A future and what completes it.
-pub(crate) fn pending<T: Send + 'static>() -> (Completer<T>, Pending<T>) {
+pub fn pending<T: Send + 'static>() -> (Completer<T>, Pending<T>) {
     let cell = Arc::new(Mutex::new(Cell::Empty(None)));
     (Completer { cell: Some(cell.clone()) }, Box::pin(Answer { cell }))
 }
@@ -38,13 +38,13 @@ pub(crate) fn ready<T: Send + 'static>(answer: Result<T, StoreError>) -> Pending
 }
 
 /// Completes one [`Pending`].
-pub(crate) struct Completer<T> {
+pub struct Completer<T> {
     cell: Option<Arc<Mutex<Cell<T>>>>,
 }
 
 impl<T> Completer<T> {
     /// Sets the answer and wakes whoever waits.
-    pub(crate) fn complete(mut self, answer: Result<T, StoreError>) {
+    pub fn complete(mut self, answer: Result<T, StoreError>) {
         self.set(answer);
     }
 

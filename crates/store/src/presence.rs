@@ -5,12 +5,13 @@ use rookery_jid::{Jid, JidRef};
 
 /// The last presence of all accounts. Accounts count by their bare JID.
 pub trait LastPresence: Send + Sync {
-    /// Keeps an account's last presence in place of the one before. Answers [`NoAccount`](crate::StoreError::NoAccount) if the
-    /// owner isn't an account.
+    /// Keeps an account's last presence in place of the one before. Answers
+    /// [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
     fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()>;
 
-    /// The last presence of those `owners` whose roster lets `asker` see it (subscription `from` or `both`), in the order of
-    /// `owners`. Owners who have none, or don't let, or don't exist are left out, so an asker can't tell which it was.
+    /// The last presence of those `owners` whose roster lets `asker` see it (subscription `from` or `both`), in the
+    /// order of `owners`. Owners who have none, or don't let, or don't exist are left out, so an asker can't tell
+    /// which it was.
     fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>>;
 }
 

@@ -1,14 +1,15 @@
 //! Rosters (RFC 6121 §2) with versions (§2.6).
 //!
-//! Every change that a client can see counts the owner's version up by one. What changed since an older version is answered
-//! from the items' own versions and from a bounded list of removed contacts; a version older than that list, or one never
-//! given out, gets the whole roster. Versions never repeat, not even when an account is removed and created anew, so a
-//! client's cache of the old account is never taken for a part of the new one.
+//! Every change that a client can see counts the owner's version up by one. What changed since an older version is
+//! answered from the items' own versions and from a bounded list of removed contacts; a version older than that list,
+//! or one never given out, gets the whole roster. Versions never repeat, not even when an account is removed and
+//! created anew, so a client's cache of the old account is never taken for a part of the new one.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
-/// The rosters of all accounts. Every method answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't one.
+/// The rosters of all accounts. Every method answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't
+/// one.
 pub trait Rosters: Send + Sync {
     /// The whole roster, ordered by the bytes of the contacts' JIDs, with those items that clients must not see.
     fn get(&self, owner: JidRef<'_>) -> Pending<Roster>;
@@ -21,16 +22,17 @@ pub trait Rosters: Send + Sync {
 
     /// Reads one item, lets `edit` decide, and writes the decision, all in one step that nothing overtakes.
     ///
-    /// `contact` counts as given, with its resource if it has one. `edit` runs on the store's thread: it must be quick and must not
-    /// use this store. If it panics, nothing changes and the answer is [`Panicked`](crate::StoreError::Panicked).
+    /// `contact` counts as given, with its resource if it has one. `edit` runs on the store's thread: it must be
+    /// quick and must not use this store. If it panics, nothing changes and the answer is
+    /// [`Panicked`](crate::StoreError::Panicked).
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed>;
 
     /// The subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with the stanza of each.
     fn pending_in(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
-/// Decides about one roster item, given the item as it is (if there is one) and how many items the roster has, hidden ones
-/// included.
+/// Decides about one roster item, given the item as it is (if there is one) and how many items the roster has, hidden
+/// ones included.
 pub type EditRoster = Box<dyn FnOnce(Option<&RosterItem>, usize) -> Edit + Send>;
 
 /// What [`EditRoster`] decided.

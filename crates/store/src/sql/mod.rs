@@ -1,7 +1,7 @@
 //! The stores over SQL, written once for every engine.
 //!
-//! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions; `accounts`,
-//! `rosters`, `offline`, `presence` and `meta` are the operations over the [`Connection`](connection::Connection) that a driver
+//! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions;
+//! `accounts`, `rosters`, `offline`, `presence` and `meta` are the operations over the `Connection` that a driver
 //! gives; `statements` holds all SQL. An engine adds a driver and a schema: [`sqlite`].
 //!
 //! # Invariants

@@ -1,7 +1,7 @@
 //! An operation on its way: queued, run, told.
 //!
-//! Running and telling are two steps because the commit lies between them. A read can be run again: it is, when the transaction it ran in
-//! is lost with the writes it saw.
+//! Running and telling are two steps because the commit lies between them. A read can be run again: it is, when the
+//! transaction it ran in is lost with the writes it saw.
 
 use super::connection::Connection;
 use crate::StoreError;

@@ -12,7 +12,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub struct Bounds {
     /// Operations that may wait; further ones answer [`StoreError::Busy`] at once.
     pub operations: usize,
-    /// Bytes that the waiting operations may carry together. An operation that comes when nothing waits is always taken.
+    /// Bytes that the waiting operations may carry together. An operation that comes when nothing waits is always
+    /// taken.
     pub bytes: usize,
 }
 

@@ -165,8 +165,8 @@ fn read_subscription(row: &dyn Row, column: usize) -> Result<Subscription, Store
     }
 }
 
-/// Group names in one text: each as its length in bytes, a colon, and itself. A table of their own would double the rows of a roster
-/// for something that is only ever read with the item.
+/// Group names in one text: each as its length in bytes, a colon, and itself. A table of their own would double the
+/// rows of a roster for something that is only ever read with the item.
 fn write_groups(groups: &[String]) -> String {
     groups.iter().map(|group| format!("{}:{group}", group.len())).collect()
 }

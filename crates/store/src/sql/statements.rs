@@ -1,11 +1,11 @@
 //! Every statement that the operations use.
 //!
-//! They keep to what SQLite, PostgreSQL and MySQL agree on: `?` in order for the values (a driver may number them), no upsert, no
-//! `RETURNING`, no generated keys read back. What differs between engines – types, key generation, collation by bytes,
-//! cascading – is in each engine's schema.
+//! They keep to what SQLite, PostgreSQL and MySQL agree on: `?` in order for the values (a driver may number them),
+//! no upsert, no `RETURNING`, no generated keys read back. What differs between engines – types, key generation,
+//! collation by bytes, cascading – is in each engine's schema.
 //!
-//! Inserts select their values: SQLite, when the file may not grow any further, then undoes that statement alone and not the whole
-//! transaction with what others wrote in it.
+//! Inserts select their values: SQLite, when the file may not grow any further, then undoes that statement alone and
+//! not the whole transaction with what others wrote in it.
 
 // Accounts: named by (domain, localpart), in this order.
 

@@ -32,8 +32,8 @@ impl SqlStore {
         Ok(SqlStore { queue, worker: Mutex::new(Some(worker)) })
     }
 
-    /// Carries out what is queued, closes the database and returns when that is done: for shutdown. Operations queued later answer
-    /// [`StoreError::Closed`].
+    /// Carries out what is queued, closes the database and returns when that is done: for shutdown. Operations queued
+    /// later answer [`StoreError::Closed`].
     pub fn close(&self) {
         self.queue.close();
         let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,15 +1,16 @@
 //! The thread that owns the connection and runs the queue in batches.
 //!
-//! A batch is a stretch of the queue that shares one transaction, and thereby one wait for the disk. Batches grow by themselves: whatever was
-//! queued while the last commit waited for the disk is the next batch, up to a bound that keeps the waiting short.
+//! A batch is a stretch of the queue that shares one transaction, and thereby one wait for the disk. Batches grow by
+//! themselves: whatever was queued while the last commit waited for the disk is the next batch, up to a bound that
+//! keeps the waiting short.
 //!
 //! # Invariants
 //!
 //! - Answers are told in the order of the queue.
-//! - An answer is told only when the transaction it comes from is over: reads in front of a batch's first write at once, the rest after
-//!   the commit.
-//! - When a commit fails, every write since it began is told the error; every read among them is run again, because it may have seen
-//!   what those wrote.
+//! - Reads in front of a batch's first write are told at once, everything behind it only after the commit.
+//! - When a commit fails, every write of its transaction is told the error; every read in it is run again, because it
+//!   may have seen what those wrote. The same holds when the engine gives up the transaction in the middle, as SQLite
+//!   does on an I/O error and when an update, but not an insert, finds the file full.
 
 use super::connection::Transactions;
 use super::operation::Operation;
@@ -31,7 +32,8 @@ pub(crate) fn run(connection: impl Transactions, queue: Arc<Queue>) {
 struct Served(Arc<Queue>);
 
 impl Drop for Served {
-    /// However the worker ends, nobody waits for it any longer: an operation that is dropped answers [`StoreError::Closed`].
+    /// However the worker ends, nobody waits for it any longer: an operation that is dropped answers
+    /// [`StoreError::Closed`].
     fn drop(&mut self) {
         self.0.close();
         while self.0.take().is_some() {}
@@ -48,7 +50,8 @@ struct Batch {
     transaction: Option<Access>,
     /// Run, and to be told after the commit.
     untold: Vec<Box<dyn Operation>>,
-    /// Why no transaction that writes could be begun: trying again for each operation would wait for the lock each time.
+    /// Why no transaction that writes could be begun: trying again for each operation would wait for the lock each
+    /// time.
     refused: Option<StoreError>,
     /// The transaction was lost in the middle, with this error.
     lost: Option<StoreError>,

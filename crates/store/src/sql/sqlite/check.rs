@@ -39,8 +39,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks a database file that may be in use: directory, schema, integrity, whether it can be written. Changes nothing in it. Reads the whole
-/// file, so it takes as long as the disk needs for that.
+/// Checks a database file that may be in use: directory, schema, integrity, whether it can be written. Changes
+/// nothing in it. Reads the whole file, so it takes as long as the disk needs for that.
 pub fn check(path: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     let directory = directory(path);

@@ -248,7 +248,8 @@ mod tests {
     use crate::sql::{Bounds, SqlStore};
     use crate::{Meta, wait};
 
-    /// Permissions don't bind the administrator, so a connection that may only read stands for a file that may only be read.
+    /// Permissions don't bind the administrator, so a connection that may only read stands for a file that may only
+    /// be read.
     #[test]
     fn a_database_that_may_only_be_read_says_so_and_is_read() {
         let directory = tempfile::tempdir().expect("a temporary directory");

@@ -1,8 +1,8 @@
 //! SQLite: everything in one file, without a server to run.
 //!
-//! The file is opened with a write-ahead log (a crash needs no repair, readers never wait) and `synchronous = FULL`: a commit returns after
-//! the log is on the disk. Other processes may use the file meanwhile – a backup, `rookery check`, an SQL shell; the store waits for them for
-//! a bounded time.
+//! The file is opened with a write-ahead log (a crash needs no repair, readers never wait) and `synchronous = FULL`:
+//! a commit returns after the log is on the disk. Other processes may use the file meanwhile – a backup, `rookery
+//! check`, an SQL shell; the store waits for them for a bounded time.
 
 mod check;
 mod driver;
@@ -44,8 +44,8 @@ impl Default for Options {
 /// # Errors
 ///
 /// [`StoreError::Directory`] if the directory can't be created or written, [`StoreError::TooNew`] and
-/// [`StoreError::Foreign`] if the file isn't for this server, [`StoreError::ReadOnly`] if it can't be written, otherwise what SQLite
-/// reports.
+/// [`StoreError::Foreign`] if the file isn't for this server, [`StoreError::ReadOnly`] if it can't be written,
+/// otherwise what SQLite reports.
 pub fn open(path: &Path, options: &Options) -> Result<SqlStore, StoreError> {
     prepare_directory(path)?;
     prepare_file(path)?;
@@ -71,7 +71,8 @@ fn prepare_directory(path: &Path) -> Result<(), StoreError> {
     probe(directory).map_err(refused)
 }
 
-/// Whether files can be created in a directory, told by creating one: permissions alone don't tell (read-only mounts, quotas, ACLs).
+/// Whether files can be created in a directory, told by creating one: permissions alone don't tell (read-only mounts,
+/// quotas, ACLs).
 fn probe(directory: &Path) -> io::Result<()> {
     let probe = directory.join(format!(".rookery-probe-{}", std::process::id()));
     fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&probe)?;

@@ -1,8 +1,8 @@
 //! SQLite's schema and how an older one becomes the current one.
 //!
-//! `user_version` counts the migrations that a file went through; `application_id` tells our files from others'. Each migration
-//! runs once, in one transaction with its count, so a crash leaves a file either before or behind it. A migration that was
-//! released is never changed: the next one mends it.
+//! `user_version` counts the migrations that a file went through; `application_id` tells our files from others'. Each
+//! migration runs once, in one transaction with its count, so a crash leaves a file either before or behind it. A
+//! migration that was released is never changed: the next one mends it.
 
 use super::driver::Driver;
 use crate::StoreError;
