@@ -1,0 +1,259 @@
+//! The client's side of RFC 6120 §4–7: a stream from its first byte until a resource is bound.
+//!
+//! [`C2s`] is a machine without I/O: it is given bytes, writes what has to be sent into a buffer, and stops at [`Event`]s that only
+//! its owner can deal with, such as looking credentials up. It is boxed, lives as long as a login takes, and is dropped when the
+//! resource is bound: [`C2s::into_bound`] hands over what the session keeps.
+//!
+//! # Invariants
+//!
+//! - Nothing is read past an unanswered question, so an answer always belongs to the element that asked for it.
+//! - Nothing that came in the clear behind `<starttls/>` is processed (RFC 6120 §5.4.3.3).
+//! - The server's own stream header precedes everything else it sends, stream errors included (RFC 6120 §4.9.1.2).
+//! - After the stream has failed or ended, input is thrown away and nothing is written.
+//! - Memory is bounded: the caller keeps the one unfinished element, which `Policy::limits_before` caps, and the machine keeps no input.
+//! - Work is linear in the input however it is cut into pieces.
+//!
+//! # Layout
+//!
+//! This file is the machine: its phases and which file handles what in which phase. `policy` is what the operator and the connection
+//! give, `features` composes the stream features, `header` opens streams, `starttls`, `sasl` and `bind` are the three steps;
+//! `login` is an authentication whatever elements carry it, so that XEP-0388 can be a second framing of it.
+
+mod bind;
+mod event;
+mod features;
+mod header;
+mod login;
+mod policy;
+mod sasl;
+mod starttls;
+
+use std::sync::Arc;
+
+use rookery_jid::Jid;
+use rookery_xml::{Element, Fault, Scan, Scanner, Stanza, Writer, ns, slow};
+
+pub use event::{Bound, Event, Read, StreamIds};
+pub use policy::{Facts, Host, Policy};
+
+use crate::error::StreamError;
+use header::Opening;
+use login::Attempt;
+
+/// A client stream under negotiation.
+pub struct C2s {
+    policy: Arc<Policy>,
+    facts: Facts,
+    ids: StreamIds,
+    /// Index of the host in `policy.hosts`: the one asked for, or the default until then.
+    host: usize,
+    lang: Option<String>,
+    /// The client's prefix for the streams namespace, as a rule `stream`.
+    prefix: String,
+    /// The other prefixes that its header declares.
+    prefixes: Vec<(String, String)>,
+    /// Who has logged in. The phases up to [`Phase::Challenged`] come with `None`, those from [`Phase::Bind`] on with `Some`.
+    account: Option<Jid>,
+    auth_failures: u32,
+    scanner: Scanner,
+    /// The server's header of the current stream has been written.
+    opened: bool,
+    phase: Phase,
+    /// An event that was reported by an answer and waits for the next [`C2s::read`].
+    pending: Option<Event>,
+}
+
+/// What the stream waits for.
+enum Phase {
+    /// The client's stream header, for the first time or after STARTTLS or SASL.
+    Header(Opening),
+    /// The client's choice among the features before login.
+    Login,
+    /// The client's answer to a SASL challenge.
+    Challenged(Attempt),
+    /// The owner's answer to [`Event::Credentials`].
+    Credentials(Attempt),
+    /// The owner's answer to [`Event::Verify`].
+    Verify(Attempt),
+    /// The owner's answer to [`Event::BeforeLogin`].
+    BeforeLogin,
+    /// TLS; `<proceed/>` has been written.
+    Tls,
+    /// A resource binding request.
+    Bind,
+    /// The owner's answer to [`Event::Bind`], to be sent with that `id`.
+    Binding { id: String },
+    /// Nothing: the resource is bound.
+    Bound { jid: Jid },
+    /// The owner to hear that the stream is over.
+    Ending,
+    /// Nothing: the stream is over.
+    Ended,
+}
+
+impl C2s {
+    /// A machine for a new connection. `ids` gives the stream ids: one for each header that the server sends.
+    pub fn new(policy: Arc<Policy>, facts: Facts, ids: StreamIds) -> Self {
+        Self {
+            policy,
+            facts,
+            ids,
+            host: 0,
+            lang: None,
+            prefix: String::new(),
+            prefixes: Vec::new(),
+            account: None,
+            auth_failures: 0,
+            scanner: Scanner::new(),
+            opened: false,
+            phase: Phase::Header(Opening::default()),
+            pending: None,
+        }
+    }
+
+    /// Reads what the client sent and appends what it is to be sent to `out`.
+    ///
+    /// `input` is everything received and not yet consumed, oldest byte first: whatever a call leaves is passed again, with more
+    /// behind it, to the next. A call stops at the first event; the owner sends `out`, deals with the event, and calls again –
+    /// also when no input is left, because an answer can cause a further event. `event: None` says that nothing happens before more
+    /// bytes or an answer arrive.
+    pub fn read(&mut self, input: &[u8], out: &mut Vec<u8>) -> Read {
+        let mut consumed = 0;
+        loop {
+            if let Some(event) = self.next_event() {
+                return Read { consumed, event: Some(event) };
+            }
+            match self.step(input.get(consumed..).unwrap_or_default(), out) {
+                Some(taken) => consumed += taken,
+                None => return Read { consumed, event: None },
+            }
+        }
+    }
+
+    /// Closes the stream with an error, e.g. `system-shutdown`. [`Event::End`] follows. Nothing happens if it is over already.
+    pub fn close(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
+        match self.phase {
+            Phase::Ending | Phase::Ended => {}
+            // RFC 6120 §5.4.3.2: between `<proceed/>` and the end of the handshake there is no stream to write an error on.
+            Phase::Tls => self.phase = Phase::Ending,
+            _ => self.fail(error, text, out),
+        }
+    }
+
+    /// Closes the stream because the client took too long (RFC 6120 §4.9.3.4).
+    pub fn timed_out(&mut self, out: &mut Vec<u8>) {
+        self.close(&StreamError::ConnectionTimeout, None, out);
+    }
+
+    /// The host the client asked for, or the default one before it has; `None` if none is configured.
+    pub fn host(&self) -> Option<&Host> {
+        self.policy.hosts.get(self.host)
+    }
+
+    /// What is known of the connection.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Who has logged in: a bare JID.
+    pub fn account(&self) -> Option<&Jid> {
+        self.account.as_ref()
+    }
+
+    /// What lives on in the session once [`C2s::bound`] has accepted a resource; `None` before.
+    pub fn into_bound(self) -> Option<Bound> {
+        match self.phase {
+            Phase::Bound { jid } => Some(Bound { jid, lang: self.lang, prefixes: self.prefixes }),
+            _ => None,
+        }
+    }
+
+    fn next_event(&mut self) -> Option<Event> {
+        if self.pending.is_some() {
+            return self.pending.take();
+        }
+        if matches!(self.phase, Phase::Ending) {
+            self.phase = Phase::Ended;
+            return Some(Event::End);
+        }
+        None
+    }
+
+    /// Takes one item from the input; `None` if there is nothing to be done with it now. `Some(0)` only when the phase changed.
+    fn step(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        match &self.phase {
+            Phase::Header(_) => self.header(input, out),
+            Phase::Login | Phase::Challenged(_) | Phase::Bind => self.item(input, out),
+            Phase::Tls | Phase::Ending | Phase::Ended if input.is_empty() => None,
+            Phase::Tls => {
+                // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted stream with.
+                self.phase = Phase::Ending;
+                Some(input.len())
+            }
+            Phase::Ending | Phase::Ended => Some(input.len()),
+            Phase::Credentials(_)
+            | Phase::Verify(_)
+            | Phase::BeforeLogin
+            | Phase::Binding { .. }
+            | Phase::Bound { .. } => None,
+        }
+    }
+
+    /// Takes one item of an open stream: an element, whitespace, or the end.
+    fn item(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        if self.opens_again(input) {
+            self.fail(&StreamError::BadFormat, Some("The stream is open already."), out);
+            return Some(0);
+        }
+        let scanned = match self.scanner.scan(input, &self.policy.limits_before) {
+            Ok(Scan::Partial) => return None,
+            Ok(Scan::Space(length)) => return Some(length),
+            Ok(Scan::Close(length)) => {
+                self.end(out);
+                return Some(length);
+            }
+            Ok(Scan::Stanza(length)) => Ok((length, Element::read(&self.scanner.stanza(input)))),
+            Ok(Scan::Rare(length)) => self.rare(input, length),
+            Err(fault) => Err(fault),
+        };
+        match scanned {
+            Ok((length, element)) => {
+                self.element(&element, input.get(length..).unwrap_or_default(), out);
+                Some(length)
+            }
+            Err(fault) => {
+                self.fail(&StreamError::from(fault), Some(fault.text()), out);
+                Some(0)
+            }
+        }
+    }
+
+    /// Reads an element of `length` bytes that uses prefixes from the stream header.
+    fn rare(&self, input: &[u8], length: usize) -> Result<(usize, Element), Fault> {
+        let mut prefixes = self.prefixes.clone();
+        prefixes.push((self.prefix.clone(), ns::STREAMS.to_owned()));
+        let canonical = slow::canonical(input.get(..length).unwrap_or_default(), ns::CLIENT, &prefixes)?;
+        let stanza = Stanza::parse(&canonical, &self.policy.limits_before)?;
+        Ok((length, Element::read(&stanza)))
+    }
+
+    /// Dispatches a first-level element; `behind` is the input after it.
+    fn element(&mut self, element: &Element, behind: &[u8], out: &mut Vec<u8>) {
+        let stanza = matches!(element.name(), "iq" | "message" | "presence");
+        match (element.ns(), element.name()) {
+            (ns::STARTTLS, "starttls") => self.starttls(behind, out),
+            (ns::SASL, _) => self.sasl(element, out),
+            (ns::CLIENT, "iq") if self.takes_bind(element) => self.bind(element, out),
+            (ns::CLIENT, "iq") if self.takes_registration(element) => {
+                self.phase = Phase::BeforeLogin;
+                self.pending = Some(Event::BeforeLogin { stanza: Writer::write(element).into_bytes() });
+            }
+            // RFC 6120 §4.9.3.12, §6.3.5 and §7.1: no stanza before the negotiation is complete.
+            (ns::CLIENT, _) if stanza => self.fail(&StreamError::NotAuthorized, None, out),
+            (ns::SERVER, _) if stanza => self.fail(&StreamError::InvalidNamespace, None, out),
+            // A peer that reports a stream error closes the stream with it (RFC 6120 §4.9.1.1).
+            (ns::STREAMS, "error") => self.end(out),
+            _ => self.fail(&StreamError::UnsupportedStanzaType, None, out),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a client stream reports and hands over to its owner.
+
+use std::fmt;
+
+use rookery_jid::Jid;
+use rookery_sasl::Failure;
+
+/// Gives the ids of streams: 128 bits each, unique, and unpredictable because other protocols build on that (RFC 6120 §4.7.3).
+pub type StreamIds = Box<dyn FnMut() -> u128 + Send>;
+
+/// What one call of [`C2s::read`](super::C2s::read) did.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Read {
+    /// Bytes of the input that are dealt with, from its start.
+    pub consumed: usize,
+    /// What the owner has to deal with before anything else is read.
+    pub event: Option<Event>,
+}
+
+/// Something that only the owner of the stream can do or ought to know.
+#[derive(PartialEq, Eq)]
+pub enum Event {
+    /// Send the output, then begin TLS on the connection; whatever was received behind the consumed bytes must not reach the TLS
+    /// machine. Answer: [`tls_started`](super::C2s::tls_started) when the handshake is complete.
+    StartTls,
+    /// Load the credentials of an account, which need not exist. Answer: [`credentials`](super::C2s::credentials) or
+    /// [`store_failed`](super::C2s::store_failed).
+    Credentials {
+        /// The bare JID of the account.
+        account: Jid,
+    },
+    /// Check a password off the shard, since it costs milliseconds, and for as long if the account doesn't exist. Answer:
+    /// [`verified`](super::C2s::verified) or [`store_failed`](super::C2s::store_failed).
+    Verify {
+        /// The bare JID of the account.
+        account: Jid,
+        /// The password as the client sent it.
+        password: String,
+    },
+    /// An authentication failed and the client has been told; for throttling and the log. No answer.
+    Failed {
+        /// The bare JID it was for, as far as that is known.
+        account: Option<Jid>,
+        /// What the client was told.
+        failure: Failure,
+    },
+    /// The client has logged in and has been told. No answer.
+    Authenticated {
+        /// The bare JID of the account.
+        account: Jid,
+    },
+    /// The client wants a resource. Answer: [`bound`](super::C2s::bound).
+    Bind {
+        /// The resource that it asks for, prepared; `None` leaves the choice to the server (RFC 6120 §7.6).
+        resource: Option<String>,
+    },
+    /// An iq about in-band registration before login (XEP-0077), for the host that the stream is with. Answer:
+    /// [`reply_before_login`](super::C2s::reply_before_login).
+    BeforeLogin {
+        /// The whole stanza.
+        stanza: Vec<u8>,
+    },
+    /// The stream is over: send the output, then close the connection.
+    End,
+}
+
+impl fmt::Debug for Event {
+    /// Shows everything but the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StartTls => f.write_str("StartTls"),
+            Self::Credentials { account } => f.debug_struct("Credentials").field("account", account).finish(),
+            Self::Verify { account, .. } => f.debug_struct("Verify").field("account", account).finish_non_exhaustive(),
+            Self::Failed { account, failure } => {
+                f.debug_struct("Failed").field("account", account).field("failure", failure).finish()
+            }
+            Self::Authenticated { account } => f.debug_struct("Authenticated").field("account", account).finish(),
+            Self::Bind { resource } => f.debug_struct("Bind").field("resource", resource).finish(),
+            Self::BeforeLogin { .. } => f.debug_struct("BeforeLogin").finish_non_exhaustive(),
+            Self::End => f.write_str("End"),
+        }
+    }
+}
+
+/// What a session keeps of its negotiation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The full JID.
+    pub jid: Jid,
+    /// The stream's `xml:lang`: the language of stanzas that name none (RFC 6120 §4.7.4).
+    pub lang: Option<String>,
+    /// Prefixes other than `stream` that the client's stream header declares, with their namespaces.
+    pub prefixes: Vec<(String, String)>,
+}

@@ -1,0 +1,141 @@
+//! The stream features, composed in one place from one table per state of the stream (RFC 6120 §4.3.2).
+//!
+//! A feature is a function that writes what it has to say, or nothing. To join, it needs a line in the table.
+
+use rookery_sasl::Mechanism;
+use rookery_xml::{Writer, ns};
+
+use super::{Facts, Host, Policy};
+
+/// What the features depend on.
+pub(super) struct Offer<'a> {
+    pub policy: &'a Policy,
+    pub host: Option<&'a Host>,
+    pub facts: &'a Facts,
+}
+
+/// Appends `<stream:features/>` of a stream whose client has not logged in.
+pub(super) fn before_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    compose(BEFORE_LOGIN, offer, out);
+}
+
+/// Appends `<stream:features/>` of a stream whose client has logged in and has no resource.
+pub(super) fn after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    compose(AFTER_LOGIN, offer, out);
+}
+
+type Feature = fn(&Offer<'_>, &mut Vec<u8>);
+
+const BEFORE_LOGIN: &[Feature] = &[starttls, mechanisms, channel_bindings, host_before_login, limits_before];
+
+const AFTER_LOGIN: &[Feature] = &[bind, session, roster_versions, pre_approval, host_after_login, limits_after];
+
+fn compose(features: &[Feature], offer: &Offer<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"<stream:features>");
+    for feature in features {
+        feature(offer, out);
+    }
+    out.extend_from_slice(b"</stream:features>");
+}
+
+/// RFC 6120 §5.4.1; `<required/>` unless the client may as well log in without.
+fn starttls(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    if !offer.facts.starttls_offered() {
+        return;
+    }
+    let mut starttls = Writer::with_ns("starttls", ns::STARTTLS);
+    if !offer.facts.plaintext_login_allowed {
+        starttls.start("required").end();
+    }
+    append(starttls, out);
+}
+
+/// RFC 6120 §6.4.1: the mechanisms, strongest first. None is listed where none may be used: an offer that is refused afterwards
+/// would invite clients to send passwords in the clear.
+fn mechanisms(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    let offered = offer.policy.mechanisms_for(offer.facts);
+    if offered.is_empty() {
+        return;
+    }
+    let mut mechanisms = Writer::with_ns("mechanisms", ns::SASL);
+    for mechanism in offered {
+        mechanisms.start("mechanism").text(mechanism.name()).end();
+    }
+    append(mechanisms, out);
+}
+
+/// XEP-0440 §2: the channel-binding types, so that a client picks one the server has.
+fn channel_bindings(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    let binds = offer.policy.mechanisms_for(offer.facts).into_iter().any(Mechanism::binds);
+    if !binds {
+        return;
+    }
+    let mut list = Writer::with_ns("sasl-channel-binding", ns::CHANNEL_BINDING);
+    for binding in offer.facts.bindings.types() {
+        list.start("channel-binding").attr("type", binding.name()).end();
+    }
+    append(list, out);
+}
+
+/// What the host announces on its own account, e.g. registration (XEP-0077 §4); useless until a login is allowed.
+fn host_before_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    if let Some(host) = offer.host
+        && offer.facts.login_allowed()
+    {
+        out.extend_from_slice(&host.before_login_features);
+    }
+}
+
+/// RFC 6120 §7.4.
+fn bind(_: &Offer<'_>, out: &mut Vec<u8>) {
+    append(Writer::with_ns("bind", ns::BIND), out);
+}
+
+/// RFC 3921 §3, which RFC 6121 dropped: clients that still ask for a session are told that they needn't.
+fn session(_: &Offer<'_>, out: &mut Vec<u8>) {
+    let mut session = Writer::with_ns("session", ns::SESSION);
+    session.start("optional").end();
+    append(session, out);
+}
+
+/// RFC 6121 §2.6.1.
+fn roster_versions(_: &Offer<'_>, out: &mut Vec<u8>) {
+    append(Writer::with_ns("ver", ns::ROSTER_VERSIONING), out);
+}
+
+/// RFC 6121 §3.4.
+fn pre_approval(_: &Offer<'_>, out: &mut Vec<u8>) {
+    append(Writer::with_ns("sub", ns::PRE_APPROVAL), out);
+}
+
+/// What the host announces after login, e.g. its entity capabilities (XEP-0115 §6.3).
+fn host_after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    if let Some(host) = offer.host {
+        out.extend_from_slice(&host.after_login_features);
+    }
+}
+
+fn limits_before(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    limits(offer.policy.limits_before.bytes, offer.policy.idle_before, out);
+}
+
+fn limits_after(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    limits(offer.policy.limits_after.bytes, offer.policy.idle_after, out);
+}
+
+/// XEP-0478 §3.1: the largest first-level element in bytes, and how long the stream may be silent.
+fn limits(max_bytes: usize, idle_seconds: Option<u32>, out: &mut Vec<u8>) {
+    let mut limits = Writer::with_ns("limits", STREAM_LIMITS);
+    limits.start("max-bytes").text(&max_bytes.to_string()).end();
+    if let Some(seconds) = idle_seconds {
+        limits.start("idle-seconds").text(&seconds.to_string()).end();
+    }
+    append(limits, out);
+}
+
+fn append(feature: Writer, out: &mut Vec<u8>) {
+    out.extend_from_slice(feature.finish().bytes());
+}
+
+/// XEP-0478: Stream Limits Advertisement.
+const STREAM_LIMITS: &str = "urn:xmpp:stream-limits:0";

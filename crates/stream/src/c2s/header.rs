@@ -1,0 +1,196 @@
+//! Opening a stream (RFC 6120 §4.2, §4.7): reading the client's header, judging it, answering with the server's.
+
+use rookery_jid::{Jid, JidError};
+use rookery_xml::header::{self, Header};
+use rookery_xml::{escape_attr, ns};
+
+use super::features::{self, Offer};
+use super::{C2s, Phase};
+use crate::error::{STREAM_END, StreamError};
+
+/// How far the search for the end of a header has come.
+///
+/// A header is parsed from its start, so doing that for every byte of a drip-fed one would be quadratic. It is parsed when a tag ends
+/// in the new bytes, which can happen twice in a header (XML declaration and tag), and while it is so short that it doesn't
+/// matter, so that a peer with another protocol hears of it at once.
+#[derive(Default)]
+pub(super) struct Opening {
+    seen: usize,
+    quote: Option<u8>,
+}
+
+impl Opening {
+    /// Whether a header that begins `input` may be complete or is short; looks at each byte once.
+    fn worthwhile(&mut self, input: &[u8]) -> bool {
+        let mut worthwhile = self.seen < SHORT;
+        for &byte in input.get(self.seen..).unwrap_or_default() {
+            match (byte, self.quote) {
+                (b'"' | b'\'', None) => self.quote = Some(byte),
+                (_, Some(quote)) if byte == quote => self.quote = None,
+                (b'>', None) => worthwhile = true,
+                _ => {}
+            }
+        }
+        self.seen = input.len();
+        worthwhile
+    }
+}
+
+impl C2s {
+    /// Whether the input of an open stream begins with a stream header: a client that starts anew where it must not. To the
+    /// scanner that would be an element that never ends.
+    pub(super) fn opens_again(&self, input: &[u8]) -> bool {
+        let behind = input
+            .strip_prefix(b"<")
+            .and_then(|rest| rest.strip_prefix(self.prefix.as_bytes()))
+            .and_then(|rest| rest.strip_prefix(b":stream"));
+        behind.and_then(<[u8]>::first).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'>' | b'/'))
+    }
+
+    /// Takes the header of a stream; whitespace may precede it, since the end of what came before may be followed by some.
+    pub(super) fn header(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        let space = input.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')).count();
+        if space > 0 {
+            return Some(space);
+        }
+        let Phase::Header(opening) = &mut self.phase else { return None };
+        let limits = &self.policy.limits_before;
+        if !opening.worthwhile(input) && input.len() <= limits.bytes {
+            return None;
+        }
+        match header::parse(input, limits) {
+            Ok(None) => None,
+            Ok(Some((length, header))) => {
+                self.open(header, out);
+                Some(length)
+            }
+            Err(fault) => {
+                self.fail(&StreamError::from(fault), Some(fault.text()), out);
+                Some(0)
+            }
+        }
+    }
+
+    /// Answers a header with the server's own and the features, or an error.
+    fn open(&mut self, header: Header, out: &mut Vec<u8>) {
+        let addresses = self.addresses(&header);
+        let judged = judge(&header).and(addresses);
+        if let Ok((host, _)) = &judged {
+            self.host = *host;
+        }
+        let client = judged.as_ref().ok().and_then(|(_, client)| client.as_ref());
+        self.write_header(client, out);
+        if let Err((error, text)) = judged {
+            return self.fail(&error, Some(text), out);
+        }
+        self.lang = header.lang;
+        self.prefix = header.prefix.unwrap_or_default();
+        self.prefixes = header.prefixes;
+        let offer = Offer { policy: &self.policy, host: self.host(), facts: &self.facts };
+        if self.account.is_some() {
+            features::after_login(&offer, out);
+            self.phase = Phase::Bind;
+        } else {
+            features::before_login(&offer, out);
+            self.phase = Phase::Login;
+        }
+    }
+
+    /// The index of the host in `to`, and the bare JID in `from`, if the client gave one.
+    ///
+    /// A client must say `to` (§4.7.2); many servers and this one take a client that doesn't for one that means the only host there
+    /// is, and refuse it with `improper-addressing` if there are several.
+    fn addresses(&self, header: &Header) -> Result<(usize, Option<Jid>), Refusal> {
+        let host = match &header.to {
+            Some(to) => {
+                let to = Jid::parse(to).map_err(|_: JidError| IMPROPER_TO)?;
+                self.policy.host_named(to.domain()).filter(|_| to.is_domain()).ok_or(HOST_UNKNOWN)?
+            }
+            None if self.account.is_some() => self.host,
+            None if self.policy.hosts.len() == 1 => 0,
+            None => return Err(NO_TO),
+        };
+        let client = match &header.from {
+            Some(from) => Some(Jid::parse(from).map_err(|_: JidError| IMPROPER_FROM)?.to_bare()),
+            None => None,
+        };
+        if let Some(account) = &self.account {
+            if host != self.host {
+                return Err(OTHER_HOST);
+            }
+            if client.as_ref().is_some_and(|client| client != account) {
+                return Err(OTHER_FROM);
+            }
+        }
+        Ok((host, client))
+    }
+
+    /// Writes the server's header (§4.7): `to` only if the client said who it is.
+    fn write_header(&mut self, to: Option<&Jid>, out: &mut Vec<u8>) {
+        let id = (self.ids)();
+        out.extend_from_slice(b"<?xml version='1.0'?><stream:stream xmlns='jabber:client'");
+        let id = format!("{id:032x}");
+        let from = self.host().map(|host| host.name.as_str());
+        let attributes = [
+            ("xmlns:stream", Some(ns::STREAMS)),
+            ("id", Some(id.as_str())),
+            ("from", from),
+            ("to", to.map(Jid::as_str)),
+            ("xml:lang", Some(LANG)),
+            ("version", Some("1.0")),
+        ];
+        for (name, value) in attributes {
+            if let Some(value) = value {
+                out.extend_from_slice(format!(" {name}='{}'", escape_attr(value)).as_bytes());
+            }
+        }
+        out.push(b'>');
+        self.opened = true;
+    }
+
+    /// Ends the stream with an error, behind the server's own header if that isn't out yet (§4.9.1.2).
+    pub(super) fn fail(&mut self, error: &StreamError, text: Option<&str>, out: &mut Vec<u8>) {
+        if !self.opened {
+            self.write_header(None, out);
+        }
+        error.render(text, out);
+        self.phase = Phase::Ending;
+    }
+
+    /// Ends the stream because the client does (§4.4).
+    pub(super) fn end(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(STREAM_END);
+        self.phase = Phase::Ending;
+    }
+}
+
+/// Why a header is refused, and an explanation.
+type Refusal = (StreamError, &'static str);
+
+/// Judges what doesn't depend on addresses: the content namespace (§4.8.2) and the version (§4.7.5).
+fn judge(header: &Header) -> Result<(), Refusal> {
+    if header.default_ns != ns::CLIENT {
+        return Err(NOT_A_CLIENT);
+    }
+    // A higher major version is answered with ours, the lower of both; none at all means 0.9.
+    let version = header.version.as_deref().unwrap_or("0.9");
+    match version.split_once('.').map(|(major, minor)| (major.parse(), minor.parse::<u32>())) {
+        Some((Ok(1u32..), Ok(_))) => Ok(()),
+        _ => Err(OLD_VERSION),
+    }
+}
+
+const NOT_A_CLIENT: Refusal = (StreamError::InvalidNamespace, "The content namespace has to be jabber:client.");
+const OLD_VERSION: Refusal = (StreamError::UnsupportedVersion, "Version 1.0 or later is needed.");
+const IMPROPER_TO: Refusal = (StreamError::ImproperAddressing, "The 'to' is not an address.");
+const NO_TO: Refusal = (StreamError::ImproperAddressing, "A 'to' is needed.");
+const IMPROPER_FROM: Refusal = (StreamError::ImproperAddressing, "The 'from' is not an address.");
+const HOST_UNKNOWN: Refusal = (StreamError::HostUnknown, "That host is not served here.");
+const OTHER_HOST: Refusal = (StreamError::NotAuthorized, "The host may not change after login.");
+const OTHER_FROM: Refusal = (StreamError::InvalidFrom, "The 'from' is not who has logged in.");
+
+/// The language of the texts in errors (§4.7.4).
+const LANG: &str = "en";
+
+/// Input up to this length in bytes is parsed on every call.
+const SHORT: usize = 256;

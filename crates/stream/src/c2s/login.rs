@@ -1,0 +1,94 @@
+//! One authentication, whatever elements carry it: RFC 6120 §6 today, XEP-0388 when it joins.
+
+use rookery_jid::Jid;
+use rookery_sasl::server::{Decoy, Exchange, Offer, Step};
+use rookery_sasl::{Credentials, Failure, Mechanism};
+
+/// A SASL exchange and whose it is.
+pub(super) struct Attempt {
+    exchange: Box<Exchange>,
+    domain: String,
+    /// Known once the client has named it, and if the name can be one.
+    account: Option<Jid>,
+}
+
+/// What an authentication needs next.
+pub(super) enum Progress {
+    /// The credentials of this account, into [`Attempt::credentials`].
+    Credentials(Jid),
+    /// The verdict on a password, into [`Attempt::verified`].
+    Verify { account: Jid, password: String },
+    /// The client's answer to this challenge, into [`Attempt::respond`].
+    Challenge(Vec<u8>),
+    /// Nothing: the client has logged in and is to be sent the additional data, if there is any.
+    Success { account: Jid, additional: Option<Vec<u8>> },
+    /// Nothing: it failed.
+    Failure(Failure),
+}
+
+impl Attempt {
+    /// Begins with a mechanism and the initial response, if the client sent one.
+    pub fn start(
+        mechanism: Mechanism,
+        initial: Option<&[u8]>,
+        offer: &Offer<'_>,
+        decoy: &Decoy,
+    ) -> (Attempt, Progress) {
+        let (exchange, step) = Exchange::start(mechanism, initial, offer);
+        let mut attempt = Attempt { exchange: Box::new(exchange), domain: offer.domain.to_owned(), account: None };
+        let progress = attempt.progress(step, decoy);
+        (attempt, progress)
+    }
+
+    /// Takes the client's answer to a challenge.
+    pub fn respond(&mut self, message: &[u8], decoy: &Decoy) -> Progress {
+        let step = self.exchange.respond(message);
+        self.progress(step, decoy)
+    }
+
+    /// Takes the account's credentials; `None` if there is no such account.
+    pub fn credentials(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> Progress {
+        let step = self.exchange.credentials(found, decoy);
+        self.progress(step, decoy)
+    }
+
+    /// Takes the verdict on the password.
+    pub fn verified(&mut self, correct: bool, decoy: &Decoy) -> Progress {
+        let step = self.exchange.verified(correct);
+        self.progress(step, decoy)
+    }
+
+    /// The account that the client named.
+    pub fn into_account(self) -> Option<Jid> {
+        self.account
+    }
+
+    fn progress(&mut self, step: Step, decoy: &Decoy) -> Progress {
+        match step {
+            Step::NeedCredentials { username, .. } => match self.name(&username) {
+                Some(account) => Progress::Credentials(account),
+                // No account can have that name, so it is answered as an unknown one. This can't recurse: credentials are
+                // asked for once.
+                None => self.credentials(None, decoy),
+            },
+            Step::Verify { username, password, .. } => match self.name(&username) {
+                Some(account) => Progress::Verify { account, password },
+                None => self.verified(false, decoy),
+            },
+            Step::Challenge(message) => Progress::Challenge(message),
+            Step::Success { additional, .. } => match self.account.take() {
+                Some(account) => {
+                    let additional = Some(additional).filter(|data| !data.is_empty());
+                    Progress::Success { account, additional }
+                }
+                None => Progress::Failure(Failure::NotAuthorized),
+            },
+            Step::Failure(failure) => Progress::Failure(failure),
+        }
+    }
+
+    fn name(&mut self, username: &str) -> Option<Jid> {
+        self.account = Jid::new(Some(username), &self.domain, None).ok();
+        self.account.clone()
+    }
+}

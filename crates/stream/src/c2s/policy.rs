@@ -1,0 +1,82 @@
+//! What the operator decides about client streams, and what is known of one connection.
+
+use rookery_sasl::{ChannelBindings, Mechanism, offered, server::Decoy};
+use rookery_xml::Limits;
+
+/// What holds for every client stream of a server. Shared behind an `Arc`; a reload makes a new one for the streams that follow.
+#[derive(Debug)]
+pub struct Policy {
+    /// The served domains. The first is the default: a stream error that precedes the choice of a host is sent in its name.
+    pub hosts: Vec<Host>,
+    /// Limits on one first-level element until the resource is bound.
+    pub limits_before: Limits,
+    /// Limits afterwards; only announced here (XEP-0478), whoever reads the bound stream enforces them.
+    pub limits_after: Limits,
+    /// Seconds without traffic after which a stream that isn't bound is closed, as XEP-0478 announces it.
+    pub idle_before: Option<u32>,
+    /// The same for a bound stream.
+    pub idle_after: Option<u32>,
+    /// The SASL mechanisms that may be offered, in any order. A connection is offered those that it can support.
+    pub mechanisms: Vec<Mechanism>,
+    /// Whether PLAIN may be used without TLS, where logging in without TLS is allowed at all. RFC 6120 §13.8.4 says no.
+    pub plain_without_tls: bool,
+    /// Answers for accounts that don't exist; see [`Decoy`].
+    pub decoy: Decoy,
+    /// Failed authentications after which the stream is closed with `policy-violation`; RFC 6120 §6.4.5 wants 2 to 5 retries.
+    pub max_auth_failures: u32,
+}
+
+/// One served domain.
+#[derive(Clone, Debug, Default)]
+pub struct Host {
+    /// The domain, prepared as [`rookery_jid::prepare_domain`] does.
+    pub name: String,
+    /// Whether accounts may be made over a client stream before login (XEP-0077).
+    pub registration: bool,
+    /// Elements to announce in the stream features before login while login is possible, rendered.
+    pub before_login_features: Vec<u8>,
+    /// Elements to announce in the stream features after login, rendered (e.g. XEP-0115's `<c/>`).
+    pub after_login_features: Vec<u8>,
+}
+
+/// What is known of one connection. Changes once at most: when TLS is up.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// The stream is encrypted.
+    pub secure: bool,
+    /// STARTTLS can be done: the server has a certificate, and TLS isn't up yet.
+    pub tls_available: bool,
+    /// A client may log in without TLS on this connection, e.g. because it comes from the same machine.
+    pub plaintext_login_allowed: bool,
+    /// The channel bindings of the TLS connection; empty without TLS.
+    pub bindings: ChannelBindings,
+}
+
+impl Facts {
+    /// Whether the client may authenticate now.
+    pub(super) fn login_allowed(&self) -> bool {
+        self.secure || self.plaintext_login_allowed
+    }
+
+    /// Whether `<starttls/>` is offered.
+    pub(super) fn starttls_offered(&self) -> bool {
+        self.tls_available && !self.secure
+    }
+}
+
+impl Policy {
+    /// The mechanisms for a connection, strongest first; none while login isn't allowed.
+    pub(super) fn mechanisms_for(&self, facts: &Facts) -> Vec<Mechanism> {
+        if !facts.login_allowed() {
+            return Vec::new();
+        }
+        let mut mechanisms = offered(&facts.bindings, facts.secure || self.plain_without_tls);
+        mechanisms.retain(|mechanism| self.mechanisms.contains(mechanism));
+        mechanisms
+    }
+
+    /// The index of the host with a prepared name.
+    pub(super) fn host_named(&self, name: &str) -> Option<usize> {
+        self.hosts.iter().position(|host| host.name == name)
+    }
+}

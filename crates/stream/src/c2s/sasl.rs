@@ -1,0 +1,185 @@
+//! SASL as RFC 6120 §6 frames it: `<auth/>`, `<challenge/>`, `<response/>`, `<abort/>`, `<success/>`, `<failure/>`.
+
+use std::mem;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_jid::Jid;
+use rookery_sasl::server::Offer;
+use rookery_sasl::{Credentials, Failure, Mechanism};
+use rookery_xml::{Element, Writer, ns};
+
+use super::login::{Attempt, Progress};
+use super::{C2s, Event, Phase};
+use crate::error::StreamError;
+
+impl C2s {
+    /// Answers [`Event::Credentials`]: `None` if there is no such account, which the client isn't told.
+    ///
+    /// An answer that comes when the stream has ended meanwhile is ignored; that holds for all of them.
+    pub fn credentials(&mut self, found: Option<&Credentials>, out: &mut Vec<u8>) {
+        if let Some(mut attempt) = self.take_credentials() {
+            let progress = attempt.credentials(found, &self.policy.decoy);
+            self.proceed(attempt, progress, out);
+        }
+    }
+
+    /// Answers [`Event::Verify`] with what [`Decoy::verify`](rookery_sasl::server::Decoy::verify) said.
+    pub fn verified(&mut self, correct: bool, out: &mut Vec<u8>) {
+        if let Some(mut attempt) = self.take_verify() {
+            let progress = attempt.verified(correct, &self.policy.decoy);
+            self.proceed(attempt, progress, out);
+        }
+    }
+
+    /// Answers [`Event::Credentials`] or [`Event::Verify`] if the account couldn't be looked up: the client may try again
+    /// (RFC 6120 §6.5.11).
+    pub fn store_failed(&mut self, out: &mut Vec<u8>) {
+        if let Some(attempt) = self.take_credentials().or_else(|| self.take_verify()) {
+            self.proceed(attempt, Progress::Failure(Failure::TemporaryAuthFailure), out);
+        }
+    }
+
+    /// Takes an element of the SASL namespace.
+    pub(super) fn sasl(&mut self, element: &Element, out: &mut Vec<u8>) {
+        if self.account.is_some() {
+            // RFC 6120 §6.4.6 lets a client log in once; what comes next is a new stream header.
+            return self.fail(&StreamError::PolicyViolation, Some("The stream is authenticated already."), out);
+        }
+        let phase = mem::replace(&mut self.phase, Phase::Login);
+        match (element.name(), phase) {
+            ("auth", Phase::Login) => self.auth(element, out),
+            ("response", Phase::Challenged(attempt)) => self.response(attempt, element, out),
+            // §6.4.4: `<abort/>` is answered even when there is nothing to abort.
+            ("abort", Phase::Challenged(attempt)) => {
+                self.proceed(attempt, Progress::Failure(Failure::Aborted), out);
+            }
+            ("abort", _) => self.auth_failed(None, Failure::Aborted, out),
+            ("auth" | "response", _) => self.auth_failed(None, Failure::MalformedRequest, out),
+            _ => self.fail(&StreamError::UnsupportedStanzaType, None, out),
+        }
+    }
+
+    fn auth(&mut self, element: &Element, out: &mut Vec<u8>) {
+        let mechanisms = self.policy.mechanisms_for(&self.facts);
+        let mechanism = match self.chosen(element.attr("mechanism").unwrap_or_default(), &mechanisms) {
+            Ok(mechanism) => mechanism,
+            Err(failure) => return self.auth_failed(None, failure, out),
+        };
+        let text = element.text();
+        let Some(initial) = decode(&text) else {
+            return self.auth_failed(None, Failure::IncorrectEncoding, out);
+        };
+        // §6.4.2: no text is no initial response, `=` is an empty one.
+        let initial = (!text.is_empty()).then_some(initial);
+        let offer = Offer {
+            domain: self.host().map(|host| host.name.as_str()).unwrap_or_default(),
+            mechanisms: &mechanisms,
+            bindings: &self.facts.bindings,
+            binding_types_announced: mechanisms.iter().any(|mechanism| mechanism.binds()),
+        };
+        let (attempt, progress) = Attempt::start(mechanism, initial.as_deref(), &offer, &self.policy.decoy);
+        self.proceed(attempt, progress, out);
+    }
+
+    fn response(&mut self, mut attempt: Attempt, element: &Element, out: &mut Vec<u8>) {
+        let progress = match decode(&element.text()) {
+            Some(message) => attempt.respond(&message, &self.policy.decoy),
+            None => Progress::Failure(Failure::IncorrectEncoding),
+        };
+        self.proceed(attempt, progress, out);
+    }
+
+    /// The mechanism of a name, if it is among the offered ones.
+    fn chosen(&self, name: &str, offered: &[Mechanism]) -> Result<Mechanism, Failure> {
+        if !self.facts.login_allowed() {
+            return Err(Failure::EncryptionRequired);
+        }
+        match Mechanism::from_name(name) {
+            Some(mechanism) if offered.contains(&mechanism) => Ok(mechanism),
+            // §6.5.4: it would be on offer under TLS.
+            Some(Mechanism::Plain) if !self.facts.secure && self.policy.mechanisms.contains(&Mechanism::Plain) => {
+                Err(Failure::EncryptionRequired)
+            }
+            _ => Err(Failure::InvalidMechanism),
+        }
+    }
+
+    /// Sends or reports what the authentication says, and waits for what it needs.
+    fn proceed(&mut self, attempt: Attempt, progress: Progress, out: &mut Vec<u8>) {
+        match progress {
+            Progress::Credentials(account) => {
+                self.phase = Phase::Credentials(attempt);
+                self.pending = Some(Event::Credentials { account });
+            }
+            Progress::Verify { account, password } => {
+                self.phase = Phase::Verify(attempt);
+                self.pending = Some(Event::Verify { account, password });
+            }
+            Progress::Challenge(message) => {
+                self.phase = Phase::Challenged(attempt);
+                // §6.4.3: unlike in `<success/>`, no data is an empty element.
+                write("challenge", &STANDARD.encode(message), out);
+            }
+            Progress::Success { account, additional } => {
+                write("success", &additional.map(|data| STANDARD.encode(data)).unwrap_or_default(), out);
+                self.authenticated(account);
+            }
+            Progress::Failure(failure) => self.auth_failed(attempt.into_account(), failure, out),
+        }
+    }
+
+    /// The client has logged in and knows it: the stream begins anew (§6.4.6).
+    fn authenticated(&mut self, account: Jid) {
+        self.account = Some(account.clone());
+        self.restart();
+        self.pending = Some(Event::Authenticated { account });
+    }
+
+    /// Sends a failure. The client may try again (§6.4.5), but not for ever.
+    fn auth_failed(&mut self, account: Option<Jid>, failure: Failure, out: &mut Vec<u8>) {
+        let mut element = Writer::with_ns("failure", ns::SASL);
+        element.start(failure.condition()).end();
+        out.extend_from_slice(element.finish().bytes());
+        self.phase = Phase::Login;
+        self.pending = Some(Event::Failed { account, failure });
+        self.auth_failures += 1;
+        if self.auth_failures >= self.policy.max_auth_failures {
+            self.fail(&StreamError::PolicyViolation, Some("Too many authentications failed."), out);
+        }
+    }
+
+    fn take_credentials(&mut self) -> Option<Attempt> {
+        match mem::replace(&mut self.phase, Phase::Login) {
+            Phase::Credentials(attempt) => Some(attempt),
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    fn take_verify(&mut self) -> Option<Attempt> {
+        match mem::replace(&mut self.phase, Phase::Login) {
+            Phase::Verify(attempt) => Some(attempt),
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+}
+
+/// The data of an element (§6.4.2): Base64 by RFC 4648 §4, `=` for none. `None` if it is neither; line feeds, other whitespace and
+/// missing padding count as errors (§13.9.1).
+fn decode(text: &str) -> Option<Vec<u8>> {
+    match text {
+        "=" => Some(Vec::new()),
+        text => STANDARD.decode(text).ok(),
+    }
+}
+
+fn write(name: &str, text: &str, out: &mut Vec<u8>) {
+    let mut element = Writer::with_ns(name, ns::SASL);
+    element.text(text);
+    out.extend_from_slice(element.finish().bytes());
+}

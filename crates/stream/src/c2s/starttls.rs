@@ -1,0 +1,48 @@
+//! STARTTLS (RFC 6120 §5).
+
+use super::{C2s, Event, Facts, Phase, header::Opening};
+use crate::error::STREAM_END;
+
+impl C2s {
+    /// Answers [`Event::StartTls`] when the handshake is complete: the stream begins anew, and nothing that the client said before
+    /// counts (RFC 6120 §5.4.3.3).
+    pub fn tls_started(&mut self, facts: Facts) {
+        if !matches!(self.phase, Phase::Tls) {
+            return;
+        }
+        self.facts = facts;
+        self.restart();
+    }
+
+    /// Answers `<starttls/>`; `behind` is what was received after it.
+    ///
+    /// Bytes behind it came in the clear, from the client or from somebody who injected them: a client must wait for `<proceed/>`
+    /// (§5.3.3 doesn't even allow whitespace). They are refused rather than dropped, because a client that sends them would wait
+    /// for the answer.
+    pub(super) fn starttls(&mut self, behind: &[u8], out: &mut Vec<u8>) {
+        if !self.facts.starttls_offered() || !matches!(self.phase, Phase::Login) || !behind.is_empty() {
+            // §5.4.2.2: the failure is followed by the end of the stream.
+            out.extend_from_slice(FAILURE);
+            out.extend_from_slice(STREAM_END);
+            self.phase = Phase::Ending;
+            return;
+        }
+        out.extend_from_slice(PROCEED);
+        self.phase = Phase::Tls;
+        self.pending = Some(Event::StartTls);
+    }
+
+    /// Waits for a new stream header: the old stream is gone without having been closed (RFC 6120 §4.3.3).
+    pub(super) fn restart(&mut self) {
+        self.scanner.reset();
+        self.opened = false;
+        self.lang = None;
+        self.prefix.clear();
+        self.prefixes.clear();
+        self.phase = Phase::Header(Opening::default());
+    }
+}
+
+const PROCEED: &[u8] = b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";
+
+const FAILURE: &[u8] = b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>";

@@ -1,0 +1,11 @@
+//! What a server says when it refuses: the conditions of RFC 6120, by their own names.
+//!
+//! Two kinds that never mix. A [`StreamError`] ends the stream (RFC 6120 §4.9) and is the last thing written on it; a [`StanzaError`]
+//! answers one stanza (RFC 6120 §8.3) and the stream goes on.
+
+mod stanza;
+mod stream;
+
+pub use stanza::{Condition, ErrorType, StanzaError};
+pub(crate) use stream::STREAM_END;
+pub use stream::StreamError;

@@ -1,0 +1,94 @@
+//! Whatever a peer sends, the machine answers with XML or not at all, and the pieces it comes in don't matter.
+
+use proptest::prelude::*;
+use rookery_stream::c2s::Event;
+
+use crate::dialogue::{OPEN, Player, in_the_clear, machine, policy, secure};
+
+/// Pieces that get a peer somewhere, and pieces that don't.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    let known = prop::sample::select(vec![
+        OPEN,
+        "<stream:stream xmlns='jabber:client' ",
+        "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>AGp1bGlldABwZW5jaWw=</auth>",
+        "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='SCRAM-SHA-1'>biwsbj1qdWxpZXQscj1h</auth>",
+        "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='SCRAM-SHA-1'/>",
+        "<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>biwsbj1qdWxpZXQscj1h</response>",
+        "<response xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>=</response>",
+        "<abort xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>",
+        "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>",
+        "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>x</resource></bind></iq>",
+        "<iq type='get' id='1'><query xmlns='jabber:iq:register'/></iq>",
+        "<stream:a/>",
+        "</stream:stream>",
+        " ",
+        "<a",
+        ">",
+        "'",
+        "&#",
+    ]);
+    prop_oneof![
+        6 => known.prop_map(|text| text.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..20),
+    ]
+}
+
+/// Feeds pieces and answers every question; returns the events.
+fn feed(pieces: &[Vec<u8>], tls: bool, right: bool) -> (String, Vec<String>) {
+    let mut player = Player::new(machine(policy(), if tls { in_the_clear() } else { secure() }));
+    let mut events = Vec::new();
+    let mut ended = false;
+    for piece in pieces {
+        player.receive(piece);
+        while let Some(event) = player.event() {
+            assert!(!ended, "nothing follows the end");
+            ended = event == Event::End;
+            events.push(format!("{event:?}"));
+            match event {
+                Event::StartTls => player.answer("tls"),
+                Event::Credentials { .. } => player.answer(if right { "account" } else { "no account" }),
+                Event::Verify { .. } => player.answer(if right { "right" } else { "wrong" }),
+                Event::Bind { .. } => player.answer("refused conflict"),
+                Event::BeforeLogin { .. } => player.answer("reply <iq/>"),
+                Event::Failed { .. } | Event::Authenticated { .. } | Event::End => {}
+            }
+        }
+        assert!(player.left().len() <= policy().limits_before.bytes, "the caller keeps one element at most");
+    }
+    (player.sent(), events)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn any_input_is_survived(
+        pieces in prop::collection::vec(piece(), 0..12),
+        opened in any::<bool>(),
+        tls in any::<bool>(),
+        right in any::<bool>(),
+    ) {
+        let opening = opened.then(|| OPEN.as_bytes().to_vec());
+        let pieces: Vec<_> = opening.into_iter().chain(pieces).collect();
+        let (sent, events) = feed(&pieces, tls, right);
+        prop_assert!(sent.is_empty() || sent.starts_with("<?xml version='1.0'?><stream:stream ") || sent.starts_with("<proceed "));
+        // RFC 6120 §4.4: whoever ends a stream says so, unless TLS came in between.
+        if events.last().is_some_and(|event| event == "End") && !tls {
+            prop_assert!(sent.ends_with("</stream:stream>"), "{sent}");
+        }
+    }
+
+    /// Without SCRAM, whose nonces differ, and STARTTLS, behind which a pause is the point.
+    #[test]
+    fn the_pieces_do_not_matter(
+        pieces in prop::collection::vec(piece(), 0..12),
+        right in any::<bool>(),
+    ) {
+        let unsteady = |piece: &[u8]| [&b"SCRAM"[..], b"starttls"].iter().any(|word| piece.windows(word.len()).any(|window| window == *word));
+        let pieces: Vec<_> = std::iter::once(OPEN.as_bytes().to_vec())
+            .chain(pieces.into_iter().filter(|piece| !unsteady(piece)))
+            .collect();
+        let bytes: Vec<_> = pieces.concat().into_iter().map(|byte| vec![byte]).collect();
+        prop_assert_eq!(feed(&[pieces.concat()], false, right), feed(&bytes, false, right));
+    }
+}

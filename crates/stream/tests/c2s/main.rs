@@ -1,0 +1,11 @@
+//! The negotiation of client streams as transcripts: one file per topic.
+
+mod before_login;
+mod bind;
+mod dialogue;
+mod garbage;
+mod header;
+mod limits;
+mod sasl;
+mod scram;
+mod starttls;
