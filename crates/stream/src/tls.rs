@@ -1,8 +1,11 @@
 //! TLS by rustls, and the only module that names it.
 //!
 //! The *unbuffered* API of rustls decrypts in the buffer that the caller lends, so a connection that has nothing to say holds no
-//! buffer of its own: about 2 KiB for an idle session against 6 KiB with the usual API. In exchange the calls are more delicate, which
-//! is why they are all in `record`, written once for [`ServerTls`] and [`client::ClientTls`].
+//! buffer of its own, where the usual API keeps 4 KiB for ever. In exchange the calls are more delicate, which is why they are all in
+//! `record`, written once for [`ServerTls`] and [`client::ClientTls`].
+//!
+//! An idle TLS 1.3 session takes 2.15 KiB of Rust's heap and some 1.4 KiB that aws-lc allocates in C for the two directions' cipher
+//! contexts, which counting allocators don't see: 3.6 KiB resident (`cargo bench --bench tls` measures both).
 //!
 //! STARTTLS (RFC 6120 §5) and direct TLS (XEP-0368) look the same from here: bytes of the wire go in, plain bytes and bytes to send
 //! come out.
