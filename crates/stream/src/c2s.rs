@@ -248,7 +248,7 @@ impl C2s {
                 self.phase = Phase::BeforeLogin;
                 self.pending = Some(Event::BeforeLogin { stanza: Writer::write(element).into_bytes() });
             }
-            // RFC 6120 §4.9.3.12, §6.3.5 and §7.1: no stanza before the negotiation is complete.
+            // RFC 6120 §4.9.3.12, §6.3.1 and §7.1: no stanza before the negotiation is complete.
             (ns::CLIENT, _) if stanza => self.fail(&StreamError::NotAuthorized, None, out),
             (ns::SERVER, _) if stanza => self.fail(&StreamError::InvalidNamespace, None, out),
             // A peer that reports a stream error closes the stream with it (RFC 6120 §4.9.1.1).

@@ -34,7 +34,7 @@ pub enum Event {
     Verify {
         /// The bare JID of the account.
         account: Jid,
-        /// The password as the client sent it.
+        /// The password, prepared by SASLprep.
         password: String,
     },
     /// An authentication failed and the client has been told; for throttling and the log. No answer.
@@ -57,7 +57,7 @@ pub enum Event {
     /// An iq about in-band registration before login (XEP-0077), for the host that the stream is with. Answer:
     /// [`reply_before_login`](super::C2s::reply_before_login).
     BeforeLogin {
-        /// The whole stanza.
+        /// The whole stanza, written anew without `xmlns` at its root.
         stanza: Vec<u8>,
     },
     /// The stream is over: send the output, then close the connection.
