@@ -2,9 +2,10 @@
 //!
 //! Each function moves past one piece or says why it can't: [`Stop::Partial`] when the bytes end first. Those that take
 //! a cursor leave it where they may be called again with more bytes, so that a long text that arrives in drops is still
-//! read once. Runs of harmless ASCII are skipped 8 or 32 bytes at a time.
+//! read once.
 
 use crate::Fault;
+use crate::stride;
 
 /// Why lexing didn't get on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,14 @@ pub(crate) struct QName {
 /// Reads a qualified name (Namespaces in XML §4). The byte behind it is in the buffer.
 #[inline(always)]
 pub(crate) fn qname(buf: &[u8], start: usize) -> Result<QName, Stop> {
+    if let Some(end) = stride::plain_name(buf, start) {
+        return Ok(QName { start, local: start, end });
+    }
+    any_qname(buf, start)
+}
+
+#[inline(never)]
+fn any_qname(buf: &[u8], start: usize) -> Result<QName, Stop> {
     let first = ncname(buf, start)?;
     let mut name = QName { start, local: start, end: first };
     if buf[first] == b':' {
@@ -133,18 +142,11 @@ pub(crate) fn bounded_space(buf: &[u8], from: usize) -> Result<usize, Stop> {
 #[inline(always)]
 pub(crate) fn value(buf: &[u8], cursor: &mut usize, quote: u8) -> Result<(), Stop> {
     loop {
-        while let Some(word) = word(buf, *cursor) {
-            let stop = (equal(word, quote) | equal(word, b'<') | equal(word, b'&') | below_space(word) | word) & HIGH;
-            if stop != 0 {
-                *cursor += (stop.trailing_zeros() / 8) as usize;
-                break;
-            }
-            *cursor += 8;
-        }
+        stride::skip_plain_value(buf, cursor);
         match buf.get(*cursor) {
             Some(&b) if b == quote => return Ok(()),
             Some(b'&') => *cursor = reference(buf, *cursor)?,
-            Some(0x80..) => *cursor += decode(&buf[*cursor..])?.1,
+            Some(0x80..) => step(beyond_ascii(buf, *cursor), cursor)?,
             Some(b'<') => return Err(Fault::NotWellFormed.into()),
             Some(b'\t' | b'\n' | b' '..) => *cursor += 1,
             Some(_) => return Err(Fault::NotWellFormed.into()),
@@ -157,19 +159,11 @@ pub(crate) fn value(buf: &[u8], cursor: &mut usize, quote: u8) -> Result<(), Sto
 #[inline(always)]
 pub(crate) fn text(buf: &[u8], cursor: &mut usize) -> Result<(), Stop> {
     loop {
-        while let Some(word) = word(buf, *cursor) {
-            let stop = (equal(word, b'<') | equal(word, b'&') | equal(word, b'>') | below_space(word) | word) & HIGH;
-            if stop != 0 {
-                *cursor += (stop.trailing_zeros() / 8) as usize;
-                break;
-            }
-            *cursor += 8;
-            skip_plain_text(buf, cursor);
-        }
+        stride::skip_plain_text(buf, cursor);
         match buf.get(*cursor) {
             Some(b'<') => return Ok(()),
             Some(b'&') => *cursor = reference(buf, *cursor)?,
-            Some(0x80..) => *cursor += decode(&buf[*cursor..])?.1,
+            Some(0x80..) => step(beyond_ascii(buf, *cursor), cursor)?,
             Some(b'>') if buf[..*cursor].ends_with(b"]]") => return Err(Fault::NotWellFormed.into()),
             Some(b'\t' | b'\n' | b'\r' | b' '..) => *cursor += 1,
             Some(_) => return Err(Fault::NotWellFormed.into()),
@@ -178,20 +172,27 @@ pub(crate) fn text(buf: &[u8], cursor: &mut usize) -> Result<(), Stop> {
     }
 }
 
-/// Skips 32 bytes at a time while none of them means anything. The loop is written so that it becomes vector code.
-#[inline]
-fn skip_plain_text(buf: &[u8], cursor: &mut usize) {
-    while let Some(chunk) = buf.get(*cursor..).and_then(|rest| rest.first_chunk::<32>()) {
-        let mut stop = false;
-        for &b in chunk {
-            // As signed numbers, control bytes and bytes beyond ASCII are both below the space.
-            stop |= ((b as i8) < 0x20) | (b == b'<') | (b == b'&') | (b == b'>');
+/// Reads a run of characters beyond ASCII and returns where it stopped, and why if not at ASCII. The cursor is passed by
+/// value: a reference to it would keep it out of the registers everywhere.
+#[inline(never)]
+fn beyond_ascii(buf: &[u8], mut at: usize) -> (usize, Result<(), Stop>) {
+    loop {
+        match buf.get(at..).unwrap_or_default() {
+            // All that two bytes can say is allowed.
+            [0xC2..=0xDF, 0x80..=0xBF, ..] => at += 2,
+            rest @ [0x80..=0xFF, ..] => match decode(rest) {
+                Ok((_, len)) => at += len,
+                Err(stop) => return (at, Err(stop)),
+            },
+            _ => return (at, Ok(())),
         }
-        if stop {
-            return;
-        }
-        *cursor += 32;
     }
+}
+
+#[inline(always)]
+fn step((at, end): (usize, Result<(), Stop>), cursor: &mut usize) -> Result<(), Stop> {
+    *cursor = at;
+    end
 }
 
 /// Moves over the `<![CDATA[` at `at`.
@@ -211,14 +212,7 @@ pub(crate) fn cdata_start(buf: &[u8], at: usize) -> Result<usize, Stop> {
 /// Moves the cursor behind the `]]>` that ends a CDATA section (XML §2.7).
 pub(crate) fn cdata(buf: &[u8], cursor: &mut usize) -> Result<(), Stop> {
     loop {
-        while let Some(word) = word(buf, *cursor) {
-            let stop = (equal(word, b']') | below_space(word) | word) & HIGH;
-            if stop != 0 {
-                *cursor += (stop.trailing_zeros() / 8) as usize;
-                break;
-            }
-            *cursor += 8;
-        }
+        stride::skip_plain_cdata(buf, cursor);
         let rest = buf.get(*cursor..).unwrap_or_default();
         match rest {
             [b']', b']', b'>', ..] => {
@@ -226,7 +220,7 @@ pub(crate) fn cdata(buf: &[u8], cursor: &mut usize) -> Result<(), Stop> {
                 return Ok(());
             }
             [] | [b']'] | [b']', b']'] => return Err(Stop::Partial),
-            [0x80..=0xFF, ..] => *cursor += decode(rest)?.1,
+            [0x80..=0xFF, ..] => step(beyond_ascii(buf, *cursor), cursor)?,
             [b'\t' | b'\n' | b'\r' | b' '..=0x7F, ..] => *cursor += 1,
             _ => return Err(Fault::NotWellFormed.into()),
         }
@@ -330,29 +324,6 @@ pub(crate) fn is_name_start(c: char) -> bool {
 pub(crate) fn is_name(c: char) -> bool {
     is_name_start(c) || matches!(c, '0'..='9' | '-' | '.' | '\u{B7}' | '\u{300}'..='\u{36F}' | '\u{203F}'..='\u{2040}')
 }
-
-/// Eight bytes from `at`, the first one lowest.
-#[inline(always)]
-fn word(buf: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*buf.get(at..)?.first_chunk::<8>()?))
-}
-
-/// Sets the high bit of each byte that equals `b`. Bytes above such a byte may be set in error, never below it: the
-/// lowest one is right. The other bits mean nothing.
-#[inline(always)]
-fn equal(word: u64, b: u8) -> u64 {
-    let difference = word ^ (LOW * b as u64);
-    difference.wrapping_sub(LOW) & !difference
-}
-
-/// The same for each byte below the space.
-#[inline(always)]
-fn below_space(word: u64) -> u64 {
-    word.wrapping_sub(LOW * 0x20) & !word
-}
-
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// The longest name, in bytes. Short, because a name is read again when the bytes end in it.
 pub(crate) const MAX_NAME: usize = 512;

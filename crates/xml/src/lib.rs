@@ -10,8 +10,8 @@
 //! - Nothing here recurses, panics or grows without bound over what a peer sends.
 //!
 //! # Layout
-//! - `lex`: the pieces of XML, over bytes that may end anywhere. `scope`: prefixes and attributes in sight. `scan` puts
-//!   them together, `view` is what it notes, `stanza` what it hands out.
+//! - `lex`: the pieces of XML, over bytes that may end anywhere; `stride`: many of those bytes at a time. `scope`:
+//!   prefixes and attributes in sight. `scan` puts them together, `view` is what it notes, `stanza` what it hands out.
 //! - `walk` looks again at scanned bytes, `unescape` reads their text, `element` makes a tree of them.
 //! - `escape`, `writer` and `built` are the way out.
 //! - [`header`] reads stream headers, [`slow`] rewrites stanzas that depend on one, [`ns`] names namespaces.
@@ -28,6 +28,7 @@ mod scan;
 mod scope;
 pub mod slow;
 mod stanza;
+mod stride;
 mod unescape;
 mod view;
 mod walk;

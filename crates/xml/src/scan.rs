@@ -17,7 +17,7 @@
 use crate::fault::Fault;
 use crate::lex::{self, QName, Stop};
 use crate::limits::{Limits, MAX_DEPTH};
-use crate::scope::{Namespace, Scope};
+use crate::scope::{Namespace, Scope, default_may_be};
 use crate::stanza::Stanza;
 use crate::view::{Span, View};
 
@@ -119,7 +119,6 @@ impl Scanner {
     /// After [`Scan::Partial`] call it again with the same bytes and more behind them. After any other answer the next
     /// call starts a new item, with a buffer from which the finished one is gone. After a fault the stream is over;
     /// the scanner needs a [`reset`](Self::reset) before other use.
-    #[inline]
     pub fn scan(&mut self, buf: &[u8], limits: &Limits) -> Result<Scan, Fault> {
         if matches!(self.phase, Phase::Start | Phase::Done) {
             self.begin();
@@ -154,6 +153,7 @@ impl Scanner {
     }
 
     /// Goes on with the item. `at` is always left where it may go on once more.
+    #[inline(always)]
     fn item(&mut self, buf: &[u8], at: &mut usize, limits: &Limits) -> Result<Scan, Stop> {
         if self.phase == Phase::Start {
             if let Some(between) = self.first_bytes(buf)? {
@@ -273,12 +273,14 @@ impl Scanner {
         }
         self.seen = 0;
         let value = Span { start: quote as u32 + 1, end: cursor as u32 };
-        self.scope.note_attribute(buf, name, value, limits)?;
-        if name.local == name.start && buf[name.start..name.end] == *b"xmlns" {
+        let written = &buf[name.start..name.end];
+        self.scope.note_attribute(buf, name, written, value, limits)?;
+        if written == b"xmlns" {
+            default_may_be(value.of(buf))?;
             self.tag.xmlns = value;
         }
         if self.depth == 0 {
-            self.view.note_attribute(buf, name, value);
+            self.view.note_attribute(name, written, value);
         }
         Ok(cursor + 1)
     }
@@ -374,3 +376,6 @@ fn close(buf: &[u8]) -> Result<usize, Stop> {
     let end = lex::bounded_space(buf, name.end)?;
     if buf[end] == b'>' { Ok(end + 1) } else { Err(Fault::NotWellFormed.into()) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,6 +91,7 @@ impl Scope {
         &mut self,
         buf: &[u8],
         name: QName,
+        written: &[u8],
         value: Span,
         limits: &Limits,
     ) -> Result<(), Fault> {
@@ -98,7 +99,6 @@ impl Scope {
         if count >= limits.attributes.min(MAX_ATTRIBUTES) {
             return Err(Fault::TooManyAttributes);
         }
-        let written = &buf[name.start..name.end];
         for other in &self.names[..count] {
             if usize::from(other.len) == written.len() && other.bytes(buf) == written {
                 return Err(Fault::NotWellFormed);
@@ -108,12 +108,9 @@ impl Scope {
             Name { start: name.start as u32, len: written.len() as u16, local: (name.local - name.start) as u16 };
         self.attributes += 1;
         if name.local != name.start {
-            self.note_prefix(buf, name, value, limits)
-        } else if written == b"xmlns" {
-            default_may_be(value.of(buf))
-        } else {
-            Ok(())
+            return self.note_prefix(buf, name, value, limits);
         }
+        Ok(())
     }
 
     #[inline(never)]
@@ -200,9 +197,18 @@ impl Scope {
 
 /// Namespaces in XML §3: neither of the two fixed namespaces may be the default.
 #[inline(always)]
-fn default_may_be(uri: &[u8]) -> Result<(), Fault> {
-    // Both begin with "http://www.w3.org/"; a reference could stand for any of it.
-    if uri.starts_with(b"http://www") || uri.contains(&b'&') { default_is_free(uri) } else { Ok(()) }
+pub(crate) fn default_may_be(uri: &[u8]) -> Result<(), Fault> {
+    // Both are this long at least, begin with `http://w`, and a reference that stands for a part of them begins with `&`.
+    match uri {
+        [b'h' | b'&', .., _] if uri.len() >= ns::XMLNS.len() && !is_other_http(uri) => default_is_free(uri),
+        _ => Ok(()),
+    }
+}
+
+/// Whether these bytes are `http://` and then neither `w` nor a reference.
+#[inline(always)]
+fn is_other_http(uri: &[u8]) -> bool {
+    uri.starts_with(b"http://") && !matches!(uri.get(7), Some(b'w' | b'&'))
 }
 
 #[cold]

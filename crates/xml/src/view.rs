@@ -114,14 +114,14 @@ impl Default for View {
 impl View {
     /// An attribute of the root.
     #[inline(always)]
-    pub(crate) fn note_attribute(&mut self, buf: &[u8], name: QName, value: Span) {
-        let place = match &buf[name.start..name.end] {
-            b"to" => &mut self.to,
-            b"id" => &mut self.id,
-            b"from" => &mut self.from,
-            b"type" => &mut self.kind_type,
-            b"xmlns" => &mut self.xmlns,
-            b"xml:lang" => &mut self.lang,
+    pub(crate) fn note_attribute(&mut self, name: QName, written: &[u8], value: Span) {
+        let place = match written {
+            [b't', b'o'] => &mut self.to,
+            [b'i', b'd'] => &mut self.id,
+            [b'f', b'r', b'o', b'm'] => &mut self.from,
+            [b't', b'y', b'p', b'e'] => &mut self.kind_type,
+            [b'x', b'm', b'l', b'n', b's'] => &mut self.xmlns,
+            [b'x', b'm', b'l', b':', b'l', b'a', b'n', b'g'] => &mut self.lang,
             _ => return,
         };
         *place = Attribute { name: name.start as u32, value };
