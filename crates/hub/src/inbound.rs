@@ -43,6 +43,11 @@ impl World {
         Intake::Full
     }
 
+    /// Whether more stanzas of a session are wanted: not once its stream is being ended.
+    pub fn takes_from(&self, link: Link) -> bool {
+        self.session_at(link).is_some_and(|session| !session.ending)
+    }
+
     pub(crate) fn handle(&mut self, link: Link, stanza: Stanza<'_>) {
         let Some(address) = self.outboxes.address(link) else { return };
         if stanza.from().is_some_and(|from| !is_own(address, &from)) {

@@ -1,1 +1,34 @@
-//! Threads, the epoll driver, mailboxes: what drives streams and hub.
+//! A shard: connections, their streams, and the world behind them, driven by readiness.
+//!
+//! [`Shard`] is generic over its [`Driver`], so the very code that serves sockets runs in tests over a virtual network with virtual
+//! time. [`start`] makes one thread per shard, each with its own epoll set: an idle connection is an entry in a slab, without task,
+//! buffer or timer of its own (the figures are in `ARCHITECTURE.md`).
+//!
+//! # One tick
+//!
+//! Read every ready connection once, into one buffer that all share; decrypt, scan, hand the stanzas to the world. Then letters from
+//! other shards, answers of the store, timers. Post what other shards must know, one wake per batch. At last write every connection
+//! that got something, once: under load ticks grow and writes coalesce by themselves.
+//!
+//! # Layout
+//!
+//! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
+//! * [`connection`]: the data of one connection. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
+//! * [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who may come in, and how often.
+
+pub mod connection;
+pub mod driver;
+pub mod epoll;
+pub mod gate;
+pub mod letters;
+pub mod negotiation;
+pub mod reading;
+pub mod shard;
+pub mod start;
+pub mod writing;
+
+pub use driver::{Driver, Ready};
+pub use gate::Gate;
+pub use letters::{Generation, Letter, Post};
+pub use shard::{Setup, Shard};
+pub use start::{Listener, Running, Start, start};

@@ -1,0 +1,99 @@
+//! The data of one connection. While a session is idle this is all there is of it here: no buffer, no task, no timer.
+
+use std::net::SocketAddr;
+
+use rookery_stream::c2s::C2s;
+use rookery_stream::tls::ServerTls;
+use rookery_xml::Scanner;
+
+/// A connection and where it stands.
+pub struct Connection<S> {
+    /// `None` once it is closed; the entry lives on until the world has let go of the session.
+    pub(crate) socket: Option<S>,
+    pub(crate) peer: SocketAddr,
+    pub(crate) serial: u32,
+    pub(crate) stage: Stage,
+    pub(crate) tls: Option<ServerTls>,
+    /// What came in and could not be used yet.
+    pub(crate) carry: Option<Box<Carry>>,
+    /// What must go out before anything else.
+    pub(crate) unsent: Option<Box<Unsent>>,
+    /// Prefixes that the stream header declared, for stanzas that rely on them.
+    pub(crate) prefixes: Option<Box<[(String, String)]>>,
+    /// The world has, or will have, a session for this link.
+    pub(crate) in_world: bool,
+    pub(crate) paused: bool,
+    pub(crate) wants_write: bool,
+}
+
+/// How far a connection has come.
+pub(crate) enum Stage {
+    /// Until a resource is bound.
+    Negotiating(Box<Negotiation>),
+    /// A session of the world.
+    Bound,
+    /// All is said; what the peer still sends is thrown away until it closes too, so that it gets to read our last words.
+    Lingering,
+}
+
+/// What a connection has only until it is bound.
+pub(crate) struct Negotiation {
+    pub machine: C2s,
+    /// When it must have bound a resource, on the shard's clock.
+    pub deadline_ms: u64,
+    /// A question to the store or the world is open.
+    pub asked: bool,
+}
+
+/// An unfinished stanza (or, while negotiating, whatever the machine left) with the scanner's state in it.
+pub(crate) struct Carry {
+    pub bytes: Vec<u8>,
+    pub scanner: Scanner,
+}
+
+/// Bytes that the system did not take.
+#[derive(Default)]
+pub(crate) struct Unsent {
+    pub bytes: Vec<u8>,
+    pub at: usize,
+    /// Bytes of the outbox that they stand for: with TLS, what is removed from there once all of them are gone.
+    pub covers: usize,
+}
+
+impl<S> Connection<S> {
+    pub(crate) fn new(socket: S, peer: SocketAddr, serial: u32, negotiation: Negotiation) -> Self {
+        Self {
+            socket: Some(socket),
+            peer,
+            serial,
+            stage: Stage::Negotiating(Box::new(negotiation)),
+            tls: None,
+            carry: None,
+            unsent: None,
+            prefixes: None,
+            in_world: false,
+            paused: false,
+            wants_write: false,
+        }
+    }
+}
+
+impl<S> std::fmt::Debug for Connection<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("peer", &self.peer).field("serial", &self.serial).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(
+            size_of::<Connection<std::os::fd::OwnedFd>>() <= 128,
+            "{}",
+            size_of::<Connection<std::os::fd::OwnedFd>>()
+        );
+    }
+}

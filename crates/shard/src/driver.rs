@@ -1,0 +1,47 @@
+//! What a shard asks of the system: sockets that never block, and news of when they are ready.
+
+use std::io;
+
+/// A way to reach the network. Errors are those of the system; `WouldBlock` means to try again when ready.
+pub trait Driver {
+    /// A connection.
+    type Socket: Send;
+
+    /// Begins to watch a socket for input, under a key that [`Ready`] will carry.
+    ///
+    /// # Errors
+    /// What the system says; the socket can't be used then.
+    fn add(&mut self, socket: &Self::Socket, key: u32) -> io::Result<()>;
+
+    /// Changes what a socket is watched for.
+    fn interest(&mut self, socket: &Self::Socket, key: u32, read: bool, write: bool);
+
+    /// Ends the watch; the socket itself is closed by dropping it.
+    fn remove(&mut self, socket: &Self::Socket);
+
+    /// Reads once. 0 bytes: the peer has ended its direction.
+    ///
+    /// # Errors
+    /// `WouldBlock`, or what the system says of a broken connection.
+    fn recv(&mut self, socket: &Self::Socket, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes once, as much as fits.
+    ///
+    /// # Errors
+    /// `WouldBlock`, or what the system says of a broken connection.
+    fn send(&mut self, socket: &Self::Socket, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Ends our direction, so that the peer reads to the end.
+    fn shutdown(&mut self, socket: &Self::Socket);
+}
+
+/// A socket that is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// The key that it is watched under.
+    pub key: u32,
+    /// There is input, an end, or an error to be read.
+    pub read: bool,
+    /// There is room for output.
+    pub write: bool,
+}

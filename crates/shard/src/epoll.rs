@@ -1,0 +1,159 @@
+//! The driver for Linux: non-blocking TCP sockets in one epoll set per shard, level-triggered.
+//!
+//! Level-triggered because one `recv` per readiness is all we do: there is no second, failing read to find out that a socket is empty
+//! (about 1 µs per message, `hot-path.md` §2.1).
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use tracing::warn;
+
+use crate::driver::{Driver, Ready};
+
+/// One epoll set, and what wakes it.
+#[derive(Debug)]
+pub struct Epoll {
+    set: OwnedFd,
+    wake: Arc<OwnedFd>,
+}
+
+/// What a wait has brought besides ready sockets.
+#[derive(Default)]
+pub struct News {
+    /// Sockets that are ready.
+    pub ready: Vec<Ready>,
+    /// Listeners, by their index, that have connections to accept.
+    pub listeners: Vec<usize>,
+    events: Vec<epoll::Event>,
+}
+
+impl std::fmt::Debug for News {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("News").field("ready", &self.ready).field("listeners", &self.listeners).finish_non_exhaustive()
+    }
+}
+
+impl Epoll {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// What the system says when it gives no descriptor.
+    pub fn new() -> io::Result<Self> {
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        epoll::add(&set, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        Ok(Self { set, wake })
+    }
+
+    /// Something that wakes a wait, from any thread.
+    pub fn waker(&self) -> Box<dyn Fn() + Send + Sync> {
+        let wake = self.wake.clone();
+        // It can only fail by being full, and then the shard wakes anyway.
+        Box::new(move || {
+            let _ = rustix::io::write(&wake, &1u64.to_ne_bytes());
+        })
+    }
+
+    /// Watches a listener.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn add_listener(&mut self, listener: &TcpListener, index: usize) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(LISTENERS + index as u64);
+        Ok(epoll::add(&self.set, listener, data, epoll::EventFlags::IN)?)
+    }
+
+    /// Stops watching a listener.
+    pub fn remove_listener(&mut self, listener: &TcpListener) {
+        let _ = epoll::delete(&self.set, listener);
+    }
+
+    /// Waits until something is ready or the time is over (`None`: for ever), and says what.
+    pub fn wait(&mut self, timeout: Option<Duration>, news: &mut News) {
+        news.ready.clear();
+        news.listeners.clear();
+        news.events.clear();
+        news.events.reserve(EVENTS);
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut news.events), timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => warn!(%error, "waiting for sockets failed"),
+        }
+        for event in &news.events {
+            match event.data.u64() {
+                WAKE => {
+                    let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
+                }
+                listener if listener >= LISTENERS => news.listeners.push((listener - LISTENERS) as usize),
+                key => {
+                    let read = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                    let write = epoll::EventFlags::OUT;
+                    let flags = event.flags;
+                    news.ready.push(Ready {
+                        key: key as u32,
+                        read: flags.intersects(read),
+                        write: flags.intersects(write),
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl Driver for Epoll {
+    type Socket = TcpStream;
+
+    fn add(&mut self, socket: &TcpStream, key: u32) -> io::Result<()> {
+        socket.set_nonblocking(true)?;
+        // Stanzas are written whole, once per tick: waiting for more would only delay them.
+        socket.set_nodelay(true)?;
+        rustix::net::sockopt::set_socket_keepalive(socket.as_fd(), true)?;
+        rustix::net::sockopt::set_tcp_user_timeout(socket.as_fd(), NO_PROGRESS_MS)?;
+        Ok(epoll::add(&self.set, socket, epoll::EventData::new_u64(u64::from(key)), epoll::EventFlags::IN)?)
+    }
+
+    fn interest(&mut self, socket: &TcpStream, key: u32, read: bool, write: bool) {
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, read);
+        flags.set(epoll::EventFlags::OUT, write);
+        if let Err(error) = epoll::modify(&self.set, socket, epoll::EventData::new_u64(u64::from(key)), flags) {
+            warn!(%error, "a socket can't be watched");
+        }
+    }
+
+    fn remove(&mut self, socket: &TcpStream) {
+        let _ = epoll::delete(&self.set, socket);
+    }
+
+    fn recv(&mut self, mut socket: &TcpStream, buffer: &mut [u8]) -> io::Result<usize> {
+        retry(|| socket.read(buffer))
+    }
+
+    fn send(&mut self, mut socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+        retry(|| socket.write(bytes))
+    }
+
+    fn shutdown(&mut self, socket: &TcpStream) {
+        let _ = socket.shutdown(Shutdown::Write);
+    }
+}
+
+fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+const WAKE: u64 = u64::MAX;
+const LISTENERS: u64 = 1 << 40;
+/// Events per wait.
+const EVENTS: usize = 1024;
+/// Without progress for so long a peer is taken for gone (`TCP_USER_TIMEOUT`).
+const NO_PROGRESS_MS: u32 = 60_000;

@@ -1,0 +1,127 @@
+//! What shards tell each other, and what their owner tells them: mailboxes with at most one wake per batch.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rookery_hub::{Mail, Network, Settings};
+use rookery_observe::Counters;
+use rookery_stream::c2s::Policy;
+use rookery_stream::tls::TlsSettings;
+use rookery_xml::Limits;
+
+use crate::connection::Connection;
+
+/// One generation of what the operator decides. A reload makes a new one; connections that are there keep what they have agreed on.
+#[derive(Clone)]
+pub struct Generation {
+    /// For the world.
+    pub settings: Arc<Settings>,
+    /// For streams that are not bound yet.
+    pub policy: Arc<Policy>,
+    /// The certificates, if there are any: without them STARTTLS is not offered.
+    pub tls: Option<TlsSettings>,
+    /// From where clients may log in without TLS.
+    pub plaintext: Vec<Network>,
+    /// Limits of a stanza of a bound stream.
+    pub limits: Limits,
+    /// Seconds until a connection must have bound a resource.
+    pub login_seconds: u64,
+    /// Connections that one address may have; 0 for no limit.
+    pub connections_per_address: u32,
+}
+
+impl std::fmt::Debug for Generation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Generation").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// A letter to a shard.
+pub enum Letter<S> {
+    /// A connection that somebody else accepted.
+    Accepted {
+        /// The connection.
+        socket: S,
+        /// Where it comes from.
+        peer: SocketAddr,
+        /// Whether TLS comes first, before any stream (XEP-0368).
+        direct_tls: bool,
+    },
+    /// A connection that has logged in and comes to its home.
+    Moved(Box<Connection<S>>),
+    /// From the world of another shard, in order.
+    Mail(Vec<Mail>),
+    /// Use this from now on.
+    Reload(Arc<Generation>),
+    /// End all streams with `system-shutdown`.
+    Stop,
+    /// Tell the counters: they are added to the sum, and the shard's sessions to its number.
+    Count(Arc<Mutex<(Counters, usize)>>, std::sync::mpsc::SyncSender<()>),
+}
+
+impl<S> std::fmt::Debug for Letter<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Accepted { .. } => "Accepted",
+            Self::Moved(_) => "Moved",
+            Self::Mail(_) => "Mail",
+            Self::Reload(_) => "Reload",
+            Self::Stop => "Stop",
+            Self::Count(..) => "Count",
+        })
+    }
+}
+
+/// The mailboxes of all shards. Letters from one writer to one shard arrive in order.
+pub struct Post<S> {
+    boxes: Vec<Mailbox<S>>,
+}
+
+struct Mailbox<S> {
+    letters: Mutex<Vec<Letter<S>>>,
+    wake: Box<dyn Fn() + Send + Sync>,
+}
+
+impl<S> std::fmt::Debug for Post<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Post").field("shards", &self.boxes.len()).finish()
+    }
+}
+
+impl<S> Post<S> {
+    /// One mailbox per waker; a waker is called when its mailbox gets something and had nothing.
+    pub fn new(wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Arc<Self> {
+        Arc::new(Self { boxes: wakers.into_iter().map(|wake| Mailbox { letters: Mutex::default(), wake }).collect() })
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.boxes.len()
+    }
+
+    /// Sends a letter. A shard that doesn't exist gets none.
+    pub fn send(&self, shard: usize, letter: Letter<S>) {
+        let Some(mailbox) = self.boxes.get(shard) else { return };
+        let mut letters = mailbox.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        letters.push(letter);
+        if letters.len() == 1 {
+            drop(letters);
+            (mailbox.wake)();
+        }
+    }
+
+    /// All letters that wait for a shard.
+    pub fn take(&self, shard: usize) -> Vec<Letter<S>> {
+        let letters = self.boxes.get(shard).map(|mailbox| &mailbox.letters);
+        letters
+            .map(|letters| std::mem::take(&mut *letters.lock().unwrap_or_else(PoisonError::into_inner)))
+            .unwrap_or_default()
+    }
+
+    /// Wakes a shard that has no letter: its store has answered.
+    pub fn wake(&self, shard: usize) {
+        if let Some(mailbox) = self.boxes.get(shard) {
+            (mailbox.wake)();
+        }
+    }
+}

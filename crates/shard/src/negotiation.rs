@@ -1,0 +1,229 @@
+//! A connection until it has bound a resource: carries the questions of the stream's machine to the world and the answers back.
+
+use rookery_fanout::Link;
+use rookery_hub::{BindError, Guest, Iq};
+use rookery_jid::Jid;
+use rookery_stream::c2s::{C2s, Event, Facts};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_stream::tls::ServerTls;
+use rookery_xml::{Built, Limits, Scanner, Stanza, Writer};
+use tracing::{info, warn};
+
+use crate::connection::{Carry, Stage};
+use crate::driver::Driver;
+use crate::shard::{Question, Shard};
+
+impl<D: Driver> Shard<D> {
+    /// Gives the machine what came in, and deals with what it wants until it wants more input.
+    pub(crate) fn negotiate(&mut self, link: Link, bytes: &[u8]) {
+        let key = link.0 as usize;
+        let mut input = match self.connections.get_mut(key).and_then(|connection| connection.carry.take()) {
+            Some(mut carry) => {
+                carry.bytes.extend_from_slice(bytes);
+                carry.bytes
+            }
+            None => bytes.to_vec(),
+        };
+        let mut out = Vec::new();
+        loop {
+            let Some(read) = self.with_machine(link, |machine| machine.read(&input, &mut out)) else { return };
+            input.drain(..read.consumed);
+            self.write_raw(link, &out);
+            out.clear();
+            let Some(event) = read.event else { break };
+            match event {
+                Event::End => return self.finish(link, &[]),
+                Event::Authenticated { account } => {
+                    let home = self.world.home_of(account.as_ref());
+                    if home != self.index() {
+                        self.keep(link, input);
+                        return self.move_to(link, home);
+                    }
+                }
+                event => self.deal_with(link, event),
+            }
+            if !matches!(self.connections.get(key).map(|connection| &connection.stage), Some(Stage::Negotiating(_))) {
+                break;
+            }
+        }
+        self.keep(link, input);
+    }
+
+    /// Keeps what the machine has not consumed. It is bounded: the machine consumes or fails when an element grows over its limit.
+    fn keep(&mut self, link: Link, input: Vec<u8>) {
+        if input.is_empty() {
+            return;
+        }
+        if let Some(connection) = self.connections.get_mut(link.0 as usize) {
+            connection.carry = Some(Box::new(Carry { bytes: input, scanner: Scanner::new() }));
+            let asked = matches!(&connection.stage, Stage::Negotiating(negotiation) if negotiation.asked);
+            let full = connection.carry.as_ref().is_some_and(|carry| carry.bytes.len() > MAX_AHEAD);
+            if asked && full {
+                self.pause(link, true);
+            }
+        }
+    }
+
+    fn deal_with(&mut self, link: Link, event: Event) {
+        match event {
+            Event::StartTls => self.start_tls(link),
+            Event::Credentials { account } => {
+                self.asked(link, true);
+                self.ask(link, Question::Credentials(account));
+            }
+            Event::Verify { account, password } => {
+                self.asked(link, true);
+                self.ask(link, Question::Verify(account, password));
+            }
+            Event::Failed { account, failure } => {
+                let Some(peer) = self.connections.get(link.0 as usize).map(|connection| connection.peer) else {
+                    return;
+                };
+                let name = account.as_ref().map(Jid::as_str);
+                info!(%peer, account = name.unwrap_or("unknown"), reason = failure.condition(), "a login failed");
+                self.gate.failed(peer.ip(), name, self.now_ms);
+            }
+            Event::Bind { resource } => {
+                let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
+                let (Some(account), Some(connection)) = (account, self.connections.get_mut(link.0 as usize)) else {
+                    return;
+                };
+                connection.in_world = true;
+                self.asked(link, true);
+                self.world.bind(link, &account, resource.as_deref());
+            }
+            Event::BeforeLogin { stanza } => {
+                self.asked(link, true);
+                self.before_login(link, &stanza);
+            }
+            Event::Authenticated { .. } | Event::End => {}
+        }
+    }
+
+    fn start_tls(&mut self, link: Link) {
+        let tls = self.generation.tls.as_ref().map(ServerTls::accept);
+        match (tls, self.connections.get_mut(link.0 as usize)) {
+            (Some(Ok(tls)), Some(connection)) => connection.tls = Some(tls),
+            (Some(Err(error)), _) => {
+                warn!(%error, "TLS can't be started");
+                self.lost(link);
+            }
+            _ => self.lost(link),
+        }
+    }
+
+    /// The handshake is complete.
+    pub(crate) fn tls_established(&mut self, link: Link) {
+        let Some(connection) = self.connections.get(link.0 as usize) else { return };
+        let Some(tls) = &connection.tls else { return };
+        let bindings = tls.bindings();
+        let facts = Facts { secure: true, tls_available: false, plaintext_login_allowed: false, bindings };
+        self.with_machine(link, |machine| machine.tls_started(facts));
+    }
+
+    /// An iq about registration from a connection without a session.
+    fn before_login(&mut self, link: Link, bytes: &[u8]) {
+        let host = self.with_machine(link, |machine| {
+            machine.host().map(|host| host.name.clone()).zip(Some(machine.facts().secure))
+        });
+        let Some((host, secure)) = host.flatten() else { return };
+        let Some(address) = self.connections.get(link.0 as usize).map(|connection| connection.peer.ip()) else {
+            return;
+        };
+        let guest = Guest { connection: self.key_of(link), address, secure };
+        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+        let host = Jid::parse(&host).ok();
+        let iq = Stanza::parse(bytes, &limits)
+            .ok()
+            .zip(host)
+            .and_then(|(stanza, host)| Iq::read(stanza, host.clone(), host, None));
+        match iq {
+            Some(iq) => {
+                let id = iq.id.clone();
+                if !self.world.guest_iq(guest, iq) {
+                    self.refuse_before_login(link, &id, Condition::ServiceUnavailable.into());
+                }
+            }
+            None => self.refuse_before_login(link, "", Condition::BadRequest.into()),
+        }
+    }
+
+    fn refuse_before_login(&mut self, link: Link, id: &str, error: StanzaError) {
+        let mut reply = Writer::new("iq");
+        reply.attr("type", "error").attr("id", id);
+        error.write(&mut reply);
+        self.guest_reply(self.key_of(link), &reply.finish());
+    }
+
+    /// A module's answer to such an iq.
+    pub(crate) fn guest_reply(&mut self, key: u64, reply: &Built) {
+        let Some(link) = self.connection_of(key) else { return };
+        let mut out = Vec::new();
+        self.with_machine(link, |machine| machine.reply_before_login(reply.bytes(), &mut out));
+        self.answered(link, &out);
+    }
+
+    /// The world's answer to a request to bind a resource.
+    pub(crate) fn bound(&mut self, link: Link, bound: Result<Jid, BindError>) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        if bound.is_err() {
+            connection.in_world = false;
+        }
+        let is_bound = bound.is_ok();
+        let mut out = Vec::new();
+        let bound = bound.map_err(|error| error.to_stanza_error());
+        if self.with_machine(link, |machine| machine.bound(bound, &mut out)).is_none() || !is_bound {
+            self.answered(link, &out);
+            return self.forget_unless_connected(link);
+        }
+        self.write_raw(link, &out);
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, Stage::Bound) else { return };
+        if let Some(tls) = &mut connection.tls {
+            tls.forget_handshake();
+        }
+        let Some(kept) = negotiation.machine.into_bound() else { return };
+        if !kept.prefixes.is_empty() {
+            connection.prefixes = Some(kept.prefixes.into_boxed_slice());
+        }
+        if let Some(lang) = kept.lang {
+            self.world.set_lang(link, &lang);
+        }
+        self.pause(link, false);
+        self.input(link, &[]);
+    }
+
+    /// The machine has its answer: sends what it says to it, and goes on with what came in meanwhile.
+    pub(crate) fn answered(&mut self, link: Link, out: &[u8]) {
+        self.write_raw(link, out);
+        self.asked(link, false);
+        self.pause(link, false);
+        self.negotiate(link, &[]);
+    }
+
+    fn asked(&mut self, link: Link, asked: bool) {
+        if let Some(connection) = self.connections.get_mut(link.0 as usize)
+            && let Stage::Negotiating(negotiation) = &mut connection.stage
+        {
+            negotiation.asked = asked;
+        }
+    }
+
+    pub(crate) fn login_timed_out(&mut self, link: Link) {
+        let mut out = Vec::new();
+        if self.with_machine(link, |machine| machine.timed_out(&mut out)).is_some() {
+            self.finish(link, &out);
+        }
+    }
+
+    /// Runs `act` on the machine of a connection that is still negotiating.
+    pub(crate) fn with_machine<T>(&mut self, link: Link, act: impl FnOnce(&mut C2s) -> T) -> Option<T> {
+        match &mut self.connections.get_mut(link.0 as usize)?.stage {
+            Stage::Negotiating(negotiation) => Some(act(&mut negotiation.machine)),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes that a client may send ahead while a question of its login is open, before reading pauses.
+const MAX_AHEAD: usize = 16 * 1024;

@@ -1,0 +1,202 @@
+//! From a readable socket to stanzas.
+
+use rookery_fanout::Link;
+use rookery_hub::Intake;
+use rookery_stream::error::StreamError;
+use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, ns, slow};
+use tracing::debug;
+
+use crate::connection::{Carry, Stage};
+use crate::driver::Driver;
+use crate::shard::Shard;
+
+/// What a pass over the input ended with.
+enum Pass {
+    /// Everything usable is used.
+    More,
+    /// The world wants no more stanzas of this session for now.
+    Full,
+    /// The client closed its stream.
+    Closed,
+    /// The stream is over by our decision; what follows is not looked at.
+    Over,
+    /// What came is no stream.
+    Fault(Fault),
+}
+
+impl<D: Driver> Shard<D> {
+    /// Reads a socket once and works off what came.
+    pub(crate) fn readable(&mut self, link: Link) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(socket) = connection.socket.as_ref().filter(|_| !connection.paused) else { return };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        match self.driver.recv(socket, &mut buffer) {
+            Ok(0) => self.lost(link),
+            Ok(len) => self.received(link, buffer.get_mut(..len).unwrap_or_default()),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => {
+                debug!(%error, "a connection broke");
+                self.lost(link);
+            }
+        }
+        self.buffer = buffer;
+    }
+
+    fn received(&mut self, link: Link, bytes: &mut [u8]) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(tls) = &mut connection.tls else { return self.input(link, bytes) };
+        let mut plain = std::mem::take(&mut self.plain);
+        let mut out = Vec::new();
+        let progress = tls.read(bytes, &mut plain, &mut out);
+        self.write_wire(link, &out, 0);
+        match progress {
+            Ok(progress) => {
+                if progress.established {
+                    self.tls_established(link);
+                }
+                if !plain.is_empty() || progress.established {
+                    self.input(link, &plain);
+                }
+                if progress.closed {
+                    self.lost(link);
+                }
+            }
+            Err(error) => {
+                debug!(%error, "TLS failed");
+                self.lost(link);
+            }
+        }
+        plain.clear();
+        plain.shrink_to(MAX_PLAIN);
+        self.plain = plain;
+    }
+
+    /// Works off bytes of the stream.
+    pub(crate) fn input(&mut self, link: Link, bytes: &[u8]) {
+        match self.connections.get(link.0 as usize).map(|connection| &connection.stage) {
+            Some(Stage::Negotiating(_)) => self.negotiate(link, bytes),
+            Some(Stage::Bound) => self.stanzas(link, bytes),
+            _ => {}
+        }
+    }
+
+    /// Works off the stanzas in `bytes`, behind what was left of an unfinished one.
+    fn stanzas(&mut self, link: Link, bytes: &[u8]) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let pass = match connection.carry.take() {
+            None => {
+                let mut scanner = std::mem::take(&mut self.scanner);
+                let (pass, at) = self.pass(link, bytes, &mut scanner);
+                let rest = bytes.get(at..).unwrap_or_default();
+                if rest.is_empty() {
+                    self.scanner = scanner;
+                } else {
+                    self.carry(link, Box::new(Carry { bytes: rest.to_vec(), scanner }));
+                }
+                pass
+            }
+            Some(mut carry) => {
+                carry.bytes.extend_from_slice(bytes);
+                let (pass, at) = self.pass(link, &carry.bytes, &mut carry.scanner);
+                carry.bytes.drain(..at);
+                if !carry.bytes.is_empty() {
+                    self.carry(link, carry);
+                }
+                pass
+            }
+        };
+        match pass {
+            Pass::More | Pass::Over => {}
+            Pass::Full => self.pause(link, true),
+            Pass::Closed => self.finish(link, STREAM_END),
+            Pass::Fault(fault) => self.fail(link, &StreamError::from(fault), Some(fault.text())),
+        }
+    }
+
+    fn carry(&mut self, link: Link, carry: Box<Carry>) {
+        if let Some(connection) = self.connections.get_mut(link.0 as usize)
+            && matches!(connection.stage, Stage::Bound)
+        {
+            connection.carry = Some(carry);
+        }
+    }
+
+    /// Gives stanza after stanza to the world. Answers how the pass ended and how many bytes are done with.
+    fn pass(&mut self, link: Link, bytes: &[u8], scanner: &mut Scanner) -> (Pass, usize) {
+        let limits = self.generation.limits;
+        let mut at = 0;
+        loop {
+            let rest = bytes.get(at..).unwrap_or_default();
+            if rest.is_empty() {
+                return (Pass::More, at);
+            }
+            let intake = match scanner.scan(rest, &limits) {
+                Ok(Scan::Partial) => return (Pass::More, at),
+                Ok(Scan::Space(len)) => {
+                    at += len;
+                    Intake::Open
+                }
+                Ok(Scan::Close(len)) => return (Pass::Closed, at + len),
+                Ok(Scan::Stanza(len)) => {
+                    at += len;
+                    self.world.stanza(link, scanner.stanza(rest))
+                }
+                Ok(Scan::Rare(len)) => {
+                    at += len;
+                    match self.rare(link, rest.get(..len).unwrap_or_default(), &limits) {
+                        Ok(intake) => intake,
+                        Err(fault) => return (Pass::Fault(fault), at),
+                    }
+                }
+                Err(fault) if opens_stream(rest) => {
+                    // RFC 6120 §4.9.3.1: what is no XML within a stream is, in this place, a second stream header.
+                    debug!(?fault, "a second stream header");
+                    self.fail(link, &StreamError::BadFormat, Some("the stream is open already"));
+                    return (Pass::Over, bytes.len());
+                }
+                Err(fault) => return (Pass::Fault(fault), bytes.len()),
+            };
+            scanner.reset();
+            if !self.world.takes_from(link) {
+                return (Pass::Over, bytes.len());
+            }
+            if intake == Intake::Full {
+                return (Pass::Full, at);
+            }
+        }
+    }
+
+    /// A stanza that relies on prefixes of the stream header.
+    fn rare(&mut self, link: Link, bytes: &[u8], limits: &Limits) -> Result<Intake, Fault> {
+        let connection = self.connections.get(link.0 as usize);
+        let prefixes = connection.and_then(|connection| connection.prefixes.as_deref()).unwrap_or_default();
+        let canonical = slow::canonical(bytes, ns::CLIENT, prefixes)?;
+        let stanza = Stanza::parse(&canonical, &Limits { bytes: limits.bytes.saturating_mul(2), ..*limits })?;
+        Ok(self.world.stanza(link, stanza))
+    }
+
+    /// Stops or resumes reading from a connection.
+    pub(crate) fn pause(&mut self, link: Link, paused: bool) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        if connection.paused == paused {
+            return;
+        }
+        connection.paused = paused;
+        if let Some(socket) = &connection.socket {
+            self.driver.interest(socket, link.0, !paused, connection.wants_write);
+        }
+        if !paused && matches!(connection.stage, Stage::Bound) {
+            self.input(link, &[]);
+        }
+    }
+}
+
+/// Whether input begins like a stream header or an XML declaration.
+fn opens_stream(input: &[u8]) -> bool {
+    input.starts_with(b"<?xml") || input.starts_with(b"<stream:stream")
+}
+
+/// Our end of a stream.
+pub(crate) const STREAM_END: &[u8] = b"</stream:stream>";
+/// What the buffer for decrypted input may keep between ticks.
+const MAX_PLAIN: usize = 128 * 1024;

@@ -1,0 +1,431 @@
+//! The tick of a shard.
+//!
+//! Invariants:
+//! * One thread; nothing in here blocks. What takes long is asked of the store or the background threads, whose answers wake the shard.
+//! * A link (the index of a connection) is reused only when both the socket is closed and the world has let go of the session.
+//! * Mail for other shards is posted before the flush of the same tick, in the order in which the world wrote it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
+
+use rookery_fanout::Link;
+use rookery_hub::{Event, LoginAnswer, World};
+use rookery_jid::Jid;
+use rookery_stream::c2s::{C2s, Facts};
+use rookery_stream::error::StreamError;
+use rookery_stream::tls::ServerTls;
+use rookery_xml::Scanner;
+use slab::Slab;
+use tracing::{debug, info};
+
+use crate::connection::{Connection, Negotiation, Stage};
+use crate::driver::{Driver, Ready};
+use crate::gate::Gate;
+use crate::letters::{Generation, Letter, Post};
+
+/// One shard: its connections and its world.
+pub struct Shard<D: Driver> {
+    pub(crate) driver: D,
+    /// The world behind the connections.
+    pub world: World,
+    pub(crate) connections: Slab<Connection<D::Socket>>,
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) gate: Arc<Gate>,
+    post: Arc<Post<D::Socket>>,
+    index: usize,
+    serial: u32,
+    timers: BinaryHeap<Reverse<(u64, u32, u32, Timer)>>,
+    waiting_logins: Vec<(u32, u32, Question)>,
+    pub(crate) now_ms: u64,
+    stopping: bool,
+    ids: Arc<dyn Fn() -> u128 + Send + Sync>,
+    /// What `recv` writes into; shared by all connections.
+    pub(crate) buffer: Vec<u8>,
+    /// Decrypted input of the connection that is being read.
+    pub(crate) plain: Vec<u8>,
+    /// Rendered output of the connection that is being written.
+    pub(crate) rendered: Vec<u8>,
+    /// The same, encrypted.
+    pub(crate) cipher: Vec<u8>,
+    pub(crate) scanner: Scanner,
+}
+
+/// What a shard is made of.
+pub struct Setup<D: Driver> {
+    /// The network.
+    pub driver: D,
+    /// The world, whose place says which shard this is.
+    pub world: World,
+    /// Which shard this is.
+    pub index: usize,
+    /// The mailboxes of all shards.
+    pub post: Arc<Post<D::Socket>>,
+    /// Shared by all shards.
+    pub gate: Arc<Gate>,
+    /// What the operator decides.
+    pub generation: Arc<Generation>,
+    /// Unpredictable numbers for stream ids (RFC 6120 §4.7.3).
+    pub ids: Arc<dyn Fn() -> u128 + Send + Sync>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The connection must have bound a resource by now.
+    Login,
+    /// The peer has had time enough to close.
+    Linger,
+    /// The next login attempt may go on.
+    Attempt,
+}
+
+/// A login attempt that has to wait because others have failed.
+pub(crate) enum Question {
+    Credentials(Jid),
+    Verify(Jid, String),
+}
+
+impl<D: Driver> std::fmt::Debug for Shard<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shard").field("index", &self.index).field("connections", &self.connections.len()).finish()
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// A shard without connections.
+    pub fn new(setup: Setup<D>) -> Self {
+        Self {
+            driver: setup.driver,
+            world: setup.world,
+            connections: Slab::new(),
+            generation: setup.generation,
+            gate: setup.gate,
+            post: setup.post,
+            index: setup.index,
+            serial: 0,
+            timers: BinaryHeap::new(),
+            waiting_logins: Vec::new(),
+            now_ms: 0,
+            stopping: false,
+            ids: setup.ids,
+            buffer: vec![0; BUFFER],
+            plain: Vec::new(),
+            rendered: Vec::new(),
+            cipher: Vec::new(),
+            scanner: Scanner::new(),
+        }
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The network that the shard uses.
+    pub fn driver(&mut self) -> &mut D {
+        &mut self.driver
+    }
+
+    /// Does all there is to do at this moment. `now_ms` is a clock that never goes back, `unix_ms` the time of day; both in milliseconds.
+    pub fn tick(&mut self, ready: &[Ready], now_ms: u64, unix_ms: u64) {
+        self.now_ms = now_ms;
+        self.world.set_time(unix_ms);
+        for ready in ready {
+            let link = Link(ready.key);
+            if ready.read {
+                self.readable(link);
+            }
+            if ready.write {
+                self.writable(link);
+            }
+        }
+        for letter in self.post.take(self.index) {
+            self.letter(letter);
+        }
+        self.timers();
+        self.settle();
+        self.post_mail();
+        self.flush();
+    }
+
+    /// When the next timer is due, on the clock of [`Shard::tick`].
+    pub fn next_timer(&self) -> Option<u64> {
+        self.timers.peek().map(|Reverse((due, ..))| *due)
+    }
+
+    /// Whether the shard was stopped and has nothing left to finish.
+    pub fn is_finished(&self) -> bool {
+        self.stopping && self.connections.is_empty() && self.world.tasks_waiting() == 0
+    }
+
+    /// How many connections there are, in whatever state.
+    pub fn connection_count(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Works off tasks and events until none is left: one may cause another.
+    fn settle(&mut self) {
+        loop {
+            let ran = self.world.run_tasks();
+            let mut any = false;
+            while let Some(event) = self.world.next_event() {
+                any = true;
+                self.event(event);
+            }
+            if !ran && !any {
+                return;
+            }
+        }
+    }
+
+    fn post_mail(&mut self) {
+        for shard in 0..self.post.shards() {
+            let mail = self.world.take_mail(shard);
+            if !mail.is_empty() {
+                self.post.send(shard, Letter::Mail(mail));
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Bound(link, bound) => self.bound(link, bound),
+            Event::Close(link, error, text) => self.fail(link, &error, Some(text)),
+            Event::Pause(link) => self.pause(link, true),
+            Event::Resume(link) => self.pause(link, false),
+            Event::Released(link) => self.released(link),
+            Event::GuestReply(connection, built) => self.guest_reply(connection, &built),
+            Event::Login(connection, answer) => self.login_answer(connection, answer),
+        }
+    }
+
+    fn letter(&mut self, letter: Letter<D::Socket>) {
+        match letter {
+            Letter::Accepted { socket, peer, direct_tls } => self.accept(socket, peer, direct_tls),
+            Letter::Moved(connection) => self.moved_here(*connection),
+            Letter::Mail(mail) => mail.into_iter().for_each(|mail| self.world.mail(mail)),
+            Letter::Reload(generation) => {
+                self.world.apply(generation.settings.clone());
+                self.generation = generation;
+            }
+            Letter::Stop => self.stop(),
+            Letter::Count(sum, done) => {
+                let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+                sum.0 += &self.world.counters;
+                sum.1 += self.world.session_count();
+                drop(sum);
+                // Whoever asked may have stopped waiting.
+                let _ = done.try_send(());
+            }
+        }
+    }
+
+    /// A new connection.
+    pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, direct_tls: bool) {
+        if self.stopping || !self.gate.enter(peer.ip(), self.generation.connections_per_address) {
+            debug!(%peer, "a connection too many from this address is closed");
+            return;
+        }
+        let ids = self.ids.clone();
+        let facts = self.facts_without_tls(peer);
+        let machine = C2s::new(self.generation.policy.clone(), facts, Box::new(move || ids()));
+        let deadline_ms = self.now_ms + self.generation.login_seconds * 1000;
+        let mut connection = Connection::new(socket, peer, 0, Negotiation { machine, deadline_ms, asked: false });
+        if direct_tls {
+            let tls = self.generation.tls.as_ref().and_then(|settings| ServerTls::accept(settings).ok());
+            if tls.is_none() {
+                self.gate.leave(peer.ip());
+                return;
+            }
+            connection.tls = tls;
+        }
+        self.insert(connection);
+    }
+
+    fn facts_without_tls(&self, peer: SocketAddr) -> Facts {
+        Facts {
+            secure: false,
+            tls_available: self.generation.tls.is_some(),
+            plaintext_login_allowed: self.generation.plaintext.iter().any(|network| network.contains(peer.ip())),
+            ..Facts::default()
+        }
+    }
+
+    /// Gives a connection a link, and watches it.
+    fn insert(&mut self, mut connection: Connection<D::Socket>) -> Option<Link> {
+        self.serial = self.serial.wrapping_add(1);
+        connection.serial = self.serial;
+        let peer = connection.peer;
+        let deadline = match &connection.stage {
+            Stage::Negotiating(negotiation) => Some(negotiation.deadline_ms),
+            _ => None,
+        };
+        let key = self.connections.insert(connection) as u32;
+        let connection = self.connections.get(key as usize)?;
+        if let Some(socket) = &connection.socket
+            && let Err(error) = self.driver.add(socket, key)
+        {
+            info!(%peer, %error, "a connection can't be watched and is closed");
+            self.connections.remove(key as usize);
+            self.gate.leave(peer.ip());
+            return None;
+        }
+        if let Some(deadline) = deadline {
+            self.timers.push(Reverse((deadline, key, self.serial, Timer::Login)));
+        }
+        Some(Link(key))
+    }
+
+    /// Sends a connection that has logged in to the home of its account.
+    pub(crate) fn move_to(&mut self, link: Link, shard: usize) {
+        let Some(mut connection) = self.connections.try_remove(link.0 as usize) else { return };
+        if let Some(socket) = &connection.socket {
+            self.driver.remove(socket);
+        }
+        connection.wants_write = false;
+        self.post.send(shard, Letter::Moved(Box::new(connection)));
+    }
+
+    fn moved_here(&mut self, connection: Connection<D::Socket>) {
+        if let Some(link) = self.insert(connection) {
+            if self.stopping {
+                return self.fail(link, &StreamError::SystemShutdown, None);
+            }
+            self.write_interest(link);
+            self.negotiate(link, &[]);
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stopping = true;
+        let links: Vec<Link> = self.connections.iter().map(|(key, _)| Link(key as u32)).collect();
+        // What waits for the clients goes before the end of their streams.
+        self.settle();
+        self.flush();
+        for link in links {
+            self.fail(link, &StreamError::SystemShutdown, None);
+        }
+    }
+
+    /// The world has let go of a session.
+    fn released(&mut self, link: Link) {
+        if let Some(connection) = self.connections.get_mut(link.0 as usize) {
+            connection.in_world = false;
+            self.forget_if_done(link);
+        }
+    }
+
+    /// Closes the socket. The world hears of it if it has a session there.
+    pub(crate) fn lost(&mut self, link: Link) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        if let Some(socket) = connection.socket.take() {
+            self.driver.remove(&socket);
+            self.gate.leave(connection.peer.ip());
+        }
+        connection.carry = None;
+        connection.unsent = None;
+        if matches!(connection.stage, Stage::Bound) {
+            connection.stage = Stage::Lingering;
+            self.world.closed(link);
+        } else if matches!(connection.stage, Stage::Negotiating(_)) && connection.in_world {
+            connection.stage = Stage::Lingering;
+            self.world.closed(link);
+        }
+        self.forget_if_done(link);
+    }
+
+    fn forget_if_done(&mut self, link: Link) {
+        let key = link.0 as usize;
+        if self.connections.get(key).is_some_and(|connection| connection.socket.is_none() && !connection.in_world) {
+            self.connections.remove(key);
+        }
+    }
+
+    /// The connection behind a key that the world was given with a question.
+    pub(crate) fn connection_of(&self, key: u64) -> Option<Link> {
+        let link = Link(key as u32);
+        let connection = self.connections.get(link.0 as usize)?;
+        (u64::from(connection.serial) == key >> 32).then_some(link)
+    }
+
+    /// The key of a connection for questions to the world.
+    pub(crate) fn key_of(&self, link: Link) -> u64 {
+        let serial = self.connections.get(link.0 as usize).map_or(0, |connection| connection.serial);
+        u64::from(serial) << 32 | u64::from(link.0)
+    }
+
+    /// Has the world answer a login question, later if attempts like it have failed too often.
+    pub(crate) fn ask(&mut self, link: Link, question: Question) {
+        let Some(connection) = self.connections.get(link.0 as usize) else { return };
+        let (Question::Credentials(account) | Question::Verify(account, _)) = &question;
+        let delay = self.gate.delay(connection.peer.ip(), account.as_str(), self.now_ms);
+        let serial = connection.serial;
+        if delay == 0 {
+            return self.ask_now(link, question);
+        }
+        self.waiting_logins.push((link.0, serial, question));
+        self.timers.push(Reverse((self.now_ms + delay, link.0, serial, Timer::Attempt)));
+    }
+
+    fn ask_now(&mut self, link: Link, question: Question) {
+        let key = self.key_of(link);
+        match question {
+            Question::Credentials(account) => self.world.look_up(key, account),
+            Question::Verify(account, password) => {
+                let decoy = self.generation.policy.decoy.clone();
+                self.world.verify(key, account, password, decoy);
+            }
+        }
+    }
+
+    /// Answers the machine of a connection that logs in.
+    fn login_answer(&mut self, key: u64, answer: LoginAnswer) {
+        let Some(link) = self.connection_of(key) else { return };
+        let mut out = Vec::new();
+        self.with_machine(link, |machine| match answer {
+            LoginAnswer::Credentials(found) => machine.credentials(found.as_deref(), &mut out),
+            LoginAnswer::Verified(correct) => machine.verified(correct, &mut out),
+            LoginAnswer::Failed => machine.store_failed(&mut out),
+        });
+        self.answered(link, &out);
+    }
+
+    fn timers(&mut self) {
+        while let Some(&Reverse((due, key, serial, timer))) = self.timers.peek() {
+            if due > self.now_ms {
+                return;
+            }
+            self.timers.pop();
+            if self.connections.get(key as usize).is_none_or(|connection| connection.serial != serial) {
+                continue;
+            }
+            let link = Link(key);
+            match timer {
+                Timer::Login => self.login_timed_out(link),
+                Timer::Linger => self.lost(link),
+                Timer::Attempt => {
+                    let at = self.waiting_logins.iter().position(|(link, of, _)| *link == key && *of == serial);
+                    if let Some(at) = at {
+                        let (_, _, question) = self.waiting_logins.swap_remove(at);
+                        self.ask_now(link, question);
+                    }
+                }
+            }
+        }
+        // Attempts of connections that are gone.
+        let connections = &self.connections;
+        self.waiting_logins.retain(|(key, serial, _)| {
+            connections.get(*key as usize).is_some_and(|connection| connection.serial == *serial)
+        });
+    }
+
+    pub(crate) fn linger(&mut self, link: Link) {
+        let serial = self.connections.get(link.0 as usize).map_or(0, |connection| connection.serial);
+        self.timers.push(Reverse((self.now_ms + LINGER_MS, link.0, serial, Timer::Linger)));
+    }
+}
+
+/// Bytes that one `recv` may bring; also what one connection may bring per tick.
+const BUFFER: usize = 64 * 1024;
+/// How long a peer may take to close after we have.
+const LINGER_MS: u64 = 5_000;

@@ -1,0 +1,245 @@
+//! Threads: one per shard, and the handle by which their owner talks to them.
+
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rookery_hub::{Place, Registry, Wakeups, World};
+use rookery_observe::Counters;
+use rookery_store::{Background, Stores};
+use tracing::{error, warn};
+
+use crate::epoll::{Epoll, News};
+use crate::gate::Gate;
+use crate::letters::{Generation, Letter, Post};
+use crate::shard::{Setup, Shard};
+
+/// What the threads need to start.
+pub struct Start {
+    /// How many shards, at least one.
+    pub shards: usize,
+    /// Where connections come in.
+    pub listeners: Vec<Listener>,
+    /// What the operator decides.
+    pub generation: Arc<Generation>,
+    /// The store, shared by all shards.
+    pub stores: Stores,
+    /// Threads for slow work, shared by all shards.
+    pub background: Background,
+    /// Makes the module tables of one shard.
+    pub registry: Arc<dyn Fn() -> Registry + Send + Sync>,
+    /// Unpredictable numbers for stream ids.
+    pub ids: Arc<dyn Fn() -> u128 + Send + Sync>,
+    /// The keys of the address hash, chosen at random.
+    pub keys: [u64; 4],
+}
+
+impl std::fmt::Debug for Start {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Start")
+            .field("shards", &self.shards)
+            .field("listeners", &self.listeners)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket.
+    pub socket: TcpListener,
+    /// Whether clients begin with TLS (XEP-0368).
+    pub direct_tls: bool,
+}
+
+/// The running shards.
+#[derive(Debug)]
+pub struct Running {
+    post: Arc<Post<TcpStream>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Starts the shards.
+///
+/// # Errors
+/// What the system says when it gives no descriptor or no thread.
+pub fn start(start: Start) -> io::Result<Running> {
+    let shards = start.shards.max(1);
+    let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
+    let post = Post::new(drivers.iter().map(Epoll::waker).collect());
+    let gate = Arc::new(Gate::default());
+    let mut listeners = Some(start.listeners);
+    let mut threads = Vec::with_capacity(shards);
+    for (index, driver) in drivers.into_iter().enumerate() {
+        let place = Place { shard: index, shards, keys: start.keys };
+        let thread = Thread {
+            place,
+            post: post.clone(),
+            gate: gate.clone(),
+            generation: start.generation.clone(),
+            stores: start.stores.clone(),
+            background: start.background.clone(),
+            registry: start.registry.clone(),
+            ids: start.ids.clone(),
+            listeners: listeners.take().unwrap_or_default(),
+        };
+        let name = format!("shard-{index}");
+        threads.push(std::thread::Builder::new().name(name).spawn(move || thread.run(driver))?);
+    }
+    Ok(Running { post, threads })
+}
+
+impl Running {
+    /// Replaces what the operator decides, in all shards.
+    pub fn reload(&self, generation: &Arc<Generation>) {
+        for shard in 0..self.post.shards() {
+            self.post.send(shard, Letter::Reload(generation.clone()));
+        }
+    }
+
+    /// Begins to end all streams with `system-shutdown`.
+    pub fn stop(&self) {
+        for shard in 0..self.post.shards() {
+            self.post.send(shard, Letter::Stop);
+        }
+    }
+
+    /// Whether all shards have ended.
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Waits until all shards have ended. `false` if one of them panicked.
+    pub fn join(self) -> bool {
+        self.threads.into_iter().map(JoinHandle::join).all(|outcome| outcome.is_ok())
+    }
+
+    /// The sum of all shards' counters, and how many sessions there are. Shards that don't answer within a second are left out.
+    pub fn counters(&self) -> (Counters, usize) {
+        let sum = Arc::new(Mutex::new((Counters::default(), 0)));
+        let (done, answers) = sync_channel(self.post.shards());
+        for shard in 0..self.post.shards() {
+            self.post.send(shard, Letter::Count(sum.clone(), done.clone()));
+        }
+        for _ in 0..self.post.shards() {
+            if answers.recv_timeout(Duration::from_secs(1)).is_err() {
+                break;
+            }
+        }
+        let sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
+        (sum.0.clone(), sum.1)
+    }
+}
+
+struct Thread {
+    place: Place,
+    post: Arc<Post<TcpStream>>,
+    gate: Arc<Gate>,
+    generation: Arc<Generation>,
+    stores: Stores,
+    background: Background,
+    registry: Arc<dyn Fn() -> Registry + Send + Sync>,
+    ids: Arc<dyn Fn() -> u128 + Send + Sync>,
+    listeners: Vec<Listener>,
+}
+
+impl Thread {
+    fn run(self, mut driver: Epoll) {
+        let index = self.place.shard;
+        let post = self.post.clone();
+        let wakeups = Wakeups::new(move || post.wake(index));
+        let settings = self.generation.settings.clone();
+        let world = World::new(self.place, settings, (self.registry)(), self.stores, self.background, wakeups);
+        let mut accepting = Accepting { listeners: self.listeners, next: 0, again: None, post: self.post.clone() };
+        accepting.listen(&mut driver);
+        let mut shard = Shard::new(Setup {
+            driver,
+            world,
+            index,
+            post: self.post,
+            gate: self.gate,
+            generation: self.generation,
+            ids: self.ids,
+        });
+        let epoch = Instant::now();
+        let mut news = News::default();
+        while !shard.is_finished() {
+            let now = epoch.elapsed().as_millis() as u64;
+            let due = shard.next_timer().into_iter().chain(accepting.again).min();
+            let timeout = due.map(|due| Duration::from_millis(due.saturating_sub(now)));
+            shard.driver().wait(timeout, &mut news);
+            let now = epoch.elapsed().as_millis() as u64;
+            accepting.accept(&news.listeners, &mut shard, now);
+            let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            shard.tick(&news.ready, now, unix.as_millis() as u64);
+        }
+    }
+}
+
+/// The listeners, on the first shard: connections go round, so that every shard gets the same number.
+struct Accepting {
+    listeners: Vec<Listener>,
+    next: usize,
+    /// When to listen again after the system ran out of descriptors.
+    again: Option<u64>,
+    post: Arc<Post<TcpStream>>,
+}
+
+impl Accepting {
+    fn listen(&mut self, driver: &mut Epoll) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let watched =
+                listener.socket.set_nonblocking(true).and_then(|()| driver.add_listener(&listener.socket, index));
+            if let Err(error) = watched {
+                error!(%error, "a port can't be listened on");
+            }
+        }
+    }
+
+    fn accept(&mut self, ready: &[usize], shard: &mut Shard<Epoll>, now_ms: u64) {
+        if self.again.is_some_and(|again| again <= now_ms) {
+            self.again = None;
+            self.listen(shard.driver());
+        }
+        for &index in ready {
+            for _ in 0..PER_TICK {
+                let Some(listener) = self.listeners.get(index) else { break };
+                let direct_tls = listener.direct_tls;
+                match listener.socket.accept() {
+                    Ok((socket, peer)) => self.hand_over(shard, socket, peer, direct_tls),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if is_exhausted(&error) => {
+                        warn!(%error, "no new connection can be accepted for a second; raise the limit of open files");
+                        self.listeners.iter().for_each(|listener| shard.driver().remove_listener(&listener.socket));
+                        self.again = Some(now_ms + 1000);
+                        return;
+                    }
+                    // A client that was gone before it was accepted.
+                    Err(_) => {}
+                }
+            }
+        }
+    }
+
+    fn hand_over(&mut self, shard: &mut Shard<Epoll>, socket: TcpStream, peer: std::net::SocketAddr, direct_tls: bool) {
+        let to = self.next % self.post.shards();
+        self.next = self.next.wrapping_add(1);
+        match to {
+            0 => shard.accept(socket, peer, direct_tls),
+            _ => self.post.send(to, Letter::Accepted { socket, peer, direct_tls }),
+        }
+    }
+}
+
+/// Whether the process or the system has no descriptor or memory left for another connection.
+fn is_exhausted(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let codes = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| codes.iter().any(|errno| errno.raw_os_error() == code))
+}
+
+/// Connections accepted per tick: with TLS each costs a handshake of some 80 µs soon after.
+const PER_TICK: usize = 64;

@@ -1,0 +1,220 @@
+//! From outboxes to sockets: one write per connection and tick.
+
+use std::io::ErrorKind;
+
+use rookery_fanout::Link;
+use rookery_stream::error::StreamError;
+use tracing::debug;
+
+use crate::connection::{Stage, Unsent};
+use crate::driver::Driver;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Writes every connection that got something in this tick.
+    pub(crate) fn flush(&mut self) {
+        loop {
+            let dirty = self.world.outboxes.take_dirty();
+            if dirty.is_empty() {
+                return self.world.outboxes.recycle(dirty);
+            }
+            for &link in &dirty {
+                self.flush_link(link);
+            }
+            self.world.outboxes.recycle(dirty);
+        }
+    }
+
+    /// Writes what waits for one connection, as much as it takes.
+    pub(crate) fn flush_link(&mut self, link: Link) {
+        loop {
+            let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+            let is_free = connection.unsent.is_none() && connection.socket.is_some();
+            if !is_free || !matches!(connection.stage, Stage::Bound) || !self.world.outboxes.has_waiting(link) {
+                return;
+            }
+            let mut rendered = std::mem::take(&mut self.rendered);
+            rendered.clear();
+            self.world.outboxes.render(link, WRITE, &mut rendered);
+            if connection.tls.is_some() {
+                self.write_raw(link, &rendered);
+            } else {
+                self.write_plain(link, &rendered);
+            }
+            rendered.shrink_to(4 * WRITE);
+            self.rendered = rendered;
+        }
+    }
+
+    /// Writes rendered stanzas without TLS: what the system doesn't take stays in the outbox.
+    fn write_plain(&mut self, link: Link, rendered: &[u8]) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(socket) = &connection.socket else { return };
+        let sent = match self.driver.send(socket, rendered) {
+            Ok(sent) => sent,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) => {
+                debug!(%error, "a connection broke");
+                return self.lost(link);
+            }
+        };
+        self.world.outboxes.sent(link, sent);
+        if sent < rendered.len() {
+            // An empty remainder: it only says that the connection is full.
+            connection.unsent = Some(Box::default());
+            self.write_interest(link);
+        }
+    }
+
+    /// Writes bytes of the stream, encrypted if the connection is. If it is bound, they come from its outbox.
+    pub(crate) fn write_raw(&mut self, link: Link, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(tls) = &mut connection.tls else { return self.write_wire(link, bytes, 0) };
+        let covers = if matches!(connection.stage, Stage::Bound) { bytes.len() } else { 0 };
+        let mut cipher = std::mem::take(&mut self.cipher);
+        cipher.clear();
+        if let Err(error) = tls.write(bytes, &mut cipher) {
+            debug!(%error, "TLS can't write");
+            self.lost(link);
+        } else {
+            self.write_wire(link, &cipher, covers);
+        }
+        cipher.shrink_to(4 * WRITE);
+        self.cipher = cipher;
+    }
+
+    /// Writes bytes as they are, behind those that wait; keeps what the system doesn't take. `covers`: bytes of the outbox that they
+    /// stand for.
+    pub(crate) fn write_wire(&mut self, link: Link, bytes: &[u8], covers: usize) {
+        if bytes.is_empty() {
+            return;
+        }
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(socket) = &connection.socket else { return };
+        if let Some(unsent) = &mut connection.unsent {
+            unsent.bytes.extend_from_slice(bytes);
+            unsent.covers += covers;
+            return;
+        }
+        match self.driver.send(socket, bytes) {
+            Ok(sent) if sent >= bytes.len() => self.world.outboxes.sent(link, covers),
+            Ok(sent) => self.keep_unsent(link, bytes.get(sent..).unwrap_or_default(), covers),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.keep_unsent(link, bytes, covers),
+            Err(error) => {
+                debug!(%error, "a connection broke");
+                self.lost(link);
+            }
+        }
+    }
+
+    fn keep_unsent(&mut self, link: Link, bytes: &[u8], covers: usize) {
+        if let Some(connection) = self.connections.get_mut(link.0 as usize) {
+            connection.unsent = Some(Box::new(Unsent { bytes: bytes.to_vec(), at: 0, covers }));
+            self.write_interest(link);
+        }
+    }
+
+    /// Brings what the socket is watched for up to date.
+    pub(crate) fn write_interest(&mut self, link: Link) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let wants = connection.unsent.is_some();
+        if connection.wants_write != wants {
+            connection.wants_write = wants;
+            if let Some(socket) = &connection.socket {
+                self.driver.interest(socket, link.0, !connection.paused, wants);
+            }
+        }
+    }
+
+    /// A connection that was full takes bytes again.
+    pub(crate) fn writable(&mut self, link: Link) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let (Some(socket), Some(unsent)) = (&connection.socket, &mut connection.unsent) else { return };
+        let rest = unsent.bytes.get(unsent.at..).unwrap_or_default();
+        if !rest.is_empty() {
+            match self.driver.send(socket, rest) {
+                Ok(sent) => unsent.at += sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    debug!(%error, "a connection broke");
+                    return self.lost(link);
+                }
+            }
+        }
+        if unsent.at < unsent.bytes.len() {
+            return;
+        }
+        let covers = unsent.covers;
+        connection.unsent = None;
+        self.world.outboxes.sent(link, covers);
+        if let Some(connection) = self.connections.get(link.0 as usize)
+            && matches!(connection.stage, Stage::Lingering)
+            && let Some(socket) = &connection.socket
+        {
+            self.driver.shutdown(socket);
+        }
+        self.flush_link(link);
+        self.write_interest(link);
+    }
+
+    /// Ends a stream with an error (RFC 6120 §4.9.1.1).
+    pub(crate) fn fail(&mut self, link: Link, error: &StreamError, text: Option<&str>) {
+        let mut out = Vec::new();
+        match self.connections.get(link.0 as usize).map(|connection| &connection.stage) {
+            // The machine knows whether the stream's header is out already.
+            Some(Stage::Negotiating(_)) => {
+                self.with_machine(link, |machine| machine.close(error, text, &mut out));
+            }
+            Some(Stage::Bound) => error.render(text, &mut out),
+            _ => return,
+        }
+        self.finish(link, &out);
+    }
+
+    /// Says the last words of a stream and closes our direction. The peer has a few seconds to close its own.
+    pub(crate) fn finish(&mut self, link: Link, last: &[u8]) {
+        self.flush_link(link);
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        if matches!(connection.stage, Stage::Lingering) {
+            return;
+        }
+        let in_world = connection.in_world;
+        let handshaking = connection.tls.as_ref().is_some_and(|tls| tls.handshaking());
+        connection.stage = Stage::Lingering;
+        connection.carry = None;
+        if !handshaking {
+            self.write_raw(link, last);
+        }
+        let mut farewell = Vec::new();
+        if let Some(connection) = self.connections.get_mut(link.0 as usize)
+            && let Some(tls) = &mut connection.tls
+        {
+            tls.close_notify(&mut farewell);
+        }
+        self.write_wire(link, &farewell, 0);
+        if let Some(connection) = self.connections.get(link.0 as usize)
+            && connection.unsent.is_none()
+            && let Some(socket) = &connection.socket
+        {
+            self.driver.shutdown(socket);
+        }
+        self.pause(link, false);
+        self.linger(link);
+        if in_world {
+            self.world.closed(link);
+        }
+    }
+
+    /// A connection whose login was given up while the world was still answering.
+    pub(crate) fn forget_unless_connected(&mut self, link: Link) {
+        if self.connections.get(link.0 as usize).is_some_and(|connection| connection.socket.is_none()) {
+            self.lost(link);
+        }
+    }
+}
+
+/// Bytes per write: also what is encrypted into one run of TLS records.
+const WRITE: usize = 64 * 1024;
