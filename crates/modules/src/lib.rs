@@ -1,1 +1,56 @@
-//! One file per XEP and the table of all of them.
+//! One file per XEP, and the table of all of them.
+//!
+//! A module says what it handles, what it shows and what an operator can set, all in its own file; the hub's registry is made from
+//! the [`table`], and so are service discovery, the example configuration and the list of standards. A new XEP is a new file and one
+//! line in the table.
+//!
+//! # Invariants
+//!
+//! * A module answers for an account that exists exactly as for one that doesn't, unless the asker may see the account's presence
+//!   (`asker`): nobody learns from here who has an account (XEP-0030 §8).
+//! * A module opens no socket, spawns nothing and reads no clock. What takes milliseconds runs in the world's background.
+//! * What peers can make grow is bounded, and every bound is an option or a constant at the end of its file.
+//!
+//! # Layout
+//!
+//! [`disco`], [`caps`], [`contact`], [`offline`], [`ping`], [`register`], [`time`] and [`version`] are the modules; `asker` decides who
+//! may know of an account, `request` refuses malformed requests, `option` checks what operators write, [`standards`] lists what is
+//! implemented.
+
+mod asker;
+pub mod caps;
+pub mod contact;
+pub mod disco;
+pub mod offline;
+mod option;
+pub mod ping;
+pub mod register;
+mod request;
+pub mod standards;
+pub mod time;
+pub mod version;
+
+pub use standards::xep_table;
+
+use rookery_hub::Module;
+
+/// What the modules of all shards have in common. Made once per server; every shard's [`table`] gets a clone.
+#[derive(Debug, Clone, Default)]
+pub struct Shared {
+    /// Who has created accounts of late.
+    pub creations: register::Creations,
+}
+
+/// All modules, for one shard.
+pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
+    vec![
+        Box::new(disco::Disco),
+        Box::new(caps::Caps),
+        Box::new(ping::Ping),
+        Box::new(version::Version),
+        Box::new(time::Time),
+        Box::new(contact::Contact),
+        Box::new(offline::Offline),
+        Box::new(register::Register::new(shared.creations.clone())),
+    ]
+}

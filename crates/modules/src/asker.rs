@@ -1,0 +1,44 @@
+//! Who may know that an account exists (XEP-0030 §8, RFC 6121 §8.5.1).
+//!
+//! The store is asked for every asker but the account itself, whether the account exists, is here or is away: so the time that an
+//! answer takes tells as little as the answer.
+
+use rookery_hub::{Iq, World};
+use rookery_store::{Edit, EditRoster, StoreError, Subscription};
+use rookery_stream::error::Condition;
+
+/// What an asker may know of the account that a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// That it exists, and what its resources show: the account itself, or a contact who gets its presence.
+    Trusted,
+    /// Nothing, not even whether it exists.
+    Stranger,
+}
+
+/// Goes on with a request to an account once it is known who asks.
+pub(crate) fn with_asker(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Iq, Asker) + 'static) {
+    if iq.is_own() {
+        return then(world, iq, Asker::Trusted);
+    }
+    // A change that keeps everything is the way to read one item without the rest of the roster.
+    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
+    let item = world.stores.rosters.change(iq.to.bare(), iq.from.bare(), keep);
+    world.wait(item, move |world, item| match item {
+        Ok(item) => {
+            let subscription = item.before.map_or(Subscription::None, |item| item.subscription);
+            let asker = if subscription.from() { Asker::Trusted } else { Asker::Stranger };
+            then(world, iq, asker);
+        }
+        Err(StoreError::NoAccount) => then(world, iq, Asker::Stranger),
+        Err(error) => {
+            world.store_failed("looking up who may know of an account", &iq.to, &error);
+            world.reply_error(&iq, condition(&error));
+        }
+    });
+}
+
+/// What a sender is told when the store failed: to wait where that helps.
+pub(crate) fn condition(error: &StoreError) -> Condition {
+    if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError }
+}

@@ -1,0 +1,132 @@
+//! XEP-0115: Entity Capabilities. A client that has seen a server with these capabilities before needn't ask again.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rookery_hub::{Domain, Hooks, Module, Target};
+use rookery_xml::{Element, Writer, ns};
+use sha1::{Digest, Sha1};
+
+use crate::disco::{Identity, Info};
+
+/// Announces a hash of what [`disco`](crate::disco) answers for a domain.
+#[derive(Debug)]
+pub struct Caps;
+
+impl Module for Caps {
+    fn name(&self) -> &'static str {
+        "caps"
+    }
+
+    fn summary(&self) -> &'static str {
+        "clients log in faster: they recognise what the server supports without asking (needs disco)"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0115", "1.6.0")]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.feature(Target::Server, ns::CAPS);
+        // §6.3: as a stream feature; after login, when what the client may use is settled.
+        hooks.login_features(|registry, domain| {
+            if !is_on(domain) {
+                return Vec::new();
+            }
+            let mut c = Writer::with_ns("c", ns::CAPS);
+            let ver = ver(&Info::of_server(registry, domain));
+            c.attr("hash", "sha-1").attr("node", NODE).attr("ver", &ver);
+            vec![c.finish()]
+        });
+    }
+}
+
+/// Whether a domain announces its capabilities: only one that answers when asked for them.
+pub(crate) fn is_on(domain: &Domain) -> bool {
+    domain.module("caps").is_some() && domain.module("disco").is_some()
+}
+
+/// The service discovery node under which clients ask for what they have seen announced (§6.2).
+pub(crate) fn node(info: &Info) -> String {
+    format!("{NODE}#{}", ver(info))
+}
+
+/// The verification string (§5.1).
+fn ver(info: &Info) -> String {
+    let Identity { category, type_, name } = info.identity;
+    let identity = format!("{category}/{type_}//{}", name.unwrap_or_default());
+    STANDARD.encode(Sha1::digest(described(vec![identity], info.features.clone(), &info.forms)))
+}
+
+/// The text that is hashed. Identities are given as `category/type/lang/name`. Sorting is by bytes everywhere.
+fn described(mut identities: Vec<String>, mut features: Vec<&str>, forms: &[Element]) -> String {
+    identities.sort_unstable();
+    features.sort_unstable();
+    let mut forms: Vec<_> = forms.iter().filter_map(described_form).collect();
+    forms.sort_unstable();
+    let entities = identities.iter().map(String::as_str).chain(features);
+    let mut text: String = entities.flat_map(|part| [part, "<"]).collect();
+    text.extend(forms.iter().map(|(_, form)| form.as_str()));
+    text
+}
+
+/// A form's type, and its part of the text. A form without a type doesn't count.
+fn described_form(form: &Element) -> Option<(String, String)> {
+    let form_type = values(form.children().find(|field| field.attr("var") == Some(FORM_TYPE))?).into_iter().next()?;
+    let mut fields: Vec<_> = form.children().filter_map(|field| Some((field.attr("var")?, values(field)))).collect();
+    fields.retain(|(var, _)| *var != FORM_TYPE);
+    fields.sort_unstable();
+    let mut text = format!("{form_type}<");
+    for (var, values) in &fields {
+        text.extend([var, "<"]);
+        text.extend(values.iter().flat_map(|value| [value, "<"]));
+    }
+    Some((form_type, text))
+}
+
+/// The values of a form's field, sorted.
+fn values(field: &Element) -> Vec<String> {
+    let values = field.children().filter(|child| child.is("value", ns::DATA_FORMS));
+    let mut values: Vec<_> = values.map(Element::text).collect();
+    values.sort_unstable();
+    values
+}
+
+/// Identifies this software (§4): a URI that nobody else has.
+const NODE: &str = "urn:uuid:5d5a35a4-54f8-4f4b-9f0c-3f7c1b6f2f0e";
+
+/// The field that names a form's type (XEP-0068).
+const FORM_TYPE: &str = "FORM_TYPE";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(text: &str) -> String {
+        STANDARD.encode(Sha1::digest(text))
+    }
+
+    /// The example of §5.2.
+    #[test]
+    fn the_simple_example_has_its_hash() {
+        let features = ["http://jabber.org/protocol/muc", ns::DISCO_ITEMS, ns::CAPS, ns::DISCO_INFO].to_vec();
+        let identity = Identity { category: "client", type_: "pc", name: Some("Exodus 0.9.1") };
+        assert_eq!(ver(&Info { identity, features, forms: Vec::new() }), "QgayPKawpkPSDYmwT/WM94uAlu0=");
+    }
+
+    /// The example of §5.3.
+    #[test]
+    fn the_complex_example_has_its_hash() {
+        let form = "<x xmlns='jabber:x:data' type='result'>\
+            <field var='software'><value>Psi</value></field>\
+            <field var='FORM_TYPE' type='hidden'><value>urn:xmpp:dataforms:softwareinfo</value></field>\
+            <field var='ip_version' type='text-multi'><value>ipv6</value><value>ipv4</value></field>\
+            <field var='os_version'><value>10.5.1</value></field>\
+            <field var='os'><value>Mac</value></field>\
+            <field var='software_version'><value>0.11</value></field></x>";
+        let untyped = "<x xmlns='jabber:x:data' type='result'><field var='a'><value>b</value></field></x>";
+        let forms = [form, untyped].map(|form| Element::parse(form.as_bytes()).unwrap());
+        let identities = vec!["client/pc/en/Psi 0.11".to_owned(), "client/pc/el/\u{3a8} 0.11".to_owned()];
+        let features = vec![ns::CAPS, ns::DISCO_INFO, ns::DISCO_ITEMS, "http://jabber.org/protocol/muc"];
+        assert_eq!(hash(&described(identities, features, &forms)), "q07IKJEyjvHSyhy//CH0CxmKi8w=");
+    }
+}

@@ -1,0 +1,170 @@
+//! XEP-0030: Service Discovery. What a domain and its accounts can do, from what the modules that are on declare.
+
+use rookery_hub::{Domain, Hooks, Iq, Module, Registry, Target, World};
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Writer, ns};
+
+use crate::asker::{Asker, with_asker};
+use crate::caps;
+use crate::request::is_get;
+use crate::version::NAME;
+
+/// Answers service discovery for domains and accounts.
+#[derive(Debug)]
+pub struct Disco;
+
+impl Module for Disco {
+    fn name(&self) -> &'static str {
+        "disco"
+    }
+
+    fn summary(&self) -> &'static str {
+        "clients can find out what the server and its accounts support"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0030", "2.5.0"), ("XEP-0128", "1.0.1")]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        for target in [Target::Server, Target::Account] {
+            hooks.feature(target, ns::DISCO_INFO);
+            hooks.feature(target, ns::DISCO_ITEMS);
+        }
+        hooks.iq(Target::Server, ns::DISCO_INFO, server_info);
+        hooks.iq(Target::Server, ns::DISCO_ITEMS, server_items);
+        hooks.iq(Target::Account, ns::DISCO_INFO, |world, iq| {
+            if is_get(world, &iq, "query") {
+                with_asker(world, iq, account_info);
+            }
+        });
+        hooks.iq(Target::Account, ns::DISCO_ITEMS, |world, iq| {
+            if is_get(world, &iq, "query") {
+                with_asker(world, iq, account_items);
+            }
+        });
+    }
+}
+
+/// What disco#info tells of an entity.
+#[derive(Debug)]
+pub(crate) struct Info {
+    pub(crate) identity: Identity,
+    /// Sorted, each once.
+    pub(crate) features: Vec<&'static str>,
+    /// Extended information (XEP-0128).
+    pub(crate) forms: Vec<Element>,
+}
+
+/// The one identity of an entity of this server (XEP-0030 §3.1).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity {
+    pub(crate) category: &'static str,
+    pub(crate) type_: &'static str,
+    pub(crate) name: Option<&'static str>,
+}
+
+impl Info {
+    /// What a domain is and can do.
+    pub(crate) fn of_server(registry: &Registry, domain: &Domain) -> Self {
+        let mut features = registry.features(Target::Server, domain);
+        features.extend(OF_THE_HUB);
+        features.sort_unstable();
+        features.dedup();
+        let identity = Identity { category: "server", type_: "im", name: Some(NAME) };
+        Self { identity, features, forms: registry.forms(domain) }
+    }
+
+    /// What an account of a domain is and can do.
+    fn of_account(registry: &Registry, domain: &Domain) -> Self {
+        let identity = Identity { category: "account", type_: "registered", name: None };
+        Self { identity, features: registry.features(Target::Account, domain), forms: Vec::new() }
+    }
+
+    fn write(&self, reply: &mut Writer, node: Option<&str>) {
+        reply.start_ns("query", ns::DISCO_INFO).opt_attr("node", node);
+        let Identity { category, type_, name } = self.identity;
+        reply.start("identity").attr("category", category).attr("type", type_).opt_attr("name", name).end();
+        for feature in &self.features {
+            reply.start("feature").attr("var", feature).end();
+        }
+        for form in &self.forms {
+            reply.element(form);
+        }
+        reply.end();
+    }
+}
+
+fn server_info(world: &mut World, iq: Iq) {
+    if !is_get(world, &iq, "query") {
+        return;
+    }
+    let Some(domain) = world.domain(iq.to.domain()) else {
+        return world.reply_error(&iq, Condition::ItemNotFound);
+    };
+    let info = Info::of_server(world.registry(), domain);
+    // The one node that there is stands for the whole (XEP-0115 §6.2).
+    if node(&iq).is_some_and(|node| !caps::is_on(domain) || node != caps::node(&info)) {
+        return world.reply_error(&iq, Condition::ItemNotFound);
+    }
+    let mut reply = iq.result();
+    info.write(&mut reply, node(&iq));
+    world.reply(&iq, reply);
+}
+
+/// §4: a domain has no items of its own.
+fn server_items(world: &mut World, iq: Iq) {
+    if !is_get(world, &iq, "query") {
+        return;
+    }
+    match node(&iq) {
+        Some(_) => world.reply_error(&iq, Condition::ItemNotFound),
+        None => reply_items(world, &iq, &[]),
+    }
+}
+
+/// §8, first rule: `service-unavailable` for a stranger as for an account that doesn't exist.
+fn account_info(world: &mut World, iq: Iq, asker: Asker) {
+    if asker == Asker::Stranger {
+        return world.reply_error(&iq, Condition::ServiceUnavailable);
+    }
+    let Some(domain) = world.domain(iq.to.domain()).filter(|_| node(&iq).is_none()) else {
+        return world.reply_error(&iq, Condition::ItemNotFound);
+    };
+    let info = Info::of_account(world.registry(), domain);
+    let mut reply = iq.result();
+    info.write(&mut reply, None);
+    world.reply(&iq, reply);
+}
+
+/// §8, second rule: an empty list for a stranger as for an account that doesn't exist; else the available resources.
+fn account_items(world: &mut World, iq: Iq, asker: Asker) {
+    if asker == Asker::Stranger {
+        return reply_items(world, &iq, &[]);
+    }
+    if node(&iq).is_some() {
+        return world.reply_error(&iq, Condition::ItemNotFound);
+    }
+    let links = world.links_of(iq.to.as_ref()).into_iter();
+    let available = links.filter(|&link| world.session_at(link).is_some_and(|session| session.is_available()));
+    let items: Vec<_> = available.filter_map(|link| world.outboxes.address(link).cloned()).collect();
+    let items: Vec<_> = items.iter().map(|item| item.as_str()).collect();
+    reply_items(world, &iq, &items);
+}
+
+fn reply_items(world: &mut World, iq: &Iq, items: &[&str]) {
+    let mut reply = iq.result();
+    reply.start_ns("query", ns::DISCO_ITEMS).opt_attr("node", node(iq));
+    for item in items {
+        reply.start("item").attr("jid", item).end();
+    }
+    world.reply(iq, reply);
+}
+
+/// The node that is asked for. An empty one, as some clients write it, is none.
+fn node(iq: &Iq) -> Option<&str> {
+    iq.payload.attr("node").filter(|node| !node.is_empty())
+}
+
+/// What the hub does by itself, whatever modules are on.
+const OF_THE_HUB: [&str; 1] = [ns::ROSTER];

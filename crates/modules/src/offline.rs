@@ -1,0 +1,341 @@
+//! XEP-0160: Best Practices for Handling Offline Messages.
+//!
+//! # Invariants
+//!
+//! * A message leaves the store after it is in an outbox, never before: whatever fails in between, it is there again, perhaps twice,
+//!   but not lost. What a session's outbox held when it ended comes back to the store by the hub.
+//! * While messages travel from the store to a session, later stanzas for the account wait (a hold), so nothing overtakes them. The
+//!   hold ends early in one case: when the client reads so slowly that its outbox is half full. Everything else for the account,
+//!   its other resources included, would else wait for that one client; what overtakes then is told apart by the delay stamp.
+//! * A message goes to one session. A session that becomes reachable takes over from one that is being served.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use rookery_fanout::{Link, Packet, StanzaType, To};
+use rookery_hub::{Hold, Hooks, Module, OptionSpec, Phase, SessionRef, Target, Value, Verdict, World, delay};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{OfflineMessage, Pushed, StoreError};
+use rookery_stream::error::Condition;
+use rookery_xml::{Kind, Limits, Stanza, ns};
+use tracing::warn;
+
+use crate::asker::condition;
+use crate::option;
+
+/// Keeps messages for accounts that no resource takes them for, and delivers them when one does.
+#[derive(Debug)]
+pub struct Offline;
+
+impl Module for Offline {
+    fn name(&self) -> &'static str {
+        "offline"
+    }
+
+    fn summary(&self) -> &'static str {
+        "messages for users who are away wait for them"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0160", "1.0.1"), ("XEP-0203", "2.0"), ("XEP-0334", "1.0.0")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &[LIMIT]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.feature(Target::Server, ns::OFFLINE);
+        hooks.undelivered(Phase::Act, keep);
+        let rounds = Rc::<RefCell<Rounds>>::default();
+        hooks.reachable(move |world, link| deliver(world, link, &rounds));
+    }
+}
+
+const LIMIT: OptionSpec = OptionSpec {
+    key: "limit",
+    default: || Value::Number(1000),
+    doc: "messages that may wait for one user; the sender of one more gets an error",
+    check: option::at_least_one,
+};
+
+/// What becomes of a message that nobody takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It waits for its user.
+    Kept,
+    /// It would mean nothing later, and its sender doesn't need to hear so.
+    Dropped,
+    /// It is not for storage; the hub tells the sender.
+    Refused,
+}
+
+/// XEP-0160 §3 with the hints of XEP-0334 §4.
+///
+/// `<no-permanent-store/>` is about archives: waiting for the recipient is "a normal part of delivery" (XEP-0334 §3.3). A message that must
+/// not be stored at all is answered with an error if it has a body, since RFC 6121 §8.5.2.2.1 knows nothing but storing and telling.
+fn fate(packet: &Packet) -> Fate {
+    if packet.kind() != Kind::Message || !matches!(packet.type_(), StanzaType::Normal | StanzaType::Chat) {
+        return Fate::Refused;
+    }
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return Fate::Refused };
+    if stanza.child("no-store", ns::HINTS).is_some() {
+        return if stanza.has_body() { Fate::Refused } else { Fate::Dropped };
+    }
+    let is_kept = stanza.has_body()
+        || stanza.child("store", ns::HINTS).is_some()
+        || stanza.children().any(|child| !is_fleeting(child.name(), &child.ns()));
+    if is_kept { Fate::Kept } else { Fate::Dropped }
+}
+
+/// Content that means nothing by itself once the moment has passed: chat states (XEP-0085), and what only goes along with other content.
+fn is_fleeting(name: &str, namespace: &str) -> bool {
+    match namespace {
+        ns::CHAT_STATES | ns::HINTS | ns::STANZA_ID | ns::DELAY => true,
+        ns::CLIENT => name == "thread",
+        _ => false,
+    }
+}
+
+/// A message for an account that no resource takes; the account need not exist.
+fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+    match fate(packet) {
+        Fate::Refused => return Verdict::Pass,
+        Fate::Dropped => return Verdict::Taken,
+        Fate::Kept => {}
+    }
+    let options = world.domain(to.domain()).and_then(|domain| domain.module("offline"));
+    let limit = options.map_or(0, |options| options.number(LIMIT.key));
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let pushed = world.stores.offline.push(to, packet.addressed(to.bare_str()), world.time(), limit);
+    let (packet, to) = (packet.clone(), to.to_jid());
+    world.wait(pushed, move |world, pushed| match pushed {
+        Ok(Pushed::Kept) => {}
+        // §2: the sender hears it where a queue is full, and can't tell that from an account that doesn't exist.
+        Ok(Pushed::Full | Pushed::NoAccount) => {
+            world.bounce(&packet, to.as_ref(), Condition::ServiceUnavailable.into())
+        }
+        Err(error) => {
+            world.store_failed("keeping an offline message", &to, &error);
+            world.bounce(&packet, to.as_ref(), condition(&error).into());
+        }
+    });
+    Verdict::Taken
+}
+
+/// Which delivery of an account is the current one, while there is one. At most one entry per account that is here.
+#[derive(Debug, Default)]
+struct Rounds {
+    last: u64,
+    current: HashMap<Jid, u64>,
+}
+
+/// The way of an account's messages to a session.
+struct Delivery {
+    owner: Jid,
+    session: SessionRef,
+    hold: Option<Hold>,
+    round: u64,
+    rounds: Rc<RefCell<Rounds>>,
+}
+
+/// A session takes messages from now on: those that waited come first.
+fn deliver(world: &mut World, link: Link, rounds: &Rc<RefCell<Rounds>>) {
+    let Some(owner) = world.outboxes.address(link).map(Jid::to_bare) else { return };
+    let Some(session) = reference(world, link) else { return };
+    let round = rounds.borrow_mut().begin(&owner);
+    Delivery { owner, session, hold: None, round, rounds: rounds.clone() }.next(world);
+}
+
+impl Rounds {
+    /// Begins a delivery in the place of one that goes on.
+    fn begin(&mut self, owner: &Jid) -> u64 {
+        self.last += 1;
+        self.current.insert(owner.clone(), self.last);
+        self.last
+    }
+}
+
+impl Delivery {
+    /// Loads the next portion.
+    fn next(mut self, world: &mut World) {
+        if self.hold.is_none() {
+            self.hold = world.hold(self.owner.as_ref());
+        }
+        let loaded = world.stores.offline.load(self.owner.as_ref(), 0, PORTION);
+        world.wait(loaded, move |world, loaded| match loaded {
+            // Somebody else has taken over, and loads what this one has not delivered.
+            _ if !self.is_current() => self.release(world),
+            Ok(messages) if messages.is_empty() => self.end(world),
+            Ok(messages) => self.portion(world, &messages),
+            Err(error) => {
+                world.store_failed("loading offline messages", &self.owner, &error);
+                self.end(world);
+            }
+        });
+    }
+
+    /// Gives the session as much of a portion as it can take, and forgets that much.
+    fn portion(mut self, world: &mut World, messages: &[OfflineMessage]) {
+        let Some(session) = self.target(world) else { return self.end(world) };
+        self.session = session;
+        let mut taken = 0;
+        let mut all = true;
+        for message in messages {
+            if !has_room(world, session.link, message.stanza.len()) || !self.push(world, message) {
+                all = false;
+                break;
+            }
+            taken = message.id;
+        }
+        let removed = world.stores.offline.remove(self.owner.as_ref(), taken);
+        world.wait(removed, move |world, removed| match removed {
+            Ok(_) if all => self.next(world),
+            Ok(_) => self.when_there_is_room(world),
+            Err(error) => self.failed(world, &error),
+        });
+    }
+
+    /// `false` if the session did not take it. A message that can't be read is passed over: it would block those behind it for ever.
+    fn push(&self, world: &mut World, message: &OfflineMessage) -> bool {
+        match Packet::scanned(&message.stanza) {
+            Ok(packet) => {
+                let packet = stamped(packet, self.owner.domain(), message.unix_ms);
+                world.push(self.session.link, &packet, To::Bare)
+            }
+            Err(fault) => {
+                warn!(account = %self.owner, id = message.id, ?fault, "an offline message in the store is damaged");
+                true
+            }
+        }
+    }
+
+    /// Lets everybody else go on until the session has read what it got.
+    fn when_there_is_room(mut self, world: &mut World) {
+        self.let_go(world);
+        let (completer, drained) = rookery_store::pending::pending::<()>();
+        world.outboxes.when_drained(self.session.link, move || completer.complete(Ok(())));
+        // Drained, or closed: then there may be another session.
+        world.wait(drained, move |world, _| {
+            if self.is_current() {
+                self.next(world)
+            }
+        });
+    }
+
+    /// The session that gets the next portion: the one that got the last, or, if it is gone, any other that takes messages.
+    fn target(&self, world: &World) -> Option<SessionRef> {
+        let takes = |session: &SessionRef| world.session(*session).is_some_and(|found| found.takes_messages());
+        let others = || world.links_of(self.owner.as_ref()).into_iter().rev();
+        let other = || others().filter_map(|link| reference(world, link)).find(takes);
+        Some(self.session).filter(takes).or_else(other)
+    }
+
+    fn is_current(&self) -> bool {
+        self.rounds.borrow().current.get(&self.owner) == Some(&self.round)
+    }
+
+    fn failed(self, world: &mut World, error: &StoreError) {
+        world.store_failed("removing delivered offline messages", &self.owner, error);
+        self.end(world);
+    }
+
+    /// All are delivered, or nobody is there to take the rest.
+    fn end(self, world: &mut World) {
+        if self.is_current() {
+            self.rounds.borrow_mut().current.remove(&self.owner);
+        }
+        self.release(world);
+    }
+
+    fn release(mut self, world: &mut World) {
+        self.let_go(world);
+    }
+
+    fn let_go(&mut self, world: &mut World) {
+        if let Some(hold) = self.hold.take() {
+            world.release(hold);
+        }
+    }
+}
+
+/// Whether an outbox takes that much more and stays half empty for what else there is. An empty one takes anything.
+fn has_room(world: &World, link: Link, bytes: usize) -> bool {
+    let waiting = world.outboxes.waiting_bytes(link);
+    waiting == 0 || waiting + bytes <= world.settings().outbox.hard / 2
+}
+
+/// A message with the stamp of when it came (XEP-0203 §2), unless it has been under way from here before and carries one.
+fn stamped(packet: Packet, domain: &str, unix_ms: u64) -> Packet {
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let is_stamped = Stanza::parse(packet.bytes(), &limits).is_ok_and(|stanza| {
+        let mut delays = stanza.children().filter(|child| child.is("delay", ns::DELAY));
+        delays.any(|delay| delay.attr("from").as_deref() == Some(domain))
+    });
+    if is_stamped { packet } else { packet.with_child(&delay::element(domain, unix_ms)) }
+}
+
+fn reference(world: &World, link: Link) -> Option<SessionRef> {
+    world.session_at(link).map(|session| SessionRef { link, serial: session.serial })
+}
+
+/// Bytes of stanzas that are loaded at a time.
+const PORTION: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fate_of(type_: &str, content: &str) -> Fate {
+        let stanza = format!("<message from='a@x/r' type='{type_}'>{content}</message>");
+        fate(&Packet::scanned(stanza.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn what_a_user_would_miss_is_kept() {
+        for content in [
+            "<body>hi</body>",
+            "<active xmlns='http://jabber.org/protocol/chatstates'/><body>hi</body>",
+            "<body>hi</body><no-permanent-store xmlns='urn:xmpp:hints'/>",
+            "<received xmlns='urn:xmpp:receipts' id='1'/>",
+            "<subject>hi</subject>",
+            "<composing xmlns='http://jabber.org/protocol/chatstates'/><store xmlns='urn:xmpp:hints'/>",
+        ] {
+            assert_eq!(fate_of("chat", content), Fate::Kept, "{content}");
+            assert_eq!(fate_of("normal", content), Fate::Kept, "{content}");
+        }
+    }
+
+    #[test]
+    fn what_means_nothing_later_is_dropped() {
+        for content in [
+            "",
+            "<composing xmlns='http://jabber.org/protocol/chatstates'/>",
+            "<gone xmlns='http://jabber.org/protocol/chatstates'/><thread>7</thread>",
+            "<paused xmlns='http://jabber.org/protocol/chatstates'/><no-copy xmlns='urn:xmpp:hints'/>",
+            "<marker xmlns='urn:example'/><no-store xmlns='urn:xmpp:hints'/>",
+        ] {
+            assert_eq!(fate_of("chat", content), Fate::Dropped, "{content}");
+        }
+    }
+
+    #[test]
+    fn what_may_not_be_stored_is_refused() {
+        assert_eq!(fate_of("chat", "<body>hi</body><no-store xmlns='urn:xmpp:hints'/>"), Fate::Refused);
+        for type_ in ["groupchat", "headline", "error"] {
+            assert_eq!(fate_of(type_, "<body>hi</body>"), Fate::Refused, "{type_}");
+        }
+    }
+
+    #[test]
+    fn a_stamp_of_ours_stays_and_others_do_not_count() {
+        let stanza =
+            b"<message from='a@x/r'><delay xmlns='urn:xmpp:delay' from='a@x' stamp='1999-01-01T00:00:00Z'/></message>";
+        let once = stamped(Packet::scanned(stanza).unwrap(), "example.org", 0);
+        let text = String::from_utf8_lossy(once.bytes()).into_owned();
+        assert!(text.contains("from='example.org' stamp='1970-01-01T00:00:00Z'"), "{text}");
+        assert_eq!(stamped(once.clone(), "example.org", 5000).bytes(), once.bytes());
+    }
+}

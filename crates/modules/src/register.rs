@@ -1,0 +1,187 @@
+//! XEP-0077: In-Band Registration. Off by default: a server that anybody may join needs somebody who looks after it.
+//!
+//! # Layout
+//!
+//! Here: the module, and what an account does with itself after login. [`creation`]: new accounts, before login. [`rate`]: how often one
+//! address may create one. [`network`]: addresses and networks. `password`: what becomes of a password.
+//!
+//! # Invariants
+//!
+//! * Keys are derived in the background, never on the shard.
+//! * An account changes and removes only itself: whose stream it is decides, not what the request says.
+//! * No answer repeats the password (§3.3 asks for that).
+
+pub mod creation;
+pub mod network;
+mod password;
+pub mod rate;
+
+use rookery_hub::{Hooks, Iq, Module, OptionSpec, Options, SessionRef, Target, Value, World};
+use rookery_jid::prepare_local;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Writer, ns};
+
+pub use rate::Creations;
+
+use crate::option;
+
+/// Lets people make, change and remove accounts from their clients.
+#[derive(Debug)]
+pub struct Register {
+    creations: Creations,
+}
+
+impl Register {
+    /// The module for one shard; `creations` is the same for all shards.
+    pub fn new(creations: Creations) -> Self {
+        Self { creations }
+    }
+}
+
+impl Module for Register {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "people can create accounts, change passwords and remove their account from their clients"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0077", "2.4")]
+    }
+
+    fn on_by_default(&self) -> bool {
+        false
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.feature(Target::Server, ns::REGISTER);
+        // §8.
+        hooks.stream_features(|_, domain| {
+            let creates = domain.module(NAME).is_some_and(|options| options.switch(ALLOW_CREATION.key));
+            creates.then(|| Writer::with_ns("register", ns::REGISTER_FEATURE).finish()).into_iter().collect()
+        });
+        let creations = self.creations.clone();
+        hooks.before_login(ns::REGISTER, move |world, guest, iq| creation::request(world, guest, iq, &creations));
+        hooks.iq(Target::Server, ns::REGISTER, of_account);
+        hooks.iq(Target::Account, ns::REGISTER, of_account);
+    }
+}
+
+const OPTIONS: [OptionSpec; 5] =
+    [ALLOW_CREATION, ALLOW_PLAINTEXT, MIN_PASSWORD, rate::PER_ADDRESS_SECONDS, rate::TRUSTED_NETWORKS];
+
+const ALLOW_CREATION: OptionSpec = OptionSpec {
+    key: "allow_creation",
+    default: || Value::Switch(true),
+    doc: "people without an account can create one; if false, users can only change and remove their own",
+    check: option::any,
+};
+
+const ALLOW_PLAINTEXT: OptionSpec = OptionSpec {
+    key: "allow_plaintext",
+    default: || Value::Switch(false),
+    doc: "accounts can be created over connections that others can read",
+    check: option::any,
+};
+
+const MIN_PASSWORD: OptionSpec = OptionSpec {
+    key: "min_password",
+    default: || Value::Number(8),
+    doc: "characters that a new password must have",
+    check: option::at_least_one,
+};
+
+/// A request of somebody who has logged in, to the domain or to the own account.
+fn of_account(world: &mut World, iq: Iq) {
+    // Only the account's own stream to its own domain will do; whoever asks by another way has no account here to change.
+    let Some(session) = iq.origin.filter(|_| iq.from.domain() == iq.to.domain() && (iq.to.is_domain() || iq.is_own()))
+    else {
+        return world.reply_error(&iq, Condition::Forbidden);
+    };
+    if iq.payload.name() != "query" {
+        return world.reply_error(&iq, Condition::BadRequest);
+    }
+    if !iq.set {
+        return reply_registered(world, &iq);
+    }
+    match iq.payload.child("remove", ns::REGISTER) {
+        Some(_) if iq.payload.children().count() == 1 => remove(world, &iq),
+        Some(_) => world.reply_error(&iq, Condition::BadRequest),
+        None => change_password(world, session, iq),
+    }
+}
+
+/// §3.1: what is known of a registered account. Its password is not.
+fn reply_registered(world: &mut World, iq: &Iq) {
+    let mut reply = iq.result();
+    reply.start_ns("query", ns::REGISTER).text_child("registered", "");
+    reply.text_child("instructions", "To change your password, send your username with the new one.");
+    reply.text_child("username", iq.from.local().unwrap_or_default()).text_child("password", "");
+    world.reply(iq, reply);
+}
+
+/// §3.2. The answer comes first: the stream ends with the account.
+fn remove(world: &mut World, iq: &Iq) {
+    world.reply_done(iq);
+    let account = iq.from.to_bare();
+    world.remove_account(account.clone(), move |world, removed| {
+        if let Err(error) = removed {
+            world.store_failed("removing an account", &account, &error);
+        }
+    });
+}
+
+/// §3.3.
+fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
+    let username = iq.payload.child_text("username", ns::REGISTER).unwrap_or_default();
+    let password = iq.payload.child_text("password", ns::REGISTER).unwrap_or_default();
+    if username.is_empty() || password.is_empty() {
+        return world.reply_error(&iq, Condition::BadRequest);
+    }
+    if prepare_local(&username).ok().as_deref() != iq.from.local() {
+        return world.reply_error(&iq, Condition::Forbidden);
+    }
+    if let Err(error) = world
+        .domain(iq.to.domain())
+        .and_then(|domain| domain.module(NAME))
+        .map_or(Ok(()), |options| long_enough(options, &password))
+    {
+        return world.reply_error(&iq, error);
+    }
+    let derived = password::derive(world, password);
+    world.wait_in_lane(session, derived, move |world, derived| {
+        let credentials = match password::derived(world, &iq.from, derived) {
+            Ok(credentials) => credentials,
+            Err(error) => return world.reply_error(&iq, error),
+        };
+        let set = world.stores.accounts.set_credentials(iq.from.bare(), credentials);
+        world.wait_in_lane(session, set, move |world, set| match set {
+            Ok(true) => world.reply_done(&iq),
+            // Removed meanwhile.
+            Ok(false) => world.reply_error(&iq, Condition::RegistrationRequired),
+            Err(error) => {
+                world.store_failed("changing a password", &iq.from, &error);
+                world.reply_error(&iq, crate::asker::condition(&error));
+            }
+        });
+    });
+}
+
+/// Whether a new password has as many characters as the operator wants.
+fn long_enough(options: &Options, password: &str) -> Result<(), StanzaError> {
+    let least = options.number(MIN_PASSWORD.key);
+    if password.chars().count() as u64 >= least {
+        return Ok(());
+    }
+    let text = format!("the password must have at least {least} characters");
+    Err(StanzaError::new(Condition::NotAcceptable).with_text(text))
+}
+
+/// The module's name.
+const NAME: &str = "register";

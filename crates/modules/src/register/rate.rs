@@ -1,0 +1,214 @@
+//! How often one party may create accounts.
+//!
+//! One table for all shards of the process: a lock is taken once per request to create an account, which is rare and costs
+//! milliseconds anyway. Nothing else waits for it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rookery_hub::{OptionSpec, Options, Value};
+use rookery_stream::error::{Condition, StanzaError};
+
+use super::network::Network;
+use crate::option;
+
+/// Who has created accounts of late. Clones are handles on the same table.
+#[derive(Debug, Clone, Default)]
+pub struct Creations {
+    parties: Arc<Mutex<HashMap<Network, Recent>>>,
+}
+
+/// What one party has done of late.
+#[derive(Debug, Clone, Copy)]
+struct Recent {
+    /// Milliseconds since 1970.
+    until: u64,
+    /// It has created an account, or is about to.
+    created: bool,
+    /// How often a name that it wanted was taken.
+    conflicts: u32,
+}
+
+/// A party's turn to create an account. Dropped, it is used up.
+#[derive(Debug)]
+pub struct Slot {
+    of: Option<(Creations, Network)>,
+}
+
+/// The option that says how long a party waits.
+pub(super) const PER_ADDRESS_SECONDS: OptionSpec = OptionSpec {
+    key: "per_address_seconds",
+    default: || Value::Number(600),
+    doc: "seconds between two accounts created from one address (of IPv6: one /64 network); 0 for no limit",
+    check: option::any,
+};
+
+/// The option that says who needn't wait.
+pub(super) const TRUSTED_NETWORKS: OptionSpec = OptionSpec {
+    key: "trusted_networks",
+    default: || Value::List(vec!["127.0.0.0/8".to_owned(), "::1".to_owned()]),
+    doc: "networks and addresses without that limit",
+    check: |value| option::each(value, |text| text.parse::<Network>().map(|_| ())),
+};
+
+/// Whether an address is in one of the operator's trusted networks.
+pub(super) fn is_trusted(options: &Options, address: IpAddr) -> bool {
+    let networks = options.list(TRUSTED_NETWORKS.key).iter();
+    networks.filter_map(|text| text.parse::<Network>().ok()).any(|network| network.contains(address))
+}
+
+impl Creations {
+    /// A turn for an address at this time (milliseconds since 1970), if it has one.
+    ///
+    /// # Errors
+    /// `resource-constraint` of type wait: the address has created an account or guessed at taken names within the time that the
+    /// options say, or so many others have that the table is full.
+    pub fn take(&self, address: IpAddr, now: u64, options: &Options) -> Result<Slot, StanzaError> {
+        let window = options.number(PER_ADDRESS_SECONDS.key).saturating_mul(1000);
+        if window == 0 {
+            return Ok(Slot::unlimited());
+        }
+        let party = Network::of_party(address);
+        let mut parties = self.parties();
+        if parties.len() >= MAX_PARTIES {
+            parties.retain(|_, recent| recent.until > now);
+        }
+        if parties.len() >= MAX_PARTIES && !parties.contains_key(&party) {
+            return Err(too_soon());
+        }
+        let fresh = Recent { until: now.saturating_add(window), created: false, conflicts: 0 };
+        let recent = parties.entry(party).or_insert(fresh);
+        // An end that is further away than a whole window was set before the clock was put back.
+        if recent.until <= now || recent.until > fresh.until {
+            *recent = fresh;
+        }
+        if recent.created || recent.conflicts >= MAX_CONFLICTS {
+            return Err(too_soon());
+        }
+        recent.created = true;
+        Ok(Slot { of: Some((self.clone(), party)) })
+    }
+
+    fn parties(&self) -> MutexGuard<'_, HashMap<Network, Recent>> {
+        self.parties.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// A turn that costs nothing.
+    pub fn unlimited() -> Self {
+        Self { of: None }
+    }
+
+    /// The name was taken. The party may try another one, but not try names for ever.
+    pub fn conflicted(self) {
+        self.returned(|recent| recent.conflicts += 1);
+    }
+
+    /// No account was created, by no fault of the party's.
+    pub fn give_back(self) {
+        self.returned(|_| {});
+    }
+
+    fn returned(self, note: impl FnOnce(&mut Recent)) {
+        let Some((creations, party)) = self.of else { return };
+        if let Some(recent) = creations.parties().get_mut(&party) {
+            recent.created = false;
+            note(recent);
+        }
+    }
+}
+
+fn too_soon() -> StanzaError {
+    StanzaError::new(Condition::ResourceConstraint)
+        .with_text("too many accounts were created from your address; try again later")
+}
+
+/// Parties that are remembered, some 50 bytes each. If more than that create accounts within one window, it is an attack.
+const MAX_PARTIES: usize = 50_000;
+
+/// Taken names that a party may come upon in one window.
+const MAX_CONFLICTS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: u64 = 600_000;
+
+    fn options() -> Options {
+        Options::defaults(&[PER_ADDRESS_SECONDS, TRUSTED_NETWORKS])
+    }
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn one_account_per_party_and_window() {
+        let (creations, other_shard) = {
+            let one = Creations::default();
+            (one.clone(), one)
+        };
+        let now = 1_000_000;
+        assert!(creations.take(address("192.0.2.1"), now, &options()).is_ok());
+        let error = other_shard.take(address("192.0.2.1"), now + WINDOW - 1, &options()).unwrap_err();
+        assert_eq!(error.condition, Condition::ResourceConstraint);
+        assert!(creations.take(address("192.0.2.2"), now, &options()).is_ok());
+        assert!(creations.take(address("192.0.2.1"), now + WINDOW, &options()).is_ok());
+    }
+
+    #[test]
+    fn a_clock_that_is_put_back_locks_nobody_out() {
+        let creations = Creations::default();
+        assert!(creations.take(address("192.0.2.1"), 10 * WINDOW, &options()).is_ok());
+        assert!(creations.take(address("192.0.2.1"), WINDOW, &options()).is_ok());
+    }
+
+    #[test]
+    fn a_failure_costs_nothing_and_taken_names_a_little() {
+        let creations = Creations::default();
+        for _ in 0..100 {
+            creations.take(address("192.0.2.1"), 0, &options()).unwrap().give_back();
+        }
+        for _ in 0..MAX_CONFLICTS {
+            creations.take(address("192.0.2.1"), 0, &options()).unwrap().conflicted();
+        }
+        assert!(creations.take(address("192.0.2.1"), 0, &options()).is_err());
+        assert!(creations.take(address("192.0.2.1"), WINDOW, &options()).is_ok());
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_forgets() {
+        let creations = Creations::default();
+        for at in 0..MAX_PARTIES as u32 {
+            assert!(creations.take(IpAddr::V4(at.into()), 0, &options()).is_ok());
+        }
+        assert!(creations.take(address("2001:db8::1"), 0, &options()).is_err());
+        assert_eq!(creations.parties().len(), MAX_PARTIES);
+        assert!(creations.take(address("2001:db8::1"), WINDOW, &options()).is_ok());
+        assert_eq!(creations.parties().len(), 1);
+    }
+
+    #[test]
+    fn no_window_no_limit_no_memory() {
+        let mut options = options();
+        options.set(&PER_ADDRESS_SECONDS, Value::Number(0));
+        let creations = Creations::default();
+        for _ in 0..3 {
+            assert!(creations.take(address("192.0.2.1"), 0, &options).is_ok());
+        }
+        assert!(creations.parties().is_empty());
+    }
+
+    #[test]
+    fn loopback_is_trusted_by_default() {
+        let options = options();
+        assert!(is_trusted(&options, address("127.0.0.1")) && is_trusted(&options, address("::1")));
+        assert!(!is_trusted(&options, address("192.0.2.1")));
+        let check = TRUSTED_NETWORKS.check;
+        assert_eq!(check(&(TRUSTED_NETWORKS.default)()), Ok(()));
+        assert!(check(&Value::List(vec!["home".into()])).unwrap_err().contains("home"));
+    }
+}
