@@ -90,6 +90,16 @@ struct Queue {
     bytes: usize,
     /// Rendered bytes of the first item that the transport has taken already.
     taken: usize,
+    /// Who wants to know when the queue has run empty.
+    drained: Option<Drained>,
+}
+
+struct Drained(Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Drained {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Drained")
+    }
 }
 
 #[derive(Debug)]
@@ -180,6 +190,15 @@ impl Outboxes {
         self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()).map_or(0, |queue| queue.bytes - queue.taken)
     }
 
+    /// Calls `call` as soon as nothing waits for this session, at once if nothing does now: for whoever has more than an
+    /// outbox can take. Dropped uncalled when the session closes, and when another call takes its place.
+    pub fn when_drained(&mut self, link: Link, call: impl FnOnce() + Send + 'static) {
+        match self.slots.get_mut(link.index()).and_then(|slot| slot.queue.as_mut()) {
+            Some(queue) => queue.drained = Some(Drained(Box::new(call))),
+            None => call(),
+        }
+    }
+
     /// Bytes that wait in all outboxes of the shard.
     pub fn waiting_total(&self) -> usize {
         self.waiting
@@ -230,8 +249,12 @@ impl Outboxes {
         queue.taken = taken;
         if queue.items.is_empty() {
             queue.taken = 0;
-            if let Some(queue) = slot.queue.take() {
+            if let Some(mut queue) = slot.queue.take() {
+                let drained = queue.drained.take();
                 self.reuse(queue);
+                if let Some(Drained(call)) = drained {
+                    call();
+                }
             }
         }
     }
@@ -245,6 +268,7 @@ impl Outboxes {
         let rest = queue.items.drain(..).map(|item| (item.packet, item.to)).collect();
         queue.bytes = 0;
         queue.taken = 0;
+        queue.drained = None;
         self.reuse(queue);
         rest
     }
