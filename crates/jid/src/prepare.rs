@@ -69,6 +69,9 @@ pub fn prepare_local(raw: &str) -> Result<Cow<'_, str>, JidError> {
         return Ok(Cow::Borrowed(raw));
     }
     let local = nodeprep(raw).map_err(|_| JidError::InvalidLocal)?;
+    if nodeprep(&local).ok().as_ref() != Some(&local) {
+        return Err(JidError::InvalidLocal);
+    }
     match local.len() {
         0 => Err(JidError::EmptyLocal),
         1..=MAX_PART => Ok(local),
@@ -90,8 +93,11 @@ pub fn prepare_domain(raw: &str) -> Result<Cow<'_, str>, JidError> {
     if is_ascii_domain(bare.as_bytes()) {
         return Ok(Cow::Borrowed(bare));
     }
-    let (unicode, checked) = Uts46::new().to_unicode(raw.as_bytes(), AsciiDenyList::EMPTY, Hyphens::Allow);
-    checked.map_err(|_| JidError::InvalidDomain)?;
+    let unicode = unicode_domain(raw)?;
+    // An A-label may hide another one. What changes when it is prepared again isn't one address, but several.
+    if unicode_domain(&unicode)? != unicode {
+        return Err(JidError::InvalidDomain);
+    }
     // IDNA maps other full stops to '.', so the final dot may only show now.
     let domain = without_final_dot(&unicode);
     if domain.is_empty() || domain.split('.').any(str::is_empty) {
@@ -121,10 +127,10 @@ pub fn prepare_resource(raw: &str) -> Result<Cow<'_, str>, JidError> {
     if raw.bytes().all(|b| CLASS[usize::from(b)] & RESOURCE != 0) {
         return Ok(Cow::Borrowed(raw));
     }
-    let resource = match resourceprep(raw) {
-        Ok(resource) => resource,
-        Err(_) => Cow::Owned(resourceprep_around_newer(raw).ok_or(JidError::InvalidResource)?),
-    };
+    let resource = resource_text(raw)?;
+    if resource_text(&resource)? != resource {
+        return Err(JidError::InvalidResource);
+    }
     match resource.len() {
         0 => Err(JidError::EmptyResource),
         1..=MAX_PART => Ok(resource),
@@ -175,6 +181,20 @@ fn is_ascii_domain(domain: &[u8]) -> bool {
         }
     }
     start < domain.len() && domain.len() <= MAX_PART
+}
+
+/// The U-labels of a domain name.
+fn unicode_domain(raw: &str) -> Result<Cow<'_, str>, JidError> {
+    let (unicode, checked) = Uts46::new().to_unicode(raw.as_bytes(), AsciiDenyList::EMPTY, Hyphens::Allow);
+    checked.map_err(|_| JidError::InvalidDomain)?;
+    Ok(unicode)
+}
+
+fn resource_text(raw: &str) -> Result<Cow<'_, str>, JidError> {
+    match resourceprep(raw) {
+        Ok(resource) => Ok(resource),
+        Err(_) => resourceprep_around_newer(raw).map(Cow::Owned).ok_or(JidError::InvalidResource),
+    }
 }
 
 fn without_final_dot(domain: &str) -> &str {
@@ -285,6 +305,7 @@ mod tests {
             ("a@b@example.com", JidError::InvalidDomain),
             ("a@exa mple.com", JidError::InvalidDomain),
             ("a@example\u{ff0f}com", JidError::InvalidDomain),
+            ("xn--xn--tltlaa-tlala", JidError::InvalidDomain),
             ("a@[::1", JidError::InvalidDomain),
             ("a@[example.com]", JidError::InvalidDomain),
             ("a@b.example/x\u{7}", JidError::InvalidResource),
