@@ -51,7 +51,8 @@ fn muc_presence(bencher: Bencher<'_, '_>) {
 }
 
 #[divan::bench]
-fn omemo_2200(bencher: Bencher<'_, '_>) {
+fn omemo_2245(bencher: Bencher<'_, '_>) {
+    assert_eq!(seeds::omemo().len(), 2245);
     scan(bencher, &seeds::omemo());
 }
 

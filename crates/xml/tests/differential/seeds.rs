@@ -58,7 +58,7 @@ pub fn omemo() -> String {
     for device in 0..7 {
         stanza += &format!("<key rid='{}'>{}</key>", 31415 + device, base64(164, device));
     }
-    stanza += &format!("<iv>{}</iv></header><payload>{}</payload></encrypted>", base64(16, 8), base64(430, 9));
+    stanza += &format!("<iv>{}</iv></header><payload>{}</payload></encrypted>", base64(16, 8), base64(647, 9));
     stanza += "<store xmlns='urn:xmpp:hints'/><body>I sent you an OMEMO encrypted message.</body></message>";
     stanza
 }
