@@ -1,2 +1,68 @@
-//! The rookery binary.
-fn main() {}
+//! The `rookery` binary: reads its arguments, then runs one command.
+//!
+//! # Layout
+//!
+//! - [`arguments`] is the command line, [`failure`] the exit codes.
+//! - [`config`] reads the configuration; [`settings`] turns it into what hub and streams work by; [`loaded`] is all that a reload
+//!   replaces.
+//! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
+//! - [`folder`], [`database`], [`certificate`] and [`listener`] are the things that a server needs from its machine.
+//! - [`check`] looks all of that over without changing it; [`user`] changes accounts, also beside a running server.
+
+mod arguments;
+mod certificate;
+mod check;
+mod clock;
+mod config;
+mod database;
+mod failure;
+mod folder;
+mod listener;
+mod loaded;
+mod logging;
+mod serve;
+mod settings;
+mod start;
+mod state;
+mod user;
+mod welcome;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command, ConfigCommand};
+use failure::Failure;
+use loaded::Source;
+
+/// Gives memory back after a wave of logins, and can tell where it went.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let words = failure.to_string();
+            for line in words.lines() {
+                eprintln!("rookery: {line}");
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Failure> {
+    let source = Source::new(arguments.config, arguments.data_dir);
+    match arguments.command.unwrap_or(Command::Serve) {
+        Command::Serve => serve::run(start::start(source)?),
+        Command::User { command } => user::run(&source, command),
+        Command::Config { command: ConfigCommand::Example } => {
+            let table = rookery_modules::table(&rookery_modules::Shared::default());
+            welcome::say(&config::example(&table));
+            Ok(())
+        }
+        Command::Check => check::run(&source),
+    }
+}

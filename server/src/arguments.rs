@@ -1,0 +1,178 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Rookery, a messaging server that speaks XMPP.
+#[derive(Debug, Parser)]
+#[command(name = "rookery", version, after_help = EXAMPLES, after_long_help = EXAMPLES_AND_CODES)]
+#[command(infer_subcommands = false, max_term_width = 100)]
+pub struct Arguments {
+    /// Configuration file; rookery.toml in the data folder is read if there is one [default: DATA/rookery.toml]
+    #[arg(long, value_name = "FILE", global = true)]
+    pub config: Option<PathBuf>,
+    /// Folder for everything that the server keeps
+    #[arg(long, value_name = "DIR", global = true, env = "ROOKERY_DATA_DIR", default_value = "./rookery-data")]
+    pub data_dir: PathBuf,
+    /// What to do; `serve` if nothing is said
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the server until it is told to stop (the default)
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve,
+    /// Manage accounts, also while the server runs
+    #[command(after_help = USER_EXAMPLES)]
+    User {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: UserCommand,
+    },
+    /// Show configuration
+    #[command(after_help = CONFIG_EXAMPLES)]
+    Config {
+        /// What to show.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// Look over configuration, certificates, ports and storage, and say what is wrong and how to mend it
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check,
+}
+
+/// What to do with accounts.
+#[derive(Debug, Subcommand)]
+pub enum UserCommand {
+    /// Add an account
+    #[command(after_help = ADD_EXAMPLES)]
+    Add {
+        /// Its address, such as alice@example.org
+        jid: String,
+        #[command(flatten)]
+        password: PasswordFrom,
+    },
+    /// Set the password of an account
+    #[command(after_help = PASSWD_EXAMPLES)]
+    Passwd {
+        /// Its address
+        jid: String,
+        #[command(flatten)]
+        password: PasswordFrom,
+    },
+    /// Remove an account with everything that is kept for it
+    #[command(after_help = REMOVE_EXAMPLES)]
+    Remove {
+        /// Its address
+        jid: String,
+    },
+    /// List the accounts, one a line
+    #[command(after_help = LIST_EXAMPLES)]
+    List {
+        /// Only those of this domain
+        #[arg(value_name = "DOMAIN")]
+        domain: Option<String>,
+    },
+    /// Add the accounts of a file of `jid,password` lines; says which lines are wrong and adds the others
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import {
+        /// The file: UTF-8, fields may be quoted, a first line `jid,password` is skipped
+        #[arg(value_name = "FILE.csv")]
+        file: PathBuf,
+    },
+}
+
+/// Where a password comes from.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct PasswordFrom {
+    /// Read the password from the first line of standard input instead of asking at the terminal
+    #[arg(long)]
+    pub password_stdin: bool,
+}
+
+/// What to show of the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Print a commented configuration with every key and its default
+    #[command(after_help = CONFIG_EXAMPLES)]
+    Example,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  rookery                                    start the server; the first start sets everything up
+  rookery user add alice@localhost           add an account, asking for its password
+  rookery config example > rookery.toml      a configuration to change
+  rookery check                              is everything as it should be?";
+
+const EXAMPLES_AND_CODES: &str = "\
+Examples:
+  rookery                                    start the server; the first start sets everything up
+  rookery user add alice@localhost           add an account, asking for its password
+  rookery config example > rookery.toml      a configuration to change
+  rookery check                              is everything as it should be?
+
+Exit codes:
+  0    fine
+  1    failed; standard error says why
+  2    wrong arguments
+  78   the configuration, or a certificate that it names, can't be used";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  rookery serve
+  rookery serve --config /etc/rookery/rookery.toml --data-dir /var/lib/rookery
+
+SIGTERM or SIGINT stops the server, SIGHUP makes it read configuration and certificates again.";
+
+const USER_EXAMPLES: &str = "\
+Examples:
+  rookery user add alice@example.org
+  rookery user list example.org";
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  rookery user add alice@example.org
+  pwgen 20 1 | rookery user add bot@example.org --password-stdin";
+
+const PASSWD_EXAMPLES: &str = "\
+Examples:
+  rookery user passwd alice@example.org
+  rookery user passwd bot@example.org --password-stdin < password.txt
+
+The new password counts from the next login on.";
+
+const REMOVE_EXAMPLES: &str = "\
+Examples:
+  rookery user remove alice@example.org
+
+Contacts, offline messages and everything else that is kept for the account go with it.";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  rookery user list
+  rookery user list example.org | wc -l";
+
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  rookery user import accounts.csv
+
+A file of accounts:
+  jid,password
+  alice@example.org,correct horse battery staple
+  bob@example.org,\"with, comma and \"\"quotes\"\"\"";
+
+const CONFIG_EXAMPLES: &str = "\
+Examples:
+  rookery config example > rookery-data/rookery.toml";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  rookery check
+  rookery check --config new.toml && mv new.toml /etc/rookery/rookery.toml
+
+Exit code 0: the server will start (there may be warnings); 1: it won't.";

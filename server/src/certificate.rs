@@ -1,0 +1,135 @@
+//! Certificates: the operator's own, and the self-signed one for domains without.
+//!
+//! # Invariants
+//!
+//! - Files that the operator named are read, never written.
+//! - The self-signed certificate covers exactly the domains that have no other, and is made anew when they change.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rookery_stream::tls::Identity;
+use rookery_stream::tls::certificate::{Inspection, inspect, self_signed};
+
+use crate::clock;
+use crate::config::{Config, ConfigError};
+use crate::failure::Failure;
+use crate::folder::{self, Folder};
+
+/// A certificate that the server shows, and for whom.
+#[derive(Debug)]
+pub struct Certificate {
+    /// Chain, key and domains.
+    pub identity: Identity,
+    /// The domains it is shown for.
+    pub domains: Vec<String>,
+    /// Where it was read.
+    pub file: PathBuf,
+    /// What it says of itself.
+    pub inspection: Inspection,
+    /// It is the self-signed one that the server makes.
+    pub own: bool,
+    /// It was made just now.
+    pub made: bool,
+}
+
+/// The files of one certificate, and the domains to show it for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The chain.
+    pub certificate: PathBuf,
+    /// The key.
+    pub key: PathBuf,
+    /// The domains, prepared.
+    pub domains: Vec<String>,
+    /// It is the self-signed one.
+    pub own: bool,
+}
+
+/// The certificates that a configuration asks for, that of the default domain first.
+pub fn wanted(config: &Config, folder: &Folder) -> Vec<Wanted> {
+    let mut all: Vec<Wanted> = Vec::new();
+    for domain in &config.domains {
+        let (certificate, key, own) = match config.files_of(domain) {
+            Some((certificate, key)) => (certificate.to_owned(), key.to_owned(), false),
+            None => (folder.certificate(), folder.key(), true),
+        };
+        match all.iter_mut().find(|wanted| wanted.certificate == certificate && wanted.key == key) {
+            Some(wanted) => wanted.domains.push(domain.name.clone()),
+            None => all.push(Wanted { certificate, key, domains: vec![domain.name.clone()], own }),
+        }
+    }
+    all
+}
+
+/// Reads every certificate that a configuration asks for; makes the self-signed one if it is due.
+///
+/// # Errors
+///
+/// [`Failure::Config`] for files of the operator that can't be used, [`Failure::Failed`] if the self-signed one can't be written.
+pub fn load(config: &Config, folder: &Folder) -> Result<Vec<Certificate>, Failure> {
+    wanted(config, folder).into_iter().map(|wanted| read_or_make(wanted, folder)).collect()
+}
+
+/// Reads one certificate.
+///
+/// # Errors
+///
+/// Which file is wrong, and why.
+pub fn read(wanted: &Wanted) -> Result<Certificate, ConfigError> {
+    let because = |error: String| ConfigError::because(format!("the certificate can't be used: {error}"));
+    let identity = Identity::load(&wanted.domains, &wanted.certificate, &wanted.key);
+    let identity = identity.map_err(|error| because(error.to_string()))?;
+    let named = |error: &dyn std::fmt::Display| because(format!("{}: {error}", wanted.certificate.display()));
+    let pem = fs::read(&wanted.certificate).map_err(|error| named(&error))?;
+    Ok(Certificate {
+        identity,
+        domains: wanted.domains.clone(),
+        file: wanted.certificate.clone(),
+        inspection: inspect(&pem).map_err(|error| named(&error))?,
+        own: wanted.own,
+        made: false,
+    })
+}
+
+/// Whether the self-signed certificate has to be made anew: it isn't there, is for other domains, or ends soon.
+pub fn is_due(certificate: &Certificate) -> bool {
+    let names = &certificate.inspection.names;
+    let covered = certificate.domains.iter().all(|domain| certificate.inspection.covers(domain));
+    !covered || names.len() != certificate.domains.len() || ends_soon(&certificate.inspection)
+}
+
+/// Whether a certificate ends within a month or has ended, or hasn't begun.
+pub fn ends_soon(inspection: &Inspection) -> bool {
+    clock::days_until(inspection.not_after) < WARN_DAYS
+}
+
+fn read_or_make(wanted: Wanted, folder: &Folder) -> Result<Certificate, Failure> {
+    if !wanted.own {
+        return Ok(read(&wanted)?);
+    }
+    match read(&wanted) {
+        Ok(certificate) if !is_due(&certificate) => Ok(certificate),
+        _ => {
+            make(&wanted, folder)?;
+            Ok(Certificate { made: true, ..read(&wanted)? })
+        }
+    }
+}
+
+fn make(wanted: &Wanted, folder: &Folder) -> Result<(), Failure> {
+    let made = self_signed(&wanted.domains, clock::now()).map_err(|error| {
+        Failure::Failed(format!("no certificate can be made for {}: {error}", wanted.domains.join(", ")))
+    })?;
+    let place = folder.certificate();
+    let certs = place.parent().unwrap_or(Path::new("."));
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(certs);
+    created.map_err(|error| Failure::file(certs, &error))?;
+    // The key first: a certificate without its key would look finished, a key without its certificate doesn't.
+    folder::write(&folder.key(), &made.key, 0o600)?;
+    folder::write(&place, &made.certificate, 0o600)
+}
+
+/// A month is what authorities leave between the renewal and the end.
+const WARN_DAYS: i64 = 30;

@@ -1,0 +1,211 @@
+//! `rookery check`: looks everything over that a start needs, and changes nothing.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use rookery_store::sqlite;
+use rookery_store::sqlite::Severity;
+use rustix::process::{Resource, getrlimit};
+
+use crate::certificate::{self, Wanted};
+use crate::clock;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::folder::Folder;
+use crate::listener;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Checks everything and says what it found.
+///
+/// # Errors
+///
+/// [`Failure::Told`] if the server wouldn't start.
+pub fn run(source: &Source) -> Result<(), Failure> {
+    let report = look(source);
+    let mut text: String = report.lines.iter().map(|line| format!("{line}\n")).collect();
+    let count = |severity| report.lines.iter().filter(|line| line.severity == severity).count();
+    let (faults, warnings) = (count(Severity::Fault), count(Severity::Warning));
+    text.push_str(&match (faults, warnings) {
+        (0, 0) => "everything is fine\n".to_owned(),
+        (0, warnings) => format!("the server will start; warnings: {warnings}\n"),
+        (faults, warnings) => {
+            format!("the server will not start or will fail; faults: {faults}, warnings: {warnings}\n")
+        }
+    });
+    say(&text);
+    if faults > 0 { Err(Failure::Told) } else { Ok(()) }
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Report {
+    lines: Vec<Line>,
+}
+
+struct Line {
+    severity: Severity,
+    about: &'static str,
+    text: String,
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Note => "ok",
+            Severity::Warning => "warning",
+            Severity::Fault => "fault",
+        };
+        write!(f, "{severity:<8} {:<14} {}", self.about, self.text)
+    }
+}
+
+impl Report {
+    fn note(&mut self, about: &'static str, text: String) {
+        self.lines.push(Line { severity: Severity::Note, about, text });
+    }
+
+    fn warn(&mut self, about: &'static str, text: String) {
+        self.lines.push(Line { severity: Severity::Warning, about, text });
+    }
+
+    fn fault(&mut self, about: &'static str, text: String) {
+        self.lines.push(Line { severity: Severity::Fault, about, text });
+    }
+}
+
+fn look(source: &Source) -> Report {
+    let mut report = Report::default();
+    match source.read() {
+        Ok(config) => {
+            configuration(&mut report, source, &config);
+            certificates(&mut report, &config, &source.folder);
+            ports(&mut report, &config, &source.folder);
+        }
+        Err(error) => {
+            for line in error.to_string().lines() {
+                report.fault(CONFIGURATION, line.to_owned());
+            }
+        }
+    }
+    storage(&mut report, &source.folder);
+    open_files(&mut report);
+    report
+}
+
+fn configuration(report: &mut Report, source: &Source, config: &Config) {
+    let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
+    let from = match &source.config {
+        Some(file) => file.display().to_string(),
+        None => format!("no file, the defaults hold ({} would be read)", source.folder.config().display()),
+    };
+    report.note(CONFIGURATION, format!("{from}; domains: {}", domains.join(", ")));
+    if config.login.plain_without_tls && config.login.plaintext().is_empty() {
+        let text = "login.plain_without_tls has no effect: login without encryption is allowed nowhere, see \
+                    login.plaintext_loopback and login.plaintext_networks";
+        report.warn(CONFIGURATION, text.to_owned());
+    }
+}
+
+fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
+    for wanted in certificate::wanted(config, folder) {
+        match certificate::read(&wanted) {
+            Ok(certificate) if wanted.own && certificate::is_due(&certificate) => due(report, &wanted),
+            Ok(certificate) => usable(report, &wanted, &certificate),
+            Err(_) if wanted.own => due(report, &wanted),
+            Err(error) => report.fault(CERTIFICATE, error.to_string()),
+        }
+    }
+}
+
+fn due(report: &mut Report, wanted: &Wanted) {
+    let domains = wanted.domains.join(", ");
+    report.note(
+        CERTIFICATE,
+        format!("the next start makes a self-signed one for {domains}; clients will ask whether to trust it"),
+    );
+}
+
+fn usable(report: &mut Report, wanted: &Wanted, certificate: &certificate::Certificate) {
+    let (file, seen) = (wanted.certificate.display(), &certificate.inspection);
+    let until = clock::date(seen.not_after);
+    let mend = "renew it, then reload the server";
+    match clock::days_until(seen.not_after) {
+        ..0 => report.fault(CERTIFICATE, format!("{file} has expired on {until}: clients refuse to connect; {mend}")),
+        days if certificate::ends_soon(seen) => {
+            report.warn(CERTIFICATE, format!("{file} expires in {days} days, on {until}; {mend}"));
+        }
+        _ => report.note(CERTIFICATE, format!("{file} for {}, until {until}", wanted.domains.join(", "))),
+    }
+    if seen.not_before > clock::now() as i64 {
+        let from = clock::date(seen.not_before);
+        report.fault(CERTIFICATE, format!("{file} is valid only from {from} on; is this machine's clock right?"));
+    }
+    for domain in wanted.domains.iter().filter(|domain| !seen.covers(domain)) {
+        let names = seen.names.join(", ");
+        report.fault(CERTIFICATE, format!("{file} is for {names}, not for {domain}; give [domain.{domain:?}] its own"));
+    }
+    if seen.self_signed && !wanted.own {
+        report.warn(CERTIFICATE, format!("{file} is self-signed; clients will ask whether to trust it"));
+    }
+    let readable = fs::metadata(&wanted.key).is_ok_and(|key| key.permissions().mode() & 0o004 != 0);
+    if readable {
+        let key = wanted.key.display();
+        report
+            .warn(CERTIFICATE, format!("everybody on this machine can read the private key {key}; `chmod o-r {key}`"));
+    }
+}
+
+fn ports(report: &mut Report, config: &Config, folder: &Folder) {
+    if let Some(pid) = folder.running() {
+        report.note(PORTS, format!("the server is running (process {pid}), so they were not tried"));
+        return;
+    }
+    for (address, kind) in listener::wanted(&config.listen) {
+        match listener::bind_one(address, kind) {
+            Ok(listener) => report.note(PORTS, format!("{} is free ({kind})", listener.address)),
+            Err(error) => report.fault(PORTS, listener::refused(address, &error)),
+        }
+    }
+}
+
+fn storage(report: &mut Report, folder: &Folder) {
+    let path = folder.path();
+    if fs::metadata(path).is_ok_and(|found| !found.is_dir()) {
+        let path = path.display();
+        report.fault(STORAGE, format!("{path} is a file, not a folder; name another data folder with --data-dir"));
+        return;
+    }
+    if let Ok(found) = fs::metadata(path)
+        && found.permissions().mode() & 0o007 != 0
+    {
+        let path = path.display();
+        report.warn(STORAGE, format!("everybody on this machine can look into {path}; `chmod 700 {path}`"));
+    }
+    for finding in sqlite::check(&folder.database()) {
+        report.lines.push(Line { severity: finding.severity, about: STORAGE, text: finding.text });
+    }
+}
+
+/// A connection is an open file.
+fn open_files(report: &mut Report) {
+    let limit = getrlimit(Resource::Nofile);
+    match limit.current {
+        Some(files) if files < FEW_FILES => report.warn(
+            OPEN_FILES,
+            format!("the limit of {files} allows few connections; raise it: LimitNOFILE= of systemd, or `ulimit -n`"),
+        ),
+        Some(files) => report.note(OPEN_FILES, format!("up to {files}, about as many connections")),
+        None => report.note(OPEN_FILES, "no limit".to_owned()),
+    }
+}
+
+const CONFIGURATION: &str = "configuration";
+const CERTIFICATE: &str = "certificate";
+const PORTS: &str = "ports";
+const STORAGE: &str = "storage";
+const OPEN_FILES: &str = "open files";
+
+/// Below it, a server for more than a household runs out.
+const FEW_FILES: u64 = 4096;

@@ -1,0 +1,72 @@
+//! What is wrong with a configuration, for the person who wrote it.
+
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+/// A configuration that can't be used: every reason, each with its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// One line each: `FILE:LINE: KEY: what is wrong and what would be right`.
+    reasons: Vec<String>,
+}
+
+/// One thing that is wrong in a configuration's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wrong {
+    /// Where, in bytes of the text.
+    pub at: Range<usize>,
+    /// The key with the table it stands in, such as `limits.depth`; empty if it is about no key.
+    pub key: String,
+    /// What is wrong, and what would be right.
+    pub what: String,
+}
+
+impl Wrong {
+    /// A mistake whose key is still to be said, by [`Wrong::of`].
+    pub fn new(at: Range<usize>, what: impl Into<String>) -> Wrong {
+        Wrong { at, key: String::new(), what: what.into() }
+    }
+
+    /// Says which key it is about.
+    pub fn of(self, key: impl Into<String>) -> Wrong {
+        Wrong { key: key.into(), ..self }
+    }
+}
+
+impl ConfigError {
+    /// The file can't be read at all.
+    pub fn unreadable(file: &Path, error: &io::Error) -> ConfigError {
+        ConfigError::because(format!("{}: cannot be read: {error}", file.display()))
+    }
+
+    /// Something outside the file that the file asks for, such as a certificate.
+    pub fn because(reason: String) -> ConfigError {
+        ConfigError { reasons: vec![reason] }
+    }
+
+    /// Mistakes in the text of a file.
+    pub fn in_text(file: &Path, text: &str, wrongs: Vec<Wrong>) -> ConfigError {
+        let place = |wrong: &Wrong| format!("{}:{}", file.display(), line_of(text, wrong.at.start));
+        let reasons = wrongs.iter().map(|wrong| match wrong.key.as_str() {
+            "" => format!("{}: {}", place(wrong), wrong.what),
+            key => format!("{}: {key}: {}", place(wrong), wrong.what),
+        });
+        ConfigError { reasons: reasons.collect() }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reasons.join("\n"))
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// The number of the line that holds a byte, the first line being 1.
+fn line_of(text: &str, at: usize) -> usize {
+    let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
+    1 + before.iter().filter(|byte| **byte == b'\n').count()
+}

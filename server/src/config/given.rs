@@ -1,0 +1,117 @@
+//! One value of the configuration's text, read as what its key wants.
+
+use std::ops::{Range, RangeInclusive};
+
+use rookery_hub::Value;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::error::Wrong;
+use super::size;
+
+/// A value with its place.
+#[derive(Clone, Copy)]
+pub struct Given<'a> {
+    value: &'a Spanned<DeValue<'a>>,
+}
+
+impl<'a> Given<'a> {
+    /// Wraps a parsed value.
+    pub fn new(value: &'a Spanned<DeValue<'a>>) -> Given<'a> {
+        Given { value }
+    }
+
+    /// Where it stands.
+    pub fn at(&self) -> Range<usize> {
+        self.value.span()
+    }
+
+    /// A mistake at this place.
+    pub fn wrong(&self, what: impl Into<String>) -> Wrong {
+        Wrong::new(self.at(), what)
+    }
+
+    /// A text.
+    pub fn text(&self) -> Result<&'a str, Wrong> {
+        self.value.get_ref().as_str().ok_or_else(|| self.unlike("a text in quotes"))
+    }
+
+    /// `true` or `false`.
+    pub fn switch(&self) -> Result<bool, Wrong> {
+        self.value.get_ref().as_bool().ok_or_else(|| self.unlike("true or false"))
+    }
+
+    /// A whole number in a range.
+    pub fn number(&self, range: RangeInclusive<u64>) -> Result<u64, Wrong> {
+        let number = self.integer().ok_or_else(|| self.unlike(&between(&range, &plain)))?;
+        self.within(number, &range, &plain)
+    }
+
+    /// A number of bytes in a range: a whole number, or a text like `64 KiB`.
+    pub fn bytes(&self, range: RangeInclusive<u64>) -> Result<usize, Wrong> {
+        let bytes = self.integer().or_else(|| size::parse(self.value.get_ref().as_str()?));
+        let bytes = bytes.ok_or_else(|| self.unlike("a size such as 262144 or \"256 KiB\""))?;
+        let bytes = self.within(bytes, &range, &size::show)?;
+        usize::try_from(bytes).map_err(|_| self.wrong("more than this machine can address"))
+    }
+
+    /// A text that stands for something; `what` says what, with an example.
+    pub fn parsed<T>(&self, what: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, Wrong> {
+        let text = self.value.get_ref().as_str().ok_or_else(|| self.unlike(what))?;
+        read(text).ok_or_else(|| self.wrong(format!("{text:?} is not {what}")))
+    }
+
+    /// One of a few words.
+    pub fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, Wrong> {
+        let names: Vec<_> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
+        self.parsed(&names.join(" or "), |text| words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value))
+    }
+
+    /// A list, read element by element so that a mistake points at its line.
+    pub fn list<T>(&self, read: impl Fn(Given<'a>) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
+        let elements = self.value.get_ref().as_array().ok_or_else(|| self.unlike("a list in [ ]"))?;
+        elements.iter().map(|element| read(Given::new(element))).collect()
+    }
+
+    /// A value of the same kind as a module's default.
+    pub fn like(&self, default: &Value) -> Result<Value, Wrong> {
+        Ok(match default {
+            Value::Switch(_) => Value::Switch(self.switch()?),
+            Value::Number(_) => Value::Number(self.number(0..=u64::MAX)?),
+            Value::Text(_) => Value::Text(self.text()?.to_owned()),
+            Value::List(_) => Value::List(self.list(|element| Ok(element.text()?.to_owned()))?),
+        })
+    }
+
+    fn integer(&self) -> Option<u64> {
+        let integer = self.value.get_ref().as_integer()?;
+        u64::from_str_radix(integer.as_str(), integer.radix()).ok()
+    }
+
+    fn within(&self, number: u64, range: &RangeInclusive<u64>, show: &dyn Fn(u64) -> String) -> Result<u64, Wrong> {
+        if range.contains(&number) {
+            return Ok(number);
+        }
+        Err(self.wrong(format!("{} is out of range: {} is expected", show(number), between(range, show))))
+    }
+
+    fn unlike(&self, expected: &str) -> Wrong {
+        let found = match self.value.get_ref() {
+            DeValue::String(text) => format!("{text:?}"),
+            DeValue::Integer(number) => number.to_string(),
+            other => format!("a {}", other.type_str()),
+        };
+        self.wrong(format!("{expected} is expected, not {found}"))
+    }
+}
+
+fn between(range: &RangeInclusive<u64>, show: &dyn Fn(u64) -> String) -> String {
+    match (*range.start(), *range.end()) {
+        (start, u64::MAX) => format!("a whole number from {}", show(start)),
+        (start, end) => format!("a value from {} to {}", show(start), show(end)),
+    }
+}
+
+fn plain(number: u64) -> String {
+    number.to_string()
+}

@@ -1,0 +1,376 @@
+//! The table of all keys: where each stands, what it means, how it is read and how it is written.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use rookery_hub::Conflict;
+use rookery_sasl::Mechanism;
+
+use super::error::Wrong;
+use super::given::Given;
+use super::{Config, DomainConfig, Files, LogFormat, PlaintextNetwork, TlsVersion, size};
+
+/// One key of the configuration.
+pub struct Key {
+    /// The table it stands in; empty for the keys before the first table.
+    pub table: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it means, a line or two.
+    pub doc: &'static str,
+    /// Puts a value into the configuration.
+    pub set: fn(&mut Config, &Given<'_>) -> Result<(), Wrong>,
+    /// How it stands in the configuration now.
+    pub show: fn(&Config) -> Shown,
+}
+
+/// A key's value as TOML.
+pub enum Shown {
+    /// It has this value.
+    Value(String),
+    /// It has no value; this one is an example.
+    Unset(&'static str),
+}
+
+/// The tables with what they are about, in the order of the example.
+pub const TABLES: [(&str, &str); 6] = [
+    ("", "The server as a whole."),
+    ("listen", "Where clients connect. A change needs a restart."),
+    ("tls", "Encryption, for the domains that have no certificate of their own."),
+    ("login", "How clients prove who they are."),
+    ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
+    ("log", "The log goes to standard error."),
+];
+
+/// All keys, in the order of the example. Those of modules come from the modules themselves.
+pub const KEYS: &[Key] = &[
+    Key {
+        table: "",
+        name: "domains",
+        doc: "The domains whose users have their accounts here, the default one first.\n\
+              A domain with a table [domain.\"NAME\"] need not be repeated here.",
+        set: |config, given| {
+            config.domains = given.list(domain)?.into_iter().map(DomainConfig::named).collect();
+            Ok(())
+        },
+        show: |config| list(config.domains.iter().map(|domain| &domain.name)),
+    },
+    Key {
+        table: "",
+        name: "shards",
+        doc: "Threads that serve connections; 0 means one per core. A change needs a restart.",
+        set: |config, given| put(&mut config.shards, given.number(0..=1024)),
+        show: |config| plain(config.shards),
+    },
+    Key {
+        table: "listen",
+        name: "c2s",
+        doc: "Clients that start in the clear and then encrypt (STARTTLS).\n\
+              [::] means every address of this machine, IPv4 and IPv6.",
+        set: |config, given| put(&mut config.listen.c2s, given.list(address)),
+        show: |config| list(&config.listen.c2s),
+    },
+    Key {
+        table: "listen",
+        name: "c2s_tls",
+        doc: "Clients that encrypt from the first byte (XEP-0368). [] switches it off.",
+        set: |config, given| put(&mut config.listen.c2s_tls, given.list(address)),
+        show: |config| list(&config.listen.c2s_tls),
+    },
+    Key {
+        table: "tls",
+        name: "certificate",
+        doc: "PEM file with the certificate and the intermediate ones behind it; relative to this file.\n\
+              Without one the server makes itself a self-signed certificate.",
+        set: |config, given| put(&mut config.tls.files.certificate, file(given)),
+        show: |config| path(&config.tls.files.certificate, "\"/etc/rookery/fullchain.pem\""),
+    },
+    Key {
+        table: "tls",
+        name: "key",
+        doc: "PEM file with the private key of that certificate.",
+        set: |config, given| put(&mut config.tls.files.key, file(given)),
+        show: |config| path(&config.tls.files.key, "\"/etc/rookery/privkey.pem\""),
+    },
+    Key {
+        table: "tls",
+        name: "minimum",
+        doc: "The oldest version of TLS to speak: \"1.2\". (Clients that can speak 1.3 do; demanding it isn't possible yet.)",
+        set: |config, given| put(&mut config.tls.minimum, given.choice(VERSIONS)),
+        show: |config| word(VERSIONS, config.tls.minimum),
+    },
+    Key {
+        table: "login",
+        name: "plaintext_loopback",
+        doc: "Whether clients on this machine may log in without encryption.",
+        set: |config, given| put(&mut config.login.plaintext_loopback, given.switch()),
+        show: |config| plain(config.login.plaintext_loopback),
+    },
+    Key {
+        table: "login",
+        name: "plaintext_networks",
+        doc: "Networks whose clients may log in without encryption, such as [\"10.0.0.0/8\"].",
+        set: |config, given| {
+            let network = |given: Given<'_>| {
+                given.parsed("a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", |text| {
+                    Some(PlaintextNetwork { written: text.to_owned(), network: text.parse().ok()? })
+                })
+            };
+            put(&mut config.login.plaintext_networks, given.list(network))
+        },
+        show: |config| list(config.login.plaintext_networks.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "login",
+        name: "plain_without_tls",
+        doc: "Whether the mechanism PLAIN, which sends the password itself, is offered where login without\n\
+              encryption is allowed. The others prove the password without sending it.",
+        set: |config, given| put(&mut config.login.plain_without_tls, given.switch()),
+        show: |config| plain(config.login.plain_without_tls),
+    },
+    Key {
+        table: "login",
+        name: "scram_iterations",
+        doc: "How often a new password is hashed. More is slower for whoever steals the database, and for\n\
+              every client at its first login.",
+        set: |config, given| {
+            // RFC 5802 §5.1 asks for at least 4096; above ten million a login takes a phone minutes.
+            put(&mut config.login.scram_iterations, given.number(4096..=10_000_000).map(|number| number as u32))
+        },
+        show: |config| plain(config.login.scram_iterations),
+    },
+    Key {
+        table: "login",
+        name: "mechanisms",
+        doc: "The mechanisms to offer, in any order; a connection is offered those that it supports.",
+        set: |config, given| put(&mut config.login.mechanisms, given.list(mechanism)),
+        show: |config| list(config.login.mechanisms.iter().map(|mechanism| mechanism.name())),
+    },
+    Key {
+        table: "limits",
+        name: "stanza_bytes_before_login",
+        doc: "One stanza of a client that has not logged in; the standard wants at least 10000.",
+        set: |config, given| put(&mut config.limits.before_login.bytes, given.bytes(STANZA_BYTES_MIN..=1 << 20)),
+        show: |config| bytes(config.limits.before_login.bytes),
+    },
+    Key {
+        table: "limits",
+        name: "stanza_bytes",
+        doc: "One stanza of a client that has logged in.",
+        set: |config, given| put(&mut config.limits.after_login.bytes, given.bytes(STANZA_BYTES_MIN..=64 << 20)),
+        show: |config| bytes(config.limits.after_login.bytes),
+    },
+    Key {
+        table: "limits",
+        name: "depth",
+        doc: "Elements inside one another in a stanza, up to 32.",
+        set: |config, given| {
+            let depth = given.number(4..=32)? as usize;
+            config.limits.before_login.depth = depth;
+            config.limits.after_login.depth = depth;
+            Ok(())
+        },
+        show: |config| plain(config.limits.after_login.depth),
+    },
+    Key {
+        table: "limits",
+        name: "resources_per_user",
+        doc: "Clients that one account may have connected at a time.",
+        set: |config, given| put(&mut config.limits.resources_per_user, given.number(1..=10_000)),
+        show: |config| plain(config.limits.resources_per_user),
+    },
+    Key {
+        table: "limits",
+        name: "conflict",
+        doc: "When a client asks for a resource that another one has: \"end-older\" ends the other one,\n\
+              \"refuse-newer\" refuses it.",
+        set: |config, given| put(&mut config.limits.conflict, given.choice(CONFLICTS)),
+        show: |config| word(CONFLICTS, config.limits.conflict),
+    },
+    Key {
+        table: "limits",
+        name: "outbox_soft",
+        doc: "What may wait for a client that reads slowly, before newer presence replaces older.",
+        set: |config, given| put(&mut config.limits.outbox.soft, given.bytes(4096..=1 << 30)),
+        show: |config| bytes(config.limits.outbox.soft),
+    },
+    Key {
+        table: "limits",
+        name: "outbox_hard",
+        doc: "The same, before the client is disconnected. Its messages are kept.",
+        set: |config, given| put(&mut config.limits.outbox.hard, given.bytes(4096..=1 << 30)),
+        show: |config| bytes(config.limits.outbox.hard),
+    },
+    Key {
+        table: "limits",
+        name: "lane_bytes",
+        doc: "What a client may send ahead while a request of it waits for storage, before the server stops reading.",
+        set: |config, given| put(&mut config.limits.lane_bytes, given.bytes(4096..=1 << 30)),
+        show: |config| bytes(config.limits.lane_bytes),
+    },
+    Key {
+        table: "limits",
+        name: "directed_presence",
+        doc: "Addresses outside of its roster to which one session may have sent presence, rooms included.",
+        set: |config, given| put(&mut config.limits.directed_presence, given.number(0..=1_000_000)),
+        show: |config| plain(config.limits.directed_presence),
+    },
+    Key {
+        table: "limits",
+        name: "roster_items",
+        doc: "Contacts of one account.",
+        set: |config, given| put(&mut config.limits.roster.items, given.number(0..=1_000_000)),
+        show: |config| plain(config.limits.roster.items),
+    },
+    Key {
+        table: "limits",
+        name: "roster_name",
+        doc: "Bytes of a contact's name.",
+        set: |config, given| put(&mut config.limits.roster.name_bytes, given.bytes(0..=65_536)),
+        show: |config| bytes(config.limits.roster.name_bytes),
+    },
+    Key {
+        table: "limits",
+        name: "roster_groups",
+        doc: "Groups of one contact.",
+        set: |config, given| put(&mut config.limits.roster.groups, given.number(0..=10_000)),
+        show: |config| plain(config.limits.roster.groups),
+    },
+    Key {
+        table: "limits",
+        name: "roster_group",
+        doc: "Bytes of a group's name.",
+        set: |config, given| put(&mut config.limits.roster.group_bytes, given.bytes(0..=65_536)),
+        show: |config| bytes(config.limits.roster.group_bytes),
+    },
+    Key {
+        table: "limits",
+        name: "login_seconds",
+        doc: "How long a connection may take to log in before it is closed.",
+        set: |config, given| put(&mut config.limits.login_seconds, given.number(5..=3600)),
+        show: |config| plain(config.limits.login_seconds),
+    },
+    Key {
+        table: "limits",
+        name: "login_failures",
+        doc: "Wrong passwords on one connection before it is closed.",
+        set: |config, given| put(&mut config.limits.login_failures, given.number(2..=100)),
+        show: |config| plain(config.limits.login_failures),
+    },
+    Key {
+        table: "limits",
+        name: "connections_per_address",
+        doc: "Connections from one IP address other than this machine's own; 0 means no limit.",
+        set: |config, given| put(&mut config.limits.connections_per_address, given.number(0..=10_000_000)),
+        show: |config| plain(config.limits.connections_per_address),
+    },
+    Key {
+        table: "log",
+        name: "level",
+        doc: "\"error\", \"warn\", \"info\", \"debug\" or \"trace\", also per part: \"info,rookery_store=debug\".",
+        set: |config, given| {
+            let levels = |text: &str| crate::logging::is_filter(text).then(|| text.to_owned());
+            put(&mut config.log.level, given.parsed("a level such as \"info\" or \"warn,rookery_store=debug\"", levels))
+        },
+        show: |config| quoted(&config.log.level),
+    },
+    Key {
+        table: "log",
+        name: "format",
+        doc: "\"text\", or \"json\" for one object per line.",
+        set: |config, given| put(&mut config.log.format, given.choice(FORMATS)),
+        show: |config| word(FORMATS, config.log.format),
+    },
+];
+
+/// A key of a `[domain."NAME"]` table.
+pub struct DomainKey {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means.
+    pub doc: &'static str,
+    /// Puts a value into the domain's files.
+    pub set: fn(&mut Files, &Given<'_>) -> Result<(), Wrong>,
+    /// An example.
+    pub example: &'static str,
+}
+
+/// All keys of a `[domain."NAME"]` table besides its modules.
+pub const DOMAIN_KEYS: [DomainKey; 2] = [
+    DomainKey {
+        name: "certificate",
+        doc: "The domain's own certificate, instead of the one under [tls].",
+        set: |files, given| put(&mut files.certificate, file(given)),
+        example: "\"/etc/rookery/example.org.pem\"",
+    },
+    DomainKey {
+        name: "key",
+        doc: "Its private key.",
+        set: |files, given| put(&mut files.key, file(given)),
+        example: "\"/etc/rookery/example.org.key\"",
+    },
+];
+
+/// A text as TOML writes it.
+pub fn quote(text: impl Into<String>) -> String {
+    toml::Value::String(text.into()).to_string()
+}
+
+fn put<T, U: TryInto<T>>(place: &mut T, value: Result<U, Wrong>) -> Result<(), Wrong> {
+    // Every number has been held against a range that fits.
+    if let Ok(value) = value?.try_into() {
+        *place = value;
+    }
+    Ok(())
+}
+
+fn domain(given: Given<'_>) -> Result<String, Wrong> {
+    given.parsed("a domain such as \"example.org\"", |text| Some(rookery_jid::prepare_domain(text).ok()?.into_owned()))
+}
+
+fn address(given: Given<'_>) -> Result<SocketAddr, Wrong> {
+    given.parsed("an address with a port such as \"[::]:5222\" or \"127.0.0.1:5222\"", |text| text.parse().ok())
+}
+
+fn mechanism(given: Given<'_>) -> Result<Mechanism, Wrong> {
+    let names = Mechanism::ALL.map(|mechanism| mechanism.name()).join(", ");
+    given.parsed(&format!("one of {names}"), Mechanism::from_name)
+}
+
+fn file(given: &Given<'_>) -> Result<Option<PathBuf>, Wrong> {
+    given.parsed("the name of a file", |text| (!text.is_empty()).then(|| Some(text.into())))
+}
+
+fn plain(value: impl Display) -> Shown {
+    Shown::Value(value.to_string())
+}
+
+fn bytes(value: usize) -> Shown {
+    Shown::Value(size::show(value as u64))
+}
+
+fn quoted(text: &str) -> Shown {
+    Shown::Value(quote(text))
+}
+
+fn list<T: Display>(values: impl IntoIterator<Item = T>) -> Shown {
+    let values: Vec<_> = values.into_iter().map(|value| quote(value.to_string())).collect();
+    Shown::Value(format!("[{}]", values.join(", ")))
+}
+
+fn path(path: &Option<PathBuf>, example: &'static str) -> Shown {
+    path.as_ref().map_or(Shown::Unset(example), |path| quoted(&path.to_string_lossy()))
+}
+
+fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> Shown {
+    let word = words.iter().find(|(_, known)| *known == value);
+    quoted(word.map_or("", |(word, _)| word))
+}
+
+const VERSIONS: &[(&str, TlsVersion)] = &[("1.2", TlsVersion::Tls12)];
+const CONFLICTS: &[(&str, Conflict)] = &[("end-older", Conflict::EndOlder), ("refuse-newer", Conflict::RefuseNewer)];
+const FORMATS: &[(&str, LogFormat)] = &[("text", LogFormat::Text), ("json", LogFormat::Json)];
+
+/// RFC 6120 §13.12 forbids a smaller limit.
+const STANZA_BYTES_MIN: u64 = 10_000;

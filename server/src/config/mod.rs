@@ -1,0 +1,320 @@
+//! The configuration: its values, their defaults, and how it is read.
+//!
+//! `keys` is the table of all keys; the parser in `read`, the errors and `rookery config example` all come from it, so that none of
+//! them can know a key that the others don't. `given` reads single values, `error` says what is wrong and where, `nearest` guesses
+//! what was meant.
+//!
+//! # Invariants
+//!
+//! - Whatever parses is consistent: a certificate comes with its key, a soft limit isn't above its hard one, domains are prepared.
+//! - The modules of every domain are complete: each known module, on or off, with all of its options.
+
+mod error;
+mod example;
+mod given;
+mod keys;
+mod nearest;
+mod read;
+mod size;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use rookery_fanout::Limits as OutboxLimits;
+use rookery_hub::{Conflict, Module, Network, RosterLimits, Value};
+use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
+use rookery_xml::Limits as StanzaLimits;
+
+pub use error::{ConfigError, Wrong};
+pub use example::example;
+
+/// Everything that an operator can set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The served domains, the default one first.
+    pub domains: Vec<DomainConfig>,
+    /// Threads that serve connections; 0 means one per core.
+    pub shards: usize,
+    /// Where to accept connections.
+    pub listen: Listen,
+    /// Certificates and protocol version.
+    pub tls: Tls,
+    /// How clients authenticate.
+    pub login: Login,
+    /// What one client may take.
+    pub limits: Limits,
+    /// What goes to the log.
+    pub log: Log,
+    /// The modules of domains that say nothing of their own.
+    pub modules: Modules,
+}
+
+/// Modules by name. Every known module is here.
+pub type Modules = BTreeMap<&'static str, ModuleConfig>;
+
+/// One module, as it is to run in one domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleConfig {
+    /// Whether it runs.
+    pub enabled: bool,
+    /// Every option that it declares.
+    pub options: BTreeMap<&'static str, Value>,
+}
+
+/// One served domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DomainConfig {
+    /// The domain, prepared.
+    pub name: String,
+    /// Its own certificate.
+    pub files: Files,
+    /// Its modules.
+    pub modules: Modules,
+}
+
+/// A certificate chain and its key, both or none.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Files {
+    /// PEM, the server's own certificate first.
+    pub certificate: Option<PathBuf>,
+    /// PEM.
+    pub key: Option<PathBuf>,
+}
+
+/// Addresses to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// Client streams that start in the clear and offer STARTTLS (RFC 6120 §5).
+    pub c2s: Vec<SocketAddr>,
+    /// Client streams under TLS from their first byte (XEP-0368).
+    pub c2s_tls: Vec<SocketAddr>,
+}
+
+/// TLS for the domains that have no certificate of their own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate; without one the server makes itself a self-signed one.
+    pub files: Files,
+    /// The oldest protocol version to speak.
+    pub minimum: TlsVersion,
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TlsVersion {
+    /// TLS 1.2, RFC 5246.
+    Tls12,
+}
+
+/// How clients authenticate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Whether a client on this machine may log in without TLS.
+    pub plaintext_loopback: bool,
+    /// Networks from which clients may log in without TLS.
+    pub plaintext_networks: Vec<PlaintextNetwork>,
+    /// Whether PLAIN is offered where login without TLS is allowed.
+    pub plain_without_tls: bool,
+    /// PBKDF2 iterations for new passwords.
+    pub scram_iterations: u32,
+    /// The mechanisms to offer where a connection supports them.
+    pub mechanisms: Vec<Mechanism>,
+}
+
+/// A network from which clients may log in without TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaintextNetwork {
+    /// As the operator wrote it.
+    pub written: String,
+    /// The same, read.
+    pub network: Network,
+}
+
+/// What one client may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Of one stanza before login.
+    pub before_login: StanzaLimits,
+    /// Of one stanza after login.
+    pub after_login: StanzaLimits,
+    /// Connected resources of one account.
+    pub resources_per_user: usize,
+    /// What happens to two clients that want the same resource.
+    pub conflict: Conflict,
+    /// Of what waits for a slow reader, in bytes.
+    pub outbox: OutboxBytes,
+    /// Bytes that one client may have sent ahead of a request that isn't answered yet.
+    pub lane_bytes: usize,
+    /// Addresses to which one session may have sent directed presence.
+    pub directed_presence: usize,
+    /// Of a roster.
+    pub roster: RosterSizes,
+    /// Seconds that a connection may take until it has bound a resource.
+    pub login_seconds: u32,
+    /// Failed logins after which a connection is closed.
+    pub login_failures: u32,
+    /// Connections from one address that isn't loopback; 0 means no limit.
+    pub connections_per_address: usize,
+}
+
+/// Bytes that may wait for one session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutboxBytes {
+    /// Above it, newer presence replaces older.
+    pub soft: usize,
+    /// Above it, the session ends.
+    pub hard: usize,
+}
+
+/// How large a roster may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RosterSizes {
+    /// Contacts.
+    pub items: usize,
+    /// Bytes of a contact's name.
+    pub name_bytes: usize,
+    /// Groups of a contact.
+    pub groups: usize,
+    /// Bytes of a group's name.
+    pub group_bytes: usize,
+}
+
+/// What goes to the log, which is stderr.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// A level, or levels per part of the server.
+    pub level: String,
+    /// How a line looks.
+    pub format: LogFormat,
+}
+
+/// How a line of the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Config {
+    /// What holds without a configuration file.
+    pub fn defaults(table: &[Box<dyn Module>]) -> Config {
+        let modules: Modules = table.iter().map(|module| (module.name(), ModuleConfig::defaults(&**module))).collect();
+        let outbox = OutboxLimits::default();
+        let roster = RosterLimits::default();
+        let hub = rookery_hub::Settings::default();
+        Config {
+            domains: vec![DomainConfig { modules: modules.clone(), ..DomainConfig::named("localhost".into()) }],
+            shards: 0,
+            listen: Listen { c2s: vec![anywhere(5222)], c2s_tls: vec![anywhere(5223)] },
+            tls: Tls { files: Files::default(), minimum: TlsVersion::Tls12 },
+            login: Login {
+                plaintext_loopback: false,
+                plaintext_networks: Vec::new(),
+                plain_without_tls: false,
+                scram_iterations: DEFAULT_ITERATIONS,
+                mechanisms: Mechanism::ALL.to_vec(),
+            },
+            limits: Limits {
+                before_login: StanzaLimits::BEFORE_LOGIN,
+                after_login: StanzaLimits::AFTER_LOGIN,
+                resources_per_user: hub.max_resources,
+                conflict: hub.conflict,
+                outbox: OutboxBytes { soft: outbox.soft, hard: outbox.hard },
+                lane_bytes: hub.lane_bytes,
+                directed_presence: hub.max_directed,
+                roster: RosterSizes {
+                    items: roster.items,
+                    name_bytes: roster.name_bytes,
+                    groups: roster.groups,
+                    group_bytes: roster.group_bytes,
+                },
+                login_seconds: 60,
+                login_failures: 5,
+                connections_per_address: 1000,
+            },
+            log: Log { level: "info".into(), format: LogFormat::Text },
+            modules,
+        }
+    }
+
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong in it, with the lines.
+    pub fn load(file: &Path, table: &[Box<dyn Module>]) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(file).map_err(|error| ConfigError::unreadable(file, &error))?;
+        let mut config = Config::parse(&text, table).map_err(|wrongs| ConfigError::in_text(file, &text, wrongs))?;
+        config.resolve(file.parent().unwrap_or(Path::new("")));
+        Ok(config)
+    }
+
+    /// Reads a configuration from its text. File names in it stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong in it, in the order of the text.
+    pub fn parse(text: &str, table: &[Box<dyn Module>]) -> Result<Config, Vec<Wrong>> {
+        read::read(text, table)
+    }
+
+    /// The configuration of a domain; its name is prepared.
+    pub fn domain(&self, name: &str) -> Option<&DomainConfig> {
+        self.domains.iter().find(|domain| domain.name == name)
+    }
+
+    /// The certificate files of a domain: its own, else those of all domains; `None` if the operator gave none.
+    pub fn files_of<'a>(&'a self, domain: &'a DomainConfig) -> Option<(&'a Path, &'a Path)> {
+        domain.files.pair().or_else(|| self.tls.files.pair())
+    }
+
+    /// Relative file names are relative to the file they stand in, not to where the server happens to be started.
+    fn resolve(&mut self, base: &Path) {
+        let of_domains = self.domains.iter_mut().map(|domain| &mut domain.files);
+        for files in of_domains.chain([&mut self.tls.files]) {
+            for path in [&mut files.certificate, &mut files.key].into_iter().flatten() {
+                *path = base.join(&*path);
+            }
+        }
+    }
+}
+
+impl DomainConfig {
+    fn named(name: String) -> DomainConfig {
+        DomainConfig { name, files: Files::default(), modules: Modules::new() }
+    }
+}
+
+impl ModuleConfig {
+    fn defaults(module: &dyn Module) -> ModuleConfig {
+        let options = module.options().iter().map(|spec| (spec.key, (spec.default)())).collect();
+        ModuleConfig { enabled: module.on_by_default(), options }
+    }
+}
+
+impl Files {
+    /// Both files, if they are given.
+    pub fn pair(&self) -> Option<(&Path, &Path)> {
+        Some((self.certificate.as_deref()?, self.key.as_deref()?))
+    }
+}
+
+impl Login {
+    /// From where clients may log in without TLS.
+    pub fn plaintext(&self) -> Vec<Network> {
+        let loopback = LOOPBACK.iter().filter(|_| self.plaintext_loopback).filter_map(|range| range.parse().ok());
+        loopback.chain(self.plaintext_networks.iter().map(|network| network.network)).collect()
+    }
+}
+
+fn anywhere(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
+}
+
+const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
+
+#[cfg(test)]
+mod tests;

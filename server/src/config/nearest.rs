@@ -1,0 +1,51 @@
+//! Guesses which known word an unknown one was meant to be.
+
+/// The known word that takes the fewest changes to get to, if they are few enough to be a slip.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let bound = (word.chars().count() / 3).max(2);
+    let candidates = known.into_iter().map(|candidate| (distance(word, candidate), candidate));
+    candidates.filter(|(distance, _)| *distance <= bound).min_by_key(|(distance, _)| *distance).map(|(_, word)| word)
+}
+
+/// Insertions, deletions and replacements between two words (Levenshtein), `-` and `_` being the same letter.
+fn distance(one: &str, other: &str) -> usize {
+    let letters = |word: &str| word.to_lowercase().replace('-', "_").chars().collect::<Vec<_>>();
+    let (one, other) = (letters(one), letters(other));
+    // The distances of the prefixes of `one` seen so far to every prefix of `other`.
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.iter().enumerate() {
+        let mut diagonal = at;
+        let mut left = at + 1;
+        for (cell, wanted) in row.iter_mut().zip(std::iter::once(None).chain(other.iter().map(Some))) {
+            let above = *cell;
+            left = match wanted {
+                None => at + 1,
+                Some(wanted) => (diagonal + usize::from(wanted != letter)).min(above + 1).min(left + 1),
+            };
+            diagonal = above;
+            *cell = left;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_changes() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("abc", ""), 3);
+        assert_eq!(distance("c2s-tls", "C2S_TLS"), 0);
+    }
+
+    #[test]
+    fn slips_are_recognised_and_strangers_not() {
+        let known = ["stanza_bytes", "depth", "conflict"];
+        assert_eq!(nearest("stanza_byte", known), Some("stanza_bytes"));
+        assert_eq!(nearest("Conflict", known), Some("conflict"));
+        assert_eq!(nearest("retries", known), None);
+    }
+}

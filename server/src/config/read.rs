@@ -1,0 +1,282 @@
+//! Reads a configuration's text by the table of keys, and goes on after a mistake so that all of them are told at once.
+
+use std::ops::Range;
+
+use rookery_hub::Module;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::Wrong;
+use super::given::Given;
+use super::keys::{DOMAIN_KEYS, KEYS, TABLES};
+use super::nearest::nearest;
+use super::{Config, DomainConfig, Files, Modules};
+
+type Entries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
+
+/// Reads a whole configuration.
+pub fn read(text: &str, table: &[Box<dyn Module>]) -> Result<Config, Vec<Wrong>> {
+    let root = DeTable::parse(text).map_err(|error| {
+        let at = error.span().unwrap_or_default();
+        vec![Wrong::new(at, format!("this is not TOML: {}", error.message()))]
+    })?;
+    let mut reader = Reader { config: Config::defaults(table), table, wrongs: Vec::new() };
+    reader.root(root.get_ref());
+    reader.wrongs.sort_by_key(|wrong| wrong.at.start);
+    if reader.wrongs.is_empty() { Ok(reader.config) } else { Err(reader.wrongs) }
+}
+
+struct Reader<'t> {
+    config: Config,
+    table: &'t [Box<dyn Module>],
+    wrongs: Vec<Wrong>,
+}
+
+impl Reader<'_> {
+    fn root(&mut self, root: &DeTable<'_>) {
+        let entries = entries(root);
+        for (name, at, value) in &entries {
+            match *name {
+                // Read below, when it is known what they change.
+                DOMAIN | MODULES => {}
+                "" => self.unknown("", name, at),
+                _ if TABLES.iter().any(|(table, _)| table == name) => self.section(name, value),
+                _ => self.key("", name, at, value),
+            }
+        }
+        let mut modules = std::mem::take(&mut self.config.modules);
+        self.modules(&mut modules, MODULES, child(&entries, MODULES));
+        for domain in &mut self.config.domains {
+            domain.modules = modules.clone();
+        }
+        self.config.modules = modules;
+        let listed = child(&entries, "domains").is_some();
+        self.domains(child(&entries, DOMAIN), listed);
+        self.together(&entries);
+    }
+
+    /// A table of [`TABLES`].
+    fn section(&mut self, table: &str, value: &Spanned<DeValue<'_>>) {
+        for (name, at, value) in self.entries_of(table, value) {
+            self.key(table, name, &at, value);
+        }
+    }
+
+    /// A key of [`KEYS`].
+    fn key(&mut self, table: &str, name: &str, at: &Range<usize>, value: &Spanned<DeValue<'_>>) {
+        let Some(key) = KEYS.iter().find(|key| key.table == table && key.name == name) else {
+            return self.unknown(table, name, at);
+        };
+        let set = (key.set)(&mut self.config, &Given::new(value));
+        self.note(set, || dotted(table, name));
+    }
+
+    /// The tables `[domain."NAME"]`. They are served beside those of `domains`, or alone if that key isn't given.
+    fn domains(&mut self, value: Option<&Spanned<DeValue<'_>>>, listed: bool) {
+        let Some(value) = value else { return };
+        let tables = self.entries_of(DOMAIN, value);
+        if !listed && !tables.is_empty() {
+            self.config.domains.clear();
+        }
+        for (name, at, value) in tables {
+            let path = format!("{DOMAIN}.{}", super::keys::quote(name));
+            match rookery_jid::prepare_domain(name) {
+                Ok(prepared) => self.domain(&prepared, &path, value),
+                Err(error) => self.wrongs.push(Wrong::new(at, error.to_string()).of(path)),
+            }
+        }
+    }
+
+    fn domain(&mut self, name: &str, path: &str, value: &Spanned<DeValue<'_>>) {
+        let place = self.config.domains.iter().position(|domain| domain.name == name);
+        let mut domain = match place {
+            Some(place) => self.config.domains.remove(place),
+            None => DomainConfig { modules: self.config.modules.clone(), ..DomainConfig::named(name.to_owned()) },
+        };
+        let entries = self.entries_of(path, value);
+        for (name, at, value) in &entries {
+            match DOMAIN_KEYS.iter().find(|key| key.name == *name) {
+                Some(key) => {
+                    let set = (key.set)(&mut domain.files, &Given::new(value));
+                    self.note(set, || dotted(path, name));
+                }
+                None if *name == MODULES => {}
+                None => {
+                    let known = DOMAIN_KEYS.iter().map(|key| key.name).chain([MODULES]);
+                    self.stranger(path, name, at, known);
+                }
+            }
+        }
+        self.modules(&mut domain.modules, &dotted(path, MODULES), child(&entries, MODULES));
+        self.pair(&domain.files, path, &entries);
+        self.config.domains.insert(place.unwrap_or(self.config.domains.len()), domain);
+    }
+
+    /// The tables `[modules.NAME]`, of all domains or of one.
+    fn modules(&mut self, modules: &mut Modules, path: &str, value: Option<&Spanned<DeValue<'_>>>) {
+        let Some(value) = value else { return };
+        for (name, at, value) in self.entries_of(path, value) {
+            match self.table.iter().find(|module| module.name() == name) {
+                Some(module) => self.module(modules, &**module, &dotted(path, name), value),
+                None => self.stranger(path, name, &at, self.table.iter().map(|module| module.name())),
+            }
+        }
+    }
+
+    fn module(&mut self, modules: &mut Modules, module: &dyn Module, path: &str, value: &Spanned<DeValue<'_>>) {
+        let Some(config) = modules.get_mut(module.name()) else { return };
+        for (name, at, value) in self.entries_of(path, value) {
+            let given = Given::new(value);
+            if name == ENABLED {
+                let set = given.switch().map(|enabled| config.enabled = enabled);
+                self.note(set, || dotted(path, name));
+                continue;
+            }
+            let Some(spec) = module.options().iter().find(|spec| spec.key == name) else {
+                let known = module.options().iter().map(|spec| spec.key).chain([ENABLED]);
+                self.stranger(path, name, &at, known);
+                continue;
+            };
+            let value = given.like(&(spec.default)());
+            let checked = value.and_then(|value| match (spec.check)(&value) {
+                Ok(()) => Ok(value),
+                Err(reason) => Err(given.wrong(reason)),
+            });
+            let set = checked.map(|value| drop(config.options.insert(spec.key, value)));
+            self.note(set, || dotted(path, name));
+        }
+    }
+
+    /// What only two keys together can get wrong.
+    fn together(&mut self, entries: &Entries<'_>) {
+        let section = |name| child(entries, name).map(|value| (value.span(), table_entries(value))).unwrap_or_default();
+        let (_, tls) = section("tls");
+        let files = self.config.tls.files.clone();
+        self.pair(&files, "tls", &tls);
+        let (_, limits) = section("limits");
+        if self.config.limits.outbox.soft > self.config.limits.outbox.hard {
+            let at = place(&limits, &["outbox_soft", "outbox_hard"]);
+            self.wrongs.push(Wrong::new(at, "it is above `outbox_hard`").of("limits.outbox_soft"));
+        }
+        if self.config.limits.before_login.bytes > self.config.limits.after_login.bytes {
+            let at = place(&limits, &["stanza_bytes_before_login", "stanza_bytes"]);
+            let what = "a client may send more before login than after (`stanza_bytes`)";
+            self.wrongs.push(Wrong::new(at, what).of("limits.stanza_bytes_before_login"));
+        }
+        let (at, _) = section("listen");
+        if self.config.listen.c2s.is_empty() && self.config.listen.c2s_tls.is_empty() {
+            self.wrongs
+                .push(Wrong::new(at, "no address is left to listen on; give `c2s` or `c2s_tls` one").of("listen"));
+        }
+        self.served(place(entries, &["domains"]));
+        if self.config.login.mechanisms.is_empty() {
+            let (_, login) = section("login");
+            let what = "nobody could log in; leave the key out for all mechanisms";
+            self.wrongs.push(Wrong::new(place(&login, &["mechanisms"]), what).of("login.mechanisms"));
+        }
+    }
+
+    fn served(&mut self, at: Range<usize>) {
+        let domains = &self.config.domains;
+        let repeated = |(place, domain): (usize, &DomainConfig)| {
+            domains.iter().take(place).any(|earlier| earlier.name == domain.name).then(|| domain.name.clone())
+        };
+        if let Some(name) = domains.iter().enumerate().find_map(repeated) {
+            self.wrongs.push(Wrong::new(at, format!("{name:?} is listed twice")).of("domains"));
+        } else if domains.is_empty() {
+            self.wrongs.push(Wrong::new(at, "at least one domain is needed, such as [\"localhost\"]").of("domains"));
+        }
+    }
+
+    /// A certificate without its key, or the other way round.
+    fn pair(&mut self, files: &Files, path: &str, entries: &Entries<'_>) {
+        let (given, missing) = match (&files.certificate, &files.key) {
+            (Some(_), None) => ("certificate", "key"),
+            (None, Some(_)) => ("key", "certificate"),
+            _ => return,
+        };
+        // A value that was refused has been told already.
+        if child(entries, missing).is_none() {
+            let what = format!("it needs a `{missing}` beside it");
+            self.wrongs.push(Wrong::new(place(entries, &[given]), what).of(dotted(path, given)));
+        }
+    }
+
+    /// A key that isn't in [`KEYS`], nor a table.
+    fn unknown(&mut self, table: &str, name: &str, at: &Range<usize>) {
+        let elsewhere = KEYS.iter().find(|key| key.name == name);
+        let Some(key) = elsewhere else {
+            let tables =
+                TABLES.iter().map(|(table, _)| *table).chain([DOMAIN, MODULES]).filter(|name| !name.is_empty());
+            let tables = tables.filter(|_| table.is_empty());
+            let known = KEYS.iter().filter(|key| key.table == table).map(|key| key.name).chain(tables);
+            return self.stranger(table, name, at, known);
+        };
+        let what = match key.table {
+            "" => "there is no such key here; it belongs above the first [table]".to_owned(),
+            table => format!("there is no such key here; it belongs below [{table}]"),
+        };
+        self.wrongs.push(Wrong::new(at.clone(), what).of(dotted(table, name)));
+    }
+
+    /// A name that is unknown where it stands.
+    fn stranger<'k>(
+        &mut self,
+        path: &str,
+        name: &str,
+        at: &Range<usize>,
+        known: impl Iterator<Item = &'k str> + Clone,
+    ) {
+        let what = match nearest(name, known.clone()) {
+            Some(meant) => format!("there is no such key; did you mean `{meant}`?"),
+            None => {
+                let mut known: Vec<_> = known.collect();
+                known.sort_unstable();
+                format!("there is no such key; known are: {}", known.join(", "))
+            }
+        };
+        self.wrongs.push(Wrong::new(at.clone(), what).of(dotted(path, name)));
+    }
+
+    fn entries_of<'v>(&mut self, path: &str, value: &'v Spanned<DeValue<'v>>) -> Entries<'v> {
+        if !value.get_ref().is_table() {
+            let what = format!("a table is expected: write [{path}] on a line of its own, and its keys below");
+            self.wrongs.push(Wrong::new(value.span(), what).of(path));
+        }
+        table_entries(value)
+    }
+
+    fn note(&mut self, set: Result<(), Wrong>, key: impl FnOnce() -> String) {
+        if let Err(wrong) = set {
+            self.wrongs.push(wrong.of(key()));
+        }
+    }
+}
+
+/// The entries of a table in the order of the text.
+fn entries<'a>(table: &'a DeTable<'a>) -> Entries<'a> {
+    let mut entries: Entries<'a> = table.iter().map(|(key, value)| (&**key.get_ref(), key.span(), value)).collect();
+    entries.sort_by_key(|(_, at, _)| at.start);
+    entries
+}
+
+fn table_entries<'a>(value: &'a Spanned<DeValue<'a>>) -> Entries<'a> {
+    value.get_ref().as_table().map(entries).unwrap_or_default()
+}
+
+fn child<'a>(entries: &Entries<'a>, name: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+    entries.iter().find(|(key, ..)| *key == name).map(|(_, _, value)| *value)
+}
+
+/// Where the first of these keys is given.
+fn place(entries: &Entries<'_>, names: &[&str]) -> Range<usize> {
+    names.iter().find_map(|name| Some(child(entries, name)?.span())).unwrap_or_default()
+}
+
+fn dotted(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}
+
+const DOMAIN: &str = "domain";
+const MODULES: &str = "modules";
+const ENABLED: &str = "enabled";

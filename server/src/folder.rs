@@ -1,0 +1,136 @@
+//! The data folder: everything that the server writes.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// The data folder and the names in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The folder of that name; nothing is made yet.
+    pub fn new(path: PathBuf) -> Folder {
+        Folder { path }
+    }
+
+    /// Makes it, readable for its owner alone, unless it exists.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] with what to do about it.
+    pub fn create(&self) -> Result<(), Failure> {
+        if self.path.is_dir() {
+            return Ok(());
+        }
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
+        made.map_err(|error| {
+            let path = self.path.display();
+            Failure::Failed(format!(
+                "the data folder {path} can't be made: {error}; name another one with --data-dir, or make it and give it to the \
+                 server's user"
+            ))
+        })
+    }
+
+    /// Makes sure that no other server uses the folder, for as long as the lock lives.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] if one does, or if the lock can't be made.
+    pub fn lock(&self) -> Result<Lock, Failure> {
+        let path = self.path.join(LOCK);
+        let failed = |error| Failure::file(&path, &error);
+        let mut file =
+            fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = file.as_mut().map_err(|error| Failure::file(&path, error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = self.running().map_or(String::new(), |pid| format!(" (process {pid})"));
+                return Err(Failure::Failed(format!("a server{holder} runs in {} already", self.path.display())));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        file.set_len(0).and_then(|()| file.rewind()).map_err(failed)?;
+        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(Lock { _file: file.try_clone().map_err(failed)? })
+    }
+
+    /// The process id of the server that runs in this folder, as it wrote it; `None` if none runs.
+    pub fn running(&self) -> Option<String> {
+        let mut file = File::open(self.path.join(LOCK)).ok()?;
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => {
+                let mut pid = String::new();
+                file.read_to_string(&mut pid).ok()?;
+                Some(pid.trim().to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The configuration file that is read if no other is named.
+    pub fn config(&self) -> PathBuf {
+        self.path.join("rookery.toml")
+    }
+
+    /// The database.
+    pub fn database(&self) -> PathBuf {
+        self.path.join("rookery.db")
+    }
+
+    /// The self-signed certificate.
+    pub fn certificate(&self) -> PathBuf {
+        self.path.join("certs/self-signed.pem")
+    }
+
+    /// Its key.
+    pub fn key(&self) -> PathBuf {
+        self.path.join("certs/self-signed.key")
+    }
+
+    /// What was announced at the last start.
+    pub fn state(&self) -> PathBuf {
+        self.path.join("state.toml")
+    }
+}
+
+/// The right to be the only server in a folder. The operating system takes it back even from a process that was killed.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Writes a file whole or not at all: beside its place first, then over it.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] with the file's name.
+pub fn write(path: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+    let beside = path.with_extension("new");
+    let written = (|| {
+        // A left-over of a crash may have other permissions.
+        match fs::remove_file(&beside) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&beside, path)
+    })();
+    written.map_err(|error| Failure::file(path, &error))
+}
+
+const LOCK: &str = "rookery.lock";

@@ -1,0 +1,106 @@
+//! Listening sockets.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+
+use crate::config::Listen;
+use crate::failure::Failure;
+
+/// A bound, listening, non-blocking socket.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket.
+    pub socket: TcpListener,
+    /// Its address as bound: port 0 has become a port, `[::]` may have become `0.0.0.0`.
+    pub address: SocketAddr,
+    /// What is spoken on it.
+    pub kind: Kind,
+}
+
+/// What is spoken on a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Client streams that start in the clear.
+    C2s,
+    /// Client streams under TLS from their first byte.
+    C2sTls,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::C2s => "STARTTLS",
+            Kind::C2sTls => "direct TLS",
+        })
+    }
+}
+
+/// The configured addresses with what is spoken there.
+pub fn wanted(config: &Listen) -> impl Iterator<Item = (SocketAddr, Kind)> {
+    let c2s = config.c2s.iter().map(|address| (*address, Kind::C2s));
+    c2s.chain(config.c2s_tls.iter().map(|address| (*address, Kind::C2sTls)))
+}
+
+/// Binds all configured addresses.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] with the first that can't be, and what to do about it.
+pub fn bind_all(config: &Listen) -> Result<Vec<Listener>, Failure> {
+    wanted(config)
+        .map(|(address, kind)| bind_one(address, kind).map_err(|error| Failure::Failed(refused(address, &error))))
+        .collect()
+}
+
+/// Binds one address. `[::]` accepts IPv4 too, and is `0.0.0.0` on a machine without IPv6.
+///
+/// # Errors
+///
+/// The operating system's reason.
+pub fn bind_one(address: SocketAddr, kind: Kind) -> io::Result<Listener> {
+    let bound = match open(address) {
+        Err(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL) if address.is_ipv6() && address.ip().is_unspecified() => {
+            open(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
+        }
+        bound => bound,
+    };
+    let socket = TcpListener::from(bound?);
+    Ok(Listener { address: socket.local_addr()?, socket, kind })
+}
+
+/// Why an address can't be listened on, and what mends it.
+pub fn refused(address: SocketAddr, error: &io::Error) -> String {
+    let mend = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!(
+                "another program has the port (`ss -ltnp sport = :{}` names it); stop it, or change [listen]",
+                address.port()
+            )
+        }
+        io::ErrorKind::PermissionDenied => "ports below 1024 need the capability CAP_NET_BIND_SERVICE".to_owned(),
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address; change [listen]".to_owned(),
+        _ => "change [listen]".to_owned(),
+    };
+    format!("cannot listen on {address}: {error}; {mend}")
+}
+
+/// No `SO_REUSEPORT`: a second server would silently share the port instead of being told that it is taken.
+fn open(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, false)?;
+    }
+    bind(&socket, &address)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// Connections that may wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;

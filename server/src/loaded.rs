@@ -1,0 +1,123 @@
+//! One generation of everything that a reload replaces.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rookery_hub::{Registry, Settings};
+use rookery_modules::Shared;
+use rookery_stream::c2s::Policy;
+use rookery_stream::tls::{Identity, TlsSettings};
+
+use crate::certificate::{self, Certificate};
+use crate::config::{Config, ConfigError};
+use crate::failure::Failure;
+use crate::folder::Folder;
+use crate::settings;
+
+/// Where configuration and data are.
+#[derive(Debug, Clone)]
+pub struct Source {
+    /// The configuration file; without one, the defaults hold.
+    pub config: Option<PathBuf>,
+    /// The data folder.
+    pub folder: Folder,
+}
+
+impl Source {
+    /// Where they are, from the command line: a configuration file that is named has to exist, the one in the data folder need not.
+    pub fn new(config: Option<PathBuf>, data_dir: PathBuf) -> Source {
+        let folder = Folder::new(data_dir);
+        let config = config.or_else(|| Some(folder.config()).filter(|file| file.exists()));
+        Source { config, folder }
+    }
+
+    /// Reads the configuration.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong in it.
+    pub fn read(&self) -> Result<Config, ConfigError> {
+        let modules = rookery_modules::table(&Shared::default());
+        match &self.config {
+            Some(file) => Config::load(file, &modules),
+            None => Ok(Config::defaults(&modules)),
+        }
+    }
+}
+
+/// One generation of configuration and certificates, with what follows from them. Never changes; a reload makes a new one.
+#[derive(Debug)]
+pub struct Loaded {
+    /// Where it came from.
+    pub source: Source,
+    /// The configuration.
+    pub config: Config,
+    /// The same for the hubs.
+    pub settings: Arc<Settings>,
+    /// The same for client streams.
+    pub policy: Arc<Policy>,
+    /// TLS with all certificates.
+    pub tls: TlsSettings,
+    /// The certificates, that of the default domain first.
+    pub certificates: Vec<Certificate>,
+    secret: [u8; 32],
+}
+
+/// What a reload did.
+#[derive(Debug)]
+pub struct Reloaded {
+    /// What holds from now on.
+    pub loaded: Loaded,
+    /// What has changed in the configuration but needs a restart, a line each.
+    pub restart: Vec<String>,
+}
+
+impl Loaded {
+    /// Reads configuration and certificates; makes the self-signed certificate if it is due.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
+    pub fn load(source: Source, secret: [u8; 32]) -> Result<Loaded, Failure> {
+        let config = source.read()?;
+        Loaded::with(source, config, secret)
+    }
+
+    /// The same, from a configuration that was read before.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn with(source: Source, config: Config, secret: [u8; 32]) -> Result<Loaded, Failure> {
+        let certificates = certificate::load(&config, &source.folder)?;
+        let tls = tls(&certificates)?;
+        // Only what the modules declare is asked of these; the tables that run belong to the shards.
+        let table = rookery_modules::table(&Shared::default());
+        let settings = settings::settings(&config, &table);
+        let policy = settings::policy(&config, &settings, &Registry::new(table), secret);
+        Ok(Loaded { source, config, settings: Arc::new(settings), policy: Arc::new(policy), tls, certificates, secret })
+    }
+}
+
+/// Reads everything again, for SIGHUP. On an error the old generation goes on.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
+pub fn reload(old: &Loaded) -> Result<Reloaded, Failure> {
+    let source = Source::new(old.source.config.clone(), old.source.folder.path().to_owned());
+    let loaded = Loaded::load(source, old.secret)?;
+    let changed = [
+        ("[listen]", loaded.config.listen != old.config.listen),
+        ("shards", loaded.config.shards != old.config.shards),
+        ("[log]", loaded.config.log != old.config.log),
+    ];
+    let restart = changed.into_iter().filter(|(_, changed)| *changed);
+    let restart = restart.map(|(key, _)| format!("{key} has changed: restart the server to make it count")).collect();
+    Ok(Reloaded { loaded, restart })
+}
+
+fn tls(certificates: &[Certificate]) -> Result<TlsSettings, ConfigError> {
+    let identities: Vec<Identity> = certificates.iter().map(|certificate| certificate.identity.clone()).collect();
+    TlsSettings::new(identities).map_err(|error| ConfigError::because(error.to_string()))
+}

@@ -1,0 +1,57 @@
+//! The log: to standard error, as the terminal or the journal wants it.
+
+use std::io::{IsTerminal, stderr};
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Log, LogFormat};
+
+/// Starts logging, for the rest of the process.
+pub fn start(log: &Log) {
+    // The filter was tried when the configuration was read.
+    let filter = EnvFilter::try_new(&log.level).unwrap_or_default();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(coloured());
+    let journal = std::env::var_os("JOURNAL_STREAM").is_some();
+    // A second start can only be a test's; the first one stays.
+    let _ = match (log.format, journal) {
+        (LogFormat::Json, _) => lines.json().try_init(),
+        (LogFormat::Text, false) => lines.try_init(),
+        // The journal has a clock of its own.
+        (LogFormat::Text, true) => lines.without_time().try_init(),
+    };
+}
+
+/// Whether a text says which lines to log.
+pub fn is_filter(text: &str) -> bool {
+    // An empty filter is valid for the library and logs next to nothing.
+    !text.trim().is_empty() && text.split(',').all(is_directive) && EnvFilter::try_new(text).is_ok()
+}
+
+/// Whether one part is `LEVEL` or `TARGET=LEVEL`. The library takes any single word for the name of a target, so that a slip in a
+/// level would switch the log off.
+fn is_directive(part: &str) -> bool {
+    let level = part.rsplit_once('=').map_or(part, |(_, level)| level);
+    LEVELS.contains(&level.trim().to_lowercase().as_str())
+}
+
+/// Whether lines may be coloured: on a terminal, unless `NO_COLOR` is set to something.
+fn coloured() -> bool {
+    stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_in_levels_are_found() {
+        for right in ["info", "INFO", "warn,rookery_store=debug", "off"] {
+            assert!(is_filter(right), "{right}");
+        }
+        for wrong in ["", "inof", "warn,rookery_store", "rookery_store=loud", "info,"] {
+            assert!(!is_filter(wrong), "{wrong}");
+        }
+    }
+}

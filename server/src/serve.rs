@@ -1,0 +1,124 @@
+//! From start to stop: the shards, signals, reload, shutdown.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rookery_hub::Registry;
+use rookery_shard::{Generation, Running};
+use rookery_store::Background;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use tracing::{error, info, warn};
+
+use crate::database;
+use crate::failure::Failure;
+use crate::listener::Kind;
+use crate::loaded::{Loaded, reload};
+use crate::start::Start;
+
+/// Serves until SIGTERM or SIGINT; a second one stops at once.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if the operating system refuses signals or threads.
+pub fn run(mut start: Start) -> Result<(), Failure> {
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]);
+    let mut signals = signals.map_err(|error| Failure::Failed(format!("no signals can be received: {error}")))?;
+    let running = start_shards(&mut start)?;
+    loop {
+        for signal in signals.wait() {
+            if signal == SIGHUP {
+                load_again(&mut start, &running);
+            } else {
+                return stop(start, running, &mut signals);
+            }
+        }
+    }
+}
+
+fn start_shards(start: &mut Start) -> Result<Running, Failure> {
+    let background = Background::new(start.shards.min(4))
+        .map_err(|error| Failure::Failed(format!("no threads can be started: {error}")))?;
+    let shared = start.shared.clone();
+    let listeners = std::mem::take(&mut start.listeners)
+        .into_iter()
+        .map(|listener| rookery_shard::Listener { direct_tls: listener.kind == Kind::C2sTls, socket: listener.socket });
+    let key: [u8; 8] = database::random()?;
+    let keys = RandomState::new();
+    let running = rookery_shard::start(rookery_shard::Start {
+        shards: start.shards,
+        listeners: listeners.collect(),
+        generation: Arc::new(generation(&start.loaded)),
+        stores: start.database.stores.clone(),
+        background,
+        registry: Arc::new(move || Registry::new(rookery_modules::table(&shared))),
+        ids: Arc::new(unpredictable),
+        keys: [1, 2, 3, 4].map(|part| keys.hash_one((key, part))),
+    });
+    running.map_err(|error| Failure::Failed(format!("the shards can't be started: {error}")))
+}
+
+/// What the shards need of a configuration.
+fn generation(loaded: &Loaded) -> Generation {
+    let config = &loaded.config;
+    Generation {
+        settings: loaded.settings.clone(),
+        policy: loaded.policy.clone(),
+        tls: Some(loaded.tls.clone()),
+        plaintext: config.login.plaintext(),
+        limits: config.limits.after_login,
+        login_seconds: u64::from(config.limits.login_seconds),
+        connections_per_address: config.limits.connections_per_address,
+    }
+}
+
+fn load_again(start: &mut Start, running: &Running) {
+    match reload(&start.loaded) {
+        Ok(reloaded) => {
+            for reason in &reloaded.restart {
+                warn!("{reason}");
+            }
+            start.loaded = reloaded.loaded;
+            running.reload(&Arc::new(generation(&start.loaded)));
+            info!("configuration and certificates were read again");
+        }
+        Err(failure) => error!("nothing was changed: {failure}"),
+    }
+}
+
+/// Ends all streams, gives their clients a few seconds, and closes the database last.
+fn stop(start: Start, running: Running, signals: &mut Signals) -> Result<(), Failure> {
+    let (_, sessions) = running.counters();
+    info!(sessions, "stopping; a second signal stops at once");
+    running.stop();
+    let deadline = Instant::now() + PATIENCE;
+    while !running.is_finished() && Instant::now() < deadline {
+        if signals.pending().any(|signal| signal != SIGHUP) {
+            return Err(Failure::Failed("stopped at once by a second signal".into()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let clean = if running.is_finished() { running.join() } else { true };
+    start.database.close();
+    if clean {
+        Ok(())
+    } else {
+        Err(Failure::Failed("a shard had failed; please report what the log says as a bug".into()))
+    }
+}
+
+/// For stream ids, on which other protocols build (RFC 6120 §4.7.3): from the operating system, or, should that fail, from the keys
+/// that every process draws at its start.
+fn unpredictable() -> u128 {
+    let mut bytes = [0; 16];
+    if getrandom::fill(&mut bytes).is_err() {
+        let (a, b) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
+        return u128::from(a) << 64 | u128::from(b);
+    }
+    u128::from_ne_bytes(bytes)
+}
+
+/// How long clients may take to read the end of their streams.
+const PATIENCE: Duration = Duration::from_secs(7);

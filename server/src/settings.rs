@@ -1,0 +1,70 @@
+//! From the configuration to what the hub and the streams work by.
+
+use rookery_fanout::Limits as OutboxLimits;
+use rookery_hub::{Domain, Module, Options, Registry, RosterLimits, Settings};
+use rookery_sasl::server::Decoy;
+use rookery_stream::c2s::{Host, Policy};
+use rookery_xml::Built;
+
+use crate::config::{Config, DomainConfig};
+
+/// The hub's settings.
+pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
+    let limits = &config.limits;
+    Settings {
+        domains: config.domains.iter().map(|domain| hub_domain(domain, table)).collect(),
+        max_resources: limits.resources_per_user,
+        conflict: limits.conflict,
+        roster: RosterLimits {
+            items: limits.roster.items,
+            name_bytes: limits.roster.name_bytes,
+            groups: limits.roster.groups,
+            group_bytes: limits.roster.group_bytes,
+        },
+        outbox: OutboxLimits { soft: limits.outbox.soft, hard: limits.outbox.hard },
+        lane_bytes: limits.lane_bytes,
+        max_directed: limits.directed_presence,
+    }
+}
+
+/// What client streams are negotiated by. `secret` is that of [`Database::decoy_secret`](crate::database::Database::decoy_secret).
+pub fn policy(config: &Config, settings: &Settings, registry: &Registry, secret: [u8; 32]) -> Policy {
+    Policy {
+        hosts: settings.domains.iter().map(|domain| host(domain, registry)).collect(),
+        limits_before: config.limits.before_login,
+        limits_after: config.limits.after_login,
+        idle_before: Some(config.limits.login_seconds),
+        idle_after: None,
+        mechanisms: config.login.mechanisms.clone(),
+        plain_without_tls: config.login.plain_without_tls,
+        decoy: Decoy::new(secret, config.login.scram_iterations),
+        max_auth_failures: config.limits.login_failures,
+    }
+}
+
+fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>]) -> Domain {
+    let on = table.iter().filter_map(|module| {
+        let config = domain.modules.get(module.name()).filter(|config| config.enabled)?;
+        let mut options = Options::defaults(module.options());
+        for spec in module.options() {
+            if let Some(value) = config.options.get(spec.key) {
+                options.set(spec, value.clone());
+            }
+        }
+        Some((module.name(), options))
+    });
+    Domain { name: domain.name.clone(), modules: on.collect() }
+}
+
+fn host(domain: &Domain, registry: &Registry) -> Host {
+    let rendered = |features: Vec<Built>| features.iter().flat_map(|feature| feature.bytes().to_vec()).collect();
+    Host {
+        name: domain.name.clone(),
+        registration: domain.module(REGISTRATION).is_some(),
+        before_login_features: rendered(registry.stream_features(domain)),
+        after_login_features: rendered(registry.login_features(domain)),
+    }
+}
+
+/// The module of XEP-0077.
+const REGISTRATION: &str = "register";

@@ -1,0 +1,93 @@
+//! Opening everything that a server needs, in the order in which a failure leaves least behind.
+
+use rookery_jid::Jid;
+use rookery_modules::Shared;
+use rookery_sasl::Credentials;
+use rookery_store::wait;
+
+use crate::database::{self, Database};
+use crate::failure::Failure;
+use crate::folder::Lock;
+use crate::listener::{self, Listener};
+use crate::loaded::{Loaded, Source};
+use crate::logging;
+use crate::state::State;
+use crate::welcome::{self, Admin};
+
+/// Everything that the server runs on, opened.
+pub struct Start {
+    /// Configuration, settings, policy, certificates, and where they came from.
+    pub loaded: Loaded,
+    /// The stores.
+    pub database: Database,
+    /// Bound sockets, listening already: connections wait in them from now on.
+    pub listeners: Vec<Listener>,
+    /// How many shards to run, at least one: the configured number, or that of the cores.
+    pub shards: usize,
+    /// What the modules of all shards have in common, for [`rookery_modules::table`].
+    pub shared: Shared,
+    /// Keeps other servers out of the data folder; to be dropped last.
+    pub lock: Lock,
+}
+
+/// Opens everything and says so on standard output.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] for whatever the machine refuses.
+pub fn start(source: Source) -> Result<Start, Failure> {
+    // Nothing is made for a configuration that is wrong.
+    let config = source.read()?;
+    logging::start(&config.log);
+    let folder = source.folder.clone();
+    folder.create()?;
+    let lock = folder.lock()?;
+    let listeners = listener::bind_all(&config.listen)?;
+    let database = Database::open(&folder)?;
+    let secret = database.decoy_secret()?;
+    let loaded = Loaded::with(source, config, secret)?;
+    announce(&loaded, &database, &listeners)?;
+    let shards = match loaded.config.shards {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        shards => shards,
+    };
+    Ok(Start { loaded, database, listeners, shards, shared: Shared::default(), lock })
+}
+
+/// Tells what the operator doesn't know yet, and remembers that it has been told.
+fn announce(loaded: &Loaded, database: &Database, listeners: &[Listener]) -> Result<(), Failure> {
+    let folder = &loaded.source.folder;
+    let now = State::of(loaded);
+    match State::read(folder) {
+        Some(before) => welcome::again(&now.changes_since(&before), loaded, listeners),
+        None => {
+            let admin = make_admin(loaded, database)?;
+            welcome::first(loaded, listeners, &admin);
+        }
+    }
+    now.write(folder)
+}
+
+/// Makes the first account, unless there are accounts already: somebody lost the state file, not the users.
+fn make_admin(loaded: &Loaded, database: &Database) -> Result<Admin, Failure> {
+    let accounts = &database.stores.accounts;
+    if wait(accounts.count(None))? > 0 {
+        return Ok(Admin::Others);
+    }
+    let Some(domain) = loaded.config.domains.first() else { return Ok(Admin::Others) };
+    let jid = Jid::new(Some("admin"), &domain.name, None).map_err(|error| Failure::Failed(error.to_string()))?;
+    let password = random_password()?;
+    let credentials = Credentials::derive(&password, loaded.config.login.scram_iterations);
+    let credentials = credentials.map_err(|error| Failure::Failed(error.to_string()))?;
+    wait(accounts.create(jid.as_ref(), credentials))?;
+    Ok(Admin::Made { jid, password })
+}
+
+/// A password of 100 bits, without letters that are taken for others.
+fn random_password() -> Result<String, Failure> {
+    let bytes: [u8; 20] = database::random()?;
+    let letters = bytes.iter().filter_map(|byte| ALPHABET.get(usize::from(byte & 31)));
+    Ok(letters.map(|letter| char::from(*letter)).collect())
+}
+
+const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz123456789";

@@ -1,0 +1,211 @@
+//! `rookery user import`: many accounts from a file, on all cores.
+//!
+//! Hashing the passwords is all of the work (about ten milliseconds each), so a batch is hashed by all cores while the store writes
+//! the one before. Memory is one batch and the addresses seen so far, which tell a repeated line.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::thread;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use rookery_jid::Jid;
+use rookery_sasl::Credentials;
+use rookery_store::{Pending, wait};
+
+use super::csv::{self, Line};
+use crate::config::Config;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::welcome::say;
+
+/// Imports a file and says how it went.
+///
+/// # Errors
+///
+/// [`Failure::Told`] if a line was wrong, [`Failure::Failed`] if the file or the store failed; what was imported before stays.
+pub fn run(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
+    let opened = File::open(file).map_err(|error| Failure::file(file, &error))?;
+    let bytes = opened.metadata().map_or(0, |found| found.len());
+    let import = Import { config, database, bar: bar(bytes), seen: HashMap::new(), added: 0, wrong: 0 };
+    import.run(file, BufReader::new(opened))
+}
+
+struct Import<'a> {
+    config: &'a Config,
+    database: &'a Database,
+    bar: ProgressBar,
+    /// The line on which each address came first.
+    seen: HashMap<Jid, u64>,
+    added: u64,
+    wrong: u64,
+}
+
+/// An account that was read, with its line.
+struct Row {
+    line: u64,
+    jid: Jid,
+    password: String,
+}
+
+/// Accounts that the store is writing, by line.
+struct Writing {
+    lines: Vec<(u64, Jid)>,
+    pending: Pending<Vec<bool>>,
+}
+
+impl Import<'_> {
+    fn run(mut self, file: &Path, mut input: impl BufRead) -> Result<(), Failure> {
+        let mut line = 0;
+        let mut writing: Option<Writing> = None;
+        loop {
+            let (rows, end) = self.batch(file, &mut input, &mut line)?;
+            let hashed = self.hash(rows);
+            if let Some(writing) = writing.take() {
+                self.finish(writing)?;
+            }
+            let (lines, accounts): (Vec<_>, Vec<_>) =
+                hashed.into_iter().map(|(line, jid, credentials)| ((line, jid.clone()), (jid, credentials))).unzip();
+            if !lines.is_empty() {
+                writing = Some(Writing { lines, pending: self.database.stores.accounts.create_many(accounts) });
+            }
+            if end {
+                break;
+            }
+        }
+        if let Some(writing) = writing {
+            self.finish(writing)?;
+        }
+        self.bar.finish_and_clear();
+        say(&format!("{} accounts added, {} lines failed\n", self.added, self.wrong));
+        if self.wrong > 0 { Err(Failure::Told) } else { Ok(()) }
+    }
+
+    /// Reads the next lines, and whether they are the last.
+    fn batch(&mut self, file: &Path, input: &mut impl BufRead, line: &mut u64) -> Result<(Vec<Row>, bool), Failure> {
+        let mut rows = Vec::new();
+        while rows.len() < BATCH {
+            let mut bytes = Vec::new();
+            let read = input.by_ref().take(LINE_BYTES).read_until(b'\n', &mut bytes);
+            let read = read.map_err(|error| Failure::file(file, &error))?;
+            if read == 0 {
+                return Ok((rows, true));
+            }
+            *line += 1;
+            let mut consumed = read as u64;
+            if consumed == LINE_BYTES && !bytes.ends_with(b"\n") {
+                consumed += skip_line(input).map_err(|error| Failure::file(file, &error))?;
+                self.refuse(*line, &format!("the line is longer than {LINE_BYTES} bytes"));
+            } else {
+                match self.row(*line, &bytes) {
+                    Ok(row) => rows.extend(row),
+                    Err(reason) => self.refuse(*line, &reason),
+                }
+            }
+            self.bar.inc(consumed);
+        }
+        Ok((rows, false))
+    }
+
+    fn row(&mut self, line: u64, bytes: &[u8]) -> Result<Option<Row>, String> {
+        let bytes = if line == 1 { bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes) } else { bytes };
+        let text = std::str::from_utf8(bytes).map_err(|_| "the line is not UTF-8".to_owned())?;
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        let (jid, password) = match csv::line(text.strip_suffix('\r').unwrap_or(text))? {
+            Line::Blank => return Ok(None),
+            Line::Head if line == 1 => return Ok(None),
+            Line::Head => return Err("the names of the columns belong in the first line".to_owned()),
+            Line::Account { jid, password } => (jid, password),
+        };
+        let jid = super::served(&jid, self.config)?;
+        if password.is_empty() {
+            return Err(format!("the password of {jid} is empty"));
+        }
+        if let Some(first) = self.seen.get(&jid) {
+            return Err(format!("{jid} was in line {first} already"));
+        }
+        self.seen.insert(jid.clone(), line);
+        Ok(Some(Row { line, jid, password }))
+    }
+
+    /// Derives credentials on all cores, in the order of the rows.
+    fn hash(&mut self, rows: Vec<Row>) -> Vec<(u64, Jid, Credentials)> {
+        let iterations = self.config.login.scram_iterations;
+        let waiting = Mutex::new(rows.into_iter());
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let row = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some(row) = row else { return done };
+                let derived = Credentials::derive(&row.password, iterations);
+                done.push((row.line, row.jid, derived));
+            }
+        };
+        let mut hashed = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+            let mut all = work();
+            // A thread that panicked has said so; its rows are missing from the sum.
+            all.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
+            all
+        });
+        hashed.sort_by_key(|(line, ..)| *line);
+        let mut good = Vec::with_capacity(hashed.len());
+        for (line, jid, derived) in hashed {
+            match derived {
+                Ok(credentials) => good.push((line, jid, credentials)),
+                Err(error) => self.refuse(line, &format!("{jid}: {error}")),
+            }
+        }
+        good
+    }
+
+    fn finish(&mut self, writing: Writing) -> Result<(), Failure> {
+        let created = wait(writing.pending)?;
+        for ((line, jid), created) in writing.lines.into_iter().zip(created) {
+            if created {
+                self.added += 1;
+            } else {
+                self.refuse(line, &format!("{jid} exists already"));
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse(&mut self, line: u64, reason: &str) {
+        self.wrong += 1;
+        self.bar.suspend(|| eprintln!("line {line}: {reason}"));
+    }
+}
+
+/// Reads over the rest of a line that is too long; returns its bytes.
+fn skip_line(input: &mut impl BufRead) -> std::io::Result<u64> {
+    let mut skipped = 0;
+    loop {
+        let buffer = input.fill_buf()?;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let length = end.map_or(buffer.len(), |end| end + 1);
+        input.consume(length);
+        skipped += length as u64;
+        if end.is_some() || length == 0 {
+            return Ok(skipped);
+        }
+    }
+}
+
+/// Shows itself on a terminal and nowhere else.
+fn bar(bytes: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {percent}% of {total_bytes}, {elapsed} gone, {eta} to go");
+    ProgressBar::new(bytes).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// Accounts that are hashed and written together: some seconds of work.
+const BATCH: usize = 256;
+
+/// An address has at most 2047 bytes, and nobody's password is longer than a page.
+const LINE_BYTES: u64 = 8192;
+
+const BYTE_ORDER_MARK: &[u8] = "\u{FEFF}".as_bytes();

@@ -1,0 +1,143 @@
+//! `rookery user`: accounts, changed in the database itself, so that it works beside a running server as well as without one.
+
+mod csv;
+mod import;
+mod password;
+
+use std::io::{ErrorKind, Write};
+
+use rookery_jid::Jid;
+use rookery_sasl::Credentials;
+use rookery_store::wait;
+
+use crate::arguments::UserCommand;
+use crate::config::Config;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Runs one command.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if the configuration is wrong, otherwise [`Failure::Failed`] or [`Failure::Told`].
+pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
+    let config = source.read()?;
+    let open = || {
+        source.folder.create()?;
+        Database::open_patiently(&source.folder)
+    };
+    match command {
+        UserCommand::Add { jid, password } => {
+            let jid = account(&jid, &config)?;
+            add(&jid, credentials(password.password_stdin, &jid, &config)?, &open()?)
+        }
+        UserCommand::Passwd { jid, password } => {
+            let jid = account(&jid, &config)?;
+            let database = open()?;
+            // Nobody should think of a password for nothing.
+            if !wait(database.stores.accounts.exists(jid.as_ref()))? {
+                return Err(no_account(&jid));
+            }
+            set_password(&jid, credentials(password.password_stdin, &jid, &config)?, &database)
+        }
+        UserCommand::Remove { jid } => {
+            // Accounts of a domain that isn't served any more can still be removed.
+            remove(&address(&jid).map_err(Failure::Failed)?, &open()?)
+        }
+        UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
+        UserCommand::Import { file } => import::run(&file, &config, &open()?),
+    }
+}
+
+fn add(jid: &Jid, credentials: Credentials, database: &Database) -> Result<(), Failure> {
+    if !wait(database.stores.accounts.create(jid.as_ref(), credentials))? {
+        return Err(Failure::Failed(format!("{jid} exists already; `rookery user passwd {jid}` sets its password")));
+    }
+    say(&format!("added {jid}\n"));
+    Ok(())
+}
+
+fn set_password(jid: &Jid, credentials: Credentials, database: &Database) -> Result<(), Failure> {
+    if !wait(database.stores.accounts.set_credentials(jid.as_ref(), credentials))? {
+        return Err(no_account(jid));
+    }
+    say(&format!("set the password of {jid}; it counts from the next login on\n"));
+    Ok(())
+}
+
+fn remove(jid: &Jid, database: &Database) -> Result<(), Failure> {
+    if !wait(database.stores.accounts.remove(jid.as_ref()))? {
+        return Err(no_account(jid));
+    }
+    say(&format!("removed {jid}\n"));
+    Ok(())
+}
+
+fn list(domain: Option<&str>, config: &Config, database: &Database) -> Result<(), Failure> {
+    let domains: Vec<String> = match domain {
+        None => config.domains.iter().map(|domain| domain.name.clone()).collect(),
+        Some(domain) => {
+            let prepared = rookery_jid::prepare_domain(domain);
+            vec![prepared.map_err(|error| Failure::Failed(format!("{domain}: {error}")))?.into_owned()]
+        }
+    };
+    let mut out = std::io::stdout().lock();
+    for domain in domains {
+        let mut after: Option<Jid> = None;
+        loop {
+            let page = wait(database.stores.accounts.list(&domain, after.as_ref().map(Jid::as_ref), PAGE))?;
+            let lines: String = page.iter().map(|jid| format!("{jid}\n")).collect();
+            match out.write_all(lines.as_bytes()) {
+                // `| head` has seen enough.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
+                written => written.map_err(|error| Failure::Failed(format!("standard output: {error}")))?,
+            }
+            after = page.last().cloned();
+            if page.len() < PAGE {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Asks for a password and derives what is stored of it.
+fn credentials(stdin: bool, jid: &Jid, config: &Config) -> Result<Credentials, Failure> {
+    let password = if stdin { password::from_stdin()? } else { password::ask(jid)? };
+    let derived = Credentials::derive(&password, config.login.scram_iterations);
+    derived.map_err(|error| Failure::Failed(error.to_string()))
+}
+
+/// The address of an account in a domain that is served here.
+fn account(text: &str, config: &Config) -> Result<Jid, Failure> {
+    served(text, config).map_err(Failure::Failed)
+}
+
+/// The same, or why it is none.
+fn served(text: &str, config: &Config) -> Result<Jid, String> {
+    let jid = address(text)?;
+    if config.domain(jid.domain()).is_none() {
+        let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
+        return Err(format!("{:?} is not a domain of this server, which has: {}", jid.domain(), domains.join(", ")));
+    }
+    Ok(jid)
+}
+
+/// An address that an account can have: `local@domain`.
+fn address(text: &str) -> Result<Jid, String> {
+    let jid = Jid::parse(text).map_err(|error| format!("{text:?} is not an address: {error}"))?;
+    match (jid.local(), jid.resource()) {
+        (None, _) => Err(format!("{text:?} has no name before an @; an account is written as alice@example.org")),
+        (_, Some(_)) => Err(format!("{text:?} has a resource; an account is written without, as {}", jid.bare_str())),
+        _ => Ok(jid),
+    }
+}
+
+fn no_account(jid: &Jid) -> Failure {
+    Failure::Failed(format!("there is no account {jid}; `rookery user list` shows those that there are"))
+}
+
+/// Accounts that are asked for at a time.
+const PAGE: usize = 1000;

@@ -1,0 +1,38 @@
+//! Passwords from people and from scripts.
+
+use std::io::BufRead;
+
+use rookery_jid::Jid;
+
+use crate::failure::Failure;
+
+/// Asks at the terminal, twice, without showing what is typed.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if the two differ or there is no terminal.
+pub fn ask(jid: &Jid) -> Result<String, Failure> {
+    let prompt = |words: String| {
+        rpassword::prompt_password(words).map_err(|error| {
+            Failure::Failed(format!("no password can be asked for here ({error}); pipe it in with --password-stdin"))
+        })
+    };
+    let password = prompt(format!("Password for {jid}: "))?;
+    if prompt("Once more: ".to_owned())? != password {
+        return Err(Failure::Failed("the two passwords differ; nothing was changed".to_owned()));
+    }
+    Ok(password)
+}
+
+/// The first line of standard input, without its end.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if it can't be read or isn't UTF-8.
+pub fn from_stdin() -> Result<String, Failure> {
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| Failure::Failed(format!("no password on standard input: {error}")))?;
+    let line = line.strip_suffix('\n').unwrap_or(&line);
+    Ok(line.strip_suffix('\r').unwrap_or(line).to_owned())
+}

@@ -1,0 +1,150 @@
+//! What a start says on standard output: everything the first time, afterwards only what is new.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use rookery_jid::Jid;
+
+use crate::certificate::{Certificate, ends_soon};
+use crate::clock;
+use crate::listener::{Kind, Listener};
+use crate::loaded::Loaded;
+
+/// The first account.
+pub enum Admin {
+    /// It was made now; its password is kept nowhere else.
+    Made {
+        /// Its address.
+        jid: Jid,
+        /// Its password.
+        password: String,
+    },
+    /// There were accounts already.
+    Others,
+}
+
+/// Says everything, for a first start.
+pub fn first(loaded: &Loaded, listeners: &[Listener], admin: &Admin) {
+    let mut text = format!("Rookery {VERSION}, first start\n\n");
+    let mut row = |name: &str, value: String| {
+        // Writing to a string can't fail.
+        let _ = writeln!(text, "  {name:<12}{value}");
+    };
+    let folder = &loaded.source.folder;
+    let path = folder.path().canonicalize().unwrap_or_else(|_| folder.path().to_owned());
+    row("Data", path.display().to_string());
+    row("Config", config_words(loaded));
+    row("Domains", names(loaded));
+    row("Listening", listening(listeners));
+    for certificate in &loaded.certificates {
+        row("Certificate", certificate_words(certificate));
+    }
+    if let Admin::Made { jid, password } = admin {
+        row("Account", jid.to_string());
+        row("Password", format!("{password}   (shown this once; change it with `rookery user passwd {jid}`)"));
+    }
+    let _ = write!(text, "\nTry next:\n{}\n{}", next_steps(loaded, listeners, admin), running(listeners));
+    say(&text);
+}
+
+/// Says what has changed, for later starts.
+pub fn again(changes: &[String], loaded: &Loaded, listeners: &[Listener]) {
+    let mut text = String::new();
+    let remade = loaded.certificates.iter().filter(|certificate| certificate.made);
+    let remade =
+        remade.map(|certificate| format!("made a self-signed certificate for {}", certificate.domains.join(", ")));
+    for line in changes.iter().cloned().chain(remade).chain(loaded.certificates.iter().filter_map(ending)) {
+        let _ = writeln!(text, "{line}");
+    }
+    say(&format!("{text}{}", running(listeners)));
+}
+
+/// Writes to standard output. Nobody may be listening there, which is no reason to stop.
+pub fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// What to say of a certificate that ends soon or has ended.
+fn ending(certificate: &Certificate) -> Option<String> {
+    let ends = certificate.inspection.not_after;
+    let file = certificate.file.display();
+    ends_soon(&certificate.inspection).then(|| match clock::days_until(ends) {
+        days @ 0.. => format!("the certificate {file} expires in {days} days, on {}", clock::date(ends)),
+        _ => format!("the certificate {file} has expired on {}: clients will refuse to connect", clock::date(ends)),
+    })
+}
+
+fn running(listeners: &[Listener]) -> String {
+    format!("Rookery {VERSION} is running: {}\n", listening(listeners))
+}
+
+fn listening(listeners: &[Listener]) -> String {
+    let all: Vec<_> = listeners.iter().map(|listener| format!("{} ({})", listener.address, listener.kind)).collect();
+    all.join(", ")
+}
+
+fn names(loaded: &Loaded) -> String {
+    let names: Vec<_> = loaded.config.domains.iter().map(|domain| domain.name.as_str()).collect();
+    names.join(", ")
+}
+
+fn config_words(loaded: &Loaded) -> String {
+    match &loaded.source.config {
+        Some(file) => file.display().to_string(),
+        None => format!("none, so the defaults hold; {} would be read", loaded.source.folder.config().display()),
+    }
+}
+
+fn certificate_words(certificate: &Certificate) -> String {
+    let until = clock::date(certificate.inspection.not_after);
+    let domains = certificate.domains.join(", ");
+    match certificate.own {
+        true => format!("self-signed for {domains}, until {until}; clients will ask whether to trust it"),
+        false => format!("{} for {domains}, until {until}", certificate.file.display()),
+    }
+}
+
+fn next_steps(loaded: &Loaded, listeners: &[Listener], admin: &Admin) -> String {
+    let mut steps = String::new();
+    let port = listeners.iter().find(|listener| listener.kind == Kind::C2s).or(listeners.first());
+    if let (Admin::Made { jid, .. }, Some(listener)) = (admin, port) {
+        let domain = jid.domain();
+        let _ = writeln!(
+            steps,
+            "  connect a client as {jid} with the password above to {domain}, port {}",
+            listener.address.port()
+        );
+    }
+    let options = options(loaded);
+    let domain = loaded.config.domains.first().map_or("localhost", |domain| domain.name.as_str());
+    let _ = writeln!(steps, "  rookery user add alice@{domain}{options}");
+    let _ = writeln!(steps, "  rookery check{options}");
+    if loaded.source.config.is_none() {
+        let _ = writeln!(steps, "  rookery config example > {}", quoted(&loaded.source.folder.config()));
+    }
+    steps
+}
+
+/// The options that a command needs to find this server's data.
+fn options(loaded: &Loaded) -> String {
+    let mut options = String::new();
+    let folder = &loaded.source.folder;
+    if folder.path() != Path::new("./rookery-data") {
+        let _ = write!(options, " --data-dir {}", quoted(folder.path()));
+    }
+    if let Some(file) = loaded.source.config.as_ref().filter(|file| **file != folder.config()) {
+        let _ = write!(options, " --config {}", quoted(file));
+    }
+    options
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-+:@".contains(c));
+    if plain && !text.is_empty() { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
