@@ -121,3 +121,45 @@ fn tls(certificates: &[Certificate]) -> Result<TlsSettings, ConfigError> {
     let identities: Vec<Identity> = certificates.iter().map(|certificate| certificate.identity.clone()).collect();
     TlsSettings::new(identities).map_err(|error| ConfigError::because(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_reload_takes_what_it_can_and_names_the_rest() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let path = directory.path().to_owned();
+        let first = Loaded::load(Source::new(None, path.clone()), [7; 32]).expect("the defaults");
+        assert!(first.certificates[0].made);
+        assert!(reload(&first).expect("the same").restart.is_empty());
+
+        let file = path.join("rookery.toml");
+        fs::write(&file, "domains = [\"a.example\"]\nshards = 3\n[limits]\nlogin_seconds = 9\n").expect("written");
+        let second = reload(&first).expect("a configuration that has appeared");
+        assert_eq!(second.restart, ["shards has changed: restart the server to make it count"]);
+        assert_eq!(second.loaded.settings.domains[0].name, "a.example");
+        assert_eq!(second.loaded.policy.idle_before, Some(9));
+        assert!(second.loaded.certificates[0].made && second.loaded.certificates[0].inspection.covers("a.example"));
+
+        fs::write(&file, "shard = 3").expect("written");
+        assert!(matches!(reload(&second.loaded), Err(Failure::Config(_))));
+    }
+
+    #[test]
+    fn modules_that_are_off_are_not_announced() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let file = directory.path().join("rookery.toml");
+        let text =
+            "domains = [\"a.example\", \"b.example\"]\n[domain.\"b.example\".modules.register]\nenabled = true\n";
+        fs::write(&file, text).expect("written");
+        let loaded = Loaded::load(Source::new(Some(file), directory.path().to_owned()), [7; 32]).expect("loaded");
+        let [a, b] = loaded.policy.hosts.as_slice() else { panic!("two hosts") };
+        let announces = |features: &[u8]| String::from_utf8_lossy(features).contains("<register");
+        assert!(!a.registration && !announces(&a.before_login_features));
+        assert!(b.registration && announces(&b.before_login_features));
+        assert_eq!(loaded.certificates.len(), 1, "one self-signed certificate for both");
+    }
+}

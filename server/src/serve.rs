@@ -27,6 +27,7 @@ pub fn run(mut start: Start) -> Result<(), Failure> {
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]);
     let mut signals = signals.map_err(|error| Failure::Failed(format!("no signals can be received: {error}")))?;
     let running = start_shards(&mut start)?;
+    start.announce()?;
     loop {
         for signal in signals.wait() {
             if signal == SIGHUP {

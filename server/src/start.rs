@@ -1,5 +1,7 @@
 //! Opening everything that a server needs, in the order in which a failure leaves least behind.
 
+use std::net::SocketAddr;
+
 use rookery_jid::Jid;
 use rookery_modules::Shared;
 use rookery_sasl::Credentials;
@@ -8,7 +10,7 @@ use rookery_store::wait;
 use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::folder::Lock;
-use crate::listener::{self, Listener};
+use crate::listener::{self, Kind, Listener};
 use crate::loaded::{Loaded, Source};
 use crate::logging;
 use crate::state::State;
@@ -26,11 +28,12 @@ pub struct Start {
     pub shards: usize,
     /// What the modules of all shards have in common, for [`rookery_modules::table`].
     pub shared: Shared,
-    /// Keeps other servers out of the data folder; to be dropped last.
-    pub lock: Lock,
+    bound: Vec<(SocketAddr, Kind)>,
+    /// Keeps other servers out of the data folder until the process ends.
+    _lock: Lock,
 }
 
-/// Opens everything and says so on standard output.
+/// Opens everything.
 ///
 /// # Errors
 ///
@@ -46,26 +49,32 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     let database = Database::open(&folder)?;
     let secret = database.decoy_secret()?;
     let loaded = Loaded::with(source, config, secret)?;
-    announce(&loaded, &database, &listeners)?;
     let shards = match loaded.config.shards {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         shards => shards,
     };
-    Ok(Start { loaded, database, listeners, shards, shared: Shared::default(), lock })
+    let bound = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
+    Ok(Start { loaded, database, listeners, shards, shared: Shared::default(), bound, _lock: lock })
 }
 
-/// Tells what the operator doesn't know yet, and remembers that it has been told.
-fn announce(loaded: &Loaded, database: &Database, listeners: &[Listener]) -> Result<(), Failure> {
-    let folder = &loaded.source.folder;
-    let now = State::of(loaded);
-    match State::read(folder) {
-        Some(before) => welcome::again(&now.changes_since(&before), loaded, listeners),
-        None => {
-            let admin = make_admin(loaded, database)?;
-            welcome::first(loaded, listeners, &admin);
+impl Start {
+    /// Tells on standard output what the operator doesn't know yet, and that the server runs; to be called when it does, signals
+    /// included. A first start makes the first account here, so that no password is made that nobody gets to see.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] if the account or what is remembered for the next start can't be written.
+    pub fn announce(&self) -> Result<(), Failure> {
+        let folder = &self.loaded.source.folder;
+        let now = State::of(&self.loaded);
+        match State::read(folder) {
+            Some(before) => welcome::again(&now.changes_since(&before), &self.loaded),
+            None => welcome::first(&self.loaded, &self.bound, &make_admin(&self.loaded, &self.database)?),
         }
+        now.write(folder)?;
+        welcome::running(&self.bound);
+        Ok(())
     }
-    now.write(folder)
 }
 
 /// Makes the first account, unless there are accounts already: somebody lost the state file, not the users.

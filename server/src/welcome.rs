@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use rookery_jid::Jid;
 
 use crate::certificate::{Certificate, ends_soon};
 use crate::clock;
-use crate::listener::{Kind, Listener};
+use crate::listener::Kind;
 use crate::loaded::Loaded;
 
 /// The first account.
@@ -25,7 +26,7 @@ pub enum Admin {
 }
 
 /// Says everything, for a first start.
-pub fn first(loaded: &Loaded, listeners: &[Listener], admin: &Admin) {
+pub fn first(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) {
     let mut text = format!("Rookery {VERSION}, first start\n\n");
     let mut row = |name: &str, value: String| {
         // Writing to a string can't fail.
@@ -36,7 +37,7 @@ pub fn first(loaded: &Loaded, listeners: &[Listener], admin: &Admin) {
     row("Data", path.display().to_string());
     row("Config", config_words(loaded));
     row("Domains", names(loaded));
-    row("Listening", listening(listeners));
+    row("Listening", listening(bound));
     for certificate in &loaded.certificates {
         row("Certificate", certificate_words(certificate));
     }
@@ -44,20 +45,22 @@ pub fn first(loaded: &Loaded, listeners: &[Listener], admin: &Admin) {
         row("Account", jid.to_string());
         row("Password", format!("{password}   (shown this once; change it with `rookery user passwd {jid}`)"));
     }
-    let _ = write!(text, "\nTry next:\n{}\n{}", next_steps(loaded, listeners, admin), running(listeners));
+    let _ = write!(text, "\nTry next:\n{}\n", next_steps(loaded, bound, admin));
     say(&text);
 }
 
 /// Says what has changed, for later starts.
-pub fn again(changes: &[String], loaded: &Loaded, listeners: &[Listener]) {
-    let mut text = String::new();
+pub fn again(changes: &[String], loaded: &Loaded) {
     let remade = loaded.certificates.iter().filter(|certificate| certificate.made);
     let remade =
         remade.map(|certificate| format!("made a self-signed certificate for {}", certificate.domains.join(", ")));
-    for line in changes.iter().cloned().chain(remade).chain(loaded.certificates.iter().filter_map(ending)) {
-        let _ = writeln!(text, "{line}");
-    }
-    say(&format!("{text}{}", running(listeners)));
+    let lines = changes.iter().cloned().chain(remade).chain(loaded.certificates.iter().filter_map(ending));
+    say(&lines.map(|line| format!("{line}\n")).collect::<String>());
+}
+
+/// Says that the server runs, and where.
+pub fn running(bound: &[(SocketAddr, Kind)]) {
+    say(&format!("Rookery {VERSION} is running: {}\n", listening(bound)));
 }
 
 /// Writes to standard output. Nobody may be listening there, which is no reason to stop.
@@ -76,12 +79,8 @@ fn ending(certificate: &Certificate) -> Option<String> {
     })
 }
 
-fn running(listeners: &[Listener]) -> String {
-    format!("Rookery {VERSION} is running: {}\n", listening(listeners))
-}
-
-fn listening(listeners: &[Listener]) -> String {
-    let all: Vec<_> = listeners.iter().map(|listener| format!("{} ({})", listener.address, listener.kind)).collect();
+fn listening(bound: &[(SocketAddr, Kind)]) -> String {
+    let all: Vec<_> = bound.iter().map(|(address, kind)| format!("{address} ({kind})")).collect();
     all.join(", ")
 }
 
@@ -106,16 +105,13 @@ fn certificate_words(certificate: &Certificate) -> String {
     }
 }
 
-fn next_steps(loaded: &Loaded, listeners: &[Listener], admin: &Admin) -> String {
+fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) -> String {
     let mut steps = String::new();
-    let port = listeners.iter().find(|listener| listener.kind == Kind::C2s).or(listeners.first());
-    if let (Admin::Made { jid, .. }, Some(listener)) = (admin, port) {
+    let port = bound.iter().find(|(_, kind)| *kind == Kind::C2s).or(bound.first());
+    if let (Admin::Made { jid, .. }, Some((address, _))) = (admin, port) {
         let domain = jid.domain();
-        let _ = writeln!(
-            steps,
-            "  connect a client as {jid} with the password above to {domain}, port {}",
-            listener.address.port()
-        );
+        let _ =
+            writeln!(steps, "  connect a client as {jid} with the password above to {domain}, port {}", address.port());
     }
     let options = options(loaded);
     let domain = loaded.config.domains.first().map_or("localhost", |domain| domain.name.as_str());

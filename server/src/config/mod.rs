@@ -155,7 +155,7 @@ pub struct Limits {
     /// Failed logins after which a connection is closed.
     pub login_failures: u32,
     /// Connections from one address that isn't loopback; 0 means no limit.
-    pub connections_per_address: usize,
+    pub connections_per_address: u32,
 }
 
 /// Bytes that may wait for one session.

@@ -1,1 +1,195 @@
+//! The parser against the table of keys, and every mistake that only two keys together can make.
 
+use rookery_hub::{Hooks, OptionSpec};
+
+use super::keys::{KEYS, TABLES};
+use super::*;
+
+/// A module with an option of every kind.
+struct Sample;
+
+impl Module for Sample {
+    fn name(&self) -> &'static str {
+        "sample"
+    }
+
+    fn summary(&self) -> &'static str {
+        "an example"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0000", "1.0")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &[
+            OptionSpec { key: "loud", default: || Value::Switch(false), doc: "whether", check: |_| Ok(()) },
+            OptionSpec { key: "words", default: || Value::List(vec!["a".into()]), doc: "which", check: |_| Ok(()) },
+            OptionSpec { key: "greeting", default: || Value::Text("\"hi\"".into()), doc: "what", check: |_| Ok(()) },
+            OptionSpec { key: "limit", default: || Value::Number(7), doc: "how many", check: below_ten },
+        ]
+    }
+
+    fn install(&self, _: &mut Hooks<'_>) {}
+}
+
+fn below_ten(value: &Value) -> Result<(), String> {
+    if matches!(value, Value::Number(0..10)) { Ok(()) } else { Err("a number below 10 is expected".into()) }
+}
+
+fn table() -> Vec<Box<dyn Module>> {
+    vec![Box::new(Sample)]
+}
+
+fn parse(text: &str) -> Config {
+    Config::parse(text, &table()).unwrap_or_else(|wrongs| panic!("{wrongs:?}"))
+}
+
+/// The only mistake in a text, as `KEY: WHAT`.
+fn mistake(text: &str) -> String {
+    let wrongs = Config::parse(text, &table()).expect_err("a mistake");
+    assert_eq!(wrongs.len(), 1, "{wrongs:?}");
+    format!("{}: {}", wrongs[0].key, wrongs[0].what)
+}
+
+#[test]
+fn the_example_says_the_defaults() {
+    assert_eq!(parse(&example(&table())), Config::defaults(&table()));
+    assert_eq!(parse(""), Config::defaults(&table()));
+}
+
+#[test]
+fn every_key_stands_in_the_example_and_in_a_known_table() {
+    let example = example(&table());
+    for key in KEYS {
+        assert!(TABLES.iter().any(|(table, _)| *table == key.table), "{}", key.name);
+        let line = format!("\n{} = ", key.name);
+        assert!(example.contains(&line) || example.contains(&line.replace('\n', "\n#")), "{}", key.name);
+    }
+}
+
+#[test]
+fn examples_of_unset_keys_can_be_set() {
+    let text = example(&table()).replace("\n#certificate = \"/etc/rookery/full", "\ncertificate = \"/etc/rookery/full");
+    let config = parse(&text.replace("\n#key = \"/etc/rookery/priv", "\nkey = \"/etc/rookery/priv"));
+    assert_eq!(config.tls.files.certificate.as_deref(), Some(Path::new("/etc/rookery/fullchain.pem")));
+    assert_eq!(config.tls.files.key.as_deref(), Some(Path::new("/etc/rookery/privkey.pem")));
+}
+
+#[test]
+fn values_arrive() {
+    let config = parse(
+        "domains = [\"Example.ORG\"]\nshards = 0x3\n[limits]\nstanza_bytes = \"1 MiB\"\noutbox_hard = 2_000_000\ndepth = 8\n\
+         conflict = \"refuse-newer\"\n[login]\nmechanisms = [\"SCRAM-SHA-1\"]\n[listen]\nc2s_tls = []",
+    );
+    assert_eq!(config.domains[0].name, "example.org");
+    assert_eq!(config.shards, 3);
+    assert_eq!(config.limits.after_login.bytes, 1 << 20);
+    assert_eq!(config.limits.outbox.hard, 2_000_000);
+    assert_eq!((config.limits.before_login.depth, config.limits.after_login.depth), (8, 8));
+    assert_eq!(config.limits.conflict, Conflict::RefuseNewer);
+    assert_eq!(config.login.mechanisms, [Mechanism::ScramSha1]);
+    assert_eq!(config.listen.c2s_tls, []);
+}
+
+#[test]
+fn domain_tables_override_what_holds_for_all() {
+    let config = parse(
+        "[modules.sample]\nloud = true\nlimit = 1\n[domain.\"b.example\".modules.sample]\nenabled = false\nlimit = 2\n\
+         [domain.\"a.example\"]",
+    );
+    let names: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
+    assert_eq!(names, ["b.example", "a.example"], "in the order of the text, and without the default domain");
+    let sample = |at: usize| &config.domains[at].modules["sample"];
+    assert!(!sample(0).enabled && sample(1).enabled);
+    assert_eq!((&sample(0).options["limit"], &sample(1).options["limit"]), (&Value::Number(2), &Value::Number(1)));
+    assert_eq!(sample(0).options["loud"], Value::Switch(true), "inherited");
+}
+
+#[test]
+fn domain_tables_join_the_listed_domains() {
+    let text = "domains = [\"b.example\", \"a.example\"]\n[domain.\"c.example\"]\n[domain.\"A.example\".modules.sample]\n\
+                enabled = false";
+    let config = parse(text);
+    let names: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
+    assert_eq!(names, ["b.example", "a.example", "c.example"]);
+    assert!(!config.domains[1].modules["sample"].enabled);
+}
+
+#[test]
+fn certificates_of_domains_come_before_those_of_all() {
+    let config = parse(
+        "domains = [\"a.example\"]\n[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n[domain.\"b.example\"]\n\
+         certificate = \"b.pem\"\nkey = \"b.key\"",
+    );
+    let file = |at: usize| config.files_of(&config.domains[at]).map(|(certificate, _)| certificate.to_owned());
+    assert_eq!((file(0), file(1)), (Some("all.pem".into()), Some("b.pem".into())));
+}
+
+#[test]
+fn unknown_keys_are_refused_with_a_guess() {
+    let guesses = [
+        ("shard = 1", "shard: there is no such key; did you mean `shards`?"),
+        ("[limit]", "limit: there is no such key; did you mean `limits`?"),
+        ("[listen]\nc2s-tls = []", "listen.c2s-tls: there is no such key; did you mean `c2s_tls`?"),
+        ("[log]\ndepth = 3", "log.depth: there is no such key here; it belongs below [limits]"),
+        ("[log]\nshards = 3", "log.shards: there is no such key here; it belongs above the first [table]"),
+        ("[log]\nx = 3", "log.x: there is no such key; known are: format, level"),
+        ("[modules.smaple]", "modules.smaple: there is no such key; did you mean `sample`?"),
+        ("[modules.sample]\nlimits = 1", "modules.sample.limits: there is no such key; did you mean `limit`?"),
+        (
+            "[domain.\"a.b\"]\ncert = 1",
+            "domain.\"a.b\".cert: there is no such key; known are: certificate, key, modules",
+        ),
+    ];
+    for (text, expected) in guesses {
+        assert_eq!(mistake(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn wrong_values_are_refused_with_what_is_right() {
+    let cases = [
+        ("shards = \"2\"", "shards: a value from 0 to 1024 is expected, not \"2\""),
+        ("shards = -1", "shards: a value from 0 to 1024 is expected, not -1"),
+        ("log = 3", "log: a table is expected: write [log] on a line of its own, and its keys below"),
+        ("domains = []", "domains: at least one domain is needed, such as [\"localhost\"]"),
+        ("domains = [\"a.b\", \"A.b\"]", "domains: \"a.b\" is listed twice"),
+        (
+            "[limits]\nstanza_bytes = 9000",
+            "limits.stanza_bytes: 9000 is out of range: a value from 10000 to \"64 MiB\" is expected",
+        ),
+        ("[limits]\nconflict = \"end\"", "limits.conflict: \"end\" is not \"end-older\" or \"refuse-newer\""),
+        ("[limits]\noutbox_soft = \"2 MiB\"", "limits.outbox_soft: it is above `outbox_hard`"),
+        ("[listen]\nc2s = []\nc2s_tls = []", "listen: no address is left to listen on; give `c2s` or `c2s_tls` one"),
+        ("[login]\nmechanisms = []", "login.mechanisms: nobody could log in; leave the key out for all mechanisms"),
+        ("[tls]\ncertificate = \"x\"", "tls.certificate: it needs a `key` beside it"),
+        ("[modules.sample]\nlimit = 10", "modules.sample.limit: a number below 10 is expected"),
+        ("[modules.sample]\nwords = \"a\"", "modules.sample.words: a list in [ ] is expected, not \"a\""),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(mistake(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn all_mistakes_are_told_with_their_lines() {
+    let text = "shards = 2000\n\n[listen]\nc2s = [\n  \"[::]:5222\",\n  \"5222\",\n]\n[log]\nlevel = \"loud\"\n";
+    let wrongs = Config::parse(text, &table()).expect_err("mistakes");
+    let error = ConfigError::in_text(Path::new("r.toml"), text, wrongs).to_string();
+    let places: Vec<_> = error.lines().filter_map(|line| line.split_once(' ')).map(|(place, _)| place).collect();
+    assert_eq!(places, ["r.toml:1:", "r.toml:6:", "r.toml:9:"]);
+}
+
+#[test]
+fn plaintext_login_is_allowed_where_it_is_written() {
+    let allowed = |text: &str, peer: &str| {
+        let peer = peer.parse().expect("an address");
+        parse(text).login.plaintext().iter().any(|network| network.contains(peer))
+    };
+    assert!(!allowed("", "127.0.0.1") && !allowed("", "10.0.0.1"));
+    let loopback = "[login]\nplaintext_loopback = true";
+    assert!(allowed(loopback, "127.0.0.1") && allowed(loopback, "::1") && !allowed(loopback, "10.0.0.1"));
+    let network = "[login]\nplaintext_networks = [\"10.0.0.0/8\"]";
+    assert!(allowed(network, "10.0.0.1") && !allowed(network, "127.0.0.1") && !allowed(network, "11.0.0.1"));
+}

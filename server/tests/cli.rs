@@ -1,0 +1,9 @@
+//! The built binary, driven as an operator drives it, each test in a folder of its own.
+
+mod cli {
+    pub mod check;
+    pub mod config;
+    pub mod rig;
+    pub mod start;
+    pub mod user;
+}

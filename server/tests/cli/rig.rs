@@ -1,0 +1,140 @@
+//! A temporary folder and the commands that run in it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A folder with a configuration that listens on free ports of this machine alone.
+pub struct Rig {
+    folder: TempDir,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+/// A running server; stopped when it goes out of scope.
+pub struct Server {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Rig {
+    pub fn new() -> Rig {
+        let rig = Rig { folder: tempfile::tempdir().expect("a folder") };
+        rig.write("rookery.toml", FREE_PORTS);
+        rig
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).expect("a written file");
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, arguments: &[&str]) -> Ended {
+        self.run_with(arguments, "")
+    }
+
+    /// The same, with something on its standard input.
+    pub fn run_with(&self, arguments: &[&str], input: &str) -> Ended {
+        let mut child = self.command(arguments).spawn().expect("a process");
+        // A command that reads nothing may be gone already.
+        let _ = child.stdin.take().expect("its input").write_all(input.as_bytes());
+        let output = child.wait_with_output().expect("its output");
+        Ended {
+            code: output.status.code().expect("an exit code"),
+            out: String::from_utf8(output.stdout).expect("text"),
+            err: String::from_utf8(output.stderr).expect("text"),
+        }
+    }
+
+    /// Starts a server and waits until it says that it runs; returns what it said until then.
+    pub fn serve(&self) -> (Server, String) {
+        let mut child = self.command(&[]).spawn().expect("a process");
+        let mut server = Server { out: BufReader::new(child.stdout.take().expect("its output")), child };
+        let mut said = String::new();
+        while !said.lines().any(|line| line.starts_with("Rookery") && line.contains("is running")) {
+            if server.out.read_line(&mut said).expect("text") == 0 {
+                let mut err = String::new();
+                let _ = server.child.stderr.take().expect("its errors").read_to_string(&mut err);
+                panic!("the server ended: {said}{err}");
+            }
+        }
+        (server, said)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rookery"));
+        command.args(arguments).current_dir(self.folder.path()).env_remove("ROOKERY_DATA_DIR");
+        if self.path("rookery.toml").exists() {
+            command.args(["--config", "rookery.toml"]);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+}
+
+impl Server {
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    pub fn stop(mut self) -> i32 {
+        signal(self.child.id());
+        self.child.wait().expect("an end").code().expect("an exit code")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    /// The command was to succeed.
+    #[track_caller]
+    pub fn fine(self) -> String {
+        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
+        self.out
+    }
+
+    /// The command was to fail with this code, and to say this on standard error.
+    #[track_caller]
+    pub fn failed(self, code: i32, words: &str) {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        assert!(self.err.contains(words), "{:?} is not in:\n{}", words, self.err);
+    }
+
+    /// What was said on both.
+    pub fn all(&self) -> String {
+        format!("{}{}", self.out, self.err)
+    }
+}
+
+fn signal(pid: u32) {
+    let killed = Command::new("kill").args(["-TERM", &pid.to_string()]).status();
+    assert!(killed.expect("kill").success());
+}
+
+/// Hashing ten thousand times is the slowest part of these tests, so they take the fewest that are allowed.
+pub const FREE_PORTS: &str = "\
+[listen]
+c2s = [\"127.0.0.1:0\"]
+c2s_tls = [\"127.0.0.1:0\"]
+[login]
+scram_iterations = 4096
+";

@@ -1,0 +1,128 @@
+//! What the first start makes and says, and what later ones say.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::rig::{FREE_PORTS, Rig};
+
+fn mode(rig: &Rig, name: &str) -> u32 {
+    fs::metadata(rig.path(name)).unwrap_or_else(|error| panic!("{name}: {error}")).permissions().mode() & 0o777
+}
+
+fn password(said: &str) -> &str {
+    let line = said.lines().find(|line| line.trim_start().starts_with("Password")).expect("a password");
+    line.split_whitespace().nth(1).expect("a password")
+}
+
+#[test]
+fn the_first_start_makes_everything_and_says_so() {
+    let rig = Rig::new();
+    let (server, said) = rig.serve();
+    assert!(said.starts_with("Rookery 0."), "{said}");
+    for words in ["first start", "admin@localhost", "127.0.0.1:", "STARTTLS", "direct TLS", "self-signed for localhost"]
+    {
+        assert!(said.contains(words), "{words:?} is not in:\n{said}");
+    }
+    for words in ["connect a client as admin@localhost", "rookery user add alice@localhost", "rookery check"] {
+        assert!(said.contains(words), "{words:?} is not in:\n{said}");
+    }
+    let password = password(&said);
+    assert_eq!(password.len(), 20);
+    assert!(password.chars().all(|c| c.is_ascii_alphanumeric()), "{password}");
+    assert_eq!(mode(&rig, "rookery-data"), 0o700);
+    for file in ["rookery.db", "certs/self-signed.pem", "certs/self-signed.key", "state.toml"] {
+        assert_eq!(mode(&rig, &format!("rookery-data/{file}")), 0o600, "{file}");
+    }
+    assert_eq!(server.stop(), 0);
+    let kept = fs::read_to_string(rig.path("rookery-data/state.toml")).expect("the state");
+    assert!(!kept.contains(password), "the password is kept nowhere");
+    assert_eq!(rig.run(&["user", "list"]).fine(), "admin@localhost\n");
+}
+
+#[test]
+fn later_starts_say_only_what_is_new() {
+    let rig = Rig::new();
+    rig.serve().0.stop();
+    let (server, said) = rig.serve();
+    assert_eq!(said.lines().count(), 1, "{said}");
+    server.stop();
+    rig.write("rookery.toml", &FREE_PORTS.replace("c2s_tls = [\"127.0.0.1:0\"]", "c2s_tls = [\"127.0.0.2:0\"]"));
+    let (server, said) = rig.serve();
+    assert!(said.contains("new direct TLS listener: 127.0.0.2:0\n"), "{said}");
+    assert!(said.contains("direct TLS listener gone: 127.0.0.1:0\n"), "{said}");
+    server.stop();
+    assert_eq!(rig.serve().1.lines().count(), 1, "told once");
+}
+
+#[test]
+fn other_domains_get_another_certificate() {
+    let rig = Rig::new();
+    rig.serve().0.stop();
+    let certificate = || fs::read(rig.path("rookery-data/certs/self-signed.pem")).expect("a certificate");
+    let first = certificate();
+    rig.serve().0.stop();
+    assert_eq!(certificate(), first, "the same domains keep theirs");
+    rig.write("rookery.toml", &format!("domains = [\"localhost\", \"example.org\"]\n{FREE_PORTS}"));
+    let (server, said) = rig.serve();
+    assert!(said.contains("new domain: example.org\n"), "{said}");
+    assert!(said.contains("made a self-signed certificate for localhost, example.org\n"), "{said}");
+    assert!(!said.contains("Password"), "no second admin account:\n{said}");
+    server.stop();
+    assert_ne!(certificate(), first);
+    assert_eq!(mode(&rig, "rookery-data/certs/self-signed.key"), 0o600);
+}
+
+#[test]
+fn operator_files_are_used_and_left_alone() {
+    let rig = Rig::new();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    rig.write("own.pem", &made.cert.pem());
+    rig.write("own.key", &made.signing_key.serialize_pem());
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[tls]\ncertificate = \"own.pem\"\nkey = \"own.key\"\n"));
+    let (server, said) = rig.serve();
+    assert!(said.contains("own.pem for localhost"), "{said}");
+    server.stop();
+    assert_eq!(fs::read_to_string(rig.path("own.pem")).expect("the file"), made.cert.pem());
+    assert!(!rig.path("rookery-data/certs").exists());
+}
+
+#[test]
+fn a_folder_has_one_server() {
+    let rig = Rig::new();
+    let (server, _) = rig.serve();
+    rig.run(&[]).failed(1, &format!("a server (process {}) runs in ./rookery-data already", server.pid()));
+    let checked = rig.run(&["check"]).fine();
+    assert!(checked.contains(&format!("the server is running (process {})", server.pid())), "{checked}");
+}
+
+#[test]
+fn without_configuration_the_data_folder_is_asked_for_one() {
+    let rig = Rig::new();
+    fs::create_dir(rig.path("elsewhere")).expect("a folder");
+    fs::rename(rig.path("rookery.toml"), rig.path("elsewhere/rookery.toml")).expect("moved");
+    rig.write("elsewhere/rookery.toml", "domains = [\"elsewhere.example\"]");
+    let checked = rig.run(&["check", "--data-dir", "elsewhere"]).all();
+    assert!(checked.contains("elsewhere/rookery.toml; domains: elsewhere.example"), "{checked}");
+}
+
+#[test]
+fn a_start_that_fails_leaves_nothing_behind() {
+    let rig = Rig::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("its address");
+    rig.write("rookery.toml", &format!("[listen]\nc2s = [\"{address}\"]\nc2s_tls = []\n"));
+    rig.run(&["serve"]).failed(1, &format!("cannot listen on {address}"));
+    assert!(!rig.path("rookery-data/rookery.db").exists(), "no account whose password nobody has seen");
+    drop(taken);
+    assert!(rig.serve().1.contains("Password"));
+}
+
+#[test]
+fn a_file_in_place_of_the_folder_is_named() {
+    let rig = Rig::new();
+    rig.write("rookery-data", "");
+    rig.run(&[]).failed(1, "the data folder ./rookery-data can't be made");
+    let checked = rig.run(&["check"]);
+    assert_eq!(checked.code, 1);
+    assert!(checked.out.contains("./rookery-data is a file, not a folder"), "{}", checked.out);
+}

@@ -1,0 +1,135 @@
+//! Accounts, with and without a running server.
+
+use super::rig::{Ended, FREE_PORTS, Rig};
+
+fn add(rig: &Rig, jid: &str, password: &str) -> Ended {
+    rig.run_with(&["user", "add", jid, "--password-stdin"], &format!("{password}\n"))
+}
+
+#[test]
+fn accounts_come_and_go() {
+    let rig = Rig::new();
+    assert_eq!(add(&rig, "Romeo@localhost", "secret").fine(), "added romeo@localhost\n");
+    add(&rig, "juliet@localhost", "secret").fine();
+    add(&rig, "romeo@localhost", "other").failed(1, "romeo@localhost exists already");
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\nromeo@localhost\n");
+    assert_eq!(rig.run(&["user", "list", "example.org"]).fine(), "");
+    let changed = rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin"], "new\n").fine();
+    assert!(changed.starts_with("set the password of romeo@localhost"), "{changed}");
+    assert_eq!(rig.run(&["user", "remove", "romeo@localhost"]).fine(), "removed romeo@localhost\n");
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
+    rig.run(&["user", "remove", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
+    let nobody = rig.run_with(&["user", "passwd", "romeo@localhost", "--password-stdin"], "new\n");
+    nobody.failed(1, "there is no account romeo@localhost");
+}
+
+#[test]
+fn a_running_server_is_no_obstacle() {
+    let rig = Rig::new();
+    let (server, _) = rig.serve();
+    add(&rig, "romeo@localhost", "secret").fine();
+    assert_eq!(rig.run(&["user", "list"]).fine(), "admin@localhost\nromeo@localhost\n");
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn what_cannot_be_an_account_is_refused() {
+    let rig = Rig::new();
+    add(&rig, "localhost", "x").failed(1, "has no name before an @");
+    add(&rig, "romeo@localhost/orchard", "x").failed(1, "written without, as romeo@localhost");
+    add(&rig, "romeo@example.org", "x")
+        .failed(1, "\"example.org\" is not a domain of this server, which has: localhost");
+    add(&rig, "ro meo@localhost", "x").failed(1, "is not an address");
+    add(&rig, "romeo@localhost", "").failed(1, "the password is empty");
+    rig.run(&["user", "add"]).failed(2, "Usage:");
+    assert_eq!(rig.run(&["user", "list"]).fine(), "");
+}
+
+#[test]
+fn many_accounts_are_listed_whole() {
+    let rig = Rig::new();
+    let lines: String = (0..300).map(|number| format!("user{number:04}@localhost,secret\n")).collect();
+    rig.write("accounts.csv", &lines);
+    let imported = rig.run(&["user", "import", "accounts.csv"]);
+    assert_eq!(imported.err, "");
+    assert_eq!(imported.fine(), "300 accounts added, 0 lines failed\n");
+    let listed = rig.run(&["user", "list"]).fine();
+    assert_eq!(listed.lines().count(), 300);
+    assert!(listed.lines().is_sorted());
+}
+
+#[test]
+fn wrong_lines_are_named_and_the_others_imported() {
+    let rig = Rig::new();
+    add(&rig, "known@localhost", "x").fine();
+    let lines = [
+        "jid,password",
+        "romeo@localhost,secret",
+        "",
+        "no comma",
+        "ro meo@localhost,x",
+        "Romeo@LOCALHOST,again",
+        "known@localhost,x",
+        "empty@localhost,",
+        "\"juliet@localhost\",\"a, \"\"b\"\"\"\r",
+        "open@localhost,\"x",
+        "far@example.org,x",
+        "three@localhost,x,y",
+        "control@localhost,a\u{7}",
+        "last@localhost,x",
+    ];
+    rig.write("accounts.csv", &lines.join("\n"));
+    let ended = rig.run(&["user", "import", "accounts.csv"]);
+    for words in [
+        "line 4: there is no comma",
+        "line 5: \"ro meo@localhost\" is not an address",
+        "line 6: romeo@localhost was in line 2 already",
+        "line 7: known@localhost exists already",
+        "line 8: the password of empty@localhost is empty",
+        "line 10: a double quote is opened and not closed",
+        "line 11: \"example.org\" is not a domain of this server",
+        "line 12: there are more than two fields",
+        "line 13: control@localhost: the password",
+    ] {
+        assert!(ended.err.contains(words), "{words:?} is not in:\n{}", ended.err);
+    }
+    assert_eq!(ended.err.lines().count(), 9, "{}", ended.err);
+    assert_eq!(ended.out, "3 accounts added, 9 lines failed\n");
+    assert_eq!(ended.code, 1);
+    let listed = rig.run(&["user", "list"]).fine();
+    assert_eq!(listed, "juliet@localhost\nknown@localhost\nlast@localhost\nromeo@localhost\n");
+}
+
+#[test]
+fn odd_files_do_no_harm() {
+    let rig = Rig::new();
+    rig.run(&["user", "import", "nowhere.csv"]).failed(1, "nowhere.csv: ");
+    rig.write("empty.csv", "");
+    assert_eq!(rig.run(&["user", "import", "empty.csv"]).fine(), "0 accounts added, 0 lines failed\n");
+    std::fs::write(rig.path("bytes.csv"), b"\xEF\xBB\xBFa@localhost,x\nb\xFF@localhost,x\n").expect("written");
+    let ended = rig.run(&["user", "import", "bytes.csv"]);
+    assert_eq!(
+        (ended.out.as_str(), ended.err.as_str()),
+        ("1 accounts added, 1 lines failed\n", "line 2: the line is not UTF-8\n")
+    );
+    rig.write("long.csv", &format!("{}\nb@localhost,x\n", "a".repeat(100_000)));
+    let ended = rig.run(&["user", "import", "long.csv"]);
+    assert_eq!(ended.out, "1 accounts added, 1 lines failed\n");
+    assert!(ended.err.starts_with("line 1: the line is longer than"), "{}", ended.err);
+}
+
+#[test]
+fn passwords_are_what_was_given() {
+    let rig = Rig::new();
+    rig.write("rookery.toml", &format!("domains = [\"localhost\", \"example.org\"]\n{FREE_PORTS}"));
+    // A password of spaces and commas, with the line end of another system.
+    let added = rig.run_with(&["user", "add", "a@example.org", "--password-stdin"], " a, b \r\nsecond line\n");
+    added.fine();
+    let stores =
+        rookery_store::sqlite::open(&rig.path("rookery-data/rookery.db"), &Default::default()).expect("the database");
+    let jid = rookery_jid::Jid::parse("a@example.org").expect("an address");
+    let found = rookery_store::wait(rookery_store::Accounts::credentials(&stores, jid.as_ref())).expect("an answer");
+    let found = found.expect("an account");
+    assert!(found.verify(" a, b "));
+    assert_eq!(found.sha1.iterations, 4096);
+}
