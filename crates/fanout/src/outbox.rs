@@ -70,6 +70,8 @@ pub enum Pushed {
 pub struct Outboxes {
     slots: Vec<Slot>,
     dirty: Vec<Link>,
+    // Boxed as the slots hold them, so that a queue moves between both without a copy.
+    #[expect(clippy::vec_box)]
     pool: Vec<Box<Queue>>,
     limits: Limits,
     waiting: usize,

@@ -21,7 +21,7 @@ impl World {
             return self.bounce(packet, to, Condition::RemoteServerNotFound.into());
         }
         if to.local().is_none() {
-            return self.to_server(packet, to);
+            return self.route_to_server(packet, to);
         }
         let hash = self.hash(to.bare_str());
         let shard = home(hash, self.shards());
@@ -33,7 +33,7 @@ impl World {
     }
 
     /// A stanza for the server itself (RFC 6120 §10.5.2, §10.5.3).
-    fn to_server(&mut self, packet: &Packet, to: JidRef<'_>) {
+    fn route_to_server(&mut self, packet: &Packet, to: JidRef<'_>) {
         match packet.kind() {
             Kind::Iq if to.is_domain() => self.answer_packet(packet, to.to_jid()),
             Kind::Presence => {}

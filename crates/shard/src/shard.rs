@@ -324,10 +324,8 @@ impl<D: Driver> Shard<D> {
         }
         connection.carry = None;
         connection.unsent = None;
-        if matches!(connection.stage, Stage::Bound) {
-            connection.stage = Stage::Lingering;
-            self.world.closed(link);
-        } else if matches!(connection.stage, Stage::Negotiating(_)) && connection.in_world {
+        // Once it lingers the world has been told already.
+        if connection.in_world && !matches!(connection.stage, Stage::Lingering) {
             connection.stage = Stage::Lingering;
             self.world.closed(link);
         }
