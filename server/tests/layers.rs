@@ -1,0 +1,72 @@
+//! The layers of `ARCHITECTURE.md`: dependencies between our crates point downwards, and the crates that must not touch the outside
+//! world depend on nothing that could.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// For each crate, the crates of ours that it may use in its library.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("jid", &[]),
+    ("sasl", &[]),
+    ("observe", &[]),
+    ("xml", &["jid"]),
+    ("stream", &["jid", "xml", "sasl"]),
+    ("fanout", &["jid", "xml"]),
+    ("store", &["jid", "sasl"]),
+    ("hub", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe"]),
+    ("modules", &["jid", "xml", "sasl", "stream", "fanout", "store", "hub"]),
+    ("shard", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
+    ("testkit", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
+    ("bench", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
+];
+
+/// What gives a library sockets, threads of its own or a clock: not for the crates below `shard`.
+const OUTSIDE: &[&str] = &["tokio", "mio", "rustix", "socket2", "libc", "nix", "async-std", "polling"];
+
+#[test]
+fn dependencies_point_downwards() {
+    let dependencies = dependencies();
+    for (name, found) in &dependencies {
+        let ours: Vec<&str> = found.iter().filter_map(|found| found.strip_prefix("rookery-")).collect();
+        if name == "rookery" {
+            continue;
+        }
+        let short = name.strip_prefix("rookery-").unwrap_or(name);
+        let allowed = LAYERS.iter().find(|(layer, _)| *layer == short).map(|(_, allowed)| *allowed);
+        let allowed = allowed.unwrap_or_else(|| panic!("{name} has no place in the layers: give it one here"));
+        for dependency in ours {
+            assert!(allowed.contains(&dependency), "{name} must not depend on rookery-{dependency}");
+        }
+    }
+    assert_eq!(dependencies.len(), LAYERS.len() + 1, "a layer of the table is no crate any more");
+}
+
+#[test]
+fn the_protocol_crates_cannot_reach_the_outside() {
+    for (name, found) in dependencies() {
+        let is_protocol = !matches!(name.as_str(), "rookery" | "rookery-shard" | "rookery-bench" | "rookery-store");
+        for dependency in found.iter().filter(|_| is_protocol) {
+            assert!(!OUTSIDE.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
+        }
+    }
+}
+
+/// The crates of the workspace with the names of their normal dependencies.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path", manifest];
+    let output = Command::new(cargo).args(arguments).output().expect("cargo metadata runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let packages = metadata["packages"].as_array().expect("there are packages");
+    packages
+        .iter()
+        .map(|package| {
+            let all = package["dependencies"].as_array().expect("there are dependencies");
+            let normal = all.iter().filter(|dependency| dependency["kind"].is_null());
+            (text(&package["name"]), normal.map(|dependency| text(&dependency["name"])).collect())
+        })
+        .collect()
+}
