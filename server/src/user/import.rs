@@ -44,9 +44,10 @@ struct Import<'a> {
     wrong: u64,
 }
 
-/// An account that was read, with its line.
+/// An account that was read, with its line and what that has in bytes.
 struct Row {
     line: u64,
+    bytes: u64,
     jid: Jid,
     password: String,
 }
@@ -95,22 +96,28 @@ impl Import<'_> {
                 return Ok((rows, true));
             }
             *line += 1;
-            let mut consumed = read as u64;
-            if consumed == LINE_BYTES && !bytes.ends_with(b"\n") {
-                consumed += skip_line(input).map_err(|error| Failure::file(file, &error))?;
-                self.refuse(*line, &format!("the line is longer than {LINE_BYTES} bytes"));
+            let mut bytes_read = read as u64;
+            let row = if bytes_read == LINE_BYTES && !bytes.ends_with(b"\n") {
+                bytes_read += skip_line(input).map_err(|error| Failure::file(file, &error))?;
+                Err(format!("the line is longer than {LINE_BYTES} bytes"))
             } else {
-                match self.row(*line, &bytes) {
-                    Ok(row) => rows.extend(row),
-                    Err(reason) => self.refuse(*line, &reason),
+                self.row(*line, &bytes)
+            };
+            match row {
+                // It counts as progress when it is hashed.
+                Ok(Some(row)) => rows.push(row),
+                Ok(None) => self.bar.inc(bytes_read),
+                Err(reason) => {
+                    self.bar.inc(bytes_read);
+                    self.refuse(*line, &reason);
                 }
             }
-            self.bar.inc(consumed);
         }
         Ok((rows, false))
     }
 
     fn row(&mut self, line: u64, bytes: &[u8]) -> Result<Option<Row>, String> {
+        let length = bytes.len() as u64;
         let bytes = if line == 1 { bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes) } else { bytes };
         let text = std::str::from_utf8(bytes).map_err(|_| "the line is not UTF-8".to_owned())?;
         let text = text.strip_suffix('\n').unwrap_or(text);
@@ -128,7 +135,7 @@ impl Import<'_> {
             return Err(format!("{jid} was in line {first} already"));
         }
         self.seen.insert(jid.clone(), line);
-        Ok(Some(Row { line, jid, password }))
+        Ok(Some(Row { line, bytes: length, jid, password }))
     }
 
     /// Derives credentials on all cores, in the order of the rows.
@@ -136,17 +143,19 @@ impl Import<'_> {
         let iterations = self.config.login.scram_iterations;
         let waiting = Mutex::new(rows.into_iter());
         let threads = thread::available_parallelism().map_or(1, usize::from);
+        let bar = &self.bar;
         let work = || {
             let mut done = Vec::new();
             loop {
                 let row = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
                 let Some(row) = row else { return done };
                 let derived = Credentials::derive(&row.password, iterations);
+                bar.inc(row.bytes);
                 done.push((row.line, row.jid, derived));
             }
         };
         let mut hashed = thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let mut all = work();
             // A thread that panicked has said so; its rows are missing from the sum.
             all.extend(others.into_iter().filter_map(|other| other.join().ok()).flatten());
