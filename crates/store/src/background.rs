@@ -11,7 +11,8 @@ use crate::{Pending, StoreError};
 /// A few threads with one bounded queue. Cloning shares them; they end with the last clone.
 #[derive(Clone, Debug)]
 pub struct Background {
-    queue: SyncSender<Work>,
+    /// `None`: work is done where it is asked for.
+    queue: Option<SyncSender<Work>>,
 }
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -28,7 +29,12 @@ impl Background {
             let work = work.clone();
             std::thread::Builder::new().name("background".into()).spawn(move || serve(&work))?;
         }
-        Ok(Self { queue })
+        Ok(Self { queue: Some(queue) })
+    }
+
+    /// Does all work at once, on the thread that asks: for tests, where nothing may happen by chance.
+    pub fn in_place() -> Self {
+        Self { queue: None }
     }
 
     /// Has `work` done. Answers [`StoreError::Busy`] if too much waits already, [`StoreError::Panicked`] if it panics.
@@ -38,7 +44,11 @@ impl Background {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             completer.complete(outcome.map_err(|_| StoreError::Panicked("background work".into())));
         });
-        match self.queue.try_send(job) {
+        let Some(queue) = &self.queue else {
+            job();
+            return answer;
+        };
+        match queue.try_send(job) {
             Ok(()) => answer,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => crate::pending::ready(Err(StoreError::Busy)),
         }

@@ -1,1 +1,43 @@
-//! Virtual network and clock, scripted clients.
+//! The whole server in one thread, over a virtual network and with virtual time, and scripted clients that talk to it.
+//!
+//! What runs is the code that serves sockets: [`rookery_shard::Shard`] with everything behind it. Only what is below it differs:
+//! [`net`] stands in for the sockets, a number for the clock, memory for the disk. Nothing blocks, nothing is random, so a test that
+//! fails once fails always.
+//!
+//! ```
+//! use rookery_testkit::{Server, play};
+//!
+//! let server = Server::new();
+//! let mut juliet = server.login("juliet/balcony");
+//! let mut romeo = server.login("romeo/orchard");
+//! play(
+//!     &mut [&mut juliet, &mut romeo],
+//!     "juliet C: <message to='romeo@example.org/orchard'><body>Wherefore?</body></message>
+//!      romeo  S: <message from='juliet@example.org/balcony'><body>Wherefore?</body></message>",
+//! );
+//! ```
+//!
+//! # Layout
+//!
+//! * [`net`]: pipes with bounded windows, partial reads and writes, ends and resets.
+//! * [`config`]: what a test may decide about its server. [`server`]: shards, clock and store, stepped until nothing moves.
+//! * [`wire`]: the client's end of a connection, with or without TLS. [`login`]: SASL and binding. [`client`]: what a test does with it.
+//! * [`pattern`]: what an expected stanza looks like. [`play`](mod@play): dialogues of clients and server as text.
+//!
+//! Everything panics with a readable text when the server does not do what is expected: this crate is for tests.
+
+pub mod client;
+pub mod config;
+pub mod login;
+pub mod net;
+pub mod pattern;
+pub mod play;
+pub mod server;
+pub mod wire;
+
+pub use client::Client;
+pub use config::Config;
+pub use login::Security;
+pub use pattern::{element, matches};
+pub use play::play;
+pub use server::Server;

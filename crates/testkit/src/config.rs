@@ -1,0 +1,146 @@
+//! What a test may decide about its server: everything that an operator can, and the store.
+
+use std::sync::Arc;
+
+use rookery_hub::{Domain, Module, Options, Registry, Settings, Value};
+use rookery_modules::Shared;
+use rookery_sasl::Mechanism;
+use rookery_sasl::server::Decoy;
+use rookery_shard::Generation;
+use rookery_store::Stores;
+use rookery_store::memory::Memory;
+use rookery_stream::c2s::{Host, Policy};
+use rookery_stream::tls::{Identity, TlsSettings, certificate};
+use rookery_xml::{Built, Limits};
+
+/// A server to be.
+#[derive(Clone)]
+pub struct Config {
+    /// How many shards.
+    pub shards: usize,
+    /// The domains; the first is the default.
+    pub domains: Vec<String>,
+    /// Limits and policies of the hub. Its domains are made from `domains`, `modules_off` and `options`.
+    pub settings: Settings,
+    /// Modules that are off, which without this is what they are by default.
+    pub modules_off: Vec<&'static str>,
+    /// Options that differ from the default: module, key, value.
+    pub options: Vec<(&'static str, &'static str, Value)>,
+    /// Whether there is a certificate.
+    pub tls: bool,
+    /// Whether clients may log in without TLS.
+    pub plaintext: bool,
+    /// The SASL mechanisms.
+    pub mechanisms: Vec<Mechanism>,
+    /// Whether PLAIN goes without TLS where login without TLS is allowed.
+    pub plain_without_tls: bool,
+    /// Limits until a resource is bound.
+    pub limits_before: Limits,
+    /// Limits afterwards.
+    pub limits: Limits,
+    /// Seconds until a resource must be bound.
+    pub login_seconds: u64,
+    /// Failed attempts to log in before a stream is closed.
+    pub max_auth_failures: u32,
+    /// Connections of one address, 0 for no limit.
+    pub connections_per_address: u32,
+    /// The store.
+    pub stores: Stores,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            shards: 2,
+            domains: vec!["example.org".into()],
+            settings: Settings::default(),
+            modules_off: Vec::new(),
+            options: Vec::new(),
+            tls: false,
+            plaintext: true,
+            mechanisms: Mechanism::ALL.to_vec(),
+            plain_without_tls: true,
+            limits_before: Limits::BEFORE_LOGIN,
+            limits: Limits::AFTER_LOGIN,
+            login_seconds: 60,
+            max_auth_failures: 5,
+            connections_per_address: 0,
+            stores: Memory::stores(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Config").field("shards", &self.shards).field("domains", &self.domains).finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// What shards work by.
+    pub(crate) fn generation(&self) -> Arc<Generation> {
+        let table = rookery_modules::table(&Shared::default());
+        let domains = self.domains.iter().map(|name| self.domain(name, &table)).collect();
+        let settings = Settings { domains, ..self.settings.clone() };
+        let registry = Registry::new(table);
+        let policy = self.policy(&settings, &registry);
+        let network = "0.0.0.0/0".parse().expect("a network");
+        Arc::new(Generation {
+            settings: Arc::new(settings),
+            policy: Arc::new(policy),
+            tls: self.tls.then(|| tls(&self.domains)),
+            plaintext: if self.plaintext { vec![network] } else { Vec::new() },
+            limits: self.limits,
+            login_seconds: self.login_seconds,
+            connections_per_address: self.connections_per_address,
+        })
+    }
+
+    fn domain(&self, name: &str, table: &[Box<dyn Module>]) -> Domain {
+        let on = table.iter().filter(|module| !self.modules_off.contains(&module.name()));
+        let on = on.filter(|module| module.on_by_default() || self.options.iter().any(|(of, ..)| *of == module.name()));
+        let modules = on.map(|module| (module.name(), self.module_options(&**module))).collect();
+        Domain { name: name.to_owned(), modules }
+    }
+
+    fn module_options(&self, module: &dyn Module) -> Options {
+        let mut options = Options::defaults(module.options());
+        for (_, key, value) in self.options.iter().filter(|(of, ..)| *of == module.name()) {
+            let spec = module.options().iter().find(|spec| spec.key == *key);
+            options.set(spec.expect("the module declares the option"), value.clone());
+        }
+        options
+    }
+
+    fn policy(&self, settings: &Settings, registry: &Registry) -> Policy {
+        let rendered = |features: Vec<Built>| features.iter().flat_map(|feature| feature.bytes().to_vec()).collect();
+        let hosts = settings.domains.iter().map(|domain| Host {
+            name: domain.name.clone(),
+            registration: domain.module("register").is_some(),
+            before_login_features: rendered(registry.stream_features(domain)),
+            after_login_features: rendered(registry.login_features(domain)),
+        });
+        Policy {
+            hosts: hosts.collect(),
+            limits_before: self.limits_before,
+            limits_after: self.limits,
+            idle_before: None,
+            idle_after: None,
+            mechanisms: self.mechanisms.clone(),
+            plain_without_tls: self.plain_without_tls,
+            decoy: Decoy::new([7; 32], ITERATIONS),
+            max_auth_failures: self.max_auth_failures,
+        }
+    }
+}
+
+fn tls(domains: &[String]) -> TlsSettings {
+    let made = certificate::self_signed(domains, CERTIFIED_AT).expect("a certificate");
+    let identity = Identity::from_pem(domains, made.certificate.as_bytes(), made.key.as_bytes()).expect("an identity");
+    TlsSettings::new(vec![identity]).expect("TLS settings")
+}
+
+/// PBKDF2 rounds of all accounts: none of the tests is about how slow they are.
+pub const ITERATIONS: u32 = 4;
+/// When the certificates begin, in seconds since 1970.
+const CERTIFIED_AT: u64 = 1_700_000_000;

@@ -1,0 +1,174 @@
+//! A client's way to a session: stream, TLS, SASL, binding (RFC 6120 §4 to §7).
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_jid::Jid;
+use rookery_sasl::Mechanism;
+use rookery_sasl::client::{Announced, Exchange, Login};
+use rookery_xml::{Element, Writer, ns};
+
+use crate::client::Client;
+use crate::server::PASSWORD;
+use crate::wire::Item;
+
+/// How a connection is protected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Security {
+    /// Not at all.
+    Plain,
+    /// By STARTTLS (RFC 6120 §5).
+    StartTls,
+    /// From the first byte on (XEP-0368).
+    DirectTls,
+}
+
+impl Client {
+    /// Logs in to an account with its right password, by the strongest mechanism that is offered; the stream waits for binding then.
+    pub fn log_in(&mut self, account: &Jid, security: Security) {
+        let domain = account.domain().to_owned();
+        if security == Security::DirectTls {
+            self.handshake(&domain, &[b"xmpp-client"]);
+        }
+        self.open(&domain);
+        if security == Security::StartTls {
+            self.start_tls(&domain);
+        }
+        let mechanism = self.strongest();
+        let username = account.local().unwrap_or_default().to_owned();
+        self.authenticate(&username, PASSWORD, mechanism).expect("the right password");
+        self.open(&domain);
+    }
+
+    /// Opens a stream and takes header and features.
+    pub fn open(&mut self, domain: &str) -> &Element {
+        self.send(&stream_header(domain));
+        self.expect_header();
+        let features = self.expect_element();
+        assert!(features.is("features", ns::STREAMS), "features were expected, not {features:?}");
+        self.features.insert(features)
+    }
+
+    /// Asks for TLS, does the handshake and opens the stream anew.
+    pub fn start_tls(&mut self, domain: &str) {
+        self.send("<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+        self.expect("<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+        self.handshake(domain, &[]);
+        self.open(domain);
+    }
+
+    /// A TLS handshake.
+    pub fn handshake(&mut self, domain: &str, alpn: &[&[u8]]) {
+        self.wire.start_tls(domain, alpn);
+        self.pump();
+        assert!(!self.wire.is_handshaking(), "the handshake does not end");
+    }
+
+    /// The names of the mechanisms that are offered.
+    pub fn mechanisms(&self) -> Vec<String> {
+        let offered = self.features.as_ref().and_then(|features| features.child("mechanisms", ns::SASL));
+        offered.map(|list| list.children().map(Element::text).collect()).unwrap_or_default()
+    }
+
+    fn binding_types(&self) -> Option<Vec<String>> {
+        let list = self.features.as_ref()?.child("sasl-channel-binding", ns::CHANNEL_BINDING)?;
+        Some(list.children().filter_map(|child| child.attr("type")).map(str::to_owned).collect())
+    }
+
+    fn strongest(&self) -> Mechanism {
+        let (mechanisms, types) = (self.mechanisms(), self.binding_types());
+        let mechanisms: Vec<&str> = mechanisms.iter().map(String::as_str).collect();
+        let types: Option<Vec<&str>> = types.as_ref().map(|types| types.iter().map(String::as_str).collect());
+        let announced = Announced { mechanisms: &mechanisms, binding_types: types.as_deref() };
+        announced.strongest(&self.wire.bindings()).expect("a mechanism in common")
+    }
+
+    /// Authenticates.
+    ///
+    /// # Errors
+    /// The failure's condition.
+    pub fn authenticate(&mut self, username: &str, password: &str, mechanism: Mechanism) -> Result<(), String> {
+        let (mut exchange, initial) = self.exchange(username, password, mechanism);
+        self.send(&sasl("auth", Some(mechanism), &initial));
+        loop {
+            let answer = self.expect_element();
+            assert_eq!(answer.ns(), ns::SASL, "{answer:?}");
+            let data = STANDARD.decode(answer.text()).expect("Base64");
+            match answer.name() {
+                "challenge" => {
+                    let response = exchange.challenge(&data, None).expect("a challenge that can be answered");
+                    self.send(&sasl("response", None, &response));
+                }
+                "success" => {
+                    exchange.finish(&data).expect("a server that knows the password");
+                    return Ok(());
+                }
+                _ => return Err(answer.children().next().map(|child| child.name().to_owned()).unwrap_or_default()),
+            }
+        }
+    }
+
+    /// Begins an authentication: its first message, and what goes on with it.
+    pub fn exchange(&self, username: &str, password: &str, mechanism: Mechanism) -> (Exchange, Vec<u8>) {
+        let (mechanisms, types) = (self.mechanisms(), self.binding_types());
+        let mechanisms: Vec<&str> = mechanisms.iter().map(String::as_str).collect();
+        let types: Option<Vec<&str>> = types.as_ref().map(|types| types.iter().map(String::as_str).collect());
+        let announced = Announced { mechanisms: &mechanisms, binding_types: types.as_deref() };
+        let login = Login { username, password, authzid: None };
+        Exchange::start(mechanism, &login, &self.wire.bindings(), &announced).expect("an exchange")
+    }
+
+    /// Asks for a resource.
+    pub fn ask_to_bind(&mut self, resource: Option<&str>) -> Element {
+        self.send(&bind_request(resource));
+        self.expect_element()
+    }
+
+    /// Binds a resource.
+    pub fn bind(&mut self, resource: &str) -> Jid {
+        let result = self.ask_to_bind(Some(resource));
+        self.take_bound(&result)
+    }
+
+    /// Takes the result of binding.
+    pub fn take_bound(&mut self, result: &Element) -> Jid {
+        let jid = result.child("bind", ns::BIND).and_then(|bind| bind.child_text("jid", ns::BIND));
+        let jid = jid.unwrap_or_else(|| panic!("no resource was bound: {result:?}"));
+        let jid = Jid::parse(&jid).expect("an address");
+        self.name = jid.local().unwrap_or_default().to_owned();
+        self.jid = Some(jid.clone());
+        jid
+    }
+
+    /// Takes the server's stream header.
+    pub fn expect_header(&mut self) -> rookery_xml::Header {
+        match self.take() {
+            Some(Item::Header(header)) => header,
+            other => panic!("{}: a stream header was expected, not {other:?}", self.name),
+        }
+    }
+}
+
+/// A client's stream header.
+pub fn stream_header(domain: &str) -> String {
+    format!(
+        "<?xml version='1.0'?><stream:stream to='{domain}' version='1.0' xmlns='jabber:client' \
+         xmlns:stream='http://etherx.jabber.org/streams'>"
+    )
+}
+
+/// A SASL element with data.
+pub fn sasl(name: &str, mechanism: Option<Mechanism>, data: &[u8]) -> String {
+    let mut element = Writer::with_ns(name, ns::SASL);
+    element.opt_attr("mechanism", mechanism.map(Mechanism::name)).text(&STANDARD.encode(data));
+    String::from_utf8(element.finish().into_bytes()).expect("the writer writes UTF-8")
+}
+
+/// A request to bind a resource.
+pub fn bind_request(resource: Option<&str>) -> String {
+    let mut iq = Writer::new("iq");
+    iq.attr("type", "set").attr("id", "bind").start_ns("bind", ns::BIND);
+    if let Some(resource) = resource {
+        iq.start("resource").text(resource).end();
+    }
+    iq.end();
+    String::from_utf8(iq.finish().into_bytes()).expect("the writer writes UTF-8")
+}

@@ -1,0 +1,316 @@
+//! The server under test: all shards in this thread, stepped until nothing moves any more.
+
+use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rookery_hub::{Place, Registry, Wakeups, World};
+use rookery_jid::Jid;
+use rookery_modules::Shared;
+use rookery_sasl::Credentials;
+use rookery_shard::{Gate, Letter, Post, Setup, Shard};
+use rookery_store::{Background, StoreError, Stores};
+
+use crate::client::Client;
+use crate::config::{Config, ITERATIONS};
+use crate::login::Security;
+use crate::net::{self, Network, Peer, Socket};
+
+/// A handle on the server; clones mean the same one.
+#[derive(Clone)]
+pub struct Server(Rc<RefCell<Running>>);
+
+struct Running {
+    config: Config,
+    shards: Vec<Shard<Network>>,
+    post: Arc<Post<Socket>>,
+    awake: Vec<Arc<AtomicBool>>,
+    now_ms: u64,
+    next_shard: usize,
+    next_port: u16,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("config", &self.0.borrow().config).finish_non_exhaustive()
+    }
+}
+
+impl Server {
+    /// A server of two shards for `example.org`, without TLS.
+    pub fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    /// A server as the test wants it.
+    pub fn with(config: Config) -> Self {
+        Self(Rc::new(RefCell::new(Running::start(config, 0))))
+    }
+
+    /// The store behind the server.
+    pub fn stores(&self) -> Stores {
+        self.0.borrow().config.stores.clone()
+    }
+
+    /// Makes an account, given as `user` or `user@domain`, whose password is [`PASSWORD`]. It may be there already.
+    pub fn account(&self, name: &str) -> Jid {
+        let account = self.address(name);
+        let credentials =
+            Credentials::derive_with(PASSWORD, ITERATIONS, [*b"0123456789abcdef"; 3]).expect("credentials");
+        self.done(self.stores().accounts.create(account.as_ref(), credentials)).expect("an account");
+        account
+    }
+
+    /// Waits for an answer of the store while the server goes on. Panics if the store holds it back.
+    pub fn done<T>(&self, mut pending: rookery_store::Pending<T>) -> Result<T, StoreError> {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match pending.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(answer) => answer,
+            std::task::Poll::Pending => panic!("the store does not answer at once"),
+        }
+    }
+
+    /// A bare JID from `user` or `user@domain`.
+    pub fn address(&self, name: &str) -> Jid {
+        let domain = self.0.borrow().config.domains[0].clone();
+        let text = if name.contains('@') { name.to_owned() } else { format!("{name}@{domain}") };
+        Jid::parse(&text).expect("an address")
+    }
+
+    /// A connection that nothing was said on, at the shard whose turn it is.
+    pub fn connect(&self) -> Client {
+        self.connect_from(Ipv4Addr::new(192, 0, 2, 1).into())
+    }
+
+    /// The same from another address.
+    pub fn connect_from(&self, address: IpAddr) -> Client {
+        let shard = {
+            let mut running = self.0.borrow_mut();
+            running.next_shard += 1;
+            running.next_shard % running.shards.len()
+        };
+        Client::new(self, self.plug(shard, address, false))
+    }
+
+    /// A connection at a certain shard.
+    pub fn connect_at(&self, shard: usize) -> Client {
+        Client::new(self, self.plug(shard, Ipv4Addr::new(192, 0, 2, 1).into(), false))
+    }
+
+    /// A connection to the port for direct TLS (XEP-0368).
+    pub fn connect_direct_tls(&self) -> Client {
+        Client::new(self, self.plug(0, Ipv4Addr::new(192, 0, 2, 1).into(), true))
+    }
+
+    /// A session from `user/resource` or `user@domain/resource`: makes the account if it has to, connects, logs in, binds. It has not
+    /// sent presence.
+    pub fn login(&self, address: &str) -> Client {
+        let (name, resource) = address.split_once('/').expect("user/resource");
+        let account = self.account(name);
+        let mut client = self.connect();
+        client.log_in(&account, Security::Plain);
+        client.bind(resource);
+        client
+    }
+
+    /// The same, and available.
+    pub fn online(&self, address: &str) -> Client {
+        let mut client = self.login(address);
+        client.send("<presence/>");
+        client.expect_presence_of_itself();
+        client
+    }
+
+    fn plug(&self, shard: usize, address: IpAddr, direct_tls: bool) -> Peer {
+        let mut running = self.0.borrow_mut();
+        running.next_port += 1;
+        let peer = SocketAddr::new(address, running.next_port);
+        let (socket, end) = net::connection();
+        running.post.send(shard, Letter::Accepted { socket, peer, direct_tls });
+        end
+    }
+
+    /// Lets the shards work until none has anything left to do at this moment.
+    pub fn settle(&self) {
+        self.0.borrow_mut().settle();
+    }
+
+    /// Lets one shard tick once, if it has anything to do: for tests that choose the order themselves. While a test does that, clients
+    /// must not be asked for what they got, because that settles everything.
+    pub fn step(&self, shard: usize) -> bool {
+        self.0.borrow_mut().step(shard)
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.0.borrow().shards.len()
+    }
+
+    /// Lets time pass, timer by timer, and settles.
+    pub fn advance(&self, ms: u64) {
+        let until = self.now() + ms;
+        self.settle();
+        while self.0.borrow_mut().advance_to_next_timer(until) {}
+        self.0.borrow_mut().now_ms = until;
+        self.settle();
+    }
+
+    /// Milliseconds since the start; the time of day is [`EPOCH_MS`] later.
+    pub fn now(&self) -> u64 {
+        self.0.borrow().now_ms
+    }
+
+    /// The home shard of an account.
+    pub fn home_of(&self, name: &str) -> usize {
+        let account = self.address(name);
+        self.0.borrow().shards[0].world.home_of(account.as_ref())
+    }
+
+    /// A user name, made from `stem`, whose home is that shard.
+    pub fn name_at(&self, stem: &str, shard: usize) -> String {
+        let names = (0..).map(|number| format!("{stem}{number}"));
+        names.into_iter().find(|name| self.home_of(name) == shard).expect("some name hashes there")
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.0.borrow().shards.iter().map(|shard| shard.world.session_count()).sum()
+    }
+
+    /// How many connections there are.
+    pub fn connections(&self) -> usize {
+        self.0.borrow().shards.iter().map(Shard::connection_count).sum()
+    }
+
+    /// How many continuations wait for the store.
+    pub fn tasks(&self) -> usize {
+        self.0.borrow().shards.iter().map(|shard| shard.world.tasks_waiting()).sum()
+    }
+
+    /// Changes the configuration as a reload does.
+    pub fn reload(&self, change: impl FnOnce(&mut Config)) {
+        let mut running = self.0.borrow_mut();
+        change(&mut running.config);
+        let generation = running.config.generation();
+        for shard in 0..running.shards.len() {
+            running.post.send(shard, Letter::Reload(generation.clone()));
+        }
+        running.settle();
+    }
+
+    /// Begins to stop, as SIGTERM does.
+    pub fn stop(&self) {
+        let mut running = self.0.borrow_mut();
+        for shard in 0..running.shards.len() {
+            running.post.send(shard, Letter::Stop);
+        }
+        running.settle();
+    }
+
+    /// Whether a stopped server has nothing left to finish.
+    pub fn is_finished(&self) -> bool {
+        self.0.borrow().shards.iter().all(Shard::is_finished)
+    }
+
+    /// Starts a new server in the place of this one, which ends without another word. The store stays.
+    pub fn restart(&self) {
+        let mut running = self.0.borrow_mut();
+        running.settle();
+        running.kill();
+    }
+
+    /// The same, but in the middle of whatever it does.
+    pub fn kill(&self) {
+        self.0.borrow_mut().kill();
+    }
+}
+
+impl Running {
+    fn start(config: Config, now_ms: u64) -> Self {
+        let count = config.shards;
+        let awake: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(true))).collect();
+        let post = Post::new(awake.iter().map(waker).collect());
+        let generation = config.generation();
+        let gate = Arc::new(Gate::default());
+        let shared = Shared::default();
+        let counter = AtomicU64::new(now_ms);
+        let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
+            Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
+        let shards = awake.iter().enumerate().map(|(index, awake)| {
+            let place = Place { shard: index, shards: count, keys: [1, 2, 3, 4 + now_ms] };
+            let registry = Registry::new(rookery_modules::table(&shared));
+            let wakeups = Wakeups::new(waker(awake));
+            let settings = generation.settings.clone();
+            let world = World::new(place, settings, registry, config.stores.clone(), Background::in_place(), wakeups);
+            Shard::new(Setup {
+                driver: Network::default(),
+                world,
+                index,
+                post: post.clone(),
+                gate: gate.clone(),
+                generation: generation.clone(),
+                ids: ids.clone(),
+            })
+        });
+        let shards = shards.collect();
+        Self { shards, config, post, awake, now_ms, next_shard: 0, next_port: 40_000 }
+    }
+
+    fn kill(&mut self) {
+        *self = Self::start(self.config.clone(), self.now_ms);
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..MOST_ROUNDS {
+            let any = (0..self.shards.len()).fold(false, |any, shard| self.step(shard) | any);
+            if !any {
+                return;
+            }
+        }
+        panic!("the server does not come to rest: some socket stays ready, or a shard wakes itself for ever");
+    }
+
+    fn step(&mut self, index: usize) -> bool {
+        let shard = &mut self.shards[index];
+        let ready = shard.driver().ready();
+        let awake = self.awake[index].swap(false, Ordering::Relaxed);
+        let is_due = shard.next_timer().is_some_and(|due| due <= self.now_ms);
+        if ready.is_empty() && !awake && !is_due {
+            return false;
+        }
+        shard.tick(&ready, self.now_ms, EPOCH_MS + self.now_ms);
+        true
+    }
+
+    /// Goes on to the next timer before `until`, and does what it wants; `false` if there is none.
+    fn advance_to_next_timer(&mut self, until: u64) -> bool {
+        let Some(due) = self.next_timer().filter(|&due| due <= until) else { return false };
+        self.now_ms = self.now_ms.max(due);
+        self.settle();
+        true
+    }
+
+    fn next_timer(&self) -> Option<u64> {
+        self.shards.iter().filter_map(Shard::next_timer).min()
+    }
+}
+
+fn waker(awake: &Arc<AtomicBool>) -> Box<dyn Fn() + Send + Sync> {
+    let awake = awake.clone();
+    Box::new(move || awake.store(true, Ordering::Relaxed))
+}
+
+/// The password of every account.
+pub const PASSWORD: &str = "r0m30myr0m30";
+/// The time of day when a server starts, in milliseconds since 1970: 2026-01-01T00:00:00Z.
+pub const EPOCH_MS: u64 = 1_767_225_600_000;
+/// Rounds after which a server that never rests is taken for broken.
+const MOST_ROUNDS: usize = 200_000;

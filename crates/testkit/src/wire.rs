@@ -1,0 +1,165 @@
+//! The client's end of a connection: bytes in the clear or through TLS, cut into the items of an XML stream.
+
+use std::collections::VecDeque;
+
+use rookery_sasl::ChannelBindings;
+use rookery_stream::tls::client::{ClientSettings, ClientTls, Newest};
+use rookery_xml::header::{self, Header};
+use rookery_xml::{Element, Limits, Scan, Scanner, ns};
+
+use crate::net::Peer;
+use crate::pattern;
+
+/// Something that a server sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Item {
+    /// The header of a stream.
+    Header(Header),
+    /// A first-level element.
+    Element(Element),
+    /// `</stream:stream>`
+    End,
+}
+
+/// A connection and what has been read from it.
+#[derive(Debug)]
+pub struct Wire {
+    /// The virtual socket.
+    pub peer: Peer,
+    tls: Option<ClientTls>,
+    input: Vec<u8>,
+    scanner: Scanner,
+    /// What is behind the header of the current stream.
+    in_stream: bool,
+    /// Bytes that one call of [`Wire::receive`] takes from the network.
+    pub appetite: usize,
+    items: VecDeque<Item>,
+    /// What came in all, decrypted, for those who look at bytes.
+    pub plain: Vec<u8>,
+}
+
+impl Wire {
+    /// A wire over a new connection.
+    pub fn new(peer: Peer) -> Self {
+        Self {
+            peer,
+            tls: None,
+            input: Vec::new(),
+            scanner: Scanner::new(),
+            in_stream: false,
+            appetite: usize::MAX,
+            items: VecDeque::new(),
+            plain: Vec::new(),
+        }
+    }
+
+    /// Begins TLS.
+    pub fn start_tls(&mut self, domain: &str, alpn: &[&[u8]]) {
+        let settings = ClientSettings::trusting_anyone(Newest::Tls13, alpn, false).expect("client settings");
+        let mut hello = Vec::new();
+        self.tls = Some(ClientTls::connect(&settings, domain, &mut hello).expect("a handshake"));
+        self.peer.write(&hello);
+        self.restart();
+    }
+
+    /// Whether the handshake goes on.
+    pub fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(ClientTls::handshaking)
+    }
+
+    /// The channel bindings of the TLS connection.
+    pub fn bindings(&self) -> ChannelBindings {
+        self.tls.as_ref().map(ClientTls::bindings).unwrap_or_default()
+    }
+
+    /// Expects a stream header next.
+    pub fn restart(&mut self) {
+        self.in_stream = false;
+        self.scanner.reset();
+    }
+
+    /// Sends bytes, encrypted if the connection is.
+    pub fn send(&mut self, bytes: &[u8]) {
+        match &mut self.tls {
+            None => self.peer.write(bytes),
+            Some(tls) => {
+                let mut cipher = Vec::new();
+                tls.write(bytes, &mut cipher).expect("the handshake is done");
+                self.peer.write(&cipher);
+            }
+        }
+    }
+
+    /// Reads what has arrived; `true` if there was anything.
+    pub fn receive(&mut self) -> bool {
+        let mut bytes = self.peer.read(self.appetite);
+        if bytes.is_empty() {
+            return false;
+        }
+        let before = self.input.len();
+        match &mut self.tls {
+            None => self.input.extend_from_slice(&bytes),
+            Some(tls) => {
+                let mut answer = Vec::new();
+                tls.read(&mut bytes, &mut self.input, &mut answer).expect("the server speaks TLS");
+                self.peer.write(&answer);
+            }
+        }
+        self.plain.extend_from_slice(&self.input[before..]);
+        self.cut();
+        true
+    }
+
+    /// The oldest item that was not taken yet.
+    pub fn take(&mut self) -> Option<Item> {
+        self.items.pop_front()
+    }
+
+    /// The same, but it stays.
+    pub fn peek(&self) -> Option<&Item> {
+        self.items.front()
+    }
+
+    /// Bytes of an item that is not complete.
+    pub fn rest(&self) -> &[u8] {
+        &self.input
+    }
+
+    fn cut(&mut self) {
+        let mut at = 0;
+        while let Some(len) = self.item(at) {
+            at += len;
+        }
+        self.input.drain(..at);
+    }
+
+    /// Takes one item at `at`; its length, or `None` if it is not complete.
+    fn item(&mut self, at: usize) -> Option<usize> {
+        let input = &self.input[at..];
+        let text = || String::from_utf8_lossy(input);
+        if !self.in_stream {
+            let (len, header) =
+                header::parse(input, &LIMITS).unwrap_or_else(|f| panic!("no header, {f}: {}", text()))?;
+            self.in_stream = true;
+            self.items.push_back(Item::Header(header));
+            return Some(len);
+        }
+        let scanned = self.scanner.scan(input, &LIMITS).unwrap_or_else(|fault| panic!("no XML, {fault}: {}", text()));
+        let (len, item) = match scanned {
+            Scan::Partial => return None,
+            Scan::Space(len) => (len, None),
+            Scan::Close(len) => (len, Some(Item::End)),
+            Scan::Stanza(len) => (len, Some(Item::Element(Element::read(&self.scanner.stanza(input))))),
+            Scan::Rare(len) => (len, Some(Item::Element(pattern::element_of_stream(&input[..len])))),
+        };
+        // What a stream is negotiated by ends it: the next one begins with a header (RFC 6120 §4.3.3).
+        let is_success = |item: &Item| matches!(item, Item::Element(element) if element.is("success", ns::SASL));
+        self.in_stream = !item.as_ref().is_some_and(is_success);
+        self.items.extend(item);
+        self.scanner.reset();
+        Some(len)
+    }
+}
+
+/// What a server may send: more than a client may.
+const LIMITS: Limits = Limits { bytes: 4 * 1024 * 1024, ..Limits::AFTER_LOGIN };
