@@ -77,7 +77,7 @@ impl World {
             StanzaType::Groupchat => self.bounce(packet, to, Condition::ServiceUnavailable.into()),
             type_ => {
                 if !self.push_to_account(user, packet) && type_ != StanzaType::Headline {
-                    self.undelivered(packet, to.bare());
+                    self.undelivered(packet, to);
                 }
             }
         }
