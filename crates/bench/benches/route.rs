@@ -1,0 +1,164 @@
+//! User-space time and allocations of one routed chat stanza: `cargo bench -p rookery-bench --bench route`.
+//!
+//! Scan, look up, stamp, queue, render. The kernel's part, which is many times more, is in `sockets`.
+
+use divan::{AllocProfiler, Bencher, black_box};
+use rookery_bench::login::Target;
+use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
+use rookery_bench::{Outcome, chat};
+use rookery_fanout::Link;
+use rookery_hub::{Event, World};
+use rookery_jid::Jid;
+use rookery_sasl::Mechanism;
+use rookery_sasl::client::SaltedPasswords;
+use rookery_stream::tls::client::{ClientSettings, Newest};
+use rookery_xml::{Limits, Scan, Scanner};
+
+#[global_allocator]
+static ALLOCATIONS: AllocProfiler = AllocProfiler::system();
+
+fn main() {
+    divan::main();
+}
+
+/// To the full JID of another account on the same shard.
+#[divan::bench]
+fn to_full_jid(bencher: Bencher<'_, '_>) {
+    same_shard(bencher, "/bench");
+}
+
+/// To the bare JID of an account with one resource.
+#[divan::bench]
+fn to_bare_jid(bencher: Bencher<'_, '_>) {
+    same_shard(bencher, "");
+}
+
+fn same_shard(bencher: Bencher<'_, '_>, to: &str) {
+    let mut world = world(0, 1);
+    bind(&mut world, Link(0), 1);
+    bind(&mut world, Link(1), 2);
+    let stanza = message(to);
+    let (mut scanner, mut out) = (Scanner::new(), Vec::new());
+    bencher.bench_local(|| {
+        give(&mut world, &mut scanner, black_box(stanza.as_bytes()));
+        flush(&mut world, &mut out)
+    });
+}
+
+/// To an account whose home is another shard: both shards' part, without the mailbox between them.
+#[divan::bench]
+fn to_another_shard(bencher: Bencher<'_, '_>) {
+    let (mut here, mut there) = (world(0, 2), world(1, 2));
+    let numbered = |number| Jid::parse(&chat::account(number, DOMAIN)).expect("an address");
+    let at = |world: &World, number| world.home_of(numbered(number).as_ref());
+    let own = (0..).find(|number| at(&here, *number) == 0).expect("a number");
+    let other = (0..).find(|number| at(&here, *number) == 1).expect("a number");
+    bind(&mut here, Link(0), own);
+    bind(&mut there, Link(0), other);
+    let from = chat::account(own, DOMAIN) + "/bench";
+    let stanza = chat::message(&from, &(chat::account(other, DOMAIN) + "/bench"));
+    let (mut scanner, mut out) = (Scanner::new(), Vec::new());
+    bencher.bench_local(|| {
+        give(&mut here, &mut scanner, black_box(stanza.as_bytes()));
+        for mail in here.take_mail(1) {
+            there.mail(mail);
+        }
+        flush(&mut there, &mut out)
+    });
+}
+
+/// A whole tick of a shard with one message in it: as `to_full_jid`, with the connections on either side of it.
+#[divan::bench(args = [1, 8, 64])]
+fn tick(bencher: Bencher<'_, '_>, messages: usize) {
+    ticks(bencher, messages, None);
+}
+
+/// The same with TLS on both sides.
+#[divan::bench(args = [1, 8, 64])]
+fn tick_tls(bencher: Bencher<'_, '_>, messages: usize) {
+    let tls = ClientSettings::trusting_anyone(Newest::Tls13, &[], false).expect("settings");
+    ticks(bencher, messages, Some(tls));
+}
+
+/// `messages` connections get a message each, from as many others.
+fn ticks(bencher: Bencher<'_, '_>, messages: usize, tls: Option<ClientSettings>) {
+    let parts = Parts::new(1000, 0).expect("a thread");
+    let target = Target {
+        domain: DOMAIN.to_owned(),
+        tls,
+        mechanism: Some(Mechanism::ScramSha1),
+        password: PASSWORD.to_owned(),
+        resource: "bench".to_owned(),
+        cache: SaltedPasswords::new(),
+    };
+    let mut network = Network::new(&parts, target).expect("a network");
+    let mut clients = network.log_in_and_keep(2 * messages, chat::PRESENCE).expect("logins");
+    let jid = |number: u32| chat::account(number as usize, DOMAIN) + "/bench";
+    let plain: Vec<String> =
+        (0..messages).map(|at| chat::message(&jid(2 * at as u32), &jid(2 * at as u32 + 1))).collect();
+    let (mut wire, sockets) = (Vec::new(), (0..2 * messages as u32).collect::<Vec<_>>());
+    let network = std::cell::RefCell::new(&mut network);
+    bencher
+        .with_inputs(|| {
+            let mut network = network.borrow_mut();
+            for socket in &sockets {
+                network.receive(*socket);
+            }
+            for (at, plain) in plain.iter().enumerate() {
+                wire.clear();
+                let (socket, client) = &mut clients[2 * at];
+                client.write(plain.as_bytes(), &mut wire).expect("a bound stream");
+                network.send(*socket, &wire);
+            }
+        })
+        .bench_local_values(|()| network.borrow_mut().tick(sockets.iter().step_by(2).copied()));
+    let mut network = network.borrow_mut();
+    assert!(network.receive(1) >= chat::BYTES, "the message has arrived");
+}
+
+fn world(shard: usize, shards: usize) -> World {
+    let parts = || -> Outcome<Parts> { Parts::new(1000, 0) };
+    parts().expect("a thread").world(shard, shards)
+}
+
+fn bind(world: &mut World, link: Link, number: usize) {
+    let account = Jid::parse(&chat::account(number, DOMAIN)).expect("an address");
+    world.bind(link, &account, Some("bench"));
+    while world.run_tasks() {}
+    assert!(matches!(world.next_event(), Some(Event::Bound(_, Ok(_)))));
+    give_to(world, link, &mut Scanner::new(), chat::PRESENCE.as_bytes());
+    while world.run_tasks() {}
+    while world.next_event().is_some() {}
+    flush(world, &mut Vec::new());
+}
+
+fn message(to: &str) -> String {
+    let (from, other) = (chat::account(1, DOMAIN) + "/bench", chat::account(2, DOMAIN) + to);
+    let message = chat::message(&from, &other);
+    assert_eq!(message.len(), chat::BYTES);
+    message
+}
+
+fn give(world: &mut World, scanner: &mut Scanner, bytes: &[u8]) {
+    give_to(world, Link(0), scanner, bytes);
+}
+
+fn give_to(world: &mut World, link: Link, scanner: &mut Scanner, bytes: &[u8]) {
+    match scanner.scan(bytes, &Limits::AFTER_LOGIN) {
+        Ok(Scan::Stanza(_)) => _ = world.stanza(link, scanner.stanza(bytes)),
+        other => panic!("{other:?}"),
+    }
+    scanner.reset();
+}
+
+fn flush(world: &mut World, out: &mut Vec<u8>) -> usize {
+    out.clear();
+    let dirty = world.outboxes.take_dirty();
+    for &link in &dirty {
+        let before = out.len();
+        world.outboxes.render(link, 65_536, out);
+        world.outboxes.sent(link, out.len() - before);
+    }
+    world.outboxes.recycle(dirty);
+    out.len()
+}

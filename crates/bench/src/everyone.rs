@@ -1,0 +1,160 @@
+//! A store in which every account exists: so many accounts as a benchmark likes, without a byte for any of them.
+//!
+//! All have one password, and the same number of contacts on either side of their own number. Nothing is kept.
+
+use std::future::ready;
+use std::sync::Arc;
+
+use rookery_jid::{Jid, JidRef};
+use rookery_sasl::Credentials;
+use rookery_store::{
+    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed,
+    Roster, RosterItem, Rosters, StoreError, Stores, Subscription,
+};
+
+use crate::chat;
+
+/// The store.
+pub struct Everyone {
+    credentials: Credentials,
+    accounts: usize,
+    contacts: usize,
+}
+
+impl Everyone {
+    /// Accounts from zero up, in a ring: each sees, and is seen by, the `contacts` that are nearest to it.
+    pub fn stores(credentials: Credentials, accounts: usize, contacts: usize) -> Stores {
+        Stores::of(Arc::new(Everyone { credentials, accounts, contacts }))
+    }
+
+    fn contacts_of(&self, owner: JidRef<'_>) -> Vec<Jid> {
+        let digits = owner.local().unwrap_or_default().trim_start_matches(|c: char| !c.is_ascii_digit());
+        let own: usize = digits.parse().unwrap_or_default();
+        let count = self.accounts.max(1);
+        let around = (1..=self.contacts.div_ceil(2)).flat_map(|step| [own + step, own + count - step % count]);
+        let names = around.take(self.contacts).map(|number| chat::account(number % count, owner.domain()));
+        names.filter_map(|name| Jid::parse(&name).ok()).collect()
+    }
+}
+
+impl Accounts for Everyone {
+    fn credentials(&self, _account: JidRef<'_>) -> Pending<Option<Credentials>> {
+        done(Some(self.credentials.clone()))
+    }
+
+    fn create(&self, _account: JidRef<'_>, _credentials: Credentials) -> Pending<bool> {
+        done(false)
+    }
+
+    fn create_many(&self, accounts: Vec<(Jid, Credentials)>) -> Pending<Vec<bool>> {
+        done(vec![false; accounts.len()])
+    }
+
+    fn set_credentials(&self, _account: JidRef<'_>, _credentials: Credentials) -> Pending<bool> {
+        done(true)
+    }
+
+    fn remove(&self, _account: JidRef<'_>) -> Pending<bool> {
+        done(false)
+    }
+
+    fn exists(&self, _account: JidRef<'_>) -> Pending<bool> {
+        done(true)
+    }
+
+    fn list(&self, _domain: &str, _after: Option<JidRef<'_>>, _limit: usize) -> Pending<Vec<Jid>> {
+        done(Vec::new())
+    }
+
+    fn count(&self, _domain: Option<&str>) -> Pending<u64> {
+        done(self.accounts as u64)
+    }
+}
+
+impl Rosters for Everyone {
+    fn get(&self, owner: JidRef<'_>) -> Pending<Roster> {
+        let item = |jid| RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid) };
+        done(Roster { version: 1, items: self.contacts_of(owner).into_iter().map(item).collect() })
+    }
+
+    fn since(&self, _owner: JidRef<'_>, _version: u64) -> Pending<Option<Changes>> {
+        done(None)
+    }
+
+    fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
+        done(self.contacts_of(owner).into_iter().map(|jid| (jid, Subscription::Both)).collect())
+    }
+
+    fn change(&self, _owner: JidRef<'_>, _contact: JidRef<'_>, _edit: EditRoster) -> Pending<Changed> {
+        Box::pin(ready(Err(StoreError::NoAccount)))
+    }
+
+    fn pending_in(&self, _owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>> {
+        done(Vec::new())
+    }
+}
+
+impl Offline for Everyone {
+    fn push(&self, _to: JidRef<'_>, _stanza: Vec<u8>, _unix_ms: u64, _limit: usize) -> Pending<Pushed> {
+        done(Pushed::Full)
+    }
+
+    fn load(&self, _owner: JidRef<'_>, _after: u64, _max_bytes: usize) -> Pending<Vec<OfflineMessage>> {
+        done(Vec::new())
+    }
+
+    fn remove(&self, _owner: JidRef<'_>, _up_to: u64) -> Pending<u64> {
+        done(0)
+    }
+
+    fn count(&self, _owner: JidRef<'_>) -> Pending<u64> {
+        done(0)
+    }
+}
+
+impl LastPresence for Everyone {
+    fn put(&self, _owner: JidRef<'_>, _unix_ms: u64, _stanza: Vec<u8>) -> Pending<()> {
+        done(())
+    }
+
+    fn of(&self, _asker: JidRef<'_>, _owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
+        done(Vec::new())
+    }
+}
+
+impl Meta for Everyone {
+    fn get(&self, _key: &str) -> Pending<Option<Vec<u8>>> {
+        done(None)
+    }
+
+    fn put(&self, _key: &str, _bytes: Vec<u8>) -> Pending<()> {
+        done(())
+    }
+}
+
+fn done<T: Send + 'static>(answer: T) -> Pending<T> {
+    Box::pin(ready(Ok(answer)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_sees_is_seen() {
+        let credentials = Credentials::derive_with("x", 1, [[0; 16]; 3]).unwrap();
+        let everyone = Everyone { credentials, accounts: 7, contacts: 4 };
+        let of = |number| {
+            let jid = Jid::parse(&chat::account(number, "example.org")).unwrap();
+            everyone.contacts_of(jid.as_ref())
+        };
+        for number in 0..7 {
+            let own = Jid::parse(&chat::account(number, "example.org")).unwrap();
+            assert_eq!(of(number).len(), 4);
+            assert!((0..7).all(|other| {
+                let name = Jid::parse(&chat::account(other, "example.org")).unwrap();
+                of(number).contains(&name) == of(other).contains(&own)
+            }));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What a process has used, out of `/proc`.
+
+use std::fs;
+use std::io;
+
+/// CPU time of a process since its start, all threads that still live.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Cpu {
+    /// Nanoseconds on a CPU.
+    pub nanoseconds: u64,
+    /// Ticks in user mode; with [`Cpu::system`] good for a ratio.
+    user: u64,
+    /// Ticks in the kernel.
+    system: u64,
+}
+
+impl Cpu {
+    /// What a process has used up to now. The nanoseconds are the scheduler's own, summed over the threads.
+    ///
+    /// # Errors
+    /// When there is no such process.
+    pub fn of(pid: u32) -> io::Result<Cpu> {
+        let mut nanoseconds = 0;
+        for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+            // A thread that has ended meanwhile has no file.
+            let text = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
+            nanoseconds += number(text.split_whitespace().next());
+        }
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // The name of the program, in brackets, may hold anything.
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
+        Ok(Cpu { nanoseconds, user: number(fields.next()), system: number(fields.next()) })
+    }
+
+    /// What was used since `earlier`.
+    pub fn since(&self, earlier: &Cpu) -> Cpu {
+        Cpu {
+            nanoseconds: self.nanoseconds.saturating_sub(earlier.nanoseconds),
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+
+    /// Seconds on a CPU.
+    pub fn seconds(&self) -> f64 {
+        self.nanoseconds as f64 / 1e9
+    }
+
+    /// The part of it in user mode, 0 to 1.
+    pub fn user_share(&self) -> f64 {
+        self.user as f64 / (self.user + self.system).max(1) as f64
+    }
+}
+
+/// Bytes of memory that a process has for itself alone, resident.
+///
+/// # Errors
+/// When there is no such process.
+pub fn private_bytes(pid: u32) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let private = text.lines().filter(|line| line.starts_with("Private_"));
+    Ok(private.map(|line| number(line.split_whitespace().nth(1)) * 1024).sum())
+}
+
+/// The straight line through points (x, y), by least squares: its slope.
+pub fn slope(points: &[(f64, f64)]) -> f64 {
+    let count = points.len().max(1) as f64;
+    let mean_x = points.iter().map(|point| point.0).sum::<f64>() / count;
+    let mean_y = points.iter().map(|point| point.1).sum::<f64>() / count;
+    let above: f64 = points.iter().map(|point| (point.0 - mean_x) * (point.1 - mean_y)).sum();
+    let below: f64 = points.iter().map(|point| (point.0 - mean_x).powi(2)).sum();
+    if below == 0.0 { 0.0 } else { above / below }
+}
+
+/// The middle of the values, and the least.
+pub fn median_and_min(values: &[f64]) -> (f64, f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let median = match (sorted.get(sorted.len() / 2), sorted.len() % 2, sorted.len().checked_sub(2)) {
+        (Some(upper), 0, Some(_)) => (upper + sorted.get(sorted.len() / 2 - 1).unwrap_or(upper)) / 2.0,
+        (Some(middle), ..) => *middle,
+        _ => f64::NAN,
+    };
+    (median, sorted.first().copied().unwrap_or(f64::NAN))
+}
+
+fn number(text: Option<&str>) -> u64 {
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_consumption_is_seen() {
+        let pid = std::process::id();
+        let before = Cpu::of(pid).unwrap();
+        let held = vec![1u8; 32 << 20];
+        assert!(private_bytes(pid).unwrap() > held.iter().map(|byte| u64::from(*byte)).sum());
+        assert!(Cpu::of(pid).unwrap().since(&before).nanoseconds > 0);
+    }
+
+    #[test]
+    fn lines_and_middles() {
+        assert_eq!(slope(&[(1.0, 5.0), (2.0, 7.0), (3.0, 9.0)]), 2.0);
+        assert_eq!(median_and_min(&[3.0, 1.0, 2.0]), (2.0, 1.0));
+        assert_eq!(median_and_min(&[4.0, 1.0, 2.0, 3.0]), (2.5, 1.0));
+    }
+}
