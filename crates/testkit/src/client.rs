@@ -251,6 +251,18 @@ impl Client {
     }
 }
 
+/// Makes two who are available see each other's presence (RFC 6121 §3); both have heard all of it afterwards.
+pub fn befriend(one: &mut Client, other: &mut Client) {
+    let (a, b) = (one.bare().to_owned(), other.bare().to_owned());
+    one.send(&format!("<presence type='subscribe' to='{b}'/>"));
+    other.pump();
+    other.send(&format!("<presence type='subscribed' to='{a}'/><presence type='subscribe' to='{a}'/>"));
+    one.pump();
+    one.send(&format!("<presence type='subscribed' to='{b}'/>"));
+    one.all();
+    other.all();
+}
+
 /// An element as text.
 pub fn xml(element: &Element) -> String {
     String::from_utf8_lossy(Writer::write(element).bytes()).into_owned()

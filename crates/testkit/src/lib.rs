@@ -35,7 +35,7 @@ pub mod play;
 pub mod server;
 pub mod wire;
 
-pub use client::Client;
+pub use client::{Client, befriend};
 pub use config::Config;
 pub use login::Security;
 pub use pattern::{element, matches};

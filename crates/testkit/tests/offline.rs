@@ -1,0 +1,191 @@
+//! XEP-0160: messages for those who are away. RFC 6121 §8.5.2.2.1.
+
+use rookery_hub::Value;
+use rookery_store::StoreError;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_testkit::{Client, Config, Server};
+use rookery_xml::{Element, ns};
+
+fn say(client: &mut Client, to: &str, bodies: &[&str]) {
+    for body in bodies {
+        client.send(&format!("<message to='{to}' type='chat' id='m'><body>{body}</body></message>"));
+    }
+    client.pump();
+}
+
+fn waiting(server: &Server, name: &str) -> u64 {
+    let owner = server.address(name);
+    server.done(server.stores().offline.count(owner.as_ref())).expect("a count")
+}
+
+/// The bodies and the stamps of delayed delivery (XEP-0203), in their order.
+fn delivered(client: &mut Client) -> Vec<(String, Option<String>)> {
+    let stamp = |message: &Element| {
+        let delay = message.child("delay", ns::DELAY)?;
+        assert_eq!(delay.attr("from"), Some("example.org"));
+        delay.attr("stamp").map(str::to_owned)
+    };
+    let messages = client.all().into_iter().filter(|element| element.is("message", ns::CLIENT));
+    messages.map(|message| (message.child_text("body", ns::CLIENT).unwrap_or_default(), stamp(&message))).collect()
+}
+
+#[test]
+fn messages_wait_and_come_in_order_with_the_time_of_their_arrival() {
+    let server = Server::new();
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    say(&mut juliet, "romeo@example.org", &["1"]);
+    server.advance(61_000);
+    say(&mut juliet, "romeo@example.org", &["2", "3"]);
+    juliet.expect_nothing();
+    server.restart();
+    let mut romeo = server.login("romeo/orchard");
+    romeo.expect_nothing();
+    romeo.send("<presence/>");
+    let stamp = |text: &str| Some(format!("2026-01-01T00:{text}Z"));
+    let expected = [("1", "00:00"), ("2", "01:01"), ("3", "01:01")].map(|(body, at)| (body.to_owned(), stamp(at)));
+    assert_eq!(delivered(&mut romeo), expected);
+    assert_eq!(waiting(&server, "romeo"), 0);
+    romeo.close();
+    assert!(delivered(&mut server.online("romeo/orchard")).is_empty(), "each is delivered once");
+}
+
+/// RFC 6120 §10.1: those that waited are older than those that come now, however slow the store is.
+#[test]
+fn what_waited_comes_before_what_is_new() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { stores: held.stores(), ..Config::default() });
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    say(&mut juliet, "romeo@example.org", &["1", "2"]);
+    let mut romeo = server.login("romeo/orchard");
+    held.set_flowing(false);
+    romeo.send("<presence/>");
+    romeo.pump();
+    say(&mut juliet, "romeo@example.org", &["3"]);
+    say(&mut juliet, "romeo@example.org/orchard", &["4"]);
+    assert!(romeo.bodies().is_empty());
+    let mut bodies = Vec::new();
+    for _ in 0..20 {
+        held.release_one();
+        bodies.extend(romeo.bodies());
+    }
+    assert_eq!(bodies, ["1", "2", "3", "4"]);
+    held.set_flowing(true);
+    assert_eq!(waiting(&server, "romeo"), 0);
+}
+
+/// XEP-0160 §2: "service-unavailable" where the queue is full; what waits already stays.
+#[test]
+fn the_queue_is_bounded() {
+    let options = vec![("offline", "limit", Value::Number(2))];
+    let server = Server::with(Config { options, ..Config::default() });
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    say(&mut juliet, "romeo@example.org", &["1", "2"]);
+    juliet.expect_nothing();
+    say(&mut juliet, "romeo@example.org", &["3"]);
+    juliet.expect(
+        "<message type='error' id='m' from='romeo@example.org'><error type='cancel'>\
+         <service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>",
+    );
+    assert_eq!(server.online("romeo/orchard").bodies(), ["1", "2"]);
+}
+
+/// RFC 6121 §8.5.2.2.1: a negative priority is as good as no resource.
+#[test]
+fn a_negative_priority_gets_none_until_it_changes() {
+    let server = Server::new();
+    let mut juliet = server.login("juliet/balcony");
+    let mut romeo = server.login("romeo/orchard");
+    romeo.send("<presence><priority>-1</priority></presence>");
+    romeo.expect_presence_of_itself();
+    say(&mut juliet, "romeo@example.org", &["1"]);
+    romeo.expect_nothing();
+    assert_eq!(waiting(&server, "romeo"), 1);
+    romeo.send("<presence/>");
+    assert_eq!(romeo.bodies(), ["1"]);
+    romeo.send("<presence><show>away</show></presence>");
+    assert!(romeo.bodies().is_empty());
+}
+
+/// Only one of several sessions gets them; all get what is new.
+#[test]
+fn one_session_gets_them() {
+    let server = Server::new();
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    say(&mut juliet, "romeo@example.org", &["1"]);
+    let mut orchard = server.online("romeo/orchard");
+    let mut tomb = server.online("romeo/tomb");
+    say(&mut juliet, "romeo@example.org", &["2"]);
+    assert_eq!((orchard.bodies(), tomb.bodies()), (vec!["1".into(), "2".into()], vec!["2".to_owned()]));
+}
+
+/// Whatever a dying session had not read is there for the next one, in order.
+#[test]
+fn a_session_that_dies_midway_loses_nothing() {
+    let server = Server::new();
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    let bodies: Vec<String> = (0..40).map(|number| format!("{number:03}{}", "x".repeat(1000))).collect();
+    say(&mut juliet, "romeo@example.org", &bodies.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut romeo = server.login("romeo/orchard");
+    romeo.wire.peer.set_window(5_000);
+    romeo.set_reading(false);
+    romeo.send("<presence/>");
+    server.settle();
+    // It reads three messages or so, and is gone.
+    romeo.wire.appetite = 4_000;
+    romeo.wire.receive();
+    let read = std::iter::from_fn(|| romeo.wire.take()).count();
+    assert!((2..6).contains(&read), "{read}");
+    romeo.vanish();
+    let found = server.online("romeo/tomb").bodies();
+    assert_eq!(found, bodies[bodies.len() - found.len()..], "the rest, in order");
+    assert!(found.len() >= bodies.len() - 6, "only what the connection had taken is gone: {}", found.len());
+}
+
+/// More than an outbox holds comes in portions, as fast as the client reads.
+#[test]
+fn more_than_fits_comes_in_portions() {
+    let mut config = Config::default();
+    config.settings.outbox = rookery_fanout::Limits { soft: 8 * 1024, hard: 32 * 1024 };
+    let server = Server::with(config);
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    let bodies: Vec<String> = (0..200).map(|number| format!("{number:03}{}", "x".repeat(1000))).collect();
+    say(&mut juliet, "romeo@example.org", &bodies.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut romeo = server.login("romeo/orchard");
+    romeo.wire.peer.set_window(2_000);
+    romeo.send("<presence/>");
+    assert_eq!(romeo.bodies(), bodies);
+    assert_eq!(waiting(&server, "romeo"), 0);
+    romeo.expect_alive();
+}
+
+/// A store that fails: the sender hears of it, and the message is not lost silently.
+#[test]
+fn a_store_that_fails_is_told_to_the_sender() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { stores: held.stores(), ..Config::default() });
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    for (fault, type_, condition) in [
+        (StoreError::Busy, "wait", "resource-constraint"),
+        (StoreError::Panicked("test".into()), "cancel", "internal-server-error"),
+    ] {
+        held.set_fault(Some(fault));
+        say(&mut juliet, "romeo@example.org", &["lost?"]);
+        juliet.expect(&format!(
+            "<message type='error' id='m' from='romeo@example.org'><error type='{type_}'>\
+             <{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
+        ));
+    }
+    held.set_fault(None);
+    say(&mut juliet, "romeo@example.org", &["kept"]);
+    assert_eq!(server.online("romeo/orchard").bodies(), ["kept"]);
+}

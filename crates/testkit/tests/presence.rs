@@ -1,0 +1,244 @@
+//! RFC 6121 §4: presence.
+
+use rookery_testkit::{Client, Config, Server, befriend, play};
+
+/// Juliet and Romeo, who see each other, on different shards.
+fn lovers() -> (Server, Client, Client) {
+    let server = Server::new();
+    let (one, other) = (server.name_at("juliet", 0), server.name_at("romeo", 1));
+    let mut juliet = server.online(&format!("{one}/balcony"));
+    let mut romeo = server.online(&format!("{other}/orchard"));
+    befriend(&mut juliet, &mut romeo);
+    (server, juliet.named("juliet"), romeo.named("romeo"))
+}
+
+/// Plays a dialogue in which JULIET and ROMEO stand for their bare JIDs.
+fn dialogue(clients: &mut [&mut Client], juliet: &str, romeo: &str, text: &str) {
+    play(clients, &text.replace("JULIET", juliet).replace("ROMEO", romeo));
+}
+
+/// §4.2.2, §4.4.2: initial presence and updates go to contacts and to the own resources, byte for byte.
+#[test]
+fn initial_presence_and_updates() {
+    let (server, mut juliet, mut romeo) = lovers();
+    let (j, r) = (juliet.bare().to_owned(), romeo.bare().to_owned());
+    let mut second = server.login(&format!("{}/chamber", j.split('@').next().unwrap())).named("second");
+    dialogue(
+        &mut [&mut juliet, &mut romeo, &mut second],
+        &j,
+        &r,
+        "# A resource that has not sent presence gets none.
+         romeo  C: <presence><show>dnd</show></presence>
+         romeo  S: <presence from='ROMEO/orchard'><show>dnd</show></presence>
+         juliet S: <presence from='ROMEO/orchard'><show>dnd</show></presence>
+         second S:
+         # Initial presence: to contacts and own resources, including itself; then what they are (§4.3).
+         second C: <presence><priority>1</priority><c xmlns='urn:example'>  x </c></presence>
+         second S: <presence from='JULIET/chamber'><priority>1</priority><c xmlns='urn:example'>  x </c></presence>
+                   <presence from='JULIET/balcony'/>
+                   <presence from='ROMEO/orchard'><show>dnd</show></presence>
+         romeo  S: <presence from='JULIET/chamber'><priority>1</priority><c xmlns='urn:example'>  x </c></presence>
+         juliet S: <presence from='JULIET/chamber'><priority>1</priority><c xmlns='urn:example'>  x </c></presence>",
+    );
+}
+
+/// §4.3.2: probes are sent at initial presence and answered for each available resource; own resources are shown.
+#[test]
+fn probes_at_initial_presence() {
+    let (server, mut juliet, mut romeo) = lovers();
+    let mut tomb = server.online(&format!("{}/tomb", romeo.bare().split('@').next().unwrap()));
+    juliet.all();
+    romeo.all();
+    tomb.all();
+    let mut second = server.login(&format!("{}/chamber", juliet.bare().split('@').next().unwrap()));
+    second.send("<presence/>");
+    let (j, r) = (juliet.bare().to_owned(), romeo.bare().to_owned());
+    second.expect_in_any_order(&[
+        &format!("<presence from='{j}/chamber'/>"),
+        &format!("<presence from='{j}/balcony'/>"),
+        &format!("<presence from='{r}/orchard'/>"),
+        &format!("<presence from='{r}/tomb'/>"),
+    ]);
+    second.expect_nothing();
+    // An update probes nobody.
+    second.send("<presence><show>away</show></presence>");
+    second.expect_presence_of_itself();
+    second.expect_nothing();
+}
+
+/// §4.3.2: for a contact who is away "the full XML of the last presence stanza of type 'unavailable'", with the time of it.
+#[test]
+fn a_contact_who_is_away_answers_with_the_last_word() {
+    let (server, mut juliet, mut romeo) = lovers();
+    let r = romeo.bare().to_owned();
+    romeo.send("<presence type='unavailable'><status>Banished</status></presence>");
+    juliet.expect(&format!("<presence type='unavailable' from='{r}/orchard'><status>Banished</status></presence>"));
+    romeo.close();
+    server.advance(3_600_000);
+    server.restart();
+    let mut juliet = server.login(&format!("{}/balcony", juliet.bare().split('@').next().unwrap()));
+    juliet.send("<presence/>");
+    juliet.expect_presence_of_itself();
+    juliet.expect(&format!(
+        "<presence type='unavailable' from='{r}/orchard'><status>Banished</status>\
+         <delay xmlns='urn:xmpp:delay' from='{r}' stamp='2026-01-01T00:00:00Z'/></presence>"
+    ));
+    juliet.expect_nothing();
+}
+
+/// §4.5: unavailable presence, by the client's own word or because its connection is gone, however that came to be.
+#[test]
+fn the_end_of_a_session_is_seen_by_contacts() {
+    type End = fn(&mut Client);
+    let ends: [(&str, End); 4] = [
+        ("<status>by word</status>", |client| {
+            client.send("<presence type='unavailable'><status>by word</status></presence>")
+        }),
+        ("", Client::close),
+        ("", Client::vanish),
+        ("", |client| {
+            client.wire.peer.shutdown();
+            client.pump();
+        }),
+    ];
+    for (content, end) in ends {
+        let (server, mut juliet, mut romeo) = lovers();
+        let mut second = server.online(&format!("{}/chamber", juliet.bare().split('@').next().unwrap()));
+        for client in [&mut juliet, &mut romeo, &mut second] {
+            client.all();
+        }
+        let from = juliet.full().to_owned();
+        end(&mut juliet);
+        for client in [&mut romeo, &mut second] {
+            client.expect(&format!("<presence type='unavailable' from='{from}'>{content}</presence>"));
+            client.expect_nothing();
+        }
+    }
+}
+
+/// §4.5.2: becoming unavailable twice is said once; a session that was never available says nothing.
+#[test]
+fn unavailable_once() {
+    let (server, mut juliet, mut romeo) = lovers();
+    let mut second = server.login(&format!("{}/chamber", juliet.bare().split('@').next().unwrap()));
+    second.close();
+    romeo.expect_nothing();
+    juliet.send("<presence type='unavailable'/>");
+    assert_eq!(romeo.all().len(), 1);
+    juliet.send("<presence type='unavailable'/>");
+    juliet.close();
+    romeo.expect_nothing();
+}
+
+/// §4.6: directed presence reaches anybody; who got it hears of the end, once, unless told before.
+#[test]
+fn directed_presence() {
+    let (server, mut juliet, mut romeo) = lovers();
+    let mut nurse = server.online("nurse/house");
+    let mut peter = server.online("peter/house");
+    let (j, r) = (juliet.bare().to_owned(), romeo.bare().to_owned());
+    dialogue(
+        &mut [&mut juliet, &mut romeo, &mut nurse, &mut peter],
+        &j,
+        &r,
+        "juliet C: <presence to='nurse@example.org/house'><status>hi</status></presence>
+         nurse  S: <presence from='JULIET/balcony'><status>hi</status></presence>
+         juliet C: <presence to='peter@example.org'/>
+         peter  S: <presence from='JULIET/balcony'/>
+         juliet C: <presence type='unavailable' to='peter@example.org'/>
+         peter  S: <presence type='unavailable' from='JULIET/balcony'/>
+         # A contact who is subscribed gets directed presence too, but the end only once.
+         juliet C: <presence to='ROMEO'><show>chat</show></presence>
+         romeo  S: <presence from='JULIET/balcony'><show>chat</show></presence>
+         # Updates concern contacts only.
+         juliet C: <presence><show>xa</show></presence>
+         juliet S: <presence from='JULIET/balcony'><show>xa</show></presence>
+         romeo  S: <presence from='JULIET/balcony'><show>xa</show></presence>
+         nurse  S:",
+    );
+    juliet.vanish();
+    for client in [&mut romeo, &mut nurse] {
+        client.expect(&format!("<presence type='unavailable' from='{j}/balcony'/>"));
+        client.expect_nothing();
+    }
+    peter.expect_nothing();
+}
+
+/// §4.6.3: directed presence from a session that never sent broadcast presence.
+#[test]
+fn directed_presence_of_a_session_that_is_not_available() {
+    let server = Server::new();
+    let mut juliet = server.login("juliet/balcony");
+    let mut nurse = server.online("nurse/house");
+    juliet.send("<presence to='nurse@example.org/house'/>");
+    nurse.expect("<presence from='juliet@example.org/balcony'/>");
+    juliet.vanish();
+    nurse.expect("<presence type='unavailable' from='juliet@example.org/balcony'/>");
+    nurse.expect_nothing();
+}
+
+#[test]
+fn directed_presence_is_bounded() {
+    let mut config = Config::default();
+    config.settings.max_directed = 2;
+    let server = Server::with(config);
+    let mut juliet = server.login("juliet/balcony");
+    for name in ["a", "b", "a"] {
+        juliet.send(&format!("<presence to='{name}@example.org'/>"));
+    }
+    juliet.expect_nothing();
+    juliet.send("<presence to='c@example.org' id='1'/>");
+    juliet.expect(
+        "<presence type='error' id='1' from='c@example.org'><error type='wait'>\
+         <resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>",
+    );
+}
+
+/// §4.7.2.3: the priority decides about messages to the bare JID, at once; what is no number from -128 to 127 is refused.
+#[test]
+fn priorities() {
+    let server = Server::new();
+    let mut juliet = server.login("juliet/balcony");
+    let mut romeo = server.online("romeo/orchard");
+    let mut second = server.online("romeo/tomb");
+    romeo.all();
+    second.all();
+    let mut arrives = |romeo: &mut Client, second: &mut Client| {
+        juliet.send("<message to='romeo@example.org'><body>x</body></message>");
+        (romeo.bodies().len(), second.bodies().len())
+    };
+    assert_eq!(arrives(&mut romeo, &mut second), (1, 1));
+    romeo.send("<presence><priority>-1</priority></presence>");
+    romeo.expect_presence_of_itself();
+    assert_eq!(arrives(&mut romeo, &mut second), (0, 1));
+    romeo.send("<presence><priority> 127 </priority></presence>");
+    romeo.expect_presence_of_itself();
+    assert_eq!(arrives(&mut romeo, &mut second), (1, 1));
+    second.all();
+    for wrong in ["128", "-129", "x", ""] {
+        romeo.send(&format!("<presence id='p'><priority>{wrong}</priority></presence>"));
+        romeo.expect(
+            "<presence type='error' id='p'><error type='modify'>\
+             <bad-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>",
+        );
+        second.expect_nothing();
+    }
+}
+
+/// A probe tells a stranger nothing: not whether the account exists, nor whether anybody is there (§4.3.2, §13.10.2 of RFC 6120).
+#[test]
+fn strangers_learn_nothing_by_probes() {
+    let server = Server::new();
+    let mut stranger = server.online("paris/palace");
+    let romeo = server.online("romeo/orchard");
+    server.account("nurse");
+    let mut answers = Vec::new();
+    for name in ["romeo", "nurse", "nobody"] {
+        stranger.send(&format!("<presence type='probe' to='{name}@example.org'/>"));
+        let answer: Vec<String> = stranger.all().iter().map(rookery_testkit::client::xml).collect();
+        answers.push(answer.join("").replace(name, "NAME"));
+    }
+    assert_eq!(answers[0], answers[1], "available, away");
+    assert_eq!(answers[1], answers[2], "away, no account");
+    drop(romeo);
+}

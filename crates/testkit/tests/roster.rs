@@ -1,0 +1,266 @@
+//! RFC 6121 §2: rosters.
+
+use rookery_hub::RosterLimits;
+use rookery_testkit::{Client, Config, Server, befriend, element, play};
+use rookery_xml::{Element, ns};
+
+const GET: &str = "<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>";
+
+/// A session that has asked for its roster, and so hears of changes (an interested resource, §2.2).
+fn interested(server: &Server, address: &str) -> Client {
+    let mut client = server.login(address);
+    let roster = client.ask(GET);
+    assert_eq!(roster.attr("type"), Some("result"));
+    client
+}
+
+/// The items of a roster result, as text; and its version.
+fn roster(client: &mut Client) -> (Vec<String>, String) {
+    let result = client.ask(GET);
+    let query = result.child("query", ns::ROSTER).expect("a roster");
+    let items = query.children().map(|item| {
+        let mut text = item.attr("jid").unwrap_or_default().to_owned();
+        for name in ["name", "subscription", "ask"] {
+            text.extend(item.attr(name).map(|value| format!(" {name}={value}")));
+        }
+        text.extend(item.children().map(|group| format!(" [{}]", group.text())));
+        text
+    });
+    (items.collect(), query.attr("ver").unwrap_or_default().to_owned())
+}
+
+fn set(item: &str) -> String {
+    format!("<iq type='set' id='set'><query xmlns='jabber:iq:roster'>{item}</query></iq>")
+}
+
+fn push(item: &str) -> String {
+    format!("<iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>{item}</query></iq>")
+}
+
+fn error(type_: &str, condition: &str) -> String {
+    format!(
+        "<iq type='error' id='set' from='juliet@example.org'><error type='{type_}'>\
+         <{condition} xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>"
+    )
+}
+
+/// §2.1.6: "the server MUST push" to all interested resources, and to no other; §2.1.5: then the result.
+#[test]
+fn a_change_is_pushed_to_all_interested_resources() {
+    let server = Server::new();
+    let balcony = interested(&server, "juliet/balcony");
+    let chamber = interested(&server, "juliet/chamber");
+    let uninterested = server.online("juliet/street");
+    let mut nurse = interested(&server, "nurse/house");
+    play(
+        &mut [&mut balcony.named("balcony"), &mut chamber.named("chamber"), &mut uninterested.named("street"), &mut nurse],
+        "balcony C: <iq type='set' id='1'><query xmlns='jabber:iq:roster'>
+                      <item jid='Nurse@example.org' name='Nurse'><group>Servants</group><group>Friends</group></item></query></iq>
+         balcony S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                      <item jid='nurse@example.org' name='Nurse' subscription='none'>
+                        <group>Servants</group><group>Friends</group></item></query></iq>
+         balcony S: <iq type='result' id='1' from='juliet@example.org'/>
+         chamber S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                      <item jid='nurse@example.org' name='Nurse' subscription='none'>
+                        <group>Servants</group><group>Friends</group></item></query></iq>
+         street  S:
+         # An update replaces name and groups (§2.4).
+         chamber C: <iq type='set' id='2'><query xmlns='jabber:iq:roster'><item jid='nurse@example.org'/></query></iq>
+         chamber S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                      <item jid='nurse@example.org' subscription='none'/></query></iq>
+         chamber S: <iq type='result' id='2' from='juliet@example.org'/>
+         balcony S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                      <item jid='nurse@example.org' subscription='none'/></query></iq>
+         # Results of pushes, and what a client claims about a subscription, change nothing (§2.1.2.5).
+         chamber C: <iq type='result' id='push'/>
+         chamber C: <iq type='set' id='3'><query xmlns='jabber:iq:roster'>
+                      <item jid='nurse@example.org' subscription='both' ask='subscribe' approved='true' name='N'/></query></iq>
+         chamber S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                      <item jid='nurse@example.org' name='N' subscription='none'/></query></iq>
+         chamber S: <iq type='result' id='3' from='juliet@example.org'/>
+         balcony S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                      <item jid='nurse@example.org' name='N' subscription='none'/></query></iq>
+         # Removal (§2.5).
+         balcony C: <iq type='set' id='4'><query xmlns='jabber:iq:roster'>
+                      <item jid='nurse@example.org' subscription='remove'/></query></iq>
+         balcony S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                      <item jid='nurse@example.org' subscription='remove'/></query></iq>
+         balcony S: <iq type='result' id='4' from='juliet@example.org'/>
+         chamber S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                      <item jid='nurse@example.org' subscription='remove'/></query></iq>",
+    );
+}
+
+/// §2.1.3 and §2.1.4: what was set comes back, after a restart as well.
+#[test]
+fn a_roster_outlives_the_server() {
+    let server = Server::new();
+    let mut juliet = server.login("juliet/balcony");
+    assert_eq!(roster(&mut juliet).0, Vec::<String>::new());
+    for item in [
+        "<item jid='romeo@example.org' name='&lt;R&gt;'><group>a &amp; b</group></item>",
+        "<item jid='nurse@example.net'/>",
+    ] {
+        juliet.send(&set(item));
+    }
+    juliet.all();
+    let before = roster(&mut juliet);
+    assert_eq!(
+        before.0,
+        ["nurse@example.net subscription=none", "romeo@example.org name=<R> subscription=none [a & b]"]
+    );
+    server.restart();
+    let mut juliet = server.login("juliet/balcony");
+    assert_eq!(roster(&mut juliet), before);
+}
+
+/// §2.1.5 and §2.3.3, §2.5.3: what a client may not ask for.
+#[test]
+fn wrong_sets_are_refused_and_change_nothing() {
+    let mut config = Config::default();
+    config.settings.roster = RosterLimits { items: 3, name_bytes: 10, groups: 2, group_bytes: 5 };
+    let server = Server::with(config);
+    let mut juliet = interested(&server, "juliet/balcony");
+    for (item, type_, condition) in [
+        ("", "modify", "bad-request"),
+        ("<item jid='a@example.org'/><item jid='b@example.org'/>", "modify", "bad-request"),
+        ("<item/>", "modify", "bad-request"),
+        ("<other jid='a@example.org'/>", "modify", "bad-request"),
+        ("<item jid='a@example.org'><group>x</group><group>x</group></item>", "modify", "bad-request"),
+        ("<item jid='@example.org'/>", "modify", "jid-malformed"),
+        ("<item jid='a@example.org' name='12345678901'/>", "modify", "not-acceptable"),
+        ("<item jid='a@example.org'><group/></item>", "modify", "not-acceptable"),
+        ("<item jid='a@example.org'><group>123456</group></item>", "modify", "not-acceptable"),
+        (
+            "<item jid='a@example.org'><group>1</group><group>2</group><group>3</group></item>",
+            "modify",
+            "not-acceptable",
+        ),
+        ("<item jid='juliet@example.org'/>", "cancel", "not-allowed"),
+        ("<item jid='a@example.org' subscription='remove'/>", "cancel", "item-not-found"),
+    ] {
+        juliet.send(&set(item));
+        juliet.expect(&error(type_, condition));
+        juliet.expect_nothing();
+    }
+    let (items, version) = roster(&mut juliet);
+    assert!(items.is_empty(), "{items:?}");
+    for jid in ["a", "b", "c"] {
+        juliet.send(&set(&format!("<item jid='{jid}@example.org'/>")));
+        juliet.expect(&push(&format!("<item jid='{jid}@example.org' subscription='none'/>")));
+        juliet.expect_element();
+    }
+    juliet.send(&set("<item jid='d@example.org'/>"));
+    juliet.expect(&error("wait", "resource-constraint"));
+    assert_ne!(roster(&mut juliet).1, version);
+    // Another's roster is nobody's business (§2.1.5: "forbidden", or as if there were none, which tells less).
+    let mut romeo = server.login("romeo/orchard");
+    for type_ in ["get", "set"] {
+        let iq = format!(
+            "<iq type='{type_}' id='x' to='juliet@example.org'><query xmlns='jabber:iq:roster'><item jid='z@z'/></query></iq>"
+        );
+        let answer = romeo.ask(&iq);
+        assert_eq!(answer.attr("type"), Some("error"), "{answer:?}");
+    }
+}
+
+/// §2.6: "If the server determines that the roster has not been modified since the version ID sent by the client", it answers with an
+/// empty result; otherwise with pushes of what changed, or the whole roster.
+#[test]
+fn versions() {
+    let server = Server::new();
+    let mut juliet = server.login("juliet/balcony");
+    for name in ["a", "b", "c"] {
+        juliet.send(&set(&format!("<item jid='{name}@example.org'/>")));
+    }
+    juliet.all();
+    let (items, version) = roster(&mut juliet);
+    assert_eq!(items.len(), 3);
+    let ask = |client: &mut Client, version: &str| {
+        client.send(&format!("<iq type='get' id='v'><query xmlns='jabber:iq:roster' ver='{version}'/></iq>"));
+        client.all()
+    };
+    let unchanged = element("<iq type='result' id='v' from='juliet@example.org'/>");
+    let is_unchanged = |answer: &Element| rookery_testkit::matches(&unchanged, answer).is_ok();
+    let current = ask(&mut juliet, &version);
+    assert!(current.len() == 1 && is_unchanged(&current[0]), "{current:?}");
+    // Changes meanwhile: one removed, one renamed, one new; each once, with its last state.
+    for item in [
+        "<item jid='a@example.org' subscription='remove'/>",
+        "<item jid='b@example.org' name='x'/>",
+        "<item jid='d@example.org'/>",
+        "<item jid='b@example.org' name='B'/>",
+    ] {
+        juliet.send(&set(item));
+    }
+    juliet.all();
+    let mut other = server.login("juliet/chamber");
+    let answer = ask(&mut other, &version);
+    assert!(is_unchanged(&answer[0]));
+    let pushed: Vec<_> = answer[1..]
+        .iter()
+        .map(|push| {
+            let query = push.child("query", ns::ROSTER).expect("a push");
+            let item = query.children().next().expect("an item");
+            let ver: u64 = query.attr("ver").expect("ver").parse().expect("a number");
+            (
+                ver,
+                item.attr("jid").unwrap().to_owned(),
+                item.attr("name").map(str::to_owned),
+                item.attr("subscription").unwrap().to_owned(),
+            )
+        })
+        .collect();
+    assert!(pushed.is_sorted(), "in the order of their versions: {pushed:?}");
+    let mut states: Vec<_> = pushed
+        .iter()
+        .map(|(_, jid, name, subscription)| (jid.as_str(), name.as_deref(), subscription.as_str()))
+        .collect();
+    states.sort_unstable();
+    assert_eq!(
+        states,
+        [("a@example.org", None, "remove"), ("b@example.org", Some("B"), "none"), ("d@example.org", None, "none")]
+    );
+    let last = pushed.last().unwrap().0.to_string();
+    assert_eq!(last, roster(&mut juliet).1, "the last push brings the client to the current version");
+    // §2.6.2: none yet (empty), or one that was never given out: everything.
+    for version in ["", "999999", "not-a-version"] {
+        let answer = ask(&mut other, version);
+        assert_eq!(answer.len(), 1);
+        let query = answer[0].child("query", ns::ROSTER).expect("the whole roster");
+        assert_eq!(query.children().count(), 3);
+    }
+}
+
+/// §2.5.2: "the user's server MUST generate presence stanzas of type 'unsubscribe' and 'unsubscribed'".
+#[test]
+fn removing_a_contact_ends_the_subscriptions() {
+    let server = Server::new();
+    let mut juliet = interested(&server, "juliet/balcony");
+    let mut romeo = interested(&server, "romeo/orchard");
+    for client in [&mut juliet, &mut romeo] {
+        client.send("<presence/>");
+        client.pump();
+    }
+    befriend(&mut juliet, &mut romeo);
+    play(
+        &mut [&mut juliet, &mut romeo],
+        "juliet C: <iq type='set' id='1'><query xmlns='jabber:iq:roster'>
+                     <item jid='romeo@example.org' subscription='remove'/></query></iq>
+         juliet S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                     <item jid='romeo@example.org' subscription='remove'/></query></iq>
+                   <iq type='result' id='1' from='juliet@example.org'/>
+                   <presence type='unavailable' from='romeo@example.org/orchard'/>
+         romeo  S: <presence type='unsubscribe' from='juliet@example.org'/>
+                   <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                     <item jid='juliet@example.org' subscription='to'/></query></iq>
+                   <presence type='unsubscribed' from='juliet@example.org'/>
+                   <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                     <item jid='juliet@example.org' subscription='none'/></query></iq>
+                   <presence type='unavailable' from='juliet@example.org/balcony'/>
+         # Nothing is shared any more.
+         juliet C: <presence><status>x</status></presence>
+         juliet S: <presence from='juliet@example.org/balcony'><status>x</status></presence>
+         romeo  S:",
+    );
+}

@@ -1,0 +1,239 @@
+//! RFC 6121 §3: subscriptions from end to end, on one shard, across shards, across local domains.
+
+use rookery_testkit::{Client, Config, Server, befriend, play};
+
+/// Available, and interested in the roster.
+fn online(server: &Server, address: &str) -> Client {
+    let mut client = server.login(address);
+    client.ask("<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>");
+    client.send("<presence/>");
+    client.expect_presence_of_itself();
+    client
+}
+
+/// The whole life of a subscription between two accounts, wherever their homes are.
+fn subscribe_and_unsubscribe(server: &Server, one: &str, other: &str) {
+    let mut juliet = online(server, &format!("{one}/balcony")).named("juliet");
+    let mut romeo = online(server, &format!("{other}/orchard")).named("romeo");
+    let dialogue = "
+        # §3.1.2: the request, from the bare JID; and the push that shows that it is pending.
+        juliet C: <presence type='subscribe' to='ROMEO/orchard' id='s1'><status>May I?</status></presence>
+        juliet S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='ROMEO' subscription='none' ask='subscribe'/></query></iq>
+        romeo  S: <presence type='subscribe' from='JULIET' to='ROMEO' id='s1'><status>May I?</status></presence>
+        # §3.1.5 and §3.1.6: 'subscribed', then the push, then presence; to the one who asked in this order.
+        romeo  C: <presence type='subscribed' to='JULIET'/>
+        romeo  S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='JULIET' subscription='from'/></query></iq>
+        juliet S: <presence type='subscribed' from='ROMEO'/>
+                  <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='ROMEO' subscription='to'/></query></iq>
+                  <presence from='ROMEO/orchard'/>
+        # The presence of the one who asked is still nobody's business.
+        juliet C: <presence><status>1</status></presence>
+        juliet S: <presence from='JULIET/balcony'><status>1</status></presence>
+        romeo  S:
+        romeo  C: <presence><status>2</status></presence>
+        romeo  S: <presence from='ROMEO/orchard'><status>2</status></presence>
+        juliet S: <presence from='ROMEO/orchard'><status>2</status></presence>
+        # The other way round.
+        romeo  C: <presence type='subscribe' to='JULIET'/>
+        romeo  S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='JULIET' subscription='from' ask='subscribe'/></query></iq>
+        juliet S: <presence type='subscribe' from='ROMEO'/>
+        juliet C: <presence type='subscribed' to='ROMEO'/>
+        juliet S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='ROMEO' subscription='both'/></query></iq>
+        romeo  S: <presence type='subscribed' from='JULIET'/>
+                  <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='JULIET' subscription='both'/></query></iq>
+                  <presence from='JULIET/balcony'><status>1</status></presence>
+        # §3.1.3: asked again, the server answers by itself.
+        juliet C: <presence type='subscribe' to='ROMEO'/>
+        romeo  S:
+        # §3.3: unsubscribing. The contact hears it, the user sees the contact go away.
+        juliet C: <presence type='unsubscribe' to='ROMEO'/>
+        juliet S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='ROMEO' subscription='from'/></query></iq>
+                  <presence type='unavailable' from='ROMEO/orchard'/>
+        romeo  S: <presence type='unsubscribe' from='JULIET'/>
+                  <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='JULIET' subscription='to'/></query></iq>
+        # §3.2: cancelling what was granted.
+        juliet C: <presence type='unsubscribed' to='ROMEO'/>
+        juliet S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='ROMEO' subscription='none'/></query></iq>
+        romeo  S: <presence type='unsubscribed' from='JULIET'/>
+                  <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                    <item jid='JULIET' subscription='none'/></query></iq>
+                  <presence type='unavailable' from='JULIET/balcony'/>
+        juliet C: <presence><status>3</status></presence>
+        juliet S: <presence from='JULIET/balcony'><status>3</status></presence>
+        romeo  S:";
+    let dialogue = dialogue.replace("JULIET", juliet.bare()).replace("ROMEO", romeo.bare());
+    play(&mut [&mut juliet, &mut romeo], &dialogue);
+    juliet.close();
+    romeo.close();
+}
+
+#[test]
+fn on_one_shard() {
+    let server = Server::with(Config { shards: 1, ..Config::default() });
+    subscribe_and_unsubscribe(&server, "juliet", "romeo");
+}
+
+#[test]
+fn across_shards() {
+    let server = Server::with(Config { shards: 4, ..Config::default() });
+    for shard in 0..4 {
+        let one = server.name_at("juliet", shard);
+        let other = server.name_at("romeo", (shard + 1) % 4);
+        subscribe_and_unsubscribe(&server, &one, &other);
+    }
+}
+
+#[test]
+fn across_domains_of_one_server() {
+    let domains = vec!["example.org".into(), "example.net".into()];
+    let server = Server::with(Config { domains, ..Config::default() });
+    subscribe_and_unsubscribe(&server, "juliet", "romeo@example.net");
+    subscribe_and_unsubscribe(&server, "juliet@example.net", "juliet");
+}
+
+/// §3.1.3: requests wait for a contact who is away, over restarts, and are delivered each time the contact becomes available until
+/// they are answered.
+#[test]
+fn requests_wait_for_those_who_are_away() {
+    let server = Server::new();
+    server.account("romeo");
+    let mut juliet = online(&server, "juliet/balcony");
+    // Of several only one waits: the last.
+    juliet.send("<presence type='subscribe' to='romeo@example.org' id='7'/>");
+    juliet.send("<presence type='subscribe' to='romeo@example.org' id='8'><status>May I?</status></presence>");
+    juliet.all();
+    for _ in 0..2 {
+        let mut romeo = server.login("romeo/orchard");
+        let roster = romeo.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+        let items = roster.children().next().expect("a roster").children().count();
+        assert_eq!(items, 0, "whoever only asked is not shown (§A.1)");
+        romeo.send("<presence/>");
+        romeo.expect_presence_of_itself();
+        romeo.expect("<presence type='subscribe' from='juliet@example.org' id='8'><status>May I?</status></presence>");
+        romeo.expect_nothing();
+        // An update is no initial presence.
+        romeo.send("<presence><show>away</show></presence>");
+        romeo.expect_presence_of_itself();
+        romeo.expect_nothing();
+        server.restart();
+    }
+    let mut juliet = online(&server, "juliet/balcony");
+    let mut romeo = online(&server, "romeo/orchard");
+    romeo.all();
+    romeo.send("<presence type='unsubscribed' to='juliet@example.org'/>");
+    romeo.expect_nothing();
+    juliet.expect("<presence type='unsubscribed' from='romeo@example.org'/>");
+    juliet.expect(
+        "<iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>\
+         <item jid='romeo@example.org' subscription='none'/></query></iq>",
+    );
+    romeo.close();
+    let mut romeo = online(&server, "romeo/orchard");
+    romeo.expect_nothing();
+}
+
+/// §3.1.6: an answer for a user who is away changes the roster that is found at the next login.
+#[test]
+fn an_answer_finds_a_user_who_is_away() {
+    let server = Server::new();
+    let mut juliet = online(&server, "juliet/balcony");
+    let mut romeo = online(&server, "romeo/orchard");
+    juliet.send("<presence type='subscribe' to='romeo@example.org'/>");
+    juliet.all();
+    juliet.close();
+    romeo.all();
+    romeo.send("<presence type='subscribed' to='juliet@example.org'/>");
+    romeo.all();
+    let mut juliet = server.login("juliet/balcony");
+    juliet.send("<presence/>");
+    juliet.expect_presence_of_itself();
+    juliet.expect("<presence from='romeo@example.org/orchard'/>");
+    juliet.expect_nothing();
+}
+
+/// §3.4: approving before being asked.
+#[test]
+fn pre_approval() {
+    let server = Server::new();
+    let mut juliet = online(&server, "juliet/balcony");
+    let mut romeo = online(&server, "romeo/orchard");
+    play(
+        &mut [&mut juliet, &mut romeo],
+        "romeo  C: <presence type='subscribed' to='juliet@example.org'/>
+         romeo  S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                     <item jid='juliet@example.org' subscription='none' approved='true'/></query></iq>
+         juliet S:
+         juliet C: <presence type='subscribe' to='romeo@example.org'/>
+         juliet S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                     <item jid='romeo@example.org' subscription='none' ask='subscribe'/></query></iq>
+                   <presence type='subscribed' from='romeo@example.org'/>
+                   <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                     <item jid='romeo@example.org' subscription='to'/></query></iq>
+                   <presence from='romeo@example.org/orchard'/>
+         romeo  S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                     <item jid='juliet@example.org' subscription='from' approved='true'/></query></iq>",
+    );
+}
+
+/// §3.1.3 and §8.5.1: nobody learns from a request whether an account exists.
+#[test]
+fn requests_to_nobody_wait_like_others() {
+    let server = Server::new();
+    let mut juliet = online(&server, "juliet/balcony");
+    server.account("romeo");
+    for name in ["romeo", "nobody"] {
+        play(
+            &mut [&mut juliet],
+            &format!(
+                "C: <presence type='subscribe' to='{name}@example.org'/>
+                 S: <iq type='set' id='*'><query xmlns='jabber:iq:roster' ver='*'>
+                      <item jid='{name}@example.org' subscription='none' ask='subscribe'/></query></iq>"
+            ),
+        );
+    }
+}
+
+/// §3.1.2: the own account is no contact; without 'to' there is none. Answers that nobody asked for change nothing.
+#[test]
+fn what_makes_no_sense() {
+    let server = Server::new();
+    let mut juliet = online(&server, "juliet/balcony");
+    let mut romeo = online(&server, "romeo/orchard");
+    play(
+        &mut [&mut juliet, &mut romeo],
+        "juliet C: <presence type='subscribe' to='juliet@example.org' id='1'/>
+         juliet S: <presence type='error' id='1' from='juliet@example.org'><error type='cancel'>
+                     <not-allowed xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>
+         juliet C: <presence type='unsubscribe' to='romeo@example.org'/>
+         juliet C: <presence type='unsubscribed' to='romeo@example.org'/>
+         romeo  S:
+         juliet S:",
+    );
+}
+
+/// A full roster takes no request; the one who asks is told.
+#[test]
+fn a_full_roster_asks_nobody() {
+    let mut config = Config::default();
+    config.settings.roster.items = 1;
+    let server = Server::with(config);
+    let mut juliet = online(&server, "juliet/balcony");
+    let mut romeo = online(&server, "romeo/orchard");
+    befriend(&mut juliet, &mut romeo);
+    server.account("nurse");
+    juliet.send("<presence type='subscribe' to='nurse@example.org' id='1'/>");
+    juliet.expect(
+        "<presence type='error' id='1' from='nurse@example.org'><error type='wait'>\
+         <resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>",
+    );
+    juliet.expect_nothing();
+}
