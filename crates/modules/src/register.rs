@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! Here: the module, and what an account does with itself after login. [`creation`]: new accounts, before login. [`rate`]: how often one
-//! address may create one. [`network`]: addresses and networks. `password`: what becomes of a password.
+//! address may create one. `password`: what becomes of a password.
 //!
 //! # Invariants
 //!
@@ -12,7 +12,6 @@
 //! * No answer repeats the password (§3.3 asks for that).
 
 pub mod creation;
-pub mod network;
 mod password;
 pub mod rate;
 

@@ -8,7 +8,7 @@ use rookery_stream::error::{Condition, StanzaError};
 
 use crate::asker::condition;
 
-/// What [`derive`] answers with.
+/// What [`derive()`] answers with.
 pub(super) type Derived = Result<Credentials, CredentialsError>;
 
 /// Derives the keys of a password in the background: that takes some ten milliseconds.

@@ -4,19 +4,18 @@
 //! milliseconds anyway. Nothing else waits for it.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rookery_hub::{OptionSpec, Options, Value};
+use rookery_hub::{Network, OptionSpec, Options, Value};
 use rookery_stream::error::{Condition, StanzaError};
 
-use super::network::Network;
 use crate::option;
 
 /// Who has created accounts of late. Clones are handles on the same table.
 #[derive(Debug, Clone, Default)]
 pub struct Creations {
-    parties: Arc<Mutex<HashMap<Network, Recent>>>,
+    parties: Arc<Mutex<HashMap<IpAddr, Recent>>>,
 }
 
 /// What one party has done of late.
@@ -33,7 +32,7 @@ struct Recent {
 /// A party's turn to create an account. Dropped, it is used up.
 #[derive(Debug)]
 pub struct Slot {
-    of: Option<(Creations, Network)>,
+    of: Option<(Creations, IpAddr)>,
 }
 
 /// The option that says how long a party waits.
@@ -69,7 +68,7 @@ impl Creations {
         if window == 0 {
             return Ok(Slot::unlimited());
         }
-        let party = Network::of_party(address);
+        let party = party(address);
         let mut parties = self.parties();
         if parties.len() >= MAX_PARTIES {
             parties.retain(|_, recent| recent.until > now);
@@ -90,7 +89,7 @@ impl Creations {
         Ok(Slot { of: Some((self.clone(), party)) })
     }
 
-    fn parties(&self) -> MutexGuard<'_, HashMap<Network, Recent>> {
+    fn parties(&self) -> MutexGuard<'_, HashMap<IpAddr, Recent>> {
         self.parties.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,6 +116,15 @@ impl Slot {
             recent.created = false;
             note(recent);
         }
+    }
+}
+
+/// What counts as one party: a single IPv4 address, but a /64 network of IPv6, of which a household has as many addresses as it
+/// likes.
+fn party(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64).into(),
     }
 }
 
@@ -157,6 +165,15 @@ mod tests {
         assert_eq!(error.condition, Condition::ResourceConstraint);
         assert!(creations.take(address("192.0.2.2"), now, &options()).is_ok());
         assert!(creations.take(address("192.0.2.1"), now + WINDOW, &options()).is_ok());
+    }
+
+    #[test]
+    fn a_household_is_one_party() {
+        let party = |text: &str| party(address(text));
+        assert_eq!(party("2001:db8::1"), party("2001:db8::ffff:1"));
+        assert_ne!(party("2001:db8::1"), party("2001:db8:0:1::1"));
+        assert_ne!(party("192.0.2.1"), party("192.0.2.2"));
+        assert_eq!(party("192.0.2.1"), party("::ffff:192.0.2.1"));
     }
 
     #[test]
