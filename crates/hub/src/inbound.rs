@@ -51,7 +51,7 @@ impl World {
     pub(crate) fn handle(&mut self, link: Link, stanza: Stanza<'_>) {
         let Some(address) = self.outboxes.address(link) else { return };
         if stanza.from().is_some_and(|from| !is_own(address, &from)) {
-            return self.close(link, StreamError::InvalidFrom, "a stanza claims to be from somebody else");
+            return self.end_stream(link, StreamError::InvalidFrom, "a stanza claims to be from somebody else");
         }
         match stanza.kind() {
             Kind::Message => self.counters.messages_in += 1,
@@ -59,7 +59,7 @@ impl World {
             Kind::Iq => self.counters.iqs_in += 1,
             Kind::Other => {
                 let text = "neither message, presence nor iq";
-                return self.close(link, StreamError::UnsupportedStanzaType, text);
+                return self.end_stream(link, StreamError::UnsupportedStanzaType, text);
             }
         }
         let Some(type_) = StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)) else {
@@ -76,6 +76,16 @@ impl World {
             Kind::Iq => self.iq_from(link, stanza, type_, to),
             _ => self.message_from(link, stanza, type_, to),
         }
+    }
+
+    /// Ends a session over what it sent: what came behind that is not looked at any more, even if it waits in the lane already
+    /// (RFC 6120 §4.9.1.1).
+    fn end_stream(&mut self, link: Link, error: StreamError, text: &'static str) {
+        if let Some(rare) = self.at_mut(link).and_then(|session| session.rare.as_mut()) {
+            rare.lane.queue.clear();
+            rare.lane.bytes = 0;
+        }
+        self.close(link, error, text);
     }
 
     fn message_from(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: Option<JidRef<'_>>) {

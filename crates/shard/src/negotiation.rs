@@ -189,6 +189,8 @@ impl<D: Driver> Shard<D> {
         if let Some(lang) = kept.lang {
             self.world.set_lang(link, &lang);
         }
+        // Others may have written to the resource before its client heard of it.
+        self.flush_link(link);
         self.pause(link, false);
         self.input(link, &[]);
     }

@@ -68,6 +68,11 @@ impl Peer {
         lock(&self.0).to_client.len()
     }
 
+    /// Bytes that the server has not read yet.
+    pub fn unread(&self) -> usize {
+        lock(&self.0).to_server.len()
+    }
+
     /// Whether the server has ended its direction and all it sent is read.
     pub fn is_at_end(&self) -> bool {
         let pipe = lock(&self.0);

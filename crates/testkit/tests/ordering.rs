@@ -1,0 +1,278 @@
+//! RFC 6120 §10.1: stanzas of one sender to one receiver are processed and delivered in the order in which they were sent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_testkit::{Client, Config, Security, Server, befriend};
+use rookery_xml::ns;
+
+/// A server over a store whose answers a test can hold back.
+fn slow(shards: usize) -> (Server, Arc<Held>) {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    (Server::with(Config { shards, stores: held.stores(), ..Config::default() }), held)
+}
+
+fn message(to: &str, body: &str) -> String {
+    format!("<message to='{to}' type='chat'><body>{body}</body></message>")
+}
+
+const ROSTER_SET: &str =
+    "<iq type='set' id='set'><query xmlns='jabber:iq:roster'><item jid='nurse@example.org'/></query></iq>";
+
+/// While a stanza waits for the store, later ones of its session wait behind it; others don't notice.
+#[test]
+fn nothing_overtakes_what_waits_for_the_store() {
+    let (server, held) = slow(2);
+    let mut romeo = server.login("romeo/orchard");
+    let mut juliet = server.login("juliet/balcony");
+    let mut nurse = server.login("nurse/house");
+    held.set_flowing(false);
+    juliet.send(&message("romeo@example.org/orchard", "1"));
+    juliet.send(ROSTER_SET);
+    juliet.send(&message("romeo@example.org/orchard", "2"));
+    juliet.send("<iq type='get' id='ping'><ping xmlns='urn:xmpp:ping'/></iq>");
+    juliet.send("<presence type='subscribe' to='romeo@example.org'/>");
+    juliet.send(&message("romeo@example.org/orchard", "3"));
+    juliet.expect_nothing();
+    romeo.expect_message("juliet@example.org/balcony", "1");
+    romeo.expect_nothing();
+    nurse.send(&message("romeo@example.org/orchard", "from somebody else"));
+    romeo.expect_message("nurse@example.org/house", "from somebody else");
+    assert!(held.release_one());
+    juliet.expect("<iq type='result' id='set' from='juliet@example.org'/>");
+    juliet.expect("<iq type='result' id='ping' from='juliet@example.org'/>");
+    juliet.expect_nothing();
+    romeo.expect_message("juliet@example.org/balcony", "2");
+    romeo.expect_nothing();
+    assert!(held.release_one());
+    // The request has left Juliet's lane and waits for Romeo's roster; the message stays behind it.
+    romeo.expect_nothing();
+    assert!(held.release_one());
+    romeo.expect_message("juliet@example.org/balcony", "3");
+}
+
+/// A lane is bounded: reading stops when it is long, and goes on when it is short again. Nothing is lost.
+#[test]
+fn a_long_lane_stops_reading() {
+    let (server, held) = slow(2);
+    server.reload(|config| config.settings.lane_bytes = 5_000);
+    let mut romeo = server.login("romeo/orchard");
+    let mut juliet = server.login("juliet/balcony");
+    juliet.wire.peer.set_most(1_000);
+    held.set_flowing(false);
+    juliet.send(ROSTER_SET);
+    let bodies: Vec<String> = (0..300).map(|number| format!("{number:0100}")).collect();
+    for body in &bodies {
+        juliet.send(&message("romeo@example.org/orchard", body));
+    }
+    server.settle();
+    assert!(juliet.wire.peer.unread() > 30_000, "the server leaves the rest in the network");
+    assert!(romeo.bodies().is_empty());
+    held.set_flowing(true);
+    held.release_all();
+    assert_eq!(romeo.bodies(), bodies);
+    juliet.expect_element();
+    juliet.expect_alive();
+}
+
+/// What was sent before a connection ended is worked off, whatever way it ended.
+#[test]
+fn a_lane_is_worked_off_after_its_connection_is_gone() {
+    type End = fn(&mut Client);
+    let ends: [End; 3] = [
+        |client| client.send("</stream:stream>"),
+        |client| client.wire.peer.shutdown(),
+        |client| {
+            client.pump();
+            client.wire.peer.reset();
+        },
+    ];
+    for end in ends {
+        let (server, held) = slow(2);
+        let mut romeo = server.online("romeo/orchard");
+        let mut juliet = server.online("juliet/balcony");
+        befriend(&mut juliet, &mut romeo);
+        held.set_flowing(false);
+        juliet.send(ROSTER_SET);
+        juliet.send(&message("romeo@example.org/orchard", "last words"));
+        end(&mut juliet);
+        romeo.expect_nothing();
+        held.set_flowing(true);
+        held.release_all();
+        romeo.expect_message("juliet@example.org/balcony", "last words");
+        romeo.expect("<presence type='unavailable' from='juliet@example.org/balcony'/>");
+        romeo.expect_nothing();
+        assert_eq!(server.sessions(), 1);
+    }
+}
+
+/// A stream error is the end (RFC 6120 §4.9.1.1), for stanzas that wait as for those that don't.
+#[test]
+fn nothing_behind_a_stream_error_is_processed() {
+    for slow_store in [false, true] {
+        let (server, held) = slow(2);
+        let mut romeo = server.login("romeo/orchard");
+        let mut juliet = server.login("juliet/balcony");
+        held.set_flowing(!slow_store);
+        juliet.send(ROSTER_SET);
+        juliet.send(&message("romeo@example.org/orchard", "before"));
+        juliet.send("<bogus/>");
+        juliet.send(&message("romeo@example.org/orchard", "behind"));
+        server.settle();
+        held.set_flowing(true);
+        held.release_all();
+        juliet.expect("<iq type='result' id='set' from='juliet@example.org'/>");
+        juliet.expect_stream_error("unsupported-stanza-type");
+        assert_eq!(romeo.bodies(), ["before"], "slow: {slow_store}");
+    }
+}
+
+/// A session can be written to as soon as its resource is known, which is before its client has heard of it.
+#[test]
+fn what_comes_while_a_resource_is_being_bound_follows_the_result() {
+    let (server, held) = slow(2);
+    let mut romeo = server.login("romeo/orchard");
+    let mut juliet = server.connect();
+    juliet.log_in(&server.account("juliet"), Security::Plain);
+    held.set_flowing(false);
+    juliet.send(&rookery_testkit::login::bind_request(Some("balcony")));
+    juliet.expect_nothing();
+    romeo.send(&message("juliet@example.org/balcony", "early"));
+    server.settle();
+    held.set_flowing(true);
+    held.release_all();
+    let bound = juliet.expect_element();
+    juliet.take_bound(&bound);
+    juliet.expect_message("romeo@example.org/orchard", "early");
+}
+
+/// Hot-path trap 2: what is pipelined behind a login whose look-ups are slow, on a connection that moves.
+#[test]
+fn a_connection_moves_while_the_store_is_slow() {
+    for arrives_at in 0..3 {
+        let (server, held) = slow(3);
+        let mut romeo = server.login("romeo/orchard");
+        let name = server.name_at("juliet", 2);
+        server.account(&name);
+        held.set_flowing(false);
+        let mut juliet = server.connect_at(arrives_at);
+        juliet.wire.peer.set_most(700);
+        juliet.open("example.org");
+        let auth = format!("\0{name}\0{}", rookery_testkit::server::PASSWORD);
+        let login = rookery_testkit::login::sasl("auth", Some(rookery_sasl::Mechanism::Plain), auth.as_bytes());
+        let mut all = [login, rookery_testkit::login::stream_header("example.org")].concat();
+        all += &rookery_testkit::login::bind_request(Some("balcony"));
+        let bodies: Vec<String> = (0..200).map(|number| format!("{number:0100}")).collect();
+        for body in &bodies {
+            all += &message("romeo@example.org/orchard", body);
+        }
+        juliet.send(&all);
+        let mut got = Vec::new();
+        for _ in 0..20 {
+            server.settle();
+            assert!(got.is_empty() || held.waiting() == 0);
+            held.release_one();
+            got.extend(romeo.bodies());
+        }
+        assert_eq!(got, bodies);
+    }
+}
+
+/// Presence and messages share the order: RFC 6121 §3.1.6 and §4.2 rely on it.
+#[test]
+fn presence_and_messages_keep_their_order_across_shards() {
+    let server = Server::with(Config { shards: 3, ..Config::default() });
+    let (one, other) = (server.name_at("juliet", 0), server.name_at("romeo", 2));
+    let mut juliet = server.online(&format!("{one}/balcony"));
+    let mut romeo = server.online(&format!("{other}/orchard"));
+    befriend(&mut juliet, &mut romeo);
+    let to = romeo.full().to_owned();
+    for round in 0..20 {
+        juliet.send(&format!("<presence><status>{round}</status></presence>"));
+        juliet.send(&message(&to, &round.to_string()));
+    }
+    let heard: Vec<String> = romeo
+        .all()
+        .iter()
+        .map(|element| format!("{} {}", element.name(), element.children().next().unwrap().text()))
+        .collect();
+    let expected: Vec<String> = (0..20).flat_map(|n| [format!("presence {n}"), format!("message {n}")]).collect();
+    assert_eq!(heard, expected);
+}
+
+/// A server that dies takes with it what was on the way, and nothing else: what it had acknowledged by storing is there, once.
+#[test]
+fn a_restart_in_mid_stream() {
+    let server = Server::new();
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    for body in ["1", "2"] {
+        juliet.send(&message("romeo@example.org", body));
+    }
+    juliet.expect_alive();
+    juliet.send("<message to='romeo@example.org' type='chat'><body>3</bo");
+    server.settle();
+    server.kill();
+    assert!(!juliet.is_open());
+    let mut juliet = server.login("juliet/balcony");
+    juliet.send(&message("romeo@example.org", "4"));
+    let mut romeo = server.online("romeo/orchard");
+    juliet.pump();
+    assert_eq!(romeo.bodies(), ["1", "2", "4"]);
+    juliet.expect_alive();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However the shards take turns, however bytes are cut and the store dawdles: each sender's messages arrive in order, none is
+    /// lost, none is doubled.
+    #[test]
+    fn many_senders_to_one_receiver(
+        shards in 1usize..5,
+        senders in 1usize..6,
+        most in 1usize..400,
+        window in 100usize..3_000,
+        schedule in prop::collection::vec((0u8..12, any::<u8>()), 60..240),
+    ) {
+        let (server, held) = slow(shards);
+        let mut romeo = server.online("romeo/orchard");
+        romeo.wire.peer.set_window(window);
+        let mut clients: Vec<Client> = (0..senders).map(|number| server.login(&format!("sender{number}/r"))).collect();
+        clients.iter().for_each(|client| client.wire.peer.set_most(most));
+        held.set_flowing(false);
+        let mut sent = vec![0; senders];
+        for (action, which) in schedule {
+            let which = usize::from(which);
+            match action {
+                0..5 => {
+                    let sender = which % senders;
+                    let to = ["romeo@example.org", "romeo@example.org/orchard"][which / senders % 2];
+                    clients[sender].send(&message(to, &format!("{sender} {}", sent[sender])));
+                    sent[sender] += 1;
+                }
+                5 => clients[which % senders].send(ROSTER_SET),
+                6 => drop(held.release_one()),
+                7 => drop(romeo.wire.receive()),
+                _ => drop(server.step(which % shards)),
+            }
+        }
+        held.set_flowing(true);
+        held.release_all();
+        let mut arrived: HashMap<usize, usize> = HashMap::new();
+        for element in romeo.all() {
+            let body = element.child_text("body", ns::CLIENT).expect("a message");
+            let (sender, number) = body.split_once(' ').expect("sender and number");
+            let next = arrived.entry(sender.parse().unwrap()).or_default();
+            prop_assert_eq!(number.parse::<usize>().unwrap(), *next);
+            *next += 1;
+        }
+        for (sender, sent) in sent.iter().enumerate() {
+            prop_assert_eq!(arrived.get(&sender).copied().unwrap_or_default(), *sent);
+        }
+    }
+}
