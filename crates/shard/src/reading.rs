@@ -89,6 +89,8 @@ impl<D: Driver> Shard<D> {
                 let (pass, at) = self.pass(link, bytes, &mut scanner);
                 let rest = bytes.get(at..).unwrap_or_default();
                 if rest.is_empty() {
+                    // After a fault or the end of a stream it stands in the middle of something; the next connection must not.
+                    scanner.reset();
                     self.scanner = scanner;
                 } else {
                     self.carry(link, Box::new(Carry { bytes: rest.to_vec(), scanner }));
@@ -131,6 +133,8 @@ impl<D: Driver> Shard<D> {
                 return (Pass::More, at);
             }
             let intake = match scanner.scan(rest, &limits) {
+                // To the scanner a header is an element that never ends.
+                Ok(Scan::Partial) if opens_stream(rest) => return self.opened_again(link, bytes.len()),
                 Ok(Scan::Partial) => return (Pass::More, at),
                 Ok(Scan::Space(len)) => {
                     at += len;
@@ -148,12 +152,7 @@ impl<D: Driver> Shard<D> {
                         Err(fault) => return (Pass::Fault(fault), at),
                     }
                 }
-                Err(fault) if opens_stream(rest) => {
-                    // RFC 6120 §4.9.3.1: what is no XML within a stream is, in this place, a second stream header.
-                    debug!(?fault, "a second stream header");
-                    self.fail(link, &StreamError::BadFormat, Some("the stream is open already"));
-                    return (Pass::Over, bytes.len());
-                }
+                Err(_) if opens_stream(rest) => return self.opened_again(link, bytes.len()),
                 Err(fault) => return (Pass::Fault(fault), bytes.len()),
             };
             scanner.reset();
@@ -164,6 +163,12 @@ impl<D: Driver> Shard<D> {
                 return (Pass::Full, at);
             }
         }
+    }
+
+    /// A second stream header, which is no XML within a stream (RFC 6120 §4.9.3.1).
+    fn opened_again(&mut self, link: Link, len: usize) -> (Pass, usize) {
+        self.fail(link, &StreamError::BadFormat, Some("the stream is open already"));
+        (Pass::Over, len)
     }
 
     /// A stanza that relies on prefixes of the stream header.
