@@ -75,9 +75,7 @@ impl World {
 
     fn roster_failed(&mut self, iq: &Iq, error: &rookery_store::StoreError) {
         self.store_failed("reading or writing a roster", &iq.to, error);
-        let condition =
-            if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError };
-        self.reply_error(iq, condition);
+        self.reply_error(iq, condition(error));
     }
 
     /// §2.1.5, §2.3 to §2.5.
@@ -183,6 +181,11 @@ impl World {
     fn is_interested(&self, link: Link) -> bool {
         self.session_at(link).is_some_and(|session| session.interested)
     }
+}
+
+/// What a client is told of a store that failed: whether trying again later makes sense (RFC 6120 §8.3.3).
+pub(crate) fn condition(error: &rookery_store::StoreError) -> Condition {
+    if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError }
 }
 
 fn same_to_clients(a: &RosterItem, b: &RosterItem) -> bool {

@@ -8,6 +8,7 @@ use rookery_xml::{Stanza, Writer};
 use tracing::warn;
 
 use crate::World;
+use crate::roster::condition;
 use crate::subscription::{self, Direction, Effects, Event};
 
 impl World {
@@ -26,7 +27,7 @@ impl World {
             Ok(changed) => world.subscription_sent(&packet, &owner, &contact, &changed),
             Err(error) => {
                 world.store_failed("changing a subscription", &owner, &error);
-                world.bounce(&packet, contact.as_ref(), Condition::InternalServerError.into());
+                world.bounce(&packet, contact.as_ref(), condition(&error).into());
             }
         });
     }
@@ -60,7 +61,7 @@ impl World {
                 Err(StoreError::NoAccount) => {}
                 Err(error) => {
                     world.store_failed("changing a subscription", &owner, &error);
-                    world.bounce(&packet, owner.as_ref(), Condition::InternalServerError.into());
+                    world.bounce(&packet, owner.as_ref(), condition(&error).into());
                 }
             }
             if let Some(hold) = hold {
