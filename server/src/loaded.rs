@@ -90,7 +90,7 @@ impl Loaded {
     /// The same.
     pub fn with(source: Source, config: Config, secret: [u8; 32]) -> Result<Loaded, Failure> {
         let certificates = certificate::load(&config, &source.folder)?;
-        let tls = tls(&certificates)?;
+        let tls = tls(&config, &certificates)?;
         // Only what the modules declare is asked of these; the tables that run belong to the shards.
         let table = rookery_modules::table(&Shared::default());
         let settings = settings::settings(&config, &table);
@@ -117,9 +117,9 @@ pub fn reload(old: &Loaded) -> Result<Reloaded, Failure> {
     Ok(Reloaded { loaded, restart })
 }
 
-fn tls(certificates: &[Certificate]) -> Result<TlsSettings, ConfigError> {
+fn tls(config: &Config, certificates: &[Certificate]) -> Result<TlsSettings, ConfigError> {
     let identities: Vec<Identity> = certificates.iter().map(|certificate| certificate.identity.clone()).collect();
-    TlsSettings::new(identities).map_err(|error| ConfigError::because(error.to_string()))
+    TlsSettings::speaking(identities, config.tls.minimum).map_err(|error| ConfigError::because(error.to_string()))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
             groups: limits.roster.groups,
             group_bytes: limits.roster.group_bytes,
         },
-        outbox: OutboxLimits { soft: limits.outbox.soft, hard: limits.outbox.hard },
+        outbox: OutboxLimits { soft: limits.outbox.soft, hard: limits.outbox.hard, total: limits.outbox.total },
         lane_bytes: limits.lane_bytes,
         max_directed: limits.directed_presence,
     }

@@ -8,7 +8,8 @@
 //! back from [`Outboxes::close`], so that a slow or broken reader loses its connection but not its messages.
 //!
 //! Limits (`design.md`, budgets): above the soft one a presence replaces the older one of the same sender that still
-//! waits; above the hard one the packet is refused and the caller ends the session.
+//! waits; above the hard one the packet is refused and the caller ends the session. When the shard as a whole holds too much, the hard limit
+//! comes down to the soft one.
 
 use std::collections::VecDeque;
 
@@ -44,11 +45,13 @@ pub struct Limits {
     pub soft: usize,
     /// Above it, nothing more is taken and the session must end.
     pub hard: usize,
+    /// While all outboxes of the shard together hold more, the soft limit counts as the hard one: the fattest queues go first.
+    pub total: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { soft: 64 * 1024, hard: 1024 * 1024 }
+        Self { soft: 64 * 1024, hard: 1024 * 1024, total: 512 * 1024 * 1024 }
     }
 }
 
@@ -83,6 +86,8 @@ struct Slot {
     address: Option<Jid>,
     queue: Option<Box<Queue>>,
     dirty: bool,
+    /// See [`Outboxes::abandon`].
+    abandoned: bool,
 }
 
 #[derive(Debug, Default)]
@@ -128,6 +133,7 @@ impl Outboxes {
         }
         if let Some(slot) = self.slots.get_mut(link.index()) {
             slot.address = Some(address);
+            slot.abandoned = false;
         }
     }
 
@@ -139,7 +145,7 @@ impl Outboxes {
     /// Appends a copy of `packet` for one session.
     pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> Pushed {
         let Some(slot) = self.slots.get_mut(link.index()) else { return Pushed::Gone };
-        let Some(address) = &slot.address else { return Pushed::Gone };
+        let Some(address) = slot.address.as_ref().filter(|_| !slot.abandoned) else { return Pushed::Gone };
         let size = rendered_len(packet, address, to);
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
         if queue.bytes + size > self.limits.soft {
@@ -147,7 +153,7 @@ impl Outboxes {
                 self.waiting = self.waiting.saturating_sub(freed);
                 return Pushed::Queued;
             }
-            if queue.bytes + size > self.limits.hard {
+            if queue.bytes + size > self.limits.hard || self.waiting > self.limits.total {
                 return Pushed::Overflow;
             }
         }
@@ -261,10 +267,48 @@ impl Outboxes {
         }
     }
 
-    /// Closes the outbox and gives back what the transport had not wholly taken, oldest first.
+    /// Gives up on a session: what the transport had not wholly taken is given back, oldest first, and nothing more is taken. The
+    /// address stays until [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for [`Outboxes::unfinished`].
+    pub fn abandon(&mut self, link: Link) -> Vec<(Packet, To)> {
+        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else {
+            return Vec::new();
+        };
+        if std::mem::replace(&mut slot.abandoned, true) {
+            return Vec::new();
+        }
+        let Some(queue) = slot.queue.as_mut().filter(|queue| queue.taken > 0) else { return self.drain(link) };
+        queue.drained = None;
+        let given_back = queue.items.iter().map(|item| (item.packet.clone(), item.to)).collect();
+        while let (Some(address), true) = (&slot.address, queue.items.len() > 1) {
+            let Some(item) = queue.items.pop_back() else { break };
+            let size = rendered_len(&item.packet, address, item.to);
+            queue.bytes -= size;
+            self.waiting = self.waiting.saturating_sub(size);
+        }
+        given_back
+    }
+
+    /// Appends the rest of a stanza whose beginning the transport has taken: whatever a stream ends with has to follow a whole stanza.
+    pub fn unfinished(&self, link: Link, out: &mut Vec<u8>) {
+        let Some(slot) = self.slots.get(link.index()) else { return };
+        let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
+        if let Some(item) = queue.items.front().filter(|_| queue.taken > 0) {
+            let mut whole = Vec::new();
+            item.render(address, &mut whole);
+            out.extend_from_slice(whole.get(queue.taken..).unwrap_or_default());
+        }
+    }
+
+    /// Closes the outbox and gives back what the transport had not wholly taken, oldest first; nothing if it was abandoned.
     pub fn close(&mut self, link: Link) -> Vec<(Packet, To)> {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return Vec::new() };
+        let rest = self.drain(link);
+        let Some(slot) = self.slots.get_mut(link.index()) else { return rest };
         slot.address = None;
+        if slot.abandoned { Vec::new() } else { rest }
+    }
+
+    fn drain(&mut self, link: Link) -> Vec<(Packet, To)> {
+        let Some(slot) = self.slots.get_mut(link.index()) else { return Vec::new() };
         let Some(mut queue) = slot.queue.take() else { return Vec::new() };
         self.waiting = self.waiting.saturating_sub(queue.bytes);
         let rest = queue.items.drain(..).map(|item| (item.packet, item.to)).collect();
@@ -348,3 +392,83 @@ const TO: &[u8] = b" to='";
 const POOL: usize = 256;
 /// Capacity above which a drained queue is freed instead.
 const POOLED_ITEMS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(len: usize) -> Packet {
+        let body = "x".repeat(len);
+        Packet::scanned(format!("<message from='a@x/r'><body>{body}</body></message>").as_bytes()).unwrap()
+    }
+
+    fn presence(from: &str, show: &str) -> Packet {
+        Packet::scanned(format!("<presence from='{from}'><show>{show}</show></presence>").as_bytes()).unwrap()
+    }
+
+    fn open(outboxes: &mut Outboxes, link: u32) -> Link {
+        outboxes.open(Link(link), Jid::parse(&format!("u{link}@x/r")).unwrap());
+        Link(link)
+    }
+
+    fn rendered(outboxes: &Outboxes, link: Link) -> String {
+        let mut out = Vec::new();
+        outboxes.render(link, usize::MAX, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_recipient_is_spliced_in_and_escaped() {
+        let mut outboxes = Outboxes::default();
+        outboxes.open(Link(0), Jid::parse("u@x/it's <me>").unwrap());
+        assert_eq!(outboxes.push(Link(0), &message(1), To::Full), Pushed::Queued);
+        assert_eq!(outboxes.push(Link(0), &message(1), To::Bare), Pushed::Queued);
+        let text = rendered(&outboxes, Link(0));
+        assert!(
+            text.starts_with("<message to='u@x/it&apos;s &lt;me&gt;' from='a@x/r'>") || text.contains("&#39;"),
+            "{text}"
+        );
+        assert!(text.contains("<message to='u@x' from="), "{text}");
+    }
+
+    #[test]
+    fn what_the_transport_took_is_removed_and_the_rest_comes_back() {
+        let mut outboxes = Outboxes::default();
+        let link = open(&mut outboxes, 0);
+        for _ in 0..3 {
+            assert_eq!(outboxes.push(link, &message(10), To::Full), Pushed::Queued);
+        }
+        let all = rendered(&outboxes, link);
+        let one = all.len() / 3;
+        outboxes.sent(link, one + 5);
+        assert_eq!(rendered(&outboxes, link), all[one + 5..]);
+        assert_eq!(outboxes.waiting_bytes(link), all.len() - one - 5);
+        assert_eq!(outboxes.close(link).len(), 2, "a stanza that went out in part counts as not sent");
+        assert_eq!(outboxes.waiting_total(), 0);
+        assert_eq!(outboxes.push(link, &message(1), To::Full), Pushed::Gone);
+    }
+
+    #[test]
+    fn above_the_soft_limit_newer_presence_replaces_older() {
+        let mut outboxes = Outboxes::new(Limits { soft: 200, hard: 400, ..Limits::default() });
+        let link = open(&mut outboxes, 0);
+        assert_eq!(outboxes.push(link, &message(100), To::Full), Pushed::Queued);
+        assert_eq!(outboxes.push(link, &presence("b@x/1", "away"), To::Bare), Pushed::Queued);
+        assert_eq!(outboxes.push(link, &presence("b@x/1", "chat"), To::Bare), Pushed::Queued);
+        let text = rendered(&outboxes, link);
+        assert!(text.contains("chat") && !text.contains("away"), "{text}");
+        assert_eq!(outboxes.push(link, &message(300), To::Full), Pushed::Overflow);
+        assert_eq!(rendered(&outboxes, link), text, "what is refused changes nothing");
+    }
+
+    #[test]
+    fn a_full_shard_refuses_the_fattest_queues() {
+        let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 10_000, total: 1000 });
+        let (fat, thin) = (open(&mut outboxes, 0), open(&mut outboxes, 1));
+        while outboxes.waiting_total() <= 1000 {
+            assert_eq!(outboxes.push(fat, &message(100), To::Full), Pushed::Queued);
+        }
+        assert_eq!(outboxes.push(fat, &message(100), To::Full), Pushed::Overflow);
+        assert_eq!(outboxes.push(thin, &message(100), To::Full), Pushed::Queued);
+    }
+}

@@ -219,7 +219,8 @@ impl C2s {
         match scanned {
             Ok((length, element)) => {
                 self.element(&element, input.get(length..).unwrap_or_default(), out);
-                Some(length)
+                // Whitespace behind `<starttls/>` mustn't get into the handshake; anything else there was refused.
+                Some(if matches!(self.phase, Phase::Tls) { input.len() } else { length })
             }
             Err(fault) => {
                 self.fail(&StreamError::from(fault), Some(fault.text()), out);

@@ -38,7 +38,7 @@ use rustls::server::UnbufferedServerConnection;
 
 pub use error::TlsError;
 pub use record::{MAX_CARRY, Progress};
-pub use settings::{Identity, SettingsError, TlsSettings};
+pub use settings::{Identity, Oldest, SettingsError, TlsSettings};
 
 use record::Records;
 

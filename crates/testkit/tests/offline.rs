@@ -148,11 +148,31 @@ fn a_session_that_dies_midway_loses_nothing() {
     assert!(found.len() >= bodies.len() - 6, "only what the connection had taken is gone: {}", found.len());
 }
 
+/// The same with more than one portion: what comes back from the session must not fall behind what had not left the store.
+#[test]
+#[ignore = "what an ended session gives back is stored behind the messages that had not left the store yet"]
+fn what_comes_back_keeps_its_place() {
+    let server = Server::new();
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    let bodies: Vec<String> = (0..200).map(|number| format!("{number:03}{}", "x".repeat(6_000))).collect();
+    say(&mut juliet, "romeo@example.org", &bodies.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut romeo = server.login("romeo/orchard");
+    romeo.set_reading(false);
+    romeo.wire.peer.set_window(5_000);
+    romeo.send("<presence/>");
+    server.settle();
+    romeo.vanish();
+    let found = server.online("romeo/tomb").bodies();
+    assert!(found.is_sorted(), "{:?}", found.iter().map(|body| &body[..3]).collect::<Vec<_>>());
+    assert!(found.len() >= bodies.len() - 1, "{}", found.len());
+}
+
 /// More than an outbox holds comes in portions, as fast as the client reads.
 #[test]
 fn more_than_fits_comes_in_portions() {
     let mut config = Config::default();
-    config.settings.outbox = rookery_fanout::Limits { soft: 8 * 1024, hard: 32 * 1024 };
+    config.settings.outbox = rookery_fanout::Limits { soft: 8 * 1024, hard: 32 * 1024, ..Default::default() };
     let server = Server::with(config);
     server.account("romeo");
     let mut juliet = server.login("juliet/balcony");

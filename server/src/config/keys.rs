@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use rookery_hub::Conflict;
 use rookery_sasl::Mechanism;
+use rookery_stream::tls::Oldest;
 
 use super::error::Wrong;
 use super::given::Given;
-use super::{Config, DomainConfig, Files, LogFormat, PlaintextNetwork, TlsVersion, size};
+use super::{Config, DomainConfig, Files, LogFormat, PlaintextNetwork, size};
 
 /// One key of the configuration.
 pub struct Key {
@@ -204,6 +205,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: "limits",
+        name: "outbox_total",
+        doc: "What may wait for all clients of one shard together. Above it, every client over `outbox_soft` is disconnected.",
+        set: |config, given| put(&mut config.limits.outbox.total, given.bytes(1 << 20..=1 << 40)),
+        show: |config| bytes(config.limits.outbox.total),
+    },
+    Key {
+        table: "limits",
         name: "lane_bytes",
         doc: "What a client may send ahead while a request of it waits for storage, before the server stops reading.",
         set: |config, given| put(&mut config.limits.lane_bytes, given.bytes(4096..=1 << 30)),
@@ -368,7 +376,7 @@ fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> Shown {
     quoted(word.map_or("", |(word, _)| word))
 }
 
-const VERSIONS: &[(&str, TlsVersion)] = &[("1.2", TlsVersion::Tls12)];
+const VERSIONS: &[(&str, Oldest)] = &[("1.2", Oldest::Tls12), ("1.3", Oldest::Tls13)];
 const CONFLICTS: &[(&str, Conflict)] = &[("end-older", Conflict::EndOlder), ("refuse-newer", Conflict::RefuseNewer)];
 const FORMATS: &[(&str, LogFormat)] = &[("text", LogFormat::Text), ("json", LogFormat::Json)];
 

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use rookery_fanout::Limits as OutboxLimits;
 use rookery_hub::{Conflict, Module, Network, RosterLimits, Value};
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
+use rookery_stream::tls::Oldest;
 use rookery_xml::Limits as StanzaLimits;
 
 pub use error::{ConfigError, Wrong};
@@ -97,14 +98,7 @@ pub struct Tls {
     /// The certificate; without one the server makes itself a self-signed one.
     pub files: Files,
     /// The oldest protocol version to speak.
-    pub minimum: TlsVersion,
-}
-
-/// A version of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TlsVersion {
-    /// TLS 1.2, RFC 5246.
-    Tls12,
+    pub minimum: Oldest,
 }
 
 /// How clients authenticate.
@@ -165,6 +159,8 @@ pub struct OutboxBytes {
     pub soft: usize,
     /// Above it, the session ends.
     pub hard: usize,
+    /// Above it, all sessions of a shard together, every session ends that is above `soft`.
+    pub total: usize,
 }
 
 /// How large a roster may be.
@@ -209,7 +205,7 @@ impl Config {
             domains: vec![DomainConfig { modules: modules.clone(), ..DomainConfig::named("localhost".into()) }],
             shards: 0,
             listen: Listen { c2s: vec![anywhere(5222)], c2s_tls: vec![anywhere(5223)] },
-            tls: Tls { files: Files::default(), minimum: TlsVersion::Tls12 },
+            tls: Tls { files: Files::default(), minimum: Oldest::Tls12 },
             login: Login {
                 plaintext_loopback: false,
                 plaintext_networks: Vec::new(),
@@ -222,7 +218,7 @@ impl Config {
                 after_login: StanzaLimits::AFTER_LOGIN,
                 resources_per_user: hub.max_resources,
                 conflict: hub.conflict,
-                outbox: OutboxBytes { soft: outbox.soft, hard: outbox.hard },
+                outbox: OutboxBytes { soft: outbox.soft, hard: outbox.hard, total: outbox.total },
                 lane_bytes: hub.lane_bytes,
                 directed_presence: hub.max_directed,
                 roster: RosterSizes {

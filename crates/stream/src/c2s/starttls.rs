@@ -16,11 +16,13 @@ impl C2s {
 
     /// Answers `<starttls/>`; `behind` is what was received after it.
     ///
-    /// Bytes behind it came in the clear, from the client or from somebody who injected them: a client must wait for `<proceed/>`
-    /// (§5.3.3 doesn't even allow whitespace). They are refused rather than dropped, because a client that sends them would wait
-    /// for the answer.
+    /// Bytes behind it came in the clear, from the client or from somebody who injected them: a client must wait for `<proceed/>`.
+    /// They are refused rather than dropped, because a client that sends them would wait for the answer. §5.3.3 doesn't allow
+    /// whitespace either, but there are clients that end every element with a line break (Go's `xmpp` package), and nothing can be
+    /// said in whitespace: it is dropped.
     pub(super) fn starttls(&mut self, behind: &[u8], out: &mut Vec<u8>) {
-        if !self.facts.starttls_offered() || !matches!(self.phase, Phase::Login) || !behind.is_empty() {
+        let silent = behind.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
+        if !self.facts.starttls_offered() || !matches!(self.phase, Phase::Login) || !silent {
             // §5.4.2.2: the failure is followed by the end of the stream.
             out.extend_from_slice(FAILURE);
             out.extend_from_slice(STREAM_END);

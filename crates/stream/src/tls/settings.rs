@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::{InconsistentKeys, ServerConfig};
+use rustls::{InconsistentKeys, ServerConfig, SupportedProtocolVersion};
 
 use super::{certificate, exporter};
 
@@ -63,6 +63,16 @@ impl fmt::Debug for Identity {
     }
 }
 
+/// The oldest version of TLS that is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Oldest {
+    /// TLS 1.2, RFC 5246.
+    #[default]
+    Tls12,
+    /// TLS 1.3, RFC 8446.
+    Tls13,
+}
+
 /// What the server's connections are accepted with; immutable, shared by all shards as an `Arc`.
 ///
 /// To reload certificates make a new one and swap the `Arc`: new connections take it, old ones go on undisturbed. Tickets of the old one
@@ -83,10 +93,23 @@ impl TlsSettings {
     ///
     /// [`SettingsError::NoIdentity`] for an empty list, [`SettingsError::Library`] if rustls refuses.
     pub fn new(identities: Vec<Identity>) -> Result<TlsSettings, SettingsError> {
+        TlsSettings::speaking(identities, Oldest::Tls12)
+    }
+
+    /// The same, with a choice of the oldest version.
+    ///
+    /// # Errors
+    ///
+    /// The same.
+    pub fn speaking(identities: Vec<Identity>, oldest: Oldest) -> Result<TlsSettings, SettingsError> {
+        let versions: &[&SupportedProtocolVersion] = match oldest {
+            Oldest::Tls12 => &[&TLS13, &TLS12],
+            Oldest::Tls13 => &[&TLS13],
+        };
         let library = |error: rustls::Error| SettingsError::Library(error.to_string());
         let resolver = BySni::new(identities)?;
         let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_protocol_versions(&[&TLS13, &TLS12])
+            .with_protocol_versions(versions)
             .map_err(library)?
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(resolver));

@@ -61,7 +61,7 @@ fn what_is_said_in_the_clear_does_not_count_afterwards() {
 /// RFC 6120 §5.4.3.3: an attacker in the middle could put it there. It must be cut off here rather than read as if it had come over TLS.
 #[test]
 fn text_behind_starttls_is_never_read() {
-    for behind in ["<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'/>", OPEN, "\n"] {
+    for behind in ["<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'/>", OPEN, "\n<", "\u{a0}"] {
         let mut player = Player::new(machine(policy(), in_the_clear()));
         player.receive(OPEN.as_bytes());
         player.sent();
@@ -71,6 +71,20 @@ fn text_behind_starttls_is_never_read() {
         assert_eq!(player.event(), None);
         assert_eq!(player.left(), b"");
     }
+}
+
+#[test]
+fn a_line_break_behind_starttls_is_dropped() {
+    let mut player = Player::new(machine(policy(), in_the_clear()));
+    player.receive(OPEN.as_bytes());
+    player.sent();
+    player.receive(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>\r\n");
+    assert_eq!(player.sent(), "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+    assert_eq!(player.event(), Some(Event::StartTls));
+    assert_eq!((player.event(), player.left()), (None, &b""[..]));
+    player.answer("tls");
+    player.receive(OPEN.as_bytes());
+    assert!(player.sent().starts_with("<?xml version='1.0'?><stream:stream "));
 }
 
 #[test]
