@@ -41,6 +41,15 @@ impl Cpu {
         }
     }
 
+    /// Both together.
+    pub fn plus(&self, other: &Cpu) -> Cpu {
+        Cpu {
+            nanoseconds: self.nanoseconds + other.nanoseconds,
+            user: self.user + other.user,
+            system: self.system + other.system,
+        }
+    }
+
     /// Seconds on a CPU.
     pub fn seconds(&self) -> f64 {
         self.nanoseconds as f64 / 1e9

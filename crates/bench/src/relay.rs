@@ -1,1 +1,174 @@
-//! relay
+//! The least that a messaging server could do, to compare with: it passes lines on between the two connections of a pair.
+//!
+//! Two threads, each with its own epoll set, as a server of two shards has; half of the pairs have both ends on one thread, half on both. No
+//! XML, no addresses, no queues: what is read is written. It runs as a child process of the benchmark, which executes itself with
+//! [`ARGUMENT`], so that its CPU time can be read like a server's.
+
+use std::env;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, epoll, poll};
+
+use crate::Outcome;
+
+/// The first argument of an executable that shall be a relay; the second is the number of pairs.
+pub const ARGUMENT: &str = "--relay";
+
+/// A relay in a child process; killed when dropped.
+#[derive(Debug)]
+pub struct Relay {
+    child: Child,
+    /// Where it listens. The first two connections are a pair, the next two another.
+    pub address: SocketAddr,
+}
+
+impl Relay {
+    /// Starts the own executable again as a relay.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn start(pairs: usize) -> Outcome<Relay> {
+        let mut command = Command::new(env::current_exe()?);
+        let mut child = command.args([ARGUMENT, &pairs.to_string()]).stdout(Stdio::piped()).spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+        Ok(Relay { child, address: line.trim().parse()? })
+    }
+
+    /// The number of the process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Is a relay, if the arguments of this process say so: then it doesn't come back before a connection is closed.
+///
+/// # Errors
+/// What the system says.
+pub fn be_one_if_told() -> Outcome<bool> {
+    let arguments: Vec<String> = env::args().collect();
+    let [_, argument, pairs, ..] = arguments.as_slice() else { return Ok(false) };
+    if argument != ARGUMENT {
+        return Ok(false);
+    }
+    run(pairs.parse()?)?;
+    Ok(true)
+}
+
+struct End {
+    socket: Arc<TcpStream>,
+    peer: Arc<TcpStream>,
+    /// The beginning of a line.
+    carry: Vec<u8>,
+}
+
+fn run(pairs: usize) -> Outcome<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    println!("{}", listener.local_addr()?);
+    let mut threads = [Vec::new(), Vec::new()];
+    for pair in 0..pairs {
+        let one = Arc::new(accept(&listener)?);
+        let other = Arc::new(accept(&listener)?);
+        let [first, second] = &mut threads;
+        let (one_end, other_end) = (End::new(&one, &other), End::new(&other, &one));
+        match pair % 4 {
+            0 => first.extend([one_end, other_end]),
+            1 => second.extend([one_end, other_end]),
+            2 => {
+                first.push(one_end);
+                second.push(other_end);
+            }
+            _ => {
+                second.push(one_end);
+                first.push(other_end);
+            }
+        }
+    }
+    let running = threads.map(|ends| std::thread::spawn(move || serve(ends).map_err(|error| error.to_string())));
+    for thread in running {
+        thread.join().map_err(|_| "a thread panicked")??;
+    }
+    Ok(())
+}
+
+fn accept(listener: &TcpListener) -> Outcome<TcpStream> {
+    let (socket, _) = listener.accept()?;
+    socket.set_nonblocking(true)?;
+    socket.set_nodelay(true)?;
+    Ok(socket)
+}
+
+fn serve(mut ends: Vec<End>) -> Outcome<()> {
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for (number, end) in ends.iter().enumerate() {
+        epoll::add(&set, &end.socket, epoll::EventData::new_u64(number as u64), epoll::EventFlags::IN)?;
+    }
+    let (mut buffer, mut events) = (vec![0; BUFFER], Vec::with_capacity(EVENTS));
+    loop {
+        events.clear();
+        match epoll::wait(&set, rustix::buffer::spare_capacity(&mut events), None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in &events {
+            let Some(end) = ends.get_mut(event.data.u64() as usize) else { continue };
+            match (&*end.socket).read(&mut buffer) {
+                // The benchmark is over.
+                Ok(0) => return Ok(()),
+                Ok(len) => end.pass_on(buffer.get(..len).unwrap_or_default())?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl End {
+    fn new(socket: &Arc<TcpStream>, peer: &Arc<TcpStream>) -> End {
+        End { socket: socket.clone(), peer: peer.clone(), carry: Vec::new() }
+    }
+
+    /// Writes whole lines to the peer.
+    fn pass_on(&mut self, bytes: &[u8]) -> Outcome<()> {
+        let whole = memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
+        let (lines, rest) = bytes.split_at_checked(whole).unwrap_or((bytes, &[]));
+        if self.carry.is_empty() {
+            write(&self.peer, lines)?;
+        } else {
+            self.carry.extend_from_slice(lines);
+            if whole > 0 {
+                write(&self.peer, &std::mem::take(&mut self.carry))?;
+            }
+        }
+        self.carry.extend_from_slice(rest);
+        Ok(())
+    }
+}
+
+/// Writes everything; waits, which doesn't happen with the few messages that a pair has on its way.
+fn write(mut socket: &TcpStream, mut bytes: &[u8]) -> Outcome<()> {
+    while !bytes.is_empty() {
+        match socket.write(bytes) {
+            Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                poll(&mut [PollFd::new(socket, PollFlags::OUT)], None)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+const BUFFER: usize = 64 * 1024;
+const EVENTS: usize = 1024;

@@ -1,1 +1,172 @@
-//! rookery
+//! Our own server as a child process, with a data folder that lives as long as it does.
+
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rookery_jid::Jid;
+use rookery_store::{Stores, sqlite, wait};
+use tempfile::TempDir;
+
+use crate::network::{PASSWORD, credentials};
+use crate::report::target_folder;
+use crate::{Outcome, chat};
+
+/// A server to be measured, ours or another.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// Where clients connect, in the clear or by STARTTLS.
+    pub address: SocketAddr,
+    /// The process whose CPU time and memory count.
+    pub pid: u32,
+    /// The domain of the accounts, which are those of [`chat::account`].
+    pub domain: String,
+    /// The password of all of them.
+    pub password: String,
+}
+
+impl Server {
+    /// The server that `ROOKERY_BENCH_SERVER` (address and port) names, with `ROOKERY_BENCH_PID`, `ROOKERY_BENCH_DOMAIN` and
+    /// `ROOKERY_BENCH_PASSWORD`; `None` if the first isn't set.
+    ///
+    /// # Errors
+    /// When only a part of it is there.
+    pub fn from_environment() -> Outcome<Option<Server>> {
+        let Ok(address) = env::var("ROOKERY_BENCH_SERVER") else { return Ok(None) };
+        Ok(Some(Server {
+            address: address.parse()?,
+            pid: env::var("ROOKERY_BENCH_PID")?.parse()?,
+            domain: env::var("ROOKERY_BENCH_DOMAIN")?,
+            password: env::var("ROOKERY_BENCH_PASSWORD")?,
+        }))
+    }
+}
+
+/// A running server; killed when dropped.
+#[derive(Debug)]
+pub struct Rookery {
+    child: Child,
+    folder: TempDir,
+    /// How to reach it.
+    pub server: Server,
+    /// Accounts imported per second of wall time by `rookery user import`, in the course of the preparation.
+    pub imports_per_second: f64,
+}
+
+impl Rookery {
+    /// Starts a server of two shards with so many accounts.
+    ///
+    /// The first [`IMPORTED`] accounts come by `rookery user import`, which hashes each password. The others are put into the store with
+    /// one and the same hash: a login costs the server the same, and eighteen thousand hashes would take minutes.
+    ///
+    /// # Errors
+    /// What the system or the server says.
+    pub fn start(binary: &Path, accounts: usize) -> Outcome<Rookery> {
+        let folder = tempfile::tempdir()?;
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let data = folder.path().join("data");
+        fs::create_dir(&data)?;
+        fs::write(data.join("rookery.toml"), config(address))?;
+        let started = Instant::now();
+        import(binary, &data, accounts.min(IMPORTED))?;
+        let imports_per_second = accounts.min(IMPORTED) as f64 / started.elapsed().as_secs_f64();
+        fill(&data, IMPORTED..accounts.max(IMPORTED))?;
+        let log = fs::File::create(folder.path().join("log"))?;
+        let mut command = Command::new(binary);
+        command.arg("serve").arg("--data-dir").arg(&data).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = command.spawn()?;
+        let (domain, password) = (DOMAIN.to_owned(), PASSWORD.to_owned());
+        let server = Server { address, pid: child.id(), domain, password };
+        let mut rookery = Rookery { child, folder, server, imports_per_second };
+        rookery.wait_until_it_listens()?;
+        Ok(rookery)
+    }
+
+    fn wait_until_it_listens(&mut self) -> Outcome<()> {
+        let patience = Instant::now() + Duration::from_secs(20);
+        while TcpStream::connect(self.server.address).is_err() {
+            if self.child.try_wait()?.is_some() || Instant::now() > patience {
+                let log = fs::read_to_string(self.folder.path().join("log"))?;
+                return Err(format!("the server doesn't come up: {log}").into());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Rookery {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The server's executable: the one that `ROOKERY_BIN` names, else the one of this workspace, built now with the same profile and into the
+/// same target folder as this benchmark.
+///
+/// # Errors
+/// What cargo says.
+pub fn binary() -> Outcome<PathBuf> {
+    if let Some(binary) = env::var_os("ROOKERY_BIN") {
+        return Ok(binary.into());
+    }
+    let target = target_folder()?;
+    if let Some(cargo) = env::var_os("CARGO") {
+        let mut build = Command::new(cargo);
+        build.args(["build", "--release", "--package", "rookery", "--target-dir"]).arg(&target);
+        if !build.status()?.success() {
+            return Err("the server could not be built".into());
+        }
+    }
+    let binary = target.join("release").join("rookery");
+    if !binary.exists() {
+        return Err(format!("there is no {}; set ROOKERY_BIN", binary.display()).into());
+    }
+    Ok(binary)
+}
+
+fn config(address: SocketAddr) -> String {
+    format!(
+        "domains = [\"{DOMAIN}\"]\nshards = 2\n\
+         [listen]\nc2s = [\"{address}\"]\nc2s_tls = []\n\
+         [login]\nplaintext_loopback = true\nscram_iterations = 4096\n\
+         [log]\nlevel = \"warn\"\n"
+    )
+}
+
+fn import(binary: &Path, data: &Path, accounts: usize) -> Outcome<()> {
+    let mut lines = String::new();
+    for number in 0..accounts {
+        writeln!(lines, "{},{PASSWORD}", chat::account(number, DOMAIN))?;
+    }
+    let file = data.join("accounts.csv");
+    fs::write(&file, lines)?;
+    let mut command = Command::new(binary);
+    command.args(["user", "import"]).arg(&file).arg("--data-dir").arg(data).stdout(Stdio::null());
+    if !command.stdin(Stdio::null()).status()?.success() {
+        return Err("the accounts could not be imported".into());
+    }
+    Ok(())
+}
+
+fn fill(data: &Path, accounts: std::ops::Range<usize>) -> Outcome<()> {
+    let stores = Stores::of(std::sync::Arc::new(sqlite::open(&data.join("rookery.db"), &sqlite::Options::default())?));
+    let credentials = credentials()?;
+    let mut rows = Vec::new();
+    for number in accounts {
+        rows.push((Jid::parse(&chat::account(number, DOMAIN))?, credentials.clone()));
+    }
+    wait(stores.accounts.create_many(rows))?;
+    Ok(())
+}
+
+/// Accounts that are imported as an operator does it.
+pub const IMPORTED: usize = 1000;
+
+const DOMAIN: &str = "localhost";
