@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rookery_fanout::{Link, Packet};
+use rookery_fanout::{Link, Packet, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError, StreamError};
@@ -69,7 +69,10 @@ impl World {
         };
         session.ending = true;
         session.gone = true;
-        if !session.is_busy() {
+        let is_busy = session.is_busy();
+        // At once, even if the session has to wait: stanzas that come now are newer.
+        self.give_back(link);
+        if !is_busy {
             self.end(link);
         }
     }
@@ -245,32 +248,40 @@ impl World {
         self.become_unavailable(link, None);
         let registry = self.registry.clone();
         registry.session_ended(self, link);
-        let unsent = self.forget(link);
-        for (packet, to) in unsent {
-            self.not_delivered(&packet, to.as_ref());
-        }
+        self.forget(link);
         self.events.push_back(Event::Released(link));
     }
 
-    /// Takes a session out of the world; what waited in its outbox comes back with its addresses.
-    fn forget(&mut self, link: Link) -> Vec<(Packet, Jid)> {
-        let address = self.outboxes.address(link).cloned();
-        let unsent = self.outboxes.close(link);
-        let Some(session) = self.sessions.get_mut(link.0 as usize).and_then(Option::take) else { return Vec::new() };
+    /// Takes a session out of the world.
+    fn forget(&mut self, link: Link) {
+        self.give_back(link);
+        self.outboxes.close(link);
+        let Some(session) = self.sessions.get_mut(link.0 as usize).and_then(Option::take) else { return };
         if let Some(user) = self.users.get_mut(session.user as usize) {
             user.links.retain(|&other| other != link);
             if user.links.is_empty() {
                 self.forget_user(session.user);
             }
         }
-        let Some(address) = address else { return Vec::new() };
-        unsent
-            .into_iter()
-            .map(|(packet, to)| match to {
-                rookery_fanout::To::Full => (packet, address.clone()),
-                rookery_fanout::To::Bare => (packet, address.to_bare()),
-            })
-            .collect()
+    }
+
+    /// Sends what waited in the outbox of a session that is ending on its way again, in its order. Another session may overflow by that:
+    /// then its stanzas follow behind, rather than a level deeper on the stack for every such session.
+    pub(crate) fn give_back(&mut self, link: Link) {
+        let Some(address) = self.outboxes.address(link).cloned() else { return };
+        let unsent = self.outboxes.abandon(link).into_iter().map(|(packet, to)| match to {
+            To::Full => (packet, address.clone()),
+            To::Bare => (packet, address.to_bare()),
+        });
+        let is_outermost = self.given_back.is_none();
+        self.given_back.get_or_insert_default().extend(unsent);
+        if !is_outermost {
+            return;
+        }
+        while let Some((packet, to)) = self.given_back.as_mut().and_then(VecDeque::pop_front) {
+            self.not_delivered(&packet, to.as_ref());
+        }
+        self.given_back = None;
     }
 
     fn forget_user(&mut self, at: u32) {

@@ -142,6 +142,8 @@ impl World {
             Pushed::Overflow => {
                 self.counters.overflows += 1;
                 self.close(link, StreamError::ResourceConstraint, "the client does not read what it is sent");
+                // What it did not read is older than this stanza, and goes its way before it.
+                self.give_back(link);
                 false
             }
         }

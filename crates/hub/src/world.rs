@@ -47,6 +47,8 @@ pub struct World {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) mail: Vec<Vec<Mail>>,
+    /// Stanzas of sessions that ended, while they are being sent on their way again.
+    pub(crate) given_back: Option<VecDeque<(Packet, Jid)>>,
     shard: usize,
     hashing: RandomState,
     serial: u32,
@@ -141,6 +143,7 @@ impl World {
             tasks: Slab::new(),
             wakeups,
             events: VecDeque::new(),
+            given_back: None,
             mail: (0..place.shards.max(1)).map(|_| Vec::new()).collect(),
             shard: place.shard,
             hashing: RandomState::with_seeds(a, b, c, d),

@@ -181,6 +181,10 @@ impl<D: Driver> Shard<D> {
         if matches!(connection.stage, Stage::Lingering) {
             return;
         }
+        if let Some(unsent) = connection.unsent.as_mut().filter(|_| connection.tls.is_none()) {
+            // Without TLS the rest of a stanza that is half written lies in the outbox still.
+            self.world.outboxes.unfinished(link, &mut unsent.bytes);
+        }
         let in_world = connection.in_world;
         let handshaking = connection.tls.as_ref().is_some_and(|tls| tls.handshaking());
         connection.stage = Stage::Lingering;

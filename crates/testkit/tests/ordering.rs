@@ -79,6 +79,28 @@ fn a_long_lane_stops_reading() {
     juliet.expect_alive();
 }
 
+/// A connection that breaks while the server doesn't read from it is noticed then, not only when the store has answered.
+#[test]
+fn a_connection_that_is_not_read_from_may_break() {
+    let (server, held) = slow(1);
+    server.reload(|config| config.settings.lane_bytes = 500);
+    let mut romeo = server.login("romeo/orchard");
+    let mut juliet = server.login("juliet/balcony");
+    held.set_flowing(false);
+    juliet.send(ROSTER_SET);
+    for number in 0..20 {
+        juliet.send(&message("romeo@example.org/orchard", &number.to_string()));
+    }
+    server.settle();
+    juliet.vanish();
+    romeo.expect_alive();
+    held.set_flowing(true);
+    held.release_all();
+    romeo.pump();
+    assert!(!romeo.bodies().is_empty());
+    assert_eq!((server.sessions(), server.connections()), (1, 1));
+}
+
 /// What was sent before a connection ended is worked off, whatever way it ended.
 #[test]
 fn a_lane_is_worked_off_after_its_connection_is_gone() {
