@@ -2,6 +2,7 @@
 
 use rookery_fanout::{Audience, Link, Names, Packet, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
+use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Stanza, Writer};
 use tracing::warn;
@@ -83,8 +84,9 @@ impl World {
         let owner = address.to_bare();
         let kept = self.stores.last_presence.put(owner.as_ref(), self.time(), packet.addressed(owner.as_str()));
         self.wait(kept, move |world, kept| {
+            // A busy store has better things to do, as when all sessions end at once: it is a courtesy, nothing was promised.
             if let Err(error) = kept
-                && !matches!(error, rookery_store::StoreError::NoAccount)
+                && !matches!(error, StoreError::NoAccount | StoreError::Busy)
             {
                 world.store_failed("keeping the last presence", &owner, &error);
             }

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! * Continuations run in the order in which their futures completed, and the store completes in the order of the calls.
-//! * A future is polled only when it was woken, the first time included, so one that is ready at once cannot overtake another.
+//! * A future that is ready at once joins the end of the list of those that were woken, so it cannot overtake another.
 //! * While a continuation of a session is outstanding, the session's lane holds back its later stanzas (`design.md`, rule 5).
 
 use std::pin::Pin;
@@ -131,8 +131,11 @@ impl World {
         let entry = self.tasks.vacant_entry();
         let task = entry.key();
         let waker = Waker::from(Arc::new(TaskWaker { task, wakeups: self.wakeups.clone() }));
-        entry.insert(Task { job: Box::new(Waiting { pending, outcome: None, then }), waker, session });
-        self.wakeups.push(task);
+        let mut job = Waiting { pending, outcome: None, then };
+        if job.poll(&mut Context::from_waker(&waker)) {
+            self.wakeups.push(task);
+        }
+        entry.insert(Task { job: Box::new(job), waker, session });
     }
 
     /// Looks at every task that was woken and runs the continuations of those that are done. `true` if there was any.
