@@ -231,7 +231,10 @@ impl<D: Driver> Shard<D> {
         }
         let ids = self.ids.clone();
         let facts = self.facts_without_tls(peer);
-        let machine = C2s::new(self.generation.policy.clone(), facts, Box::new(move || ids()));
+        let mut machine = C2s::new(self.generation.policy.clone(), facts, Box::new(move || ids()));
+        if direct_tls {
+            machine.begin_with_tls();
+        }
         let deadline_ms = self.now_ms + self.generation.login_seconds * 1000;
         let mut connection = Connection::new(socket, peer, 0, Negotiation { machine, deadline_ms, asked: false });
         if direct_tls {

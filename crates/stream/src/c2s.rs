@@ -77,7 +77,7 @@ enum Phase {
     Verify(Attempt),
     /// The owner's answer to [`Event::BeforeLogin`].
     BeforeLogin,
-    /// TLS; `<proceed/>` has been written.
+    /// TLS; `<proceed/>` has been written, or the connection begins with it.
     Tls,
     /// A resource binding request.
     Bind,

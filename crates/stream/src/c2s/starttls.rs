@@ -4,7 +4,13 @@ use super::{C2s, Event, Facts, Phase, header::Opening};
 use crate::error::STREAM_END;
 
 impl C2s {
-    /// Answers [`Event::StartTls`] when the handshake is complete: the stream begins anew, and nothing that the client said before
+    /// For a connection that encrypts from its first byte (XEP-0368): the stream begins with [`C2s::tls_started`], as it does after
+    /// STARTTLS. To be called before anything is read.
+    pub fn begin_with_tls(&mut self) {
+        self.phase = Phase::Tls;
+    }
+
+    /// Answers [`Event::StartTls`], or follows [`C2s::begin_with_tls`], when the handshake is complete: the stream begins anew, and nothing that the client said before
     /// counts (RFC 6120 §5.4.3.3).
     pub fn tls_started(&mut self, facts: Facts) {
         if !matches!(self.phase, Phase::Tls) {

@@ -22,6 +22,33 @@ fn tls_starts_the_stream_anew() {
     );
 }
 
+/// XEP-0368: the same stream, without STARTTLS in its features.
+#[test]
+fn direct_tls_comes_before_the_stream() {
+    let mut machine = machine(policy(), in_the_clear());
+    machine.begin_with_tls();
+    let mut player = Player::new(machine);
+    player.answer("tls");
+    player.receive(OPEN.as_bytes());
+    let sent = player.sent();
+    assert!(sent.starts_with("<?xml version='1.0'?><stream:stream ") && sent.contains("<mechanism>PLAIN<"), "{sent}");
+    assert!(!sent.contains("<starttls"), "{sent}");
+}
+
+#[test]
+fn a_handshake_of_direct_tls_that_fails_is_not_talked_to_in_the_clear() {
+    for answer in ["timeout", ""] {
+        let mut machine = machine(policy(), in_the_clear());
+        machine.begin_with_tls();
+        let mut player = Player::new(machine);
+        match answer {
+            "" => player.receive(OPEN.as_bytes()),
+            answer => player.answer(answer),
+        }
+        assert_eq!((player.event(), player.sent().as_str()), (Some(Event::End), ""));
+    }
+}
+
 #[test]
 fn a_client_may_log_in_without_where_that_is_allowed() {
     let facts = Facts { plaintext_login_allowed: true, ..in_the_clear() };
