@@ -28,7 +28,11 @@ impl<D: Driver> Shard<D> {
     /// Reads a socket once and works off what came.
     pub(crate) fn readable(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
-        let Some(socket) = connection.socket.as_ref().filter(|_| !connection.paused) else { return };
+        let Some(socket) = &connection.socket else { return };
+        if connection.paused {
+            // It is not watched for input: what is reported is that it broke, and that again and again until it is closed.
+            return self.lost(link);
+        }
         let mut buffer = std::mem::take(&mut self.buffer);
         match self.driver.recv(socket, &mut buffer) {
             Ok(0) => self.lost(link),
