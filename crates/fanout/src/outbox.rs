@@ -449,6 +449,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_abandoned_comes_back_once_and_a_begun_stanza_can_be_ended() {
+        let mut outboxes = Outboxes::default();
+        let link = open(&mut outboxes, 0);
+        for len in 1..=3 {
+            assert_eq!(outboxes.push(link, &message(len), To::Full), Pushed::Queued);
+        }
+        let whole = rendered(&outboxes, link);
+        let first = whole.find("</message>").unwrap() + "</message>".len();
+        outboxes.sent(link, first - 4);
+        assert_eq!(outboxes.abandon(link).len(), 3);
+        let mut rest = Vec::new();
+        outboxes.unfinished(link, &mut rest);
+        assert_eq!(rest, b"age>");
+        assert_eq!(outboxes.push(link, &message(1), To::Full), Pushed::Gone);
+        assert_eq!(outboxes.abandon(link).len() + outboxes.close(link).len(), 0);
+        assert_eq!(outboxes.waiting_total(), 0);
+    }
+
+    #[test]
     fn above_the_soft_limit_newer_presence_replaces_older() {
         let mut outboxes = Outboxes::new(Limits { soft: 200, hard: 400, ..Limits::default() });
         let link = open(&mut outboxes, 0);
