@@ -167,6 +167,13 @@ impl Client {
         all.iter().filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
+    /// The same of what has been read so far, without letting the server work.
+    pub fn unsettled_bodies(&mut self) -> Vec<String> {
+        let items = std::iter::from_fn(|| self.wire.take());
+        let elements = items.filter_map(|item| if let Item::Element(element) = item { Some(element) } else { None });
+        elements.filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
+    }
+
     /// A stream error of this condition, the end of the stream, and the end of the server's direction (RFC 6120 §4.9.1.1).
     pub fn expect_stream_error(&mut self, condition: &str) {
         self.expect(&format!(

@@ -249,7 +249,7 @@ fn a_restart_in_mid_stream() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// However the shards take turns, however bytes are cut and the store dawdles: each sender's messages arrive in order, none is
     /// lost, none is doubled.
@@ -296,5 +296,53 @@ proptest! {
         for (sender, sent) in sent.iter().enumerate() {
             prop_assert_eq!(arrived.get(&sender).copied().unwrap_or_default(), *sent);
         }
+    }
+
+    /// The same when the receiver's connection breaks again and again: what each of its sessions reads, one after the other, is still in
+    /// the order of each sender, and nothing comes twice. Only what lay in a broken connection may be missing.
+    #[test]
+    fn a_receiver_whose_connection_breaks(
+        shards in 1usize..4,
+        window in 50usize..800,
+        schedule in prop::collection::vec((0u8..16, any::<u8>()), 60..240),
+    ) {
+        let server = Server::with(Config { shards, ..Config::default() });
+        let mut senders: Vec<Client> = (0..3).map(|number| server.login(&format!("sender{number}/r"))).collect();
+        let session = || {
+            let romeo = server.online("romeo/orchard");
+            romeo.wire.peer.set_window(window);
+            romeo
+        };
+        let mut romeo = session();
+        let (mut sent, mut heard, mut deaths) = (vec![0; 3], Vec::new(), 0);
+        for (action, which) in schedule {
+            let which = usize::from(which);
+            match action {
+                0..5 => {
+                    let sender = which % 3;
+                    senders[sender].send(&message("romeo@example.org", &format!("{sender} {}", sent[sender])));
+                    sent[sender] += 1;
+                }
+                5 => {
+                    heard.extend(romeo.unsettled_bodies());
+                    romeo.vanish();
+                    romeo = session();
+                    deaths += 1;
+                }
+                6 | 7 => drop(romeo.wire.receive()),
+                _ => drop(server.step(which % shards)),
+            }
+        }
+        heard.extend(romeo.bodies());
+        let mut next = [0; 3];
+        for body in &heard {
+            let (sender, number) = body.split_once(' ').expect("sender and number");
+            let (sender, number): (usize, usize) = (sender.parse().unwrap(), number.parse().unwrap());
+            prop_assert!(number >= next[sender], "{body} came after {}: {heard:?}", next[sender]);
+            next[sender] = number + 1;
+        }
+        let lost = sent.iter().sum::<usize>() - heard.len();
+        let lay_there = window / 80 + 1;
+        prop_assert!(lost <= deaths * lay_there, "{lost} lost in {deaths} connections of {window} bytes");
     }
 }
