@@ -65,6 +65,18 @@ fn without_tls_no_mechanism_is_offered() {
     assert_eq!(client.authenticate("juliet", PASSWORD, Mechanism::Plain), Ok(()));
 }
 
+/// XEP-0368 §2: with direct TLS there is nothing left to negotiate, also where TLS is required.
+#[test]
+fn direct_tls_counts_as_tls() {
+    let server = two_shards(|config| (config.tls, config.plaintext) = (true, false));
+    let account = server.account("juliet");
+    let mut client = server.connect_direct_tls();
+    client.handshake("example.org", &[b"xmpp-client"]);
+    assert!(client.open("example.org").child("starttls", ns::STARTTLS).is_none());
+    assert!(client.mechanisms().iter().any(|name| name.ends_with("-PLUS")), "{:?}", client.mechanisms());
+    assert_eq!(client.authenticate(account.local().unwrap(), PASSWORD, Mechanism::ScramSha256Plus), Ok(()));
+}
+
 /// RFC 6120 §7.6 and §7.7: the client or the server chooses.
 #[test]
 fn the_server_makes_a_resource_if_the_client_asks_for_none() {
