@@ -202,8 +202,9 @@ impl Network {
                     return Err("the shard dropped a connection".into());
                 };
                 let (mut came, mut out) = (std::mem::take(&mut wire.to_client), Vec::new());
+                let was_bound = client.is_bound();
                 client.read(&self.target, &mut came, &mut out, &mut |_| {})?;
-                if client.is_bound() {
+                if !was_bound && client.is_bound() {
                     client.write(first.as_bytes(), &mut out)?;
                 }
                 wire.to_server.extend_from_slice(&out);

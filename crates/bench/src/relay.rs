@@ -128,6 +128,7 @@ fn serve(mut ends: Vec<End>) -> Outcome<()> {
                 Ok(0) => return Ok(()),
                 Ok(len) => end.pass_on(buffer.get(..len).unwrap_or_default())?,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
         }
@@ -161,6 +162,8 @@ fn write(mut socket: &TcpStream, mut bytes: &[u8]) -> Outcome<()> {
     while !bytes.is_empty() {
         match socket.write(bytes) {
             Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+            // The benchmark is over: the next read tells.
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 poll(&mut [PollFd::new(socket, PollFlags::OUT)], None)?;
             }
