@@ -1,0 +1,90 @@
+"""What users notice of what operators do."""
+
+import os
+import signal
+import subprocess
+
+from person import Person, Refused, befriend
+from rookery import Rookery
+
+OWN = '[tls]\ncertificate = "own.pem"\nkey = "own.key"\n'
+
+
+async def a_new_certificate_is_for_new_connections():
+    async with Rookery("alice", "bob") as server:
+        _make_certificate(server.folder)
+        async with Person(server, "alice@localhost") as alice:
+            server.configure(tables=OWN)
+            await server.reload()
+            new = server.folder / "own.pem"
+            async with Person(server, "bob@localhost", trust=new) as bob:
+                assert bob.certificate() == new.read_text() and alice.certificate() != bob.certificate()
+                alice.write(bob.bare, "still here")
+                await bob.reads("still here", of=alice.bare)
+            async with Person(server, "bob@localhost", trust=new, direct=True) as bob:
+                assert bob.certificate() == new.read_text()
+            try:
+                async with Person(server, "bob@localhost"):
+                    raise AssertionError("the old certificate is still shown")
+            except Refused as why:
+                assert "CERTIFICATE_VERIFY_FAILED" in str(why), why
+            assert not alice.seen["disconnected"]
+
+
+async def a_wrong_configuration_changes_nothing():
+    async with Rookery("alice") as server:
+        async with Person(server, "alice@localhost") as alice:
+            server.configure(tables="[tls]\ncertificate = 'missing.pem'\nkey = 'missing.key'")
+            server.send(signal.SIGHUP)
+            await server.says("nothing was changed")
+            await alice.quiet()
+        async with Person(server, "alice@localhost"):
+            pass
+
+
+async def a_stop_is_announced():
+    async with Rookery("alice", "bob") as server:
+        async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost", direct=True) as bob:
+            assert await server.stop(signal.SIGTERM) == 0
+            for person in (alice, bob):
+                error = await person.take("stream_error", lambda _: True)
+                assert error["condition"] == "system-shutdown", error
+                await person.take("disconnected", lambda _: True)
+                person.client.cancel_connection_attempt()
+
+
+async def what_was_acknowledged_survives_a_kill():
+    async with Rookery("alice", "bob") as server:
+        async with Person(server, "alice@localhost") as alice:
+            async with Person(server, "bob@localhost") as bob:
+                await befriend(alice, bob)
+            await alice.presence(bob.bare, "unavailable")
+            await alice.client.update_roster(bob.bare, name="Robert", groups=["Friends"])
+            for number in range(50):
+                alice.write("bob@localhost", f"number {number}")
+            # The server works a client's stanzas off in order, so this answer acknowledges all messages.
+            await alice.quiet()
+            assert await server.stop(signal.SIGKILL) == -signal.SIGKILL
+        await server.start()
+        async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
+            item = alice.item("bob@localhost")
+            assert (item["name"], item["groups"], item["subscription"]) == ("Robert", ["Friends"], "both")
+            for number in range(50):
+                assert (await bob.reads(f"number {number}", of="alice@localhost"))["delay"]["stamp"]
+            await bob.quiet()
+            assert not bob.seen["message"]
+            await alice.presence(bob.jid)
+
+
+async def new_accounts_need_no_restart():
+    async with Rookery() as server:
+        server.command("user", "add", "carol@localhost", "--password-stdin", said="secret\n")
+        async with Person(server, "carol@localhost"):
+            pass
+
+
+def _make_certificate(folder):
+    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30 -subj /CN=localhost"
+    files = ["-addext", "subjectAltName=DNS:localhost", "-keyout", folder / "own.key", "-out", folder / "own.pem"]
+    subprocess.run([*command.split(), *files], check=True, capture_output=True, timeout=60)
+    os.chmod(folder / "own.key", 0o600)
