@@ -48,7 +48,7 @@ pub(crate) struct Negotiation {
 /// An unfinished stanza (or, while negotiating, whatever the machine left) with the scanner's state in it.
 pub(crate) struct Carry {
     pub bytes: Vec<u8>,
-    pub scanner: Scanner,
+    pub scanner: Box<Scanner>,
 }
 
 /// Bytes that the system did not take.

@@ -6,7 +6,7 @@ use rookery_jid::Jid;
 use rookery_stream::c2s::{C2s, Event, Facts};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_stream::tls::ServerTls;
-use rookery_xml::{Built, Limits, Scanner, Stanza, Writer};
+use rookery_xml::{Built, Limits, Stanza, Writer};
 use tracing::{info, warn};
 
 use crate::connection::{Carry, Stage};
@@ -55,7 +55,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         if let Some(connection) = self.connections.get_mut(link.0 as usize) {
-            connection.carry = Some(Box::new(Carry { bytes: input, scanner: Scanner::new() }));
+            connection.carry = Some(Box::new(Carry { bytes: input, scanner: Box::default() }));
             let asked = matches!(&connection.stage, Stage::Negotiating(negotiation) if negotiation.asked);
             let full = connection.carry.as_ref().is_some_and(|carry| carry.bytes.len() > MAX_AHEAD);
             if asked && full {

@@ -89,13 +89,13 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
         let pass = match connection.carry.take() {
             None => {
-                let mut scanner = std::mem::take(&mut self.scanner);
+                let mut scanner = self.scanner.take().unwrap_or_default();
                 let (pass, at) = self.pass(link, bytes, &mut scanner);
                 let rest = bytes.get(at..).unwrap_or_default();
                 if rest.is_empty() {
                     // After a fault or the end of a stream it stands in the middle of something; the next connection must not.
                     scanner.reset();
-                    self.scanner = scanner;
+                    self.scanner = Some(scanner);
                 } else {
                     self.carry(link, Box::new(Carry { bytes: rest.to_vec(), scanner }));
                 }

@@ -49,7 +49,8 @@ pub struct Shard<D: Driver> {
     pub(crate) rendered: Vec<u8>,
     /// The same, encrypted.
     pub(crate) cipher: Vec<u8>,
-    pub(crate) scanner: Scanner,
+    /// Boxed, since it goes in and out with every input: more than a kilobyte by value. `None` while a connection has it.
+    pub(crate) scanner: Option<Box<Scanner>>,
 }
 
 /// What a shard is made of.
@@ -113,7 +114,7 @@ impl<D: Driver> Shard<D> {
             plain: Vec::new(),
             rendered: Vec::new(),
             cipher: Vec::new(),
-            scanner: Scanner::new(),
+            scanner: None,
         }
     }
 

@@ -54,10 +54,11 @@ impl Stanza<'_> {
         bytes.extend_from_slice(&self.bytes()[..head.name_end]);
         push_opt_attr(&mut bytes, "from", from);
         push_opt_attr(&mut bytes, "xml:lang", lang.filter(|_| self.raw_lang().is_none()));
-        let mut cuts: Vec<_> = [head.to, head.from, head.xmlns].into_iter().flatten().collect();
-        cuts.sort_by_key(|cut| cut.start);
+        // An array, not a list: this is done for every stanza.
+        let mut cuts = [head.to, head.from, head.xmlns];
+        cuts.sort_unstable_by_key(|cut| cut.as_ref().map_or(0, |cut| cut.start));
         let mut at = head.name_end;
-        for cut in cuts {
+        for cut in cuts.into_iter().flatten() {
             bytes.extend_from_slice(&self.bytes()[at..cut.start]);
             at = cut.end;
         }

@@ -65,6 +65,10 @@ fn escape(text: &str, replacement: Replacement) -> Cow<'_, str> {
 }
 
 fn push(out: &mut Vec<u8>, text: &str, replacement: Replacement) {
+    // Nearly always nothing has to be escaped, and this is done to the sender of every stanza.
+    if text.bytes().all(is_plain) {
+        return out.extend_from_slice(text.as_bytes());
+    }
     let mut rest = text;
     while let Some((at, len, written)) = next(rest, replacement) {
         out.extend_from_slice(&rest.as_bytes()[..at]);
@@ -72,6 +76,11 @@ fn push(out: &mut Vec<u8>, text: &str, replacement: Replacement) {
         rest = &rest[at + len..];
     }
     out.extend_from_slice(rest.as_bytes());
+}
+
+/// Whether a byte is a character that stands as it is everywhere. Not all that do are: the others are looked at closely.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'\'' | b'"' | b'<' | b'>')
 }
 
 /// The next character that can't stand as it is: its place, its length and what to write.
