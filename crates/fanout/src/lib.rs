@@ -22,5 +22,5 @@ pub mod outbox;
 pub mod packet;
 
 pub use audience::{Audience, Names};
-pub use outbox::{Limits, Link, Outboxes, Pushed, To};
+pub use outbox::{Limits, Link, Outboxes, Pushed, To, Unsent};
 pub use packet::{Packet, StanzaType};

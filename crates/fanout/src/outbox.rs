@@ -36,6 +36,9 @@ pub enum To {
     /// The session's bare JID: the sender addressed the account, and the address is not rewritten
     /// (RFC 6121 §8.5.2.1).
     Bare,
+    /// The bare JID too, for a stanza that its giver keeps until it was sent: it is not given back when the session ends, the giver hears
+    /// by [`Outboxes::when_drained`] how many were not sent.
+    Kept,
 }
 
 /// Bounds of one outbox in bytes.
@@ -101,7 +104,7 @@ struct Queue {
     drained: Option<Drained>,
 }
 
-struct Drained(Box<dyn FnOnce() + Send>);
+struct Drained(Box<dyn FnOnce(usize) + Send>);
 
 impl std::fmt::Debug for Drained {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -113,6 +116,19 @@ impl std::fmt::Debug for Drained {
 struct Item {
     packet: Packet,
     to: To,
+    /// How many copies the shard had taken before this one.
+    number: u64,
+}
+
+/// A stanza that a session was not sent.
+#[derive(Debug)]
+pub struct Unsent {
+    /// The stanza.
+    pub packet: Packet,
+    /// Which `to` it would have carried.
+    pub to: To,
+    /// How many copies the shard had taken before this one: see [`Outboxes::pushed_total`].
+    pub number: u64,
 }
 
 impl Outboxes {
@@ -157,7 +173,7 @@ impl Outboxes {
                 return Pushed::Overflow;
             }
         }
-        queue.items.push_back(Item { packet: packet.clone(), to });
+        queue.items.push_back(Item { packet: packet.clone(), to, number: self.pushed });
         queue.bytes += size;
         self.waiting += size;
         self.pushed += 1;
@@ -198,12 +214,12 @@ impl Outboxes {
         self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()).map_or(0, |queue| queue.bytes - queue.taken)
     }
 
-    /// Calls `call` as soon as nothing waits for this session, at once if nothing does now: for whoever has more than an
-    /// outbox can take. Dropped uncalled when the session closes, and when another call takes its place.
-    pub fn when_drained(&mut self, link: Link, call: impl FnOnce() + Send + 'static) {
+    /// Calls `call` as soon as nothing waits for this session, at once if nothing does now, or when the session ends: with the number of
+    /// stanzas marked [`To::Kept`] that were not wholly sent. Dropped uncalled when another call takes its place.
+    pub fn when_drained(&mut self, link: Link, call: impl FnOnce(usize) + Send + 'static) {
         match self.slots.get_mut(link.index()).and_then(|slot| slot.queue.as_mut()) {
             Some(queue) => queue.drained = Some(Drained(Box::new(call))),
-            None => call(),
+            None => call(0),
         }
     }
 
@@ -261,7 +277,7 @@ impl Outboxes {
                 let drained = queue.drained.take();
                 self.reuse(queue);
                 if let Some(Drained(call)) = drained {
-                    call();
+                    call(0);
                 }
             }
         }
@@ -269,7 +285,7 @@ impl Outboxes {
 
     /// Gives up on a session: what the transport had not wholly taken is given back, oldest first, and nothing more is taken. The
     /// address stays until [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for [`Outboxes::unfinished`].
-    pub fn abandon(&mut self, link: Link) -> Vec<(Packet, To)> {
+    pub fn abandon(&mut self, link: Link) -> Vec<Unsent> {
         let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else {
             return Vec::new();
         };
@@ -277,8 +293,9 @@ impl Outboxes {
             return Vec::new();
         }
         let Some(queue) = slot.queue.as_mut().filter(|queue| queue.taken > 0) else { return self.drain(link) };
-        queue.drained = None;
-        let given_back = queue.items.iter().map(|item| (item.packet.clone(), item.to)).collect();
+        queue.tell_unsent();
+        let unsent = |item: &Item| Unsent { packet: item.packet.clone(), to: item.to, number: item.number };
+        let given_back = queue.items.iter().filter(|item| item.to != To::Kept).map(unsent).collect();
         while let (Some(address), true) = (&slot.address, queue.items.len() > 1) {
             let Some(item) = queue.items.pop_back() else { break };
             let size = rendered_len(&item.packet, address, item.to);
@@ -299,22 +316,23 @@ impl Outboxes {
         }
     }
 
-    /// Closes the outbox and gives back what the transport had not wholly taken, oldest first; nothing if it was abandoned.
-    pub fn close(&mut self, link: Link) -> Vec<(Packet, To)> {
-        let rest = self.drain(link);
-        let Some(slot) = self.slots.get_mut(link.index()) else { return rest };
-        slot.address = None;
-        if slot.abandoned { Vec::new() } else { rest }
+    /// Closes the outbox. What it still holds is forgotten: see [`Outboxes::abandon`].
+    pub fn close(&mut self, link: Link) {
+        self.drain(link);
+        if let Some(slot) = self.slots.get_mut(link.index()) {
+            slot.address = None;
+        }
     }
 
-    fn drain(&mut self, link: Link) -> Vec<(Packet, To)> {
+    fn drain(&mut self, link: Link) -> Vec<Unsent> {
         let Some(slot) = self.slots.get_mut(link.index()) else { return Vec::new() };
         let Some(mut queue) = slot.queue.take() else { return Vec::new() };
         self.waiting = self.waiting.saturating_sub(queue.bytes);
-        let rest = queue.items.drain(..).map(|item| (item.packet, item.to)).collect();
+        queue.tell_unsent();
+        let items = queue.items.drain(..).filter(|item| item.to != To::Kept);
+        let rest = items.map(|Item { packet, to, number }| Unsent { packet, to, number }).collect();
         queue.bytes = 0;
         queue.taken = 0;
-        queue.drained = None;
         self.reuse(queue);
         rest
     }
@@ -328,6 +346,13 @@ impl Outboxes {
 }
 
 impl Queue {
+    /// The session ends: whoever waits for the queue to run empty hears what did not get out.
+    fn tell_unsent(&mut self) {
+        if let Some(Drained(call)) = self.drained.take() {
+            call(self.items.iter().filter(|item| item.to == To::Kept).count());
+        }
+    }
+
     /// Puts `packet` in the place of the waiting presence of the same sender that it supersedes, if there is one.
     /// Answers the bytes that this saved. The first item stays: the transport may have taken a part of it.
     fn replace_superseded(&mut self, packet: &Packet, to: To) -> Option<usize> {
@@ -359,7 +384,7 @@ impl Item {
         out.extend_from_slice(name);
         out.extend_from_slice(TO);
         match self.to {
-            To::Bare => out.extend_from_slice(address.bare_str().as_bytes()),
+            To::Bare | To::Kept => out.extend_from_slice(address.bare_str().as_bytes()),
             To::Full => match escaped(address) {
                 None => out.extend_from_slice(address.as_str().as_bytes()),
                 Some(text) => out.extend_from_slice(text.as_bytes()),
@@ -372,7 +397,7 @@ impl Item {
 
 fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
     let address = match to {
-        To::Bare => address.bare_str().len(),
+        To::Bare | To::Kept => address.bare_str().len(),
         To::Full => escaped(address).map_or(address.as_str().len(), |text| text.len()),
     };
     packet.bytes().len() + TO.len() + address + 1
@@ -443,7 +468,8 @@ mod tests {
         outboxes.sent(link, one + 5);
         assert_eq!(rendered(&outboxes, link), all[one + 5..]);
         assert_eq!(outboxes.waiting_bytes(link), all.len() - one - 5);
-        assert_eq!(outboxes.close(link).len(), 2, "a stanza that went out in part counts as not sent");
+        assert_eq!(outboxes.abandon(link).len(), 2, "a stanza that went out in part counts as not sent");
+        outboxes.close(link);
         assert_eq!(outboxes.waiting_total(), 0);
         assert_eq!(outboxes.push(link, &message(1), To::Full), Pushed::Gone);
     }
@@ -463,8 +489,32 @@ mod tests {
         outboxes.unfinished(link, &mut rest);
         assert_eq!(rest, b"age>");
         assert_eq!(outboxes.push(link, &message(1), To::Full), Pushed::Gone);
-        assert_eq!(outboxes.abandon(link).len() + outboxes.close(link).len(), 0);
+        assert_eq!(outboxes.abandon(link).len(), 0);
+        outboxes.close(link);
         assert_eq!(outboxes.waiting_total(), 0);
+    }
+
+    #[test]
+    fn who_keeps_a_stanza_until_it_was_sent_hears_what_was_not() {
+        let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let tell = |told: &std::sync::Arc<std::sync::Mutex<Vec<usize>>>| {
+            let told = told.clone();
+            move |unsent| told.lock().unwrap().push(unsent)
+        };
+        let mut outboxes = Outboxes::default();
+        let link = open(&mut outboxes, 0);
+        outboxes.when_drained(link, tell(&told));
+        assert_eq!(*told.lock().unwrap(), [0], "nothing waits: at once");
+        for to in [To::Kept, To::Bare, To::Kept, To::Kept] {
+            assert_eq!(outboxes.push(link, &message(10), to), Pushed::Queued);
+        }
+        outboxes.when_drained(link, tell(&told));
+        let one = rendered(&outboxes, link).len() / 4;
+        outboxes.sent(link, one + 1);
+        assert_eq!(*told.lock().unwrap(), [0]);
+        let given_back = outboxes.abandon(link);
+        assert_eq!(given_back.iter().map(|unsent| unsent.number).collect::<Vec<_>>(), [1], "only what nobody keeps");
+        assert_eq!(*told.lock().unwrap(), [0, 2]);
     }
 
     #[test]

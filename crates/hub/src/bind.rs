@@ -118,6 +118,7 @@ impl World {
         let session = Session {
             serial,
             user,
+            reachable_since: 0,
             priority: 0,
             ending: false,
             gone: false,
@@ -269,9 +270,11 @@ impl World {
     /// then its stanzas follow behind, rather than a level deeper on the stack for every such session.
     pub(crate) fn give_back(&mut self, link: Link) {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
-        let unsent = self.outboxes.abandon(link).into_iter().map(|(packet, to)| match to {
-            To::Full => (packet, address.clone()),
-            To::Bare => (packet, address.to_bare()),
+        let mut unsent = self.outboxes.abandon(link);
+        unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent.number));
+        let unsent = unsent.into_iter().map(|unsent| match unsent.to {
+            To::Full => (unsent.packet, address.clone()),
+            To::Bare | To::Kept => (unsent.packet, address.to_bare()),
         });
         let is_outermost = self.given_back.is_none();
         self.given_back.get_or_insert_default().extend(unsent);
@@ -282,6 +285,16 @@ impl World {
             self.not_delivered(&packet, to.as_ref());
         }
         self.given_back = None;
+    }
+
+    /// Whether another resource of the account got its own copy of what this one got for the bare JID (RFC 6121 §8.5.2.1.1), `number`
+    /// being the count of deliveries at that time.
+    fn others_have(&self, link: Link, number: u64) -> bool {
+        let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
+        let mut others = user.into_iter().flat_map(|user| &user.links).filter(|&&other| other != link);
+        others.any(|&other| {
+            self.session_at(other).is_some_and(|other| other.takes_messages() && other.reachable_since <= number)
+        })
     }
 
     fn forget_user(&mut self, at: u32) {

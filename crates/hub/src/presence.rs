@@ -38,10 +38,14 @@ impl World {
             return self.refuse(link, stanza, Condition::BadRequest.into());
         };
         let Some(packet) = self.stamp(link, stanza, StanzaType::Available) else { return };
+        let delivered = self.outboxes.pushed_total();
         let Some(session) = self.at_mut(link) else { return };
         let (is_initial, was_reachable) = (session.presence.is_none(), session.takes_messages());
         session.presence = Some(packet.clone());
         session.priority = priority;
+        if !was_reachable {
+            session.reachable_since = delivered;
+        }
         self.broadcast(link, &packet);
         if is_initial {
             self.probe_contacts(link);

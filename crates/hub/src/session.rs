@@ -23,6 +23,8 @@ pub struct Session {
     pub serial: u32,
     /// Index of the user in the world's slab.
     pub(crate) user: u32,
+    /// How many copies the shard had delivered when the resource began to take messages to the bare JID.
+    pub(crate) reachable_since: u64,
     /// Priority of the last available presence (RFC 6121 §4.7.2.3).
     pub priority: i8,
     /// The stream is being ended: nothing more is delivered to it.

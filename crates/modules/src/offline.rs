@@ -16,7 +16,7 @@ use std::rc::Rc;
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{Hold, Hooks, Module, OptionSpec, Phase, SessionRef, Target, Value, Verdict, World, delay};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{OfflineMessage, Pushed, StoreError};
+use rookery_store::{OfflineMessage, Pushed};
 use rookery_stream::error::Condition;
 use rookery_xml::{Kind, Limits, Stanza, ns};
 use tracing::warn;
@@ -129,32 +129,41 @@ fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
 #[derive(Debug, Default)]
 struct Rounds {
     last: u64,
-    current: HashMap<Jid, u64>,
+    current: HashMap<Jid, (u64, SessionRef)>,
 }
 
-/// The way of an account's messages to a session.
+/// The way of an account's messages to a session. They stay in the store until they were sent: whatever happens meanwhile, none is lost and
+/// none loses its place.
 struct Delivery {
     owner: Jid,
     session: SessionRef,
     hold: Option<Hold>,
     round: u64,
     rounds: Rc<RefCell<Rounds>>,
+    /// The ids of those that lie in the outbox.
+    given: Vec<u64>,
+    /// The id of the last message that was dealt with.
+    last: u64,
 }
 
 /// A session takes messages from now on: those that waited come first.
 fn deliver(world: &mut World, link: Link, rounds: &Rc<RefCell<Rounds>>) {
     let Some(owner) = world.outboxes.address(link).map(Jid::to_bare) else { return };
     let Some(session) = reference(world, link) else { return };
-    let round = rounds.borrow_mut().begin(&owner);
-    Delivery { owner, session, hold: None, round, rounds: rounds.clone() }.next(world);
+    let Some(round) = rounds.borrow_mut().begin(&owner, session) else { return };
+    let rounds = rounds.clone();
+    Delivery { owner, session, hold: None, round, rounds, given: Vec::new(), last: 0 }.next(world);
 }
 
 impl Rounds {
-    /// Begins a delivery in the place of one that goes on.
-    fn begin(&mut self, owner: &Jid) -> u64 {
+    /// Begins a delivery in the place of one that goes on; `None` if that one goes to the same session.
+    fn begin(&mut self, owner: &Jid, session: SessionRef) -> Option<u64> {
+        if self.current.get(owner).is_some_and(|(_, served)| *served == session) {
+            return None;
+        }
         self.last += 1;
-        self.current.insert(owner.clone(), self.last);
-        self.last
+        self.current.insert(owner.clone(), (self.last, session));
+        Some(self.last)
     }
 }
 
@@ -164,64 +173,91 @@ impl Delivery {
         if self.hold.is_none() {
             self.hold = world.hold(self.owner.as_ref());
         }
-        let loaded = world.stores.offline.load(self.owner.as_ref(), 0, PORTION);
+        let loaded = world.stores.offline.load(self.owner.as_ref(), self.last, PORTION);
         world.wait(loaded, move |world, loaded| match loaded {
-            // Somebody else has taken over, and loads what this one has not delivered.
-            _ if !self.is_current() => self.release(world),
-            Ok(messages) if messages.is_empty() => self.end(world),
+            // Somebody else has taken over, and loads what this one has not got out.
+            _ if !self.is_current() => self.wait_until_sent(world),
+            Ok(messages) if messages.is_empty() => self.wait_until_sent(world),
             Ok(messages) => self.portion(world, &messages),
             Err(error) => {
                 world.store_failed("loading offline messages", &self.owner, &error);
+                // What was given is still removed once it is sent; the rest waits for the next session.
+                self.rounds.borrow_mut().current.remove(&self.owner);
+                self.wait_until_sent(world);
+            }
+        });
+    }
+
+    /// Gives the session as much of a portion as it can take.
+    fn portion(mut self, world: &mut World, messages: &[OfflineMessage]) {
+        for message in messages {
+            let is_there = world.session(self.session).is_some_and(|found| found.takes_messages());
+            if !is_there || !has_room(world, self.session.link, message.stanza.len()) || !self.push(world, message) {
+                return self.wait_until_sent(world);
+            }
+        }
+        self.next(world);
+    }
+
+    /// `false` if the session did not take it. A message that can't be read is passed over: it would block those behind it for ever.
+    fn push(&mut self, world: &mut World, message: &OfflineMessage) -> bool {
+        match Packet::scanned(&message.stanza) {
+            Ok(packet) => {
+                let packet = stamped(packet, self.owner.domain(), message.unix_ms);
+                if !world.push(self.session.link, &packet, To::Kept) {
+                    return false;
+                }
+                self.given.push(message.id);
+            }
+            Err(fault) => {
+                warn!(account = %self.owner, id = message.id, ?fault, "an offline message in the store is damaged");
+            }
+        }
+        self.last = message.id;
+        true
+    }
+
+    /// Everybody else goes on. When the session has read what it got, or is gone, what was sent is removed from the store.
+    fn wait_until_sent(mut self, world: &mut World) {
+        self.let_go(world);
+        let (completer, drained) = rookery_store::pending::pending::<usize>();
+        world.outboxes.when_drained(self.session.link, move |unsent| completer.complete(Ok(unsent)));
+        world.wait(drained, move |world, unsent| {
+            // Replaced by the delivery of a later round to the same session: what is sent twice then is removed by that one.
+            let Ok(unsent) = unsent else { return };
+            let sent = self.given.len().saturating_sub(unsent);
+            let up_to =
+                if unsent == 0 { Some(self.last) } else { self.given.get(..sent).and_then(<[u64]>::last).copied() };
+            match up_to.filter(|&id| id > 0) {
+                Some(up_to) => self.remove(world, up_to),
+                None => self.go_on(world),
+            }
+        });
+    }
+
+    /// Removes what was sent.
+    fn remove(self, world: &mut World, up_to: u64) {
+        let removed = world.stores.offline.remove(self.owner.as_ref(), up_to);
+        world.wait(removed, move |world, removed| match removed {
+            Ok(_) => self.go_on(world),
+            Err(error) => {
+                world.store_failed("removing delivered offline messages", &self.owner, &error);
                 self.end(world);
             }
         });
     }
 
-    /// Gives the session as much of a portion as it can take, and forgets that much.
-    fn portion(mut self, world: &mut World, messages: &[OfflineMessage]) {
-        let Some(session) = self.target(world) else { return self.end(world) };
+    /// Begins anew with what the store has now, if there is anything, and somebody to take it.
+    fn go_on(mut self, world: &mut World) {
+        let Some(session) = self.target(world).filter(|_| self.is_current()) else { return self.end(world) };
         self.session = session;
-        let mut taken = 0;
-        let mut all = true;
-        for message in messages {
-            if !has_room(world, session.link, message.stanza.len()) || !self.push(world, message) {
-                all = false;
-                break;
-            }
-            taken = message.id;
-        }
-        let removed = world.stores.offline.remove(self.owner.as_ref(), taken);
-        world.wait(removed, move |world, removed| match removed {
-            Ok(_) if all => self.next(world),
-            Ok(_) => self.when_there_is_room(world),
-            Err(error) => self.failed(world, &error),
-        });
-    }
-
-    /// `false` if the session did not take it. A message that can't be read is passed over: it would block those behind it for ever.
-    fn push(&self, world: &mut World, message: &OfflineMessage) -> bool {
-        match Packet::scanned(&message.stanza) {
-            Ok(packet) => {
-                let packet = stamped(packet, self.owner.domain(), message.unix_ms);
-                world.push(self.session.link, &packet, To::Bare)
-            }
-            Err(fault) => {
-                warn!(account = %self.owner, id = message.id, ?fault, "an offline message in the store is damaged");
-                true
-            }
-        }
-    }
-
-    /// Lets everybody else go on until the session has read what it got.
-    fn when_there_is_room(mut self, world: &mut World) {
-        self.let_go(world);
-        let (completer, drained) = rookery_store::pending::pending::<()>();
-        world.outboxes.when_drained(self.session.link, move || completer.complete(Ok(())));
-        // Drained, or closed: then there may be another session.
-        world.wait(drained, move |world, _| {
-            if self.is_current() {
-                self.next(world)
-            }
+        self.rounds.borrow_mut().current.insert(self.owner.clone(), (self.round, session));
+        self.given.clear();
+        self.last = 0;
+        let left = world.stores.offline.count(self.owner.as_ref());
+        world.wait(left, move |world, left| match left {
+            Ok(left) if left > 0 && self.is_current() => self.next(world),
+            _ => self.end(world),
         });
     }
 
@@ -234,23 +270,14 @@ impl Delivery {
     }
 
     fn is_current(&self) -> bool {
-        self.rounds.borrow().current.get(&self.owner) == Some(&self.round)
-    }
-
-    fn failed(self, world: &mut World, error: &StoreError) {
-        world.store_failed("removing delivered offline messages", &self.owner, error);
-        self.end(world);
+        self.rounds.borrow().current.get(&self.owner).is_some_and(|(round, _)| *round == self.round)
     }
 
     /// All are delivered, or nobody is there to take the rest.
-    fn end(self, world: &mut World) {
+    fn end(mut self, world: &mut World) {
         if self.is_current() {
             self.rounds.borrow_mut().current.remove(&self.owner);
         }
-        self.release(world);
-    }
-
-    fn release(mut self, world: &mut World) {
         self.let_go(world);
     }
 

@@ -150,7 +150,6 @@ fn a_session_that_dies_midway_loses_nothing() {
 
 /// The same with more than one portion: what comes back from the session must not fall behind what had not left the store.
 #[test]
-#[ignore = "what an ended session gives back is stored behind the messages that had not left the store yet"]
 fn what_comes_back_keeps_its_place() {
     let server = Server::new();
     server.account("romeo");

@@ -174,7 +174,9 @@ fn many_portions_come_in_order() {
 /// A backlog that is larger than an outbox neither ends the session nor gets lost, and doesn't stop what else the user does.
 #[test]
 fn a_slow_reader_gets_all_in_its_own_time() {
-    let stage = Stage::with(|settings| settings.outbox = rookery_fanout::Limits { soft: 10_000, hard: 20_000, ..Default::default() });
+    let stage = Stage::with(|settings| {
+        settings.outbox = rookery_fanout::Limits { soft: 10_000, hard: 20_000, ..Default::default() }
+    });
     let (mut stage, romeo, juliet) = verona(stage);
     let sent: Vec<_> = (0..50).map(|at| format!("{at} {}", "x".repeat(1000))).collect();
     for body in &sent {
@@ -201,7 +203,9 @@ fn a_slow_reader_gets_all_in_its_own_time() {
 
 #[test]
 fn a_session_that_ends_midway_loses_nothing() {
-    let stage = Stage::with(|settings| settings.outbox = rookery_fanout::Limits { soft: 10_000, hard: 20_000, ..Default::default() });
+    let stage = Stage::with(|settings| {
+        settings.outbox = rookery_fanout::Limits { soft: 10_000, hard: 20_000, ..Default::default() }
+    });
     let (mut stage, romeo, juliet) = verona(stage);
     let sent: Vec<_> = (0..50).map(|at| format!("{at} {}", "x".repeat(1000))).collect();
     for body in &sent {
@@ -271,7 +275,9 @@ fn a_second_session_takes_over() {
 /// Where the session that is being served goes away, another one that takes messages gets the rest.
 #[test]
 fn another_session_gets_the_rest() {
-    let stage = Stage::with(|settings| settings.outbox = rookery_fanout::Limits { soft: 10_000, hard: 20_000, ..Default::default() });
+    let stage = Stage::with(|settings| {
+        settings.outbox = rookery_fanout::Limits { soft: 10_000, hard: 20_000, ..Default::default() }
+    });
     let (mut stage, romeo, juliet) = verona(stage);
     let laptop = stage.bind(&juliet, "laptop");
     for at in 0..30 {
@@ -292,7 +298,9 @@ fn another_session_gets_the_rest() {
 
 #[test]
 fn a_message_larger_than_an_outbox_ends_the_session_but_stays() {
-    let stage = Stage::with(|settings| settings.outbox = rookery_fanout::Limits { soft: 1000, hard: 2000, ..Default::default() });
+    let stage = Stage::with(|settings| {
+        settings.outbox = rookery_fanout::Limits { soft: 1000, hard: 2000, ..Default::default() }
+    });
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, &"x".repeat(5000));
     let link = stage.bind(&juliet, "balcony");
