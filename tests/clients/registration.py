@@ -20,7 +20,8 @@ async def people_register_where_it_is_on():
         async with Person(server, "eve@localhost", "Geheim ☃") as eve, Person(server, "alice@localhost") as alice:
             eve.write(alice.bare, "I am new")
             await alice.reads("I am new", of="eve@localhost")
-        assert await _register(server, "alice@localhost", "stolen") == "conflict"
+        assert await _register(server, "alice@localhost", "stolen account") == "conflict"
+        assert await _register(server, "mallory@localhost", "short") == "not-acceptable"
         async with Person(server, "alice@localhost"):
             pass
 

@@ -1,0 +1,109 @@
+//! The built binary, used by clients that others wrote: slixmpp, Profanity, aioxmpp, go-sendxmpp.
+//!
+//! Each test is a scenario in `tests/clients`, a Python script that starts a server of its own on free ports in a temporary folder. What
+//! the clients need beyond Python installs itself: Python packages below `target/`, programs by Debian's package system.
+
+mod clients {
+    pub mod debian;
+    pub mod python;
+    pub mod scenario;
+}
+
+use clients::scenario::run;
+
+/// A test for each scenario of a script, and the list of them all.
+macro_rules! scenarios {
+    ($($script:ident { $($scenario:ident)* })*) => {
+        $(mod $script {
+            $(#[test]
+            fn $scenario() {
+                super::run(concat!(stringify!($script), ".", stringify!($scenario)));
+            })*
+        })*
+
+        const SCENARIOS: &[&str] = &[$($(concat!(stringify!($script), ".", stringify!($scenario)),)*)*];
+    };
+}
+
+scenarios! {
+    login {
+        starttls_is_verified
+        direct_tls_is_verified
+        who_does_not_trust_the_certificate_stays_out
+        a_client_that_tries_both_ports_finds_one
+        every_mechanism_works
+        tls_1_2_works
+        a_wrong_password_is_told
+        an_unknown_account_is_told_the_same
+        passwords_may_be_anything
+        addresses_may_have_any_letters
+        the_newer_of_two_with_one_resource_stays
+        the_newer_is_refused_if_the_operator_wants_it
+    }
+    contacts {
+        a_contact_is_asked_and_approves
+        a_contact_may_refuse_and_cancel
+        a_request_waits_for_who_is_away
+        presence_comes_and_goes
+        a_connection_that_breaks_is_told_as_leaving
+        strangers_see_nothing
+        names_and_groups_are_kept_and_pushed
+        a_removed_contact_sees_nothing_any_more
+    }
+    messages {
+        messages_go_both_ways
+        a_hundred_kilobytes_arrive_whole
+        a_thousand_arrive_in_order
+        all_devices_of_a_user_get_them
+        nobody_can_be_impersonated
+        messages_wait_for_who_is_away
+        who_is_not_available_is_away
+        a_message_to_nobody_comes_back
+        other_domains_cannot_be_reached
+    }
+    services {
+        the_server_tells_what_it_can
+        it_answers_pings
+        it_tells_version_and_time
+        what_it_does_not_know_is_refused
+        clients_ask_one_another
+    }
+    registration {
+        nobody_can_register_by_default
+        people_register_where_it_is_on
+        passwords_are_changed
+        operators_change_passwords
+        people_leave
+    }
+    domains {
+        contacts_cross_from_one_to_the_other
+        accounts_belong_to_their_domain
+        a_domain_that_is_not_served_is_told
+        modules_are_switched_per_domain
+    }
+    operation {
+        a_new_certificate_is_for_new_connections
+        a_wrong_configuration_changes_nothing
+        a_stop_is_announced
+        what_was_acknowledged_survives_a_kill
+        new_accounts_need_no_restart
+    }
+    terminal {
+        profanity_logs_in_and_chats
+        profanity_reads_what_has_waited
+        profanity_tells_a_wrong_password
+    }
+    others {
+        aioxmpp_logs_in_and_chats
+        aioxmpp_is_told_of_a_wrong_password
+        scram_plus_binds_the_channel
+        scram_plus_notices_another_channel
+        go_sendxmpp_sends_and_listens
+    }
+}
+
+#[test]
+fn every_scenario_is_a_test() {
+    let listed = clients::scenario::list();
+    assert_eq!(listed.lines().collect::<Vec<_>>(), SCENARIOS);
+}

@@ -1,0 +1,39 @@
+//! Programs from Debian's packages.
+
+use std::process::Command;
+
+/// Installs the packages whose programs are missing: pairs of program and package.
+///
+/// # Panics
+///
+/// If that isn't possible, with what to install.
+pub fn need(programs: &[(&str, &str)]) {
+    let missing: Vec<&str> =
+        programs.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return;
+    }
+    // The lists may be missing or name versions that are gone.
+    let installed = install(&missing) || (apt_get(&["update"]) && install(&missing));
+    assert!(installed, "these tests need more programs; as root: apt-get install {}", missing.join(" "));
+}
+
+/// Whether a program is in the path.
+pub fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn install(packages: &[&str]) -> bool {
+    apt_get(&[&["install", "--yes", "--no-install-recommends"], packages].concat())
+}
+
+/// As root, or as somebody who may become root without being asked for a password.
+fn apt_get(arguments: &[&str]) -> bool {
+    let command = |program: &str, before: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(before).arg("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    command("env", &[]) || command("sudo", &["-n"])
+}

@@ -1,0 +1,89 @@
+//! Python with the packages that the scenarios need.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::debian;
+
+/// A Python with the packages: made once below `target/`, and anew when the list of packages changes.
+///
+/// # Panics
+///
+/// If it can't be made, with what to install.
+pub fn python() -> Command {
+    static READY: OnceLock<Python> = OnceLock::new();
+    let python = READY.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients");
+        fs::create_dir_all(&folder).expect("a folder below target/");
+        // Another run of the tests may be making the same.
+        let lock = File::create(folder.join("lock")).expect("a lock file");
+        lock.lock().expect("the lock");
+        Python::find(&folder).unwrap_or_else(|| Python::make(&folder))
+    });
+    let mut command = Command::new(&python.program);
+    command.envs(python.packages.as_ref().map(|packages| ("PYTHONPATH", packages)));
+    command
+}
+
+struct Python {
+    program: PathBuf,
+    /// Where its packages are, if it doesn't know by itself.
+    packages: Option<PathBuf>,
+}
+
+impl Python {
+    /// The one that was made before.
+    fn find(folder: &Path) -> Option<Python> {
+        let made_for = fs::read_to_string(folder.join(MADE_FOR)).ok()?;
+        let python = Python::in_folder(folder);
+        let works = Command::new(&python.program).arg("--version").output().is_ok_and(|output| output.status.success());
+        (made_for == REQUIREMENTS && works).then_some(python)
+    }
+
+    fn in_folder(folder: &Path) -> Python {
+        let program = folder.join("venv/bin/python");
+        if program.exists() {
+            return Python { program, packages: None };
+        }
+        Python { program: "python3".into(), packages: Some(folder.join("packages")) }
+    }
+
+    /// In an environment of its own, or, where Debian's python3-venv is missing and can't be installed, in a folder of packages.
+    fn make(folder: &Path) -> Python {
+        debian::need(&[("python3", "python3")]);
+        let _ = fs::remove_file(folder.join(MADE_FOR));
+        let (venv, packages) = (folder.join("venv"), folder.join("packages"));
+        for old in [&venv, &packages] {
+            let _ = fs::remove_dir_all(old);
+        }
+        let requirements = folder.join("requirements.txt");
+        fs::write(&requirements, REQUIREMENTS).expect("a file below target/");
+        let make = || succeeds(Command::new("python3").args(["-m", "venv"]).arg(&venv));
+        let mut pip = Command::new(venv.join("bin/python"));
+        if make().is_err() {
+            let _ = fs::remove_dir_all(&venv);
+            pip = Command::new("python3");
+        }
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements);
+        if !venv.exists() {
+            pip.arg("--target").arg(&packages);
+        }
+        if let Err(said) = succeeds(&mut pip) {
+            panic!("the Python packages of these tests can't be installed; python3-venv may be missing:\n{said}");
+        }
+        fs::write(folder.join(MADE_FOR), REQUIREMENTS).expect("a file below target/");
+        Python::in_folder(folder)
+    }
+}
+
+fn succeeds(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let said = || format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err(said()) }
+}
+
+const REQUIREMENTS: &str = include_str!("../../../tests/clients/requirements.txt");
+/// Holds the list of packages that are there.
+const MADE_FOR: &str = "made-for.txt";
