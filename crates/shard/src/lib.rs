@@ -1,7 +1,7 @@
 //! A shard: connections, their streams, and the world behind them, driven by readiness.
 //!
 //! [`Shard`] is generic over its [`Driver`], so the very code that serves sockets runs in tests over a virtual network with virtual
-//! time. [`start`] makes one thread per shard, each with its own epoll set: an idle connection is an entry in a slab, without task,
+//! time. [`start()`] makes one thread per shard, each with its own epoll set: an idle connection is an entry in a slab, without task,
 //! buffer or timer of its own (the figures are in `ARCHITECTURE.md`).
 //!
 //! # One tick
