@@ -22,13 +22,13 @@ fn main() {
 }
 
 /// To the full JID of another account on the same shard.
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn to_full_jid(bencher: Bencher<'_, '_>) {
     same_shard(bencher, "/bench");
 }
 
 /// To the bare JID of an account with one resource.
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn to_bare_jid(bencher: Bencher<'_, '_>) {
     same_shard(bencher, "");
 }
@@ -46,7 +46,7 @@ fn same_shard(bencher: Bencher<'_, '_>, to: &str) {
 }
 
 /// To an account whose home is another shard: both shards' part, without the mailbox between them.
-#[divan::bench]
+#[divan::bench(sample_size = 64)]
 fn to_another_shard(bencher: Bencher<'_, '_>) {
     let (mut here, mut there) = (world(0, 2), world(1, 2));
     let numbered = |number| Jid::parse(&chat::account(number, DOMAIN)).expect("an address");

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use rookery_jid::Jid;
-use rookery_xml::{Built, Fault, Kind, Limits, Stanza, unescape};
+use rookery_xml::{Built, Child, Fault, Kind, Limits, Stanza, unescape};
 use triomphe::ThinArc;
 
 /// The `type` of a stanza, by kind: RFC 6121 §4.7.1, §5.2.2, RFC 6120 §8.2.3.
@@ -201,6 +201,17 @@ impl Packet {
         Self(ThinArc::from_header_and_slice(self.0.header.header.clone(), &out))
     }
 
+    /// The same stanza without the children that `drop` names; the packet itself if there are none.
+    #[must_use]
+    pub fn without_children(&self, mut drop: impl FnMut(&Child<'_>) -> bool) -> Self {
+        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+        let Ok(stanza) = Stanza::parse(self.bytes(), &limits) else { return self.clone() };
+        if !stanza.children().any(|child| drop(&child)) {
+            return self.clone();
+        }
+        Self::built(&stanza.without_children(drop)).unwrap_or_else(|_| self.clone())
+    }
+
     fn text(&self, span: Span) -> &[u8] {
         let start = span.start as usize;
         self.bytes().get(start..start + span.len as usize).unwrap_or_default()
@@ -287,6 +298,17 @@ mod tests {
         assert!(Packet::scanned(packet.bytes()).is_ok(), "{text}");
         let packet = Packet::scanned(b"<presence from='a@x' />").unwrap().with_child(&delay);
         assert!(Packet::scanned(packet.bytes()).is_ok(), "{:?}", String::from_utf8_lossy(packet.bytes()));
+    }
+
+    #[test]
+    fn children_are_taken_away() {
+        let packet = Packet::scanned(b"<message from='a@x'><x/>a<body>hi</body><x><x/></x></message>").unwrap();
+        let without = packet.without_children(|child| child.name() == "x");
+        assert_eq!(without.bytes(), b"<message from='a@x'>a<body>hi</body></message>");
+        assert!(without.has_body());
+        let without = without.without_children(|child| child.name() == "body");
+        assert!(!without.has_body());
+        assert!(std::ptr::eq(without.without_children(|_| true).bytes(), without.bytes()));
     }
 
     #[test]

@@ -25,14 +25,14 @@ fn scan(bencher: Bencher<'_, '_>, stanza: &str) {
     });
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn chat_288(bencher: Bencher<'_, '_>) {
     assert_eq!(seeds::CHAT.len(), 288);
     scan(bencher, seeds::CHAT);
 }
 
 /// The same, with what routing asks of the stanza.
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn chat_288_and_view(bencher: Bencher<'_, '_>) {
     let mut scanner = Scanner::new();
     let buf = seeds::CHAT.as_bytes();
@@ -45,35 +45,35 @@ fn chat_288_and_view(bencher: Bencher<'_, '_>) {
     });
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn muc_presence(bencher: Bencher<'_, '_>) {
     scan(bencher, seeds::MUC_PRESENCE);
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn omemo_2245(bencher: Bencher<'_, '_>) {
     assert_eq!(seeds::omemo().len(), 2245);
     scan(bencher, &seeds::omemo());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn non_ascii(bencher: Bencher<'_, '_>) {
     scan(bencher, seeds::NON_ASCII);
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn jid_prepare(bencher: Bencher<'_, '_>) {
     let raw = "romeo@montague.example/orchard-7f3a";
     bencher.bench_local(|| rookery_jid::prepare(black_box(raw)).is_ok());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn jid_prepare_non_ascii(bencher: Bencher<'_, '_>) {
     let raw = "ромео@монтекки.example/сад";
     bencher.bench_local(|| rookery_jid::prepare(black_box(raw)).is_ok());
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn canonical_chat(bencher: Bencher<'_, '_>) {
     let mut scanner = Scanner::new();
     let buf = seeds::CHAT.as_bytes();
@@ -82,12 +82,12 @@ fn canonical_chat(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| black_box(stanza).canonical(Some("juliet@capulet.example/balcony-19c2"), None));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn element_of_roster(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| Element::parse(black_box(seeds::ROSTER.as_bytes())));
 }
 
-#[divan::bench]
+#[divan::bench(sample_size = 256)]
 fn write_error_reply(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
         let mut writer = Writer::new("iq");

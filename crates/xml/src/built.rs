@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use crate::escape;
-use crate::stanza::Stanza;
+use crate::stanza::{Child, Stanza};
 use crate::writer::Writer;
 
 /// Bytes of a whole, valid element. Only the [`Writer`] and [`Stanza::canonical`] make one: that no other bytes can be
@@ -81,6 +81,19 @@ impl Stanza<'_> {
             bytes.extend_from_slice(&child.bytes);
             bytes.extend_from_slice(&self.bytes()[at.offset..]);
         }
+        Built::new(bytes, self.head().name_end)
+    }
+
+    /// The same stanza without the children that `drop` names, such as those that only a server may add (XEP-0359 §6).
+    pub fn without_children(&self, mut drop: impl FnMut(&Child<'_>) -> bool) -> Built {
+        let mut bytes = Vec::with_capacity(self.bytes().len());
+        let mut at = 0;
+        for child in self.children().filter(|child| drop(child)) {
+            let range = child.range();
+            bytes.extend_from_slice(&self.bytes()[at..range.start]);
+            at = range.end;
+        }
+        bytes.extend_from_slice(&self.bytes()[at..]);
         Built::new(bytes, self.head().name_end)
     }
 
