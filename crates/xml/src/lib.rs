@@ -41,7 +41,7 @@ pub use fault::Fault;
 pub use header::Header;
 pub use limits::Limits;
 pub use scan::{Scan, Scanner};
-pub use stanza::{Child, ChildName, Children, Head, InsertPoint, Raw, Stanza};
+pub use stanza::{Child, ChildAttribute, ChildName, Children, Head, InsertPoint, Raw, Stanza};
 pub use unescape::value as unescape;
 pub use view::Kind;
 pub use writer::Writer;

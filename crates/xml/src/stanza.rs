@@ -169,7 +169,7 @@ impl<'a> Stanza<'a> {
     /// The child elements in order.
     pub fn children(&self) -> Children<'a> {
         let start = if self.view.self_closed { self.bytes.len() } else { self.view.head_end as usize + 1 };
-        Children { root: *self, walk: Walk::new(self.bytes, start) }
+        Children { root: *self, parent: None, walk: Walk::new(self.bytes, start) }
     }
 
     /// The first child of this name and namespace.
@@ -230,9 +230,10 @@ impl fmt::Debug for Stanza<'_> {
     }
 }
 
-/// The child elements of a stanza.
+/// The child elements of a stanza, or of one of its children.
 pub struct Children<'a> {
     root: Stanza<'a>,
+    parent: Option<Open<'a>>,
     walk: Walk<'a>,
 }
 
@@ -246,6 +247,17 @@ pub struct Child<'a> {
     ns: Namespace,
 }
 
+/// An attribute of a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildAttribute<'a> {
+    /// Its name as written, prefix included.
+    pub name: &'a str,
+    /// Its value.
+    pub value: Cow<'a, str>,
+    /// Where it is within the child's bytes, with the white space before it.
+    pub range: Range<usize>,
+}
+
 impl<'a> Iterator for Children<'a> {
     type Item = Child<'a>;
 
@@ -255,7 +267,8 @@ impl<'a> Iterator for Children<'a> {
             match self.walk.next()? {
                 Token::Open(open) => {
                     let end = if open.self_closed { open.end } else { self.skip_content()? };
-                    return Some(Child { root: self.root, open, start, end, ns: resolve(&self.root, &open) });
+                    let ns = resolve(&self.root, self.parent.as_ref(), &open);
+                    return Some(Child { root: self.root, open, start, end, ns });
                 }
                 Token::Text(_) | Token::Cdata(_) => {}
                 Token::Close(_) => return None,
@@ -283,10 +296,11 @@ impl Children<'_> {
     }
 }
 
-/// The namespace of a child from its own tag and the root's.
-fn resolve(root: &Stanza<'_>, child: &Open<'_>) -> Namespace {
-    let prefix = child.prefix();
-    let bound = child.binding(prefix).or_else(|| Open::read(root.bytes, 0)?.binding(prefix));
+/// The namespace of an element from its own tag, that of the child that it is in, and the root's.
+fn resolve(root: &Stanza<'_>, parent: Option<&Open<'_>>, element: &Open<'_>) -> Namespace {
+    let prefix = element.prefix();
+    let of_parent = || parent.and_then(|parent| parent.binding(prefix));
+    let bound = element.binding(prefix).or_else(of_parent).or_else(|| Open::read(root.bytes, 0)?.binding(prefix));
     bound.map_or(Namespace::Inherited, Namespace::Declared)
 }
 
@@ -323,6 +337,36 @@ impl<'a> Child<'a> {
         let (_, value) =
             attributes.find(|(written, _)| bytes.get(written.start..written.end) == Some(name.as_bytes()))?;
         Some(unescape::value(value.of(bytes)))
+    }
+
+    /// The attributes in order, without declarations of namespaces.
+    pub fn attributes(&self) -> impl Iterator<Item = ChildAttribute<'a>> + use<'a> {
+        let (bytes, start, root) = (self.root.bytes, self.start, self.root);
+        let mut before = self.open.name.end;
+        self.open.attributes().filter_map(move |(name, value)| {
+            let range = before - start..value.end as usize + 1 - start;
+            before = value.end as usize + 1;
+            let written = root.utf8(Span { start: name.start as u32, end: name.end as u32 });
+            let is_declaration = written == "xmlns" || written.starts_with("xmlns:");
+            (!is_declaration).then(|| ChildAttribute { name: written, value: unescape::value(value.of(bytes)), range })
+        })
+    }
+
+    /// The child elements of the child, in order. Theirs are in [`Child::element`].
+    pub fn children(&self) -> Children<'a> {
+        let start = if self.open.self_closed { self.root.bytes.len() } else { self.open.end };
+        Children { root: self.root, parent: Some(self.open), walk: Walk::new(self.root.bytes, start) }
+    }
+
+    /// The name as written, prefix included.
+    pub fn written_name(&self) -> &'a str {
+        self.root.utf8(Span { start: self.open.name.start as u32, end: self.open.name.end as u32 })
+    }
+
+    /// Where its content is within the stanza, between the tags; `None` for `<child/>`.
+    pub fn content(&self) -> Option<Range<usize>> {
+        let close = self.bytes().iter().rposition(|&byte| byte == b'<')?;
+        (!self.open.self_closed).then(|| self.open.end..self.start + close)
     }
 
     /// The element as a tree.

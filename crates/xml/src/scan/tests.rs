@@ -179,3 +179,21 @@ fn a_foreign_root_is_no_stanza() {
 fn an_unfinished_stanza_costs_little() {
     assert!(size_of::<Scanner>() <= 1536, "{}", size_of::<Scanner>());
 }
+
+#[test]
+fn children_of_children() {
+    let bytes = b"<message xmlns:p='urn:p'><a xmlns='urn:a' xmlns:q='urn:q'>t<b c = 'x&lt;' d=\"\"/><p:b/><q:b><b/></q:b></a><e/></message>";
+    let stanza = Stanza::parse(bytes, &Limits::AFTER_LOGIN).unwrap();
+    let outer = stanza.child("a", "urn:a").unwrap();
+    let inner: Vec<_> = outer.children().collect();
+    let names: Vec<_> = inner.iter().map(|child| (child.written_name(), child.ns().into_owned())).collect();
+    assert_eq!(names, [("b", "urn:a".into()), ("p:b", "urn:p".into()), ("q:b", "urn:q".into())]);
+    let attributes: Vec<_> = inner[0].attributes().collect();
+    assert_eq!((attributes[0].name, &*attributes[0].value), ("c", "x<"));
+    assert_eq!(&inner[0].bytes()[attributes[0].range.clone()], b" c = 'x&lt;'");
+    assert_eq!(&inner[0].bytes()[attributes[1].range.clone()], b" d=\"\"");
+    assert_eq!(outer.attributes().count(), 0);
+    assert!(bytes[outer.content().unwrap()].ends_with(b"</q:b>"));
+    let empty = stanza.child("e", "jabber:client").unwrap();
+    assert_eq!((empty.content(), empty.children().count()), (None, 0));
+}
