@@ -33,6 +33,7 @@ pub mod pairs;
 pub mod process;
 pub mod relay;
 pub mod report;
+pub mod result;
 pub mod rookery;
 
 /// Everything that a benchmark can fail with ends the benchmark: the text is for whoever runs it.

@@ -1,0 +1,278 @@
+//! What a run has measured: the one thing that the engine and the reports share, and the JSON file of a run.
+//!
+//! Times are microseconds where a name ends in `_us`, seconds where it ends in `_s` or is `seconds`; memory is bytes; a share of CPU is cores,
+//! so that 1.0 is one core kept busy. What could not be measured is `None`, never zero.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// The number of the format that this version writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// What [`RunResult::ended`] says when nothing went wrong.
+pub const DONE: &str = "done";
+
+/// One run of one scenario against one server.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunResult {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// The scenario's name, such as `chat`.
+    pub scenario: String,
+    /// The server's name for a legend.
+    pub server: String,
+    /// What the server calls itself (XEP-0092).
+    pub version: Option<String>,
+    /// When the run began, seconds of Unix time.
+    pub started_unix: u64,
+    /// How long the measured part took.
+    pub seconds: f64,
+    /// The scenario's flags, as they were.
+    pub settings: BTreeMap<String, String>,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Sessions that were logged in when the measurement began.
+    pub sessions: u64,
+    /// The logins before, or in, the measurement.
+    pub login: Option<Logins>,
+    /// Stanzas that the generator sent.
+    pub sent: u64,
+    /// Stanzas that arrived, without repetitions.
+    pub delivered: u64,
+    /// Stanzas that should have arrived.
+    pub expected: u64,
+    /// Of these, those that never came.
+    pub lost: u64,
+    /// Stanzas that came again.
+    pub duplicated: u64,
+    /// Stanzas that came behind a later one of the same sender to the same receiver.
+    pub reordered: u64,
+    /// Error stanzas that came.
+    pub errors: u64,
+    /// Deliveries per second.
+    pub throughput: f64,
+    /// From sending, for open loops from the intended time of sending, to arrival.
+    pub latency: Option<Latency>,
+    /// What the server used in the measured part.
+    pub server_cpu: Option<Cpu>,
+    /// What the generator used in the measured part.
+    pub generator_cpu: Cpu,
+    /// Why the generator, and not the server, was the limit.
+    pub generator_limit: Option<String>,
+    /// The server's resident memory.
+    pub memory: Option<Memory>,
+    /// How it went over time.
+    pub series: Vec<Sample>,
+    /// The points of a sweep.
+    pub parts: Vec<Part>,
+    /// What else a reader should know.
+    pub notes: Vec<String>,
+    /// [`DONE`], or what went wrong.
+    pub ended: String,
+}
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// Cores that the generator may use.
+    pub cores: u32,
+    /// The processor.
+    pub model: String,
+    /// The kernel's release.
+    pub kernel: String,
+}
+
+/// A series of logins, each from connecting to a bound resource.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Logins {
+    /// Those that succeeded.
+    pub count: u64,
+    /// Those that did not.
+    pub failed: u64,
+    /// From the first to the last.
+    pub seconds: f64,
+    /// `count` by `seconds`.
+    pub per_second: f64,
+    /// Logins per second of the server's CPU.
+    pub per_cpu_second: Option<f64>,
+}
+
+/// A distribution of latencies.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Latency {
+    /// Half were faster.
+    pub p50_us: f64,
+    /// 90 % were faster.
+    pub p90_us: f64,
+    /// 99 % were faster.
+    pub p99_us: f64,
+    /// 99.9 % were faster.
+    pub p999_us: f64,
+    /// The slowest.
+    pub max_us: f64,
+    /// The arithmetic mean.
+    pub mean_us: f64,
+    /// Upper bound of a bucket in µs, and how many fell in it; rising, without empty buckets.
+    pub histogram: Vec<(f64, u64)>,
+}
+
+/// CPU time of a process.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpu {
+    /// All of it.
+    pub total_s: f64,
+    /// The part outside of the kernel.
+    pub user_s: f64,
+    /// By the scenario's operation: a delivery, a login.
+    pub us_per_operation: f64,
+}
+
+/// Resident memory of the server.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// Before the first login.
+    pub start: u64,
+    /// At the end of the measurement.
+    pub end: u64,
+    /// The most that was seen.
+    pub peak: u64,
+    /// The slope over the number of sessions, where a scenario looks for it.
+    pub per_session: Option<f64>,
+}
+
+/// One moment of a run.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sample {
+    /// Seconds since the measurement began; negative in the preparation.
+    pub t_s: f64,
+    /// Deliveries per second since the sample before.
+    pub delivered_per_s: f64,
+    /// Stanzas sent per second since the sample before.
+    pub sent_per_s: f64,
+    /// Sessions that are logged in.
+    pub sessions: u64,
+    /// Cores that the server kept busy since the sample before.
+    pub server_cpu_share: Option<f64>,
+    /// The server's resident memory.
+    pub server_rss_bytes: Option<u64>,
+    /// Cores that the generator kept busy since the sample before.
+    pub generator_cpu_share: f64,
+    /// Latency of 99 % of what arrived since the sample before.
+    pub p99_us: Option<f64>,
+}
+
+/// A point of a sweep.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Part {
+    /// The curve that it belongs to, such as `bcc`.
+    pub curve: String,
+    /// The point with its curve, such as `bcc 101`.
+    pub label: String,
+    /// The number that is swept over, such as recipients.
+    pub n: u64,
+    /// How often it was measured.
+    pub rounds: u64,
+    /// Deliveries, over all rounds.
+    pub delivered: u64,
+    /// Deliveries that should have been.
+    pub expected: u64,
+    /// Time from sending to the last arrival, by recipients; the median of the rounds.
+    pub us_per_destination_wall: f64,
+    /// The server's CPU time by recipients; over all rounds.
+    pub us_cpu_per_destination: Option<f64>,
+    /// Latency of the single deliveries.
+    pub latency: Option<Latency>,
+}
+
+impl RunResult {
+    /// Whether everything was done that the run had to do.
+    pub fn is_done(&self) -> bool {
+        self.ended == DONE
+    }
+
+    /// Reads a file that [`RunResult::write`] wrote.
+    ///
+    /// # Errors
+    /// What the system says; [`io::ErrorKind::InvalidData`] if it is no such file or of another format.
+    pub fn read(file: &Path) -> io::Result<RunResult> {
+        let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, format!("{}: {text}", file.display()));
+        let result: RunResult = serde_json::from_slice(&fs::read(file)?)
+            .map_err(|error| invalid(format!("not the result of a run: {error}")))?;
+        match result.format {
+            FORMAT => Ok(result),
+            other => Err(invalid(format!("format {other}, this version knows {FORMAT}"))),
+        }
+    }
+
+    /// Writes the result as JSON.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write(&self, file: &Path) -> io::Result<()> {
+        let mut text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
+        text.push('\n');
+        fs::write(file, text)
+    }
+}
+
+impl Machine {
+    /// The machine that this process runs on.
+    pub fn this() -> Machine {
+        let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model =
+            cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':')).map(|(_, name)| name);
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Machine {
+            cores: std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+            model: model.unwrap_or("unknown").trim().to_owned(),
+            kernel: kernel.trim().to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_survives_its_file_and_another_format_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.json");
+        let latency = Latency { p50_us: 1.5, histogram: vec![(2.0, 7)], ..Latency::default() };
+        let part = Part { label: "bcc 101".into(), n: 101, us_cpu_per_destination: Some(0.25), ..Part::default() };
+        let mut result = RunResult {
+            format: FORMAT,
+            scenario: "chat".into(),
+            settings: BTreeMap::from([("pairs".to_owned(), "1000".to_owned())]),
+            latency: Some(latency),
+            series: vec![Sample { t_s: -1.0, ..Sample::default() }],
+            parts: vec![part],
+            ended: DONE.into(),
+            ..RunResult::default()
+        };
+        result.write(&file).unwrap();
+        assert_eq!(RunResult::read(&file).unwrap(), result);
+        result.format = 2;
+        result.write(&file).unwrap();
+        assert!(RunResult::read(&file).unwrap_err().to_string().contains("format 2"));
+        fs::write(&file, "{").unwrap();
+        assert!(RunResult::read(&file).is_err());
+    }
+
+    #[test]
+    fn this_machine_has_cores() {
+        assert!(Machine::this().cores > 0);
+    }
+}
