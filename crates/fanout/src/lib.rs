@@ -7,6 +7,7 @@
 //!
 //! * [`packet`]: a stanza in canonical form, built once and shared by every outbox that holds it.
 //! * [`audience`]: who shall get a packet, grouped by the shard that owns them.
+//! * [`multicast`]: XEP-0033: the header, the forms of a stanza that has one, and who gets which.
 //! * [`outbox`]: the bounded queue of one session; the only way to its connection.
 //!
 //! # Invariants
@@ -18,6 +19,7 @@
 //! * An outbox never grows beyond its hard limit; what is refused is handed back, not lost.
 
 pub mod audience;
+pub mod multicast;
 pub mod outbox;
 pub mod packet;
 

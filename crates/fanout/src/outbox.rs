@@ -380,27 +380,21 @@ fn is_state(packet: &Packet) -> bool {
 
 impl Item {
     fn render(&self, address: &Jid, out: &mut Vec<u8>) {
-        let (name, rest) = self.packet.spliced();
-        out.extend_from_slice(name);
-        out.extend_from_slice(TO);
         match self.to {
-            To::Bare | To::Kept => out.extend_from_slice(address.bare_str().as_bytes()),
+            To::Bare | To::Kept => self.packet.render(address.bare_str().as_bytes(), out),
             To::Full => match escaped(address) {
-                None => out.extend_from_slice(address.as_str().as_bytes()),
-                Some(text) => out.extend_from_slice(text.as_bytes()),
+                None => self.packet.render(address.as_str().as_bytes(), out),
+                Some(text) => self.packet.render(text.as_bytes(), out),
             },
         }
-        out.push(b'\'');
-        out.extend_from_slice(rest);
     }
 }
 
 fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
-    let address = match to {
+    packet.addressed_len(match to {
         To::Bare | To::Kept => address.bare_str().len(),
         To::Full => escaped(address).map_or(address.as_str().len(), |text| text.len()),
-    };
-    packet.bytes().len() + TO.len() + address + 1
+    })
 }
 
 /// The address as attribute text, where a character of the resource needs escaping: rare, so it isn't kept.
@@ -412,7 +406,6 @@ fn escaped(address: &Jid) -> Option<String> {
     None
 }
 
-const TO: &[u8] = b" to='";
 /// Drained queues kept for reuse, per shard.
 const POOL: usize = 256;
 /// Capacity above which a drained queue is freed instead.

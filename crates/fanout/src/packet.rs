@@ -5,6 +5,7 @@
 //! way in leaves unchanged.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use rookery_jid::Jid;
 use rookery_xml::{Built, Child, Fault, Kind, Limits, Stanza, unescape};
@@ -84,6 +85,15 @@ struct Head {
     splice: u16,
     from: Span,
     id: Span,
+    own: Option<OwnAddress>,
+}
+
+/// Where each recipient's own blind address is spliced in (XEP-0033 §4.1.3).
+#[derive(Debug, Clone, Copy)]
+struct OwnAddress {
+    at: u32,
+    /// What surrounds it has another default namespace.
+    declared: bool,
 }
 
 /// A range of attribute text; empty where the attribute is missing.
@@ -131,6 +141,7 @@ impl Packet {
             splice: built.splice() as u16,
             from: attributes.from,
             id: attributes.id,
+            own: None,
         };
         Self(ThinArc::from_header_and_slice(head, bytes))
     }
@@ -178,27 +189,75 @@ impl Packet {
 
     /// The stanza with ` to='…'` spliced in, as a store keeps it. `to` is escaped here.
     pub fn addressed(&self, to: &str) -> Vec<u8> {
-        let (name, rest) = self.spliced();
         let to = rookery_xml::escape_attr(to);
-        [name, b" to='", to.as_bytes(), b"'", rest].concat()
+        let mut out = Vec::with_capacity(self.addressed_len(to.len()));
+        self.render(to.as_bytes(), &mut out);
+        out
+    }
+
+    /// Appends the stanza for a recipient, whose address is attribute text.
+    pub(crate) fn render(&self, to: &[u8], out: &mut Vec<u8>) {
+        let (name, rest) = self.spliced();
+        for part in [name, TO, to, b"'"] {
+            out.extend_from_slice(part);
+        }
+        match self.around_own() {
+            None => out.extend_from_slice(rest),
+            Some((before, opening, after)) => {
+                for part in [before, opening, to, OWN_END, after] {
+                    out.extend_from_slice(part);
+                }
+            }
+        }
+    }
+
+    /// The length of [`Packet::render`] for an address of that length.
+    pub(crate) fn addressed_len(&self, to: usize) -> usize {
+        let own = self.0.header.header.own.map_or(0, |own| own.opening().len() + to + OWN_END.len());
+        self.bytes().len() + TO.len() + to + 1 + own
+    }
+
+    /// For a stanza into which the recipient's own blind address is spliced: what comes behind `to` up to it, its beginning, and the rest.
+    pub(crate) fn around_own(&self) -> Option<(&[u8], &'static [u8], &[u8])> {
+        let own = self.0.header.header.own?;
+        let at = (own.at as usize).checked_sub(usize::from(self.0.header.header.splice))?;
+        let (before, after) = self.spliced().1.split_at_checked(at)?;
+        Some((before, own.opening(), after))
+    }
+
+    /// The same stanza with a part of what is behind its start tag replaced by bytes that are valid there.
+    pub(crate) fn replaced(&self, range: Range<usize>, by: &[u8]) -> Self {
+        let bytes = self.bytes();
+        let (head, tail) = (bytes.get(..range.start).unwrap_or_default(), bytes.get(range.end..).unwrap_or_default());
+        Self(ThinArc::from_header_and_slice(self.0.header.header.clone(), &[head, by, tail].concat()))
+    }
+
+    /// The same stanza with an end tag, if it has none.
+    pub(crate) fn opened(&self) -> Self {
+        let Some(head) = self.bytes().strip_suffix(b"/>") else { return self.clone() };
+        let name = self.spliced().0.get(1..).unwrap_or_default();
+        let by = [b"></", name, b">"].concat();
+        self.replaced(head.len()..self.bytes().len(), &by)
+    }
+
+    /// Where the end tag begins.
+    pub(crate) fn content_end(&self) -> usize {
+        self.bytes().iter().rposition(|&byte| byte == b'<').unwrap_or_default()
+    }
+
+    /// The same stanza, with each recipient's own blind address at that place. `declared`: the address has to name its namespace.
+    pub(crate) fn with_own(&self, at: usize, declared: bool) -> Self {
+        let mut head = self.0.header.header.clone();
+        head.own = Some(OwnAddress { at: at as u32, declared });
+        Self(ThinArc::from_header_and_slice(head, self.bytes()))
     }
 
     /// The same stanza with one more child element, the last.
     #[must_use]
     pub fn with_child(&self, child: &Built) -> Self {
-        let bytes = self.bytes();
-        let out = match bytes.strip_suffix(b"/>") {
-            Some(head) => {
-                let name = self.spliced().0.get(1..).unwrap_or_default();
-                [head, b">", child.bytes(), b"</", name, b">"].concat()
-            }
-            None => {
-                let end = bytes.iter().rposition(|&byte| byte == b'<').unwrap_or(bytes.len());
-                let (head, tail) = bytes.split_at_checked(end).unwrap_or((bytes, &[]));
-                [head, child.bytes(), tail].concat()
-            }
-        };
-        Self(ThinArc::from_header_and_slice(self.0.header.header.clone(), &out))
+        let opened = self.opened();
+        let end = opened.content_end();
+        opened.replaced(end..end, child.bytes())
     }
 
     /// The same stanza without the children that `drop` names; the packet itself if there are none.
@@ -217,6 +276,19 @@ impl Packet {
         self.bytes().get(start..start + span.len as usize).unwrap_or_default()
     }
 }
+
+impl OwnAddress {
+    fn opening(self) -> &'static [u8] {
+        if self.declared { OWN_DECLARED } else { OWN }
+    }
+}
+
+/// What stands before the address in a rendered stanza.
+pub(crate) const TO: &[u8] = b" to='";
+/// What stands behind a recipient's own blind address.
+pub(crate) const OWN_END: &[u8] = b"'/>";
+const OWN: &[u8] = b"<address type='bcc' jid='";
+const OWN_DECLARED: &[u8] = b"<address xmlns='http://jabber.org/protocol/address' type='bcc' jid='";
 
 /// Where the values of the root's `from` and `id` are in canonical bytes.
 #[derive(Debug, Default)]

@@ -1,0 +1,150 @@
+//! The part of a multicast that another server gets.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use rookery_jid::Jid;
+use rookery_xml::escape_attr;
+
+use crate::packet::{OWN_END, Packet, TO};
+
+/// The recipients of one remote domain, and the forms of the stanza for them. Whether they get it by a multicast service or one by one
+/// is decided at the home of the domain, where it is known.
+#[derive(Debug, Clone)]
+pub struct Distant {
+    /// The domain.
+    pub domain: String,
+    /// The form that everybody sees, without anything hidden.
+    pub(super) shown: Packet,
+    /// The form for blind copies.
+    pub(super) hidden: Option<Packet>,
+    /// Where in `shown` further addresses go; with [`Self::wrapped`] set, where a header goes.
+    pub(super) end: usize,
+    /// The stanza has no header of its own (the trusted route).
+    pub(super) wrapped: bool,
+    /// Those whom everybody sees first, in the order of the block.
+    pub(super) recipients: Vec<Recipient>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Recipient {
+    pub(super) jid: Jid,
+    /// Its address in the block of `shown`, marked as delivered; `None` for a blind copy.
+    pub(super) shown: Option<Range<usize>>,
+    /// Its address, not marked.
+    pub(super) address: Box<[u8]>,
+    /// The form for it alone, where it can't have one of the common ones.
+    pub(super) own: Option<Packet>,
+}
+
+/// A stanza for another server: a packet, and what is different in this copy.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    to: Jid,
+    /// `to` as attribute text, where it needs escaping.
+    escaped: Option<Box<str>>,
+    packet: Packet,
+    cut: Option<(Range<usize>, Box<[u8]>)>,
+}
+
+impl Outgoing {
+    /// A copy that differs from the packet in nothing but its address.
+    pub fn plain(to: Jid, packet: Packet) -> Self {
+        Self::new(to, packet, None)
+    }
+
+    fn new(to: Jid, packet: Packet, cut: Option<(Range<usize>, Box<[u8]>)>) -> Self {
+        let escaped = match escape_attr(to.as_str()) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(text) => Some(text.into_boxed_str()),
+        };
+        Self { to, escaped, packet, cut }
+    }
+
+    /// Where it goes: a multicast service, or a recipient.
+    pub fn to(&self) -> &Jid {
+        &self.to
+    }
+
+    /// The stanza, shared.
+    pub fn packet(&self) -> &Packet {
+        &self.packet
+    }
+
+    /// Calls `each` with the pieces of the stanza, which are shared with other copies as far as they are the same: for one vectored write.
+    pub fn parts<'a>(&'a self, mut each: impl FnMut(&'a [u8])) {
+        let (name, rest) = self.packet.spliced();
+        let to = self.escaped.as_deref().unwrap_or(self.to.as_str()).as_bytes();
+        [name, TO, to, b"'"].into_iter().for_each(&mut each);
+        match (&self.cut, self.packet.around_own()) {
+            (Some((cut, own)), _) => {
+                let at = name.len();
+                each(rest.get(..cut.start.saturating_sub(at)).unwrap_or_default());
+                each(own);
+                each(rest.get(cut.end.saturating_sub(at)..).unwrap_or_default());
+            }
+            (None, Some((before, opening, after))) => {
+                [before, opening, to, OWN_END, after].into_iter().for_each(each);
+            }
+            (None, None) => each(rest),
+        }
+    }
+
+    /// The whole stanza in one piece.
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.packet.bytes().len() + 64);
+        self.parts(|part| bytes.extend_from_slice(part));
+        bytes
+    }
+
+    /// Bytes that were made for this copy alone.
+    pub fn own_bytes(&self) -> usize {
+        self.cut.as_ref().map_or(0, |(_, own)| own.len())
+    }
+}
+
+impl Distant {
+    /// Recipients, each once.
+    pub fn len(&self) -> usize {
+        self.recipients.len()
+    }
+
+    /// Whether nobody is there.
+    pub fn is_empty(&self) -> bool {
+        self.recipients.is_empty()
+    }
+
+    /// The stanza, as everybody sees it.
+    pub fn packet(&self) -> &Packet {
+        &self.shown
+    }
+
+    /// A copy for each recipient: there is no multicast service, or none is known yet.
+    pub fn individually(self) -> impl Iterator<Item = Outgoing> {
+        let Self { shown, hidden, recipients, .. } = self;
+        recipients.into_iter().map(move |recipient| {
+            let common = if recipient.shown.is_some() { Some(&shown) } else { hidden.as_ref() };
+            let packet = recipient.own.as_ref().or(common).unwrap_or(&shown);
+            Outgoing::plain(recipient.jid, packet.clone())
+        })
+    }
+
+    /// Copies for a multicast service that takes so many addresses at once (at least one): one for all, or several with different parts of the
+    /// recipients. Each lists the recipients of all other copies as delivered, blind ones left out.
+    pub fn through(&self, service: &Jid, limit: usize) -> impl Iterator<Item = Outgoing> {
+        self.recipients.chunks(limit.max(1)).map(move |chunk| {
+            let shown = chunk.iter().filter_map(|recipient| recipient.shown.as_ref());
+            let cut = shown.fold(None, |cut: Option<Range<usize>>, range| match cut {
+                None => Some(range.clone()),
+                Some(cut) => Some(cut.start..range.end),
+            });
+            let (before, after): (&[u8], &[u8]) = if self.wrapped { (HEADER, b"</addresses>") } else { (b"", b"") };
+            let addresses = chunk.iter().map(|recipient| &*recipient.address);
+            let own: Vec<u8> = [before].into_iter().chain(addresses).chain([after]).flatten().copied().collect();
+            let cut = (cut.unwrap_or(self.end..self.end), own.into());
+            Outgoing::new(service.clone(), self.shown.clone(), Some(cut))
+        })
+    }
+}
+
+const HEADER: &[u8] = b"<addresses xmlns='http://jabber.org/protocol/address'>";

@@ -1,0 +1,213 @@
+//! The header of XEP-0033, as its sender wrote it.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use rookery_jid::{JidRef, Prepared, prepare};
+use rookery_xml::{Child, Stanza, ns};
+
+/// What an address is for (XEP-0033 §4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressType {
+    /// A recipient.
+    To,
+    /// A recipient whom the sender did not mean in the first place.
+    Cc,
+    /// A recipient whom the others don't see.
+    Bcc,
+    /// Whom to reply to.
+    ReplyTo,
+    /// Which room to reply in.
+    ReplyRoom,
+    /// That no reply is wanted.
+    NoReply,
+    /// Who wrote what a gateway passes on.
+    OFrom,
+}
+
+impl AddressType {
+    fn of(text: &str) -> Option<Self> {
+        Some(match text {
+            "to" => Self::To,
+            "cc" => Self::Cc,
+            "bcc" => Self::Bcc,
+            "replyto" => Self::ReplyTo,
+            "replyroom" => Self::ReplyRoom,
+            "noreply" => Self::NoReply,
+            "ofrom" => Self::OFrom,
+            _ => return None,
+        })
+    }
+
+    /// Whether it is `to`, `cc` or `bcc`: somebody who gets the stanza.
+    pub fn is_recipient(self) -> bool {
+        matches!(self, Self::To | Self::Cc | Self::Bcc)
+    }
+}
+
+/// A header that decodes.
+#[derive(Debug)]
+pub struct Header<'a> {
+    /// The element `<addresses/>`.
+    pub(super) element: Child<'a>,
+    /// Its addresses, in order.
+    pub(super) addresses: Vec<Address<'a>>,
+}
+
+/// One address of a header.
+#[derive(Debug)]
+pub struct Address<'a> {
+    pub(super) type_: AddressType,
+    pub(super) delivered: bool,
+    pub(super) jid: Option<Target<'a>>,
+    /// As the sender wrote it.
+    pub(super) element: Child<'a>,
+    /// The attribute `delivered` within it.
+    pub(super) mark: Option<Range<usize>>,
+    /// It has more than type and JID: a description, content.
+    pub(super) is_rich: bool,
+    written: Cow<'a, str>,
+}
+
+/// An address that copies are sent to.
+#[derive(Debug, Clone)]
+pub struct Target<'a>(Prepared<'a>);
+
+impl Target<'_> {
+    /// The address.
+    pub fn as_ref(&self) -> JidRef<'_> {
+        self.0.as_ref()
+    }
+}
+
+/// Why a header can't be understood. [`BadAddress::text`] names the address that is to blame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadAddress {
+    /// Its place in the header, from one.
+    pub place: usize,
+    /// Its JID or URI as written; empty if it has none.
+    pub written: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl BadAddress {
+    /// For the sender: which address, and why.
+    pub fn text(&self) -> String {
+        let Self { place, written, reason } = self;
+        if written.is_empty() {
+            format!("address {place}: {reason}")
+        } else {
+            format!("address {place} ({written}): {reason}")
+        }
+    }
+}
+
+/// The first header of a stanza, if it has one (XEP-0033 §3.1).
+pub fn find<'a>(stanza: &Stanza<'a>) -> Option<Child<'a>> {
+    stanza.child("addresses", ns::ADDRESS)
+}
+
+impl<'a> Header<'a> {
+    /// Reads a header.
+    ///
+    /// # Errors
+    /// The first address without a type that the standard knows, with attributes that exclude one another, or a piece of information (who
+    /// to reply to, who wrote) whose JID is none. A recipient whose JID is missing or none is no error of the header: see
+    /// [`Header::unusable`].
+    pub fn read(element: Child<'a>) -> Result<Self, BadAddress> {
+        let mut addresses = Vec::new();
+        for (at, child) in element.children().enumerate() {
+            let bad = |written: &str, reason: String| BadAddress { place: at + 1, written: shortened(written), reason };
+            if !child.is("address", ns::ADDRESS) {
+                return Err(bad("", format!("<{}/> is no address", shortened(child.written_name()))));
+            }
+            addresses.push(Address::read(child).map_err(|(written, reason)| bad(&written, reason))?);
+        }
+        Ok(Self { element, addresses })
+    }
+
+    /// Recipients whose stanza can't be sent on, since their address has no JID, or text that is none: as written, with URIs for those that
+    /// have one.
+    pub fn unusable(&self) -> impl Iterator<Item = &str> {
+        let wanted = self.addresses.iter().filter(|address| address.is_wanted() && address.jid.is_none());
+        wanted.map(|address| &*address.written)
+    }
+
+    /// Those who are to get the stanza, with repetitions.
+    pub fn recipients(&self) -> impl Iterator<Item = &Target<'a>> {
+        self.addresses.iter().filter(|address| address.is_wanted()).filter_map(|address| address.jid.as_ref())
+    }
+
+    /// Whether any address is a recipient, delivered to already or not.
+    pub fn has_recipients(&self) -> bool {
+        self.addresses.iter().any(|address| address.type_.is_recipient())
+    }
+}
+
+impl<'a> Address<'a> {
+    /// The error is the JID or URI, and what is wrong.
+    fn read(element: Child<'a>) -> Result<Self, (Cow<'a, str>, String)> {
+        let (mut type_, mut jid, mut uri, mut node, mut delivered, mut mark) = (None, None, None, false, false, None);
+        let mut is_rich = element.content().is_some();
+        for attribute in element.attributes() {
+            match attribute.name {
+                "type" => type_ = Some(attribute.value),
+                "jid" => jid = Some(attribute.value),
+                "uri" => uri = Some(attribute.value),
+                "delivered" => {
+                    mark = Some(attribute.range);
+                    delivered = match &*attribute.value {
+                        "true" | "1" => true,
+                        "false" | "0" => false,
+                        _ => return Err((jid.unwrap_or_default(), "'delivered' is neither true nor false".into())),
+                    };
+                }
+                name => {
+                    node |= name == "node";
+                    is_rich = true;
+                }
+            }
+        }
+        is_rich |= uri.is_some();
+        let written = jid.clone().or_else(|| uri.clone()).unwrap_or_default();
+        let Some(type_) = type_ else { return Err((written, "it has no type".into())) };
+        let Some(type_) = AddressType::of(&type_) else {
+            return Err((written, format!("its type {:?} is unknown", shortened(&type_))));
+        };
+        if uri.is_some() && (jid.is_some() || node) {
+            return Err((written, "a URI excludes JID and node".into()));
+        }
+        let jid = jid.map(target).transpose();
+        let jid = match (jid, type_.is_recipient()) {
+            (Ok(jid), _) => jid,
+            (Err(()), true) => None,
+            (Err(()), false) => return Err((written, "its JID is malformed".into())),
+        };
+        Ok(Self { type_, delivered, jid, element, mark, is_rich, written })
+    }
+
+    /// Whether it asks for a copy.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.type_.is_recipient() && !self.delivered
+    }
+}
+
+/// The JID in an attribute value, prepared.
+fn target(value: Cow<'_, str>) -> Result<Target<'_>, ()> {
+    match value {
+        Cow::Borrowed(text) => prepare(text).map(Target).map_err(|_| ()),
+        Cow::Owned(text) => match prepare(&text) {
+            Ok(prepared) => Ok(Target(Prepared::Owned(prepared.as_ref().to_jid()))),
+            Err(_) => Err(()),
+        },
+    }
+}
+
+/// Text of a peer for an error: enough to recognise it.
+fn shortened(text: &str) -> String {
+    text.chars().take(SHOWN).collect()
+}
+
+/// Characters of a peer's text in an error.
+const SHOWN: usize = 100;

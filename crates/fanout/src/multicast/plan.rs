@@ -1,0 +1,202 @@
+//! Who gets which form of a stanza.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use rookery_jid::Jid;
+use rookery_xml::{Writer, ns};
+
+use super::distant::{Distant, Recipient};
+use super::header::{Address, AddressType, Header, Target};
+use crate::packet::Packet;
+
+/// Who gets what of a stanza with a header.
+#[derive(Debug)]
+pub struct Plan<'a> {
+    /// The form that everybody sees.
+    pub shown: Packet,
+    /// Those here who get it.
+    pub to_shown: Vec<&'a Target<'a>>,
+    /// The form for blind copies.
+    pub hidden: Option<Packet>,
+    /// Those here who get it.
+    pub to_hidden: Vec<&'a Target<'a>>,
+    /// Those here who get a form of their own: blind copies whose address says more than a JID.
+    pub rich: Vec<(&'a Target<'a>, Packet)>,
+    /// The recipients of other servers, by domain.
+    pub distant: Vec<Distant>,
+    /// Bytes that were written to make all this: the work, for tests and counters.
+    pub work: usize,
+}
+
+impl<'a> Plan<'a> {
+    /// Plans the delivery of a packet, whose header this is. `is_here` tells the domains of this server from the others.
+    pub fn new(packet: &Packet, header: &'a Header<'a>, is_here: impl Fn(&str) -> bool) -> Self {
+        let groups = Groups::new(header, is_here);
+        let block = Block::new(header, &groups);
+        let start = header.element.content().map_or(0, |content| content.start);
+        let shown = packet.replaced(header.element.content().unwrap_or_default(), &block.bytes);
+        let end = start + block.bytes.len();
+        let mut plan = Plan {
+            work: shown.bytes().len(),
+            shown,
+            to_shown: Vec::new(),
+            hidden: None,
+            to_hidden: Vec::new(),
+            rich: Vec::new(),
+            distant: Vec::new(),
+        };
+        for &address in &groups.here {
+            let Some(target) = &address.jid else { continue };
+            match (address.type_, address.is_rich) {
+                (AddressType::Bcc, true) => plan.rich.push((target, plan.shown.replaced(end..end, &unmarked(address)))),
+                (AddressType::Bcc, false) => plan.to_hidden.push(target),
+                _ => plan.to_shown.push(target),
+            }
+        }
+        let declared = header.element.written_name() != "addresses";
+        if !plan.to_hidden.is_empty() || groups.away.iter().any(|group| group.has_plain_bcc()) {
+            plan.hidden = Some(plan.shown.with_own(end, declared));
+            plan.work += plan.shown.bytes().len();
+        }
+        plan.work += plan.rich.iter().map(|(_, packet)| packet.bytes().len()).sum::<usize>();
+        let mut at = 0;
+        for group in groups.away {
+            plan.distant.push(plan.distant(group, start, &block.away, &mut at, end));
+        }
+        plan.work +=
+            plan.distant.iter().flat_map(|distant| &distant.recipients).map(|one| one.address.len()).sum::<usize>();
+        plan
+    }
+
+    /// The part of one domain. `at` counts the addresses of the block.
+    fn distant(&self, group: Group<'_>, start: usize, block: &[Range<usize>], at: &mut usize, end: usize) -> Distant {
+        let mut recipients = Vec::with_capacity(group.shown.len() + group.blind.len());
+        for address in group.shown {
+            let shown = block.get(*at).map(|range| range.start + start..range.end + start);
+            *at += 1;
+            let Some(target) = &address.jid else { continue };
+            recipients.push(Recipient { jid: target.as_ref().to_jid(), shown, address: unmarked(address), own: None });
+        }
+        for address in group.blind {
+            let Some(target) = &address.jid else { continue };
+            let written = unmarked(address);
+            let own = address.is_rich.then(|| self.shown.replaced(end..end, &written));
+            recipients.push(Recipient { jid: target.as_ref().to_jid(), shown: None, address: written, own });
+        }
+        let (shown, hidden) = (self.shown.clone(), self.hidden.clone());
+        Distant { domain: group.domain, shown, hidden, end, wrapped: false, recipients }
+    }
+}
+
+/// The recipients of one remote domain on the trusted route: all of them blind, and the stanza has no header.
+pub fn bcc(domain: String, packet: &Packet, recipients: impl IntoIterator<Item = Jid>) -> Distant {
+    // An empty text makes `<presence/>` into a start tag and an end tag, between which a header fits.
+    let shown = packet.opened();
+    let end = shown.content_end();
+    let recipients = recipients.into_iter().map(|jid| {
+        let mut address = Writer::with_ns("addresses", ns::ADDRESS);
+        address.start("address").attr("type", "bcc").attr("jid", jid.as_str());
+        let address = address.finish();
+        let inner = address.bytes().iter().position(|&byte| byte == b'>').map_or(0, |at| at + 1);
+        let len = address.bytes().len() - b"</addresses>".len();
+        let address = address.bytes().get(inner..len).unwrap_or_default().into();
+        Recipient { jid, shown: None, address, own: None }
+    });
+    Distant { domain, recipients: recipients.collect(), shown, hidden: None, end, wrapped: true }
+}
+
+/// The recipients by next hop, each once.
+struct Groups<'a> {
+    here: Vec<&'a Address<'a>>,
+    away: Vec<Group<'a>>,
+}
+
+struct Group<'a> {
+    domain: String,
+    shown: Vec<&'a Address<'a>>,
+    blind: Vec<&'a Address<'a>>,
+}
+
+impl Group<'_> {
+    fn has_plain_bcc(&self) -> bool {
+        self.blind.iter().any(|address| !address.is_rich)
+    }
+}
+
+impl<'a> Groups<'a> {
+    fn new(header: &'a Header<'a>, is_here: impl Fn(&str) -> bool) -> Self {
+        let mut groups = Self { here: Vec::new(), away: Vec::new() };
+        let (mut seen, mut domains) = (HashSet::new(), HashMap::new());
+        // Who is listed twice gets one copy, and a visible one if there is the choice.
+        let wanted = || header.addresses.iter().filter(|address| address.is_wanted());
+        let visible = wanted().filter(|address| address.type_ != AddressType::Bcc);
+        for address in visible.chain(wanted().filter(|address| address.type_ == AddressType::Bcc)) {
+            let Some(jid) = address.jid.as_ref().map(Target::as_ref) else { continue };
+            if !seen.insert(jid.as_str()) {
+                continue;
+            }
+            // Most headers name one domain again and again.
+            if is_here(jid.domain()) {
+                groups.here.push(address);
+                continue;
+            }
+            let at = *domains.entry(jid.domain()).or_insert_with(|| {
+                groups.away.push(Group { domain: jid.domain().to_owned(), shown: Vec::new(), blind: Vec::new() });
+                groups.away.len() - 1
+            });
+            if let Some(group) = groups.away.get_mut(at) {
+                if address.type_ == AddressType::Bcc { group.blind.push(address) } else { group.shown.push(address) }
+            }
+        }
+        groups
+    }
+}
+
+/// The addresses that everybody sees: information, those delivered to before, then the recipients by hop, marked.
+struct Block {
+    bytes: Vec<u8>,
+    /// Where the addresses of other servers' recipients are, hop by hop.
+    away: Vec<Range<usize>>,
+}
+
+impl Block {
+    fn new(header: &Header<'_>, groups: &Groups<'_>) -> Self {
+        let mut block = Self { bytes: Vec::with_capacity(header.element.bytes().len() * 3 / 2), away: Vec::new() };
+        for address in &header.addresses {
+            let was_delivered = address.delivered && address.type_ != AddressType::Bcc;
+            if was_delivered || !address.type_.is_recipient() {
+                block.bytes.extend_from_slice(address.element.bytes());
+            }
+        }
+        for address in groups.here.iter().filter(|address| address.type_ != AddressType::Bcc) {
+            push_marked(&mut block.bytes, address);
+        }
+        for address in groups.away.iter().flat_map(|group| &group.shown) {
+            let start = block.bytes.len();
+            push_marked(&mut block.bytes, address);
+            block.away.push(start..block.bytes.len());
+        }
+        block
+    }
+}
+
+/// An address with `delivered='true'`, otherwise as written.
+fn push_marked(out: &mut Vec<u8>, address: &Address<'_>) {
+    let (bytes, name) = (address.element.bytes(), 1 + address.element.written_name().len());
+    let cut = address.mark.clone().unwrap_or(name..name);
+    for part in [bytes.get(..name), Some(b" delivered='true'"), bytes.get(name..cut.start), bytes.get(cut.end..)] {
+        out.extend_from_slice(part.unwrap_or_default());
+    }
+}
+
+/// An address without mark, otherwise as written.
+fn unmarked(address: &Address<'_>) -> Box<[u8]> {
+    let bytes = address.element.bytes();
+    match &address.mark {
+        None => bytes.into(),
+        Some(mark) => {
+            [bytes.get(..mark.start), bytes.get(mark.end..)].into_iter().flatten().flatten().copied().collect()
+        }
+    }
+}
