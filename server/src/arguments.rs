@@ -43,6 +43,8 @@ pub enum Command {
     /// Look over configuration, certificates, ports and storage, and say what is wrong and how to mend it
     #[command(after_help = CHECK_EXAMPLES)]
     Check,
+    /// Measure this server, or any other that speaks XMPP
+    Bench(rookery_bench::cli::Bench),
 }
 
 /// What to do with accounts.

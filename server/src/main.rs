@@ -42,7 +42,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             let words = failure.to_string();
             for line in words.lines() {
@@ -53,16 +53,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: Arguments) -> Result<(), Failure> {
+fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let source = Source::new(arguments.config, arguments.data_dir);
     match arguments.command.unwrap_or(Command::Serve) {
-        Command::Serve => serve::run(start::start(source)?),
-        Command::User { command } => user::run(&source, command),
+        Command::Bench(bench) => return Ok(bench.run()),
+        Command::Serve => serve::run(start::start(source)?)?,
+        Command::User { command } => user::run(&source, command)?,
         Command::Config { command: ConfigCommand::Example } => {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             welcome::say(&config::example(&table));
-            Ok(())
         }
-        Command::Check => check::run(&source),
+        Command::Check => check::run(&source)?,
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use rookery_bench::login::Target;
+use rookery_bench::engine::login::Target;
 use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
 use rookery_bench::process::{Cpu, private_bytes, slope};
 use rookery_bench::report::{Report, setting};

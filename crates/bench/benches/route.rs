@@ -3,7 +3,7 @@
 //! Scan, look up, stamp, queue, render. The kernel's part, which is many times more, is in `sockets`.
 
 use divan::{AllocProfiler, Bencher, black_box};
-use rookery_bench::login::Target;
+use rookery_bench::engine::login::Target;
 use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
 use rookery_bench::{Outcome, chat};
 use rookery_fanout::Link;

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rookery_bench::Outcome;
+use rookery_bench::engine::login::Target;
 use rookery_bench::idle::{self, most_sessions};
-use rookery_bench::login::Target;
 use rookery_bench::pairs::{Cost, Pairs};
 use rookery_bench::process::median_and_min;
 use rookery_bench::relay::{self, Relay};

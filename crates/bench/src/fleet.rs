@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
 
-use crate::client::Client;
-use crate::login::Target;
+use crate::engine::client::{Client, Item};
+use crate::engine::login::Target;
 use crate::{Outcome, chat};
 
 /// Called with the number of a client and a stanza that it got; appends what it sends because of it.
@@ -167,7 +167,13 @@ impl Fleet {
         self.replies.clear();
         let (wire, replies) = (self.buffer.get_mut(..len).unwrap_or_default(), &mut self.replies);
         let was_bound = seat.client.is_bound();
-        seat.client.read(&self.target, wire, &mut self.out, &mut |stanza| react(number, stanza, replies))?;
+        seat.client.read(&self.target, wire, &mut self.out, &mut |item| {
+            let bytes = match &item {
+                Item::Stanza(stanza) => stanza.bytes(),
+                Item::Line(line) => line,
+            };
+            react(number, bytes, replies);
+        })?;
         if !was_bound && seat.client.is_bound() {
             self.bound += 1;
             replies.extend_from_slice(first.as_bytes());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::fleet::Fleet;
-use crate::login::Target;
+use crate::engine::login::Target;
 use crate::process::{Cpu, private_bytes, slope};
 use crate::rookery::Server;
 use crate::{Outcome, chat};

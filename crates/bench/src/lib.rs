@@ -23,11 +23,11 @@
 //! ```
 
 pub mod chat;
-pub mod client;
+pub mod cli;
+pub mod engine;
 pub mod everyone;
 pub mod fleet;
 pub mod idle;
-pub mod login;
 pub mod network;
 pub mod pairs;
 pub mod process;
@@ -35,6 +35,7 @@ pub mod relay;
 pub mod report;
 pub mod result;
 pub mod rookery;
+pub mod scenario;
 
 /// Everything that a benchmark can fail with ends the benchmark: the text is for whoever runs it.
 pub type Outcome<T> = Result<T, Box<dyn std::error::Error>>;

@@ -18,9 +18,9 @@ use rookery_stream::tls::{Identity, TlsSettings, certificate};
 use rookery_xml::Limits;
 
 use crate::Outcome;
-use crate::client::Client;
+use crate::engine::client::Client;
 use crate::everyone::Everyone;
-use crate::login::Target;
+use crate::engine::login::Target;
 
 /// What all accounts have as their password.
 pub const PASSWORD: &str = "pencil";

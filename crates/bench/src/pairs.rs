@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::fleet::Fleet;
-use crate::login::Target;
+use crate::engine::login::Target;
 use crate::process::Cpu;
 use crate::relay::Relay;
 use crate::rookery::Server;

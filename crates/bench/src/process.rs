@@ -3,6 +3,8 @@
 use std::fs;
 use std::io;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// CPU time of a process since its start, all threads that still live.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
@@ -30,6 +32,13 @@ impl Cpu {
         // The name of the program, in brackets, may hold anything.
         let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11);
         Ok(Cpu { nanoseconds, user: number(fields.next()), system: number(fields.next()) })
+    }
+
+    /// What this process has used up to now, threads that have ended included.
+    pub fn of_this_process() -> Cpu {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        let ticks = Cpu::of(std::process::id()).unwrap_or_default();
+        Cpu { nanoseconds: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64, ..ticks }
     }
 
     /// What was used since `earlier`.

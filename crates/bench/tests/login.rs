@@ -1,7 +1,7 @@
 //! The load client against the server's own negotiation, byte for byte, without sockets.
 
 use rookery_bench::chat;
-use rookery_bench::login::Target;
+use rookery_bench::engine::login::Target;
 use rookery_bench::network::{DOMAIN, Network, PASSWORD, Parts};
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::SaltedPasswords;

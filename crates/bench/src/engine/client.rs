@@ -5,9 +5,18 @@ use std::sync::Arc;
 
 use rookery_sasl::ChannelBindings;
 use rookery_stream::tls::client::ClientTls;
-use rookery_xml::{Limits, Scan, Scanner};
+use rookery_xml::{Limits, Scan, Scanner, Stanza};
 
-use crate::login::{Login, LoginError, Next, Target};
+use super::login::{Login, LoginError, Next, Target};
+
+/// What has come for a client that is ready.
+#[derive(Debug)]
+pub enum Item<'a> {
+    /// A stanza.
+    Stanza(Stanza<'a>),
+    /// A line, with its end.
+    Line(&'a [u8]),
+}
 
 /// One client.
 pub struct Client {
@@ -58,7 +67,12 @@ impl Client {
         !matches!(self.stage, Stage::Login(_))
     }
 
-    /// Takes bytes from the wire; calls `each` with every stanza, and appends what has to be sent because of them to `out`.
+    /// Whether TLS is to be begun, or is up.
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Takes bytes from the wire; calls `each` with every stanza or line, and appends what the login has to send to `out`.
     /// `wire` is used as scratch.
     ///
     /// # Errors
@@ -68,8 +82,14 @@ impl Client {
         target: &Target,
         wire: &mut [u8],
         out: &mut Vec<u8>,
-        each: &mut dyn FnMut(&[u8]),
+        each: &mut dyn FnMut(Item<'_>),
     ) -> Result<(), LoginError> {
+        // The usual case of a load: whole stanzas in the clear, which need no copy.
+        if let (None, Stage::Bound, true) = (&self.tls, &self.stage, self.carry.is_empty()) {
+            let used = stanzas(wire, each)?;
+            self.carry.extend_from_slice(wire.get(used..).unwrap_or_default());
+            return Ok(());
+        }
         match &mut self.tls {
             None => self.carry.extend_from_slice(wire),
             Some(tls) => {
@@ -93,7 +113,7 @@ impl Client {
             Stage::Lines => lines(&self.carry, each),
         };
         self.carry.drain(..used);
-        if self.carry.is_empty() && self.carry.capacity() > KEPT {
+        if self.carry.is_empty() && !matches!(self.stage, Stage::Login(_)) {
             self.carry = Vec::new();
         }
         Ok(())
@@ -140,7 +160,7 @@ impl fmt::Debug for Client {
 }
 
 /// Calls `each` with the whole stanzas; answers how many bytes those are.
-fn stanzas(input: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<usize, LoginError> {
+fn stanzas(input: &[u8], each: &mut dyn FnMut(Item<'_>)) -> Result<usize, LoginError> {
     let mut scanner = Scanner::new();
     let mut at = 0;
     loop {
@@ -153,7 +173,7 @@ fn stanzas(input: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<usize, LoginErro
             Scan::Space(len) => at += len,
             Scan::Close(_) => return Err(LoginError("the server closed the stream".into())),
             Scan::Stanza(len) => {
-                each(rest.get(..len).unwrap_or_default());
+                each(Item::Stanza(scanner.stanza(rest)));
                 at += len;
             }
             // Within a bound stream only a stream error uses the prefix of the stream.
@@ -166,10 +186,10 @@ fn stanzas(input: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<usize, LoginErro
     }
 }
 
-fn lines(input: &[u8], each: &mut dyn FnMut(&[u8])) -> usize {
+fn lines(input: &[u8], each: &mut dyn FnMut(Item<'_>)) -> usize {
     let mut at = 0;
     for end in memchr::memchr_iter(b'\n', input) {
-        each(input.get(at..=end).unwrap_or_default());
+        each(Item::Line(input.get(at..=end).unwrap_or_default()));
         at = end + 1;
     }
     at
@@ -178,6 +198,3 @@ fn lines(input: &[u8], each: &mut dyn FnMut(&[u8])) -> usize {
 fn said(error: impl fmt::Display) -> LoginError {
     LoginError(error.to_string())
 }
-
-/// What the buffer of a client may keep while nothing is in it.
-const KEPT: usize = 2048;

@@ -1,0 +1,68 @@
+//! The command line: `rookery bench …`.
+
+mod list;
+mod register;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::scenario;
+
+/// Measure this server, or any other that speaks XMPP.
+#[derive(Debug, Clone, Args)]
+pub struct Bench {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Subcommand)]
+enum Command {
+    /// List the scenarios with what they do, their flags and defaults
+    List,
+    /// Make the accounts that scenarios log in to
+    #[command(after_help = REGISTER_EXAMPLES)]
+    Register(register::Register),
+    /// Run a scenario against a server
+    #[command(after_help = RUN_EXAMPLES)]
+    Run {
+        /// The load.
+        #[command(subcommand)]
+        scenario: Box<scenario::Command>,
+    },
+}
+
+impl Bench {
+    /// Does what the command says. Exit code 0: done; 1: failed, or something else was found than there should be.
+    pub fn run(self) -> ExitCode {
+        let done = match self.command {
+            Command::List => list::run(),
+            Command::Register(register) => register.run(),
+            Command::Run { scenario } => return run::run(&scenario),
+        };
+        match done {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("rookery bench: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+const REGISTER_EXAMPLES: &str = "\
+Examples:
+  rookery bench register --host 127.0.0.1:5222 --domain localhost --users 2000
+  rookery bench register --domain localhost --users 75000 --csv accounts.csv && rookery user import accounts.csv";
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  rookery bench run chat --host 127.0.0.1:5222 --domain localhost --pairs 1000 --window 8
+  rookery bench run max-messages --rate 21000 --server-pid $(pidof rookery) --out now.json --html now.html
+  rookery bench list                        every scenario with its flags
+
+Exit codes:
+  0    everything was sent and has come
+  1    something failed, or was lost, doubled or out of order; the report says what was reached";

@@ -1,0 +1,134 @@
+//! What one thread of the engine has counted, readable for the others at any time.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::histogram::{Histogram, Recorder};
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// Stanzas that a scenario sent as its load.
+    Sent,
+    /// Deliveries that follow from them.
+    Expected,
+    /// Deliveries, without repetitions.
+    Delivered,
+    /// Deliveries that came again.
+    Duplicated,
+    /// Deliveries that came behind a later one of the same pair.
+    Reordered,
+    /// Error stanzas.
+    Errors,
+    /// Stanzas of another run, such as stored messages.
+    Foreign,
+    /// Stanzas of any kind that came.
+    Stanzas,
+    /// Logins that succeeded.
+    LoggedIn,
+    /// Logins that did not.
+    LoginsFailed,
+    /// Sessions that the server ended.
+    Broken,
+    /// Sessions that are there now.
+    Sessions,
+    /// Nanoseconds of CPU time of the thread.
+    CpuTime,
+    /// What else a scenario counts: its own steps.
+    Steps,
+}
+
+/// The counters of one thread; nobody else adds.
+#[derive(Debug, Default)]
+pub struct Counters {
+    counts: [AtomicU64; Count::ALL],
+    /// From intended sending to arrival.
+    pub latency: Recorder,
+    /// From intended sending to sending.
+    pub lateness: Recorder,
+}
+
+/// Sums over threads, at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Totals {
+    counts: [u64; Count::ALL],
+    /// From intended sending to arrival.
+    pub latency: Histogram,
+    /// From intended sending to sending.
+    pub lateness: Histogram,
+}
+
+impl Count {
+    const ALL: usize = Count::Steps as usize + 1;
+}
+
+impl Counters {
+    /// Adds.
+    pub fn add(&self, count: Count, more: u64) {
+        self.set(count, self.get(count).wrapping_add(more));
+    }
+
+    /// Takes one away.
+    pub fn less(&self, count: Count) {
+        self.set(count, self.get(count).saturating_sub(1));
+    }
+
+    /// Sets.
+    pub fn set(&self, count: Count, value: u64) {
+        if let Some(counter) = self.counts.get(count as usize) {
+            counter.store(value, Relaxed);
+        }
+    }
+
+    /// What it is now.
+    pub fn get(&self, count: Count) -> u64 {
+        self.counts.get(count as usize).map_or(0, |counter| counter.load(Relaxed))
+    }
+}
+
+impl Totals {
+    /// The sums of some threads.
+    pub fn of<'a>(threads: impl Iterator<Item = &'a Counters>) -> Totals {
+        let mut totals = Totals::default();
+        for counters in threads {
+            for (sum, count) in totals.counts.iter_mut().zip(&counters.counts) {
+                *sum += count.load(Relaxed);
+            }
+            totals.latency.add(&counters.latency);
+            totals.lateness.add(&counters.lateness);
+        }
+        totals
+    }
+
+    /// One sum.
+    pub fn get(&self, count: Count) -> u64 {
+        self.counts.get(count as usize).copied().unwrap_or_default()
+    }
+
+    /// What came since `earlier`.
+    pub fn since(&self, earlier: &Totals) -> Totals {
+        let mut counts = self.counts;
+        for (count, before) in counts.iter_mut().zip(earlier.counts) {
+            *count = count.saturating_sub(before);
+        }
+        let (latency, lateness) = (self.latency.since(&earlier.latency), self.lateness.since(&earlier.lateness));
+        Totals { counts, latency, lateness }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_added_up_and_earlier_counts_taken_away() {
+        let threads = [Counters::default(), Counters::default()];
+        threads[0].add(Count::Sent, 3);
+        threads[1].add(Count::Sent, 4);
+        threads[1].less(Count::Sessions);
+        threads[1].latency.add(5);
+        let before = Totals::of(threads.iter());
+        assert_eq!((before.get(Count::Sent), before.get(Count::Sessions), before.latency.count()), (7, 0, 1));
+        threads[0].add(Count::Sent, 1);
+        assert_eq!(Totals::of(threads.iter()).since(&before).get(Count::Sent), 1);
+    }
+}

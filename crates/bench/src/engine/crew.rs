@@ -1,0 +1,130 @@
+//! The threads, and the phases that they go through together.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::counters::{Counters, Totals};
+use super::login::Target;
+use super::source::Sources;
+use super::worker::{Load, Place, Worker};
+use crate::Outcome;
+
+/// What a crew works by.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where clients connect.
+    pub server: SocketAddr,
+    /// How they log in.
+    pub target: Arc<Target>,
+    /// Whether TLS comes first (XEP-0368).
+    pub direct_tls: bool,
+    /// How many threads.
+    pub threads: usize,
+    /// How long one login may take.
+    pub login_patience: Duration,
+    /// For the source addresses: another one for each run.
+    pub seed: u32,
+}
+
+/// The clients of one server, on several threads.
+#[derive(Debug)]
+pub struct Crew {
+    workers: Vec<Worker>,
+    counters: Vec<Arc<Counters>>,
+    epoch: Instant,
+}
+
+impl Crew {
+    /// No clients yet.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(settings: Settings) -> io::Result<Crew> {
+        let (threads, epoch) = (settings.threads.max(1), Instant::now());
+        let place = Arc::new(Place {
+            sources: Sources::new(settings.server, settings.seed),
+            target: settings.target,
+            direct_tls: settings.direct_tls,
+            epoch,
+            patience: settings.login_patience,
+        });
+        let workers = (0..threads).map(|index| Worker::new(place.clone(), index, threads));
+        let workers: Vec<Worker> = workers.collect::<io::Result<_>>()?;
+        let counters = workers.iter().map(|worker| worker.counters().clone()).collect();
+        Ok(Crew { workers, counters, epoch })
+    }
+
+    /// How many threads there are.
+    pub fn threads(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// What each thread counts.
+    pub fn counters(&self) -> &[Arc<Counters>] {
+        &self.counters
+    }
+
+    /// All counts of all threads since the beginning.
+    pub fn totals(&self) -> Totals {
+        Totals::of(self.counters.iter().map(Arc::as_ref))
+    }
+
+    /// Nanoseconds since the crew was made.
+    pub fn now(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// Whether a client is logged in.
+    pub fn is_bound(&self, number: usize) -> bool {
+        self.workers.get(number % self.threads()).is_some_and(|worker| worker.is_bound(number))
+    }
+
+    /// Why connections have ended, and how many for each reason, over all threads.
+    pub fn reasons(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for (reason, count) in self.workers.iter().flat_map(Worker::reasons) {
+            *all.entry(reason.clone()).or_default() += count;
+        }
+        all
+    }
+
+    /// A phase: each thread drives one of the loads, until all are finished or `watch`, which is called every few milliseconds with the time
+    /// since the crew was made, answers that it is enough.
+    ///
+    /// # Errors
+    /// What the system says to a thread, or that one panicked.
+    pub fn run<L: Load>(&mut self, loads: &mut [L], watch: &mut dyn FnMut(u64) -> bool) -> Outcome<()> {
+        let (stop, epoch) = (AtomicBool::new(false), self.epoch);
+        thread::scope(|scope| {
+            let start = |(worker, load): (_, _)| start(scope, worker, load, &stop);
+            let running: Vec<_> = self.workers.iter_mut().zip(loads).map(start).collect();
+            while !running.iter().all(thread::ScopedJoinHandle::is_finished) {
+                if watch(epoch.elapsed().as_nanos() as u64) {
+                    stop.store(true, Relaxed);
+                    break;
+                }
+                thread::sleep(WATCH);
+            }
+            for thread in running {
+                thread.join().map_err(|_| "a thread of the load generator panicked")??;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn start<'scope, L: Load>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    worker: &'scope mut Worker,
+    load: &'scope mut L,
+    stop: &'scope AtomicBool,
+) -> thread::ScopedJoinHandle<'scope, io::Result<()>> {
+    scope.spawn(move || worker.run(load, stop))
+}
+
+const WATCH: Duration = Duration::from_millis(5);

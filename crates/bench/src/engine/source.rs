@@ -1,0 +1,79 @@
+//! Connections from as many addresses of this machine as they need.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with, sockopt};
+
+/// Where connections come from.
+///
+/// One address of this machine has some 28 000 ports that it may use, and a port rests for a minute after its connection was closed. So
+/// connections to a loopback address come from others, [`PER_ADDRESS`] from each; every run, and every wave of connections in it, uses its own.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources {
+    server: SocketAddr,
+    first: u32,
+}
+
+impl Sources {
+    /// For connections to that server; equal seeds give equal addresses.
+    pub fn new(server: SocketAddr, seed: u32) -> Sources {
+        // 127.16.0.0 and up: nobody listens there.
+        Sources { server, first: (seed % 0x00a0_0000 + 0x0010_0000) & !0xff }
+    }
+
+    /// The address that the connection with this number comes from in this wave; `None`: whichever the system takes.
+    pub fn address(&self, number: usize, wave: u32) -> Option<Ipv4Addr> {
+        match self.server.ip() {
+            IpAddr::V4(address) if address.is_loopback() => {
+                let offset = wave.wrapping_mul(WAVE).wrapping_add((number / PER_ADDRESS) as u32) & 0x003f_ffff;
+                Some(Ipv4Addr::from(0x7f00_0001 + self.first + offset))
+            }
+            _ => None,
+        }
+    }
+
+    /// Begins to connect; the socket is writable when it has.
+    ///
+    /// # Errors
+    /// What the system says at once.
+    pub fn connect(&self, number: usize, wave: u32) -> io::Result<TcpStream> {
+        let family = if self.server.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        if let Some(address) = self.address(number, wave) {
+            bind(&socket, &SocketAddr::from((address, 0)))?;
+        }
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        match connect(&socket, &self.server) {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Connections from one address.
+const PER_ADDRESS: usize = 10_000;
+/// Addresses of a wave: enough for 2.5 million connections.
+const WAVE: u32 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_connections_have_an_address_for_each_ten_thousand_and_each_wave() {
+        for seed in [0, 1, 77, u32::MAX] {
+            let sources = Sources::new(([127, 0, 0, 1], 5222).into(), seed);
+            let at = |number, wave| sources.address(number, wave).unwrap();
+            assert_eq!(at(0, 0), at(9_999, 0));
+            let all = [at(0, 0), at(10_000, 0), at(2_559_999, 0), at(0, 1), at(0, 2)];
+            assert!(all.iter().all(|address| address.is_loopback() && address.octets()[1] >= 16), "{all:?}");
+            let different: std::collections::HashSet<_> = all.into_iter().collect();
+            assert_eq!(different.len(), 5);
+        }
+        assert_eq!(Sources::new(([192, 0, 2, 1], 5222).into(), 1).address(0, 0), None);
+        assert_eq!(Sources::new((std::net::Ipv6Addr::LOCALHOST, 5222).into(), 1).address(0, 0), None);
+    }
+}

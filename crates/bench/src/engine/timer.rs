@@ -1,0 +1,59 @@
+//! Waits finer than the milliseconds of epoll.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
+
+/// A timer in an epoll set. It is level-triggered and armed only for waits that epoll's own timeout is too coarse for.
+#[derive(Debug)]
+pub struct Timer {
+    timer: OwnedFd,
+    armed: bool,
+}
+
+impl Timer {
+    /// A timer whose events carry `key`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(set: &OwnedFd, key: u64) -> io::Result<Timer> {
+        let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+        epoll::add(set, &timer, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?;
+        Ok(Timer { timer, armed: false })
+    }
+
+    /// Prepares a wait of `nanoseconds`, but not of more than `longest`; answers the timeout for epoll.
+    ///
+    /// Waits below [`SHORTEST`] become that long: a load of many thousand stanzas a second shall not wake for each of them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn arm(&mut self, nanoseconds: u64, longest: Duration) -> io::Result<Timespec> {
+        let wait = Duration::from_nanos(nanoseconds).min(longest);
+        if wait.is_zero() || wait >= COARSE {
+            return Timespec::try_from(wait).map_err(io::Error::other);
+        }
+        let value = Timespec::try_from(wait.max(SHORTEST)).map_err(io::Error::other)?;
+        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+        self.armed = true;
+        Timespec::try_from(longest).map_err(io::Error::other)
+    }
+
+    /// Takes note of its event.
+    pub fn rang(&mut self) {
+        if std::mem::take(&mut self.armed) {
+            // Whether it was read or not, it is armed anew before it matters.
+            let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+        }
+    }
+}
+
+const SHORTEST: Duration = Duration::from_micros(200);
+/// From here on a wait of whole milliseconds is exact enough, since what is left is waited for again.
+const COARSE: Duration = Duration::from_millis(4);

@@ -1,0 +1,168 @@
+//! Which stanzas of each sender have come to each receiver: finds what is lost, comes twice or comes out of order.
+
+use std::collections::HashMap;
+
+use ahash::RandomState;
+
+/// What a stanza is, compared with those that came before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// The first of its number, and behind none of the later ones.
+    InOrder,
+    /// The first of its number, but a later one came before it.
+    Late,
+    /// One that has come already.
+    Again,
+}
+
+/// A sender and a receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Pair {
+    /// The sender's number.
+    pub sender: u32,
+    /// The receiver's number.
+    pub receiver: u32,
+}
+
+/// The arrivals at some receivers.
+#[derive(Debug, Default)]
+pub struct Tracker {
+    streams: HashMap<Pair, Stream, RandomState>,
+}
+
+/// What a comparison of sent and arrived stanzas has found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Stanzas that should have arrived.
+    pub expected: u64,
+    /// Of these, those that did, without repetitions.
+    pub delivered: u64,
+    /// Of these, those that did not.
+    pub lost: u64,
+    /// Stanzas with numbers that nobody has sent.
+    pub invented: u64,
+}
+
+/// What has come of one pair.
+#[derive(Debug, Default)]
+struct Stream {
+    /// The number behind the highest that has come.
+    next: u32,
+    /// Ranges below it that have not come: first, and the one behind the last; rising. Bounded by [`GAPS`].
+    gaps: Vec<(u32, u32)>,
+}
+
+impl Tracker {
+    /// Notes an arrival.
+    pub fn arrived(&mut self, pair: Pair, sequence: u32) -> Arrival {
+        self.streams.entry(pair).or_default().arrived(sequence)
+    }
+
+    /// Of the first `sent` numbers of a pair, how many have come; and how many came with other numbers.
+    fn came(&self, pair: Pair, sent: u32) -> (u64, u64) {
+        let Some(stream) = self.streams.get(&pair) else { return (0, 0) };
+        let below = stream.below(sent);
+        (below, stream.below(u32::MAX) - below)
+    }
+}
+
+/// Compares what was sent with what has arrived. A receiver's arrivals are all in one of the trackers; `receiver % trackers` says in which.
+pub fn tally(sent: impl Iterator<Item = (Pair, u32)>, trackers: &[&Tracker]) -> Tally {
+    let mut tally = Tally::default();
+    for (pair, count) in sent {
+        let tracker = trackers.get(pair.receiver as usize % trackers.len().max(1));
+        let (came, invented) = tracker.map_or((0, 0), |tracker| tracker.came(pair, count));
+        tally.expected += u64::from(count);
+        tally.delivered += came;
+        tally.lost += u64::from(count).saturating_sub(came);
+        tally.invented += invented;
+    }
+    tally
+}
+
+impl Stream {
+    fn arrived(&mut self, sequence: u32) -> Arrival {
+        if sequence >= self.next {
+            // A peer that leaves out more and more numbers is not remembered in full: its oldest gaps count as having come.
+            if sequence > self.next {
+                if self.gaps.len() >= GAPS {
+                    self.gaps.remove(0);
+                }
+                self.gaps.push((self.next, sequence));
+            }
+            self.next = sequence.saturating_add(1);
+            return Arrival::InOrder;
+        }
+        let Some(at) = self.gaps.iter().position(|(first, behind)| (*first..*behind).contains(&sequence)) else {
+            return Arrival::Again;
+        };
+        let (first, behind) = self.gaps.remove(at);
+        if sequence + 1 < behind {
+            self.gaps.insert(at, (sequence + 1, behind));
+        }
+        if first < sequence {
+            self.gaps.insert(at, (first, sequence));
+        }
+        Arrival::Late
+    }
+
+    /// How many of the numbers below `limit` have come.
+    fn below(&self, limit: u32) -> u64 {
+        let missing = self.gaps.iter().map(|(first, behind)| (*behind).min(limit).saturating_sub(*first));
+        u64::from(self.next.min(limit)) - missing.map(u64::from).sum::<u64>()
+    }
+}
+
+/// Gaps that are remembered for one pair.
+const GAPS: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAIR: Pair = Pair { sender: 1, receiver: 4 };
+
+    fn fed(numbers: &[u32]) -> (Tracker, Vec<Arrival>) {
+        let mut tracker = Tracker::default();
+        let arrivals = numbers.iter().map(|number| tracker.arrived(PAIR, *number)).collect();
+        (tracker, arrivals)
+    }
+
+    fn found(numbers: &[u32], sent: u32) -> Tally {
+        let (tracker, _) = fed(numbers);
+        tally([(PAIR, sent)].into_iter(), &[&tracker])
+    }
+
+    #[test]
+    fn order_repetition_and_lateness_are_told_apart() {
+        use Arrival::{Again, InOrder, Late};
+        let (_, arrivals) = fed(&[0, 1, 1, 5, 3, 3, 2, 4, 4, 5, 6]);
+        assert_eq!(arrivals, [InOrder, InOrder, Again, InOrder, Late, Again, Late, Late, Again, Again, InOrder]);
+    }
+
+    #[test]
+    fn what_is_missing_is_lost() {
+        let whole = Tally { expected: 6, delivered: 6, ..Tally::default() };
+        assert_eq!(found(&[0, 1, 2, 3, 4, 5], 6), whole);
+        assert_eq!(found(&[5, 4, 3, 2, 1, 0], 6), whole);
+        assert_eq!(found(&[1, 2, 5], 8), Tally { expected: 8, delivered: 3, lost: 5, invented: 0 });
+        assert_eq!(found(&[], 2), Tally { expected: 2, lost: 2, ..Tally::default() });
+        assert_eq!(found(&[0, 7, 9], 2), Tally { expected: 2, delivered: 1, lost: 1, invented: 2 });
+    }
+
+    #[test]
+    fn an_absurd_number_is_survived() {
+        let (tracker, _) = fed(&[u32::MAX, 0, u32::MAX]);
+        assert_eq!(tally([(PAIR, 1)].into_iter(), &[&tracker]).delivered, 1);
+        let numbers: Vec<u32> = (0..20_000).map(|number| number * 2).collect();
+        assert!(fed(&numbers).0.streams[&PAIR].gaps.len() <= GAPS);
+    }
+
+    #[test]
+    fn receivers_are_looked_for_in_their_own_tracker() {
+        let (even, _) = fed(&[0]);
+        let odd = Tracker::default();
+        let sent = || [(PAIR, 1), (Pair { sender: 4, receiver: 1 }, 1)].into_iter();
+        assert_eq!(tally(sent(), &[&even, &odd]), Tally { expected: 2, delivered: 1, lost: 1, invented: 0 });
+    }
+}

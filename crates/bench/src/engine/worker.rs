@@ -1,0 +1,398 @@
+//! One thread of the engine: an epoll set, its share of the clients, and the loop that drives a load.
+//!
+//! Sockets are watched for input only, level-triggered and read once per readiness, as a server does it; what a socket doesn't take is kept, up
+//! to a limit, and the socket is watched for output meanwhile. Whatever a server does ends at most the client that it did it to.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rookery_xml::Stanza;
+use rustix::event::epoll;
+use rustix::net::sockopt;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::client::{Client, Item};
+use super::counters::{Count, Counters};
+use super::login::Target;
+use super::source::Sources;
+use super::timer::Timer;
+
+/// What clients do. Each thread has its own; times are nanoseconds since the engine was made.
+pub trait Load: Send {
+    /// Does what is due, and answers when there is something to do again; [`NEVER`]: only when something comes.
+    ///
+    /// A load that has much to do should do a part and answer `now`, so that what comes is read in between.
+    fn due(&mut self, now: u64, worker: &mut Worker) -> u64;
+
+    /// A client that began to connect at `started` is logged in. What it says first is appended to `out`.
+    fn bound(&mut self, _number: usize, _started: u64, _now: u64, _out: &mut Vec<u8>) {}
+
+    /// A stanza came for a client. What it answers is appended to `out`.
+    fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, now: u64, out: &mut Vec<u8>);
+
+    /// A client's connection is over, or its login failed.
+    fn ended(&mut self, _number: usize, _was_bound: bool) {}
+
+    /// Whether there is nothing left to do for this thread.
+    fn finished(&self) -> bool {
+        false
+    }
+}
+
+/// Never.
+pub const NEVER: u64 = u64::MAX;
+
+/// What all threads share.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub target: Arc<Target>,
+    pub direct_tls: bool,
+    pub sources: Sources,
+    pub epoch: Instant,
+    /// How long a login may take.
+    pub patience: Duration,
+}
+
+/// One thread's clients: those whose number is [`Worker::index`] modulo [`Worker::threads`].
+#[derive(Debug)]
+pub struct Worker {
+    place: Arc<Place>,
+    index: usize,
+    threads: usize,
+    set: OwnedFd,
+    timer: Timer,
+    seats: Vec<Option<Seat>>,
+    /// Logins that began, the oldest first: when they must be done, which seat, and when it was taken.
+    logins: VecDeque<(u64, usize, u64)>,
+    logging_in: usize,
+    /// Clients whose connection is over; the load has not been told.
+    over: Vec<(usize, bool)>,
+    reasons: BTreeMap<String, u64>,
+    counters: Arc<Counters>,
+    buffer: Vec<u8>,
+    replies: Vec<u8>,
+    out: Vec<u8>,
+    cpu_read: u64,
+}
+
+#[derive(Debug)]
+struct Seat {
+    socket: TcpStream,
+    client: Client,
+    unsent: Vec<u8>,
+    started: u64,
+}
+
+impl Worker {
+    pub(super) fn new(place: Arc<Place>, index: usize, threads: usize) -> io::Result<Worker> {
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let timer = Timer::new(&set, TIMER)?;
+        Ok(Worker {
+            place,
+            index,
+            threads,
+            set,
+            timer,
+            seats: Vec::new(),
+            logins: VecDeque::new(),
+            logging_in: 0,
+            over: Vec::new(),
+            reasons: BTreeMap::new(),
+            counters: Arc::default(),
+            buffer: vec![0; BUFFER],
+            replies: Vec::new(),
+            out: Vec::new(),
+            cpu_read: 0,
+        })
+    }
+
+    /// The number of this thread.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// How many threads there are.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// What this thread counts.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// Nanoseconds since the engine was made.
+    pub fn now(&self) -> u64 {
+        self.place.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// Whether this client is logged in.
+    pub fn is_bound(&self, number: usize) -> bool {
+        matches!(self.seats.get(number / self.threads), Some(Some(seat)) if seat.client.is_bound())
+    }
+
+    /// Why connections have ended, and how many for each reason.
+    pub fn reasons(&self) -> &BTreeMap<String, u64> {
+        &self.reasons
+    }
+
+    /// Logins that are under way.
+    pub fn logging_in(&self) -> usize {
+        self.logging_in
+    }
+
+    /// Begins to connect and log in a client, with the account of its number. [`Load::bound`] or [`Load::ended`] will follow.
+    pub fn connect(&mut self, number: usize, wave: u32) {
+        let slot = number / self.threads;
+        if let Err(error) = self.try_connect(number, slot, wave) {
+            self.end(slot, &error);
+        }
+    }
+
+    fn try_connect(&mut self, number: usize, slot: usize, wave: u32) -> Result<(), String> {
+        let started = self.now();
+        if self.seats.len() <= slot {
+            self.seats.resize_with(slot + 1, || None);
+        }
+        let mut first = Vec::new();
+        let username = crate::chat::local(number);
+        let client = Client::start(&self.place.target, username, self.place.direct_tls, &mut first);
+        let client = client.map_err(|error| error.to_string())?;
+        let socket = self.place.sources.connect(number, wave).map_err(|error| format!("connecting: {error}"))?;
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
+        epoll::add(&self.set, &socket, epoll::EventData::new_u64(slot as u64), flags).map_err(|e| e.to_string())?;
+        if let Some(seat) = self.seats.get_mut(slot) {
+            *seat = Some(Seat { socket, client, unsent: first, started });
+            self.logging_in += 1;
+        }
+        self.logins.push_back((started.saturating_add(self.place.patience.as_nanos() as u64), slot, started));
+        Ok(())
+    }
+
+    /// Closes a client's connection. [`Load::ended`] isn't called.
+    pub fn hang_up(&mut self, number: usize) {
+        if let Some(seat) = self.seats.get_mut(number / self.threads)
+            && let Some(seat) = seat.take()
+        {
+            match seat.client.is_bound() {
+                true => self.counters.less(Count::Sessions),
+                false => self.logging_in -= 1,
+            }
+        }
+    }
+
+    /// Sends for a client. Nothing happens if it isn't there.
+    pub fn send(&mut self, number: usize, plain: &[u8]) {
+        let slot = number / self.threads;
+        let Some(Some(seat)) = self.seats.get_mut(slot) else { return };
+        let sent = if seat.client.has_tls() {
+            self.out.clear();
+            let written = seat.client.write(plain, &mut self.out).map_err(|error| error.to_string());
+            written.and_then(|()| seat.push(&self.set, slot, &self.out))
+        } else {
+            seat.push(&self.set, slot, plain)
+        };
+        if let Err(reason) = sent {
+            self.end(slot, &reason);
+        }
+    }
+
+    /// Drives a load until it is finished or `stop` is set.
+    pub(super) fn run(&mut self, load: &mut dyn Load, stop: &AtomicBool) -> io::Result<()> {
+        loop {
+            let now = self.now();
+            let next = load.due(now, self);
+            self.expire(now);
+            self.tell(load);
+            self.read_cpu(now);
+            if stop.load(Relaxed) || load.finished() {
+                return Ok(());
+            }
+            self.poll(next, load)?;
+            self.tell(load);
+        }
+    }
+
+    /// Waits once, not beyond `next`, and works off what is ready.
+    fn poll(&mut self, next: u64, load: &mut dyn Load) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS);
+        let timeout = self.timer.arm(next.saturating_sub(self.now()), LONGEST)?;
+        match epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for event in &events {
+            let (key, flags) = (event.data.u64(), event.flags);
+            if key == TIMER {
+                self.timer.rang();
+                continue;
+            }
+            let slot = key as usize;
+            if let Err(reason) = self.ready(slot, flags, load) {
+                self.end(slot, &reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn ready(&mut self, slot: usize, flags: epoll::EventFlags, load: &mut dyn Load) -> Result<(), String> {
+        let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
+        if flags.contains(epoll::EventFlags::ERR) {
+            let error = sockopt::socket_error(&seat.socket).map_err(io::Error::from);
+            if let Ok(Err(error)) = error {
+                return Err(connection(&error.into()));
+            }
+        }
+        if flags.contains(epoll::EventFlags::OUT) {
+            seat.flush(&self.set, slot)?;
+        }
+        if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+            self.readable(slot, load)?;
+        }
+        Ok(())
+    }
+
+    fn readable(&mut self, slot: usize, load: &mut dyn Load) -> Result<(), String> {
+        let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
+        let len = match seat.socket.read(&mut self.buffer) {
+            Ok(0) => return Err("the server closed the connection".into()),
+            Ok(len) => len,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
+            Err(error) => return Err(connection(&error)),
+        };
+        let now = self.place.epoch.elapsed().as_nanos() as u64;
+        let number = slot * self.threads + self.index;
+        self.out.clear();
+        self.replies.clear();
+        let (wire, replies, counters) =
+            (self.buffer.get_mut(..len).unwrap_or_default(), &mut self.replies, &self.counters);
+        let was_bound = seat.client.is_bound();
+        let mut each = |item: Item<'_>| {
+            if let Item::Stanza(stanza) = item {
+                counters.add(Count::Stanzas, 1);
+                load.stanza(number, &stanza, now, replies);
+            }
+        };
+        let read = seat.client.read(&self.place.target, wire, &mut self.out, &mut each);
+        read.map_err(|error| error.to_string())?;
+        if !was_bound && seat.client.is_bound() {
+            self.logging_in -= 1;
+            self.counters.add(Count::LoggedIn, 1);
+            self.counters.add(Count::Sessions, 1);
+            load.bound(number, seat.started, now, &mut self.replies);
+        }
+        if seat.client.has_tls() && !self.replies.is_empty() {
+            seat.client.write(&self.replies, &mut self.out).map_err(|error| error.to_string())?;
+        } else if self.out.is_empty() {
+            std::mem::swap(&mut self.out, &mut self.replies);
+        } else {
+            self.out.extend_from_slice(&self.replies);
+        }
+        if self.out.is_empty() { Ok(()) } else { seat.push(&self.set, slot, &self.out) }
+    }
+
+    /// Gives up logins that take too long.
+    fn expire(&mut self, now: u64) {
+        while let Some((_, slot, started)) = self.logins.pop_front_if(|(until, ..)| *until <= now) {
+            if matches!(self.seats.get(slot), Some(Some(seat)) if seat.started == started && !seat.client.is_bound()) {
+                self.end(slot, &format!("no login within {} s", self.place.patience.as_secs()));
+            }
+        }
+    }
+
+    /// A client's connection is over.
+    fn end(&mut self, slot: usize, reason: &str) {
+        let seat = self.seats.get_mut(slot).and_then(Option::take);
+        let was_bound = seat.as_ref().is_some_and(|seat| seat.client.is_bound());
+        match (&seat, was_bound) {
+            (Some(_), true) => self.counters.less(Count::Sessions),
+            (Some(_), false) => self.logging_in -= 1,
+            (None, _) => {}
+        }
+        self.counters.add(if was_bound { Count::Broken } else { Count::LoginsFailed }, 1);
+        self.over.push((slot * self.threads + self.index, was_bound));
+        let reason: String = reason.chars().take(300).collect();
+        if self.reasons.len() < REASONS || self.reasons.contains_key(&reason) {
+            *self.reasons.entry(reason).or_default() += 1;
+        }
+    }
+
+    fn tell(&mut self, load: &mut dyn Load) {
+        for (number, was_bound) in self.over.drain(..) {
+            load.ended(number, was_bound);
+        }
+    }
+
+    fn read_cpu(&mut self, now: u64) {
+        if now.saturating_sub(self.cpu_read) > CPU_EVERY {
+            self.cpu_read = now;
+            let time = clock_gettime(ClockId::ThreadCPUTime);
+            self.counters.set(Count::CpuTime, time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+        }
+    }
+}
+
+impl Seat {
+    /// Writes, behind what waits already.
+    fn push(&mut self, set: &OwnedFd, slot: usize, bytes: &[u8]) -> Result<(), String> {
+        if !self.unsent.is_empty() {
+            self.unsent.extend_from_slice(bytes);
+            return if self.unsent.len() > UNSENT { Err("the server does not read".into()) } else { Ok(()) };
+        }
+        let sent = written(self.socket.write(bytes))?;
+        if sent < bytes.len() {
+            self.unsent = bytes.get(sent..).unwrap_or_default().to_vec();
+            watch(set, &self.socket, slot, epoll::EventFlags::IN | epoll::EventFlags::OUT)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what waits; when nothing does any more, the socket isn't watched for it.
+    fn flush(&mut self, set: &OwnedFd, slot: usize) -> Result<(), String> {
+        let sent = written(self.socket.write(&self.unsent))?;
+        self.unsent.drain(..sent);
+        if self.unsent.is_empty() {
+            self.unsent = Vec::new();
+            watch(set, &self.socket, slot, epoll::EventFlags::IN)?;
+        }
+        Ok(())
+    }
+}
+
+fn written(result: io::Result<usize>) -> Result<usize, String> {
+    match result {
+        Ok(sent) => Ok(sent),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+        Err(error) => Err(connection(&error)),
+    }
+}
+
+fn watch(set: &OwnedFd, socket: &TcpStream, slot: usize, flags: epoll::EventFlags) -> Result<(), String> {
+    epoll::modify(set, socket, epoll::EventData::new_u64(slot as u64), flags).map_err(|error| error.to_string())
+}
+
+fn connection(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionRefused => "the server refuses connections".into(),
+        ErrorKind::ConnectionReset => "the server reset the connection".into(),
+        _ => format!("the connection broke: {error}"),
+    }
+}
+
+const BUFFER: usize = 64 * 1024;
+const EVENTS: usize = 512;
+/// The key of the timer among the events.
+const TIMER: u64 = u64::MAX;
+/// The longest wait for events, so that a stop is noticed.
+const LONGEST: Duration = Duration::from_millis(20);
+/// How often a thread looks at its CPU time, in nanoseconds.
+const CPU_EVERY: u64 = 50_000_000;
+/// What may wait for one socket.
+const UNSENT: usize = 16 << 20;
+/// Different reasons that are kept.
+const REASONS: usize = 20;

@@ -1,0 +1,69 @@
+//! The messages that loads send: of the size of [`chat::BYTES`], with a mark in the text.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use super::Run;
+use crate::chat;
+use crate::engine::{Count, Counters, Mark};
+
+/// Writes the messages of one thread, and counts them.
+#[derive(Debug, Clone)]
+pub struct Composer {
+    run: u32,
+    domain: String,
+    counters: Arc<Counters>,
+}
+
+impl Composer {
+    /// For that thread.
+    pub fn new(run: &Run<'_>, thread: usize) -> Composer {
+        let counters = run.crew.counters().get(thread).cloned().unwrap_or_default();
+        Composer { run: run.number, domain: rookery_xml::escape_attr(&run.server.domain).into_owned(), counters }
+    }
+
+    /// What the thread counts.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// The mark of a stanza.
+    pub fn mark(&self, sender: usize, sequence: u32, intended: u64) -> Mark {
+        Mark { run: self.run, sender: sender as u32, sequence, intended }
+    }
+
+    /// Appends a chat message from one client to another, which is expected to arrive once.
+    pub fn chat(&self, to: usize, mark: Mark, out: &mut Vec<u8>) {
+        let start = out.len();
+        // Writing to a vector does not fail.
+        let _ = write!(out, "<message to='{}@{}/bench' type='chat' id='", chat::local(to), self.domain);
+        let _ = write!(out, "{:x}-{:x}'><body>", mark.sender, mark.sequence);
+        mark.write(out);
+        pad(start, TAIL.len(), out);
+        out.extend_from_slice(TAIL.as_bytes());
+        self.counters.add(Count::Sent, 1);
+        self.counters.add(Count::Expected, 1);
+    }
+
+    /// Appends a message with that start tag, which is expected to arrive `copies` times.
+    pub fn message(&self, start_tag: &str, mark: Mark, copies: u64, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(start_tag.as_bytes());
+        out.extend_from_slice(b"<body>");
+        mark.write(out);
+        pad(start, SHORT_TAIL.len(), out);
+        out.extend_from_slice(SHORT_TAIL.as_bytes());
+        self.counters.add(Count::Sent, 1);
+        self.counters.add(Count::Expected, copies);
+    }
+}
+
+/// Fills a message up to the size of all.
+fn pad(start: usize, tail: usize, out: &mut Vec<u8>) {
+    let missing = (start + chat::BYTES).saturating_sub(out.len() + tail);
+    out.resize(out.len() + missing, b'x');
+}
+
+const TAIL: &str =
+    "</body><active xmlns='http://jabber.org/protocol/chatstates'/><request xmlns='urn:xmpp:receipts'/></message>";
+const SHORT_TAIL: &str = "</body></message>";

@@ -1,0 +1,81 @@
+//! Loads that send nothing, or one question.
+
+use rookery_xml::{Element, Stanza};
+
+use super::Run;
+use crate::Outcome;
+use crate::engine::{Load, NEVER, Worker};
+
+/// Reads what comes, and forgets it.
+#[derive(Debug)]
+pub struct Drain;
+
+impl Load for Drain {
+    fn due(&mut self, _now: u64, _worker: &mut Worker) -> u64 {
+        NEVER
+    }
+
+    fn stanza(&mut self, _number: usize, _stanza: &Stanza<'_>, _now: u64, _out: &mut Vec<u8>) {}
+}
+
+/// Client 0 asks, everybody else listens.
+#[derive(Debug)]
+pub struct Question {
+    ask: Option<String>,
+    id: &'static str,
+    /// What was answered.
+    pub answer: Option<Element>,
+    until: u64,
+    over: bool,
+}
+
+impl Run<'_> {
+    /// Has client 0 send an IQ with that id, and waits a while for the answer; `None` if there is none.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn ask(&mut self, id: &'static str, iq: String) -> Outcome<Option<Element>> {
+        let until = self.crew.now() + PATIENCE;
+        let mut loads = [Question { ask: Some(iq), id, answer: None, until, over: false }];
+        self.watch(&mut loads, |_| false)?;
+        let [question] = loads;
+        Ok(question.answer)
+    }
+
+    /// Asks the server what it calls itself (XEP-0092).
+    pub(super) fn ask_version(&mut self) -> Outcome<()> {
+        let to = rookery_xml::escape_attr(&self.server.domain).into_owned();
+        let iq = format!("<iq type='get' to='{to}' id='version'><query xmlns='jabber:iq:version'/></iq>");
+        let answer = self.ask("version", iq)?;
+        let text = |query: &Element, name: &str| query.child(name, VERSION).map(Element::text);
+        self.result.version = answer.and_then(|iq| {
+            let query = iq.child("query", VERSION)?;
+            let all = [text(query, "name"), text(query, "version")];
+            Some(all.into_iter().flatten().collect::<Vec<_>>().join(" "))
+        });
+        Ok(())
+    }
+}
+
+impl Load for Question {
+    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+        if let Some(iq) = self.ask.take() {
+            worker.send(0, iq.as_bytes());
+        }
+        self.over = self.answer.is_some() || now >= self.until || !worker.is_bound(0);
+        self.until
+    }
+
+    fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, _now: u64, _out: &mut Vec<u8>) {
+        if number == 0 && stanza.id().as_deref() == Some(self.id) && stanza.type_().as_deref() != Some("get") {
+            self.answer = Some(Element::read(stanza));
+        }
+    }
+
+    fn finished(&self) -> bool {
+        self.over
+    }
+}
+
+const VERSION: &str = "jabber:iq:version";
+const PATIENCE: u64 = 3_000_000_000;

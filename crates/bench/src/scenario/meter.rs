@@ -1,0 +1,184 @@
+//! Looks at the server, the generator and the counters while a load runs: samples over time, and a line that shows that it lives.
+
+use std::fs;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::engine::{Count, Totals};
+use crate::process::Cpu;
+use crate::result::Sample;
+
+/// The instruments of a run.
+#[derive(Debug)]
+pub struct Meter {
+    server: Option<u32>,
+    samples: Vec<(Instant, Sample)>,
+    last: Option<Reading>,
+    every: Duration,
+    progress: Option<ProgressBar>,
+    told: Instant,
+    what: String,
+    peak: u64,
+}
+
+/// All that can be read at one moment.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// The moment.
+    pub at: Instant,
+    /// What the engine has counted.
+    pub totals: Totals,
+    /// What the server has used.
+    pub server: Option<Cpu>,
+    /// What the generator has used.
+    pub generator: Cpu,
+    /// The server's resident memory.
+    pub memory: Option<u64>,
+}
+
+impl Meter {
+    /// Instruments that look at that process, if there is one. Answers a note if it can't be read.
+    pub fn new(server: Option<u32>, quiet: bool) -> (Meter, Option<String>) {
+        let error = server.and_then(|pid| Cpu::of(pid).err().or_else(|| resident(pid).err()));
+        let note = error.map(|error| format!("no figures of the server's CPU and memory: its process can't be read: {error}"));
+        let progress = (!quiet && std::io::stderr().is_terminal()).then(|| {
+            let style = ProgressStyle::with_template("{elapsed_precise} {spinner} {msg}");
+            ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+        });
+        let meter = Meter {
+            server: server.filter(|_| note.is_none()),
+            samples: Vec::new(),
+            last: None,
+            every: FEW,
+            progress,
+            told: Instant::now(),
+            what: String::new(),
+            peak: 0,
+        };
+        (meter, note)
+    }
+
+    /// What the line says that is being done.
+    pub fn doing(&mut self, what: impl Into<String>) {
+        self.what = what.into();
+        if self.progress.is_none() {
+            eprintln!("{}", self.what);
+        }
+    }
+
+    /// Reads everything now.
+    pub fn read(&mut self, totals: Totals) -> Reading {
+        let memory = self.server.and_then(|pid| resident(pid).ok());
+        self.peak = self.peak.max(memory.unwrap_or_default());
+        Reading {
+            at: Instant::now(),
+            totals,
+            server: self.server.and_then(|pid| Cpu::of(pid).ok()),
+            generator: Cpu::of_this_process(),
+            memory,
+        }
+    }
+
+    /// Takes a sample if it is time for one.
+    pub fn tick(&mut self, totals: impl FnOnce() -> Totals) {
+        if self.last.as_ref().is_some_and(|last| last.at.elapsed() < self.every) {
+            return;
+        }
+        let reading = self.read(totals());
+        if let Some(last) = &self.last {
+            let sample = sample(last, &reading);
+            self.tell(&sample);
+            self.samples.push((reading.at, sample));
+        }
+        self.last = Some(reading);
+        // A long run is sampled more coarsely: a report needs no more than some hundred points.
+        if self.samples.len() > MOST {
+            let mut keep = false;
+            self.samples.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.every *= 2;
+        }
+    }
+
+    /// The samples, with times since `zero`.
+    pub fn series(&self, zero: Instant) -> Vec<Sample> {
+        let since = |at: Instant| {
+            at.checked_duration_since(zero).map_or_else(|| -zero.duration_since(at).as_secs_f64(), |d| d.as_secs_f64())
+        };
+        self.samples.iter().map(|(at, sample)| Sample { t_s: since(*at), ..sample.clone() }).collect()
+    }
+
+    /// The most memory that the server had at any sample.
+    pub fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// Memory by sessions, for each sample.
+    pub fn memory_by_sessions(&self) -> Vec<(f64, f64)> {
+        let points = self.samples.iter().map(|(_, sample)| (sample.sessions, sample.server_rss_bytes));
+        points.filter_map(|(sessions, bytes)| Some((sessions as f64, bytes? as f64))).collect()
+    }
+
+    fn tell(&mut self, sample: &Sample) {
+        let server = sample.server_cpu_share.map_or_else(String::new, |share| format!(", server {:.0} %", share * 100.0));
+        let line = format!(
+            "{}: {} sessions, {:.0} sent/s, {:.0} delivered/s{server}, generator {:.0} %",
+            self.what,
+            sample.sessions,
+            sample.sent_per_s,
+            sample.delivered_per_s,
+            sample.generator_cpu_share * 100.0
+        );
+        match &self.progress {
+            Some(progress) => {
+                progress.set_message(line);
+                progress.tick();
+            }
+            None if self.told.elapsed() > SELDOM => {
+                eprintln!("{line}");
+                self.told = Instant::now();
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        if let Some(progress) = &self.progress {
+            progress.finish_and_clear();
+        }
+    }
+}
+
+fn sample(last: &Reading, now: &Reading) -> Sample {
+    let seconds = now.at.duration_since(last.at).as_secs_f64().max(1e-9);
+    let totals = now.totals.since(&last.totals);
+    let share = |now: &Cpu, last: &Cpu| now.since(last).seconds() / seconds;
+    Sample {
+        t_s: 0.0,
+        delivered_per_s: totals.get(Count::Delivered) as f64 / seconds,
+        sent_per_s: totals.get(Count::Sent) as f64 / seconds,
+        sessions: now.totals.get(Count::Sessions),
+        server_cpu_share: now.server.as_ref().zip(last.server.as_ref()).map(|(now, last)| share(now, last)),
+        server_rss_bytes: now.memory,
+        generator_cpu_share: share(&now.generator, &last.generator),
+        p99_us: (totals.latency.count() > 0).then(|| totals.latency.quantile(0.99) as f64 / 1e3),
+    }
+}
+
+/// The resident memory of a process.
+fn resident(pid: u32) -> std::io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.map(|kilobytes| kilobytes * 1024).ok_or_else(|| std::io::Error::other("it has ended"))
+}
+
+const FEW: Duration = Duration::from_millis(250);
+const SELDOM: Duration = Duration::from_secs(5);
+const MOST: usize = 400;

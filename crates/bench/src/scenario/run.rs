@@ -1,0 +1,343 @@
+//! One run: the clients, the instruments and the result that is filled in, phase by phase.
+
+use std::ops::Range;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::clients::{Arrivals, Wave};
+use super::drain::Drain;
+use super::meter::{Meter, Reading};
+use super::{Against, Scenario, Server};
+use crate::Outcome;
+use crate::engine::{Count, Crew, Load, Tally};
+use crate::result::{Cpu, DONE, FORMAT, Logins, Machine, Memory, RunResult};
+
+/// A run under way.
+#[derive(Debug)]
+pub struct Run<'a> {
+    /// The flags that all scenarios have.
+    pub server: &'a Server,
+    /// The clients.
+    pub crew: Crew,
+    /// The instruments.
+    pub meter: Meter,
+    /// What has been found.
+    pub result: RunResult,
+    /// The number in the marks of this run's stanzas.
+    pub number: u32,
+    started: Reading,
+    zero: Instant,
+    waves: u32,
+}
+
+/// A stretch of time in which a load is sent; nanoseconds since the crew was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Window {
+    /// When sending begins.
+    pub start: u64,
+    /// When measuring begins.
+    pub measured: u64,
+    /// When both end.
+    pub until: u64,
+}
+
+/// Runs a load from beginning to end. Whatever happens there is a result.
+pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut result = RunResult {
+        format: FORMAT,
+        scenario: S::NAME.to_owned(),
+        server: load.server.name.clone().unwrap_or_else(|| load.server.host.clone()),
+        started_unix: begun.as_secs(),
+        machine: Machine::this(),
+        ..RunResult::default()
+    };
+    result.settings.extend(settings(&load.scenario));
+    result.settings.insert("tls".into(), format!("{:?}", load.server.tls).to_lowercase());
+    let seed = (begun.as_nanos() as u32) ^ std::process::id().rotate_left(16);
+    let crew = load.server.settings(seed).and_then(|settings| Ok(Crew::new(settings)?));
+    let crew = match crew {
+        Ok(crew) => crew,
+        Err(error) => return RunResult { ended: error.to_string(), ..result },
+    };
+    let (mut meter, note) = Meter::new(load.server.server_pid, false);
+    result.notes.extend(note);
+    let started = meter.read(crew.totals());
+    let zero = Instant::now();
+    let mut run = Run { server: &load.server, crew, meter, result, number: seed, started, zero, waves: 0 };
+    let outcome = load.scenario.run(&mut run);
+    run.finish(outcome)
+}
+
+impl Run<'_> {
+    /// Says that a load is smaller than asked for when the descriptors of this process don't allow more; answers how many clients there can be.
+    pub fn allowed(&mut self, clients: usize) -> usize {
+        let most = crate::idle::most_sessions();
+        if clients > most {
+            let note = format!("{clients} clients were asked for; the limit of descriptors of this process allows {most}");
+            eprintln!("{note}");
+            self.result.notes.push(note);
+        }
+        clients.min(most)
+    }
+
+    /// A new wave of clients: as many at once as the flags say, from now on.
+    pub fn wave(&mut self, first: &str) -> Wave {
+        self.waves += 1;
+        let start = self.crew.now();
+        Wave { number: self.waves, at_once: self.server.at_once, rate: None, start, first: first.into() }
+    }
+
+    /// Logs clients in and lets what the server says to new sessions come; fills in the logins.
+    ///
+    /// # Errors
+    /// When one of them could not log in.
+    pub fn log_in(&mut self, clients: Range<usize>, first: &str) -> Outcome<()> {
+        let wave = self.wave(first);
+        let count = clients.len();
+        self.meter.doing(format!("{}: logging in {count} clients", self.result.scenario));
+        self.arrive(clients, &wave, false)?;
+        self.failed_logins()?;
+        self.rest(SETTLE)?;
+        self.ask_version()
+    }
+
+    /// Lets a wave of clients come; fills in the logins. With `noting` the time of each login is among the latencies.
+    ///
+    /// # Errors
+    /// What the system says. Failed logins are counted.
+    pub fn arrive(&mut self, clients: Range<usize>, wave: &Wave, noting: bool) -> Outcome<()> {
+        let threads = self.crew.threads();
+        let load = |thread| {
+            let arrivals = Arrivals::new(clients.clone(), wave, thread, threads);
+            match self.crew.counters().get(thread) {
+                Some(counters) if noting => arrivals.noting(counters.clone()),
+                _ => arrivals,
+            }
+        };
+        let mut loads: Vec<Arrivals> = (0..threads).map(load).collect();
+        let before = self.meter.read(self.crew.totals());
+        let all = clients.len() as u64;
+        self.watch(&mut loads, |totals| {
+            // A server that takes nobody in isn't asked thousands of times.
+            let failed = totals.get(Count::LoginsFailed) - before.totals.get(Count::LoginsFailed);
+            failed > (all / 10).max(20)
+        })?;
+        let after = self.meter.read(self.crew.totals());
+        let (done, seconds) = (after.totals.since(&before.totals), (after.at - before.at).as_secs_f64());
+        let count = done.get(Count::LoggedIn);
+        let cpu = after.server.zip(before.server).map(|(after, before)| after.since(&before).seconds());
+        self.result.sessions = after.totals.get(Count::Sessions);
+        self.result.login = Some(Logins {
+            count,
+            failed: done.get(Count::LoginsFailed),
+            seconds,
+            per_second: count as f64 / seconds,
+            per_cpu_second: cpu.filter(|cpu| *cpu > 0.0).map(|cpu| count as f64 / cpu),
+        });
+        Ok(())
+    }
+
+    /// Says that logins failed, if they did.
+    ///
+    /// # Errors
+    /// Just that.
+    pub fn failed_logins(&self) -> Outcome<()> {
+        let Some(Logins { count, failed, .. }) = self.result.login else { return Ok(()) };
+        if failed == 0 {
+            return Ok(());
+        }
+        let reasons = self.reasons();
+        let mut text = format!("{failed} of {} logins failed: {reasons}", count + failed);
+        if reasons.contains("not-authorized") {
+            let (host, domain) = (&self.server.host, &self.server.domain);
+            text += &format!(
+                "\nAre the accounts there, with that password? They are made by\n  \
+                 rookery bench register --host {host} --domain {domain} --users {}\n\
+                 or, where the server has no registration, from a file that the same command writes with --csv FILE",
+                count + failed
+            );
+        }
+        Err(text.into())
+    }
+
+    /// Runs loads until they are finished or `enough`, sampling meanwhile.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn watch<L: Load>(
+        &mut self,
+        loads: &mut [L],
+        mut enough: impl FnMut(&crate::engine::Totals) -> bool,
+    ) -> Outcome<()> {
+        let counters = self.crew.counters().to_vec();
+        let totals = || crate::engine::Totals::of(counters.iter().map(AsRef::as_ref));
+        let meter = &mut self.meter;
+        self.crew.run(loads, &mut |_| {
+            meter.tick(totals);
+            enough(&totals())
+        })
+    }
+
+    /// Lets what comes come for so long.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn rest(&mut self, time: Duration) -> Outcome<()> {
+        let until = Instant::now() + time;
+        let mut loads: Vec<Drain> = (0..self.crew.threads()).map(|_| Drain).collect();
+        self.watch(&mut loads, |_| Instant::now() >= until)
+    }
+
+    /// A window that begins now.
+    pub fn window(&self, warm_up: f64, seconds: f64) -> Window {
+        let start = self.crew.now() + LEAD;
+        let nanoseconds = |seconds: f64| (seconds.max(0.0) * 1e9) as u64;
+        let measured = start + nanoseconds(warm_up);
+        Window { start, measured, until: measured + nanoseconds(seconds) }
+    }
+
+    /// Runs loads that send within the window, waits for what is under way, and fills in everything that is measured.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn measure<L: Load>(&mut self, loads: &mut [L], window: Window) -> Outcome<()> {
+        let counters = self.crew.counters().to_vec();
+        let totals = || crate::engine::Totals::of(counters.iter().map(AsRef::as_ref));
+        let cpu = || counters.iter().map(|counters| counters.get(Count::CpuTime)).collect::<Vec<_>>();
+        let (mut from, mut to, mut last) = (None, None, (0, 0));
+        let meter = &mut self.meter;
+        self.crew.run(loads, &mut |now| {
+            meter.tick(totals);
+            if from.is_none() && now >= window.measured {
+                from = Some((meter.read(totals()), cpu()));
+            }
+            if now < window.until {
+                return false;
+            }
+            let totals = totals();
+            if to.is_none() {
+                to = Some((meter.read(totals.clone()), cpu()));
+            }
+            if last.0 != totals.get(Count::Stanzas) {
+                last = (totals.get(Count::Stanzas), now);
+            }
+            let all = totals.get(Count::Delivered) >= totals.get(Count::Expected);
+            (all && now > window.until + GRACE) || now > last.1 + QUIET || now > window.until + LONGEST_DRAIN
+        })?;
+        if let (Some((from, cpu_from)), Some((to, cpu_to))) = (from, to) {
+            self.fill_in(&from, &to);
+            let busy = cpu_to.iter().zip(&cpu_from).map(|(to, from)| to.saturating_sub(*from));
+            self.limits(busy.max().unwrap_or_default() as f64 / 1e9, &from, &to);
+        }
+        Ok(())
+    }
+
+    /// Fills in what two readings say, per delivery.
+    pub fn fill_in(&mut self, from: &Reading, to: &Reading) {
+        let (totals, seconds) = (to.totals.since(&from.totals), (to.at - from.at).as_secs_f64());
+        let delivered = totals.get(Count::Delivered);
+        self.zero = from.at;
+        self.result.seconds = seconds;
+        self.result.throughput = delivered as f64 / seconds;
+        self.result.latency = totals.latency.latency();
+        let server = to.server.as_ref().zip(from.server.as_ref());
+        self.result.server_cpu = server.map(|(to, from)| used(&to.since(from), delivered));
+        self.result.generator_cpu = used(&to.generator.since(&from.generator), delivered);
+        self.result.memory = self.started.memory.zip(to.memory).map(|(start, end)| Memory {
+            start,
+            end,
+            peak: self.meter.peak(),
+            per_session: None,
+        });
+    }
+
+    /// Says so if the generator was the limit.
+    fn limits(&mut self, busiest: f64, from: &Reading, to: &Reading) {
+        let seconds = (to.at - from.at).as_secs_f64();
+        let late = to.totals.since(&from.totals).lateness;
+        let mut reasons = Vec::new();
+        if busiest > BUSY * seconds {
+            reasons.push(format!("one of its threads was on a CPU {:.0} % of the time", busiest / seconds * 100.0));
+        }
+        let late_ms = late.quantile(0.99) as f64 / 1e6;
+        if late_ms > LATE_MS {
+            reasons.push(format!("1 % of its sends were more than {late_ms:.0} ms behind schedule"));
+        }
+        self.result.generator_limit = (!reasons.is_empty()).then(|| reasons.join("; "));
+        let server = to.server.as_ref().zip(from.server.as_ref()).map_or(0.0, |(to, from)| to.since(from).seconds());
+        let both = (server + to.generator.since(&from.generator).seconds()) / seconds;
+        let cores = f64::from(self.result.machine.cores);
+        if both > BUSY * cores {
+            self.result.notes.push(format!("server and generator together kept {both:.1} of {cores:.0} cores busy"));
+        }
+    }
+
+    /// Fills in what has been sent, what came and what did not.
+    pub fn account(&mut self, tally: Tally) {
+        self.result.expected = tally.expected;
+        self.result.delivered = tally.delivered;
+        self.result.lost = tally.lost;
+        if tally.invented > 0 {
+            self.result.notes.push(format!("{} stanzas came that nobody has sent", tally.invented));
+        }
+    }
+
+    /// Why connections have ended.
+    pub fn reasons(&self) -> String {
+        let mut all: Vec<(String, u64)> = self.crew.reasons().into_iter().collect();
+        all.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let some = all.iter().take(3).map(|(reason, count)| match count {
+            1 => reason.clone(),
+            count => format!("{reason} ({count} times)"),
+        });
+        some.collect::<Vec<_>>().join("; ")
+    }
+
+    fn finish(mut self, outcome: Outcome<()>) -> RunResult {
+        let totals = self.crew.totals();
+        let mut result = std::mem::take(&mut self.result);
+        result.sent = totals.get(Count::Sent);
+        result.duplicated = totals.get(Count::Duplicated);
+        result.reordered = totals.get(Count::Reordered);
+        result.errors = totals.get(Count::Errors);
+        if totals.get(Count::Foreign) > 0 {
+            result.notes.push(format!("{} stanzas of other runs came", totals.get(Count::Foreign)));
+        }
+        result.series = self.meter.series(self.zero);
+        let broken = totals.get(Count::Broken);
+        result.ended = match outcome {
+            Err(error) => error.to_string(),
+            Ok(()) if broken > 0 => format!("{broken} sessions were ended by the server: {}", self.reasons()),
+            Ok(()) => DONE.to_owned(),
+        };
+        result
+    }
+}
+
+fn used(cpu: &crate::process::Cpu, operations: u64) -> Cpu {
+    let total_s = cpu.seconds();
+    let us_per_operation = if operations == 0 { 0.0 } else { total_s * 1e6 / operations as f64 };
+    Cpu { total_s, user_s: total_s * cpu.user_share(), us_per_operation }
+}
+
+/// The flags of a scenario, as text.
+fn settings<S: Scenario>(scenario: &S) -> Vec<(String, String)> {
+    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(scenario) else { return Vec::new() };
+    let text = |value: serde_json::Value| match value {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    fields.into_iter().map(|(name, value)| (name.replace('_', "-"), text(value))).collect()
+}
+
+/// What a server says to new sessions comes within this time.
+const SETTLE: Duration = Duration::from_millis(500);
+/// From making a window to its start: the threads have to be there.
+const LEAD: u64 = 20_000_000;
+/// When everything has come, copies that nobody should get are waited for so long.
+const GRACE: u64 = 300_000_000;
+/// When nothing comes for so long, nothing will.
+const QUIET: u64 = 3_000_000_000;
+const LONGEST_DRAIN: u64 = 20_000_000_000;
+const BUSY: f64 = 0.95;
+const LATE_MS: f64 = 10.0;

@@ -1,0 +1,127 @@
+//! The flags that all loads have: which server, how to log in, what to write.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use rookery_sasl::Mechanism;
+use rookery_sasl::client::SaltedPasswords;
+use rookery_stream::tls::client::{ClientSettings, Newest};
+
+use crate::Outcome;
+use crate::engine::{Settings, login::Target};
+
+/// Which server, how to log in, what to write.
+#[derive(Debug, Clone, Args)]
+pub struct Server {
+    /// Address and port of the server
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5222")]
+    pub host: String,
+    /// Domain of the accounts
+    #[arg(long, default_value = "localhost")]
+    pub domain: String,
+    /// How to encrypt
+    #[arg(long, value_enum, default_value_t = Tls::None)]
+    pub tls: Tls,
+    /// SASL mechanism, such as PLAIN or SCRAM-SHA-256 [default: the strongest that both sides know]
+    #[arg(long, value_parser = mechanism)]
+    pub mechanism: Option<Mechanism>,
+    /// Password of all accounts
+    #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil")]
+    pub password: String,
+    /// Process of the server, on this machine, whose CPU time and memory are read
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Option<u32>,
+    /// Name of the server in reports [default: HOST:PORT]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Logins that are under way at the same time
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub at_once: usize,
+    /// Seconds that one login may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0)]
+    pub login_timeout: f64,
+    /// Threads [default: one for each core]
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE.json")]
+    pub out: Option<PathBuf>,
+    /// Write a report with plots
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
+}
+
+/// How to encrypt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Tls {
+    /// Not at all
+    None,
+    /// After asking for it in the clear
+    Starttls,
+    /// From the first byte (XEP-0368)
+    Direct,
+}
+
+impl Server {
+    /// What the engine works by.
+    ///
+    /// # Errors
+    /// When the host is not found, or TLS can't be had.
+    pub fn settings(&self, seed: u32) -> Outcome<Settings> {
+        let alpn: &[&[u8]] = if self.tls == Tls::Direct { &[b"xmpp-client"] } else { &[] };
+        let tls = (self.tls != Tls::None).then(|| ClientSettings::trusting_anyone(Newest::Tls13, alpn, false));
+        let target = Target {
+            domain: self.domain.clone(),
+            tls: tls.transpose()?,
+            mechanism: self.mechanism,
+            password: self.password.clone(),
+            resource: RESOURCE.to_owned(),
+            cache: SaltedPasswords::new(),
+        };
+        Ok(Settings {
+            server: self.address()?,
+            target: Arc::new(target),
+            direct_tls: self.tls == Tls::Direct,
+            threads: self.threads.unwrap_or_else(cores),
+            login_patience: Duration::try_from_secs_f64(self.login_timeout)?,
+            seed,
+        })
+    }
+
+    /// The address that the host is found at.
+    ///
+    /// # Errors
+    /// When it isn't.
+    pub fn address(&self) -> Outcome<SocketAddr> {
+        let with_port = if self.host.parse::<std::net::Ipv6Addr>().is_ok() {
+            format!("[{}]:{PORT}", self.host)
+        } else if self.host.contains(':') {
+            self.host.clone()
+        } else {
+            format!("{}:{PORT}", self.host)
+        };
+        let mut found = with_port.to_socket_addrs().map_err(|error| format!("{}: {error}", self.host))?;
+        Ok(found.next().ok_or_else(|| format!("{} has no address", self.host))?)
+    }
+
+    /// The full address of the account with this number.
+    pub fn jid(&self, number: usize) -> String {
+        format!("{}/{RESOURCE}", crate::chat::account(number, &self.domain))
+    }
+}
+
+fn mechanism(text: &str) -> Result<Mechanism, String> {
+    let known = || Mechanism::ALL.map(Mechanism::name).join(", ");
+    Mechanism::from_name(&text.to_ascii_uppercase()).ok_or_else(|| format!("known are {}", known()))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
+}
+
+/// What clients bind.
+const RESOURCE: &str = "bench";
+const PORT: u16 = 5222;
