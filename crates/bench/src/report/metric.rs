@@ -1,0 +1,101 @@
+//! The figures of a run: one list, so that tiles, tables and comparisons show the same under the same name.
+
+use crate::report::number::NONE;
+pub use crate::report::number::Unit;
+use crate::result::{Latency, RunResult};
+
+/// A figure that a run has, or lacks.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name, for a row.
+    pub name: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// Whether less or more of it is better.
+    pub better: Better,
+    /// Whether it is among the first that people look at.
+    pub headline: bool,
+    value: fn(&RunResult) -> Option<f64>,
+}
+
+/// Which of two values is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Better {
+    /// The smaller one.
+    Less,
+    /// The greater one.
+    More,
+    /// Neither: it describes the load.
+    Neither,
+}
+
+impl Metric {
+    /// The figure of that run; `None` if it wasn't measured or isn't finite.
+    pub fn of(&self, run: &RunResult) -> Option<f64> {
+        (self.value)(run).filter(|value| value.is_finite())
+    }
+
+    /// The figure as people read it.
+    pub fn show(&self, run: &RunResult) -> String {
+        self.of(run).map_or_else(|| NONE.to_owned(), |value| self.unit.show(value))
+    }
+}
+
+/// All figures, the most telling ones first.
+pub const ALL: &[Metric] = &[
+    headline("deliveries", Unit::PerSecond, Better::More, |run| (run.delivered > 0).then_some(run.throughput)),
+    headline("latency p50", Unit::Microseconds, Better::Less, |run| latency(run, |found| found.p50_us)),
+    headline("latency p99", Unit::Microseconds, Better::Less, |run| latency(run, |found| found.p99_us)),
+    headline("server CPU by operation", Unit::Microseconds, Better::Less, |run| {
+        run.server_cpu.as_ref().map(|cpu| cpu.us_per_operation)
+    }),
+    headline("server memory, peak", Unit::Bytes, Better::Less, |run| {
+        run.memory.as_ref().map(|memory| memory.peak as f64)
+    }),
+    headline("memory by session", Unit::Bytes, Better::Less, |run| {
+        run.memory.as_ref().and_then(|memory| memory.per_session)
+    }),
+    headline("logins by CPU second", Unit::PerSecond, Better::More, |run| {
+        run.login.as_ref().and_then(|login| login.per_cpu_second)
+    }),
+    headline("not delivered as sent", Unit::Count, Better::Less, |run| {
+        (run.expected > 0).then_some((run.lost + run.duplicated + run.reordered) as f64)
+    }),
+    plain("latency p90", Unit::Microseconds, Better::Less, |run| latency(run, |found| found.p90_us)),
+    plain("latency p99.9", Unit::Microseconds, Better::Less, |run| latency(run, |found| found.p999_us)),
+    plain("latency max", Unit::Microseconds, Better::Less, |run| latency(run, |found| found.max_us)),
+    plain("latency mean", Unit::Microseconds, Better::Less, |run| latency(run, |found| found.mean_us)),
+    plain("server CPU", Unit::Seconds, Better::Less, |run| run.server_cpu.as_ref().map(|cpu| cpu.total_s)),
+    plain("server CPU in user mode", Unit::Seconds, Better::Less, |run| run.server_cpu.as_ref().map(|cpu| cpu.user_s)),
+    plain("server memory, start", Unit::Bytes, Better::Less, |run| {
+        run.memory.as_ref().map(|memory| memory.start as f64)
+    }),
+    plain("server memory, end", Unit::Bytes, Better::Less, |run| run.memory.as_ref().map(|memory| memory.end as f64)),
+    plain("logins", Unit::PerSecond, Better::More, |run| run.login.as_ref().map(|login| login.per_second)),
+    plain("logins that failed", Unit::Count, Better::Less, |run| run.login.as_ref().map(|login| login.failed as f64)),
+    plain("sessions", Unit::Count, Better::Neither, |run| Some(run.sessions as f64)),
+    plain("sent", Unit::Count, Better::Neither, |run| Some(run.sent as f64)),
+    plain("delivered", Unit::Count, Better::Neither, |run| Some(run.delivered as f64)),
+    plain("expected", Unit::Count, Better::Neither, |run| Some(run.expected as f64)),
+    plain("lost", Unit::Count, Better::Less, |run| Some(run.lost as f64)),
+    plain("duplicated", Unit::Count, Better::Less, |run| Some(run.duplicated as f64)),
+    plain("reordered", Unit::Count, Better::Less, |run| Some(run.reordered as f64)),
+    plain("error stanzas", Unit::Count, Better::Less, |run| Some(run.errors as f64)),
+    plain("time measured", Unit::Seconds, Better::Neither, |run| Some(run.seconds)),
+    plain("generator CPU", Unit::Seconds, Better::Neither, |run| Some(run.generator_cpu.total_s)),
+    plain("generator CPU by operation", Unit::Microseconds, Better::Neither, |run| {
+        Some(run.generator_cpu.us_per_operation)
+    }),
+];
+
+const fn headline(name: &'static str, unit: Unit, better: Better, value: fn(&RunResult) -> Option<f64>) -> Metric {
+    Metric { name, unit, better, headline: true, value }
+}
+
+const fn plain(name: &'static str, unit: Unit, better: Better, value: fn(&RunResult) -> Option<f64>) -> Metric {
+    Metric { name, unit, better, headline: false, value }
+}
+
+fn latency(run: &RunResult, of: fn(&Latency) -> f64) -> Option<f64> {
+    run.latency.as_ref().map(of)
+}
