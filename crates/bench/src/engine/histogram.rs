@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn buckets_follow_each_other_and_hold_what_they_say() {
         let mut last = 0;
-        for value in (0..4096).chain((12..43).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + (1 << (bit - 1))])) {
+        for value in (0..4096).chain((12..43).flat_map(|bit| [(1 << bit) - 1, 1 << bit, (1 << bit) + (1 << (bit - 1))]))
+        {
             let bucket = bucket_of(value);
             assert!(upper_bound(bucket) >= value && bucket >= last, "{value}");
             assert!(bucket == 0 || upper_bound(bucket - 1) < value, "{value}");

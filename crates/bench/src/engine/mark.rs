@@ -70,7 +70,9 @@ mod tests {
             assert_eq!(Mark::find(&text), Some(mark));
             (0..whole).for_each(|len| assert_eq!(Mark::find(&text[..len]), None));
         }
-        for broken in ["~mark:1:2:3~", "~mark:1:2:3:4:5~", "~mark:1:2:x:4~", "~mark:123456789:1:1:1~", "~mark:::: ~", "~mark:"] {
+        for broken in
+            ["~mark:1:2:3~", "~mark:1:2:3:4:5~", "~mark:1:2:x:4~", "~mark:123456789:1:1:1~", "~mark:::: ~", "~mark:"]
+        {
             assert_eq!(Mark::find(broken.as_bytes()), None, "{broken}");
         }
     }

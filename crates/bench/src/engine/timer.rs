@@ -5,9 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
-};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
 /// A timer in an epoll set. It is level-triggered and armed only for waits that epoll's own timeout is too coarse for.
 #[derive(Debug)]

@@ -39,7 +39,8 @@ impl Scenario for Chat {
         run.log_in(0..clients, chat::PRESENCE)?;
         run.meter.doing(format!("chat: {} pairs, window {}", clients / 2, self.window));
         let window = run.window(self.warm_up, self.seconds);
-        let mut loads: Vec<Pairs> = (0..run.crew.threads()).map(|thread| self.pairs(run, window, clients, thread)).collect();
+        let mut loads: Vec<Pairs> =
+            (0..run.crew.threads()).map(|thread| self.pairs(run, window, clients, thread)).collect();
         run.measure(&mut loads, window)?;
         let trackers: Vec<&Tracker> = loads.iter().map(|load| &load.receiver.tracker).collect();
         let threads = loads.len();

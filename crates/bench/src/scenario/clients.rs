@@ -38,7 +38,8 @@ pub struct Wave {
 impl Arrivals {
     /// Those of `clients` that belong to this thread.
     pub fn new(clients: std::ops::Range<usize>, wave: &Wave, thread: usize, threads: usize) -> Arrivals {
-        let when = |position: usize| wave.rate.map_or(wave.start, |rate| wave.start + (position as f64 / rate * 1e9) as u64);
+        let when =
+            |position: usize| wave.rate.map_or(wave.start, |rate| wave.start + (position as f64 / rate * 1e9) as u64);
         let first = clients.start;
         let own = clients.filter(|number| number % threads == thread).map(|number| (when(number - first), number));
         let mut waiting = own.collect::<Vec<_>>().into_iter();

@@ -42,7 +42,8 @@ impl Meter {
     /// Instruments that look at that process, if there is one. Answers a note if it can't be read.
     pub fn new(server: Option<u32>, quiet: bool) -> (Meter, Option<String>) {
         let error = server.and_then(|pid| Cpu::of(pid).err().or_else(|| resident(pid).err()));
-        let note = error.map(|error| format!("no figures of the server's CPU and memory: its process can't be read: {error}"));
+        let note =
+            error.map(|error| format!("no figures of the server's CPU and memory: its process can't be read: {error}"));
         let progress = (!quiet && std::io::stderr().is_terminal()).then(|| {
             let style = ProgressStyle::with_template("{elapsed_precise} {spinner} {msg}");
             ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
@@ -124,7 +125,8 @@ impl Meter {
     }
 
     fn tell(&mut self, sample: &Sample) {
-        let server = sample.server_cpu_share.map_or_else(String::new, |share| format!(", server {:.0} %", share * 100.0));
+        let server =
+            sample.server_cpu_share.map_or_else(String::new, |share| format!(", server {:.0} %", share * 100.0));
         let line = format!(
             "{}: {} sessions, {:.0} sent/s, {:.0} delivered/s{server}, generator {:.0} %",
             self.what,

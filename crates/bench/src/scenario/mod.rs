@@ -7,7 +7,12 @@ mod chat;
 mod clients;
 mod compose;
 mod drain;
+mod max_messages;
+mod max_users;
 mod meter;
+mod pace;
+mod reconnect_storm;
+mod rosters;
 mod run;
 mod server;
 
@@ -51,20 +56,39 @@ pub struct Against<S: Args> {
 pub enum Command {
     /// Pairs in a closed loop: what comes is answered at once, with so many messages of each pair on their way
     Chat(Against<chat::Chat>),
+    /// Users who write to each other at a fixed rate, in an open loop
+    MaxMessages(Against<max_messages::MaxMessages>),
+    /// Users who come at a steady rate, say that they are there, and then do nothing
+    MaxUsers(Against<max_users::MaxUsers>),
+    /// Everyone drops and comes back at once
+    ReconnectStorm(Against<reconnect_storm::ReconnectStorm>),
+}
+
+/// Does the same with whichever load it is.
+macro_rules! each {
+    ($command:expr, $load:ident => $do:expr) => {
+        match $command {
+            Command::Chat($load) => $do,
+            Command::MaxMessages($load) => $do,
+            Command::MaxUsers($load) => $do,
+            Command::ReconnectStorm($load) => $do,
+        }
+    };
 }
 
 impl Command {
     /// Runs the load.
     pub fn run(&self) -> RunResult {
-        match self {
-            Command::Chat(load) => run::run(load),
-        }
+        each!(self, load => run::run(load))
     }
 
     /// Where to, and what to write.
     pub fn server(&self) -> &Server {
-        match self {
-            Command::Chat(load) => &load.server,
-        }
+        each!(self, load => &load.server)
+    }
+
+    /// How many accounts it needs.
+    pub fn clients(&self) -> usize {
+        each!(self, load => load.scenario.clients())
     }
 }

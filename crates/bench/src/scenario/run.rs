@@ -73,7 +73,8 @@ impl Run<'_> {
     pub fn allowed(&mut self, clients: usize) -> usize {
         let most = crate::idle::most_sessions();
         if clients > most {
-            let note = format!("{clients} clients were asked for; the limit of descriptors of this process allows {most}");
+            let note =
+                format!("{clients} clients were asked for; the limit of descriptors of this process allows {most}");
             eprintln!("{note}");
             self.result.notes.push(note);
         }
@@ -232,22 +233,42 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Reads the instruments now.
+    pub fn read(&mut self) -> Reading {
+        let totals = self.crew.totals();
+        self.meter.read(totals)
+    }
+
     /// Fills in what two readings say, per delivery.
     pub fn fill_in(&mut self, from: &Reading, to: &Reading) {
+        self.fill_in_by(Count::Delivered, from, to);
+    }
+
+    /// Fills in what two readings say, per login.
+    pub fn fill_in_logins(&mut self, from: &Reading, to: &Reading) {
+        self.fill_in_by(Count::LoggedIn, from, to);
+    }
+
+    fn fill_in_by(&mut self, operation: Count, from: &Reading, to: &Reading) {
         let (totals, seconds) = (to.totals.since(&from.totals), (to.at - from.at).as_secs_f64());
-        let delivered = totals.get(Count::Delivered);
+        let operations = totals.get(operation);
         self.zero = from.at;
         self.result.seconds = seconds;
-        self.result.throughput = delivered as f64 / seconds;
+        self.result.throughput = operations as f64 / seconds;
         self.result.latency = totals.latency.latency();
         let server = to.server.as_ref().zip(from.server.as_ref());
-        self.result.server_cpu = server.map(|(to, from)| used(&to.since(from), delivered));
-        self.result.generator_cpu = used(&to.generator.since(&from.generator), delivered);
+        self.result.server_cpu = server.map(|(to, from)| used(&to.since(from), operations));
+        self.result.generator_cpu = used(&to.generator.since(&from.generator), operations);
+        self.remember(to, None);
+    }
+
+    /// Fills in the memory at a reading.
+    pub fn remember(&mut self, to: &Reading, per_session: Option<f64>) {
         self.result.memory = self.started.memory.zip(to.memory).map(|(start, end)| Memory {
             start,
             end,
             peak: self.meter.peak(),
-            per_session: None,
+            per_session,
         });
     }
 

@@ -1,0 +1,134 @@
+//! Many users who write to each other at a fixed rate, in an open loop.
+
+use clap::Args;
+use rookery_xml::{Kind, Stanza};
+use serde::Serialize;
+
+use super::compose::Composer;
+use super::pace::{Dice, Pace};
+use super::{Run, Scenario};
+use crate::engine::{Load, NEVER, Pair, Receiver, Tracker, Worker, tally};
+use crate::{Outcome, chat};
+
+/// Sizes of the load.
+#[derive(Debug, Clone, Args, Serialize)]
+pub struct MaxMessages {
+    /// Users; as many as descriptors allow
+    #[arg(long, default_value_t = 75_000)]
+    users: usize,
+    /// Messages a second
+    #[arg(long, default_value_t = 21_000.0)]
+    rate: f64,
+    /// Users that each one writes to
+    #[arg(long, default_value_t = 8)]
+    partners: usize,
+    /// Seconds to measure
+    #[arg(long, default_value_t = 30.0)]
+    seconds: f64,
+    /// Seconds before that
+    #[arg(long, default_value_t = 2.0)]
+    warm_up: f64,
+}
+
+impl Scenario for MaxMessages {
+    const NAME: &'static str = "max-messages";
+
+    fn clients(&self) -> usize {
+        self.users
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+        let users = run.allowed(self.users);
+        run.log_in(0..users, chat::PRESENCE)?;
+        run.meter.doing(format!("max-messages: {} messages/s among {users} users", self.rate));
+        let (window, threads) = (run.window(self.warm_up, self.seconds), run.crew.threads());
+        let partners = self.partners.clamp(1, users.saturating_sub(1).max(1));
+        let load = |thread| {
+            let composer = Composer::new(run, thread);
+            Writers {
+                pace: Pace::new(self.rate, window, thread, threads),
+                dice: Dice::new(thread as u64),
+                receiver: Receiver::new(run.number, composer.counters().clone()),
+                composer,
+                thread,
+                threads,
+                users,
+                partners,
+                sent: vec![0; users.div_ceil(threads) * partners],
+                out: Vec::new(),
+            }
+        };
+        let mut loads: Vec<Writers> = (0..threads).map(load).collect();
+        run.measure(&mut loads, window)?;
+        let trackers: Vec<&Tracker> = loads.iter().map(|load| &load.receiver.tracker).collect();
+        run.account(tally(loads.iter().flat_map(Writers::sent), &trackers));
+        Ok(())
+    }
+}
+
+/// The users of one thread.
+#[derive(Debug)]
+struct Writers {
+    pace: Pace,
+    dice: Dice,
+    composer: Composer,
+    receiver: Receiver,
+    thread: usize,
+    threads: usize,
+    users: usize,
+    partners: usize,
+    /// Messages to each partner of each user of the thread.
+    sent: Vec<u32>,
+    out: Vec<u8>,
+}
+
+impl Writers {
+    /// The partners of a user are spread over all users, always the same.
+    fn partner(&self, user: usize, which: usize) -> usize {
+        (user + 1 + which * (self.users / self.partners).max(1)) % self.users.max(1)
+    }
+
+    fn send(&mut self, intended: u64, now: u64, worker: &mut Worker) {
+        let threads = self.threads;
+        let own = self.users.saturating_sub(self.thread).div_ceil(threads);
+        let (slot, which) = (self.dice.roll(own), self.dice.roll(self.partners));
+        let user = slot * threads + self.thread;
+        let partner = self.partner(user, which);
+        let Some(sent) = self.sent.get_mut(slot * self.partners + which) else { return };
+        let mark = self.composer.mark(user, *sent, intended);
+        *sent += 1;
+        self.out.clear();
+        self.composer.chat(partner, mark, &mut self.out);
+        self.composer.counters().lateness.add(now.saturating_sub(intended));
+        worker.send(user, &self.out);
+    }
+
+    /// How many messages went from whom to whom.
+    fn sent(&self) -> impl Iterator<Item = (Pair, u32)> + '_ {
+        let threads = self.threads;
+        self.sent.iter().enumerate().filter(|(_, count)| **count > 0).map(move |(at, count)| {
+            let user = at / self.partners * threads + self.thread;
+            let receiver = self.partner(user, at % self.partners);
+            (Pair { sender: user as u32, receiver: receiver as u32 }, *count)
+        })
+    }
+}
+
+impl Load for Writers {
+    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+        for _ in 0..AT_ONCE {
+            let Some((_, intended)) = self.pace.take(now) else { break };
+            self.send(intended, now, worker);
+        }
+        self.pace.upcoming().unwrap_or(NEVER)
+    }
+
+    fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, now: u64, _out: &mut Vec<u8>) {
+        if stanza.kind() == Kind::Message {
+            self.receiver.take(number, stanza, now);
+        }
+    }
+}
+
+/// Messages that are sent before what comes is read.
+const AT_ONCE: usize = 64;

@@ -1,0 +1,56 @@
+//! Users who come at a steady rate, say that they are there, and then do nothing: what a login and an idle session cost.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::rosters::Ring;
+use super::{Run, Scenario};
+use crate::process::slope;
+use crate::{Outcome, chat};
+
+/// Sizes of the load.
+#[derive(Debug, Clone, Args, Serialize)]
+pub struct MaxUsers {
+    /// Users; as many as descriptors allow
+    #[arg(long, default_value_t = 400_000)]
+    users: usize,
+    /// Users that come each second
+    #[arg(long, default_value_t = 150.0)]
+    arrival_rate: f64,
+    /// Contacts of each user, who see each other; made before, unless they are there
+    #[arg(long, default_value_t = 0)]
+    roster: usize,
+    /// Seconds to be idle at the end
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+}
+
+impl Scenario for MaxUsers {
+    const NAME: &'static str = "max-users";
+
+    fn clients(&self) -> usize {
+        self.users
+    }
+
+    fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+        let users = run.allowed(self.users);
+        if self.roster > 0 {
+            run.make_rosters(Ring { users, contacts: self.roster })?;
+        }
+        run.meter.doing(format!("max-users: {users} users, {} a second", self.arrival_rate));
+        let wave = run.wave(chat::PRESENCE);
+        let wave = super::clients::Wave { rate: Some(self.arrival_rate), ..wave };
+        let from = run.read();
+        run.arrive(0..users, &wave, true)?;
+        let arrived = run.read();
+        run.fill_in_logins(&from, &arrived);
+        run.meter.doing("max-users: idle");
+        run.rest(Duration::try_from_secs_f64(self.seconds)?)?;
+        let end = run.read();
+        run.remember(&end, Some(slope(&run.meter.memory_by_sessions())).filter(|slope| *slope > 0.0));
+        run.failed_logins()?;
+        run.ask_version()
+    }
+}

@@ -1,0 +1,85 @@
+//! When the stanzas of an open loop shall be sent: at a steady rate, whatever the server does.
+
+use super::run::Window;
+
+/// The times of one thread's sends.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    start: u64,
+    until: u64,
+    /// Nanoseconds from one to the next.
+    interval: f64,
+    next: u64,
+}
+
+impl Pace {
+    /// `rate` a second over all threads. The threads' times interleave.
+    pub fn new(rate: f64, window: Window, thread: usize, threads: usize) -> Pace {
+        let interval = threads as f64 * 1e9 / rate.max(1e-6);
+        let start = window.start + (interval * thread as f64 / threads as f64) as u64;
+        Pace { start, until: window.until, interval, next: 0 }
+    }
+
+    /// When the next one is due; `None` when the window is over.
+    pub fn upcoming(&self) -> Option<u64> {
+        let at = self.start + (self.next as f64 * self.interval) as u64;
+        (at < self.until).then_some(at)
+    }
+
+    /// The number and the time of the next one, if it is due by now.
+    pub fn take(&mut self, now: u64) -> Option<(u64, u64)> {
+        let at = self.upcoming().filter(|at| *at <= now)?;
+        self.next += 1;
+        Some((self.next - 1, at))
+    }
+}
+
+/// A simple sequence of numbers that look random, the same in each run.
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// A sequence of its own for each seed.
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    /// The next, below `limit`; 0 if that is 0.
+    pub fn roll(&mut self, limit: usize) -> usize {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((value ^ value >> 31) % limit.max(1) as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_over_threads_and_ends_with_the_window() {
+        let window = Window { start: 1_000, measured: 1_000, until: 1_000 + 1_000_000_000 };
+        let mut all: Vec<u64> = Vec::new();
+        for thread in 0..2 {
+            let mut pace = Pace::new(10.0, window, thread, 2);
+            assert_eq!(pace.take(999), None);
+            while let Some((number, at)) = pace.take(u64::MAX) {
+                assert_eq!(number, all.len() as u64 - 5 * thread as u64);
+                all.push(at);
+            }
+            assert_eq!(pace.upcoming(), None);
+        }
+        all.sort_unstable();
+        assert_eq!(all, (0..10).map(|n| 1_000 + n * 100_000_000).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn dice_reach_every_side() {
+        let mut dice = Dice::new(1);
+        let seen: std::collections::HashSet<usize> = (0..1000).map(|_| dice.roll(6)).collect();
+        assert_eq!((seen.len(), dice.roll(0)), (6, 0));
+    }
+}

@@ -1,0 +1,220 @@
+//! Rosters in which users see each other, made by the protocol before a load that needs them (RFC 6121 §3).
+//!
+//! Every user logs in, asks for the roster, and requests a subscription from whichever of the contacts is not in it with both directions;
+//! every request is granted. Rosters that are there already, from a run before, cost one roster request each.
+
+use std::collections::HashSet;
+
+use rookery_xml::{Child, Kind, Stanza, ns};
+
+use super::Run;
+use crate::engine::{Count, Load, NEVER, Worker};
+use crate::{Outcome, chat};
+
+/// Users in a ring: each has the nearest as contacts, on either side. With one contact less than users each knows everybody.
+#[derive(Debug, Clone, Copy)]
+pub struct Ring {
+    /// Users, from number 0.
+    pub users: usize,
+    /// Contacts of each.
+    pub contacts: usize,
+}
+
+impl Ring {
+    /// How many contacts each user really has: an even number, unless everybody knows everybody.
+    pub fn degree(&self) -> usize {
+        let others = self.users.saturating_sub(1);
+        if self.contacts >= others { others } else { self.contacts & !1 }
+    }
+
+    /// The contacts of a user.
+    pub fn of(&self, user: usize) -> impl Iterator<Item = usize> + use<> {
+        let (degree, users) = (self.degree(), self.users.max(1));
+        let everybody = degree + 1 >= users;
+        let near = (0..degree).map(move |at| {
+            let step = at / 2 + 1;
+            match at % 2 {
+                0 => (user + step) % users,
+                _ => (user + users - step % users) % users,
+            }
+        });
+        let all = (0..users).filter(move |other| *other != user);
+        if everybody { Either::All(all) } else { Either::Near(near) }
+    }
+}
+
+enum Either<A, B> {
+    All(A),
+    Near(B),
+}
+
+impl<A: Iterator<Item = usize>, B: Iterator<Item = usize>> Iterator for Either<A, B> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        match self {
+            Either::All(iterator) => iterator.next(),
+            Either::Near(iterator) => iterator.next(),
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Makes the rosters, unless they are there, and logs everybody out again.
+    ///
+    /// # Errors
+    /// When logins fail, or when for half a minute no subscription came about.
+    pub fn make_rosters(&mut self, ring: Ring) -> Outcome<()> {
+        self.log_in(0..ring.users, "")?;
+        let (threads, wanted) = (self.crew.threads(), (ring.users * ring.degree()) as u64);
+        self.meter.doing(format!("rosters of {} users with {} contacts each", ring.users, ring.degree()));
+        let domain = rookery_xml::escape_attr(&self.server.domain).into_owned();
+        let load = |thread| {
+            let counters = self.crew.counters().get(thread).cloned().unwrap_or_default();
+            let own = (0..ring.users).filter(|user| user % threads == thread);
+            let members = own.map(|user| Member { missing: ring.of(user).collect(), ..Member::default() }).collect();
+            Making { members, domain: domain.clone(), threads, thread, counters, begun: false }
+        };
+        let mut loads: Vec<Making> = (0..threads).map(load).collect();
+        let before = self.crew.totals().get(Count::Steps);
+        let mut last = (0, std::time::Instant::now());
+        let mut reached = 0;
+        self.watch(&mut loads, |totals| {
+            reached = totals.get(Count::Steps) - before;
+            if reached != last.0 {
+                last = (reached, std::time::Instant::now());
+            }
+            reached >= wanted || last.1.elapsed() > PATIENCE
+        })?;
+        if reached < wanted {
+            return Err(format!("{reached} of {wanted} subscriptions, and none more for half a minute").into());
+        }
+        self.rest(std::time::Duration::from_secs(1))?;
+        self.hang_up(0..ring.users)?;
+        self.rest(std::time::Duration::from_secs(2))
+    }
+}
+
+/// The users of one thread.
+struct Making {
+    members: Vec<Member>,
+    domain: String,
+    threads: usize,
+    thread: usize,
+    counters: std::sync::Arc<crate::engine::Counters>,
+    begun: bool,
+}
+
+#[derive(Default)]
+struct Member {
+    /// Contacts that the roster does not have with both directions.
+    missing: HashSet<usize>,
+    /// Those of them that have not been asked.
+    unasked: Vec<usize>,
+    /// Those that have been asked, and are still missing.
+    asked: usize,
+}
+
+impl Making {
+    /// Looks at items of a roster, whole or pushed.
+    fn items(&mut self, number: usize, query: &Child<'_>) {
+        let Some(member) = self.members.get_mut(number / self.threads) else { return };
+        for item in query.children().filter(|item| item.name() == "item") {
+            let both = item.attr("subscription").is_some_and(|state| state == "both");
+            let contact = item.attr("jid").and_then(|jid| contact(&jid));
+            if let (true, Some(contact)) = (both, contact)
+                && member.missing.remove(&contact)
+            {
+                member.asked = member.asked.saturating_sub(1);
+                self.counters.add(Count::Steps, 1);
+            }
+        }
+    }
+
+    /// Asks some more contacts.
+    fn ask(&mut self, number: usize, out: &mut Vec<u8>) {
+        let Some(member) = self.members.get_mut(number / self.threads) else { return };
+        while member.asked < WINDOW
+            && let Some(contact) = member.unasked.pop()
+        {
+            if member.missing.contains(&contact) {
+                member.asked += 1;
+                presence(&chat::account(contact, &self.domain), "subscribe", out);
+            }
+        }
+    }
+}
+
+impl Load for Making {
+    fn due(&mut self, _now: u64, worker: &mut Worker) -> u64 {
+        if !self.begun {
+            self.begun = true;
+            let request = format!("<iq type='get' id='{ROSTER}'><query xmlns='{}'/></iq>", ns::ROSTER);
+            for slot in 0..self.members.len() {
+                worker.send(slot * self.threads + self.thread, request.as_bytes());
+            }
+        }
+        NEVER
+    }
+
+    fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, _now: u64, out: &mut Vec<u8>) {
+        match (stanza.kind(), stanza.type_().as_deref()) {
+            (Kind::Iq, Some(kind @ ("result" | "set"))) => {
+                let whole = kind == "result" && stanza.id().as_deref() == Some(ROSTER);
+                if let Some(query) = stanza.child("query", ns::ROSTER) {
+                    self.items(number, &query);
+                }
+                if whole && let Some(member) = self.members.get_mut(number / self.threads) {
+                    // Only whoever is available gets requests (RFC 6121 §3.1.3).
+                    out.extend_from_slice(b"<presence/>");
+                    member.unasked = member.missing.iter().copied().collect();
+                }
+                self.ask(number, out);
+            }
+            (Kind::Presence, Some("subscribe")) => {
+                if let Some(from) = stanza.from() {
+                    presence(rookery_xml::escape_attr(bare(&from)).as_ref(), "subscribed", out);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn presence(to: &str, kind: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("<presence to='{to}' type='{kind}'/>").as_bytes());
+}
+
+fn bare(jid: &str) -> &str {
+    jid.split_once('/').map_or(jid, |(bare, _)| bare)
+}
+
+/// The number of an account of ours.
+pub fn contact(jid: &str) -> Option<usize> {
+    jid.strip_prefix("user")?.split_once('@')?.0.parse().ok()
+}
+
+const ROSTER: &str = "roster";
+/// Contacts that one user has asked and that are still missing.
+const WINDOW: usize = 16;
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contacts_are_mutual() {
+        for (users, contacts, degree) in
+            [(300, 299, 299), (900, 40, 40), (900, 41, 40), (5, 4, 4), (4, 9, 3), (1, 1, 0)]
+        {
+            let ring = Ring { users, contacts };
+            assert_eq!(ring.degree(), degree);
+            let of: Vec<HashSet<usize>> = (0..users).map(|user| ring.of(user).collect()).collect();
+            for (user, contacts) in of.iter().enumerate() {
+                assert_eq!(contacts.len(), degree, "{users} {contacts:?}");
+                assert!(contacts.iter().all(|other| of[*other].contains(&user) && *other != user));
+            }
+        }
+    }
+}
