@@ -8,7 +8,8 @@
 //! * [`world`]: what a shard owns and how a driver talks to it.
 //! * [`login`]: what a connection asks before it has a session; [`bind`]: the life of a session.
 //! * [`inbound`]: what a session sends: checks, stamps, dispatch.
-//! * [`route`]: where a stanza goes: RFC 6121 §8.
+//! * [`route`]: where a stanza goes: RFC 6121 §8. [`copies`]: one packet for many. [`service`]: hosts that modules answer for.
+//!   [`federation`]: other servers.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2.
@@ -18,7 +19,9 @@
 //! * [`task`]: waiting for the store; [`session`], [`names`]: the data.
 
 pub mod bind;
+pub mod copies;
 pub mod delay;
+pub mod federation;
 pub mod hold;
 pub mod inbound;
 pub mod iq;
@@ -29,6 +32,7 @@ pub mod network;
 pub mod presence;
 pub mod roster;
 pub mod route;
+pub mod service;
 pub mod session;
 pub mod settings;
 pub mod subscribe;
@@ -37,6 +41,7 @@ pub mod task;
 pub mod world;
 
 pub use bind::BindError;
+pub use federation::{Federation, RemoteService};
 pub use hold::Hold;
 pub use inbound::Intake;
 pub use iq::Iq;

@@ -11,6 +11,7 @@ use rookery_jid::JidRef;
 use rookery_xml::{Built, Element};
 
 use crate::World;
+use crate::federation::RemoteService;
 use crate::iq::Iq;
 use crate::settings::{Domain, OptionSpec};
 
@@ -72,6 +73,10 @@ pub enum Verdict {
 pub type IqHandler = Box<dyn Fn(&mut World, Iq)>;
 /// Sees a stanza with the address that it goes to.
 pub type Filter = Box<dyn Fn(&mut World, &Packet, JidRef<'_>) -> Verdict>;
+/// Gets every stanza for a service of a domain.
+pub type Serve = Box<dyn Fn(&mut World, &Packet, JidRef<'_>, &Domain)>;
+/// Tells the multicast service of a remote domain for one of ours, if one is known: our domain, the remote one.
+pub type FindRemote = Box<dyn Fn(&mut World, &str, &str) -> Option<RemoteService>>;
 /// Hears of a session.
 pub type SessionHook = Box<dyn Fn(&mut World, Link)>;
 /// Adds to an answer or a stream feature list of a domain; the registry tells what else is there.
@@ -102,6 +107,9 @@ pub struct Registry {
     modules: Vec<Box<dyn Module>>,
     iqs: HashMap<Target, HashMap<&'static str, Vec<Hook<IqHandler>>>>,
     before_login: HashMap<&'static str, Hook<BeforeLogin>>,
+    services: Vec<Hook<Serve>>,
+    remote_services: Vec<Hook<FindRemote>>,
+    to_domain: Vec<Hook<Filter>>,
     before_route: Vec<Hook<Filter>>,
     undelivered: Vec<Hook<Filter>>,
     reachable: Vec<Hook<SessionHook>>,
@@ -141,6 +149,25 @@ impl Hooks<'_> {
     pub fn before_login(&mut self, namespace: &'static str, call: impl Fn(&mut World, Guest, Iq) + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as BeforeLogin);
         self.registry.before_login.insert(namespace, hook);
+    }
+
+    /// Serves a host of its own below each domain: the module's option `host`, in which `@` stands for the domain. Service discovery lists
+    /// it with the option `name`. One service per module.
+    pub fn service(&mut self, call: impl Fn(&mut World, &Packet, JidRef<'_>, &Domain) + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as Serve);
+        self.registry.services.push(hook);
+    }
+
+    /// Knows the multicast services of other servers.
+    pub fn remote_service(&mut self, call: impl Fn(&mut World, &str, &str) -> Option<RemoteService> + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as FindRemote);
+        self.registry.remote_services.push(hook);
+    }
+
+    /// Sees messages and presence for a domain itself.
+    pub fn to_domain(&mut self, phase: Phase, call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Verdict + 'static) {
+        let hook = self.hook(phase, Box::new(call) as Filter);
+        insert(&mut self.registry.to_domain, hook);
     }
 
     /// Sees every stanza of a local session before it is routed.
@@ -253,6 +280,31 @@ impl Registry {
 
     pub(crate) fn guest_iq(&self, namespace: &str, domain: &Domain) -> Option<&BeforeLogin> {
         self.before_login.get(namespace).filter(|hook| domain.module(hook.module).is_some()).map(|hook| &hook.call)
+    }
+
+    /// The modules that have a service, with the number of each.
+    pub(crate) fn services(&self) -> impl Iterator<Item = (usize, &'static str)> {
+        self.services.iter().enumerate().map(|(at, hook)| (at, hook.module))
+    }
+
+    pub(crate) fn service_module(&self, hook: usize) -> Option<&'static str> {
+        self.services.get(hook).map(|hook| hook.module)
+    }
+
+    pub(crate) fn serve(&self, hook: usize, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+        if let Some(hook) = self.services.get(hook) {
+            (hook.call)(world, packet, to, domain);
+        }
+    }
+
+    pub(crate) fn remote_service(&self, world: &mut World, own: &str, remote: &str) -> Option<RemoteService> {
+        let is_on = |module: &str| world.domain(own).is_some_and(|domain| domain.module(module).is_some());
+        let hook = self.remote_services.iter().find(|hook| is_on(hook.module))?;
+        (hook.call)(world, own, remote)
+    }
+
+    pub(crate) fn to_domain(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+        filter(&self.to_domain, world, packet, to, to.domain())
     }
 
     pub(crate) fn filters_routes(&self) -> bool {

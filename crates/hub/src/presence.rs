@@ -1,5 +1,7 @@
 //! Presence: RFC 6121 §4. Broadcasts and probes go to each home shard once, whatever the number of contacts there.
 
+use std::collections::BTreeMap;
+
 use rookery_fanout::{Audience, Link, Names, Packet, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
@@ -78,9 +80,7 @@ impl World {
                 self.keep_last(&address, &packet);
             }
         }
-        for to in directed {
-            self.route(&packet, to.as_ref());
-        }
+        self.fan_out(&packet, directed.iter().map(Jid::as_ref));
     }
 
     /// Remembers the last word of an account for probes that come while it is away (§4.3.2).
@@ -101,12 +101,9 @@ impl World {
     fn broadcast(&mut self, link: Link, packet: &Packet) {
         let Some(user) = self.session_at(link).map(|session| session.user) else { return };
         let audience = self.audience(user, Contact::from);
-        for (shard, names) in audience.into_groups() {
-            if shard == self.shard() {
-                self.show(packet, &names);
-            } else {
-                self.post(shard, Mail::Presence { to: names, packet: packet.clone() });
-            }
+        self.hand_out(packet, audience);
+        for (domain, contacts) in self.contacts_away(user, Contact::from) {
+            self.fan_out_away(packet, domain, contacts);
         }
         self.show_to(user, packet);
     }
@@ -115,6 +112,10 @@ impl World {
     fn probe_contacts(&mut self, link: Link) {
         let Some(user) = self.session_at(link).map(|session| session.user) else { return };
         let Some(from) = self.outboxes.address(link).cloned() else { return };
+        if let Some(probe) = probe(&from).filter(|_| self.federates()) {
+            let away = self.contacts_away(user, Contact::to);
+            away.into_values().flatten().for_each(|contact| self.route_away(&probe, contact.as_ref()));
+        }
         for (shard, names) in self.audience(user, Contact::to).into_groups() {
             if shard == self.shard() {
                 self.answer_probes(&from, &names);
@@ -122,6 +123,22 @@ impl World {
                 self.post(shard, Mail::Probe { from: from.clone(), to: names });
             }
         }
+    }
+
+    /// The contacts of other servers, by domain.
+    fn contacts_away(&self, user: u32, wanted: impl Fn(Contact) -> bool) -> BTreeMap<String, Vec<Jid>> {
+        let mut away = BTreeMap::<String, Vec<Jid>>::new();
+        if !self.federates() {
+            return away;
+        }
+        let contacts = self.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
+        for contact in contacts.iter().filter(|&&contact| wanted(contact)) {
+            let jid = self.names.get(contact.name()).and_then(|(_, bare)| Jid::parse(bare).ok());
+            if let Some(jid) = jid.filter(|jid| !self.is_here(jid.domain())) {
+                away.entry(jid.domain().to_owned()).or_default().push(jid);
+            }
+        }
+        away
     }
 
     fn audience(&self, user: u32, wanted: impl Fn(Contact) -> bool) -> Audience {
@@ -135,16 +152,8 @@ impl World {
         audience
     }
 
-    /// Gives presence to the available resources of accounts whose home this is.
-    pub(crate) fn show(&mut self, packet: &Packet, to: &Names) {
-        for (hash, bare) in to.iter() {
-            if let Some(user) = self.user_named(hash, bare) {
-                self.show_to(user, packet);
-            }
-        }
-    }
-
-    fn show_to(&mut self, user: u32, packet: &Packet) {
+    /// Gives presence to the available resources of an account.
+    pub(crate) fn show_to(&mut self, user: u32, packet: &Packet) {
         self.for_each_link(Some(user), |world, link| {
             if world.session_at(link).is_some_and(|session| session.is_available()) {
                 world.push(link, packet, To::Bare);
@@ -226,26 +235,49 @@ impl World {
 
     /// Directed presence (§4.6): whoever got it hears when the resource becomes unavailable.
     fn directed(&mut self, link: Link, stanza: Stanza<'_>, type_: StanzaType, to: JidRef<'_>) {
-        let is_subscribed = self.is_subscribed(link, to);
+        let Some(packet) = self.stamp(link, stanza, type_) else { return };
+        // A service that passes presence on remembers itself to whom: nobody is present at its own address, nor at that of a domain.
+        let passes_on = to.is_domain() && self.is_here(to.domain());
+        if !passes_on && !self.remember(link, type_, [to]) {
+            return self.refuse(link, stanza, Condition::ResourceConstraint.into());
+        }
+        self.route_from(link, &packet, to);
+    }
+
+    /// Remembers to whom a resource of this shard has sent available presence, so that unavailable presence follows (§4.6.3), or that it has
+    /// sent unavailable presence. `false` if it would be too many: then none is remembered. For senders elsewhere there is nothing to do.
+    pub fn remember_directed<'a>(
+        &mut self,
+        sender: JidRef<'_>,
+        type_: StanzaType,
+        to: impl IntoIterator<Item = JidRef<'a>>,
+    ) -> bool {
+        let hash = self.hash(sender.bare_str());
+        let user = self.user_named(hash, sender.bare_str());
+        let link = sender.resource().and_then(|resource| self.find_resource(user, resource));
+        link.is_none_or(|link| self.remember(link, type_, to))
+    }
+
+    fn remember<'a>(&mut self, link: Link, type_: StanzaType, to: impl IntoIterator<Item = JidRef<'a>>) -> bool {
         let limit = self.settings.max_directed;
-        let Some(session) = self.at_mut(link) else { return };
+        let mut new = Vec::new();
+        for to in to {
+            if type_ == StanzaType::Available && !self.is_subscribed(link, to) {
+                new.push(to.to_jid());
+            } else if type_ == StanzaType::Unavailable
+                && let Some(rare) = self.at_mut(link).and_then(|session| session.rare.as_mut())
+            {
+                rare.directed.remove(&to.to_jid());
+            }
+        }
+        let Some(session) = self.at_mut(link).filter(|_| !new.is_empty()) else { return true };
         let directed = &mut session.rare().directed;
-        let known = directed.iter().position(|jid| *jid == to);
-        match (type_, known) {
-            (StanzaType::Unavailable, Some(at)) => {
-                directed.swap_remove(at);
-            }
-            (StanzaType::Available, None) if !is_subscribed => {
-                if directed.len() >= limit {
-                    return self.refuse(link, stanza, Condition::ResourceConstraint.into());
-                }
-                directed.push(to.to_jid());
-            }
-            _ => {}
+        let more = new.iter().filter(|jid| !directed.contains(*jid)).count();
+        if more > 0 && directed.len() + more > limit {
+            return false;
         }
-        if let Some(packet) = self.stamp(link, stanza, type_) {
-            self.route_from(link, &packet, to);
-        }
+        directed.extend(new);
+        true
     }
 
     /// Whether an address gets the user's broadcasts anyway.
@@ -307,6 +339,13 @@ impl World {
 fn unavailable(address: &Jid) -> Option<Packet> {
     let mut presence = Writer::new("presence");
     presence.attr("type", "unavailable").attr("from", address.as_str());
+    Packet::built(&presence.finish()).ok()
+}
+
+/// A probe in the name of a resource (§4.3.1).
+fn probe(from: &Jid) -> Option<Packet> {
+    let mut presence = Writer::new("presence");
+    presence.attr("type", "probe").attr("from", from.as_str());
     Packet::built(&presence.finish()).ok()
 }
 

@@ -17,8 +17,10 @@ impl World {
     /// Sends a stanza on its way to an address.
     pub fn route(&mut self, packet: &Packet, to: JidRef<'_>) {
         if !self.domains.contains_key(to.domain()) {
-            // Streams to other servers don't exist yet: the server is not found (RFC 6120 §8.3.3.16).
-            return self.bounce(packet, to, Condition::RemoteServerNotFound.into());
+            if !self.serve(packet, to) {
+                self.route_away(packet, to);
+            }
+            return;
         }
         if to.local().is_none() {
             return self.route_to_server(packet, to);
@@ -34,6 +36,12 @@ impl World {
 
     /// A stanza for the server itself (RFC 6120 §10.5.2, §10.5.3).
     fn route_to_server(&mut self, packet: &Packet, to: JidRef<'_>) {
+        if packet.kind() != Kind::Iq && to.is_domain() {
+            let registry = self.registry.clone();
+            if registry.to_domain(self, packet, to) == Verdict::Taken {
+                return;
+            }
+        }
         match packet.kind() {
             Kind::Iq if to.is_domain() => self.answer_packet(packet, to.to_jid()),
             Kind::Presence => {}

@@ -1,6 +1,6 @@
 //! Sessions and users: plain data, small while idle.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::Jid;
@@ -45,7 +45,7 @@ pub(crate) struct Rare {
     /// The stream's `xml:lang`, escaped.
     pub lang: Option<Box<str>>,
     /// Who was sent directed presence (RFC 6121 §4.6.3).
-    pub directed: Vec<Jid>,
+    pub directed: BTreeSet<Jid>,
     /// Stanzas that wait behind one that is not finished.
     pub lane: Lane,
 }

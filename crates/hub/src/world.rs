@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use rookery_fanout::audience::home;
+use rookery_fanout::multicast::Distant;
 use rookery_fanout::{Link, Names as Audience, Outboxes, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::Counters;
@@ -21,8 +22,10 @@ use rookery_store::{Background, Stores};
 use rookery_stream::error::StreamError;
 use slab::Slab;
 
+use crate::federation::Federation;
 use crate::module::Registry;
 use crate::names::Names;
+use crate::service::{self, Service};
 use crate::session::{Session, SessionRef, User};
 use crate::settings::{Domain, Settings};
 use crate::task::{Task, Wakeups};
@@ -31,6 +34,8 @@ use crate::task::{Task, Wakeups};
 pub struct World {
     pub(crate) settings: Arc<Settings>,
     pub(crate) domains: HashMap<String, usize>,
+    pub(crate) services: HashMap<String, Service>,
+    pub(crate) federation: Option<Box<dyn Federation>>,
     pub(crate) registry: Rc<Registry>,
     /// Where the accounts, rosters and messages are.
     pub stores: Stores,
@@ -83,13 +88,22 @@ pub enum Mail {
         /// The stanza.
         packet: Packet,
     },
-    /// Presence for accounts whose home is the receiving shard.
-    Presence {
-        /// Their bare JIDs.
+    /// A stanza for many addresses whose home is the receiving shard.
+    Copies {
+        /// Their JIDs, bare or full.
         to: Audience,
-        /// Available or unavailable presence.
+        /// The stanza.
         packet: Packet,
     },
+    /// A stanza for a service that the receiving shard has a part of.
+    Service {
+        /// The service.
+        to: Jid,
+        /// The stanza.
+        packet: Packet,
+    },
+    /// A part of a multicast for a remote domain whose home is the receiving shard.
+    Distant(Box<Distant>),
     /// A resource has become available and wants to know the presence of these accounts (RFC 6121 §4.3).
     Probe {
         /// The resource.
@@ -131,6 +145,8 @@ impl World {
         let [a, b, c, d] = place.keys;
         let mut world = Self {
             domains: HashMap::new(),
+            services: HashMap::new(),
+            federation: None,
             registry: Rc::new(registry),
             stores,
             background,
@@ -158,6 +174,7 @@ impl World {
     /// Replaces the settings. Sessions of a domain that is gone end with `host-gone` (RFC 6120 §4.9.3.5).
     pub fn apply(&mut self, settings: Arc<Settings>) {
         self.domains = settings.domains.iter().enumerate().map(|(at, domain)| (domain.name.clone(), at)).collect();
+        self.services = service::hosts(&settings, &self.registry);
         self.outboxes.set_limits(settings.outbox);
         self.settings = settings;
         for at in 0..self.sessions.len() {
@@ -208,11 +225,14 @@ impl World {
     /// Mail from another shard.
     pub fn mail(&mut self, mail: Mail) {
         match mail {
+            Mail::Route { to, packet } if !self.domains.contains_key(to.domain()) => self.route(&packet, to.as_ref()),
             Mail::Route { to, packet } => {
                 let hash = self.hash(to.bare_str());
                 self.deliver(hash, &packet, to.as_ref());
             }
-            Mail::Presence { to, packet } => self.show(&packet, &to),
+            Mail::Copies { to, packet } => self.give(&packet, &to),
+            Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
+            Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
         }
     }
@@ -273,7 +293,8 @@ impl World {
         self.hashing.hash_one(bare)
     }
 
-    pub(crate) fn shard(&self) -> usize {
+    /// Which shard this is.
+    pub fn shard(&self) -> usize {
         self.shard
     }
 

@@ -48,8 +48,8 @@ impl Module for Disco {
 
 /// What disco#info tells of an entity.
 #[derive(Debug)]
-pub(crate) struct Info {
-    pub(crate) identity: Identity,
+pub(crate) struct Info<'a> {
+    pub(crate) identity: Identity<'a>,
     /// Sorted, each once.
     pub(crate) features: Vec<&'static str>,
     /// Extended information (XEP-0128).
@@ -58,13 +58,13 @@ pub(crate) struct Info {
 
 /// The one identity of an entity of this server (XEP-0030 §3.1).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Identity {
+pub(crate) struct Identity<'a> {
     pub(crate) category: &'static str,
     pub(crate) type_: &'static str,
-    pub(crate) name: Option<&'static str>,
+    pub(crate) name: Option<&'a str>,
 }
 
-impl Info {
+impl Info<'_> {
     /// What a domain is and can do.
     pub(crate) fn of_server(registry: &Registry, domain: &Domain) -> Self {
         let mut features = registry.features(Target::Server, domain);
@@ -81,7 +81,7 @@ impl Info {
         Self { identity, features: registry.features(Target::Account, domain), forms: Vec::new() }
     }
 
-    fn write(&self, reply: &mut Writer, node: Option<&str>) {
+    pub(crate) fn write(&self, reply: &mut Writer, node: Option<&str>) {
         reply.start_ns("query", ns::DISCO_INFO).opt_attr("node", node);
         let Identity { category, type_, name } = self.identity;
         reply.start("identity").attr("category", category).attr("type", type_).opt_attr("name", name).end();
@@ -112,14 +112,19 @@ fn server_info(world: &mut World, iq: Iq) {
     world.reply(&iq, reply);
 }
 
-/// §4: a domain has no items of its own.
+/// §4: the services of a domain.
 fn server_items(world: &mut World, iq: Iq) {
     if !is_get(world, &iq, "query") {
         return;
     }
     match node(&iq) {
         Some(_) => world.reply_error(&iq, Condition::ItemNotFound),
-        None => reply_items(world, &iq, &[]),
+        None => {
+            let services = world.services_of(iq.to.domain());
+            let items: Vec<_> =
+                services.iter().map(|service| (service.host.as_str(), Some(service.name.as_str()))).collect();
+            reply_items(world, &iq, &items);
+        }
     }
 }
 
@@ -148,15 +153,16 @@ fn account_items(world: &mut World, iq: Iq, asker: Asker) {
     let links = world.links_of(iq.to.as_ref()).into_iter();
     let available = links.filter(|&link| world.session_at(link).is_some_and(|session| session.is_available()));
     let items: Vec<_> = available.filter_map(|link| world.outboxes.address(link).cloned()).collect();
-    let items: Vec<_> = items.iter().map(|item| item.as_str()).collect();
+    let items: Vec<_> = items.iter().map(|item| (item.as_str(), None)).collect();
     reply_items(world, &iq, &items);
 }
 
-fn reply_items(world: &mut World, iq: &Iq, items: &[&str]) {
+/// Answers with a list of items: address and name.
+pub(crate) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, Option<&str>)]) {
     let mut reply = iq.result();
     reply.start_ns("query", ns::DISCO_ITEMS).opt_attr("node", node(iq));
-    for item in items {
-        reply.start("item").attr("jid", item).end();
+    for (jid, name) in items {
+        reply.start("item").attr("jid", jid).opt_attr("name", *name).end();
     }
     world.reply(iq, reply);
 }

@@ -13,7 +13,7 @@
 //!
 //! # Layout
 //!
-//! [`disco`], [`caps`], [`contact`], [`offline`], [`ping`], [`register`], [`time`] and [`version`] are the modules; `asker` decides who
+//! [`disco`], [`caps`], [`contact`], [`multicast`], [`offline`], [`ping`], [`register`], [`time`] and [`version`] are the modules; `asker` decides who
 //! may know of an account, `request` refuses malformed requests, `option` checks what operators write, [`standards`] lists what is
 //! implemented.
 
@@ -21,6 +21,7 @@ mod asker;
 pub mod caps;
 pub mod contact;
 pub mod disco;
+pub mod multicast;
 pub mod offline;
 mod option;
 pub mod ping;
@@ -51,6 +52,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(time::Time),
         Box::new(contact::Contact),
         Box::new(offline::Offline),
+        Box::<multicast::Multicast>::default(),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

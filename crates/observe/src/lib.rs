@@ -17,6 +17,8 @@ pub struct Counters {
     pub overflows: u64,
     /// Answers of the store that were errors.
     pub store_errors: u64,
+    /// Stanzas that left for other servers.
+    pub remote_out: u64,
     /// Sessions bound.
     pub bound: u64,
 }
@@ -29,6 +31,7 @@ impl AddAssign<&Counters> for Counters {
         self.errors += other.errors;
         self.overflows += other.overflows;
         self.store_errors += other.store_errors;
+        self.remote_out += other.remote_out;
         self.bound += other.bound;
     }
 }

@@ -44,6 +44,8 @@ pub struct Config {
     pub max_auth_failures: u32,
     /// Connections of one address, 0 for no limit.
     pub connections_per_address: u32,
+    /// Whether stanzas leave for other servers, which the test then plays: [`crate::Server::left`], [`crate::Server::incoming`].
+    pub federates: bool,
     /// The store.
     pub stores: Stores,
 }
@@ -65,6 +67,7 @@ impl Default for Config {
             login_seconds: 60,
             max_auth_failures: 5,
             connections_per_address: 0,
+            federates: false,
             stores: Memory::stores(),
         }
     }

@@ -6,17 +6,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use rookery_fanout::Packet;
 use rookery_hub::{Place, Registry, Wakeups, World};
 use rookery_jid::Jid;
 use rookery_modules::Shared;
 use rookery_sasl::Credentials;
 use rookery_shard::{Gate, Letter, Post, Setup, Shard};
 use rookery_store::{Background, StoreError, Stores};
+use rookery_xml::{Limits, Stanza};
 
 use crate::client::Client;
 use crate::config::{Config, ITERATIONS};
 use crate::login::Security;
 use crate::net::{self, Network, Peer, Socket};
+use crate::remote::{Left, Sent, Streams};
 
 /// A handle on the server; clones mean the same one.
 #[derive(Clone)]
@@ -30,6 +33,7 @@ struct Running {
     now_ms: u64,
     next_shard: usize,
     next_port: u16,
+    sent: Sent,
 }
 
 impl Default for Server {
@@ -195,6 +199,28 @@ impl Server {
         self.0.borrow().shards.iter().map(|shard| shard.world.tasks_waiting()).sum()
     }
 
+    /// What has left for other servers since the last call, oldest first.
+    pub fn left(&self) -> Vec<Left> {
+        self.settle();
+        self.0.borrow().sent.take()
+    }
+
+    /// A stanza with `from` and `to` that another server sends. It comes in on the home shard of that server's domain.
+    pub fn incoming(&self, stanza: &str) {
+        let mut running = self.0.borrow_mut();
+        let scanned = Stanza::parse(stanza.as_bytes(), &Limits::AFTER_LOGIN).expect("a stanza");
+        let to = Jid::parse(&scanned.to().expect("to")).expect("an address");
+        let packet = Packet::scanned(stanza.as_bytes()).expect("a packet");
+        let domain = Jid::parse(packet.sender().expect("from").domain()).expect("a domain");
+        let shard = running.shards[0].world.home_of(domain.as_ref());
+        let now = EPOCH_MS + running.now_ms;
+        let world = &mut running.shards[shard].world;
+        world.set_time(now);
+        world.incoming(&packet, to.as_ref());
+        running.awake[shard].store(true, Ordering::Relaxed);
+        running.settle();
+    }
+
     /// Changes the configuration as a reload does.
     pub fn reload(&self, change: impl FnOnce(&mut Config)) {
         let mut running = self.0.borrow_mut();
@@ -244,12 +270,17 @@ impl Running {
         let counter = AtomicU64::new(now_ms);
         let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
             Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
+        let sent = Sent::default();
         let shards = awake.iter().enumerate().map(|(index, awake)| {
             let place = Place { shard: index, shards: count, keys: [1, 2, 3, 4 + now_ms] };
             let registry = Registry::new(rookery_modules::table(&shared));
             let wakeups = Wakeups::new(waker(awake));
             let settings = generation.settings.clone();
-            let world = World::new(place, settings, registry, config.stores.clone(), Background::in_place(), wakeups);
+            let mut world =
+                World::new(place, settings, registry, config.stores.clone(), Background::in_place(), wakeups);
+            if config.federates {
+                world.set_federation(Box::new(Streams { shard: index, sent: sent.clone() }));
+            }
             Shard::new(Setup {
                 driver: Network::default(),
                 world,
@@ -261,7 +292,7 @@ impl Running {
             })
         });
         let shards = shards.collect();
-        Self { shards, config, post, awake, now_ms, next_shard: 0, next_port: 40_000 }
+        Self { shards, config, post, awake, now_ms, next_shard: 0, next_port: 40_000, sent }
     }
 
     fn kill(&mut self) {

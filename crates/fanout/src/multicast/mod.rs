@@ -19,7 +19,7 @@ mod plan;
 
 pub use distant::{Distant, Outgoing};
 pub use header::{Address, AddressType, BadAddress, Header, Target, find};
-pub use plan::{Plan, bcc};
+pub use plan::{Hop, Plan, bcc};
 
 #[cfg(test)]
 mod tests;

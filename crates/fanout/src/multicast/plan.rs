@@ -3,12 +3,23 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Writer, ns};
 
 use super::distant::{Distant, Recipient};
 use super::header::{Address, AddressType, Header, Target};
 use crate::packet::Packet;
+
+/// Where an address is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hop {
+    /// On this server.
+    Here,
+    /// On another server.
+    Away,
+    /// It passes stanzas with headers on: sending it one would go round in circles.
+    Nowhere,
+}
 
 /// Who gets what of a stanza with a header.
 #[derive(Debug)]
@@ -30,9 +41,9 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans the delivery of a packet, whose header this is. `is_here` tells the domains of this server from the others.
-    pub fn new(packet: &Packet, header: &'a Header<'a>, is_here: impl Fn(&str) -> bool) -> Self {
-        let groups = Groups::new(header, is_here);
+    /// Plans the delivery of a packet, whose header this is. `hop` tells where an address is.
+    pub fn new(packet: &Packet, header: &'a Header<'a>, hop: impl Fn(JidRef<'_>) -> Hop) -> Self {
+        let groups = Groups::new(header, hop);
         let block = Block::new(header, &groups);
         let start = header.element.content().map_or(0, |content| content.start);
         let shown = packet.replaced(header.element.content().unwrap_or_default(), &block.bytes);
@@ -125,7 +136,7 @@ impl Group<'_> {
 }
 
 impl<'a> Groups<'a> {
-    fn new(header: &'a Header<'a>, is_here: impl Fn(&str) -> bool) -> Self {
+    fn new(header: &'a Header<'a>, hop: impl Fn(JidRef<'_>) -> Hop) -> Self {
         let mut groups = Self { here: Vec::new(), away: Vec::new() };
         let (mut seen, mut domains) = (HashSet::new(), HashMap::new());
         // Who is listed twice gets one copy, and a visible one if there is the choice.
@@ -136,10 +147,13 @@ impl<'a> Groups<'a> {
             if !seen.insert(jid.as_str()) {
                 continue;
             }
-            // Most headers name one domain again and again.
-            if is_here(jid.domain()) {
-                groups.here.push(address);
-                continue;
+            match hop(jid) {
+                Hop::Here => {
+                    groups.here.push(address);
+                    continue;
+                }
+                Hop::Nowhere => continue,
+                Hop::Away => {}
             }
             let at = *domains.entry(jid.domain()).or_insert_with(|| {
                 groups.away.push(Group { domain: jid.domain().to_owned(), shown: Vec::new(), blind: Vec::new() });

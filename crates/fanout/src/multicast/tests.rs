@@ -19,7 +19,12 @@ fn stanza(packet: &Packet) -> Stanza<'_> {
 
 fn with_plan<T>(packet: &Packet, then: impl FnOnce(Plan<'_>) -> T) -> T {
     let header = Header::read(find(&stanza(packet)).unwrap()).unwrap();
-    then(Plan::new(packet, &header, |domain| domain == "here"))
+    let hop = |jid: rookery_jid::JidRef<'_>| match jid.domain() {
+        "here" if jid.is_domain() => Hop::Nowhere,
+        "here" => Hop::Here,
+        _ => Hop::Away,
+    };
+    then(Plan::new(packet, &header, hop))
 }
 
 /// What each recipient gets: the addresses in its header.
@@ -82,6 +87,12 @@ fn everybody_sees_the_visible_and_nobody_the_blind() {
             ("d@there".into(), own("d@there")),
         ])
     );
+}
+
+#[test]
+fn who_passes_stanzas_on_gets_none() {
+    let packet = message(&["type='bcc' jid='here'", "type='to' jid='here'", "type='to' jid='a@here'"]);
+    assert_eq!(copies(&packet), BTreeMap::from([("a@here".into(), "to!a@here".into())]));
 }
 
 #[test]

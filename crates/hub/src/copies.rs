@@ -1,0 +1,92 @@
+//! The trusted route: one packet for many, without asking whether its sender may.
+//!
+//! Everything that has many recipients comes through here: presence, rooms, services, XEP-0033. The audience is split by next hop once;
+//! each shard gets one letter and each remote domain one part, whatever the number of recipients there.
+
+use std::collections::BTreeMap;
+
+use rookery_fanout::{Audience, Names, Packet, StanzaType};
+use rookery_jid::{Jid, JidRef};
+
+use crate::World;
+use crate::world::Mail;
+
+impl World {
+    /// Sends one packet to many addresses, bare or full, here or elsewhere. Nobody sees who else gets it.
+    pub fn fan_out<'a>(&mut self, packet: &Packet, to: impl IntoIterator<Item = JidRef<'a>>) {
+        let mut away = BTreeMap::<String, Vec<Jid>>::new();
+        let elsewhere = self.fan_out_here(packet, to, |jid| match away.get_mut(jid.domain()) {
+            Some(others) => others.push(jid.to_jid()),
+            None => {
+                away.insert(jid.domain().to_owned(), vec![jid.to_jid()]);
+            }
+        });
+        for jid in elsewhere {
+            self.route(packet, jid);
+        }
+        for (domain, to) in away {
+            self.fan_out_away(packet, domain, to);
+        }
+    }
+
+    /// The same for those who are accounts of this server. `away` gets those of other servers; what is left are services and domains.
+    fn fan_out_here<'a>(
+        &mut self,
+        packet: &Packet,
+        to: impl IntoIterator<Item = JidRef<'a>>,
+        mut away: impl FnMut(JidRef<'a>),
+    ) -> Vec<JidRef<'a>> {
+        let mut audience = Audience::new(self.shards());
+        let mut elsewhere = Vec::new();
+        // Most audiences name one domain again and again.
+        let mut known = "";
+        for jid in to {
+            if jid.domain() != known && self.domains.contains_key(jid.domain()) {
+                known = jid.domain();
+            }
+            if jid.domain() == known && jid.local().is_some() {
+                audience.add(self.hash(jid.bare_str()), jid.as_str());
+            } else if self.is_here(jid.domain()) {
+                elsewhere.push(jid);
+            } else {
+                away(jid);
+            }
+        }
+        self.hand_out(packet, audience);
+        elsewhere
+    }
+
+    /// Gives a packet to an audience that is sorted by shard already.
+    pub(crate) fn hand_out(&mut self, packet: &Packet, audience: Audience) {
+        for (shard, names) in audience.into_groups() {
+            if shard == self.shard() {
+                self.give(packet, &names);
+            } else {
+                self.post(shard, Mail::Copies { to: names, packet: packet.clone() });
+            }
+        }
+    }
+
+    /// Delivers a packet to addresses whose home this is.
+    pub(crate) fn give(&mut self, packet: &Packet, to: &Names) {
+        let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
+        for (hash, name) in to.iter() {
+            if is_state && !name.contains('/') {
+                // Presence for an account goes to whoever is available there, and to nobody else.
+                if let Some(user) = self.user_named(hash, name) {
+                    self.show_to(user, packet);
+                }
+                continue;
+            }
+            match JidRef::parse_prepared(name) {
+                Some(to) => self.deliver(hash, packet, to),
+                // Beyond ASCII.
+                None => {
+                    if let Ok(to) = Jid::parse(name) {
+                        self.deliver(hash, packet, to.as_ref());
+                    }
+                }
+            }
+        }
+    }
+}

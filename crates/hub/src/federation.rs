@@ -1,0 +1,106 @@
+//! Stanzas for other servers, and from them.
+//!
+//! All that goes to a remote domain passes its home shard, `hash(domain) % shards`, which so keeps the order and knows the domain's multicast
+//! service. Whoever has streams to other servers implements [`Federation`], and hands what comes in to [`World::incoming`] on that shard.
+
+use rookery_fanout::Packet;
+use rookery_fanout::audience::home;
+use rookery_fanout::multicast::{Distant, Outgoing, bcc};
+use rookery_jid::{Jid, JidRef};
+use rookery_stream::error::Condition;
+use rookery_xml::Kind;
+
+use crate::World;
+use crate::world::Mail;
+
+/// Streams to other servers.
+pub trait Federation {
+    /// Sends a stanza to the domain of its address. The sender's domain is that of the packet's `from`.
+    fn send(&mut self, stanza: Outgoing);
+}
+
+/// A multicast service of another server (XEP-0033 §2), and what it takes at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoteService {
+    /// Its address.
+    pub jid: Jid,
+    /// Recipients of one message.
+    pub messages: usize,
+    /// Recipients of one presence.
+    pub presences: usize,
+}
+
+impl World {
+    /// Lets stanzas for other domains leave. Without it there are no other servers.
+    pub fn set_federation(&mut self, federation: Box<dyn Federation>) {
+        self.federation = Some(federation);
+    }
+
+    /// Whether stanzas can go to other servers.
+    pub fn federates(&self) -> bool {
+        self.federation.is_some()
+    }
+
+    /// A stanza that came in from another server, on the home shard of that server's domain.
+    pub fn incoming(&mut self, packet: &Packet, to: JidRef<'_>) {
+        if self.is_here(to.domain()) {
+            self.route(packet, to);
+        } else {
+            self.bounce(packet, to, Condition::ItemNotFound.into());
+        }
+    }
+
+    /// A stanza for another server.
+    pub(crate) fn route_away(&mut self, packet: &Packet, to: JidRef<'_>) {
+        if !self.federates() {
+            // RFC 6120 §8.3.3.16.
+            return self.bounce(packet, to, Condition::RemoteServerNotFound.into());
+        }
+        let shard = home(self.hash(to.domain()), self.shards());
+        if shard != self.shard() {
+            return self.post(shard, Mail::Route { to: to.to_jid(), packet: packet.clone() });
+        }
+        self.leave(Outgoing::plain(to.to_jid(), packet.clone()));
+    }
+
+    /// One packet for recipients of another server, all of them blind: the trusted route.
+    pub(crate) fn fan_out_away(&mut self, packet: &Packet, domain: String, to: Vec<Jid>) {
+        self.multicast_away(bcc(domain, packet, to));
+    }
+
+    /// The part of a multicast that goes to another server.
+    pub fn multicast_away(&mut self, distant: Distant) {
+        let shard = home(self.hash(&distant.domain), self.shards());
+        if shard != self.shard() && self.federates() {
+            return self.post(shard, Mail::Distant(Box::new(distant)));
+        }
+        let packet = distant.packet().clone();
+        if !self.federates() {
+            for outgoing in distant.individually() {
+                self.bounce(&packet, outgoing.to().as_ref(), Condition::RemoteServerNotFound.into());
+            }
+            return;
+        }
+        let own = packet.sender().and_then(|sender| Some(self.domain_of(sender.domain())?.name.clone()));
+        let registry = self.registry.clone();
+        let service = own.and_then(|own| registry.remote_service(self, &own, &distant.domain));
+        let limit = |service: &RemoteService| match packet.kind() {
+            Kind::Presence => service.presences,
+            _ => service.messages,
+        };
+        match service.map(|service| (limit(&service), service)) {
+            // One copy for one recipient needs no service.
+            Some((limit, service)) if distant.len() > 1 && limit > 0 => {
+                distant.through(&service.jid, limit).for_each(|outgoing| self.leave(outgoing));
+            }
+            _ => distant.individually().for_each(|outgoing| self.leave(outgoing)),
+        }
+    }
+
+    fn leave(&mut self, outgoing: Outgoing) {
+        if let Some(federation) = &mut self.federation {
+            self.counters.remote_out += 1;
+            federation.send(outgoing);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Services: addresses of their own below a domain, such as `multicast.example.org`, that a module answers for.
+//!
+//! Which service has which host follows from the settings; a stanza for one is handled by the shard that it came in on, since a service
+//! as such has no state.
+
+use std::collections::HashMap;
+
+use rookery_fanout::Packet;
+use rookery_jid::JidRef;
+use tracing::warn;
+
+use crate::World;
+use crate::module::Registry;
+use crate::settings::{Domain, Settings};
+use crate::world::Mail;
+
+/// What serves a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Service {
+    /// Index of the domain in the settings.
+    pub domain: usize,
+    /// Which of the services in the module table.
+    pub hook: usize,
+}
+
+/// A service of a domain, as service discovery lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its address.
+    pub host: String,
+    /// Its name for people, from the module's option `name`.
+    pub name: String,
+}
+
+/// The hosts of all services. One that is a domain, or is taken already, is left out.
+pub(crate) fn hosts(settings: &Settings, registry: &Registry) -> HashMap<String, Service> {
+    let mut hosts = HashMap::new();
+    for (domain, found) in settings.domains.iter().enumerate() {
+        for (hook, module) in registry.services() {
+            let Some(host) = host_of(found, module) else { continue };
+            if settings.domains.iter().any(|domain| domain.name == host) || hosts.contains_key(&host) {
+                warn!(%host, module, domain = found.name, "the host of the service is taken already; set another in [modules.{module}]");
+                continue;
+            }
+            hosts.insert(host, Service { domain, hook });
+        }
+    }
+    hosts
+}
+
+/// The host of a module's service for a domain: its option `host`, in which `@` stands for the domain.
+fn host_of(domain: &Domain, module: &str) -> Option<String> {
+    let host = domain.module(module)?.text("host").replace('@', &domain.name);
+    (!host.is_empty()).then_some(host)
+}
+
+impl World {
+    /// Whether a host is one of this server: a domain or a service.
+    pub fn is_here(&self, host: &str) -> bool {
+        self.domains.contains_key(host) || self.services.contains_key(host)
+    }
+
+    /// The domain that a host of this server belongs to: itself, or the one that it is a service of.
+    pub fn domain_of(&self, host: &str) -> Option<&Domain> {
+        let service = || self.services.get(host).map(|service| service.domain);
+        self.settings.domains.get(self.domains.get(host).copied().or_else(service)?)
+    }
+
+    /// Whether a host is the service of this module.
+    pub fn is_service_of(&self, host: &str, module: &str) -> bool {
+        self.services.get(host).is_some_and(|service| self.registry.service_module(service.hook) == Some(module))
+    }
+
+    /// The services of a domain, in the order of the module table.
+    pub fn services_of(&self, domain: &str) -> Vec<Listed> {
+        let Some(domain) = self.domain(domain) else { return Vec::new() };
+        let hosts = self.registry.services().filter_map(|(hook, module)| {
+            let host = host_of(domain, module)?;
+            let is_it = self.services.get(&host).is_some_and(|service| service.hook == hook);
+            is_it.then(|| Listed {
+                host,
+                name: domain.module(module).map_or("", |options| options.text("name")).to_owned(),
+            })
+        });
+        hosts.collect()
+    }
+
+    /// Hands a stanza for a service to the same service on another shard, which has what is needed for it.
+    pub fn hand_to_service(&mut self, shard: usize, packet: &Packet, to: JidRef<'_>) {
+        self.post(shard, Mail::Service { to: to.to_jid(), packet: packet.clone() });
+    }
+
+    /// A stanza for a service. `false` if nothing serves that host.
+    pub(crate) fn serve(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
+        let Some(service) = self.services.get(to.domain()).copied() else { return false };
+        let (registry, settings) = (self.registry.clone(), self.settings.clone());
+        if let Some(domain) = settings.domains.get(service.domain) {
+            registry.serve(service.hook, self, packet, to, domain);
+        }
+        true
+    }
+}

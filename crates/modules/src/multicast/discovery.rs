@@ -1,0 +1,222 @@
+//! Which other servers have a multicast service, and what it takes at once (XEP-0033 §2).
+//!
+//! A domain is asked when something for it is to be sent for the first time; nothing waits for the answer: until it is in, recipients get
+//! individual copies. First the domain itself is asked, then its list of services, then each of these; the first that says so is it. Answers
+//! of either kind are kept for 24 hours (§2.3); an old one serves until a new one has come.
+//!
+//! # Invariants
+//!
+//! * What is known of a domain is kept by its home shard; an answer that comes in on another one is handed over.
+//! * An answer counts only if it comes from whom it was asked of, with the number that it was asked with.
+//! * A domain's services are below that domain: nobody can name another's service as theirs.
+//! * Domains, items and limits are bounded, whatever peers say.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Iq, RemoteService, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_xml::{Element, Limits, Stanza, Writer, ns};
+
+/// What a shard knows of other servers.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    domains: HashMap<String, Known>,
+    /// What was asked, by its `id`: the domain that it is about.
+    asked: HashMap<String, Asked>,
+}
+
+/// One domain.
+#[derive(Debug)]
+struct Known {
+    answer: Option<RemoteService>,
+    /// When the answer came; `None` as long as there is none.
+    answered_ms: Option<u64>,
+    /// When the present negotiation began.
+    asking_since: Option<u64>,
+    /// Questions of it that are open.
+    open: usize,
+}
+
+#[derive(Debug)]
+struct Asked {
+    domain: String,
+    whom: Jid,
+    items: bool,
+}
+
+/// The multicast service of a remote domain, as far as it is known; if it isn't, or isn't any more, one of our domains asks.
+pub(super) fn find(
+    discovery: &RefCell<Discovery>,
+    world: &mut World,
+    own: &str,
+    remote: &str,
+) -> Option<RemoteService> {
+    let now = world.time();
+    let (answer, ask) = discovery.borrow_mut().look_up(remote, now);
+    if ask && let (Some(own), Ok(whom)) = (own_service(world, own), Jid::parse(remote)) {
+        ask_one(discovery, world, &own, &whom, remote, false);
+    }
+    answer
+}
+
+/// An answer to the service.
+pub(super) fn answered(discovery: &RefCell<Discovery>, world: &mut World, packet: &Packet, own: JidRef<'_>) {
+    let (Some(id), Some(sender)) = (packet.id().map(|id| id.into_owned()), packet.sender()) else { return };
+    let Some(asker) = id.split_once('-').and_then(|(shard, _)| shard.parse().ok()) else { return };
+    if asker != world.shard() {
+        return world.hand_to_service(asker, packet, own);
+    }
+    let Some(asked) = discovery.borrow_mut().closed(&id, &sender) else { return };
+    let payload = payload(packet);
+    let service = payload.as_ref().filter(|_| !asked.items).and_then(|info| service(info, &asked.whom));
+    if service.is_some() {
+        return discovery.borrow_mut().settle(&asked.domain, service, world.time());
+    }
+    let next: Vec<_> = match payload {
+        // The domain itself doesn't: its services may.
+        _ if !asked.items && asked.whom.as_str() == asked.domain => vec![(asked.whom.clone(), true)],
+        Some(items) if asked.items => services_below(&items, &asked.domain).map(|item| (item, false)).collect(),
+        _ => Vec::new(),
+    };
+    for (whom, items) in next {
+        ask_one(discovery, world, own.as_str(), &whom, &asked.domain, items);
+    }
+    discovery.borrow_mut().settle_if_nobody_is_left(&asked.domain, world.time());
+}
+
+/// Asks for disco#info, or for disco#items.
+fn ask_one(discovery: &RefCell<Discovery>, world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) {
+    let id = format!("{}-{}", world.shard(), world.unique_text());
+    discovery.borrow_mut().opened(&id, Asked { domain: domain.to_owned(), whom: whom.clone(), items });
+    let mut iq = Writer::new("iq");
+    iq.attr("type", "get").attr("id", &id).attr("from", own);
+    iq.start_ns("query", if items { ns::DISCO_ITEMS } else { ns::DISCO_INFO });
+    world.send(&iq.finish(), whom);
+}
+
+impl Discovery {
+    /// The answer in force, and whether it is time to ask.
+    fn look_up(&mut self, domain: &str, now: u64) -> (Option<RemoteService>, bool) {
+        if !self.domains.contains_key(domain) && !self.make_room(now) {
+            return (None, false);
+        }
+        let new = || Known { answer: None, answered_ms: None, asking_since: None, open: 0 };
+        let known = self.domains.entry(domain.to_owned()).or_insert_with(new);
+        if known.asking_since.is_some_and(|since| now >= since + PATIENCE_MS) {
+            // Whoever doesn't answer has no service, until the next time.
+            *known = Known { answered_ms: Some(now), ..new() };
+            self.asked.retain(|_, asked| asked.domain != domain);
+        }
+        let is_fresh = known.answered_ms.is_some_and(|at| now < at + KEPT_MS);
+        let ask = !is_fresh && known.asking_since.is_none();
+        if ask {
+            known.asking_since = Some(now);
+        }
+        (known.answer.clone(), ask)
+    }
+
+    fn opened(&mut self, id: &str, asked: Asked) {
+        if let Some(known) = self.domains.get_mut(&asked.domain) {
+            known.open += 1;
+            self.asked.insert(id.to_owned(), asked);
+        }
+    }
+
+    /// The question that an answer belongs to, which is open no more.
+    fn closed(&mut self, id: &str, sender: &Jid) -> Option<Asked> {
+        if self.asked.get(id)?.whom != *sender {
+            return None;
+        }
+        let asked = self.asked.remove(id)?;
+        let known = self.domains.get_mut(&asked.domain)?;
+        known.open = known.open.saturating_sub(1);
+        Some(asked)
+    }
+
+    fn settle(&mut self, domain: &str, answer: Option<RemoteService>, now: u64) {
+        self.domains.insert(domain.to_owned(), Known { answer, answered_ms: Some(now), asking_since: None, open: 0 });
+        self.asked.retain(|_, asked| asked.domain != domain);
+    }
+
+    fn settle_if_nobody_is_left(&mut self, domain: &str, now: u64) {
+        if self.domains.get(domain).is_some_and(|known| known.open == 0) {
+            self.settle(domain, None, now);
+        }
+    }
+
+    /// Makes sure that one more domain fits, by forgetting what is old.
+    fn make_room(&mut self, now: u64) -> bool {
+        if self.domains.len() >= DOMAINS {
+            self.domains.retain(|_, known| {
+                known.asking_since.is_some_and(|since| now < since + PATIENCE_MS)
+                    || known.answered_ms.is_some_and(|at| now < at + KEPT_MS)
+            });
+            self.asked.retain(|_, asked| self.domains.contains_key(&asked.domain));
+        }
+        self.domains.len() < DOMAINS
+    }
+}
+
+/// The address of the service that asks for a domain of ours.
+fn own_service(world: &World, own: &str) -> Option<String> {
+    let services = world.services_of(own).into_iter().map(|service| service.host);
+    services.into_iter().find(|host| world.is_service_of(host, super::NAME))
+}
+
+/// The payload of a result; `None` for an error.
+fn payload(packet: &Packet) -> Option<Element> {
+    if packet.type_() != StanzaType::Result {
+        return None;
+    }
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    let (from, to) = (packet.sender()?, packet.sender()?);
+    Iq::read(stanza, from, to, None).map(|iq| iq.payload)
+}
+
+/// The service that this disco#info shows, if it is one.
+fn service(info: &Element, whom: &Jid) -> Option<RemoteService> {
+    let has =
+        info.children().any(|child| child.is("feature", ns::DISCO_INFO) && child.attr("var") == Some(ns::ADDRESS));
+    if !has || !info.is("query", ns::DISCO_INFO) {
+        return None;
+    }
+    let form = info
+        .children()
+        .find(|child| child.is("x", ns::DATA_FORMS) && value(child, "FORM_TYPE") == Some(ns::ADDRESS.into()));
+    let limit = |var| {
+        form.and_then(|form| value(form, var)).map_or(UNSAID, |text| match text.trim() {
+            "infinite" => MOST,
+            number => number.parse().unwrap_or(UNSAID).min(MOST),
+        })
+    };
+    Some(RemoteService { jid: whom.clone(), messages: limit("message"), presences: limit("presence") })
+}
+
+fn value(form: &Element, var: &str) -> Option<String> {
+    let field = form.children().find(|field| field.name() == "field" && field.attr("var") == Some(var))?;
+    field.child("value", ns::DATA_FORMS).map(Element::text)
+}
+
+/// The items that can be services of a domain.
+fn services_below<'a>(items: &'a Element, domain: &'a str) -> impl Iterator<Item = Jid> + use<'a> {
+    let is_below =
+        move |jid: &Jid| jid.is_domain() && jid.domain().strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
+    let items = items.children().filter(|item| item.is("item", ns::DISCO_ITEMS) && item.attr("node").is_none());
+    items.filter_map(|item| Jid::parse(item.attr("jid")?).ok()).filter(is_below).take(ITEMS)
+}
+
+/// What the tests of the whole server reckon with: how long an answer is kept, in milliseconds.
+pub const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
+/// How long a negotiation may take, in milliseconds.
+pub const PATIENCE_MS: u64 = 10 * 60 * 1000;
+/// The limit of a service that doesn't tell.
+const UNSAID: usize = 20;
+/// No stanza goes to more at once, whatever a service says it takes.
+const MOST: usize = 1000;
+/// Domains that a shard remembers.
+const DOMAINS: usize = 10_000;
+/// Services of one domain that are asked.
+const ITEMS: usize = 50;

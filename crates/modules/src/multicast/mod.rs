@@ -1,0 +1,188 @@
+//! XEP-0033: Extended Stanza Addressing. A service `multicast.DOMAIN` to which a client or another server sends a stanza once for many.
+//!
+//! # Layout
+//!
+//! Here: the module, its options, and what the service answers. [`untrusted`]: what happens to a stanza from outside, in the order in which it is
+//! checked. `limits`: how many recipients. `originators`: who has sent presence from elsewhere. [`discovery`]: the multicast services of other
+//! servers. The delivery itself is the hub's trusted route and the plan of the fan-out engine.
+//!
+//! # Invariants
+//!
+//! * Nothing is delivered of a stanza that any check refuses.
+//! * A shard handles what comes in on it; there is no process, queue or lock that all multicasts pass.
+//! * The service sends nothing to itself, nor to a domain of this server.
+//!
+//! The feature is shown by the service, not by the domain, although the domain takes stanzas with a header too: the limits depend on who asks, and a
+//! domain's service discovery information must be the same for all (XEP-0115).
+
+pub mod discovery;
+mod limits;
+mod originators;
+pub mod untrusted;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Phase, Value, World};
+use rookery_jid::JidRef;
+use rookery_stream::error::Condition;
+use rookery_xml::{Kind, Limits, Stanza, ns};
+
+use crate::disco::{Identity, Info, reply_items};
+use crate::option;
+use crate::request::is_get;
+use discovery::Discovery;
+use originators::Originators;
+
+/// Passes one stanza on to the many addresses in its header.
+#[derive(Debug, Default)]
+pub struct Multicast {
+    state: Rc<State>,
+}
+
+/// What a shard remembers.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    discovery: RefCell<Discovery>,
+    originators: RefCell<Originators>,
+}
+
+impl Module for Multicast {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "clients and other servers can send one stanza to many recipients"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0033", "1.2.1")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        let state = self.state.clone();
+        hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
+        let state = self.state.clone();
+        hooks.to_domain(Phase::Act, move |world, packet, to| untrusted::for_domain(&state, world, packet, to));
+        let state = self.state.clone();
+        hooks.remote_service(move |world, own, remote| discovery::find(&state.discovery, world, own, remote));
+    }
+}
+
+/// The key below `[modules]`.
+pub(crate) const NAME: &str = "multicast";
+
+const OPTIONS: [OptionSpec; 9] = [
+    OptionSpec {
+        key: "host",
+        default: || Value::Text("multicast.@".to_owned()),
+        doc: "the address of the service; @ stands for the domain",
+        check: option::host,
+    },
+    OptionSpec {
+        key: "name",
+        default: || Value::Text("Multicast".to_owned()),
+        doc: "its name in lists of services",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "access",
+        default: || Value::List(vec!["all".to_owned()]),
+        doc: "who may use it: \"all\", \"local\" (users of this server), domains, or addresses such as \"news@example.org\"",
+        check: untrusted::is_access_list,
+    },
+    limit(limits::LOCAL_MESSAGES, 100, "recipients of one message from a user of this server; 0 means no limit"),
+    limit(limits::LOCAL_PRESENCES, 100, "recipients of one presence from a user of this server; 0 means no limit"),
+    limit(limits::REMOTE_MESSAGES, 20, "recipients of one message from elsewhere; 0 means no limit"),
+    limit(limits::REMOTE_PRESENCES, 20, "recipients of one presence from elsewhere; 0 means no limit"),
+    OptionSpec {
+        key: "description",
+        default: || Value::Text("Sends one stanza to many recipients.".to_owned()),
+        doc: "what its vCard says of it",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "url",
+        default: || Value::Text(String::new()),
+        doc: "the web page in its vCard; empty for none",
+        check: option::any,
+    },
+];
+
+const fn limit(key: &'static str, default: u64, doc: &'static str) -> OptionSpec {
+    // A function pointer can't hold the number.
+    let default = match default {
+        20 => || Value::Number(20),
+        _ => || Value::Number(100),
+    };
+    OptionSpec { key, default, doc, check: option::any }
+}
+
+/// A stanza for the service.
+fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    if !to.is_domain() {
+        // §3: the outer stanza goes to the service itself, which has neither users nor resources.
+        return world.bounce(packet, to, Condition::ItemNotFound.into());
+    }
+    match (packet.kind(), packet.type_()) {
+        (Kind::Iq, StanzaType::Get | StanzaType::Set) => asked(world, packet, to, domain),
+        (Kind::Iq, StanzaType::Result | StanzaType::Error) => {
+            discovery::answered(&state.discovery, world, packet, to);
+        }
+        _ => untrusted::handle(state, world, packet, to, domain),
+    }
+}
+
+/// A request to the service.
+fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    let Some(from) = packet.sender() else { return };
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+        return world.bounce(packet, to, Condition::BadRequest.into());
+    };
+    match iq.payload.ns() {
+        ns::DISCO_INFO if is_get(world, &iq, "query") => info(world, &iq, domain),
+        ns::DISCO_ITEMS if is_get(world, &iq, "query") => match iq.payload.attr("node") {
+            Some(node) if !node.is_empty() => world.reply_error(&iq, Condition::ItemNotFound),
+            _ => reply_items(world, &iq, &[]),
+        },
+        ns::VCARD if is_get(world, &iq, "vCard") => vcard(world, &iq, domain),
+        ns::DISCO_INFO | ns::DISCO_ITEMS | ns::VCARD => {}
+        _ => world.reply_error(&iq, Condition::ServiceUnavailable),
+    }
+}
+
+fn info(world: &mut World, iq: &Iq, domain: &Domain) {
+    if iq.payload.attr("node").is_some_and(|node| !node.is_empty()) {
+        return world.reply_error(iq, Condition::ItemNotFound);
+    }
+    let Some(options) = domain.module(NAME) else { return };
+    let identity = Identity { category: "service", type_: "multicast", name: Some(options.text("name")) };
+    let form = limits::form(options, world.is_here(iq.from.domain()));
+    let info = Info { identity, features: FEATURES.to_vec(), forms: vec![form] };
+    let mut reply = iq.result();
+    info.write(&mut reply, None);
+    world.reply(iq, reply);
+}
+
+/// XEP-0054 §3.1.
+fn vcard(world: &mut World, iq: &Iq, domain: &Domain) {
+    let Some(options) = domain.module(NAME) else { return };
+    let mut reply = iq.result();
+    reply.start_ns("vCard", ns::VCARD).text_child("FN", options.text("name"));
+    if !options.text("url").is_empty() {
+        reply.text_child("URL", options.text("url"));
+    }
+    reply.text_child("DESC", options.text("description"));
+    world.reply(iq, reply);
+}
+
+/// Sorted.
+const FEATURES: [&str; 4] = [ns::ADDRESS, ns::DISCO_INFO, ns::DISCO_ITEMS, ns::VCARD];

@@ -1,0 +1,195 @@
+//! The untrusted route: a stanza with a header, from a client or another server.
+//!
+//! The checks come in this order, and nothing is delivered when one refuses: may the sender use the service (`forbidden`); does the header
+//! decode (`bad-request`); are there too many recipients (`not-acceptable`); may the sender reach others through this server (`forbidden`). Each
+//! recipient without a usable JID is reported for itself (`jid-malformed`) and does not stop the others.
+
+use rookery_fanout::multicast::{Header, Hop, Plan, Target, find};
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Domain, Options, Value, Verdict, World};
+use rookery_jid::{Jid, JidRef, prepare};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Kind, Limits, Stanza};
+
+use super::{NAME, State, limits};
+use crate::option;
+
+/// A message or presence for a domain itself: it is handled as by the service, if it has a header.
+pub(super) fn for_domain(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let has_header = Stanza::parse(packet.bytes(), &limits).is_ok_and(|stanza| find(&stanza).is_some());
+    let settings = world.settings().clone();
+    match settings.domains.iter().find(|domain| domain.name == to.domain()) {
+        Some(domain) if has_header => {
+            handle(state, world, packet, to, domain);
+            Verdict::Taken
+        }
+        _ => Verdict::Pass,
+    }
+}
+
+/// A message or presence for the service `to` of a domain.
+pub(super) fn handle(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    let (Some(options), Some(sender)) = (domain.module(NAME), packet.sender()) else { return };
+    match packet.type_() {
+        StanzaType::Error => return,
+        StanzaType::Subscribe | StanzaType::Subscribed | StanzaType::Unsubscribe | StanzaType::Unsubscribed => {
+            // The sender's own server would not know of it (RFC 6121 §3).
+            let text = "a subscription is between two, and goes to its address";
+            return world.bounce(packet, to, StanzaError::new(Condition::NotAllowed).with_text(text));
+        }
+        StanzaType::Probe => return,
+        _ => {}
+    }
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+    let route = Route { world, packet, service: to, sender: &sender, options, domain: &domain.name };
+    if let Err(error) = route.go(state, &stanza) {
+        world.bounce(packet, to, error);
+    }
+}
+
+/// One stanza on its way through the checks.
+struct Route<'a, 'w> {
+    world: &'w mut World,
+    packet: &'a Packet,
+    service: JidRef<'a>,
+    sender: &'a Jid,
+    options: &'a Options,
+    domain: &'a str,
+}
+
+impl Route<'_, '_> {
+    fn go(mut self, state: &State, stanza: &Stanza<'_>) -> Result<(), StanzaError> {
+        if !may_use(self.world, self.options, self.sender) {
+            return Err(StanzaError::new(Condition::Forbidden).with_text("access to this service is denied"));
+        }
+        let Some(element) = find(stanza) else { return self.without_header(state) };
+        let header = Header::read(element).map_err(|bad| bad_request(bad.text()))?;
+        if !header.has_recipients() {
+            return Err(bad_request("the header names nobody to deliver to"));
+        }
+        let is_local = self.world.is_here(self.sender.domain());
+        let limit = limits::of(self.options, is_local, self.packet.kind());
+        self.report_unusable(&header, limit);
+        let recipients = header.recipients().count();
+        if let Some(limit) = limit.filter(|&limit| recipients > limit) {
+            let text = format!("{recipients} recipients: too many, at most {limit} are allowed");
+            return Err(StanzaError::new(Condition::NotAcceptable).with_text(text));
+        }
+        // §2.2 of the XEP: a server may refuse to send on to third parties for those who are none of its own.
+        if !is_local && !header.recipients().all(|to| self.is_of_domain(to.as_ref())) {
+            return Err(StanzaError::new(Condition::Forbidden).with_text("relaying to other servers is denied"));
+        }
+        self.remember(state, &header, is_local)?;
+        self.deliver(&header);
+        Ok(())
+    }
+
+    /// Each recipient without a usable JID has its own error, at least as many of them as recipients would be allowed.
+    fn report_unusable(&mut self, header: &Header<'_>, limit: Option<usize>) {
+        let most = limit.map_or(usize::MAX, |limit| limit.max(REPORTED));
+        let texts: Vec<_> = header.unusable().take(most).map(unusable).collect();
+        for text in texts {
+            let error = StanzaError::new(Condition::JidMalformed).with_text(text);
+            self.world.bounce(self.packet, self.service, error);
+        }
+    }
+
+    /// Whether an address is one of the service's own domain, or of one of that domain's services.
+    fn is_of_domain(&self, jid: JidRef<'_>) -> bool {
+        self.world.domain_of(jid.domain()).is_some_and(|domain| domain.name == self.domain)
+    }
+
+    /// Unavailable presence without header says that the originator is gone: all who saw it hear of it. Anything else needs a header.
+    fn without_header(self, state: &State) -> Result<(), StanzaError> {
+        if self.packet.type_() != StanzaType::Unavailable {
+            return Err(bad_request("the stanza has no header with addresses"));
+        }
+        let gone = state.originators.borrow_mut().gone(self.sender);
+        self.world.fan_out(self.packet, gone.iter().map(Jid::as_ref));
+        Ok(())
+    }
+
+    /// Presence is remembered once it is sure to be delivered, so that unavailable presence follows.
+    fn remember(&mut self, state: &State, header: &Header<'_>, is_local: bool) -> Result<(), StanzaError> {
+        if self.packet.kind() != Kind::Presence {
+            return Ok(());
+        }
+        let (type_, to) = (self.packet.type_(), header.recipients().map(Target::as_ref));
+        let has_room = match type_ {
+            _ if is_local => self.world.remember_directed(self.sender.as_ref(), type_, to),
+            StanzaType::Available => state.originators.borrow_mut().available(self.sender, to),
+            _ => {
+                state.originators.borrow_mut().unavailable(self.sender, to);
+                true
+            }
+        };
+        let text = "too many have been sent presence by this resource";
+        has_room.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
+    }
+
+    fn deliver(self, header: &Header<'_>) {
+        let Self { world, packet, .. } = self;
+        let hop = |jid: JidRef<'_>| match world.is_here(jid.domain()) {
+            false => Hop::Away,
+            true if jid.local().is_none() && passes_on(world, jid.domain()) => Hop::Nowhere,
+            true => Hop::Here,
+        };
+        let plan = Plan::new(packet, header, hop);
+        world.fan_out(&plan.shown, plan.to_shown.iter().map(|to| to.as_ref()));
+        if let Some(hidden) = &plan.hidden {
+            world.fan_out(hidden, plan.to_hidden.iter().map(|to| to.as_ref()));
+        }
+        for (to, packet) in &plan.rich {
+            world.route(packet, to.as_ref());
+        }
+        for distant in plan.distant {
+            world.multicast_away(distant);
+        }
+    }
+}
+
+/// Whether stanzas with a header for this host come here again.
+fn passes_on(world: &World, host: &str) -> bool {
+    world.domain(host).is_some() || world.is_service_of(host, NAME)
+}
+
+/// §2.2: the service may choose who uses it.
+fn may_use(world: &World, options: &Options, sender: &Jid) -> bool {
+    options.list("access").iter().any(|rule| match rule.as_str() {
+        "all" => true,
+        "local" => world.is_here(sender.domain()),
+        address => address == sender.domain() || address == sender.bare_str(),
+    })
+}
+
+/// Checks the option `access`.
+pub(super) fn is_access_list(value: &Value) -> Result<(), String> {
+    option::each(value, |rule| match prepare(rule) {
+        _ if matches!(rule, "all" | "local") => Ok(()),
+        Ok(jid) if jid.as_ref().as_str() == rule && jid.as_ref().is_bare() => Ok(()),
+        Ok(jid) => Err(format!("{rule:?}: write {:?}", jid.as_ref().bare_str())),
+        Err(_) => {
+            Err(format!("{rule:?} is neither \"all\", \"local\", a domain nor an address such as \"news@example.org\""))
+        }
+    })
+}
+
+fn unusable(written: &str) -> String {
+    let shown: String = written.chars().take(SHOWN).collect();
+    if shown.is_empty() {
+        "an address has no JID".to_owned()
+    } else {
+        format!("{shown}: not a JID that can be sent to")
+    }
+}
+
+fn bad_request(text: impl Into<std::borrow::Cow<'static, str>>) -> StanzaError {
+    StanzaError::new(Condition::BadRequest).with_text(text)
+}
+
+/// Unusable addresses that are reported whatever the limit.
+const REPORTED: usize = 100;
+/// Characters of an address in an error.
+const SHOWN: usize = 200;

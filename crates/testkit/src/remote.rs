@@ -1,0 +1,35 @@
+//! Other servers, simulated: what leaves for them is kept, and what they say is fed in.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rookery_fanout::multicast::Outgoing;
+use rookery_hub::Federation;
+
+/// A stanza that left for another server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// The shard that it left from: the home of the other domain.
+    pub shard: usize,
+    /// The address that it goes to.
+    pub to: String,
+    /// The whole stanza.
+    pub text: String,
+}
+
+/// What all shards of a server have sent to others, oldest first.
+pub(crate) type Sent = Rc<RefCell<Vec<Left>>>;
+
+/// The streams of one shard.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    pub shard: usize,
+    pub sent: Sent,
+}
+
+impl Federation for Streams {
+    fn send(&mut self, stanza: Outgoing) {
+        let text = String::from_utf8(stanza.to_vec()).expect("UTF-8");
+        self.sent.borrow_mut().push(Left { shard: self.shard, to: stanza.to().as_str().to_owned(), text });
+    }
+}
