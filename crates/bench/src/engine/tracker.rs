@@ -43,6 +43,16 @@ pub struct Tally {
     pub invented: u64,
 }
 
+impl Tally {
+    /// Adds another one.
+    pub fn add(&mut self, other: &Tally) {
+        self.expected += other.expected;
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.invented += other.invented;
+    }
+}
+
 /// What has come of one pair.
 #[derive(Debug, Default)]
 struct Stream {

@@ -58,6 +58,18 @@ impl Composer {
     }
 }
 
+impl Composer {
+    /// Appends a presence that is expected at so many contacts.
+    pub fn presence(&self, show: &str, mark: Mark, copies: u64, out: &mut Vec<u8>) {
+        // Writing to a vector does not fail.
+        let _ = write!(out, "<presence><show>{show}</show><status>");
+        mark.write(out);
+        out.extend_from_slice(PRESENCE_TAIL.as_bytes());
+        self.counters.add(Count::Sent, 1);
+        self.counters.add(Count::Expected, copies);
+    }
+}
+
 /// Fills a message up to the size of all.
 fn pad(start: usize, tail: usize, out: &mut Vec<u8>) {
     let missing = (start + chat::BYTES).saturating_sub(out.len() + tail);
@@ -67,3 +79,6 @@ fn pad(start: usize, tail: usize, out: &mut Vec<u8>) {
 const TAIL: &str =
     "</body><active xmlns='http://jabber.org/protocol/chatstates'/><request xmlns='urn:xmpp:receipts'/></message>";
 const SHORT_TAIL: &str = "</body></message>";
+const PRESENCE_TAIL: &str = "</status><priority>5</priority>\
+    <c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='https://client.example' ver='QgayPKawpkPSDYmwbVO6khIbUKE='/>\
+    </presence>";

@@ -10,7 +10,9 @@ mod drain;
 mod max_messages;
 mod max_users;
 mod meter;
+mod multicast;
 mod pace;
+mod presence_storm;
 mod reconnect_storm;
 mod rosters;
 mod run;
@@ -62,6 +64,10 @@ pub enum Command {
     MaxUsers(Against<max_users::MaxUsers>),
     /// Everyone drops and comes back at once
     ReconnectStorm(Against<reconnect_storm::ReconnectStorm>),
+    /// One message to more and more recipients by XEP-0033, hidden, shown, and as single messages
+    Multicast(Against<multicast::Multicast>),
+    /// Users who know each other and change their presence again and again
+    PresenceStorm(Against<presence_storm::PresenceStorm>),
 }
 
 /// Does the same with whichever load it is.
@@ -72,6 +78,8 @@ macro_rules! each {
             Command::MaxMessages($load) => $do,
             Command::MaxUsers($load) => $do,
             Command::ReconnectStorm($load) => $do,
+            Command::Multicast($load) => $do,
+            Command::PresenceStorm($load) => $do,
         }
     };
 }
