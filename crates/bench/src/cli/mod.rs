@@ -4,11 +4,12 @@ mod list;
 mod register;
 mod run;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use crate::scenario;
+use crate::{report, scenario};
 
 /// Measure this server, or any other that speaks XMPP.
 #[derive(Debug, Clone, Args)]
@@ -32,6 +33,16 @@ enum Command {
         #[command(subcommand)]
         scenario: Box<scenario::Command>,
     },
+    /// Compare the results of several runs
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare {
+        /// Files that `run --out` wrote; the others are compared with the first
+        #[arg(value_name = "FILE.json", required = true)]
+        files: Vec<PathBuf>,
+        /// Write a report with plots
+        #[arg(long, value_name = "FILE.html")]
+        html: Option<PathBuf>,
+    },
 }
 
 impl Bench {
@@ -41,6 +52,7 @@ impl Bench {
             Command::List => list::run(),
             Command::Register(register) => register.run(),
             Command::Run { scenario } => return run::run(&scenario),
+            Command::Compare { files, html } => report::compare::run(&files, html.as_deref()),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,
@@ -66,3 +78,7 @@ Examples:
 Exit codes:
   0    everything was sent and has come
   1    something failed, or was lost, doubled or out of order; the report says what was reached";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  rookery bench compare yesterday.json today.json --html both.html";

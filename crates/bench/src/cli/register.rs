@@ -27,7 +27,8 @@ impl Register {
     /// Makes the accounts.
     pub fn run(self) -> Outcome<()> {
         let Some(file) = &self.csv else { return Err("only --csv so far".into()) };
-        let lines = (0..self.users).map(|number| format!("{},{}\n", chat::account(number, &self.domain), self.password));
+        let lines =
+            (0..self.users).map(|number| format!("{},{}\n", chat::account(number, &self.domain), self.password));
         std::fs::write(file, format!("jid,password\n{}", lines.collect::<String>()))?;
         println!("{} accounts written to {}", self.users, file.display());
         Ok(())

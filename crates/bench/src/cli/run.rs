@@ -1,30 +1,40 @@
 //! `rookery bench run`.
 
+use std::fs;
 use std::process::ExitCode;
 
+use crate::report;
 use crate::result::RunResult;
 use crate::scenario::Command;
 
-/// Runs a scenario, writes what was asked for and prints a summary.
+/// Runs a scenario, prints what was found and writes the files that were asked for.
 pub fn run(command: &Command) -> ExitCode {
     let result = command.run();
-    print!("{}", summary(&result));
     let server = command.server();
-    let mut good = result.is_done() && result.lost + result.duplicated + result.reordered == 0;
+    let runs = std::slice::from_ref(&result);
+    print!("{}", report::text(runs));
+    let mut good = is_good(&result);
+    if !result.is_done() {
+        eprintln!("rookery bench: {}", result.ended);
+    }
     if let Some(file) = &server.out {
-        good &= written(file.display(), result.write(file).map_err(|error| error.to_string()));
+        good &= written(file, result.write(file));
+    }
+    if let Some(file) = &server.html {
+        good &= written(file, fs::write(file, report::html(runs)));
     }
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn written(file: impl std::fmt::Display, outcome: Result<(), String>) -> bool {
-    match outcome {
-        Ok(()) => println!("written to {file}"),
-        Err(ref error) => eprintln!("rookery bench: {file}: {error}"),
-    }
-    outcome.is_ok()
+/// Whether everything was done, and everything that was sent came once and in order.
+fn is_good(result: &RunResult) -> bool {
+    result.is_done() && result.lost + result.duplicated + result.reordered == 0
 }
 
-fn summary(result: &RunResult) -> String {
-    format!("{result:#?}\n")
+fn written(file: &std::path::Path, outcome: std::io::Result<()>) -> bool {
+    match &outcome {
+        Ok(()) => println!("written to {}", file.display()),
+        Err(error) => eprintln!("rookery bench: {}: {error}", file.display()),
+    }
+    outcome.is_ok()
 }

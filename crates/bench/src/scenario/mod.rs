@@ -10,6 +10,7 @@ mod drain;
 mod max_messages;
 mod max_users;
 mod meter;
+mod muc;
 mod multicast;
 mod pace;
 mod presence_storm;
@@ -68,6 +69,12 @@ pub enum Command {
     Multicast(Against<multicast::Multicast>),
     /// Users who know each other and change their presence again and again
     PresenceStorm(Against<presence_storm::PresenceStorm>),
+    /// Messages in one big room
+    MucBig(Against<muc::Big>),
+    /// Messages in one huge room
+    MucHuge(Against<muc::Huge>),
+    /// Messages in many rooms
+    MucMany(Against<muc::Many>),
 }
 
 /// Does the same with whichever load it is.
@@ -80,6 +87,9 @@ macro_rules! each {
             Command::ReconnectStorm($load) => $do,
             Command::Multicast($load) => $do,
             Command::PresenceStorm($load) => $do,
+            Command::MucBig($load) => $do,
+            Command::MucHuge($load) => $do,
+            Command::MucMany($load) => $do,
         }
     };
 }

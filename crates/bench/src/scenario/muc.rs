@@ -1,0 +1,280 @@
+//! Rooms (XEP-0045): everybody joins, then messages come at a fixed rate in an open loop; each goes to all occupants of its room.
+//!
+//! An occupant is a place in a room: number `room × occupants + place`. A user may have places in several rooms, when there are fewer users
+//! than places.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rookery_xml::{Kind, Stanza};
+use serde::Serialize;
+
+use super::compose::Composer;
+use super::multicast::condition;
+use super::pace::{Dice, Pace};
+use super::{Run, Scenario};
+use crate::engine::{Count, Counters, Load, NEVER, Pair, Receiver, Tracker, Worker, tally};
+use crate::{Outcome, chat};
+
+/// Declares the flags of a preset: the same flags with other defaults.
+macro_rules! preset {
+    ($(#[$about:meta])* $type:ident, $name:literal, rooms: $rooms:literal, occupants: $occupants:literal, users: $users:literal, rate: $rate:literal) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Args, Serialize)]
+        pub struct $type {
+            /// Rooms
+            #[arg(long, default_value_t = $rooms)]
+            rooms: usize,
+            /// Occupants of each room
+            #[arg(long, default_value_t = $occupants)]
+            occupants: usize,
+            /// Users, who share the places in all rooms evenly; as many as there are places, and descriptors allow
+            #[arg(long, default_value_t = $users)]
+            users: usize,
+            /// Messages a second, over all rooms
+            #[arg(long, default_value_t = $rate)]
+            rate: f64,
+            /// Seconds to measure
+            #[arg(long, default_value_t = 30.0)]
+            seconds: f64,
+            /// Seconds before that
+            #[arg(long, default_value_t = 2.0)]
+            warm_up: f64,
+            /// Address of the service [default: conference.DOMAIN]
+            #[arg(long)]
+            service: Option<String>,
+        }
+
+        impl Scenario for $type {
+            const NAME: &'static str = $name;
+
+            fn clients(&self) -> usize {
+                self.users.min(self.rooms * self.occupants)
+            }
+
+            fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
+                let users = run.allowed(self.clients()).max(1);
+                let service = self.service.clone().unwrap_or_else(|| format!("conference.{}", run.server.domain));
+                let places = Places { rooms: self.rooms.max(1), occupants: self.occupants.max(1), users, service };
+                rooms(run, &places, self.rate, (self.warm_up, self.seconds))
+            }
+        }
+    };
+}
+
+preset!(
+    /// One big room.
+    Big, "muc-big", rooms: 1, occupants: 500, users: 500, rate: 60.0
+);
+preset!(
+    /// One huge room.
+    Huge, "muc-huge", rooms: 1, occupants: 3000, users: 3000, rate: 10.0
+);
+preset!(
+    /// Many rooms.
+    Many, "muc-many", rooms: 2000, occupants: 25, users: 50_000, rate: 1650.0
+);
+
+/// Who is where.
+#[derive(Debug, Clone)]
+struct Places {
+    rooms: usize,
+    occupants: usize,
+    users: usize,
+    service: String,
+}
+
+impl Places {
+    fn all(&self) -> usize {
+        self.rooms * self.occupants
+    }
+
+    /// The places of one room have users that follow each other, so that nobody has two in one room.
+    fn user(&self, place: usize) -> usize {
+        place % self.users
+    }
+
+    fn room(&self, place: usize) -> String {
+        format!("bench{}@{}", place / self.occupants, rookery_xml::escape_attr(&self.service))
+    }
+
+    fn nick(&self, place: usize) -> String {
+        format!("n{}", place % self.occupants)
+    }
+}
+
+fn rooms(run: &mut Run<'_>, places: &Places, rate: f64, (warm_up, seconds): (f64, f64)) -> Outcome<()> {
+    if places.occupants > places.users {
+        return Err(format!("{} users can't fill a room of {}", places.users, places.occupants).into());
+    }
+    run.log_in(0..places.users, chat::PRESENCE)?;
+    let name = run.result.scenario.clone();
+    run.meter.doing(format!("{name}: opening {} rooms", places.rooms));
+    join(run, places, true)?;
+    run.meter.doing(format!("{name}: {} places are taken", places.all()));
+    join(run, places, false)?;
+    run.rest(Duration::from_secs(1))?;
+    run.meter.doing(format!("{name}: {rate} messages/s in {} rooms of {}", places.rooms, places.occupants));
+    let (window, threads) = (run.window(warm_up, seconds), run.crew.threads());
+    let load = |thread| {
+        let composer = Composer::new(run, thread);
+        Speakers {
+            pace: Pace::new(rate, window, thread, threads),
+            dice: Dice::new(thread as u64),
+            receiver: Receiver::new(run.number, composer.counters().clone()),
+            composer,
+            own: (0..places.all()).filter(|place| places.user(*place) % threads == thread).collect(),
+            sent: vec![0; places.all()],
+            places: places.clone(),
+            out: Vec::new(),
+        }
+    };
+    let mut loads: Vec<Speakers> = (0..threads).map(load).collect();
+    run.measure(&mut loads, window)?;
+    let trackers: Vec<&Tracker> = loads.iter().map(|load| &load.receiver.tracker).collect();
+    let sent = loads.iter().flat_map(|load| load.sent.iter().enumerate().filter(|(_, count)| **count > 0));
+    let pairs = sent.flat_map(|(place, count)| {
+        let room = place - place % places.occupants;
+        let receivers = (room..room + places.occupants).map(|other| places.user(other) as u32);
+        receivers.map(move |receiver| (Pair { sender: place as u32, receiver }, *count))
+    });
+    run.account(tally(pairs, &trackers));
+    Ok(())
+}
+
+/// The first occupant of each room joins, which makes it, or all the others do.
+fn join(run: &mut Run<'_>, places: &Places, first: bool) -> Outcome<()> {
+    let threads = run.crew.threads();
+    let refused = Arc::new(Mutex::new(None));
+    let load = |thread| {
+        let own = (0..places.all()).filter(|place| places.user(*place) % threads == thread);
+        let own = own.filter(|place| (place % places.occupants == 0) == first);
+        let counters = run.crew.counters().get(thread).cloned().unwrap_or_default();
+        let waiting = own.collect::<Vec<_>>().into_iter();
+        Joining { waiting, under_way: 0, places: places.clone(), counters, refused: refused.clone() }
+    };
+    let mut loads: Vec<Joining> = (0..threads).map(load).collect();
+    let wanted = if first { places.rooms } else { places.all() - places.rooms } as u64;
+    let before = run.crew.totals().get(Count::Steps);
+    let (mut reached, mut last) = (0, Instant::now());
+    run.watch(&mut loads, |totals| {
+        let now = totals.get(Count::Steps) - before;
+        if now != reached {
+            (reached, last) = (now, Instant::now());
+        }
+        let refused = refused.lock().is_ok_and(|refused| refused.is_some());
+        reached >= wanted || refused || last.elapsed() > PATIENCE
+    })?;
+    if let Some(refused) = refused.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(format!("no room can be joined at {}: {refused}", places.service).into());
+    }
+    if reached < wanted {
+        return Err(format!("{reached} of {wanted} places in rooms were taken, and none more for 20 s").into());
+    }
+    Ok(())
+}
+
+/// The occupants of one thread that join.
+#[derive(Debug)]
+struct Joining {
+    waiting: std::vec::IntoIter<usize>,
+    under_way: usize,
+    places: Places,
+    counters: Arc<Counters>,
+    refused: Arc<Mutex<Option<String>>>,
+}
+
+impl Load for Joining {
+    fn due(&mut self, _now: u64, worker: &mut Worker) -> u64 {
+        while self.under_way < AT_ONCE
+            && let Some(place) = self.waiting.next()
+        {
+            self.under_way += 1;
+            let (room, nick) = (self.places.room(place), self.places.nick(place));
+            let join = format!("<presence to='{room}/{nick}'><x xmlns='{MUC}'><history maxstanzas='0'/></x></presence>");
+            worker.send(self.places.user(place), join.as_bytes());
+        }
+        NEVER
+    }
+
+    fn stanza(&mut self, _number: usize, stanza: &Stanza<'_>, _now: u64, out: &mut Vec<u8>) {
+        let from_room = stanza.from().is_some_and(|from| from.starts_with("bench"));
+        if stanza.kind() != Kind::Presence || !from_room {
+            return;
+        }
+        if stanza.type_().as_deref() == Some("error") {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            refused.get_or_insert_with(|| condition(stanza));
+            return;
+        }
+        let user = stanza.child("x", MUC_USER);
+        let has = |code: &str| {
+            user.as_ref().is_some_and(|x| x.children().any(|child| child.attr("code").is_some_and(|found| found == code)))
+        };
+        // XEP-0045 §7.2.2: 110 is the occupant's own presence, which comes last; §10.1.2: 201 says that the room waits for its settings.
+        if has("110") {
+            self.under_way = self.under_way.saturating_sub(1);
+            self.counters.add(Count::Steps, 1);
+            if has("201")
+                && let Some(from) = stanza.from()
+            {
+                let room = from.split_once('/').map_or(&*from, |(room, _)| room);
+                let room = rookery_xml::escape_attr(room);
+                let form = "<x xmlns='jabber:x:data' type='submit'/>";
+                let iq = format!("<iq to='{room}' type='set' id='open'><query xmlns='{MUC_OWNER}'>{form}</query></iq>");
+                out.extend_from_slice(iq.as_bytes());
+            }
+        }
+    }
+}
+
+/// The occupants of one thread.
+#[derive(Debug)]
+struct Speakers {
+    pace: Pace,
+    dice: Dice,
+    composer: Composer,
+    receiver: Receiver,
+    /// Places of this thread's users.
+    own: Vec<usize>,
+    /// By place; those of other threads stay 0.
+    sent: Vec<u32>,
+    places: Places,
+    out: Vec<u8>,
+}
+
+impl Load for Speakers {
+    fn due(&mut self, now: u64, worker: &mut Worker) -> u64 {
+        for _ in 0..SENDS {
+            let Some((_, intended)) = self.pace.take(now) else { break };
+            let Some(place) = self.own.get(self.dice.roll(self.own.len())).copied() else { break };
+            let Some(sent) = self.sent.get_mut(place) else { break };
+            let mark = self.composer.mark(place, *sent, intended);
+            *sent += 1;
+            let head = format!("<message to='{}' type='groupchat' id='{place:x}-{sent:x}'>", self.places.room(place));
+            self.out.clear();
+            self.composer.message(&head, mark, self.places.occupants as u64, &mut self.out);
+            self.composer.counters().lateness.add(now.saturating_sub(intended));
+            worker.send(self.places.user(place), &self.out);
+        }
+        self.pace.upcoming().unwrap_or(NEVER)
+    }
+
+    fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, now: u64, _out: &mut Vec<u8>) {
+        if stanza.kind() == Kind::Message {
+            self.receiver.take(number, stanza, now);
+        }
+    }
+}
+
+const MUC: &str = "http://jabber.org/protocol/muc";
+const MUC_USER: &str = "http://jabber.org/protocol/muc#user";
+const MUC_OWNER: &str = "http://jabber.org/protocol/muc#owner";
+/// Joins under way in one thread.
+const AT_ONCE: usize = 25;
+/// Messages that are sent before what comes is read.
+const SENDS: usize = 16;
+const PATIENCE: Duration = Duration::from_secs(20);
