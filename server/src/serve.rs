@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rookery_hub::Registry;
 use rookery_shard::{Generation, Running};
 use rookery_store::Background;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
@@ -24,16 +24,16 @@ use crate::start::Start;
 ///
 /// [`Failure::Failed`] if the operating system refuses signals or threads.
 pub fn run(mut start: Start) -> Result<(), Failure> {
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP]);
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]);
     let mut signals = signals.map_err(|error| Failure::Failed(format!("no signals can be received: {error}")))?;
     let running = start_shards(&mut start)?;
     start.announce()?;
     loop {
         for signal in signals.wait() {
-            if signal == SIGHUP {
-                load_again(&mut start, &running);
-            } else {
-                return stop(start, running, &mut signals);
+            match signal {
+                SIGHUP => load_again(&mut start, &running),
+                SIGUSR1 => tell(&start, &running),
+                _ => return stop(start, running, &mut signals),
             }
         }
     }
@@ -89,6 +89,18 @@ fn load_again(start: &mut Start, running: &Running) {
     }
 }
 
+/// What the shards have counted since the start.
+fn tell(start: &Start, running: &Running) {
+    let (counters, sessions) = running.counters();
+    let rookery_observe::Counters { messages_in, presence_in, iqs_in, errors, overflows, store_errors, bound, .. } = counters;
+    info!(sessions, bound, messages_in, presence_in, iqs_in, errors, overflows, store_errors, "counted since the start");
+    if start.loaded.config.profile {
+        info!("stages of stanzas with many recipients, all shards:\n{}", counters.stages);
+    } else {
+        info!("stages are not measured: set `profile = true` and send SIGHUP");
+    }
+}
+
 /// Ends all streams, gives their clients a few seconds, and closes the database last.
 fn stop(start: Start, running: Running, signals: &mut Signals) -> Result<(), Failure> {
     let (_, sessions) = running.counters();
@@ -96,7 +108,7 @@ fn stop(start: Start, running: Running, signals: &mut Signals) -> Result<(), Fai
     running.stop();
     let deadline = Instant::now() + PATIENCE;
     while !running.is_finished() && Instant::now() < deadline {
-        if signals.pending().any(|signal| signal != SIGHUP) {
+        if signals.pending().any(|signal| matches!(signal, SIGTERM | SIGINT)) {
             return Err(Failure::Failed("stopped at once by a second signal".into()));
         }
         std::thread::sleep(Duration::from_millis(20));

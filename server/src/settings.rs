@@ -23,6 +23,7 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
         },
         outbox: OutboxLimits { soft: limits.outbox.soft, hard: limits.outbox.hard, total: limits.outbox.total },
         lane_bytes: limits.lane_bytes,
+        profile: config.profile,
         max_directed: limits.directed_presence,
     }
 }

@@ -14,7 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fanout", &["jid", "xml"]),
     ("store", &["jid", "sasl"]),
     ("hub", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe"]),
-    ("modules", &["jid", "xml", "sasl", "stream", "fanout", "store", "hub"]),
+    ("modules", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("shard", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("testkit", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
     ("bench", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),

@@ -83,14 +83,15 @@ impl World {
         }
         let own = packet.sender().and_then(|sender| Some(self.domain_of(sender.domain())?.name.clone()));
         let registry = self.registry.clone();
+        // One copy for one recipient needs no service.
+        let own = own.filter(|_| distant.len() > 1);
         let service = own.and_then(|own| registry.remote_service(self, &own, &distant.domain));
         let limit = |service: &RemoteService| match packet.kind() {
             Kind::Presence => service.presences,
             _ => service.messages,
         };
         match service.map(|service| (limit(&service), service)) {
-            // One copy for one recipient needs no service.
-            Some((limit, service)) if distant.len() > 1 && limit > 0 => {
+            Some((limit, service)) if limit > 0 => {
                 distant.through(&service.jid, limit).for_each(|outgoing| self.leave(outgoing));
             }
             _ => distant.individually().for_each(|outgoing| self.leave(outgoing)),

@@ -21,6 +21,8 @@ pub struct Settings {
     pub outbox: Limits,
     /// Bytes of stanzas that may wait behind one that is not finished, before reading pauses.
     pub lane_bytes: usize,
+    /// Whether the stages of a multicast are measured.
+    pub profile: bool,
     /// Addresses that one session may have sent directed presence to (RFC 6121 §4.6).
     pub max_directed: usize,
 }
@@ -34,6 +36,7 @@ impl Default for Settings {
             roster: RosterLimits::default(),
             outbox: Limits::default(),
             lane_bytes: 256 * 1024,
+            profile: false,
             max_directed: 1000,
         }
     }

@@ -176,6 +176,7 @@ impl World {
         self.domains = settings.domains.iter().enumerate().map(|(at, domain)| (domain.name.clone(), at)).collect();
         self.services = service::hosts(&settings, &self.registry);
         self.outboxes.set_limits(settings.outbox);
+        self.counters.stages.measure(settings.profile);
         self.settings = settings;
         for at in 0..self.sessions.len() {
             let link = Link(at as u32);

@@ -1,6 +1,10 @@
 //! What a shard counts. Plain numbers that only their shard writes; whoever wants a sum asks every shard for a copy.
 
+pub mod stages;
+
 use std::ops::AddAssign;
+
+pub use stages::{Stage, Stages};
 
 /// The counters of one shard since its start.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -21,6 +25,8 @@ pub struct Counters {
     pub remote_out: u64,
     /// Sessions bound.
     pub bound: u64,
+    /// Where the time of multicasts goes, if that is measured.
+    pub stages: Stages,
 }
 
 impl AddAssign<&Counters> for Counters {
@@ -33,5 +39,6 @@ impl AddAssign<&Counters> for Counters {
         self.store_errors += other.store_errors;
         self.remote_out += other.remote_out;
         self.bound += other.bound;
+        self.stages += &other.stages;
     }
 }

@@ -18,9 +18,11 @@ impl<D: Driver> Shard<D> {
             if dirty.is_empty() {
                 return self.world.outboxes.recycle(dirty);
             }
+            let begun = self.world.counters.stages.begin();
             for &link in &dirty {
                 self.flush_link(link);
             }
+            _ = self.world.counters.stages.end(rookery_observe::Stage::Write, begun);
             self.world.outboxes.recycle(dirty);
         }
     }

@@ -65,6 +65,13 @@ pub const KEYS: &[Key] = &[
         show: |config| plain(config.shards),
     },
     Key {
+        table: "",
+        name: "profile",
+        doc: "Whether to measure where the time of stanzas with many recipients goes. SIGUSR1 writes the table to the log.",
+        set: |config, given| put(&mut config.profile, given.switch()),
+        show: |config| plain(config.profile),
+    },
+    Key {
         table: "listen",
         name: "c2s",
         doc: "Clients that start in the clear and then encrypt (STARTTLS).\n\
@@ -97,7 +104,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: "tls",
         name: "minimum",
-        doc: "The oldest version of TLS to speak: \"1.2\". (Clients that can speak 1.3 do; demanding it isn't possible yet.)",
+        doc: "The oldest version of TLS to speak: \"1.2\" or \"1.3\".",
         set: |config, given| put(&mut config.tls.minimum, given.choice(VERSIONS)),
         show: |config| word(VERSIONS, config.tls.minimum),
     },

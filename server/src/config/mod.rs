@@ -37,6 +37,8 @@ pub struct Config {
     pub domains: Vec<DomainConfig>,
     /// Threads that serve connections; 0 means one per core.
     pub shards: usize,
+    /// Whether the stages of a multicast are measured.
+    pub profile: bool,
     /// Where to accept connections.
     pub listen: Listen,
     /// Certificates and protocol version.
@@ -204,6 +206,7 @@ impl Config {
         Config {
             domains: vec![DomainConfig { modules: modules.clone(), ..DomainConfig::named("localhost".into()) }],
             shards: 0,
+            profile: false,
             listen: Listen { c2s: vec![anywhere(5222)], c2s_tls: vec![anywhere(5223)] },
             tls: Tls { files: Files::default(), minimum: Oldest::Tls12 },
             login: Login {

@@ -66,6 +66,9 @@ pub struct Address<'a> {
     pub(super) mark: Option<Range<usize>>,
     /// It has more than type and JID: a description, content.
     pub(super) is_rich: bool,
+    /// `written` is a JID, or is meant to be one.
+    has_jid: bool,
+    /// JID or URI; empty if there is neither.
     written: Cow<'a, str>,
 }
 
@@ -92,6 +95,10 @@ pub struct BadAddress {
 }
 
 impl BadAddress {
+    fn new(at: usize, written: &str, reason: String) -> Self {
+        Self { place: at + 1, written: shortened(written), reason }
+    }
+
     /// For the sender: which address, and why.
     pub fn text(&self) -> String {
         let Self { place, written, reason } = self;
@@ -109,22 +116,47 @@ pub fn find<'a>(stanza: &Stanza<'a>) -> Option<Child<'a>> {
 }
 
 impl<'a> Header<'a> {
-    /// Reads a header.
+    /// Reads a header, and makes its addresses into JIDs.
     ///
     /// # Errors
-    /// The first address without a type that the standard knows, with attributes that exclude one another, or a piece of information (who
-    /// to reply to, who wrote) whose JID is none. A recipient whose JID is missing or none is no error of the header: see
-    /// [`Header::unusable`].
+    /// As [`Header::decode`] and [`Header::resolve`].
     pub fn read(element: Child<'a>) -> Result<Self, BadAddress> {
+        let mut header = Self::decode(element)?;
+        header.resolve()?;
+        Ok(header)
+    }
+
+    /// Reads a header as it is written. [`Header::resolve`] comes next: until then nobody is a recipient.
+    ///
+    /// # Errors
+    /// The first address without a type that the standard knows, or with attributes that exclude one another.
+    pub fn decode(element: Child<'a>) -> Result<Self, BadAddress> {
         let mut addresses = Vec::new();
         for (at, child) in element.children().enumerate() {
-            let bad = |written: &str, reason: String| BadAddress { place: at + 1, written: shortened(written), reason };
             if !child.is("address", ns::ADDRESS) {
-                return Err(bad("", format!("<{}/> is no address", shortened(child.written_name()))));
+                return Err(BadAddress::new(at, "", format!("<{}/> is no address", shortened(child.written_name()))));
             }
-            addresses.push(Address::read(child).map_err(|(written, reason)| bad(&written, reason))?);
+            addresses.push(Address::read(child).map_err(|(written, reason)| BadAddress::new(at, &written, reason))?);
         }
         Ok(Self { element, addresses })
+    }
+
+    /// Makes the addresses into JIDs.
+    ///
+    /// # Errors
+    /// A piece of information (who to reply to, who wrote) whose JID is none. A recipient whose JID is missing or none is no error of the
+    /// header: see [`Header::unusable`].
+    pub fn resolve(&mut self) -> Result<(), BadAddress> {
+        for (at, address) in self.addresses.iter_mut().enumerate() {
+            if !address.has_jid {
+                continue;
+            }
+            address.jid = target(address.written.clone());
+            if address.jid.is_none() && !address.type_.is_recipient() {
+                return Err(BadAddress::new(at, &address.written, "its JID is malformed".into()));
+            }
+        }
+        Ok(())
     }
 
     /// Recipients whose stanza can't be sent on, since their address has no JID, or text that is none: as written, with URIs for those that
@@ -178,13 +210,7 @@ impl<'a> Address<'a> {
         if uri.is_some() && (jid.is_some() || node) {
             return Err((written, "a URI excludes JID and node".into()));
         }
-        let jid = jid.map(target).transpose();
-        let jid = match (jid, type_.is_recipient()) {
-            (Ok(jid), _) => jid,
-            (Err(()), true) => None,
-            (Err(()), false) => return Err((written, "its JID is malformed".into())),
-        };
-        Ok(Self { type_, delivered, jid, element, mark, is_rich, written })
+        Ok(Self { type_, delivered, jid: None, has_jid: jid.is_some(), element, mark, is_rich, written })
     }
 
     /// Whether it asks for a copy.
@@ -194,13 +220,10 @@ impl<'a> Address<'a> {
 }
 
 /// The JID in an attribute value, prepared.
-fn target(value: Cow<'_, str>) -> Result<Target<'_>, ()> {
+fn target(value: Cow<'_, str>) -> Option<Target<'_>> {
     match value {
-        Cow::Borrowed(text) => prepare(text).map(Target).map_err(|_| ()),
-        Cow::Owned(text) => match prepare(&text) {
-            Ok(prepared) => Ok(Target(Prepared::Owned(prepared.as_ref().to_jid()))),
-            Err(_) => Err(()),
-        },
+        Cow::Borrowed(text) => prepare(text).ok().map(Target),
+        Cow::Owned(text) => prepare(&text).ok().map(|jid| Target(Prepared::Owned(jid.as_ref().to_jid()))),
     }
 }
 

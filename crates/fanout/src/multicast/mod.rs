@@ -19,7 +19,7 @@ mod plan;
 
 pub use distant::{Distant, Outgoing};
 pub use header::{Address, AddressType, BadAddress, Header, Target, find};
-pub use plan::{Hop, Plan, bcc};
+pub use plan::{Groups, Hop, Plan, bcc};
 
 #[cfg(test)]
 mod tests;

@@ -41,9 +41,8 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Plans the delivery of a packet, whose header this is. `hop` tells where an address is.
-    pub fn new(packet: &Packet, header: &'a Header<'a>, hop: impl Fn(JidRef<'_>) -> Hop) -> Self {
-        let groups = Groups::new(header, hop);
+    /// Builds what is to be delivered of a packet, whose header this is.
+    pub fn new(packet: &Packet, header: &'a Header<'a>, groups: Groups<'a>) -> Self {
         let block = Block::new(header, &groups);
         let start = header.element.content().map_or(0, |content| content.start);
         let shown = packet.replaced(header.element.content().unwrap_or_default(), &block.bytes);
@@ -117,12 +116,14 @@ pub fn bcc(domain: String, packet: &Packet, recipients: impl IntoIterator<Item =
     Distant { domain, recipients: recipients.collect(), shown, hidden: None, end, wrapped: true }
 }
 
-/// The recipients by next hop, each once.
-struct Groups<'a> {
+/// The recipients of a header by next hop, each once.
+#[derive(Debug)]
+pub struct Groups<'a> {
     here: Vec<&'a Address<'a>>,
     away: Vec<Group<'a>>,
 }
 
+#[derive(Debug)]
 struct Group<'a> {
     domain: String,
     shown: Vec<&'a Address<'a>>,
@@ -136,7 +137,8 @@ impl Group<'_> {
 }
 
 impl<'a> Groups<'a> {
-    fn new(header: &'a Header<'a>, hop: impl Fn(JidRef<'_>) -> Hop) -> Self {
+    /// Sorts the recipients. `hop` tells where an address is.
+    pub fn new(header: &'a Header<'a>, hop: impl Fn(JidRef<'_>) -> Hop) -> Self {
         let mut groups = Self { here: Vec::new(), away: Vec::new() };
         let (mut seen, mut domains) = (HashSet::new(), HashMap::new());
         // Who is listed twice gets one copy, and a visible one if there is the choice.

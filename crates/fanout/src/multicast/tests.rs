@@ -24,7 +24,7 @@ fn with_plan<T>(packet: &Packet, then: impl FnOnce(Plan<'_>) -> T) -> T {
         "here" => Hop::Here,
         _ => Hop::Away,
     };
-    then(Plan::new(packet, &header, hop))
+    then(Plan::new(packet, &header, Groups::new(&header, hop)))
 }
 
 /// What each recipient gets: the addresses in its header.

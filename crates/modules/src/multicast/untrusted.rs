@@ -4,10 +4,12 @@
 //! decode (`bad-request`); are there too many recipients (`not-acceptable`); may the sender reach others through this server (`forbidden`). Each
 //! recipient without a usable JID is reported for itself (`jid-malformed`) and does not stop the others.
 
-use rookery_fanout::multicast::{Header, Hop, Plan, Target, find};
+use rookery_fanout::multicast::{Groups, Header, Hop, Plan, Target, find};
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Options, Value, Verdict, World};
 use rookery_jid::{Jid, JidRef, prepare};
+use rookery_observe::Stage;
+use rookery_observe::stages::Begun;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Limits, Stanza};
 
@@ -61,11 +63,16 @@ struct Route<'a, 'w> {
 
 impl Route<'_, '_> {
     fn go(mut self, state: &State, stanza: &Stanza<'_>) -> Result<(), StanzaError> {
+        let begun = self.world.counters.stages.begin();
         if !may_use(self.world, self.options, self.sender) {
             return Err(StanzaError::new(Condition::Forbidden).with_text("access to this service is denied"));
         }
+        let begun = self.end(Stage::Access, begun);
         let Some(element) = find(stanza) else { return self.without_header(state) };
-        let header = Header::read(element).map_err(|bad| bad_request(bad.text()))?;
+        let mut header = Header::decode(element).map_err(|bad| bad_request(bad.text()))?;
+        let begun = self.end(Stage::Decode, begun);
+        header.resolve().map_err(|bad| bad_request(bad.text()))?;
+        let begun = self.end(Stage::Addresses, begun);
         if !header.has_recipients() {
             return Err(bad_request("the header names nobody to deliver to"));
         }
@@ -77,13 +84,19 @@ impl Route<'_, '_> {
             let text = format!("{recipients} recipients: too many, at most {limit} are allowed");
             return Err(StanzaError::new(Condition::NotAcceptable).with_text(text));
         }
+        let begun = self.end(Stage::Limits, begun);
         // §2.2 of the XEP: a server may refuse to send on to third parties for those who are none of its own.
         if !is_local && !header.recipients().all(|to| self.is_of_domain(to.as_ref())) {
             return Err(StanzaError::new(Condition::Forbidden).with_text("relaying to other servers is denied"));
         }
         self.remember(state, &header, is_local)?;
-        self.deliver(&header);
+        let begun = self.end(Stage::Relay, begun);
+        self.deliver(&header, begun);
         Ok(())
+    }
+
+    fn end(&mut self, stage: Stage, begun: Begun) -> Begun {
+        self.world.counters.stages.end(stage, begun)
     }
 
     /// Each recipient without a usable JID has its own error, at least as many of them as recipients would be allowed.
@@ -129,14 +142,17 @@ impl Route<'_, '_> {
         has_room.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
     }
 
-    fn deliver(self, header: &Header<'_>) {
+    fn deliver(self, header: &Header<'_>, begun: Begun) {
         let Self { world, packet, .. } = self;
         let hop = |jid: JidRef<'_>| match world.is_here(jid.domain()) {
             false => Hop::Away,
             true if jid.local().is_none() && passes_on(world, jid.domain()) => Hop::Nowhere,
             true => Hop::Here,
         };
-        let plan = Plan::new(packet, header, hop);
+        let groups = Groups::new(header, hop);
+        let begun = world.counters.stages.end(Stage::Group, begun);
+        let plan = Plan::new(packet, header, groups);
+        let begun = world.counters.stages.end(Stage::Prebuild, begun);
         world.fan_out(&plan.shown, plan.to_shown.iter().map(|to| to.as_ref()));
         if let Some(hidden) = &plan.hidden {
             world.fan_out(hidden, plan.to_hidden.iter().map(|to| to.as_ref()));
@@ -147,6 +163,7 @@ impl Route<'_, '_> {
         for distant in plan.distant {
             world.multicast_away(distant);
         }
+        _ = world.counters.stages.end(Stage::Route, begun);
     }
 }
 
