@@ -19,8 +19,8 @@ use rookery_xml::Limits;
 
 use crate::Outcome;
 use crate::engine::client::Client;
-use crate::everyone::Everyone;
 use crate::engine::login::Target;
+use crate::everyone::Everyone;
 
 /// What all accounts have as their password.
 pub const PASSWORD: &str = "pencil";

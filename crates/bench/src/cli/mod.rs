@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use crate::multicast_test::MulticastTest;
 use crate::{report, scenario};
 
 /// Measure this server, or any other that speaks XMPP.
@@ -26,6 +27,9 @@ enum Command {
     /// Make the accounts that scenarios log in to
     #[command(after_help = REGISTER_EXAMPLES)]
     Register(register::Register),
+    /// Repeat the six experiments of multicast_test (2007) with this server's code, in process
+    #[command(after_help = MULTICAST_EXAMPLES)]
+    MulticastTest(MulticastTest),
     /// Run a scenario against a server
     #[command(after_help = RUN_EXAMPLES)]
     Run {
@@ -51,6 +55,7 @@ impl Bench {
         let done = match self.command {
             Command::List => list::run(),
             Command::Register(register) => register.run(),
+            Command::MulticastTest(test) => return test.run(),
             Command::Run { scenario } => return run::run(&scenario),
             Command::Compare { files, html } => report::compare::run(&files, html.as_deref()),
         };
@@ -68,6 +73,12 @@ const REGISTER_EXAMPLES: &str = "\
 Examples:
   rookery bench register --host 127.0.0.1:5222 --domain localhost --users 2000
   rookery bench register --domain localhost --users 75000 --csv accounts.csv && rookery user import accounts.csv";
+
+const MULTICAST_EXAMPLES: &str = "\
+Examples:
+  rookery bench multicast-test
+  rookery bench multicast-test --routes untrusted --address bcc --profile
+  rookery bench multicast-test --routes untrusted --servers single --from 901 --repeat 5000 --flamegraph stacks.svg";
 
 const RUN_EXAMPLES: &str = "\
 Examples:

@@ -10,7 +10,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use rookery_sasl::client::{Announced, Exchange, Login as SaslLogin, SaltedPasswords};
 use rookery_sasl::{ChannelBindings, Mechanism};
 use rookery_stream::tls::client::ClientSettings;
-use rookery_xml::{Element, Limits, Scan, Scanner, Stanza, header, ns, slow};
+use rookery_xml::{Element, Limits, Scan, Scanner, Stanza, escape_text, header, ns, slow};
 
 /// What all clients of a load have in common.
 pub struct Target {
@@ -24,6 +24,8 @@ pub struct Target {
     pub password: String,
     /// The resource to bind.
     pub resource: String,
+    /// Whether to make the account in place of logging in to it (XEP-0077 §3.1). One that exists already is as good.
+    pub register: bool,
     /// What passwords derive to, so that a load doesn't measure its own PBKDF2.
     pub cache: SaltedPasswords,
 }
@@ -76,6 +78,7 @@ enum Phase {
     Sasl(Box<Exchange>),
     Bind { session: bool },
     Session,
+    Register,
 }
 
 impl Login {
@@ -187,6 +190,8 @@ impl Login {
                 Ok(Next::More)
             }
             Phase::Session if is_result(element) => Ok(Next::Bound),
+            // XEP-0077 §3.1: a conflict says that there is such an account.
+            Phase::Register if is_result(element) || is_conflict(element) => Ok(Next::Bound),
             // Servers may push what they like once a resource is bound.
             Phase::Session if element.name() != "iq" => Ok(Next::More),
             _ => Err(unexpected("this step of a login", element)),
@@ -201,6 +206,13 @@ impl Login {
             }
             self.phase = Phase::Proceed;
             push(out, &format!("<starttls xmlns='{}'/>", ns::STARTTLS));
+            return Ok(Next::More);
+        }
+        if self.target.register {
+            self.phase = Phase::Register;
+            let (name, password) = (escape_text(&self.username), escape_text(&self.target.password));
+            let query = format!("<query xmlns='{REGISTER}'><username>{name}</username><password>{password}</password></query>");
+            push(out, &format!("<iq type='set' id='register'>{query}</iq>"));
             return Ok(Next::More);
         }
         let list = features.child("mechanisms", ns::SASL).ok_or_else(|| unexpected("SASL mechanisms", features))?;
@@ -230,7 +242,7 @@ impl Login {
         let session = features.child("session", ns::SESSION);
         let session = session.is_some_and(|session| session.child("optional", ns::SESSION).is_none());
         self.phase = Phase::Bind { session };
-        let resource = rookery_xml::escape_text(&self.target.resource);
+        let resource = escape_text(&self.target.resource);
         let bind = format!("<bind xmlns='{}'><resource>{resource}</resource></bind>", ns::BIND);
         push(out, &format!("<iq type='set' id='bind'>{bind}</iq>"));
         Ok(Next::More)
@@ -245,6 +257,11 @@ impl fmt::Debug for Login {
 
 fn is_result(element: &Element) -> bool {
     element.name() == "iq" && element.attr("type") == Some("result")
+}
+
+fn is_conflict(element: &Element) -> bool {
+    let error = element.children().find(|child| child.name() == "error");
+    element.name() == "iq" && error.is_some_and(|error| error.child("conflict", ns::STANZA_ERRORS).is_some())
 }
 
 fn decoded(element: &Element) -> Result<Vec<u8>, LoginError> {
@@ -272,3 +289,4 @@ fn unexpected(wanted: &str, got: &Element) -> LoginError {
 
 /// A server may say more in its features than a client may before login.
 const LIMITS: Limits = Limits::AFTER_LOGIN;
+const REGISTER: &str = "jabber:iq:register";

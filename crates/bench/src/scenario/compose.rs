@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use super::Run;
+use super::server::RESOURCE;
 use crate::chat;
 use crate::engine::{Count, Counters, Mark};
 
@@ -19,7 +20,7 @@ impl Composer {
     /// For that thread.
     pub fn new(run: &Run<'_>, thread: usize) -> Composer {
         let counters = run.crew.counters().get(thread).cloned().unwrap_or_default();
-        Composer { run: run.number, domain: rookery_xml::escape_attr(&run.server.domain).into_owned(), counters }
+        Composer { run: run.number, domain: run.server.domain(), counters }
     }
 
     /// What the thread counts.
@@ -36,7 +37,7 @@ impl Composer {
     pub fn chat(&self, to: usize, mark: Mark, out: &mut Vec<u8>) {
         let start = out.len();
         // Writing to a vector does not fail.
-        let _ = write!(out, "<message to='{}@{}/bench' type='chat' id='", chat::local(to), self.domain);
+        let _ = write!(out, "<message to='{}@{}/{RESOURCE}' type='chat' id='", chat::local(to), self.domain);
         let _ = write!(out, "{:x}-{:x}'><body>", mark.sender, mark.sequence);
         mark.write(out);
         pad(start, TAIL.len(), out);

@@ -44,7 +44,7 @@ impl Run<'_> {
 
     /// Asks the server what it calls itself (XEP-0092).
     pub(super) fn ask_version(&mut self) -> Outcome<()> {
-        let to = rookery_xml::escape_attr(&self.server.domain).into_owned();
+        let to = self.server.domain();
         let iq = format!("<iq type='get' to='{to}' id='version'><query xmlns='jabber:iq:version'/></iq>");
         let answer = self.ask("version", iq)?;
         let text = |query: &Element, name: &str| query.child(name, VERSION).map(Element::text);

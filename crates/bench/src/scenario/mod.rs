@@ -23,7 +23,8 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 pub use run::Run;
-pub use server::{Server, Tls};
+pub use clients::{Arrivals, Wave};
+pub use server::{Place, Server, Tls};
 
 use crate::Outcome;
 use crate::result::RunResult;

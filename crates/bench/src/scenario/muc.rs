@@ -57,7 +57,7 @@ macro_rules! preset {
 
             fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
                 let users = run.allowed(self.clients()).max(1);
-                let service = self.service.clone().unwrap_or_else(|| format!("conference.{}", run.server.domain));
+                let service = self.service.clone().unwrap_or_else(|| format!("conference.{}", run.server.place.domain));
                 let places = Places { rooms: self.rooms.max(1), occupants: self.occupants.max(1), users, service };
                 rooms(run, &places, self.rate, (self.warm_up, self.seconds))
             }

@@ -116,8 +116,8 @@ impl Multicast {
             composer,
             shared: shared.clone(),
             sends: thread == 0,
-            service: self.service.clone().unwrap_or_else(|| format!("multicast.{}", run.server.domain)),
-            domain: run.server.domain.clone(),
+            service: self.service.clone().unwrap_or_else(|| format!("multicast.{}", run.server.place.domain)),
+            domain: run.server.domain(),
             patience: (self.patience * 1e9) as u64,
             plan: Plan { part: 0, way: Way::Bcc, recipients: 0, rounds: 0, until: 0 },
             walls: Vec::new(),
@@ -200,6 +200,7 @@ struct Rounds {
     shared: Arc<Shared>,
     sends: bool,
     service: String,
+    /// Escaped.
     domain: String,
     patience: u64,
     plan: Plan,
@@ -245,10 +246,9 @@ impl Rounds {
     fn head(&self, kind: &str) -> String {
         let service = rookery_xml::escape_attr(&self.service);
         let mut head = format!("<message to='{service}' type='chat' id='{:x}'><addresses xmlns='{ADDRESS}'>", self.walls.len());
-        let domain = rookery_xml::escape_attr(&self.domain);
         for recipient in 1..=self.plan.recipients {
             // Writing to a string does not fail.
-            let _ = write!(head, "<address type='{kind}' jid='{}'/>", chat::account(recipient, &domain));
+            let _ = write!(head, "<address type='{kind}' jid='{}'/>", chat::account(recipient, &self.domain));
         }
         head + "</addresses>"
     }

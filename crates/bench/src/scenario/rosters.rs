@@ -68,7 +68,7 @@ impl Run<'_> {
         self.log_in(0..ring.users, "")?;
         let (threads, wanted) = (self.crew.threads(), (ring.users * ring.degree()) as u64);
         self.meter.doing(format!("rosters of {} users with {} contacts each", ring.users, ring.degree()));
-        let domain = rookery_xml::escape_attr(&self.server.domain).into_owned();
+        let domain = self.server.domain();
         let load = |thread| {
             let counters = self.crew.counters().get(thread).cloned().unwrap_or_default();
             let own = (0..ring.users).filter(|user| user % threads == thread);

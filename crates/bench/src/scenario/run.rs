@@ -46,13 +46,13 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
     let mut result = RunResult {
         format: FORMAT,
         scenario: S::NAME.to_owned(),
-        server: load.server.name.clone().unwrap_or_else(|| load.server.host.clone()),
+        server: load.server.name.clone().unwrap_or_else(|| load.server.place.host.clone()),
         started_unix: begun.as_secs(),
         machine: Machine::this(),
         ..RunResult::default()
     };
     result.settings.extend(settings(&load.scenario));
-    result.settings.insert("tls".into(), format!("{:?}", load.server.tls).to_lowercase());
+    result.settings.insert("tls".into(), format!("{:?}", load.server.place.tls).to_lowercase());
     let seed = (begun.as_nanos() as u32) ^ std::process::id().rotate_left(16);
     let crew = load.server.settings(seed).and_then(|settings| Ok(Crew::new(settings)?));
     let crew = match crew {
@@ -85,7 +85,7 @@ impl Run<'_> {
     pub fn wave(&mut self, first: &str) -> Wave {
         self.waves += 1;
         let start = self.crew.now();
-        Wave { number: self.waves, at_once: self.server.at_once, rate: None, start, first: first.into() }
+        Wave { number: self.waves, at_once: self.server.place.at_once, rate: None, start, first: first.into() }
     }
 
     /// Logs clients in and lets what the server says to new sessions come; fills in the logins.
@@ -150,7 +150,7 @@ impl Run<'_> {
         let reasons = self.reasons();
         let mut text = format!("{failed} of {} logins failed: {reasons}", count + failed);
         if reasons.contains("not-authorized") {
-            let (host, domain) = (&self.server.host, &self.server.domain);
+            let (host, domain) = (&self.server.place.host, &self.server.place.domain);
             text += &format!(
                 "\nAre the accounts there, with that password? They are made by\n  \
                  rookery bench register --host {host} --domain {domain} --users {}\n\

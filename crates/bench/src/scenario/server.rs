@@ -16,6 +16,29 @@ use crate::engine::{Settings, login::Target};
 /// Which server, how to log in, what to write.
 #[derive(Debug, Clone, Args)]
 pub struct Server {
+    /// The server.
+    #[command(flatten)]
+    pub place: Place,
+    /// SASL mechanism, such as PLAIN or SCRAM-SHA-256 [default: the strongest that both sides know]
+    #[arg(long, value_parser = mechanism)]
+    pub mechanism: Option<Mechanism>,
+    /// Process of the server, on this machine, whose CPU time and memory are read
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Option<u32>,
+    /// Name of the server in reports [default: HOST:PORT]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Write the result as JSON
+    #[arg(long, value_name = "FILE.json")]
+    pub out: Option<PathBuf>,
+    /// Write a report with plots
+    #[arg(long, value_name = "FILE.html")]
+    pub html: Option<PathBuf>,
+}
+
+/// Which server, and how to reach it.
+#[derive(Debug, Clone, Args)]
+pub struct Place {
     /// Address and port of the server
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:5222")]
     pub host: String,
@@ -25,18 +48,9 @@ pub struct Server {
     /// How to encrypt
     #[arg(long, value_enum, default_value_t = Tls::None)]
     pub tls: Tls,
-    /// SASL mechanism, such as PLAIN or SCRAM-SHA-256 [default: the strongest that both sides know]
-    #[arg(long, value_parser = mechanism)]
-    pub mechanism: Option<Mechanism>,
     /// Password of all accounts
     #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil")]
     pub password: String,
-    /// Process of the server, on this machine, whose CPU time and memory are read
-    #[arg(long, value_name = "PID")]
-    pub server_pid: Option<u32>,
-    /// Name of the server in reports [default: HOST:PORT]
-    #[arg(long)]
-    pub name: Option<String>,
     /// Logins that are under way at the same time
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub at_once: usize,
@@ -46,12 +60,6 @@ pub struct Server {
     /// Threads [default: one for each core]
     #[arg(long)]
     pub threads: Option<usize>,
-    /// Write the result as JSON
-    #[arg(long, value_name = "FILE.json")]
-    pub out: Option<PathBuf>,
-    /// Write a report with plots
-    #[arg(long, value_name = "FILE.html")]
-    pub html: Option<PathBuf>,
 }
 
 /// How to encrypt.
@@ -71,14 +79,30 @@ impl Server {
     /// # Errors
     /// When the host is not found, or TLS can't be had.
     pub fn settings(&self, seed: u32) -> Outcome<Settings> {
+        self.place.settings(self.mechanism, false, seed)
+    }
+
+    /// The domain of the accounts, escaped for use in a stanza.
+    pub fn domain(&self) -> String {
+        rookery_xml::escape_attr(&self.place.domain).into_owned()
+    }
+}
+
+impl Place {
+    /// What the engine works by, to log in or to register.
+    ///
+    /// # Errors
+    /// When the host is not found, or TLS can't be had.
+    pub fn settings(&self, mechanism: Option<Mechanism>, register: bool, seed: u32) -> Outcome<Settings> {
         let alpn: &[&[u8]] = if self.tls == Tls::Direct { &[b"xmpp-client"] } else { &[] };
         let tls = (self.tls != Tls::None).then(|| ClientSettings::trusting_anyone(Newest::Tls13, alpn, false));
         let target = Target {
             domain: self.domain.clone(),
             tls: tls.transpose()?,
-            mechanism: self.mechanism,
+            mechanism,
             password: self.password.clone(),
             resource: RESOURCE.to_owned(),
+            register,
             cache: SaltedPasswords::new(),
         };
         Ok(Settings {
@@ -106,11 +130,6 @@ impl Server {
         let mut found = with_port.to_socket_addrs().map_err(|error| format!("{}: {error}", self.host))?;
         Ok(found.next().ok_or_else(|| format!("{} has no address", self.host))?)
     }
-
-    /// The full address of the account with this number.
-    pub fn jid(&self, number: usize) -> String {
-        format!("{}/{RESOURCE}", crate::chat::account(number, &self.domain))
-    }
 }
 
 fn mechanism(text: &str) -> Result<Mechanism, String> {
@@ -123,5 +142,5 @@ fn cores() -> usize {
 }
 
 /// What clients bind.
-const RESOURCE: &str = "bench";
+pub const RESOURCE: &str = "bench";
 const PORT: u16 = 5222;
