@@ -11,6 +11,7 @@
 //! * [`pairs`], [`idle`]: the scenarios.
 //! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account exists. For what doesn't fit into
 //!   sockets, such as a million sessions.
+//! * [`multicast_test`]: the experiments of 2007, in process. [`flamegraph`]: sampled stacks.
 //! * [`process`]: what a process has used. [`report`]: tables and JSON. [`chat`]: the stanzas.
 //!
 //! # How to run
@@ -26,8 +27,10 @@ pub mod chat;
 pub mod cli;
 pub mod engine;
 pub mod everyone;
+pub mod flamegraph;
 pub mod fleet;
 pub mod idle;
+pub mod multicast_test;
 pub mod network;
 pub mod pairs;
 pub mod process;

@@ -1,0 +1,188 @@
+//! A world with one sender, and with recipients here or on servers of their own.
+
+use std::cell::Cell;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rookery_fanout::multicast::Outgoing;
+use rookery_fanout::{Link, Packet};
+use rookery_hub::{Event, Federation, Settings, Value, World};
+use rookery_jid::Jid;
+use rookery_observe::Stage;
+use rookery_xml::{Limits, Stanza};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::{Kind, Route, Servers};
+use crate::network::{DOMAIN, Parts};
+use crate::{Outcome, chat};
+
+/// The server under test, without sockets.
+pub(super) struct Bed {
+    world: World,
+    servers: Servers,
+    recipients: Vec<Jid>,
+    streams: Streams,
+    out: Vec<u8>,
+}
+
+/// What is sent, made beforehand: making it is the sender's work.
+pub(super) struct Load {
+    route: Route,
+    text: String,
+    to: Vec<Jid>,
+}
+
+/// What became of one message.
+pub(super) struct Played {
+    pub(super) us: f64,
+    pub(super) copies: u64,
+    pub(super) bytes: u64,
+}
+
+/// In the place of streams to other servers: the pieces of each stanza are looked at, as a vectored write does, and counted.
+#[derive(Debug, Default, Clone)]
+struct Streams {
+    stanzas: Rc<Cell<u64>>,
+    bytes: Rc<Cell<u64>>,
+}
+
+impl Federation for Streams {
+    fn send(&mut self, stanza: Outgoing) {
+        let mut len = 0;
+        stanza.parts(|part| len += black_box(part).len() as u64);
+        self.stanzas.set(self.stanzas.get() + 1);
+        self.bytes.set(self.bytes.get() + len);
+    }
+}
+
+impl Bed {
+    pub(super) fn new(servers: Servers, recipients: usize) -> Outcome<Bed> {
+        let parts = Parts::new(0, 0)?;
+        let mut world = parts.world(0, 1);
+        world.apply(Arc::new(without_limits(world.settings())));
+        let streams = Streams::default();
+        world.set_federation(Box::new(streams.clone()));
+        let mut bed = Bed { world, servers, recipients: Vec::new(), streams, out: Vec::new() };
+        bed.session(0)?;
+        for number in 1..=recipients {
+            let jid = match servers {
+                Servers::Single => bed.session(number)?,
+                Servers::Multiple => Jid::parse(&format!("user@server{number:04}.example/bench"))?,
+            };
+            bed.recipients.push(jid);
+        }
+        bed.flush();
+        Ok(bed)
+    }
+
+    /// An available session of its own account.
+    fn session(&mut self, number: usize) -> Outcome<Jid> {
+        let (link, account) = (Link(number as u32), Jid::parse(&chat::account(number, DOMAIN))?);
+        self.world.bind(link, &account, Some("bench"));
+        while self.world.run_tasks() {}
+        let Some(Event::Bound(_, Ok(jid))) = self.world.next_event() else {
+            return Err("a session was refused".into());
+        };
+        _ = self.world.stanza(link, Stanza::parse(chat::PRESENCE.as_bytes(), &LIMITS)?);
+        while self.world.run_tasks() {}
+        Ok(jid)
+    }
+
+    /// A message to so many of the recipients.
+    pub(super) fn load(&self, route: Route, destinations: usize, kind: Kind) -> Outcome<Load> {
+        let to: Vec<Jid> = self.recipients.iter().take(destinations).cloned().collect();
+        let body = "<body>Such a message is as long as people write them, a line or two.</body>";
+        let type_ = if kind == Kind::To { "to" } else { "bcc" };
+        let addresses = to.iter().map(|jid| format!("<address type='{type_}' jid='{jid}'/>"));
+        let header = match route {
+            Route::Untrusted => {
+                format!(
+                    "<addresses xmlns='http://jabber.org/protocol/address'>{}</addresses>",
+                    addresses.collect::<String>()
+                )
+            }
+            _ => String::new(),
+        };
+        let text = format!("<message to='multicast.{DOMAIN}' type='chat' id='a1'>{body}{header}</message>");
+        Ok(Load { route, text, to })
+    }
+
+    /// Sends it, and writes every copy.
+    pub(super) fn play(&mut self, load: &Load) -> Outcome<Played> {
+        let (copies, bytes) =
+            (self.world.outboxes.pushed_total() + self.streams.stanzas.get(), self.streams.bytes.get());
+        let start = clock_gettime(ClockId::ThreadCPUTime);
+        match load.route {
+            Route::Untrusted => {
+                let stanza = Stanza::parse(black_box(load.text.as_bytes()), &LIMITS)?;
+                _ = self.world.stanza(Link(0), stanza);
+            }
+            Route::Trusted => {
+                let packet = Packet::scanned(black_box(load.text.as_bytes()))?;
+                let begun = self.world.counters.stages.begin();
+                self.world.fan_out(&packet, load.to.iter().map(Jid::as_ref));
+                _ = self.world.counters.stages.end(Stage::Route, begun);
+            }
+            Route::Normal => {
+                for to in &load.to {
+                    let packet = Packet::scanned(black_box(load.text.as_bytes()))?;
+                    self.world.route(&packet, to.as_ref());
+                }
+            }
+        }
+        let written = self.flush();
+        let spent = clock_gettime(ClockId::ThreadCPUTime) - start;
+        Ok(Played {
+            us: spent.tv_sec as f64 * 1e6 + spent.tv_nsec as f64 / 1e3,
+            copies: self.world.outboxes.pushed_total() + self.streams.stanzas.get() - copies,
+            bytes: self.streams.bytes.get() - bytes + written,
+        })
+    }
+
+    /// Renders what waits for each session, as a shard does; answers how many bytes that was.
+    fn flush(&mut self) -> u64 {
+        let begun = self.world.counters.stages.begin();
+        let dirty = self.world.outboxes.take_dirty();
+        let mut written = 0;
+        for &link in &dirty {
+            self.out.clear();
+            self.world.outboxes.render(link, 65_536, &mut self.out);
+            self.world.outboxes.sent(link, self.out.len());
+            written += black_box(&self.out).len() as u64;
+        }
+        self.world.outboxes.recycle(dirty);
+        if self.servers == Servers::Single {
+            _ = self.world.counters.stages.end(Stage::Write, begun);
+        }
+        written
+    }
+
+    pub(super) fn measure_stages(&mut self, on: bool) {
+        self.world.counters.stages.measure(on);
+    }
+
+    /// The table of stages since the start.
+    pub(super) fn stages(&self) -> String {
+        self.world.counters.stages.to_string()
+    }
+}
+
+/// The settings with multicast for any number of recipients.
+fn without_limits(settings: &Settings) -> Settings {
+    let mut settings = settings.clone();
+    let specs = rookery_modules::table(&rookery_modules::Shared::default());
+    let specs = specs.iter().flat_map(|module| module.options().iter().map(move |spec| (module.name(), *spec)));
+    let limits: Vec<_> =
+        specs.filter(|(module, spec)| *module == "multicast" && spec.key == "local_messages").collect();
+    for domain in &mut settings.domains {
+        for (module, spec) in &limits {
+            if let Some(options) = domain.modules.get_mut(module) {
+                options.set(spec, Value::Number(0));
+            }
+        }
+    }
+    settings
+}
+
+const LIMITS: Limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };

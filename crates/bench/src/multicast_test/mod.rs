@@ -1,0 +1,190 @@
+//! The six experiments of multicast_test (2007), in process: one message to N addresses, all on one server or each on its own, by the normal
+//! router, the trusted and the untrusted route.
+//!
+//! What runs is the server's own code, the hub with all modules and a fan-out engine: from the parsed stanza to the rendered copies of each session, or
+//! to what is handed to the stream of each remote domain. Times are this thread's CPU time. The stages are the server's own counters.
+
+mod bed;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+
+use crate::Outcome;
+use bed::Bed;
+
+/// `rookery bench multicast-test`.
+#[derive(Debug, Clone, Args)]
+pub struct MulticastTest {
+    /// Routes to measure.
+    #[arg(long, value_delimiter = ',', default_values = ["normal", "trusted", "untrusted"])]
+    routes: Vec<Route>,
+    /// Where the addresses are: all on one server, or each on its own.
+    #[arg(long, value_delimiter = ',', default_values = ["single", "multiple"])]
+    servers: Vec<Servers>,
+    /// The smallest number of destinations.
+    #[arg(long, default_value_t = 1)]
+    from: usize,
+    /// The largest number of destinations.
+    #[arg(long, default_value_t = 901)]
+    to: usize,
+    /// The step between.
+    #[arg(long, default_value_t = 100)]
+    step: usize,
+    /// Whether the addresses are `to` or `bcc`, on the untrusted route.
+    #[arg(long, default_value = "to")]
+    address: Kind,
+    /// Messages that are measured for each number of destinations.
+    #[arg(long, default_value_t = 100)]
+    repeat: usize,
+    /// Print where the time goes, stage by stage.
+    #[arg(long)]
+    profile: bool,
+    /// Write the sampled stacks as a picture (SVG).
+    #[arg(long, value_name = "FILE")]
+    flamegraph: Option<std::path::PathBuf>,
+}
+
+/// The way of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Route {
+    /// A message for each address.
+    Normal,
+    /// One message, by the server itself.
+    Trusted,
+    /// One message with a header, from a client, with all checks.
+    Untrusted,
+}
+
+/// Where the addresses are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Servers {
+    /// All on this server.
+    Single,
+    /// Each on a server of its own.
+    Multiple,
+}
+
+/// What the addresses of a header are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Everybody sees them.
+    To,
+    /// Nobody sees them.
+    Bcc,
+}
+
+/// What one message took, in µs of CPU time.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    destinations: usize,
+    /// The mean.
+    total_us: f64,
+    /// Half of the 95 % confidence interval of the mean.
+    plus_minus: f64,
+    /// Bytes that were handed to sessions or streams.
+    bytes: u64,
+}
+
+impl MulticastTest {
+    /// Runs the experiments and prints their tables.
+    pub fn run(&self) -> ExitCode {
+        match self.experiments() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("rookery bench multicast-test: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn experiments(&self) -> Outcome<()> {
+        if self.from == 0 || self.step == 0 || self.from > self.to || self.to > MOST || self.repeat < 2 {
+            return Err(format!("needs 1 ≤ --from ≤ --to ≤ {MOST}, --step from 1 and --repeat from 2").into());
+        }
+        let sampler = self.flamegraph.as_deref().map(crate::flamegraph::Sampler::start).transpose()?;
+        for &servers in &self.servers {
+            for &route in &self.routes {
+                let mut bed = Bed::new(servers, self.to)?;
+                let mut points = Vec::new();
+                println!("{}", table::head(route, servers, self.address));
+                for destinations in (self.from..=self.to).step_by(self.step) {
+                    let point = self.point(&mut bed, route, destinations)?;
+                    println!("{}", table::line(&point, route, servers));
+                    points.push(point);
+                }
+                println!("{}", table::foot(&points));
+                if self.profile {
+                    println!("{}\n", bed.stages());
+                }
+            }
+        }
+        if let Some(sampler) = sampler {
+            println!("stacks: {}", sampler.finish()?.display());
+        }
+        Ok(())
+    }
+
+    fn point(&self, bed: &mut Bed, route: Route, destinations: usize) -> Outcome<Point> {
+        let load = bed.load(route, destinations, self.address)?;
+        for _ in 0..WARM_UP {
+            bed.play(&load)?;
+        }
+        bed.measure_stages(self.profile);
+        let mut times = Vec::with_capacity(self.repeat);
+        let mut bytes = 0;
+        for _ in 0..self.repeat {
+            let played = bed.play(&load)?;
+            if played.copies != destinations as u64 {
+                return Err(format!("{destinations} copies were to be made, {} were", played.copies).into());
+            }
+            times.push(played.us);
+            bytes = played.bytes;
+        }
+        bed.measure_stages(false);
+        let (total_us, plus_minus) = mean(&times);
+        Ok(Point { destinations, total_us, plus_minus, bytes })
+    }
+}
+
+/// The mean, and half of its 95 % confidence interval by the normal distribution.
+fn mean(times: &[f64]) -> (f64, f64) {
+    let count = times.len() as f64;
+    let mean = times.iter().sum::<f64>() / count;
+    let variance = times.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / (count - 1.0);
+    (mean, 1.96 * (variance / count).sqrt())
+}
+
+/// Messages before the measurement begins: caches and allocators settle.
+const WARM_UP: usize = 5;
+/// More addresses don't fit into a stanza.
+const MOST: usize = 3000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_experiment_delivers_what_it_should() {
+        for servers in [Servers::Single, Servers::Multiple] {
+            for route in [Route::Normal, Route::Trusted, Route::Untrusted] {
+                for kind in [Kind::To, Kind::Bcc] {
+                    let mut bed = Bed::new(servers, 7).unwrap();
+                    let load = bed.load(route, 7, kind).unwrap();
+                    bed.measure_stages(true);
+                    let played = bed.play(&load).unwrap();
+                    assert_eq!(played.copies, 7, "{route:?} {servers:?} {kind:?}");
+                    assert!(played.bytes > 7 * 100, "{route:?} {servers:?} {kind:?}: {}", played.bytes);
+                    assert_eq!(bed.stages().contains("decode                        1"), route == Route::Untrusted);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_interval_covers_the_mean_of_known_numbers() {
+        let (mean, half) = mean(&[1.0, 2.0, 3.0, 4.0, 5.0]);
+        assert!((mean - 3.0).abs() < 1e-9 && (half - 1.386).abs() < 1e-3, "{mean} {half}");
+    }
+}
