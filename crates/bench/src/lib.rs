@@ -33,6 +33,7 @@ pub mod idle;
 pub mod multicast_test;
 pub mod network;
 pub mod pairs;
+pub mod peers;
 pub mod process;
 pub mod relay;
 pub mod report;

@@ -73,7 +73,11 @@ struct End {
     carry: Vec<u8>,
 }
 
-fn run(pairs: usize) -> Outcome<()> {
+/// Is a relay for so many pairs: prints its address, and comes back when a connection is closed.
+///
+/// # Errors
+/// What the system says.
+pub fn run(pairs: usize) -> Outcome<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     println!("{}", listener.local_addr()?);
     let mut threads = [Vec::new(), Vec::new()];

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use crate::multicast_test::MulticastTest;
-use crate::{report, scenario};
+use crate::{peers, report, scenario};
 
 /// Measure this server, or any other that speaks XMPP.
 #[derive(Debug, Clone, Args)]
@@ -47,6 +47,9 @@ enum Command {
         #[arg(long, value_name = "FILE.html")]
         html: Option<PathBuf>,
     },
+    /// Run the same loads on Rookery, ejabberd and Prosody, and write one comparison
+    #[command(after_help = PEERS_EXAMPLES)]
+    Peers(peers::Peers),
 }
 
 impl Bench {
@@ -58,6 +61,7 @@ impl Bench {
             Command::MulticastTest(test) => return test.run(),
             Command::Run { scenario } => return run::run(&scenario),
             Command::Compare { files, html } => report::compare::run(&files, html.as_deref()),
+            Command::Peers(peers) => peers::run(&peers),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,
@@ -68,6 +72,14 @@ impl Bench {
         }
     }
 }
+
+const PEERS_EXAMPLES: &str = "\
+Examples:
+  rookery bench peers --quick                  all loads, small, in under three minutes
+  rookery bench peers --only rookery,ejabberd --scenarios multicast --out target/bench/multicast
+
+Rookery is this program; ejabberd and Prosody are Debian's packages of these names. Each runs in a temporary folder on a
+free port of the loopback interface, under the configurations of bench/peers/.";
 
 const REGISTER_EXAMPLES: &str = "\
 Examples:

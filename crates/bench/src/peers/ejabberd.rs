@@ -1,0 +1,63 @@
+//! Debian's ejabberd.
+//!
+//! The Erlang machine is started directly, as `ejabberdctl` would, but without a name: then there is no distribution, no `epmd`, and nothing of
+//! another ejabberd on this machine that could be in the way.
+
+use std::fs;
+use std::path::Path;
+
+use super::child::tied;
+use super::population::{DOMAIN, ITERATIONS, PASSWORD, Population, filled, keys};
+use super::started::Ready;
+use crate::Outcome;
+
+/// What the Debian package is known by, and where it says where its code is.
+pub(super) const CONTROL: &str = "/usr/sbin/ejabberdctl";
+
+/// Writes configuration and accounts into the folder.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn prepare(folder: &Path, port: u16, population: Population) -> Outcome<Ready> {
+    let (config, accounts) = (folder.join("ejabberd.yml"), folder.join("accounts.erl"));
+    let (spool, ready) = (folder.join("spool"), folder.join("ready"));
+    fs::create_dir(&spool)?;
+    fs::write(&config, filled(CONFIG, &[("DOMAIN", DOMAIN), ("PORT", &port.to_string())]))?;
+    let keys = keys()?;
+    let values = [
+        ("DOMAIN", DOMAIN),
+        ("STORED", &keys.stored),
+        ("SERVER", &keys.server),
+        ("SALT", &keys.salt),
+        ("ITERATIONS", &ITERATIONS.to_string()),
+        ("COUNT", &population.accounts.to_string()),
+        ("FRIENDS", &population.friends.to_string()),
+        ("PASSWORD", PASSWORD),
+        ("READY", &ready.to_string_lossy()),
+    ];
+    fs::write(&accounts, filled(ACCOUNTS, &values))?;
+    let mut command = tied(ERL);
+    // The schedulers don't spin when they have nothing to do: see bench/peers/README.md.
+    command.args(["+K", "true", "+P", "1000000", "+Q", "262144"]);
+    command.args(["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"]);
+    command.args(["-noinput", "-mnesia", "dir"]).arg(format!("\"{}\"", spool.display()));
+    command.args(["-s", "ejabberd", "-eval"]);
+    let halt = "io:format(\"~p~n\", [Error]), halt(1)";
+    command.arg(format!("case file:script(\"{}\") of {{ok, _}} -> ok; Error -> {halt} end.", accounts.display()));
+    command.env("EJABBERD_CONFIG_PATH", &config).env("EJABBERD_LOG_PATH", folder.join("log"));
+    command.env("HOME", folder).env("ERL_LIBS", libraries()?).env("ERL_MAX_PORTS", "262144");
+    command.env("ERL_CRASH_DUMP_BYTES", "0").current_dir(folder);
+    Ok(Ready { command, file: Some(ready) })
+}
+
+/// Where the package has its Erlang code; differs from architecture to architecture.
+fn libraries() -> Outcome<String> {
+    let script = fs::read_to_string(CONTROL).map_err(|error| format!("{CONTROL}: {error}"))?;
+    let line = script.lines().find_map(|line| line.strip_prefix("ERL_LIBS="));
+    let line = line.ok_or_else(|| format!("{CONTROL} doesn't say where the code is (ERL_LIBS)"))?;
+    Ok(line.trim_matches(['\'', '"']).to_owned())
+}
+
+const ERL: &str = "/usr/bin/erl";
+const CONFIG: &str = include_str!("../../../../bench/peers/ejabberd.yml");
+const ACCOUNTS: &str = include_str!("../../../../bench/peers/ejabberd-accounts.erl");

@@ -1,0 +1,165 @@
+//! `rookery bench peers`: the same loads on Rookery, Debian's ejabberd and Debian's Prosody, one after the other, and one report.
+//!
+//! Every run has a fresh server in a temporary folder on a free port of the loopback interface, so that no run inherits memory or open files
+//! of another. Accounts and rosters are written into the servers' storage beforehand: registering them isn't what is measured. The
+//! configurations are the templates in `bench/peers/`, which say why they are fair.
+//!
+//! Beside the servers runs the [`raw`] limit: sockets without XMPP.
+//!
+//! A server that is not installed, doesn't come up or breaks costs its own runs only.
+
+mod child;
+mod ejabberd;
+mod population;
+mod program;
+mod prosody;
+pub mod raw;
+mod rookery;
+mod started;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::{Args, ValueEnum};
+
+use crate::Outcome;
+use crate::report;
+use crate::result::RunResult;
+use population::Population;
+use program::Load;
+
+/// Run the same loads on Rookery, ejabberd and Prosody, and write one comparison
+#[derive(Debug, Clone, Args)]
+pub struct Peers {
+    /// Small sizes: all loads on all servers in under three minutes
+    #[arg(long)]
+    quick: bool,
+    /// Only these servers
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SERVER,…")]
+    only: Vec<Peer>,
+    /// Only these loads
+    #[arg(long, value_delimiter = ',', value_name = "LOAD,…", value_parser = program::names())]
+    scenarios: Vec<String>,
+    /// Folder for the report and the results
+    #[arg(long, value_name = "DIR", default_value = "target/bench/peers")]
+    out: PathBuf,
+    /// Be a server without XMPP instead, for a parent process that measures it
+    #[arg(long, hide = true, value_name = "KIND:CONNECTIONS")]
+    raw: Option<raw::Kind>,
+}
+
+/// What can be measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Peer {
+    /// This program
+    Rookery,
+    /// Debian's package ejabberd
+    Ejabberd,
+    /// Debian's package prosody
+    Prosody,
+    /// Sockets without XMPP
+    Raw,
+}
+
+/// Runs what was asked for. Succeeds if every run did.
+///
+/// # Errors
+/// Runs that failed, by their number; the folder for the report that can't be written.
+pub fn run(args: &Peers) -> Outcome<()> {
+    if let Some(kind) = args.raw {
+        return raw::serve(kind);
+    }
+    fs::create_dir_all(&args.out).map_err(|error| format!("{}: {error}", args.out.display()))?;
+    child::end_all_on_signals()?;
+    let runs = planned(args);
+    let (begun, mut results, mut failed) = (Instant::now(), Vec::new(), 0);
+    for (number, (load, peer)) in runs.iter().enumerate() {
+        let name = format!("[{}/{}] {} on {}", number + 1, runs.len(), load.name, peer.name());
+        println!("{name} …");
+        let result = measured(load, *peer);
+        println!("{name}: {}", told(&result));
+        failed += usize::from(!result.is_done());
+        let file = args.out.join(format!("{}-{}.json", load.name, peer.name()));
+        result.write(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        results.push(result);
+    }
+    write(args, &results)?;
+    println!("{} runs in {:.0} s", runs.len(), begun.elapsed().as_secs_f64());
+    match failed {
+        0 => Ok(()),
+        failed => Err(format!("{failed} of {} runs failed; the report says why", runs.len()).into()),
+    }
+}
+
+impl Peer {
+    /// Its name in reports and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Peer::Rookery => "Rookery",
+            Peer::Ejabberd => "ejabberd",
+            Peer::Prosody => "Prosody",
+            Peer::Raw => "raw",
+        }
+    }
+
+    /// What is to be done to have it; `None` if it is there.
+    fn missing(self) -> Option<String> {
+        let (file, package) = match self {
+            Peer::Rookery | Peer::Raw => return None,
+            Peer::Ejabberd => (ejabberd::CONTROL, "ejabberd"),
+            Peer::Prosody => (prosody::PROGRAM, "prosody"),
+        };
+        let there = std::path::Path::new(file).exists();
+        (!there).then(|| format!("there is no {file}: on Debian it comes with `apt install {package}`"))
+    }
+}
+
+/// Loads in order, each with the servers that it is run on.
+fn planned(args: &Peers) -> Vec<(Load, Peer)> {
+    let wanted = |peer: &Peer| args.only.is_empty() || args.only.contains(peer);
+    let peers: Vec<Peer> = Peer::value_variants().iter().copied().filter(wanted).collect();
+    for peer in &peers {
+        if let Some(missing) = peer.missing() {
+            eprintln!("{} is left out: {missing}", peer.name());
+        }
+    }
+    let loads = program::loads(args.quick).into_iter();
+    let loads = loads.filter(|load| args.scenarios.is_empty() || args.scenarios.iter().any(|name| name == load.name));
+    let there = |(load, peer): &(Load, Peer)| peer.missing().is_none() && load.fits(*peer);
+    loads.flat_map(|load| peers.iter().map(move |peer| (load.clone(), *peer))).filter(there).collect()
+}
+
+/// One load on one fresh server. Whatever happens is a result.
+fn measured(load: &Load, peer: Peer) -> RunResult {
+    let found = match peer {
+        Peer::Raw => raw::measure(load),
+        _ => started::start(peer, load.population).and_then(|server| load.run(peer, &server)),
+    };
+    let mut result = found.unwrap_or_else(|error| load.nothing(&error.to_string()));
+    result.scenario = load.title.to_owned();
+    result.server = peer.name().to_owned();
+    result
+}
+
+fn told(result: &RunResult) -> String {
+    if !result.is_done() {
+        return format!("FAILED: {}", result.ended);
+    }
+    let headlines = report::metric::ALL.iter().filter(|metric| metric.headline && metric.of(result).is_some());
+    let shown: Vec<String> = headlines.map(|metric| format!("{} {}", metric.name, metric.show(result))).collect();
+    shown.join(", ")
+}
+
+fn write(args: &Peers, results: &[RunResult]) -> Outcome<()> {
+    let files = [("report.html", report::html(results)), ("report.md", report::markdown(results))];
+    for (name, text) in files {
+        let file = args.out.join(name);
+        fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        println!("written to {}", file.display());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! The accounts of a server before a load begins, and who knows whom.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_sasl::Credentials;
+
+use crate::Outcome;
+
+/// Accounts from number 0 ([`crate::chat::account`]), all with [`PASSWORD`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Population {
+    /// How many accounts.
+    pub accounts: usize,
+    /// The first so many of them all see each other's presence.
+    pub friends: usize,
+}
+
+/// Keys of [`PASSWORD`] for SCRAM-SHA-1, as texts for configurations.
+pub(super) struct Keys {
+    /// Salt, Base64.
+    pub salt: String,
+    /// StoredKey, Base64.
+    pub stored: String,
+    /// ServerKey, Base64.
+    pub server: String,
+    /// StoredKey, hexadecimal.
+    pub stored_hex: String,
+    /// ServerKey, hexadecimal.
+    pub server_hex: String,
+}
+
+/// What all accounts log in by. One salt for all: the login costs the same, and thousands of hashes before each run would not.
+pub(super) fn credentials() -> Outcome<Credentials> {
+    // The salt is text: Prosody keeps it as a string.
+    Ok(Credentials::derive_with(PASSWORD, ITERATIONS, [*SALT; 3])?)
+}
+
+/// [`credentials`] as texts.
+pub(super) fn keys() -> Outcome<Keys> {
+    let sha1 = credentials()?.sha1;
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Keys {
+        salt: STANDARD.encode(&sha1.salt),
+        stored: STANDARD.encode(&sha1.stored_key),
+        server: STANDARD.encode(&sha1.server_key),
+        stored_hex: hex(&sha1.stored_key),
+        server_hex: hex(&sha1.server_key),
+    })
+}
+
+/// A template with its `@NAME@`s filled in.
+pub(super) fn filled(template: &str, values: &[(&str, &str)]) -> String {
+    values.iter().fold(template.to_owned(), |text, (name, value)| text.replace(&format!("@{name}@"), value))
+}
+
+/// The domain of all accounts.
+pub(super) const DOMAIN: &str = "localhost";
+/// The password of all accounts.
+pub(super) const PASSWORD: &str = "pencil";
+/// PBKDF2 iterations.
+pub(super) const ITERATIONS: u32 = 4096;
+/// The salt of all accounts.
+pub(super) const SALT: &[u8; 16] = b"sixteen-of-salt.";

@@ -1,0 +1,166 @@
+//! The loads of a comparison: which scenarios, how large, on how many accounts.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+
+use super::population::{DOMAIN, PASSWORD, Population};
+use super::started::Started;
+use super::{Peer, raw};
+use crate::result::{FORMAT, Machine, RunResult};
+use crate::{Outcome, idle, scenario};
+
+/// A load and its sizes.
+#[derive(Debug, Clone)]
+pub(super) struct Load {
+    /// Its name in `--scenarios` and in the names of files.
+    pub name: &'static str,
+    /// Its heading in the report.
+    pub title: &'static str,
+    /// Which accounts it needs.
+    pub population: Population,
+    /// What the raw limit does in its place.
+    pub raw: Option<raw::Load>,
+    /// As `rookery bench run` takes it, without the server.
+    arguments: Vec<String>,
+}
+
+/// What the name of a load may be.
+pub(super) fn names() -> Vec<&'static str> {
+    loads(false).into_iter().map(|load| load.name).collect()
+}
+
+/// All loads in their order; `quick`: small ones.
+pub(super) fn loads(quick: bool) -> Vec<Load> {
+    let (pairs, seconds) = if quick { (100, 2.0) } else { (1000, 10.0) };
+    let chat = |name, title, window: usize| Load {
+        raw: Some(raw::Load::Chat { pairs, window, seconds }),
+        ..load(name, title, 2 * pairs, 0, &format!("chat --pairs {pairs} --window {window} --seconds {seconds}"))
+    };
+    let (friends, storm_seconds) = if quick { (60, 3) } else { (300, 60) };
+    let storm = |name, title, every: u32| {
+        let contacts = friends - 1;
+        let arguments =
+            format!("presence-storm --users {friends} --contacts {contacts} --every {every} --seconds {storm_seconds}");
+        load(name, title, friends, friends, &arguments)
+    };
+    let most = idle::most_sessions();
+    let (talkers, rate, talk) = if quick { (1000, 5000, 3) } else { (most.min(10_000), 21_000, 30) };
+    let (last, step, part) = if quick { (301, 100, 0.3) } else { (901, 100, 2.0) };
+    let (idlers, arrivals) = if quick { (1000, 500) } else { (most.min(10_000), 150) };
+    let idle_seconds = if quick { 2 } else { 10 };
+    vec![
+        chat("chat-1", "chat, window 1", 1),
+        chat("chat-8", "chat, window 8", 8),
+        load(
+            "max-messages",
+            "max-messages",
+            talkers,
+            0,
+            &format!("max-messages --users {talkers} --rate {rate} --seconds {talk}"),
+        ),
+        Load {
+            raw: Some(raw::Load::Multicast { from: 1, to: last, step, seconds: part }),
+            ..load(
+                "multicast",
+                "multicast",
+                last + 1,
+                0,
+                &format!("multicast --from 1 --to {last} --step {step} --part-seconds {part}"),
+            )
+        },
+        storm("presence-storm", "presence-storm, a change every 60 s", 60),
+        storm("presence-storm-5", "presence-storm, a change every 5 s", 5),
+        load(
+            "idle",
+            "idle sessions and logins",
+            idlers,
+            0,
+            &format!("max-users --users {idlers} --arrival-rate {arrivals} --seconds {idle_seconds}"),
+        ),
+    ]
+}
+
+/// The least load that shows that a server works: four accounts.
+#[cfg(test)]
+pub(super) fn small() -> Load {
+    load("chat-1", "chat", 4, 0, "chat --pairs 2 --seconds 0.3 --warm-up 0.1")
+}
+
+fn load(name: &'static str, title: &'static str, accounts: usize, friends: usize, arguments: &str) -> Load {
+    let arguments = arguments.split(' ').map(str::to_owned).collect();
+    Load { name, title, population: Population { accounts, friends }, raw: None, arguments }
+}
+
+/// The table of scenarios as a command line of its own.
+#[derive(Debug, Parser)]
+struct Line {
+    #[command(subcommand)]
+    scenario: scenario::Command,
+}
+
+impl Load {
+    /// Whether there is anything to run there.
+    pub fn fits(&self, peer: Peer) -> bool {
+        peer != Peer::Raw || self.raw.is_some()
+    }
+
+    /// Runs the load against a server that is up.
+    ///
+    /// # Errors
+    /// Arguments that the scenario doesn't take.
+    pub fn run(&self, peer: Peer, server: &Started) -> Outcome<RunResult> {
+        let line = self.line(peer, &server.address.to_string(), server.pid());
+        let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
+        Ok(line.scenario.run())
+    }
+
+    fn line(&self, peer: Peer, host: &str, pid: u32) -> Vec<String> {
+        let mut line = vec!["peers".to_owned()];
+        line.extend(self.arguments.iter().cloned());
+        // Debian's Prosody has no XEP-0033.
+        if (peer, self.name) == (Peer::Prosody, "multicast") {
+            line.extend(["--ways", "single"].map(str::to_owned));
+        }
+        let pid = pid.to_string();
+        let common = [
+            ["--host", host],
+            ["--domain", DOMAIN],
+            ["--password", PASSWORD],
+            ["--mechanism", "SCRAM-SHA-1"],
+            ["--tls", "none"],
+            ["--server-pid", &pid],
+            ["--name", peer.name()],
+        ];
+        line.extend(common.as_flattened().iter().map(|word| (*word).to_owned()));
+        line
+    }
+
+    /// A result that says why there is none.
+    pub fn nothing(&self, why: &str) -> RunResult {
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        RunResult {
+            format: FORMAT,
+            started_unix: begun.as_secs(),
+            machine: Machine::this(),
+            ended: why.to_owned(),
+            ..RunResult::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::ValueEnum;
+
+    #[test]
+    fn every_load_is_one_that_the_scenarios_take() {
+        for load in loads(false).into_iter().chain(loads(true)) {
+            for peer in Peer::value_variants() {
+                let line = load.line(*peer, "127.0.0.1:5222", 1);
+                assert!(Line::try_parse_from(&line).is_ok(), "{line:?}: {}", Line::try_parse_from(&line).unwrap_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! The physical limit: the same traffic through sockets without XMPP. No stanzas, no addresses, no queues: whole lines are read and written.
+//!
+//! For pairs it is the [`relay`]; for multicast a server that writes each line that it gets to all other connections. Both run as a process of
+//! their own, so that their CPU time is read like a server's, and a generator of one thread plays against them.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+
+use super::child::tied;
+use super::program;
+use crate::engine::{Histogram, Recorder};
+use crate::process::{Cpu, median_and_min};
+use crate::result::{self, DONE, Part, RunResult};
+use crate::{Outcome, chat, relay};
+
+/// Which server without XMPP a process is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Passes lines on within each of so many pairs.
+    Relay(usize),
+    /// Writes each line to all of so many connections but the one that it came from.
+    FanOut(usize),
+}
+
+/// What the generator does.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Load {
+    /// Pairs in a closed loop.
+    Chat { pairs: usize, window: usize, seconds: f64 },
+    /// One line to more and more receivers, for so many seconds each.
+    Multicast { from: usize, to: usize, step: usize, seconds: f64 },
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Kind, String> {
+        let (kind, number) = text.split_once(':').ok_or("KIND:NUMBER is wanted")?;
+        let number = number.parse().map_err(|_| format!("{number} is no number"))?;
+        match kind {
+            "relay" => Ok(Kind::Relay(number)),
+            "fan-out" => Ok(Kind::FanOut(number)),
+            other => Err(format!("there is no {other}")),
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Kind::Relay(pairs) => write!(f, "relay:{pairs}"),
+            Kind::FanOut(connections) => write!(f, "fan-out:{connections}"),
+        }
+    }
+}
+
+/// Is such a server: prints its address, and comes back when a connection is closed.
+///
+/// # Errors
+/// What the system says.
+pub fn serve(kind: Kind) -> Outcome<()> {
+    match kind {
+        Kind::Relay(pairs) => relay::run(pairs),
+        Kind::FanOut(connections) => {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+            println!("{}", listener.local_addr()?);
+            fan_out(&listener, connections)
+        }
+    }
+}
+
+/// Measures the limit of a load that has one.
+///
+/// # Errors
+/// What the system says.
+pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
+    let mut result = load.nothing(DONE);
+    result.version = Some("sockets without XMPP".to_owned());
+    match load.raw.ok_or("this load has no raw limit")? {
+        Load::Chat { pairs, window, seconds } => {
+            let server = Process::start(Kind::Relay(pairs))?;
+            play(&mut result, &server, pairs, window, Duration::from_secs_f64(seconds))?;
+        }
+        Load::Multicast { from, to, step, seconds } => {
+            let begun = Instant::now();
+            for receivers in (from.max(1)..=to).step_by(step.max(1)) {
+                let server = Process::start(Kind::FanOut(receivers + 1))?;
+                result.parts.push(point(&server, receivers, Duration::from_secs_f64(seconds))?);
+            }
+            result.seconds = begun.elapsed().as_secs_f64();
+            result.delivered = result.parts.iter().map(|part| part.delivered).sum();
+            result.expected = result.delivered;
+            result.throughput = f64::NAN;
+            let curves = ["to", "single"].map(|curve| {
+                result
+                    .parts
+                    .iter()
+                    .map(|part| Part { curve: curve.into(), label: format!("{curve} {}", part.n), ..part.clone() })
+                    .collect::<Vec<_>>()
+            });
+            result.parts.extend(curves.into_iter().flatten());
+            result.notes.push(format!(
+                "one line of {} bytes to each; the same measurement stands beside all curves",
+                chat::BYTES
+            ));
+        }
+    }
+    Ok(result)
+}
+
+/// Such a server as a child process; ended when dropped.
+struct Process {
+    child: std::process::Child,
+    address: SocketAddr,
+}
+
+impl Process {
+    fn start(kind: Kind) -> Outcome<Process> {
+        let mut command = tied(std::env::current_exe()?);
+        command.args(["bench", "peers", "--raw", &kind.to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+        Ok(Process { child, address: line.trim().parse()? })
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself, as its connections were closed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn fan_out(listener: &TcpListener, connections: usize) -> Outcome<()> {
+    let sockets: Vec<TcpStream> = (0..connections).map(|_| Ok(listener.accept()?.0)).collect::<Outcome<_>>()?;
+    let set = Set::of(&sockets)?;
+    let mut carries = vec![Vec::new(); sockets.len()];
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        for number in set.wait(Duration::from_secs(3600))? {
+            let (Some(mut socket), Some(carry)) = (sockets.get(number), carries.get_mut(number)) else { continue };
+            let len = match socket.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(len) => len,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            carry.extend_from_slice(buffer.get(..len).unwrap_or_default());
+            let Some(end) = memchr::memrchr(b'\n', carry) else { continue };
+            let lines: Vec<u8> = carry.drain(..=end).collect();
+            for (_, receiver) in sockets.iter().enumerate().filter(|(other, _)| *other != number) {
+                write_all(receiver, &lines)?;
+            }
+        }
+    }
+}
+
+fn write_all(mut socket: &TcpStream, mut bytes: &[u8]) -> Outcome<()> {
+    while !bytes.is_empty() {
+        match socket.write(bytes) {
+            Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                poll(&mut [PollFd::new(&socket, PollFlags::OUT)], None)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Pairs in a closed loop, for a while after a warm-up of half a second.
+fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, time: Duration) -> Outcome<()> {
+    let mut table = Table::connect(server.address, 2 * pairs)?;
+    let line = line();
+    let (begun, mut sent) = (Instant::now(), vec![std::collections::VecDeque::new(); 2 * pairs]);
+    for seat in (0..2 * pairs).step_by(2).cycle().take(pairs * window) {
+        table.send(seat, &line)?;
+        sent.get_mut(seat).ok_or("no such seat")?.push_back(0);
+    }
+    let (mut recorder, mut from, until) = (Recorder::default(), None, begun + WARM_UP + time);
+    let mut count = 0;
+    while Instant::now() < until {
+        if from.is_none() && begun.elapsed() >= WARM_UP {
+            (recorder, count) = (Recorder::default(), 0);
+            from = Some((Instant::now(), Cpu::of(server.child.id())?, Cpu::of_this_process()));
+        }
+        for (seat, lines) in table.read(line.len())? {
+            let now = begun.elapsed().as_nanos() as u64;
+            for _ in 0..lines {
+                let since = sent.get_mut(seat ^ 1).and_then(std::collections::VecDeque::pop_front).unwrap_or(now);
+                recorder.add(now.saturating_sub(since));
+                table.send(seat, &line)?;
+                sent.get_mut(seat).ok_or("no such seat")?.push_back(now);
+                count += 1;
+            }
+        }
+    }
+    let (start, server_before, own_before) = from.ok_or("no time to measure")?;
+    let used = |cpu: &Cpu| result::Cpu {
+        total_s: cpu.seconds(),
+        user_s: cpu.seconds() * cpu.user_share(),
+        us_per_operation: cpu.seconds() * 1e6 / count.max(1) as f64,
+    };
+    result.server_cpu = Some(used(&Cpu::of(server.child.id())?.since(&server_before)));
+    result.generator_cpu = used(&Cpu::of_this_process().since(&own_before));
+    result.seconds = start.elapsed().as_secs_f64();
+    (result.sent, result.delivered, result.expected) = (count, count, count);
+    result.throughput = count as f64 / result.seconds;
+    result.sessions = 2 * pairs as u64;
+    let mut histogram = Histogram::default();
+    histogram.add(&recorder);
+    result.latency = histogram.latency();
+    Ok(())
+}
+
+/// One line to so many receivers, again and again.
+fn point(server: &Process, receivers: usize, time: Duration) -> Outcome<Part> {
+    let mut table = Table::connect(server.address, receivers + 1)?;
+    let (line, begun, mut rounds) = (line(), Instant::now(), Vec::new());
+    let before = Cpu::of(server.child.id())?;
+    while rounds.is_empty() || begun.elapsed() < time {
+        let (start, mut missing) = (Instant::now(), receivers);
+        table.send(0, &line)?;
+        while missing > 0 {
+            let came: usize = table.read(line.len())?.into_iter().map(|(_, lines)| lines).sum();
+            missing = missing.saturating_sub(came);
+            if start.elapsed() > PATIENCE {
+                return Err(format!("{missing} of {receivers} lines don't come").into());
+            }
+        }
+        rounds.push(start.elapsed().as_secs_f64() * 1e6 / receivers as f64);
+    }
+    let cpu = Cpu::of(server.child.id())?.since(&before).seconds();
+    let delivered = rounds.len() * receivers;
+    Ok(Part {
+        curve: "bcc".to_owned(),
+        label: format!("bcc {receivers}"),
+        n: receivers as u64,
+        rounds: rounds.len() as u64,
+        delivered: delivered as u64,
+        expected: delivered as u64,
+        us_per_destination_wall: median_and_min(&rounds).0,
+        us_cpu_per_destination: Some(cpu * 1e6 / delivered as f64),
+        latency: None,
+    })
+}
+
+fn line() -> Vec<u8> {
+    let mut line = vec![b'x'; chat::BYTES - 1];
+    line.push(b'\n');
+    line
+}
+
+/// The generator's connections. As lines all have the same length, bytes are counted and not looked at.
+struct Table {
+    sockets: Vec<TcpStream>,
+    set: Set,
+    /// Bytes of an unfinished line, for each.
+    parts: Vec<usize>,
+    buffer: Vec<u8>,
+}
+
+impl Table {
+    fn connect(server: SocketAddr, count: usize) -> Outcome<Table> {
+        let sockets: Vec<TcpStream> = (0..count).map(|_| Ok(TcpStream::connect(server)?)).collect::<Outcome<_>>()?;
+        let set = Set::of(&sockets)?;
+        Ok(Table { sockets, set, parts: vec![0; count], buffer: vec![0; BUFFER] })
+    }
+
+    fn send(&self, seat: usize, line: &[u8]) -> Outcome<()> {
+        write_all(self.sockets.get(seat).ok_or("no such seat")?, line)
+    }
+
+    /// Waits for input; answers who got how many whole lines of that length.
+    fn read(&mut self, length: usize) -> Outcome<Vec<(usize, usize)>> {
+        let mut came = Vec::new();
+        for number in self.set.wait(Duration::from_millis(100))? {
+            let (Some(mut socket), Some(part)) = (self.sockets.get(number), self.parts.get_mut(number)) else {
+                continue;
+            };
+            match socket.read(&mut self.buffer) {
+                Ok(0) => return Err("the raw server closed a connection".into()),
+                Ok(len) => *part += len,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            came.push((number, *part / length));
+            *part %= length;
+        }
+        Ok(came)
+    }
+}
+
+/// An epoll set over sockets, which it makes non-blocking.
+struct Set(OwnedFd);
+
+impl Set {
+    fn of(sockets: &[TcpStream]) -> Outcome<Set> {
+        let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (number, socket) in sockets.iter().enumerate() {
+            socket.set_nonblocking(true)?;
+            socket.set_nodelay(true)?;
+            epoll::add(&set, socket, epoll::EventData::new_u64(number as u64), epoll::EventFlags::IN)?;
+        }
+        Ok(Set(set))
+    }
+
+    /// The numbers of the sockets that can be read.
+    fn wait(&self, most: Duration) -> Outcome<Vec<usize>> {
+        let mut events = Vec::with_capacity(EVENTS);
+        match epoll::wait(&self.0, rustix::buffer::spare_capacity(&mut events), Some(&Timespec::try_from(most)?)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(events.iter().map(|event| event.data.u64() as usize).collect())
+    }
+}
+
+const BUFFER: usize = 64 * 1024;
+const EVENTS: usize = 1024;
+const WARM_UP: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_line_goes_to_all_others_once() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = std::thread::spawn(move || fan_out(&listener, 4).map_err(|error| error.to_string()));
+        let mut table = Table::connect(address, 4).unwrap();
+        for _ in 0..3 {
+            table.send(1, &line()).unwrap();
+        }
+        let mut got = [0; 4];
+        while got.iter().sum::<usize>() < 9 {
+            for (seat, lines) in table.read(chat::BYTES).unwrap() {
+                got[seat] += lines;
+            }
+        }
+        assert_eq!(got, [3, 0, 3, 3]);
+        drop(table);
+        server.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn kinds_survive_the_command_line() {
+        for kind in [Kind::Relay(7), Kind::FanOut(902)] {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        assert!("relay".parse::<Kind>().is_err() && "x:1".parse::<Kind>().is_err());
+    }
+}

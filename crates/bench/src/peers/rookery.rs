@@ -1,0 +1,61 @@
+//! This program as a server.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rookery_jid::Jid;
+use rookery_store::{Edit, RosterItem, Stores, Subscription, sqlite, wait};
+
+use super::child::tied;
+use super::population::{DOMAIN, ITERATIONS, Population, credentials, filled};
+use super::started::Ready;
+use crate::{Outcome, chat};
+
+/// Writes configuration and accounts into the folder.
+///
+/// # Errors
+/// What the system or the store says.
+pub(super) fn prepare(folder: &Path, port: u16, population: Population) -> Outcome<Ready> {
+    let data = folder.join("data");
+    fs::create_dir(&data)?;
+    let (port, iterations) = (port.to_string(), ITERATIONS.to_string());
+    let values = [("DOMAIN", DOMAIN), ("PORT", &port), ("ITERATIONS", &iterations)];
+    fs::write(data.join("rookery.toml"), filled(CONFIG, &values))?;
+    fill(&data, population)?;
+    let mut command = tied(program()?);
+    command.arg("serve").arg("--data-dir").arg(&data).current_dir(folder);
+    Ok(Ready { command, file: None })
+}
+
+/// The executable: the one that `ROOKERY_BIN` names, else the one that runs now.
+fn program() -> Outcome<PathBuf> {
+    Ok(env::var_os("ROOKERY_BIN").map_or_else(env::current_exe, |given| Ok(given.into()))?)
+}
+
+fn fill(data: &Path, population: Population) -> Outcome<()> {
+    let stores = Stores::of(Arc::new(sqlite::open(&data.join("rookery.db"), &sqlite::Options::default())?));
+    let credentials = credentials()?;
+    let jid = |number| Jid::parse(&chat::account(number, DOMAIN));
+    let accounts: Result<Vec<_>, _> = (0..population.accounts)
+        .map(|number| Ok::<_, rookery_jid::JidError>((jid(number)?, credentials.clone())))
+        .collect();
+    wait(stores.accounts.create_many(accounts?))?;
+    let friends: Vec<Jid> = (0..population.friends).map(jid).collect::<Result<_, _>>()?;
+    for owner in &friends {
+        let others = friends.iter().filter(|other| *other != owner);
+        let changes: Vec<_> = others.map(|contact| befriend(&stores, owner, contact)).collect();
+        for change in changes {
+            wait(change)?;
+        }
+    }
+    Ok(())
+}
+
+fn befriend(stores: &Stores, owner: &Jid, contact: &Jid) -> rookery_store::Pending<rookery_store::Changed> {
+    let item = RosterItem { subscription: Subscription::Both, ..RosterItem::new(contact.clone()) };
+    stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| Edit::Put(item)))
+}
+
+const CONFIG: &str = include_str!("../../../../bench/peers/rookery.toml");

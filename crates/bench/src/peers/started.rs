@@ -1,0 +1,53 @@
+//! A server that is up, whichever it is.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use super::child::{Child, free_port};
+use super::{Peer, Population, ejabberd, prosody, rookery};
+use crate::Outcome;
+
+/// A server that takes logins; ended when dropped.
+#[derive(Debug)]
+pub(super) struct Started {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// How a server is started once its folder is prepared.
+pub(super) struct Ready {
+    /// The program, which must not go into the background: its process is the one that is measured.
+    pub command: Command,
+    /// The file that is there when the accounts are, where they can't be made before.
+    pub file: Option<PathBuf>,
+}
+
+impl Started {
+    /// The process whose CPU time and memory count.
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
+    }
+}
+
+/// Starts a server with these accounts.
+///
+/// # Errors
+/// Whatever keeps it from coming up.
+pub(super) fn start(peer: Peer, population: Population) -> Outcome<Started> {
+    let folder = TempDir::with_prefix("rookery-bench-")?;
+    let port = free_port()?;
+    let ready = match peer {
+        Peer::Rookery => rookery::prepare(folder.path(), port, population),
+        Peer::Ejabberd => ejabberd::prepare(folder.path(), port, population),
+        Peer::Prosody => prosody::prepare(folder.path(), port, population),
+        Peer::Raw => Err("the raw limit is no XMPP server".into()),
+    }?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let mut child = Child::start(folder, ready.command)?;
+    child.wait_until_ready(address, ready.file.as_deref())?;
+    Ok(Started { child, address })
+}
