@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::fleet::Fleet;
 use crate::engine::login::Target;
+use crate::fleet::Fleet;
 use crate::process::{Cpu, private_bytes, slope};
 use crate::rookery::Server;
 use crate::{Outcome, chat};

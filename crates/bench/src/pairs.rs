@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::fleet::Fleet;
 use crate::engine::login::Target;
+use crate::fleet::Fleet;
 use crate::process::Cpu;
 use crate::relay::Relay;
 use crate::rookery::Server;

@@ -10,7 +10,15 @@ use rookery_stream::tls::client::{ClientSettings, Newest};
 fn target(mechanism: Option<Mechanism>, tls: bool, password: &str) -> Target {
     let tls = tls.then(|| ClientSettings::trusting_anyone(Newest::Tls13, &[], false).unwrap());
     let (domain, resource) = (DOMAIN.to_owned(), "r".to_owned());
-    Target { domain, tls, mechanism, password: password.to_owned(), resource, register: false, cache: SaltedPasswords::new() }
+    Target {
+        domain,
+        tls,
+        mechanism,
+        password: password.to_owned(),
+        resource,
+        register: false,
+        cache: SaltedPasswords::new(),
+    }
 }
 
 #[test]

@@ -211,7 +211,8 @@ impl Login {
         if self.target.register {
             self.phase = Phase::Register;
             let (name, password) = (escape_text(&self.username), escape_text(&self.target.password));
-            let query = format!("<query xmlns='{REGISTER}'><username>{name}</username><password>{password}</password></query>");
+            let query =
+                format!("<query xmlns='{REGISTER}'><username>{name}</username><password>{password}</password></query>");
             push(out, &format!("<iq type='set' id='register'>{query}</iq>"));
             return Ok(Next::More);
         }

@@ -22,8 +22,8 @@ mod server;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-pub use run::Run;
 pub use clients::{Arrivals, Wave};
+pub use run::Run;
 pub use server::{Place, Server, Tls};
 
 use crate::Outcome;

@@ -194,7 +194,8 @@ impl Load for Joining {
         {
             self.under_way += 1;
             let (room, nick) = (self.places.room(place), self.places.nick(place));
-            let join = format!("<presence to='{room}/{nick}'><x xmlns='{MUC}'><history maxstanzas='0'/></x></presence>");
+            let join =
+                format!("<presence to='{room}/{nick}'><x xmlns='{MUC}'><history maxstanzas='0'/></x></presence>");
             worker.send(self.places.user(place), join.as_bytes());
         }
         NEVER
@@ -212,7 +213,8 @@ impl Load for Joining {
         }
         let user = stanza.child("x", MUC_USER);
         let has = |code: &str| {
-            user.as_ref().is_some_and(|x| x.children().any(|child| child.attr("code").is_some_and(|found| found == code)))
+            user.as_ref()
+                .is_some_and(|x| x.children().any(|child| child.attr("code").is_some_and(|found| found == code)))
         };
         // XEP-0045 §7.2.2: 110 is the occupant's own presence, which comes last; §10.1.2: 201 says that the room waits for its settings.
         if has("110") {

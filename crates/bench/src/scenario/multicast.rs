@@ -245,7 +245,8 @@ impl Rounds {
     /// The message up to its body.
     fn head(&self, kind: &str) -> String {
         let service = rookery_xml::escape_attr(&self.service);
-        let mut head = format!("<message to='{service}' type='chat' id='{:x}'><addresses xmlns='{ADDRESS}'>", self.walls.len());
+        let mut head =
+            format!("<message to='{service}' type='chat' id='{:x}'><addresses xmlns='{ADDRESS}'>", self.walls.len());
         for recipient in 1..=self.plan.recipients {
             // Writing to a string does not fail.
             let _ = write!(head, "<address type='{kind}' jid='{}'/>", chat::account(recipient, &self.domain));

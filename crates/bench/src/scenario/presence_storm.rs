@@ -1,5 +1,6 @@
 //! Users who know each other and change their presence again and again, as Jabsimul had it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,7 +87,7 @@ impl PresenceStorm {
         let available = run.read();
         let load = |thread| {
             let counters = run.crew.counters().get(thread).cloned().unwrap_or_default();
-            Coming { users: ring.users, thread, counters, begun: false }
+            Coming { users: ring.users, thread, counters, begun: false, seen: HashSet::new() }
         };
         let mut loads: Vec<Coming> = (0..threads).map(load).collect();
         let before = run.crew.totals().get(Count::Steps);
@@ -103,7 +104,9 @@ impl PresenceStorm {
             to.server.zip(from.server).map(|(to, from)| to.since(&from).seconds())
         };
         if let Some((all, presence)) = seconds(&to, &from).zip(seconds(&to, &available)) {
-            let note = format!("login storm of mutual contacts: {all:.2} s of the server's CPU, {presence:.2} s of them for presence");
+            let note = format!(
+                "login storm of mutual contacts: {all:.2} s of the server's CPU, {presence:.2} s of them for presence"
+            );
             run.result.notes.push(note);
         }
         let wall = (to.at - available.at).as_secs_f64();
@@ -132,6 +135,8 @@ struct Coming {
     thread: usize,
     counters: Arc<Counters>,
     begun: bool,
+    /// Who has seen whom: some servers send it twice.
+    seen: HashSet<(usize, usize)>,
 }
 
 impl Load for Coming {
@@ -146,7 +151,10 @@ impl Load for Coming {
     fn stanza(&mut self, number: usize, stanza: &Stanza<'_>, _now: u64, _out: &mut Vec<u8>) {
         if stanza.kind() == Kind::Presence && stanza.type_().is_none() {
             let from = stanza.from().and_then(|from| contact(&from));
-            if from.is_some_and(|from| from != number) {
+            if let Some(from) = from
+                && from != number
+                && self.seen.insert((from, number))
+            {
                 self.counters.add(Count::Steps, 1);
             }
         }
