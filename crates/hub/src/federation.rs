@@ -74,28 +74,32 @@ impl World {
         if shard != self.shard() && self.federates() {
             return self.post(shard, Mail::Distant(Box::new(distant)));
         }
-        let packet = distant.packet().clone();
         if !self.federates() {
+            let packet = distant.packet().clone();
             for outgoing in distant.individually() {
                 self.bounce(&packet, outgoing.to().as_ref(), Condition::RemoteServerNotFound.into());
             }
             return;
         }
-        let own = packet.sender().and_then(|sender| Some(self.domain_of(sender.domain())?.name.clone()));
-        let registry = self.registry.clone();
         // One copy for one recipient needs no service.
-        let own = own.filter(|_| distant.len() > 1);
-        let service = own.and_then(|own| registry.remote_service(self, &own, &distant.domain));
-        let limit = |service: &RemoteService| match packet.kind() {
+        let service = (distant.len() > 1).then(|| self.service_for(&distant)).flatten();
+        match service {
+            Some((service, limit)) => distant.through(&service, limit).for_each(|outgoing| self.leave(outgoing)),
+            None => distant.individually().for_each(|outgoing| self.leave(outgoing)),
+        }
+    }
+
+    /// The multicast service of a remote domain, and how many recipients it takes at once.
+    fn service_for(&mut self, distant: &Distant) -> Option<(Jid, usize)> {
+        let sender = distant.packet().sender()?;
+        let own = self.domain_of(sender.domain())?.name.clone();
+        let registry = self.registry.clone();
+        let service = registry.remote_service(self, &own, &distant.domain)?;
+        let limit = match distant.packet().kind() {
             Kind::Presence => service.presences,
             _ => service.messages,
         };
-        match service.map(|service| (limit(&service), service)) {
-            Some((limit, service)) if limit > 0 => {
-                distant.through(&service.jid, limit).for_each(|outgoing| self.leave(outgoing));
-            }
-            _ => distant.individually().for_each(|outgoing| self.leave(outgoing)),
-        }
+        (limit > 0).then_some((service.jid, limit))
     }
 
     fn leave(&mut self, outgoing: Outgoing) {

@@ -56,7 +56,7 @@ impl Element {
     }
 
     pub(crate) fn read_child(child: &Child<'_>) -> Self {
-        let buf = child.stanza().bytes();
+        let buf = child.whole();
         let mut reader = Reader { buf, scope: Vec::new() };
         if let Some(root) = Open::read(buf, 0) {
             reader.enter(&root);

@@ -11,7 +11,7 @@ use crate::scan::{Scan, Scanner};
 use crate::scope::Namespace;
 use crate::unescape;
 use crate::view::{Attribute, Kind, Span, View};
-use crate::walk::{Open, Token, Walk, namespace_text};
+use crate::walk::{Open, Skipped, Token, Walk, namespace_text};
 
 /// A first-level element that passed the scanner. Holding one is the proof that its bytes are valid.
 ///
@@ -169,7 +169,7 @@ impl<'a> Stanza<'a> {
     /// The child elements in order.
     pub fn children(&self) -> Children<'a> {
         let start = if self.view.self_closed { self.bytes.len() } else { self.view.head_end as usize + 1 };
-        Children { root: *self, parent: None, walk: Walk::new(self.bytes, start) }
+        Children { whole: self.bytes, default: self.default_ns(), parent: None, walk: Walk::new(self.bytes, start) }
     }
 
     /// The first child of this name and namespace.
@@ -220,8 +220,12 @@ impl<'a> Stanza<'a> {
     }
 
     fn utf8(&self, span: Span) -> &'a str {
-        std::str::from_utf8(span.of(self.bytes)).unwrap_or_default()
+        utf8(self.bytes, span)
     }
+}
+
+fn utf8(bytes: &[u8], span: Span) -> &str {
+    std::str::from_utf8(span.of(bytes)).unwrap_or_default()
 }
 
 impl fmt::Debug for Stanza<'_> {
@@ -232,7 +236,10 @@ impl fmt::Debug for Stanza<'_> {
 
 /// The child elements of a stanza, or of one of its children.
 pub struct Children<'a> {
-    root: Stanza<'a>,
+    /// The stanza.
+    whole: &'a [u8],
+    /// What its children are in unless they say otherwise.
+    default: Namespace,
     parent: Option<Open<'a>>,
     walk: Walk<'a>,
 }
@@ -240,7 +247,8 @@ pub struct Children<'a> {
 /// A child element within its stanza.
 #[derive(Clone, Copy)]
 pub struct Child<'a> {
-    root: Stanza<'a>,
+    whole: &'a [u8],
+    default: Namespace,
     open: Open<'a>,
     start: usize,
     end: usize,
@@ -267,8 +275,8 @@ impl<'a> Iterator for Children<'a> {
             match self.walk.next()? {
                 Token::Open(open) => {
                     let end = if open.self_closed { open.end } else { self.skip_content()? };
-                    let ns = resolve(&self.root, self.parent.as_ref(), &open);
-                    return Some(Child { root: self.root, open, start, end, ns });
+                    let ns = resolve(self.whole, self.parent.as_ref(), &open);
+                    return Some(Child { whole: self.whole, default: self.default, open, start, end, ns });
                 }
                 Token::Text(_) | Token::Cdata(_) => {}
                 Token::Close(_) => return None,
@@ -282,47 +290,52 @@ impl Children<'_> {
     fn skip_content(&mut self) -> Option<usize> {
         let mut depth = 1;
         loop {
-            match self.walk.next()? {
-                Token::Open(open) if !open.self_closed => depth += 1,
-                Token::Close(end) => {
+            match self.walk.skip()? {
+                Skipped::Open => depth += 1,
+                Skipped::Close => {
                     depth -= 1;
                     if depth == 0 {
-                        return Some(end);
+                        return Some(self.walk.at);
                     }
                 }
-                _ => {}
+                Skipped::Other => {}
             }
         }
     }
 }
 
 /// The namespace of an element from its own tag, that of the child that it is in, and the root's.
-fn resolve(root: &Stanza<'_>, parent: Option<&Open<'_>>, element: &Open<'_>) -> Namespace {
+fn resolve(whole: &[u8], parent: Option<&Open<'_>>, element: &Open<'_>) -> Namespace {
     let prefix = element.prefix();
     let of_parent = || parent.and_then(|parent| parent.binding(prefix));
-    let bound = element.binding(prefix).or_else(of_parent).or_else(|| Open::read(root.bytes, 0)?.binding(prefix));
+    let bound = element.binding(prefix).or_else(of_parent).or_else(|| Open::read(whole, 0)?.binding(prefix));
     bound.map_or(Namespace::Inherited, Namespace::Declared)
 }
 
 impl<'a> Child<'a> {
     /// Local name.
     pub fn name(&self) -> &'a str {
-        self.root.utf8(self.open.local())
+        utf8(self.whole, self.open.local())
     }
 
     /// Namespace; `jabber:client` stands for that of the stream if the stanza names none.
     pub fn ns(&self) -> Cow<'a, str> {
-        namespace_text(self.root.bytes, self.ns)
+        namespace_text(self.whole, self.ns)
     }
 
     /// Whether it has this name and namespace.
     pub fn is(&self, name: &str, ns: &str) -> bool {
-        self.name() == name && self.ns() == ns
+        self.name() == name && self.is_in(ns)
+    }
+
+    /// Whether its namespace is this one. Most are written as they are meant.
+    fn is_in(&self, ns: &str) -> bool {
+        matches!(self.ns, Namespace::Declared(uri) if uri.of(self.whole) == ns.as_bytes()) || self.ns() == ns
     }
 
     /// The whole element as written. It may depend on declarations of the root: see [`Writer::copy`](crate::Writer::copy).
     pub fn bytes(&self) -> &'a [u8] {
-        self.root.bytes.get(self.range()).unwrap_or_default()
+        self.whole.get(self.range()).unwrap_or_default()
     }
 
     /// Where it is within the stanza.
@@ -332,7 +345,7 @@ impl<'a> Child<'a> {
 
     /// The value of an attribute without prefix, or of `xml:lang`.
     pub fn attr(&self, name: &str) -> Option<Cow<'a, str>> {
-        let bytes = self.root.bytes;
+        let bytes = self.whole;
         let mut attributes = self.open.attributes();
         let (_, value) =
             attributes.find(|(written, _)| bytes.get(written.start..written.end) == Some(name.as_bytes()))?;
@@ -341,12 +354,12 @@ impl<'a> Child<'a> {
 
     /// The attributes in order, without declarations of namespaces.
     pub fn attributes(&self) -> impl Iterator<Item = ChildAttribute<'a>> + use<'a> {
-        let (bytes, start, root) = (self.root.bytes, self.start, self.root);
+        let (bytes, start) = (self.whole, self.start);
         let mut before = self.open.name.end;
         self.open.attributes().filter_map(move |(name, value)| {
             let range = before - start..value.end as usize + 1 - start;
             before = value.end as usize + 1;
-            let written = root.utf8(Span { start: name.start as u32, end: name.end as u32 });
+            let written = utf8(bytes, Span { start: name.start as u32, end: name.end as u32 });
             let is_declaration = written == "xmlns" || written.starts_with("xmlns:");
             (!is_declaration).then(|| ChildAttribute { name: written, value: unescape::value(value.of(bytes)), range })
         })
@@ -354,19 +367,27 @@ impl<'a> Child<'a> {
 
     /// The child elements of the child, in order. Theirs are in [`Child::element`].
     pub fn children(&self) -> Children<'a> {
-        let start = if self.open.self_closed { self.root.bytes.len() } else { self.open.end };
-        Children { root: self.root, parent: Some(self.open), walk: Walk::new(self.root.bytes, start) }
+        let start = if self.open.self_closed { self.whole.len() } else { self.open.end };
+        Children {
+            whole: self.whole,
+            default: self.default,
+            parent: Some(self.open),
+            walk: Walk::new(self.whole, start),
+        }
     }
 
     /// The name as written, prefix included.
     pub fn written_name(&self) -> &'a str {
-        self.root.utf8(Span { start: self.open.name.start as u32, end: self.open.name.end as u32 })
+        utf8(self.whole, Span { start: self.open.name.start as u32, end: self.open.name.end as u32 })
     }
 
     /// Where its content is within the stanza, between the tags; `None` for `<child/>`.
     pub fn content(&self) -> Option<Range<usize>> {
+        if self.open.self_closed {
+            return None;
+        }
         let close = self.bytes().iter().rposition(|&byte| byte == b'<')?;
-        (!self.open.self_closed).then(|| self.open.end..self.start + close)
+        Some(self.open.end..self.start + close)
     }
 
     /// The element as a tree.
@@ -374,8 +395,14 @@ impl<'a> Child<'a> {
         Element::read_child(self)
     }
 
-    pub(crate) fn stanza(&self) -> Stanza<'a> {
-        self.root
+    /// The stanza that it is in.
+    pub(crate) fn whole(&self) -> &'a [u8] {
+        self.whole
+    }
+
+    /// What the children of that stanza are in unless they say otherwise.
+    pub(crate) fn default_ns(&self) -> Namespace {
+        self.default
     }
 
     pub(crate) fn open(&self) -> Open<'a> {

@@ -27,6 +27,21 @@ pub(crate) struct Open<'a> {
     /// Behind its `>`.
     pub(crate) end: usize,
     pub(crate) self_closed: bool,
+    /// It declares a namespace.
+    declares: bool,
+    /// Its first attributes: those of most elements, so that they are read once.
+    few: [(Name, Span); FEW],
+    count: usize,
+    /// Behind those.
+    behind_few: usize,
+}
+
+/// A name in twelve bytes.
+#[derive(Clone, Copy, Default)]
+struct Name {
+    start: u32,
+    local: u32,
+    end: u32,
 }
 
 /// Yields the tokens from a place on.
@@ -68,6 +83,43 @@ impl<'a> Walk<'a> {
     }
 }
 
+/// A piece of markup that nobody wants to read.
+pub(crate) enum Skipped {
+    /// A start tag.
+    Open,
+    /// An end tag.
+    Close,
+    /// An element without content, or a CDATA section.
+    Other,
+}
+
+impl Walk<'_> {
+    /// Moves behind the next piece of markup.
+    pub(crate) fn skip(&mut self) -> Option<Skipped> {
+        let start = self.at + memchr::memchr(b'<', self.buf.get(self.at..)?)?;
+        if self.buf.get(start + 1) == Some(&b'!') {
+            self.at = lex::cdata_start(self.buf, start).ok()?;
+            lex::cdata(self.buf, &mut self.at).ok()?;
+            return Some(Skipped::Other);
+        }
+        let mut at = start + 1;
+        // A `>` within quotes ends nothing.
+        let end = loop {
+            let found = at + memchr::memchr3(b'>', b'\'', b'"', self.buf.get(at..)?)?;
+            match self.buf.get(found)? {
+                b'>' => break found,
+                quote => at = found + 1 + memchr::memchr(*quote, self.buf.get(found + 1..)?)? + 1,
+            }
+        };
+        self.at = end + 1;
+        Some(match (self.buf.get(start + 1)?, self.buf.get(end - 1)?) {
+            (b'/', _) => Skipped::Close,
+            (_, b'/') => Skipped::Other,
+            _ => Skipped::Open,
+        })
+    }
+}
+
 impl<'a> Iterator for Walk<'a> {
     type Item = Token<'a>;
 
@@ -81,14 +133,27 @@ impl<'a> Open<'a> {
     pub(crate) fn read(buf: &'a [u8], at: usize) -> Option<Self> {
         let name = lex::qname(buf, at + 1).ok()?;
         let mut attributes = Attributes { buf, at: name.end };
-        while attributes.next().is_some() {}
+        let (mut few, mut count, mut declares, mut behind_few) = ([Default::default(); FEW], 0, false, name.end);
+        while let Some((name, value)) = attributes.next() {
+            declares |= buf[name.start..name.end].starts_with(b"xmlns");
+            if let Some(free) = few.get_mut(count) {
+                *free = (Name { start: name.start as u32, local: name.local as u32, end: name.end as u32 }, value);
+                behind_few = attributes.at;
+            }
+            count += 1;
+        }
         let end = lex::space(buf, attributes.at).ok()?;
         let self_closed = buf[end] == b'/';
-        Some(Self { buf, name, end: end + 1 + usize::from(self_closed), self_closed })
+        let end = end + 1 + usize::from(self_closed);
+        Some(Self { buf, name, end, self_closed, declares, few, count, behind_few })
     }
 
-    pub(crate) fn attributes(&self) -> Attributes<'a> {
-        Attributes { buf: self.buf, at: self.name.end }
+    pub(crate) fn attributes(&self) -> impl Iterator<Item = (QName, Span)> + use<'a> {
+        let known = self.few.into_iter().take(self.count).map(|(name, value)| {
+            (QName { start: name.start as usize, local: name.local as usize, end: name.end as usize }, value)
+        });
+        let more = (self.count > FEW).then_some(Attributes { buf: self.buf, at: self.behind_few });
+        known.chain(more.into_iter().flatten())
     }
 
     pub(crate) fn prefix(&self) -> &'a [u8] {
@@ -101,6 +166,9 @@ impl<'a> Open<'a> {
 
     /// What this tag binds `prefix` to; the empty prefix stands for the default namespace.
     pub(crate) fn binding(&self, wanted: &[u8]) -> Option<Span> {
+        if !self.declares {
+            return None;
+        }
         self.attributes().find(|(name, _)| declared(self.buf, *name) == Some(wanted)).map(|(_, value)| value)
     }
 }
@@ -119,8 +187,11 @@ pub(crate) fn prefix(buf: &[u8], name: QName) -> &[u8] {
     buf.get(name.start..name.local.saturating_sub(1)).unwrap_or_default()
 }
 
+/// Attributes that are read when an element is.
+const FEW: usize = 4;
+
 /// The attributes of a start tag with their values, quotes excluded.
-pub(crate) struct Attributes<'a> {
+struct Attributes<'a> {
     buf: &'a [u8],
     at: usize,
 }

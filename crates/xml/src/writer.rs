@@ -130,12 +130,11 @@ impl Writer {
     /// Adds a child of a stanza, byte for byte but for declarations that it took from its stanza's root.
     pub fn copy(&mut self, child: &Child<'_>) -> &mut Self {
         self.close_tag();
-        let stanza = child.stanza();
-        let (buf, open) = (stanza.bytes(), child.open());
+        let (buf, open) = (child.whole(), child.open());
         let Some(root) = Open::read(buf, 0) else { return self };
         self.out.extend_from_slice(&buf[child.range().start..open.name.end]);
         if open.binding(b"").is_none() {
-            let default = walk::namespace_text(buf, stanza.default_ns());
+            let default = walk::namespace_text(buf, child.default_ns());
             if !self.is_in(&default) {
                 self.push_declaration("xmlns", &default);
             }

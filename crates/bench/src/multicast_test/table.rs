@@ -18,8 +18,8 @@ pub(super) fn head(route: Route, servers: Servers, kind: Kind) -> String {
         Servers::Multiple => "each on a server of its own",
     };
     format!(
-        "{route_name} route, {servers}{kind}\n{:>12} {:>12} {:>9} {:>9} {:>12} {:>9} {:>7}",
-        "destinations", "total µs", "± µs", "µs/dest", "bytes/dest", "2007", "times"
+        "{route_name} route, {servers}{kind}\n{:>12} {:>12} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9}",
+        "destinations", "total µs", "± µs", "µs/dest", "2007", "times", "write", "bytes"
     )
 }
 
@@ -32,14 +32,13 @@ pub(super) fn line(point: &Point, route: Route, servers: Servers) -> String {
         None => (String::new(), String::new()),
     };
     format!(
-        "{:>12} {:>12.1} {:>9.1} {each:>9.3} {:>12.0} {then:>9} {times:>7}",
+        "{:>12} {:>12.1} {:>9.1} {each:>9.3} {then:>9} {times:>7} {:>9.3} {:>9.0}",
         point.destinations,
         point.total_us,
         point.plus_minus,
+        point.write_us / count,
         point.bytes as f64 / count
     )
-    .trim_end()
-    .to_owned()
 }
 
 /// How the cost per destination changes with their number: one is flat.

@@ -61,7 +61,9 @@ pub struct Address<'a> {
     pub(super) delivered: bool,
     pub(super) jid: Option<Target<'a>>,
     /// As the sender wrote it.
-    pub(super) element: Child<'a>,
+    pub(super) bytes: &'a [u8],
+    /// Where its name ends.
+    pub(super) name_end: usize,
     /// The attribute `delivered` within it.
     pub(super) mark: Option<Range<usize>>,
     /// It has more than type and JID: a description, content.
@@ -181,7 +183,8 @@ impl<'a> Address<'a> {
     /// The error is the JID or URI, and what is wrong.
     fn read(element: Child<'a>) -> Result<Self, (Cow<'a, str>, String)> {
         let (mut type_, mut jid, mut uri, mut node, mut delivered, mut mark) = (None, None, None, false, false, None);
-        let mut is_rich = element.content().is_some();
+        let mut is_rich = !element.bytes().ends_with(b"/>");
+        let name_end = 1 + element.written_name().len();
         for attribute in element.attributes() {
             match attribute.name {
                 "type" => type_ = Some(attribute.value),
@@ -210,7 +213,17 @@ impl<'a> Address<'a> {
         if uri.is_some() && (jid.is_some() || node) {
             return Err((written, "a URI excludes JID and node".into()));
         }
-        Ok(Self { type_, delivered, jid: None, has_jid: jid.is_some(), element, mark, is_rich, written })
+        Ok(Self {
+            type_,
+            delivered,
+            jid: None,
+            has_jid: jid.is_some(),
+            bytes: element.bytes(),
+            name_end,
+            mark,
+            is_rich,
+            written,
+        })
     }
 
     /// Whether it asks for a copy.

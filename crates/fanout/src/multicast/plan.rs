@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use ahash::RandomState;
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Writer, ns};
 
@@ -140,7 +141,9 @@ impl<'a> Groups<'a> {
     /// Sorts the recipients. `hop` tells where an address is.
     pub fn new(header: &'a Header<'a>, hop: impl Fn(JidRef<'_>) -> Hop) -> Self {
         let mut groups = Self { here: Vec::new(), away: Vec::new() };
-        let (mut seen, mut domains) = (HashSet::new(), HashMap::new());
+        // Peers choose the keys: both tables are keyed at random.
+        let mut seen = HashSet::with_capacity_and_hasher(header.addresses.len(), RandomState::new());
+        let mut domains = HashMap::with_hasher(RandomState::new());
         // Who is listed twice gets one copy, and a visible one if there is the choice.
         let wanted = || header.addresses.iter().filter(|address| address.is_wanted());
         let visible = wanted().filter(|address| address.type_ != AddressType::Bcc);
@@ -182,7 +185,7 @@ impl Block {
         for address in &header.addresses {
             let was_delivered = address.delivered && address.type_ != AddressType::Bcc;
             if was_delivered || !address.type_.is_recipient() {
-                block.bytes.extend_from_slice(address.element.bytes());
+                block.bytes.extend_from_slice(address.bytes);
             }
         }
         for address in groups.here.iter().filter(|address| address.type_ != AddressType::Bcc) {
@@ -199,7 +202,7 @@ impl Block {
 
 /// An address with `delivered='true'`, otherwise as written.
 fn push_marked(out: &mut Vec<u8>, address: &Address<'_>) {
-    let (bytes, name) = (address.element.bytes(), 1 + address.element.written_name().len());
+    let (bytes, name) = (address.bytes, address.name_end);
     let cut = address.mark.clone().unwrap_or(name..name);
     for part in [bytes.get(..name), Some(b" delivered='true'"), bytes.get(name..cut.start), bytes.get(cut.end..)] {
         out.extend_from_slice(part.unwrap_or_default());
@@ -208,7 +211,7 @@ fn push_marked(out: &mut Vec<u8>, address: &Address<'_>) {
 
 /// An address without mark, otherwise as written.
 fn unmarked(address: &Address<'_>) -> Box<[u8]> {
-    let bytes = address.element.bytes();
+    let bytes = address.bytes;
     match &address.mark {
         None => bytes.into(),
         Some(mark) => {
