@@ -290,7 +290,7 @@ impl Children<'_> {
     fn skip_content(&mut self) -> Option<usize> {
         let mut depth = 1;
         loop {
-            match self.walk.skip()? {
+            match self.walk.pass()? {
                 Skipped::Open => depth += 1,
                 Skipped::Close => {
                     depth -= 1;

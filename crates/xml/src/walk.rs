@@ -95,7 +95,7 @@ pub(crate) enum Skipped {
 
 impl Walk<'_> {
     /// Moves behind the next piece of markup.
-    pub(crate) fn skip(&mut self) -> Option<Skipped> {
+    pub(crate) fn pass(&mut self) -> Option<Skipped> {
         let start = self.at + memchr::memchr(b'<', self.buf.get(self.at..)?)?;
         if self.buf.get(start + 1) == Some(&b'!') {
             self.at = lex::cdata_start(self.buf, start).ok()?;
