@@ -1,18 +1,18 @@
-//! What messaging costs: a load client that speaks to any XMPP server, and the pieces that the benchmarks are made of.
+//! The load generator, `rookery bench`, and the benchmarks of this server.
 //!
-//! CPU time and memory are what counts, not wall time: machines are shared, and a closed loop of clients on the same machine says little
+//! CPU time and memory are what counts, not wall time alone: machines are shared, and clients on the same machine as the server say little
 //! about time. So the server under test is always a process of its own, whose consumption is read from `/proc`.
 //!
 //! # Layout
 //!
-//! * [`client`]: one client, without I/O; [`login`] takes it from the first byte to a bound resource. [`fleet`]: many of them over
-//!   sockets.
-//! * [`relay`]: the least that any server could do, to compare with. [`rookery`]: our own server as a child process.
-//! * [`pairs`], [`idle`]: the scenarios.
+//! * [`cli`]: the command line. [`scenario`]: the loads, one file each, and the table of them. [`engine`]: threads, clients, what they
+//!   count. [`result`]: what a run has measured. [`report`]: what people see of it. [`peers`]: the same loads on several servers.
+//! * [`multicast_test`]: the experiments of 2007, in process. [`flamegraph`]: sampled stacks.
 //! * [`network`]: a shard over a network in memory; [`everyone`]: a store in which every account exists. For what doesn't fit into
 //!   sockets, such as a million sessions.
-//! * [`multicast_test`]: the experiments of 2007, in process. [`flamegraph`]: sampled stacks.
-//! * [`process`]: what a process has used. [`report`]: tables and JSON. [`chat`]: the stanzas.
+//! * [`relay`]: the least that any server could do, to compare with. [`rookery`]: our own server as a child process. [`fleet`], [`pairs`],
+//!   [`idle`]: clients of one thread for the benchmark `sockets`, which has the relay and the server take turns.
+//! * [`process`]: what a process has used. [`chat`]: the stanzas.
 //!
 //! # How to run
 //!

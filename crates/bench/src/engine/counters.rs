@@ -51,6 +51,8 @@ pub struct Counters {
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     counts: [u64; Count::ALL],
+    /// CPU time of each thread, in nanoseconds.
+    pub threads: Vec<u64>,
     /// From intended sending to arrival.
     pub latency: Histogram,
     /// From intended sending to sending.
@@ -93,6 +95,7 @@ impl Totals {
             for (sum, count) in totals.counts.iter_mut().zip(&counters.counts) {
                 *sum += count.load(Relaxed);
             }
+            totals.threads.push(counters.get(Count::CpuTime));
             totals.latency.add(&counters.latency);
             totals.lateness.add(&counters.lateness);
         }
@@ -111,7 +114,9 @@ impl Totals {
             *count = count.saturating_sub(before);
         }
         let (latency, lateness) = (self.latency.since(&earlier.latency), self.lateness.since(&earlier.lateness));
-        Totals { counts, latency, lateness }
+        let before = earlier.threads.iter().chain(std::iter::repeat(&0));
+        let threads = self.threads.iter().zip(before).map(|(now, before)| now.saturating_sub(*before)).collect();
+        Totals { counts, threads, latency, lateness }
     }
 }
 

@@ -285,7 +285,15 @@ fn wrong(what: &str, fault: &rookery_xml::Fault) -> LoginError {
 }
 
 fn unexpected(wanted: &str, got: &Element) -> LoginError {
-    LoginError(format!("{wanted}: the server sent {got:?}"))
+    let mut text = format!("{wanted}: the server sent <{}/>", got.name());
+    let mut inner =
+        got.children().chain(got.children().filter(|child| child.name() == "error").flat_map(Element::children));
+    if let Some(first) = inner.next() {
+        text += &format!(" with <{}/>", first.name());
+        inner.take(5).for_each(|child| text += &format!(", <{}/>", child.name()));
+    }
+    let words: String = got.text().chars().take(100).collect();
+    if words.trim().is_empty() { LoginError(text) } else { LoginError(format!("{text} and “{}”", words.trim())) }
 }
 
 /// A server may say more in its features than a client may before login.

@@ -16,6 +16,8 @@ pub struct Arrivals {
     wave: u32,
     first: Vec<u8>,
     under_way: usize,
+    /// There is a rate to keep.
+    scheduled: bool,
     /// Where the time of each login is noted.
     note: Option<Arc<Counters>>,
 }
@@ -50,6 +52,7 @@ impl Arrivals {
             wave: wave.number,
             first: wave.first.clone(),
             under_way: 0,
+            scheduled: wave.rate.is_some(),
             note: None,
         }
     }
@@ -71,6 +74,9 @@ impl Load for Arrivals {
                 return NEVER;
             }
             self.under_way += 1;
+            if self.scheduled {
+                worker.counters().lateness.add(now.saturating_sub(when));
+            }
             worker.connect(number, self.wave);
             self.next = self.waiting.next();
         }

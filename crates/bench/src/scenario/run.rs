@@ -124,6 +124,7 @@ impl Run<'_> {
             failed > (all / 10).max(20)
         })?;
         let after = self.meter.read(self.crew.totals());
+        self.limits(&before, &after);
         let (done, seconds) = (after.totals.since(&before.totals), (after.at - before.at).as_secs_f64());
         let count = done.get(Count::LoggedIn);
         let cpu = after.server.zip(before.server).map(|(after, before)| after.since(&before).seconds());
@@ -204,20 +205,19 @@ impl Run<'_> {
     pub fn measure<L: Load>(&mut self, loads: &mut [L], window: Window) -> Outcome<()> {
         let counters = self.crew.counters().to_vec();
         let totals = || crate::engine::Totals::of(counters.iter().map(AsRef::as_ref));
-        let cpu = || counters.iter().map(|counters| counters.get(Count::CpuTime)).collect::<Vec<_>>();
         let (mut from, mut to, mut last) = (None, None, (0, 0));
         let meter = &mut self.meter;
         self.crew.run(loads, &mut |now| {
             meter.tick(totals);
             if from.is_none() && now >= window.measured {
-                from = Some((meter.read(totals()), cpu()));
+                from = Some(meter.read(totals()));
             }
             if now < window.until {
                 return false;
             }
             let totals = totals();
             if to.is_none() {
-                to = Some((meter.read(totals.clone()), cpu()));
+                to = Some(meter.read(totals.clone()));
             }
             if last.0 != totals.get(Count::Stanzas) {
                 last = (totals.get(Count::Stanzas), now);
@@ -225,10 +225,9 @@ impl Run<'_> {
             let all = totals.get(Count::Delivered) >= totals.get(Count::Expected);
             (all && now > window.until + GRACE) || now > last.1 + QUIET || now > window.until + LONGEST_DRAIN
         })?;
-        if let (Some((from, cpu_from)), Some((to, cpu_to))) = (from, to) {
+        if let (Some(from), Some(to)) = (from, to) {
             self.fill_in(&from, &to);
-            let busy = cpu_to.iter().zip(&cpu_from).map(|(to, from)| to.saturating_sub(*from));
-            self.limits(busy.max().unwrap_or_default() as f64 / 1e9, &from, &to);
+            self.limits(&from, &to);
         }
         Ok(())
     }
@@ -273,14 +272,15 @@ impl Run<'_> {
     }
 
     /// Says so if the generator was the limit.
-    fn limits(&mut self, busiest: f64, from: &Reading, to: &Reading) {
+    fn limits(&mut self, from: &Reading, to: &Reading) {
         let seconds = (to.at - from.at).as_secs_f64();
-        let late = to.totals.since(&from.totals).lateness;
+        let totals = to.totals.since(&from.totals);
+        let busiest = totals.threads.iter().max().map_or(0.0, |nanoseconds| *nanoseconds as f64 / 1e9);
         let mut reasons = Vec::new();
         if busiest > BUSY * seconds {
             reasons.push(format!("one of its threads was on a CPU {:.0} % of the time", busiest / seconds * 100.0));
         }
-        let late_ms = late.quantile(0.99) as f64 / 1e6;
+        let late_ms = totals.lateness.quantile(0.99) as f64 / 1e6;
         if late_ms > LATE_MS {
             reasons.push(format!("1 % of its sends were more than {late_ms:.0} ms behind schedule"));
         }
