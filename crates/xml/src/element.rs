@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
                     self.scope.truncate(outside);
                     element
                 }
-                Token::Close(_) => {
+                Token::Close => {
                     let Some((element, outside)) = unfinished.pop() else { break };
                     self.scope.truncate(outside);
                     element

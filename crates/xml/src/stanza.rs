@@ -11,7 +11,7 @@ use crate::scan::{Scan, Scanner};
 use crate::scope::Namespace;
 use crate::unescape;
 use crate::view::{Attribute, Kind, Span, View};
-use crate::walk::{Open, Skipped, Token, Walk, namespace_text};
+use crate::walk::{Open, Skipped, Walk, namespace_text};
 
 /// A first-level element that passed the scanner. Holding one is the proof that its bytes are valid.
 ///
@@ -272,14 +272,18 @@ impl<'a> Iterator for Children<'a> {
     fn next(&mut self) -> Option<Child<'a>> {
         loop {
             let start = self.walk.at;
-            match self.walk.next()? {
-                Token::Open(open) => {
+            match self.whole.get(start..)? {
+                [b'<', b'/', ..] => return None,
+                [b'<', b'!', ..] => _ = self.walk.pass()?,
+                [b'<', ..] => {
+                    // Read where it will stay: it is too large to be handed around.
+                    let open = Open::read(self.whole, start)?;
+                    self.walk.at = open.end;
                     let end = if open.self_closed { open.end } else { self.skip_content()? };
                     let ns = resolve(self.whole, self.parent.as_ref(), &open);
                     return Some(Child { whole: self.whole, default: self.default, open, start, end, ns });
                 }
-                Token::Text(_) | Token::Cdata(_) => {}
-                Token::Close(_) => return None,
+                rest => self.walk.at = start + memchr::memchr(b'<', rest)?,
             }
         }
     }

@@ -11,8 +11,8 @@ use std::borrow::Cow;
 /// A piece of markup or content.
 pub(crate) enum Token<'a> {
     Open(Open<'a>),
-    /// An end tag, up to here.
-    Close(usize),
+    /// An end tag.
+    Close,
     /// Character data as written.
     Text(&'a [u8]),
     /// The content of a CDATA section.
@@ -60,7 +60,7 @@ impl<'a> Walk<'a> {
         let token = match self.buf.get(start..)? {
             [b'<', b'/', ..] => {
                 self.at = start + self.buf[start..].iter().position(|&b| b == b'>')? + 1;
-                Token::Close(self.at)
+                Token::Close
             }
             [b'<', b'!', ..] => {
                 let content = lex::cdata_start(self.buf, start).ok()?;
