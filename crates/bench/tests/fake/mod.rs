@@ -145,11 +145,11 @@ impl Shared {
         let mut sockets = self.sockets.lock().unwrap();
         let out = sockets.get_mut(&to)?;
         let item = item.replacen("<message ", &format!("<message from='{from}@localhost/bench' "), 1);
-        let every = |n: u64| number % n == 0 && self.planted.fetch_add(1, SeqCst) < u64::MAX;
+        let every = |n: u64| number.is_multiple_of(n) && self.planted.fetch_add(1, SeqCst) < u64::MAX;
         let text = match self.fault {
             Fault::Lose(n) if every(n) => String::new(),
             Fault::Double(n) if every(n) => item.repeat(2),
-            Fault::Reorder(n) if number % n == 0 => {
+            Fault::Reorder(n) if number.is_multiple_of(n) => {
                 out.kept.push(item);
                 String::new()
             }
