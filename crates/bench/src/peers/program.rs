@@ -32,12 +32,12 @@ pub(super) fn names() -> Vec<&'static str> {
 
 /// All loads in their order; `quick`: small ones.
 pub(super) fn loads(quick: bool) -> Vec<Load> {
-    let (pairs, seconds) = if quick { (100, 2.0) } else { (1000, 10.0) };
+    let (pairs, seconds) = if quick { (100, 1.0) } else { (1000, 10.0) };
     let chat = |name, title, window: usize| Load {
         raw: Some(raw::Load::Chat { pairs, window, seconds }),
         ..load(name, title, 2 * pairs, 0, &format!("chat --pairs {pairs} --window {window} --seconds {seconds}"))
     };
-    let (friends, storm_seconds) = if quick { (60, 3) } else { (300, 60) };
+    let (friends, storm_seconds) = if quick { (60, 2) } else { (300, 60) };
     let storm = |name, title, every: u32| {
         let contacts = friends - 1;
         let arguments =
@@ -45,8 +45,8 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
         load(name, title, friends, friends, &arguments)
     };
     let most = idle::most_sessions();
-    let (talkers, rate, talk) = if quick { (1000, 5000, 3) } else { (most.min(10_000), 21_000, 30) };
-    let (last, step, part) = if quick { (301, 100, 0.3) } else { (901, 100, 2.0) };
+    let (talkers, rate, talk) = if quick { (1000, 5000, 2) } else { (most.min(10_000), 21_000, 30) };
+    let (last, step, part) = if quick { (201, 100, 0.3) } else { (901, 100, 2.0) };
     let (idlers, arrivals) = if quick { (1000, 500) } else { (most.min(10_000), 150) };
     let idle_seconds = if quick { 2 } else { 10 };
     vec![

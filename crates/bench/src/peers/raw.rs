@@ -216,6 +216,7 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
     (result.sent, result.delivered, result.expected) = (count, count, count);
     result.throughput = count as f64 / result.seconds;
     result.sessions = 2 * pairs as u64;
+    result.notes.push("its generator has one thread: compare CPU time, not deliveries by second".to_owned());
     let mut histogram = Histogram::default();
     histogram.add(&recorder);
     result.latency = histogram.latency();

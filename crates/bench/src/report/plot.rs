@@ -91,8 +91,8 @@ impl Plot {
             .axis_style(GRID)
             .x_desc(self.x_name)
             .y_desc(self.y_name)
-            .label_style(("sans-serif", 12, &INK))
-            .axis_desc_style(("sans-serif", 12, &INK))
+            .label_style(("sans-serif", 13, &INK))
+            .axis_desc_style(("sans-serif", 13, &INK))
             .x_label_formatter(&|value| x_marks.label(*value))
             .y_label_formatter(&|value| y_marks.label(*value))
             .draw()?;

@@ -49,7 +49,7 @@ fn sweep(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
     for name in names {
         for (what, of) in COSTS {
             let curve = |(run, colour): (&&RunResult, &usize)| {
-                let parts = run.parts.iter().filter(|part| part.curve == name);
+                let parts = run.parts.iter().filter(|part| part.curve == name && part.delivered > 0);
                 let mut points: Vec<(f64, f64)> = parts.map(|part| (part.n as f64, of(part))).collect();
                 points.sort_by(|one, other| one.0.total_cmp(&other.0));
                 Curve { colour: *colour, points, dots: true }

@@ -67,8 +67,8 @@ svg text{font-family:system-ui,-apple-system,'Segoe UI',sans-serif}
 .bars{display:grid;grid-template-columns:auto 1fr auto;gap:5px 10px;align-items:center;font-size:13px}
 .bars span{overflow-wrap:anywhere;max-width:9em}
 .bars b{font-variant-numeric:tabular-nums;text-align:right;font-weight:600;white-space:nowrap}
-.bars div{background:var(--line);border-radius:4px;height:9px}
-.bars div div{height:100%}
+.bars>div{background:var(--line);border-radius:4px;height:9px}
+.bars>div>div{border-radius:4px;height:100%}
 .wide{overflow-x:auto;margin:14px 0}
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:4px 14px 4px 0;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}

@@ -91,7 +91,9 @@ pub(super) fn sweep_rows(runs: &[&RunResult]) -> Option<Vec<Vec<String>>> {
 fn costs(part: &Part) -> [String; 2] {
     let cpu = part.us_cpu_per_destination.unwrap_or(f64::NAN);
     let missing = part.expected.saturating_sub(part.delivered);
-    let wall = Unit::Microseconds.show(part.us_per_destination_wall);
+    // Where nothing came, nothing was measured.
+    let wall = if part.delivered == 0 { f64::NAN } else { part.us_per_destination_wall };
+    let wall = Unit::Microseconds.show(wall);
     let wall = if missing > 0 { format!("{wall} ({missing} missing)") } else { wall };
     [wall, Unit::Microseconds.show(cpu)]
 }
