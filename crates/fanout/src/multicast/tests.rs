@@ -271,3 +271,55 @@ fn work_is_linear_in_recipients_and_domains() {
     assert_eq!((small.2, large.2), (100, 800));
     assert!(large.1 > 50 * small.1, "the standard makes every server see all addresses: {small:?}, {large:?}");
 }
+
+proptest::proptest! {
+    /// Whatever the addresses: each wanted recipient gets one well-formed copy, which shows all visible ones, and no blind one but itself.
+    #[test]
+    fn any_header_keeps_the_rules(addresses in proptest::collection::vec(any_address(), 1..12)) {
+        let written: Vec<_> = addresses.iter().map(One::written).collect();
+        let copies = copies(&message(&written.iter().map(String::as_str).collect::<Vec<_>>()));
+        let wanted = |one: &&One| !one.delivered && one.type_ != "replyto";
+        let mut recipients: Vec<_> = addresses.iter().filter(wanted).map(|one| one.jid).collect();
+        recipients.sort_unstable();
+        recipients.dedup();
+        assert_eq!(copies.keys().map(String::as_str).collect::<Vec<_>>(), recipients);
+        let is_visible = |jid: &str| addresses.iter().any(|one| one.jid == jid && one.type_ != "bcc" && one.type_ != "replyto" && !one.delivered);
+        for (recipient, seen) in &copies {
+            for one in seen.split(' ').filter(|one| one.starts_with("bcc")) {
+                assert!(one.starts_with(&format!("bcc:{recipient}")), "{recipient} sees {seen}");
+                assert!(!is_visible(recipient), "{recipient} sees {seen}");
+            }
+            for one in addresses.iter().filter(|one| one.type_ != "bcc" && (one.type_ == "replyto" || one.delivered || is_visible(one.jid))) {
+                assert!(seen.contains(one.jid), "{recipient} sees {seen}");
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct One {
+    type_: &'static str,
+    jid: &'static str,
+    delivered: bool,
+    desc: bool,
+}
+
+impl One {
+    fn written(&self) -> String {
+        let delivered = if self.delivered { " delivered='true'" } else { "" };
+        let desc = if self.desc { " desc=\"d&#101;sc\"" } else { "" };
+        format!("{delivered} jid='{}'{desc}  type='{}'", self.jid, self.type_)
+    }
+}
+
+fn any_address() -> impl proptest::strategy::Strategy<Value = One> {
+    use proptest::prelude::*;
+    let types = prop::sample::select(vec!["to", "cc", "bcc", "bcc", "replyto"]);
+    let jids = prop::sample::select(vec!["a@here", "a@here/r", "b@here", "c@there", "d@there/x", "e@yonder"]);
+    (types, jids, prop::bool::weighted(0.2), any::<bool>()).prop_map(|(type_, jid, delivered, desc)| One {
+        type_,
+        jid,
+        delivered: delivered && type_ != "replyto",
+        desc,
+    })
+}
