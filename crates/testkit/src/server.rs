@@ -184,6 +184,12 @@ impl Server {
         names.into_iter().find(|name| self.home_of(name) == shard).expect("some name hashes there")
     }
 
+    /// The home shard of another server's domain: all that goes there, and comes from there, passes it.
+    pub fn home_of_domain(&self, domain: &str) -> usize {
+        let domain = Jid::parse(domain).expect("a domain");
+        self.0.borrow().shards[0].world.home_of(domain.as_ref())
+    }
+
     /// How many sessions there are.
     pub fn sessions(&self) -> usize {
         self.0.borrow().shards.iter().map(|shard| shard.world.session_count()).sum()
