@@ -68,6 +68,12 @@ scenarios! {
         what_it_does_not_know_is_refused
         clients_ask_one_another
     }
+    multicast {
+        the_service_is_found
+        one_message_reaches_all_and_shows_what_it_may
+        who_is_away_reads_it_later
+        too_many_are_refused
+    }
     registration {
         nobody_can_register_by_default
         people_register_where_it_is_on
