@@ -1,6 +1,6 @@
 //! Presence: RFC 6121 §4. Broadcasts and probes go to each home shard once, whatever the number of contacts there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rookery_fanout::{Audience, Link, Names, Packet, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
@@ -65,12 +65,14 @@ impl World {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let Some(session) = self.at_mut(link) else { return };
         let was_available = session.presence.take().is_some();
-        let directed = session.rare.as_mut().map(|rare| std::mem::take(&mut rare.directed)).unwrap_or_default();
+        let mut directed = session.rare.as_mut().map(|rare| std::mem::take(&mut rare.directed)).unwrap_or_default();
         if !was_available && directed.is_empty() {
             return;
         }
         let Some(packet) = packet.or_else(|| unavailable(&address)) else { return };
         if was_available {
+            // Some got directed presence before the broadcasts began.
+            directed.retain(|to| !self.is_subscribed(link, to.as_ref()));
             self.broadcast(link, &packet);
             if !self
                 .links_of(address.bare())
@@ -260,10 +262,11 @@ impl World {
 
     fn remember<'a>(&mut self, link: Link, type_: StanzaType, to: impl IntoIterator<Item = JidRef<'a>>) -> bool {
         let limit = self.settings.max_directed;
-        let mut new = Vec::new();
+        let is_broadcasting = self.session_at(link).is_some_and(|session| session.is_available());
+        let mut new = BTreeSet::new();
         for to in to {
-            if type_ == StanzaType::Available && !self.is_subscribed(link, to) {
-                new.push(to.to_jid());
+            if type_ == StanzaType::Available && !(is_broadcasting && self.is_subscribed(link, to)) {
+                new.insert(to.to_jid());
             } else if type_ == StanzaType::Unavailable
                 && let Some(rare) = self.at_mut(link).and_then(|session| session.rare.as_mut())
             {
@@ -280,7 +283,7 @@ impl World {
         true
     }
 
-    /// Whether an address gets the user's broadcasts anyway.
+    /// Whether an address gets the user's broadcasts.
     fn is_subscribed(&self, link: Link, to: JidRef<'_>) -> bool {
         let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
         user.is_some_and(|user| self.may_see(user, &to.to_jid()))

@@ -1,8 +1,8 @@
 //! Directed presence of users of this server, through the service (§6; RFC 6121 §4.6).
 
-use rookery_testkit::befriend;
+use rookery_testkit::{Config, befriend};
 
-use crate::{Scene, error, saw};
+use crate::{Scene, error, refused, saw};
 
 fn end(scene: &Scene) -> String {
     format!("<presence type='unavailable' from='{}'/>", scene.sender.full())
@@ -54,6 +54,23 @@ fn what_was_refused_is_not_remembered() {
     scene.nothing_is_delivered();
 }
 
+/// As many as directed presence may go to; each counts once. Either all of a stanza fit, or none is sent.
+#[test]
+fn directed_presence_is_bounded() {
+    let mut config = Config { federates: true, ..Config::default() };
+    config.settings.max_directed = 2;
+    let mut scene = Scene::with(config);
+    scene.shows("", "to:NEAR to:FAR cc:a@example.org");
+    scene.is_refused("wait", "resource-constraint");
+    scene.shows("", "to:NEAR cc:NEAR bcc:NEAR to:FAR");
+    scene.see("to!NEAR to!FAR", "to!NEAR to!FAR");
+    scene.shows("", "to:NEAR to:a@example.org");
+    refused(&mut scene.sender, "wait", "resource-constraint");
+    scene.nothing_is_delivered();
+    scene.sender.vanish();
+    assert_eq!((scene.near.all().len(), scene.far.all().len()), (1, 1));
+}
+
 /// A contact who sees the user anyway hears of the end once.
 #[test]
 fn contacts_hear_of_the_end_once() {
@@ -69,6 +86,30 @@ fn contacts_hear_of_the_end_once() {
     for client in [&mut scene.near, &mut scene.far] {
         client.expect(&end);
         client.expect_nothing();
+    }
+}
+
+/// The same contact hears of it too if there never was a broadcast (RFC 6121 §4.6.3), and once if there was one later.
+#[test]
+fn contacts_of_a_session_that_is_not_available_hear_of_the_end() {
+    for broadcast in [false, true] {
+        let mut scene = Scene::new();
+        scene.sender.send("<presence/>");
+        scene.sender.expect_presence_of_itself();
+        befriend(&mut scene.sender, &mut scene.far);
+        scene.sender.send("<presence type='unavailable'/>");
+        scene.sender.all();
+        scene.far.all();
+        scene.shows("", "to:FAR");
+        if broadcast {
+            scene.sender.send("<presence/>");
+        }
+        scene.sender.pump();
+        assert_eq!(scene.far.all().len(), 1 + usize::from(broadcast));
+        scene.sender.vanish();
+        let end = end(&scene);
+        scene.far.expect(&end);
+        scene.far.expect_nothing();
     }
 }
 
