@@ -75,8 +75,8 @@ pub(super) fn answered(discovery: &RefCell<Discovery>, world: &mut World, packet
         return discovery.borrow_mut().settle(&asked.domain, service, world.time());
     }
     let next: Vec<_> = match payload {
-        // The domain itself doesn't: its services may.
-        _ if !asked.items && asked.whom.as_str() == asked.domain => vec![(asked.whom.clone(), true)],
+        // The domain itself doesn't: its services may. One that answers with an error has none to tell of.
+        Some(_) if !asked.items && asked.whom.as_str() == asked.domain => vec![(asked.whom.clone(), true)],
         Some(items) if asked.items => services_below(&items, &asked.domain).map(|item| (item, false)).collect(),
         _ => Vec::new(),
     };

@@ -185,7 +185,10 @@ fn a_service_of_the_domain_has_the_feature() {
 #[test]
 fn there_is_none() {
     type Way = fn(&Discovery, Question);
-    let ways: [(&str, Way); 5] = [
+    let ways: [(&str, Way); 7] = [
+        ("the domain answers with an error", |discovery, question| {
+            assert!(discovery.fails(&question).is_empty());
+        }),
         ("the list of its services is an error", |discovery, question| {
             let items = discovery.answers(&question, OTHER).remove(0);
             assert!(discovery.fails(&items).is_empty());
@@ -203,6 +206,9 @@ fn there_is_none() {
             let asked = discovery.answers(&items, "<item jid='x.DOMAIN'/><item jid='y.DOMAIN'/>");
             assert!(discovery.fails(&asked[1]).is_empty());
             assert!(discovery.answers(&asked[0], OTHER).is_empty());
+        }),
+        ("the domain's answer is empty", |discovery, Question { whom, id, .. }| {
+            assert!(discovery.comes(&format!("type='result' from='{whom}' id='{id}'>")).is_empty());
         }),
         ("the list of its services is none", |discovery, question| {
             let Question { whom, id, .. } = discovery.answers(&question, OTHER).remove(0);
