@@ -109,10 +109,12 @@ struct Making {
 struct Member {
     /// Contacts that the roster does not have with both directions.
     missing: HashSet<usize>,
-    /// Those of them that have not been asked.
+    /// Those that have granted what this user wants of them.
+    granted: HashSet<usize>,
+    /// Those of the missing that have not been asked.
     unasked: Vec<usize>,
-    /// Those that have been asked, and are still missing.
-    asked: usize,
+    /// Those that have been asked and have not granted it.
+    asked: HashSet<usize>,
 }
 
 impl Making {
@@ -120,12 +122,13 @@ impl Making {
     fn items(&mut self, number: usize, query: &Child<'_>) {
         let Some(member) = self.members.get_mut(number / self.threads) else { return };
         for item in query.children().filter(|item| item.name() == "item") {
-            let both = item.attr("subscription").is_some_and(|state| state == "both");
-            let contact = item.attr("jid").and_then(|jid| contact(&jid));
-            if let (true, Some(contact)) = (both, contact)
-                && member.missing.remove(&contact)
-            {
-                member.asked = member.asked.saturating_sub(1);
+            let Some(contact) = item.attr("jid").and_then(|jid| contact(&jid)) else { continue };
+            let state = item.attr("subscription");
+            if matches!(state.as_deref(), Some("to" | "both")) {
+                member.granted.insert(contact);
+                member.asked.remove(&contact);
+            }
+            if state.as_deref() == Some("both") && member.missing.remove(&contact) {
                 self.counters.add(Count::Steps, 1);
             }
         }
@@ -134,11 +137,10 @@ impl Making {
     /// Asks some more contacts.
     fn ask(&mut self, number: usize, out: &mut Vec<u8>) {
         let Some(member) = self.members.get_mut(number / self.threads) else { return };
-        while member.asked < WINDOW
+        while member.asked.len() < WINDOW
             && let Some(contact) = member.unasked.pop()
         {
-            if member.missing.contains(&contact) {
-                member.asked += 1;
+            if !member.granted.contains(&contact) && member.asked.insert(contact) {
                 presence(&chat::account(contact, &self.domain), "subscribe", out);
             }
         }
@@ -195,7 +197,7 @@ pub fn contact(jid: &str) -> Option<usize> {
 }
 
 const ROSTER: &str = "roster";
-/// Contacts that one user has asked and that are still missing.
+/// Contacts that one user has asked at the same time. Whoever has granted doesn't count, so that nobody waits for a place in each other's.
 const WINDOW: usize = 16;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
