@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 /// Where connections come from.
 ///
 /// One address of this machine has some 28 000 ports that it may use, and a port rests for a minute after its connection was closed. So
-/// connections to a loopback address come from others, [`PER_ADDRESS`] from each; every run, and every wave of connections in it, uses its own.
+/// connections to a loopback address come from others, ten thousand from each; every run, and every wave of connections in it, uses its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Sources {
     server: SocketAddr,

@@ -27,7 +27,7 @@ impl Timer {
 
     /// Prepares a wait of `nanoseconds`, but not of more than `longest`; answers the timeout for epoll.
     ///
-    /// Waits below [`SHORTEST`] become that long: a load of many thousand stanzas a second shall not wake for each of them.
+    /// Waits below 200 µs become that long: a load of many thousand stanzas a second shall not wake for each of them.
     ///
     /// # Errors
     /// What the system says.
