@@ -82,7 +82,7 @@ impl World {
             return;
         }
         // One copy for one recipient needs no service.
-        let service = (distant.len() > 1).then(|| self.service_for(&distant)).flatten();
+        let service = (distant.len() > 1 && distant.fits_service()).then(|| self.service_for(&distant)).flatten();
         match service {
             Some((service, limit)) => distant.through(&service, limit).for_each(|outgoing| self.leave(outgoing)),
             None => distant.individually().for_each(|outgoing| self.leave(outgoing)),

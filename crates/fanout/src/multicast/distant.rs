@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use rookery_jid::Jid;
-use rookery_xml::escape_attr;
+use rookery_xml::{Limits, Stanza, escape_attr};
 
+use super::header::find;
 use crate::packet::{OWN_END, Packet, TO};
 
 /// The recipients of one remote domain, and the forms of the stanza for them. Whether they get it by a multicast service or one by one
@@ -117,6 +118,18 @@ impl Distant {
     /// The stanza, as everybody sees it.
     pub fn packet(&self) -> &Packet {
         &self.shown
+    }
+
+    /// Whether a multicast service can be given it. On the trusted route it can't if the sender wrote a header, since the service would
+    /// follow that one in the place of ours.
+    pub fn fits_service(&self) -> bool {
+        let bytes = self.shown.bytes();
+        // Only attributes can be written in other ways, not the name of an element.
+        if !self.wrapped || memchr::memmem::find(bytes, b"addresses").is_none() {
+            return true;
+        }
+        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+        Stanza::parse(bytes, &limits).is_ok_and(|stanza| find(&stanza).is_none())
     }
 
     /// A copy for each recipient: there is no multicast service, or none is known yet.

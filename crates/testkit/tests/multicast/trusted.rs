@@ -71,3 +71,27 @@ fn copies_where_no_service_is_known() {
     // Presence, and probes (RFC 6121 §4.3.1), which go to each contact alone.
     assert_eq!(copies.len(), 8);
 }
+
+/// A header that the user wrote into the broadcast is nobody's order: the service of the other server must not see it as ours, however the
+/// namespace is written.
+#[test]
+fn a_header_in_a_broadcast_is_not_for_the_service() {
+    let discovery = Discovery::knows("");
+    let (server, domain) = (&discovery.scene.server, &discovery.domain);
+    let mut friend = friend(server, domain);
+    let short = "to:victim@victim.net replyto:friend@example.org";
+    let plain = crate::addresses(short);
+    for header in [&plain, &plain.replacen("jabber", "&#106;abber", 1), &prefixed(&plain)] {
+        friend.send(&format!("<presence>{header}</presence>"));
+        friend.all();
+        let [a, b, c] = ["a", "b", "c"].map(|name| format!("{name}@{domain}"));
+        assert_eq!(shown(server), wanted([(&a, short), (&b, short), (&c, short), ("x@other.net", short)]));
+    }
+    // At the end of the session it is the server that speaks.
+    friend.vanish();
+    assert_eq!(shown(server).len(), 2);
+}
+
+fn prefixed(header: &str) -> String {
+    header.replace("xmlns=", "xmlns:p=").replace("</", "</p:").replace("<address", "<p:address")
+}
