@@ -264,3 +264,25 @@ fn a_header_with_a_prefix() {
     scene.sender.send(&text);
     scene.see("to!NEAR", "to!NEAR bcc:FAR");
 }
+
+/// Who lists itself gets a copy as everybody does, and may be blind to the others.
+#[test]
+fn the_sender_may_be_a_recipient() {
+    let mut scene = Scene::new();
+    scene.says("to:NEAR bcc:SENDER");
+    let wanted = scene.named("to!NEAR bcc:SENDER");
+    assert_eq!(saw(&mut scene.sender), wanted);
+    scene.see("to!NEAR", "");
+}
+
+/// Only the first header is followed; another one is content like any other, and does not come first for a service elsewhere either.
+#[test]
+fn the_first_header_counts() {
+    let mut scene = Scene::new();
+    let (first, second) = (crate::addresses("to:NEAR bcc:a@one.net"), crate::addresses("to:FAR"));
+    let text = scene.named(&format!("<message to='multicast.example.org' id='m'>{first}{second}</message>"));
+    scene.sender.send(&text);
+    scene.see("to!NEAR", "");
+    let wanted_header = scene.named("to!NEAR bcc:a@one.net");
+    assert_eq!(copies(&scene.server.left()), wanted([("a@one.net", &wanted_header)]));
+}
