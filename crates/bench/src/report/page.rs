@@ -196,7 +196,7 @@ fn details(out: &mut String, runs: &[&RunResult]) {
 }
 
 fn table(out: &mut String, caption: &str, rows: &[Vec<String>], marked: &BTreeSet<String>) {
-    let _ = write!(out, "<details open><summary>{caption}</summary><div class=\"wide\"><table>\n");
+    let _ = writeln!(out, "<details open><summary>{caption}</summary><div class=\"wide\"><table>");
     for (at, row) in rows.iter().enumerate() {
         let tag = if at == 0 { "th" } else { "td" };
         let class = if row.first().is_some_and(|name| marked.contains(name)) { " class=\"differs\"" } else { "" };

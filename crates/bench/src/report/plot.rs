@@ -36,6 +36,9 @@ pub(super) struct Curve {
     pub dots: bool,
 }
 
+/// A curve's colour, whether its points are marked, and the pieces of it that can be drawn.
+type Pieces = (usize, bool, Vec<Vec<(f64, f64)>>);
+
 /// How an axis is divided.
 #[derive(Clone, Copy)]
 pub(super) enum Marks {
@@ -50,7 +53,7 @@ pub(super) enum Marks {
 impl Plot {
     /// The drawing; `None` if no curve has a point that can be drawn.
     pub fn svg(&self) -> Option<String> {
-        let curves: Vec<(usize, bool, Vec<Vec<(f64, f64)>>)> =
+        let curves: Vec<Pieces> =
             self.curves.iter().map(|curve| (curve.colour, curve.dots, self.runs_of(curve))).collect();
         let all = || curves.iter().flat_map(|(_, _, lines)| lines.iter().flatten());
         let x = self.x.axis(all().map(|point| point.0), false)?;
@@ -66,16 +69,10 @@ impl Plot {
     fn runs_of(&self, curve: &Curve) -> Vec<Vec<(f64, f64)>> {
         let fits = |(x, y): &(f64, f64)| self.x.takes(*x) && self.y.takes(*y);
         let pieces = curve.points.split(|point| !fits(point)).filter(|piece| !piece.is_empty());
-        pieces.map(|piece| thinned(piece)).collect()
+        pieces.map(thinned).collect()
     }
 
-    fn draw(
-        &self,
-        text: &mut String,
-        x: Axis,
-        y: Axis,
-        curves: &[(usize, bool, Vec<Vec<(f64, f64)>>)],
-    ) -> Result<(), Box<dyn std::error::Error>> {
+    fn draw(&self, text: &mut String, x: Axis, y: Axis, curves: &[Pieces]) -> Result<(), Box<dyn std::error::Error>> {
         let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
         let mut chart = ChartBuilder::on(&root)
             .margin_top(8)

@@ -31,7 +31,7 @@ pub(super) fn figures(runs: &[&RunResult], colours: &[usize]) -> Vec<Figure> {
         let curve = |(run, colour): (&RunResult, usize)| {
             line(colour, run.series.iter().map(|sample| (sample.t_s, of(sample).unwrap_or(f64::NAN))).collect())
         };
-        let curves: Vec<Curve> = each().map(curve).filter(|curve| says_something(curve)).collect();
+        let curves: Vec<Curve> = each().map(curve).filter(says_something).collect();
         figures.extend(figure(Plot { title, x_name: "seconds", y_name, x: Marks::Linear, y: Marks::Linear, curves }));
     }
     figures
