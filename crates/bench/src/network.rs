@@ -191,7 +191,7 @@ impl Network {
             let (socket, mut out) = (self.next, Vec::new());
             let client = Client::start(&self.target, crate::chat::local(socket as usize), false, &mut out)?;
             self.next += 1;
-            self.shard.accept(socket, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), false);
+            self.shard.accept(socket, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), false, self.now_ms);
             self.send(socket, &out);
             clients.push((socket, client));
         }

@@ -202,7 +202,7 @@ impl<D: Driver> Shard<D> {
 
     fn letter(&mut self, letter: Letter<D::Socket>) {
         match letter {
-            Letter::Accepted { socket, peer, direct_tls } => self.accept(socket, peer, direct_tls),
+            Letter::Accepted { socket, peer, direct_tls } => self.accept(socket, peer, direct_tls, self.now_ms),
             Letter::Moved(connection) => self.moved_here(*connection),
             Letter::Mail(mail) => mail.into_iter().for_each(|mail| self.world.mail(mail)),
             Letter::Reload(generation) => {
@@ -221,8 +221,9 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// A new connection.
-    pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, direct_tls: bool) {
+    /// A new connection, at this moment on the clock of [`Shard::tick`]: the last tick may have been long ago.
+    pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, direct_tls: bool, now_ms: u64) {
+        self.now_ms = now_ms;
         // Everybody behind a proxy on this machine has the same address.
         let is_here = peer.ip().to_canonical().is_loopback();
         let most = if is_here { 0 } else { self.generation.connections_per_address };

@@ -1,7 +1,7 @@
 //! Threads: one per shard, and the handle by which their owner talks to them.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -209,7 +209,7 @@ impl Accepting {
                 let Some(listener) = self.listeners.get(index) else { break };
                 let direct_tls = listener.direct_tls;
                 match listener.socket.accept() {
-                    Ok((socket, peer)) => self.hand_over(shard, socket, peer, direct_tls),
+                    Ok((socket, peer)) => self.hand_over(shard, socket, peer, direct_tls, now_ms),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if is_exhausted(&error) => {
                         warn!(%error, "no new connection can be accepted for a second; raise the limit of open files");
@@ -224,11 +224,18 @@ impl Accepting {
         }
     }
 
-    fn hand_over(&mut self, shard: &mut Shard<Epoll>, socket: TcpStream, peer: std::net::SocketAddr, direct_tls: bool) {
+    fn hand_over(
+        &mut self,
+        shard: &mut Shard<Epoll>,
+        socket: TcpStream,
+        peer: SocketAddr,
+        direct_tls: bool,
+        now_ms: u64,
+    ) {
         let to = self.next % self.post.shards();
         self.next = self.next.wrapping_add(1);
         match to {
-            0 => shard.accept(socket, peer, direct_tls),
+            0 => shard.accept(socket, peer, direct_tls, now_ms),
             _ => self.post.send(to, Letter::Accepted { socket, peer, direct_tls }),
         }
     }

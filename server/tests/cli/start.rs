@@ -1,7 +1,10 @@
 //! What the first start makes and says, and what later ones say.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
 
 use super::rig::{FREE_PORTS, Rig};
 
@@ -125,4 +128,29 @@ fn a_file_in_place_of_the_folder_is_named() {
     let checked = rig.run(&["check"]);
     assert_eq!(checked.code, 1);
     assert!(checked.out.contains("./rookery-data is a file, not a folder"), "{}", checked.out);
+}
+
+/// Nothing happens on an idle server, not even its clock goes on: that must not count against who comes next.
+#[test]
+fn who_comes_after_a_long_silence_has_all_the_time_to_log_in() {
+    let rig = Rig::new();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}\n[limits]\nlogin_seconds = 5\n"));
+    let (server, said) = rig.serve();
+    let port = said.split("127.0.0.1:").nth(1).and_then(|rest| rest.split(' ').next()).expect("a port");
+    std::thread::sleep(Duration::from_secs(6));
+    // One for each shard.
+    for _ in 0..4 {
+        let mut client = TcpStream::connect(format!("127.0.0.1:{port}")).expect("a connection");
+        client.set_read_timeout(Some(Duration::from_secs(10))).expect("a timeout");
+        let header = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' \
+                      xmlns:stream='http://etherx.jabber.org/streams'>";
+        client.write_all(header.as_bytes()).expect("a header");
+        let (mut heard, mut buffer) = (String::new(), [0; 4096]);
+        while !heard.contains("</stream:features>") {
+            let len = client.read(&mut buffer).expect("an answer");
+            heard.push_str(&String::from_utf8_lossy(&buffer[..len]));
+            assert!(len > 0 && !heard.contains("stream:error"), "{heard}");
+        }
+    }
+    assert_eq!(server.stop(), 0);
 }
