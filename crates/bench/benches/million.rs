@@ -60,7 +60,8 @@ fn measure(sessions: usize, contacts: usize, tls: Option<ClientSettings>) -> Out
         mechanism: Some(Mechanism::ScramSha1),
         password: PASSWORD.to_owned(),
         resource: "phone-3f9a1c7e".to_owned(),
-        register: false, cache: SaltedPasswords::new(),
+        register: false,
+        cache: SaltedPasswords::new(),
     };
     let (pid, start) = (std::process::id(), Instant::now());
     let mut network = Network::new(&parts, target)?;

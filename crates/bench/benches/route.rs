@@ -89,7 +89,8 @@ fn ticks(bencher: Bencher<'_, '_>, messages: usize, tls: Option<ClientSettings>)
         mechanism: Some(Mechanism::ScramSha1),
         password: PASSWORD.to_owned(),
         resource: "bench".to_owned(),
-        register: false, cache: SaltedPasswords::new(),
+        register: false,
+        cache: SaltedPasswords::new(),
     };
     let mut network = Network::new(&parts, target).expect("a network");
     let mut clients = network.log_in_and_keep(2 * messages, chat::PRESENCE).expect("logins");

@@ -72,7 +72,8 @@ fn target(server: &Server, mechanism: Mechanism, tls: bool) -> Outcome<Arc<Targe
         mechanism: Some(mechanism),
         password: server.password.clone(),
         resource: "bench".to_owned(),
-        register: false, cache: SaltedPasswords::new(),
+        register: false,
+        cache: SaltedPasswords::new(),
     }))
 }
 

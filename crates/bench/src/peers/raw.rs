@@ -90,23 +90,23 @@ pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
         Load::Multicast { from, to, step, seconds } => {
             let begun = Instant::now();
             for receivers in (from.max(1)..=to).step_by(step.max(1)) {
-                let server = Process::start(Kind::FanOut(receivers + 1))?;
-                result.parts.push(point(&server, receivers, Duration::from_secs_f64(seconds))?);
+                // A header that everybody sees grows with the receivers: the same bytes to the same sockets.
+                for (curve, length) in [("bcc", chat::BYTES), ("to", chat::BYTES + receivers * ADDRESS_BYTES)] {
+                    let server = Process::start(Kind::FanOut(receivers + 1))?;
+                    result.parts.push(point(&server, receivers, Duration::from_secs_f64(seconds), curve, length)?);
+                }
             }
             result.seconds = begun.elapsed().as_secs_f64();
             result.delivered = result.parts.iter().map(|part| part.delivered).sum();
             result.expected = result.delivered;
             result.throughput = f64::NAN;
-            let curves = ["to", "single"].map(|curve| {
-                result
-                    .parts
-                    .iter()
-                    .map(|part| Part { curve: curve.into(), label: format!("{curve} {}", part.n), ..part.clone() })
-                    .collect::<Vec<_>>()
-            });
-            result.parts.extend(curves.into_iter().flatten());
+            let single =
+                |part: &Part| Part { curve: "single".into(), label: format!("single {}", part.n), ..part.clone() };
+            let singles: Vec<_> = result.parts.iter().filter(|part| part.curve == "bcc").map(single).collect();
+            result.parts.extend(singles);
             result.notes.push(format!(
-                "one line of {} bytes to each; the same measurement stands beside all curves",
+                "one line to each, of {} bytes, and of {ADDRESS_BYTES} more for each receiver beside the curve 'to'; \
+                 the measurement of 'bcc' stands beside 'single' too",
                 chat::BYTES
             ));
         }
@@ -180,7 +180,7 @@ fn write_all(mut socket: &TcpStream, mut bytes: &[u8]) -> Outcome<()> {
 /// Pairs in a closed loop, for a while after a warm-up of half a second.
 fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, time: Duration) -> Outcome<()> {
     let mut table = Table::connect(server.address, 2 * pairs)?;
-    let line = line();
+    let line = line(chat::BYTES);
     let (begun, mut sent) = (Instant::now(), vec![std::collections::VecDeque::new(); 2 * pairs]);
     for seat in (0..2 * pairs).step_by(2).cycle().take(pairs * window) {
         table.send(seat, &line)?;
@@ -224,9 +224,9 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
 }
 
 /// One line to so many receivers, again and again.
-fn point(server: &Process, receivers: usize, time: Duration) -> Outcome<Part> {
+fn point(server: &Process, receivers: usize, time: Duration, curve: &str, length: usize) -> Outcome<Part> {
     let mut table = Table::connect(server.address, receivers + 1)?;
-    let (line, begun, mut rounds) = (line(), Instant::now(), Vec::new());
+    let (line, begun, mut rounds) = (line(length), Instant::now(), Vec::new());
     let before = Cpu::of(server.child.id())?;
     while rounds.is_empty() || begun.elapsed() < time {
         let (start, mut missing) = (Instant::now(), receivers);
@@ -243,8 +243,8 @@ fn point(server: &Process, receivers: usize, time: Duration) -> Outcome<Part> {
     let cpu = Cpu::of(server.child.id())?.since(&before).seconds();
     let delivered = rounds.len() * receivers;
     Ok(Part {
-        curve: "bcc".to_owned(),
-        label: format!("bcc {receivers}"),
+        curve: curve.to_owned(),
+        label: format!("{curve} {receivers}"),
         n: receivers as u64,
         rounds: rounds.len() as u64,
         delivered: delivered as u64,
@@ -255,8 +255,8 @@ fn point(server: &Process, receivers: usize, time: Duration) -> Outcome<Part> {
     })
 }
 
-fn line() -> Vec<u8> {
-    let mut line = vec![b'x'; chat::BYTES - 1];
+fn line(length: usize) -> Vec<u8> {
+    let mut line = vec![b'x'; length.saturating_sub(1)];
     line.push(b'\n');
     line
 }
@@ -326,6 +326,8 @@ impl Set {
     }
 }
 
+/// What an address adds to a header: `<address delivered='true' type='to' jid='user0000000@localhost'/>`.
+const ADDRESS_BYTES: usize = 69;
 const BUFFER: usize = 64 * 1024;
 const EVENTS: usize = 1024;
 const WARM_UP: Duration = Duration::from_millis(500);
@@ -342,7 +344,7 @@ mod tests {
         let server = std::thread::spawn(move || fan_out(&listener, 4).map_err(|error| error.to_string()));
         let mut table = Table::connect(address, 4).unwrap();
         for _ in 0..3 {
-            table.send(1, &line()).unwrap();
+            table.send(1, &line(chat::BYTES)).unwrap();
         }
         let mut got = [0; 4];
         while got.iter().sum::<usize>() < 9 {
