@@ -11,13 +11,16 @@ use rookery_jid::{Jid, JidRef};
 #[derive(Debug, Default)]
 pub(super) struct Originators {
     seen_by: HashMap<Jid, BTreeSet<Jid>>,
+    /// How many there are of each domain: none may take the place of the others.
+    domains: HashMap<String, usize>,
 }
 
 impl Originators {
     /// Remembers to whom available presence goes. `false` if there is no room: then nothing was remembered.
     pub(super) fn available<'a>(&mut self, who: &Jid, to: impl Iterator<Item = JidRef<'a>>) -> bool {
         let known = self.seen_by.get(who);
-        if known.is_none() && self.seen_by.len() >= ORIGINATORS {
+        let of_domain = self.domains.get(who.domain()).copied().unwrap_or_default();
+        if known.is_none() && (self.seen_by.len() >= ORIGINATORS || of_domain >= OF_ONE_DOMAIN) {
             return false;
         }
         let mut all = known.cloned().unwrap_or_default();
@@ -25,7 +28,9 @@ impl Originators {
         if all.len() > RECIPIENTS {
             return false;
         }
-        self.seen_by.insert(who.clone(), all);
+        if self.seen_by.insert(who.clone(), all).is_none() {
+            *self.domains.entry(who.domain().to_owned()).or_default() += 1;
+        }
         true
     }
 
@@ -36,17 +41,48 @@ impl Originators {
             seen_by.remove(&to.to_jid());
         });
         if seen_by.is_empty() {
-            self.seen_by.remove(who);
+            self.gone(who);
         }
     }
 
     /// The originator is gone: those who have to hear of it.
     pub(super) fn gone(&mut self, who: &Jid) -> BTreeSet<Jid> {
-        self.seen_by.remove(who).unwrap_or_default()
+        let Some(seen_by) = self.seen_by.remove(who) else { return BTreeSet::new() };
+        if let Some(count) = self.domains.get_mut(who.domain()) {
+            *count -= 1;
+            if *count == 0 {
+                self.domains.remove(who.domain());
+            }
+        }
+        seen_by
     }
 }
 
 /// How many a shard remembers.
 const ORIGINATORS: usize = 10_000;
+/// How many of them may be of one domain.
+const OF_ONE_DOMAIN: usize = 1000;
 /// How many saw one of them.
 const RECIPIENTS: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_domain_leaves_room_for_others() {
+        let jid = |text: &str| Jid::parse(text).unwrap();
+        let (mut originators, friend) = (Originators::default(), jid("a@here"));
+        let to = || std::iter::once(friend.as_ref());
+        for number in 0..OF_ONE_DOMAIN {
+            assert!(originators.available(&jid(&format!("u{number}@greedy/r")), to()));
+        }
+        assert!(!originators.available(&jid("more@greedy/r"), to()));
+        assert!(originators.available(&jid("u0@greedy/r"), to()), "who is known already may tell more");
+        assert!(originators.available(&jid("u@modest/r"), to()));
+        assert_eq!(originators.gone(&jid("u1@greedy/r")), [friend.clone()].into());
+        assert!(originators.available(&jid("more@greedy/r"), to()));
+        originators.unavailable(&jid("u@modest/r"), to());
+        assert!(!originators.domains.contains_key("modest"));
+    }
+}
