@@ -32,7 +32,8 @@ pub(crate) fn same_text(one: &[u8], other: &[u8]) -> bool {
 fn unescape(raw: &[u8], normal: impl Fn(u8) -> Option<char>) -> Cow<'_, str> {
     let text = utf8(raw);
     let is_special = |b: u8| b == b'&' || normal(b).is_some();
-    if !text.bytes().any(is_special) {
+    // To the end in any case: without a way out the compiler looks at many bytes at once.
+    if !raw.iter().fold(false, |any, &b| any | is_special(b)) {
         return text;
     }
     let mut out = String::with_capacity(text.len());

@@ -133,12 +133,14 @@ impl<'a> Header<'a> {
     /// # Errors
     /// The first address without a type that the standard knows, or with attributes that exclude one another.
     pub fn decode(element: Child<'a>) -> Result<Self, BadAddress> {
-        let mut addresses = Vec::new();
-        for (at, child) in element.children().enumerate() {
+        // As many as there can be, if each says as little as is usual: so they are rarely moved.
+        let mut addresses = Vec::with_capacity(element.bytes().len() / SHORT);
+        for child in element.children() {
+            let at = addresses.len();
             if !child.is("address", ns::ADDRESS) {
                 return Err(BadAddress::new(at, "", format!("<{}/> is no address", shortened(child.written_name()))));
             }
-            addresses.push(Address::read(child).map_err(|(written, reason)| BadAddress::new(at, &written, reason))?);
+            addresses.push(Address::read(&child).map_err(|(written, reason)| BadAddress::new(at, &written, reason))?);
         }
         Ok(Self { element, addresses })
     }
@@ -181,7 +183,7 @@ impl<'a> Header<'a> {
 
 impl<'a> Address<'a> {
     /// The error is the JID or URI, and what is wrong.
-    fn read(element: Child<'a>) -> Result<Self, (Cow<'a, str>, String)> {
+    fn read(element: &Child<'a>) -> Result<Self, (Cow<'a, str>, String)> {
         let (mut type_, mut jid, mut uri, mut node, mut delivered, mut mark) = (None, None, None, false, false, None);
         let mut is_rich = !element.bytes().ends_with(b"/>");
         let name_end = 1 + element.written_name().len();
@@ -204,26 +206,17 @@ impl<'a> Address<'a> {
                 }
             }
         }
-        is_rich |= uri.is_some();
-        let written = jid.clone().or_else(|| uri.clone()).unwrap_or_default();
+        let (has_jid, has_uri) = (jid.is_some(), uri.is_some());
+        let written = jid.or(uri).unwrap_or_default();
         let Some(type_) = type_ else { return Err((written, "it has no type".into())) };
         let Some(type_) = AddressType::of(&type_) else {
             return Err((written, format!("its type {:?} is unknown", shortened(&type_))));
         };
-        if uri.is_some() && (jid.is_some() || node) {
+        is_rich |= has_uri;
+        if has_uri && (has_jid || node) {
             return Err((written, "a URI excludes JID and node".into()));
         }
-        Ok(Self {
-            type_,
-            delivered,
-            jid: None,
-            has_jid: jid.is_some(),
-            bytes: element.bytes(),
-            name_end,
-            mark,
-            is_rich,
-            written,
-        })
+        Ok(Self { type_, delivered, jid: None, has_jid, bytes: element.bytes(), name_end, mark, is_rich, written })
     }
 
     /// Whether it asks for a copy.
@@ -245,5 +238,7 @@ fn shortened(text: &str) -> String {
     text.chars().take(SHOWN).collect()
 }
 
+/// Bytes of an address with a type and a short JID.
+const SHORT: usize = 40;
 /// Characters of a peer's text in an error.
 const SHOWN: usize = 100;
