@@ -304,9 +304,9 @@ impl World {
         for contact in user.contacts {
             self.names.release(contact.name());
         }
-        for (packet, to) in user.held.into_iter().flat_map(|held| held.queue) {
-            let hash = self.hash(to.bare_str());
-            self.deliver(hash, &packet, to.as_ref());
+        for waiting in user.held.into_iter().flat_map(|held| held.queue) {
+            let hash = self.hash(waiting.1.bare_str());
+            self.deliver_held(hash, waiting);
         }
     }
 
@@ -315,7 +315,7 @@ impl World {
     fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>) {
         if packet.kind() != Kind::Presence {
             let hash = self.hash(to.bare_str());
-            self.deliver(hash, packet, to);
+            self.deliver_again(hash, packet, to);
         }
     }
 

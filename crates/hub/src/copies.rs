@@ -69,24 +69,40 @@ impl World {
 
     /// Delivers a packet to addresses whose home this is.
     pub(crate) fn give(&mut self, packet: &Packet, to: &Names) {
+        // Presence for an account goes to whoever is available there, and to nobody else.
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
+        let is_wanted = self.registry.before_delivery().want(packet);
         for (hash, name) in to.iter() {
-            if is_state && !name.contains('/') {
-                // Presence for an account goes to whoever is available there, and to nobody else.
-                if let Some(user) = self.user_named(hash, name) {
-                    self.show_to(user, packet);
-                }
+            if is_state && !name.contains('/') && !is_wanted {
+                self.show(hash, packet, name);
                 continue;
             }
             match JidRef::parse_prepared(name) {
-                Some(to) => self.deliver(hash, packet, to),
+                Some(to) => self.deliver_copy(hash, packet, to, is_state),
                 // Beyond ASCII.
                 None => {
                     if let Ok(to) = Jid::parse(name) {
-                        self.deliver(hash, packet, to.as_ref());
+                        self.deliver_copy(hash, packet, to.as_ref(), is_state);
                     }
                 }
             }
+        }
+    }
+
+    fn deliver_copy(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, is_state: bool) {
+        if !is_state || to.resource().is_some() {
+            return self.deliver(hash, packet, to);
+        }
+        let registry = self.registry.clone();
+        if let Some(packet) = registry.before_delivery().pass(self, packet, to, to.domain()) {
+            self.show(hash, &packet, to.bare_str());
+        }
+    }
+
+    /// Gives presence to the available resources of an account, if it is here.
+    fn show(&mut self, hash: u64, packet: &Packet, bare: &str) {
+        if let Some(user) = self.user_named(hash, bare) {
+            self.show_to(user, packet);
         }
     }
 }

@@ -15,7 +15,14 @@ use crate::World;
 pub(crate) struct Held {
     serial: u32,
     holders: u32,
-    pub(crate) queue: VecDeque<(Packet, Jid)>,
+    pub(crate) queue: VecDeque<(Packet, Jid, Passed)>,
+}
+
+/// Whether a stanza has passed the modules that see deliveries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passed {
+    Yes,
+    No,
 }
 
 /// Somebody's claim that stanzas for an account wait. It must be given back to [`World::release`].
@@ -28,11 +35,11 @@ pub struct Hold {
 
 impl Held {
     /// Takes a stanza into the queue; `false` if that is full.
-    pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
+    pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, passed: Passed) -> bool {
         if self.queue.len() >= MAX_HELD {
             return false;
         }
-        self.queue.push_back((packet.clone(), to.to_jid()));
+        self.queue.push_back((packet.clone(), to.to_jid(), passed));
         true
     }
 }
@@ -59,8 +66,8 @@ impl World {
             return;
         }
         let mut queue = user.held.take().map(|held| held.queue).unwrap_or_default();
-        while let Some((packet, to)) = queue.pop_front() {
-            self.deliver(hash, &packet, to.as_ref());
+        while let Some(waiting) = queue.pop_front() {
+            self.deliver_held(hash, waiting);
             // One of them may have made a new claim: then the rest goes on waiting, before what came since.
             let user = held(self).and_then(|user| self.users.get_mut(user as usize));
             if let Some(again) = user.and_then(|user| user.held.as_mut()) {
@@ -68,6 +75,14 @@ impl World {
                 again.queue = queue;
                 return;
             }
+        }
+    }
+
+    /// Delivers a stanza that waited.
+    pub(crate) fn deliver_held(&mut self, hash: u64, (packet, to, passed): (Packet, Jid, Passed)) {
+        match passed {
+            Passed::Yes => self.deliver_again(hash, &packet, to.as_ref()),
+            Passed::No => self.deliver(hash, &packet, to.as_ref()),
         }
     }
 }

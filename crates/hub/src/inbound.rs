@@ -10,7 +10,6 @@ use rookery_xml::{Kind, Stanza};
 
 use crate::World;
 use crate::iq::Iq;
-use crate::module::Verdict;
 use crate::world::Event;
 
 /// Whether the driver may go on reading from the session.
@@ -142,14 +141,14 @@ impl World {
 
     /// Routes a session's stanza, past the modules that want to see it before.
     pub(crate) fn route_from(&mut self, link: Link, packet: &Packet, to: JidRef<'_>) {
-        if self.registry.filters_routes() {
-            let Some(domain) = self.outboxes.address(link).map(|address| address.domain().to_owned()) else { return };
-            let registry = self.registry.clone();
-            if registry.before_route(self, packet, to, &domain) == Verdict::Taken {
-                return;
-            }
+        if !self.registry.before_route().want(packet) {
+            return self.route(packet, to);
         }
-        self.route(packet, to);
+        let Some(domain) = self.outboxes.address(link).map(|address| address.domain().to_owned()) else { return };
+        let registry = self.registry.clone();
+        if let Some(packet) = registry.before_route().pass(self, packet, to, &domain) {
+            self.route(&packet, to);
+        }
     }
 
     /// Answers a stanza that goes nowhere with an error, unless it is an error or a result itself (RFC 6120 §8.3.1).

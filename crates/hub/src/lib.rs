@@ -14,7 +14,7 @@
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2.
 //! * [`iq`]: requests that this server answers itself, and their replies.
-//! * [`module`]: modules and hooks. [`settings`], [`network`]: what the operator decides.
+//! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides.
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
 //! * [`task`]: waiting for the store; [`session`], [`names`]: the data.
 
@@ -29,6 +29,7 @@ pub mod login;
 pub mod module;
 pub mod names;
 pub mod network;
+pub mod passage;
 pub mod presence;
 pub mod roster;
 pub mod route;
@@ -48,6 +49,7 @@ pub use iq::Iq;
 pub use login::LoginAnswer;
 pub use module::{Guest, Hooks, Module, Phase, Registry, Target, Verdict};
 pub use network::Network;
+pub use passage::{Delivery, Stanzas};
 pub use session::{Session, SessionRef};
 pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
 pub use task::Wakeups;

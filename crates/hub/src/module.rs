@@ -13,6 +13,7 @@ use rookery_xml::{Built, Element};
 use crate::World;
 use crate::federation::RemoteService;
 use crate::iq::Iq;
+use crate::passage::{Delivery, Passage, Passages, Stanzas};
 use crate::settings::{Domain, OptionSpec};
 
 /// One feature of the server that an operator can switch.
@@ -56,7 +57,7 @@ pub enum Phase {
     Guard,
     /// May act on it or take it: the feature itself.
     Act,
-    /// Only looks: archives, counters.
+    /// Looks, and may add what it has noted: archives, copies, counters.
     Record,
 }
 
@@ -95,10 +96,10 @@ pub struct Guest {
     pub secure: bool,
 }
 
-struct Hook<T> {
-    module: &'static str,
-    phase: Phase,
-    call: T,
+pub(crate) struct Hook<T> {
+    pub(crate) module: &'static str,
+    pub(crate) phase: Phase,
+    pub(crate) call: T,
 }
 
 /// The tables of all modules.
@@ -110,7 +111,8 @@ pub struct Registry {
     services: Vec<Hook<Serve>>,
     remote_services: Vec<Hook<FindRemote>>,
     to_domain: Vec<Hook<Filter>>,
-    before_route: Vec<Hook<Filter>>,
+    before_route: Passages,
+    before_delivery: Passages,
     undelivered: Vec<Hook<Filter>>,
     reachable: Vec<Hook<SessionHook>>,
     ended: Vec<Hook<SessionHook>>,
@@ -170,10 +172,29 @@ impl Hooks<'_> {
         insert(&mut self.registry.to_domain, hook);
     }
 
-    /// Sees every stanza of a local session before it is routed.
-    pub fn before_route(&mut self, phase: Phase, call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Verdict + 'static) {
-        let hook = self.hook(phase, Box::new(call) as Filter);
-        insert(&mut self.registry.before_route, hook);
+    /// Sees what a local session sends to an address, stamped with its full JID, before it is routed. A message without `to` counts as one
+    /// to the sender's bare JID. Not seen: broadcasts of presence, IQs to the server or the own account, and what modules send.
+    pub fn before_route(
+        &mut self,
+        phase: Phase,
+        stanzas: Stanzas,
+        call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
+    ) {
+        let hook = self.hook(phase, (stanzas, Box::new(call) as Passage));
+        self.registry.before_route.add(hook);
+    }
+
+    /// Sees what comes for an account of this server, bare or full JID, at the home of the account and before the rules of RFC 6121 §8 are
+    /// applied, whether the account exists or has a session there or not. The recipient's domain decides whether the module is on. Not seen:
+    /// what a session's own account or server answers it, and presence that the account's own resources show each other.
+    pub fn before_delivery(
+        &mut self,
+        phase: Phase,
+        stanzas: Stanzas,
+        call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
+    ) {
+        let hook = self.hook(phase, (stanzas, Box::new(call) as Passage));
+        self.registry.before_delivery.add(hook);
     }
 
     /// Gets messages for an account that no resource takes (RFC 6121 §8.5.2.2.1), and for an account that doesn't exist.
@@ -223,7 +244,7 @@ impl Hooks<'_> {
     }
 }
 
-fn insert<T>(hooks: &mut Vec<Hook<T>>, hook: Hook<T>) {
+pub(crate) fn insert<T>(hooks: &mut Vec<Hook<T>>, hook: Hook<T>) {
     let at = hooks.partition_point(|other| other.phase <= hook.phase);
     hooks.insert(at, hook);
 }
@@ -307,12 +328,12 @@ impl Registry {
         filter(&self.to_domain, world, packet, to, to.domain())
     }
 
-    pub(crate) fn filters_routes(&self) -> bool {
-        !self.before_route.is_empty()
+    pub(crate) fn before_route(&self) -> &Passages {
+        &self.before_route
     }
 
-    pub(crate) fn before_route(&self, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &str) -> Verdict {
-        filter(&self.before_route, world, packet, to, domain)
+    pub(crate) fn before_delivery(&self) -> &Passages {
+        &self.before_delivery
     }
 
     pub(crate) fn undelivered(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {

@@ -10,6 +10,7 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Kind, Writer};
 
 use crate::World;
+use crate::hold::Passed;
 use crate::module::Verdict;
 use crate::world::Mail;
 
@@ -49,17 +50,40 @@ impl World {
         }
     }
 
-    /// Applies the delivery rules at the home of an account. `hash` is that of the bare JID.
+    /// Delivers a stanza at the home of an account, past the modules that want to see it before. `hash` is that of the bare JID.
     pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
-        let user = self.user_named(hash, to.bare_str());
-        if let Some(user) = user.and_then(|user| self.users.get_mut(user as usize))
-            && let Some(held) = &mut user.held
-        {
-            return match held.keep(packet, to) {
-                true => {}
-                false => self.bounce(packet, to, Condition::ResourceConstraint.into()),
-            };
+        if self.is_kept_back(hash, packet, to, Passed::No) {
+            return;
         }
+        if !self.registry.before_delivery().want(packet) {
+            return self.apply_rules(hash, packet, to);
+        }
+        let registry = self.registry.clone();
+        if let Some(packet) = registry.before_delivery().pass(self, packet, to, to.domain()) {
+            self.apply_rules(hash, &packet, to);
+        }
+    }
+
+    /// Delivers a stanza that has passed the modules already: it comes back from a session that ended before it was sent.
+    pub(crate) fn deliver_again(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
+        if !self.is_kept_back(hash, packet, to, Passed::Yes) {
+            self.apply_rules(hash, packet, to);
+        }
+    }
+
+    /// Whether a stanza has to wait for earlier ones of its account, or can't since too many do.
+    fn is_kept_back(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, passed: Passed) -> bool {
+        let user = self.user_named(hash, to.bare_str()).and_then(|user| self.users.get_mut(user as usize));
+        let Some(held) = user.and_then(|user| user.held.as_mut()) else { return false };
+        if !held.keep(packet, to, passed) {
+            self.bounce(packet, to, Condition::ResourceConstraint.into());
+        }
+        true
+    }
+
+    /// Applies the delivery rules.
+    fn apply_rules(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
+        let user = self.user_named(hash, to.bare_str());
         match packet.kind() {
             Kind::Message => self.deliver_message(user, packet, to),
             Kind::Presence => self.deliver_presence(user, packet, to),

@@ -6,14 +6,16 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rookery_fanout::Link;
+use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::world::Place;
-use rookery_hub::{Domain, Event, Hooks, Module, Options, Phase, Registry, Settings, Target, Verdict, Wakeups, World};
-use rookery_jid::Jid;
+use rookery_hub::{
+    Delivery, Domain, Event, Hooks, Module, Options, Phase, Registry, Settings, Stanzas, Target, Wakeups, World,
+};
+use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
 use rookery_store::memory::Memory;
 use rookery_store::{Background, wait};
-use rookery_xml::{Limits, Stanza};
+use rookery_xml::{Kind, Limits, Stanza, Writer};
 
 type Seen = Rc<RefCell<Vec<String>>>;
 
@@ -39,9 +41,15 @@ impl Module for Spy {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         let (name, seen) = (self.name, self.seen.clone());
-        hooks.before_route(self.phase, move |_, _, to| {
+        hooks.before_route(self.phase, Stanzas::MESSAGES, move |_, packet, to| {
             seen.borrow_mut().push(format!("{name} {to}"));
-            if to.local() == Some(name) { Verdict::Taken } else { Verdict::Pass }
+            pass(name, packet, to)
+        });
+        let seen = self.seen.clone();
+        hooks.before_delivery(self.phase, DELIVERIES, move |_, packet, to| {
+            let marked = String::from_utf8_lossy(packet.bytes()).matches("<mark").count();
+            seen.borrow_mut().push(format!("{name} delivers {marked} {to}"));
+            pass(name, packet, to)
         });
         let seen = self.seen.clone();
         hooks.session_ended(move |world, link| {
@@ -51,6 +59,21 @@ impl Module for Spy {
         hooks.feature(Target::Server, self.name);
     }
 }
+
+/// Takes what is for its name, marks what is for the user.
+fn pass(name: &str, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    match to.local() {
+        Some(local) if local == name => Delivery::Taken,
+        Some("user") => {
+            let mut mark = Writer::with_ns("mark", "urn:example");
+            mark.attr("by", name);
+            Delivery::As(packet.with_child(&mark.finish()))
+        }
+        _ => Delivery::Pass,
+    }
+}
+
+const DELIVERIES: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal]).and(Stanzas::PRESENCE);
 
 struct Stage {
     world: World,
@@ -78,6 +101,12 @@ impl Stage {
         while world.run_tasks() {}
         assert!(matches!(world.next_event(), Some(Event::Bound(Link(0), Ok(_)))));
         Self { world, seen }
+    }
+
+    fn available(&mut self) {
+        let _ = self.world.stanza(Link(0), Stanza::parse(b"<presence/>", &Limits::AFTER_LOGIN).unwrap());
+        while self.world.run_tasks() {}
+        self.seen.take();
     }
 
     fn say(&mut self, to: &str) -> Vec<String> {
@@ -118,4 +147,42 @@ fn modules_hear_of_the_end_of_a_session_while_it_has_a_name() {
     stage.world.closed(Link(0));
     assert_eq!(stage.seen.take(), ["record ended user@example.org/r"]);
     assert!(matches!(stage.world.next_event(), Some(Event::Released(Link(0)))));
+}
+
+#[test]
+fn each_sees_a_delivery_as_the_one_before_left_it() {
+    let mut stage = Stage::new(&["guard", "act", "record"]);
+    let packet = Packet::scanned(b"<message from='x@example.net/r'><body>hi</body></message>").unwrap();
+    stage.world.route(&packet, account().as_ref());
+    let user = "user@example.org";
+    let expected = ["guard delivers 0", "act delivers 1", "record delivers 2"].map(|seen| format!("{seen} {user}"));
+    assert_eq!(stage.seen.take(), expected);
+    // Of another type, nobody wanted to see it.
+    let packet = Packet::scanned(b"<message from='x@example.net/r' type='chat'><body>hi</body></message>").unwrap();
+    stage.world.route(&packet, account().as_ref());
+    assert_eq!(stage.seen.take(), Vec::<String>::new());
+}
+
+#[test]
+fn a_delivery_that_one_takes_goes_no_further_and_needs_no_account() {
+    let mut stage = Stage::new(&["guard", "act"]);
+    for stanza in [&b"<message from='x@example.net/r'/>"[..], b"<presence from='x@example.net/r'/>"] {
+        let packet = Packet::scanned(stanza).unwrap();
+        stage.world.route(&packet, Jid::parse("guard@example.org").unwrap().as_ref());
+        assert_eq!(stage.seen.take(), ["guard delivers 0 guard@example.org"]);
+        let to = Jid::parse("nobody@example.org").unwrap();
+        stage.world.fan_out(&packet, [to.as_ref()]);
+        assert_eq!(stage.seen.take(), ["guard delivers 0 nobody@example.org", "act delivers 0 nobody@example.org"]);
+    }
+}
+
+#[test]
+fn what_comes_back_from_a_session_is_not_seen_again() {
+    let mut stage = Stage::new(&["record"]);
+    stage.available();
+    let packet = Packet::scanned(b"<message from='x@example.net/r'><body>hi</body></message>").unwrap();
+    stage.world.route(&packet, account().as_ref());
+    assert_eq!(stage.seen.take(), ["record delivers 0 user@example.org"]);
+    stage.world.closed(Link(0));
+    assert_eq!(stage.seen.take(), ["record ended user@example.org/r"]);
 }
