@@ -1,15 +1,17 @@
 //! A store in which every account exists: so many accounts as a benchmark likes, without a byte for any of them.
 //!
-//! All have one password, and the same number of contacts on either side of their own number. Nothing is kept.
+//! All have one password, and the same number of contacts on either side of their own number. Nothing is kept; whatever else an account
+//! may have, these have not.
 
 use std::future::ready;
 use std::sync::Arc;
 
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
+use rookery_store::memory::Memory;
 use rookery_store::{
-    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed,
-    Roster, RosterItem, Rosters, StoreError, Stores, Subscription,
+    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Pending, Roster, RosterItem, Rosters, StoreError,
+    Stores, Subscription,
 };
 
 use crate::chat;
@@ -24,7 +26,8 @@ pub struct Everyone {
 impl Everyone {
     /// Accounts from zero up, in a ring: each sees, and is seen by, the `contacts` that are nearest to it.
     pub fn stores(credentials: Credentials, accounts: usize, contacts: usize) -> Stores {
-        Stores::of(Arc::new(Everyone { credentials, accounts, contacts }))
+        let everyone = Arc::new(Everyone { credentials, accounts, contacts });
+        Stores { accounts: everyone.clone(), rosters: everyone.clone(), last_presence: everyone, ..Memory::stores() }
     }
 
     fn contacts_of(&self, owner: JidRef<'_>) -> Vec<Jid> {
@@ -94,24 +97,6 @@ impl Rosters for Everyone {
     }
 }
 
-impl Offline for Everyone {
-    fn push(&self, _to: JidRef<'_>, _stanza: Vec<u8>, _unix_ms: u64, _limit: usize) -> Pending<Pushed> {
-        done(Pushed::Full)
-    }
-
-    fn load(&self, _owner: JidRef<'_>, _after: u64, _max_bytes: usize) -> Pending<Vec<OfflineMessage>> {
-        done(Vec::new())
-    }
-
-    fn remove(&self, _owner: JidRef<'_>, _up_to: u64) -> Pending<u64> {
-        done(0)
-    }
-
-    fn count(&self, _owner: JidRef<'_>) -> Pending<u64> {
-        done(0)
-    }
-}
-
 impl LastPresence for Everyone {
     fn put(&self, _owner: JidRef<'_>, _unix_ms: u64, _stanza: Vec<u8>) -> Pending<()> {
         done(())
@@ -119,16 +104,6 @@ impl LastPresence for Everyone {
 
     fn of(&self, _asker: JidRef<'_>, _owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
         done(Vec::new())
-    }
-}
-
-impl Meta for Everyone {
-    fn get(&self, _key: &str) -> Pending<Option<Vec<u8>>> {
-        done(None)
-    }
-
-    fn put(&self, _key: &str, _bytes: Vec<u8>) -> Pending<()> {
-        done(())
     }
 }
 

@@ -50,7 +50,11 @@ impl World {
             Ok(address) => address,
             Err(error) => return self.events.push_back(Event::Bound(link, Err(error))),
         };
+        let is_first = self.links_of(account.as_ref()).is_empty();
         let session = self.open_session(link, &address);
+        if is_first {
+            self.load_documents(session, account.as_ref());
+        }
         let contacts = self.stores.rosters.contacts(account.bare());
         self.wait_in_lane(session, contacts, move |world, contacts| world.bound(session, address, contacts));
     }
@@ -106,6 +110,7 @@ impl World {
                     links: Vec::with_capacity(1),
                     contacts: Box::default(),
                     held: None,
+                    at_hand: None,
                 });
                 self.names.set_user(name, Some(user as u32));
                 user as u32
@@ -254,7 +259,7 @@ impl World {
     }
 
     /// Takes a session out of the world.
-    fn forget(&mut self, link: Link) {
+    pub(crate) fn forget(&mut self, link: Link) {
         self.give_back(link);
         self.outboxes.close(link);
         let Some(session) = self.sessions.get_mut(link.0 as usize).and_then(Option::take) else { return };
@@ -299,6 +304,11 @@ impl World {
 
     fn forget_user(&mut self, at: u32) {
         let Some(user) = self.users.try_remove(at as usize) else { return };
+        if self.registry.has_documents()
+            && let Some(account) = self.names.get(user.name).map(|(_, account)| account.to_owned())
+        {
+            self.keep_absent(&account, user.at_hand.map(|at_hand| *at_hand).unwrap_or_default());
+        }
         self.names.set_user(user.name, None);
         self.names.release(user.name);
         for contact in user.contacts {

@@ -16,11 +16,13 @@
 //! * [`iq`]: requests that this server answers itself, and their replies.
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides.
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
+//! * [`documents`]: what modules need of an account with every stanza.
 //! * [`task`]: waiting for the store; [`session`], [`names`]: the data.
 
 pub mod bind;
 pub mod copies;
 pub mod delay;
+pub mod documents;
 pub mod federation;
 pub mod hold;
 pub mod inbound;

@@ -4,13 +4,16 @@
 //! module cares about passes by without a call. Order is by [`Phase`], within a phase by the module table; there are no magic numbers.
 //! Whether a module is on is decided per domain, by the operator; one that is off is neither called nor shown in disco.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 use rookery_xml::{Built, Element};
 
 use crate::World;
+use crate::documents::Read;
 use crate::federation::RemoteService;
 use crate::iq::Iq;
 use crate::passage::{Delivery, Passage, Passages, Stanzas};
@@ -110,6 +113,7 @@ pub struct Registry {
     before_login: HashMap<&'static str, Hook<BeforeLogin>>,
     services: Vec<Hook<Serve>>,
     remote_services: Vec<Hook<FindRemote>>,
+    documents: Vec<(&'static str, Read)>,
     to_domain: Vec<Hook<Filter>>,
     before_route: Passages,
     before_delivery: Passages,
@@ -164,6 +168,13 @@ impl Hooks<'_> {
     pub fn remote_service(&mut self, call: impl Fn(&mut World, &str, &str) -> Option<RemoteService> + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as FindRemote);
         self.registry.remote_services.push(hook);
+    }
+
+    /// Keeps a document of every account at hand, see [`World::document`]. `read` makes of its bytes what [`World::document`] gives; `None` if they are
+    /// not what the module writes.
+    pub fn document<T: 'static>(&mut self, name: &'static str, read: impl Fn(&[u8]) -> Option<T> + 'static) {
+        let read: Read = Box::new(move |bytes| read(bytes).map(|value| Rc::new(value) as Rc<dyn Any>));
+        self.registry.documents.push((name, read));
     }
 
     /// Sees messages and presence for a domain itself.
@@ -326,6 +337,14 @@ impl Registry {
 
     pub(crate) fn to_domain(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
         filter(&self.to_domain, world, packet, to, to.domain())
+    }
+
+    pub(crate) fn has_documents(&self) -> bool {
+        !self.documents.is_empty()
+    }
+
+    pub(crate) fn document(&self, name: &str) -> Option<(&'static str, &Read)> {
+        self.documents.iter().find(|(found, _)| *found == name).map(|(name, read)| (*name, read))
     }
 
     pub(crate) fn before_route(&self) -> &Passages {

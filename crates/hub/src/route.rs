@@ -52,7 +52,7 @@ impl World {
 
     /// Delivers a stanza at the home of an account, past the modules that want to see it before. `hash` is that of the bare JID.
     pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
-        if self.is_kept_back(hash, packet, to, Passed::No) {
+        if self.is_kept_back(hash, packet, to, Passed::No) || !self.has_documents_of(hash, packet, to) {
             return;
         }
         if !self.registry.before_delivery().want(packet) {

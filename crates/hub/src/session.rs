@@ -89,6 +89,8 @@ pub struct User {
     pub(crate) contacts: Box<[Contact]>,
     /// Stanzas that wait until those from the store have been delivered.
     pub(crate) held: Option<Box<crate::hold::Held>>,
+    /// What modules need of the account, if there is anything.
+    pub(crate) at_hand: Option<Box<crate::documents::AtHand>>,
 }
 
 /// A contact in four bytes: the number of the bare JID and the two directions of the subscription.

@@ -22,6 +22,7 @@ use rookery_store::{Background, Stores};
 use rookery_stream::error::StreamError;
 use slab::Slab;
 
+use crate::documents::Absent;
 use crate::federation::Federation;
 use crate::module::Registry;
 use crate::names::Names;
@@ -47,6 +48,7 @@ pub struct World {
     pub counters: Counters,
     pub(crate) names: Names,
     pub(crate) users: Slab<User>,
+    pub(crate) absent: Absent,
     pub(crate) sessions: Vec<Option<Session>>,
     pub(crate) tasks: Slab<Task>,
     pub(crate) wakeups: Arc<Wakeups>,
@@ -155,6 +157,7 @@ impl World {
             counters: Counters::default(),
             names: Names::default(),
             users: Slab::new(),
+            absent: Absent::default(),
             sessions: Vec::new(),
             tasks: Slab::new(),
             wakeups,

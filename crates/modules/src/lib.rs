@@ -14,13 +14,14 @@
 //! # Layout
 //!
 //! [`disco`], [`caps`], [`contact`], [`multicast`], [`offline`], [`ping`], [`register`], [`time`] and [`version`] are the modules; `asker` decides who
-//! may know of an account, `request` refuses malformed requests, `option` checks what operators write, [`standards`] lists what is
+//! may know of an account, `request` refuses malformed requests, `option` checks what operators write, [`form`] reads and writes data forms, [`standards`] lists what is
 //! implemented.
 
 mod asker;
 pub mod caps;
 pub mod contact;
 pub mod disco;
+pub mod form;
 pub mod multicast;
 pub mod offline;
 mod option;

@@ -6,8 +6,8 @@
 
 use crate::pending::{Completer, pending, ready};
 use crate::{
-    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed,
-    Roster, Rosters, StoreError, Stores, Subscription,
+    Accounts, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage,
+    Pending, Pushed, Roster, Rosters, StoreError, Stores, Subscription,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -160,6 +160,20 @@ impl Offline for Held {
 
     fn count(&self, owner: JidRef<'_>) -> Pending<u64> {
         self.held(|stores| stores.offline.count(owner))
+    }
+}
+
+impl Documents for Held {
+    fn get(&self, owner: JidRef<'_>, name: &str) -> Pending<Option<Vec<u8>>> {
+        self.held(|stores| stores.documents.get(owner, name))
+    }
+
+    fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()> {
+        self.held(|stores| stores.documents.put(owner, name, bytes))
+    }
+
+    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
+        self.held(|stores| stores.documents.starting(owner, prefix))
     }
 }
 

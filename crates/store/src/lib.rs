@@ -1,4 +1,4 @@
-//! What the server keeps: accounts, rosters, offline messages, last presence and a few settings.
+//! What the server keeps: accounts, rosters, offline messages, documents, last presence and a few settings.
 //!
 //! One small trait per concern, so that a caller names what it needs and a test replaces one of them; [`Stores`]
 //! bundles all of them. [`sqlite::open`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and
@@ -15,11 +15,12 @@
 //!
 //! # Layout
 //!
-//! `accounts`, `rosters`, `offline`, `presence` and `meta` hold a trait each and its types; `pending` is the future;
+//! `accounts`, `rosters`, `offline`, `documents`, `presence` and `meta` hold a trait each and its types; `pending` is the future;
 //! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory` and `held` serve tests.
 
 pub mod accounts;
 pub mod background;
+pub mod documents;
 pub mod error;
 pub mod held;
 pub mod memory;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 pub use accounts::Accounts;
 pub use background::Background;
+pub use documents::{Document, Documents};
 pub use error::StoreError;
 pub use meta::Meta;
 pub use offline::{Offline, OfflineMessage, Pushed};
@@ -51,6 +53,8 @@ pub struct Stores {
     pub rosters: Arc<dyn Rosters>,
     /// What waits for those who are away.
     pub offline: Arc<dyn Offline>,
+    /// Small things with a name, by account.
+    pub documents: Arc<dyn Documents>,
     /// What those who are away said last.
     pub last_presence: Arc<dyn LastPresence>,
     /// The server's own few settings.
@@ -58,15 +62,16 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// All five from one thing that implements them all.
+    /// All of them from one thing that implements them all.
     pub fn of<S>(store: Arc<S>) -> Stores
     where
-        S: Accounts + Rosters + Offline + LastPresence + Meta + 'static,
+        S: Accounts + Rosters + Offline + Documents + LastPresence + Meta + 'static,
     {
         Stores {
             accounts: store.clone(),
             rosters: store.clone(),
             offline: store.clone(),
+            documents: store.clone(),
             last_presence: store.clone(),
             meta: store,
         }

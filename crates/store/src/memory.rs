@@ -6,8 +6,8 @@
 mod roster;
 
 use crate::{
-    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed,
-    Roster, Rosters, StoreError, Stores, Subscription, pending::caught, pending::ready,
+    Accounts, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage,
+    Pending, Pushed, Roster, Rosters, StoreError, Stores, Subscription, pending::caught, pending::ready,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -157,6 +157,29 @@ impl Offline for Memory {
     }
 }
 
+impl Documents for Memory {
+    fn get(&self, owner: JidRef<'_>, name: &str) -> Pending<Option<Vec<u8>>> {
+        ready(Ok(self.world().account(owner).and_then(|owner| owner.documents.get(name).cloned())))
+    }
+
+    fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()> {
+        let mut world = self.world();
+        let owner = world.account_mut(owner).ok_or(StoreError::NoAccount);
+        ready(owner.map(|owner| match bytes {
+            Some(bytes) => drop(owner.documents.insert(name.to_owned(), bytes)),
+            None => drop(owner.documents.remove(name)),
+        }))
+    }
+
+    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
+        let world = self.world();
+        let all = world.account(owner).into_iter().flat_map(|owner| &owner.documents);
+        let found = all.filter(|(name, _)| name.starts_with(prefix));
+        let found = found.map(|(name, bytes)| Document { name: name.clone(), bytes: bytes.clone() });
+        ready(Ok(found.collect()))
+    }
+}
+
 impl LastPresence for Memory {
     fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()> {
         let mut world = self.world();
@@ -206,6 +229,7 @@ struct Account {
     credentials: Credentials,
     roster: roster::Versioned,
     offline: BTreeMap<u64, OfflineMessage>,
+    documents: BTreeMap<String, Vec<u8>>,
     last_presence: Option<(u64, Vec<u8>)>,
 }
 
@@ -230,6 +254,7 @@ impl World {
                 credentials,
                 roster: roster::Versioned::new(self.next_roster_version),
                 offline: BTreeMap::new(),
+                documents: BTreeMap::new(),
                 last_presence: None,
             };
             self.accounts.insert(key(account), account_row);

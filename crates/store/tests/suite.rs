@@ -2,6 +2,7 @@
 
 mod suite {
     pub mod accounts;
+    pub mod documents;
     pub mod last_presence;
     pub mod offline;
     pub mod order;
@@ -56,6 +57,9 @@ over_all_stores! {
     offline::a_limit_holds,
     offline::pages_are_bounded_in_bytes,
     offline::ids_are_never_given_again,
+    documents::the_last_one_of_a_name_counts,
+    documents::documents_are_found_by_prefix,
+    documents::documents_belong_to_accounts,
     last_presence::only_those_who_may_see_it_do,
     last_presence::the_last_one_counts,
     order::calls_take_effect_without_being_polled,

@@ -1,7 +1,7 @@
 //! The stores over SQL, written once for every engine.
 //!
 //! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions;
-//! `accounts`, `rosters`, `offline`, `presence` and `meta` are the operations over the `Connection` that a driver
+//! `accounts`, `documents`, `rosters`, `offline`, `presence` and `meta` are the operations over the `Connection` that a driver
 //! gives; `statements` holds all SQL. An engine adds a driver and a schema: [`sqlite`].
 //!
 //! # Invariants
@@ -12,6 +12,7 @@
 
 mod accounts;
 mod connection;
+mod documents;
 mod meta;
 mod offline;
 mod operation;

@@ -3,10 +3,10 @@
 use super::connection::{Connection, Transactions};
 use super::operation::Operation;
 use super::queue::{Bounds, Queue};
-use super::{accounts, meta, offline, operation, presence, rosters, worker};
+use super::{accounts, documents, meta, offline, operation, presence, rosters, worker};
 use crate::{
-    Accounts, Changed, Changes, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed,
-    Roster, Rosters, StoreError, Subscription,
+    Accounts, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage,
+    Pending, Pushed, Roster, Rosters, StoreError, Subscription,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -162,6 +162,24 @@ impl Offline for SqlStore {
     fn count(&self, owner: JidRef<'_>) -> Pending<u64> {
         let owner = owner.bare().to_jid();
         self.read(0, move |c| offline::count(c, owner.as_ref()))
+    }
+}
+
+impl Documents for SqlStore {
+    fn get(&self, owner: JidRef<'_>, name: &str) -> Pending<Option<Vec<u8>>> {
+        let (owner, name) = (owner.bare().to_jid(), name.to_owned());
+        self.read(name.len(), move |c| documents::get(c, owner.as_ref(), &name))
+    }
+
+    fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()> {
+        let (owner, name) = (owner.bare().to_jid(), name.to_owned());
+        let carried = name.len() + bytes.as_ref().map_or(0, Vec::len);
+        self.write(carried, move |c| documents::put(c, owner.as_ref(), &name, bytes.as_deref()))
+    }
+
+    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
+        let (owner, prefix) = (owner.bare().to_jid(), prefix.to_owned());
+        self.read(prefix.len(), move |c| documents::starting(c, owner.as_ref(), &prefix))
     }
 }
 

@@ -1,0 +1,26 @@
+//! Small things that belong to an account and have a name: private data (XEP-0049), a vCard (XEP-0054), whom it blocks (XEP-0191).
+
+use crate::Pending;
+use rookery_jid::JidRef;
+
+/// The documents of all accounts. Owners count by their bare JID; what a name means is its module's business.
+pub trait Documents: Send + Sync {
+    /// A document, if there is one. Nothing for an owner that isn't an account.
+    fn get(&self, owner: JidRef<'_>, name: &str) -> Pending<Option<Vec<u8>>>;
+
+    /// Keeps a document in place of the one before; `None` removes it. Answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an
+    /// account.
+    fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()>;
+
+    /// The documents whose names begin with `prefix`, in the order of the bytes of their names. Nothing for an owner that isn't an account.
+    fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>>;
+}
+
+/// A document with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Its name.
+    pub name: String,
+    /// What it says.
+    pub bytes: Vec<u8>,
+}

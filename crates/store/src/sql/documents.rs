@@ -1,0 +1,72 @@
+//! The operations of [`Documents`](crate::Documents).
+
+use super::accounts;
+use super::connection::{Connection, Row, Value, all, one};
+use crate::{Document, StoreError};
+use rookery_jid::JidRef;
+
+pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    let Some(owner) = accounts::id(c, owner)? else { return Ok(None) };
+    one(c, DOCUMENT, &[Value::Integer(owner), Value::Text(name)], |row| Ok(row.bytes(0)?.to_vec()))
+}
+
+pub(crate) fn put(
+    c: &mut dyn Connection,
+    owner: JidRef<'_>,
+    name: &str,
+    bytes: Option<&[u8]>,
+) -> Result<(), StoreError> {
+    let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
+    let (owner, name) = (Value::Integer(owner), Value::Text(name));
+    match bytes {
+        None => drop(c.execute(REMOVE_DOCUMENT, &[owner, name])?),
+        Some(bytes) => {
+            let values = [Value::Bytes(bytes), owner, name];
+            if c.execute(UPDATE_DOCUMENT, &values)? == 0 {
+                c.execute(INSERT_DOCUMENT, &values)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn starting(c: &mut dyn Connection, owner: JidRef<'_>, prefix: &str) -> Result<Vec<Document>, StoreError> {
+    let Some(owner) = accounts::id(c, owner)? else { return Ok(Vec::new()) };
+    let read = |row: &dyn Row| Ok(Document { name: row.text(0)?.to_owned(), bytes: row.bytes(1)?.to_vec() });
+    let (owner, first) = (Value::Integer(owner), Value::Text(prefix));
+    match behind(prefix) {
+        Some(end) => all(c, DOCUMENTS_UP_TO, &[owner, first, Value::Text(&end)], read),
+        None => all(c, DOCUMENTS, &[owner, first], read),
+    }
+}
+
+/// The least text behind all that begin with a prefix; `None` if there is none.
+fn behind(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_owned();
+    while let Some(last) = text.pop() {
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            text.push(next);
+            return Some(text);
+        }
+    }
+    None
+}
+
+/// Values: owner, name.
+const DOCUMENT: &str = "SELECT bytes FROM documents WHERE owner = ? AND name = ?";
+
+/// Values: owner, first name.
+const DOCUMENTS: &str = "SELECT name, bytes FROM documents WHERE owner = ? AND name >= ? ORDER BY name";
+
+/// Values: owner, first name, name behind the last.
+const DOCUMENTS_UP_TO: &str =
+    "SELECT name, bytes FROM documents WHERE owner = ? AND name >= ? AND name < ? ORDER BY name";
+
+/// Values: bytes, owner, name.
+const UPDATE_DOCUMENT: &str = "UPDATE documents SET bytes = ? WHERE owner = ? AND name = ?";
+
+/// Values: bytes, owner, name.
+const INSERT_DOCUMENT: &str = "INSERT INTO documents (bytes, owner, name) SELECT ?, ?, ?";
+
+/// Values: owner, name.
+const REMOVE_DOCUMENT: &str = "DELETE FROM documents WHERE owner = ? AND name = ?";
