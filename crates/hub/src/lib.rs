@@ -17,7 +17,7 @@
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides.
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
 //! * [`documents`]: what modules need of an account with every stanza.
-//! * [`task`]: waiting for the store; [`session`], [`names`]: the data.
+//! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
 pub mod bind;
 pub mod copies;
@@ -41,6 +41,7 @@ pub mod settings;
 pub mod subscribe;
 pub mod subscription;
 pub mod task;
+pub mod timer;
 pub mod world;
 
 pub use bind::BindError;
@@ -55,4 +56,5 @@ pub use passage::{Delivery, Stanzas};
 pub use session::{Session, SessionRef};
 pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
 pub use task::Wakeups;
+pub use timer::Timer;
 pub use world::{Event, Mail, Place, World};

@@ -81,6 +81,8 @@ pub type Filter = Box<dyn Fn(&mut World, &Packet, JidRef<'_>) -> Verdict>;
 pub type Serve = Box<dyn Fn(&mut World, &Packet, JidRef<'_>, &Domain)>;
 /// Tells the multicast service of a remote domain for one of ours, if one is known: our domain, the remote one.
 pub type FindRemote = Box<dyn Fn(&mut World, &str, &str) -> Option<RemoteService>>;
+/// Runs again and again.
+pub(crate) type Round = Box<dyn Fn(&mut World)>;
 /// Hears of a session.
 pub type SessionHook = Box<dyn Fn(&mut World, Link)>;
 /// Adds to an answer or a stream feature list of a domain; the registry tells what else is there.
@@ -114,6 +116,7 @@ pub struct Registry {
     services: Vec<Hook<Serve>>,
     remote_services: Vec<Hook<FindRemote>>,
     documents: Vec<(&'static str, Read)>,
+    rounds: Vec<(u64, Round)>,
     to_domain: Vec<Hook<Filter>>,
     before_route: Passages,
     before_delivery: Passages,
@@ -168,6 +171,11 @@ impl Hooks<'_> {
     pub fn remote_service(&mut self, call: impl Fn(&mut World, &str, &str) -> Option<RemoteService> + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as FindRemote);
         self.registry.remote_services.push(hook);
+    }
+
+    /// Runs on every shard each time that so many milliseconds have passed, whatever domains have the module: for sweeps, in small steps.
+    pub fn every(&mut self, period_ms: u64, call: impl Fn(&mut World) + 'static) {
+        self.registry.rounds.push((period_ms, Box::new(call)));
     }
 
     /// Keeps a document of every account at hand, see [`World::document`]. `read` makes of its bytes what [`World::document`] gives; `None` if they are
@@ -337,6 +345,14 @@ impl Registry {
 
     pub(crate) fn to_domain(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
         filter(&self.to_domain, world, packet, to, to.domain())
+    }
+
+    pub(crate) fn rounds(&self) -> usize {
+        self.rounds.len()
+    }
+
+    pub(crate) fn round(&self, at: usize) -> Option<(u64, &Round)> {
+        self.rounds.get(at).map(|(period_ms, call)| (*period_ms, call))
     }
 
     pub(crate) fn has_documents(&self) -> bool {

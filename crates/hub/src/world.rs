@@ -30,6 +30,7 @@ use crate::service::{self, Service};
 use crate::session::{Session, SessionRef, User};
 use crate::settings::{Domain, Settings};
 use crate::task::{Task, Wakeups};
+use crate::timer::Timers;
 
 /// Everything that one shard owns.
 pub struct World {
@@ -51,6 +52,8 @@ pub struct World {
     pub(crate) absent: Absent,
     pub(crate) sessions: Vec<Option<Session>>,
     pub(crate) tasks: Slab<Task>,
+    pub(crate) timers: Timers,
+    pub(crate) now_ms: u64,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) mail: Vec<Vec<Mail>>,
@@ -160,6 +163,8 @@ impl World {
             absent: Absent::default(),
             sessions: Vec::new(),
             tasks: Slab::new(),
+            timers: Timers::default(),
+            now_ms: 0,
             wakeups,
             events: VecDeque::new(),
             given_back: None,
@@ -171,6 +176,7 @@ impl World {
             unix_ms: 0,
         };
         world.apply(settings);
+        world.start_rounds();
         world
     }
 
@@ -191,8 +197,9 @@ impl World {
         }
     }
 
-    /// Sets the time of day, in milliseconds since 1970.
-    pub fn set_time(&mut self, unix_ms: u64) {
+    /// Sets the clock that timers go by, which never goes back, and the time of day since 1970; both in milliseconds.
+    pub fn set_time(&mut self, now_ms: u64, unix_ms: u64) {
+        self.now_ms = now_ms;
         self.unix_ms = unix_ms;
     }
 

@@ -130,7 +130,7 @@ impl<D: Driver> Shard<D> {
     /// Does all there is to do at this moment. `now_ms` is a clock that never goes back, `unix_ms` the time of day; both in milliseconds.
     pub fn tick(&mut self, ready: &[Ready], now_ms: u64, unix_ms: u64) {
         self.now_ms = now_ms;
-        self.world.set_time(unix_ms);
+        self.world.set_time(now_ms, unix_ms);
         for ready in ready {
             let link = Link(ready.key);
             if ready.read {
@@ -144,6 +144,7 @@ impl<D: Driver> Shard<D> {
             self.letter(letter);
         }
         self.timers();
+        self.world.run_timers();
         self.settle();
         self.post_mail();
         self.flush();
@@ -151,7 +152,8 @@ impl<D: Driver> Shard<D> {
 
     /// When the next timer is due, on the clock of [`Shard::tick`].
     pub fn next_timer(&self) -> Option<u64> {
-        self.timers.peek().map(|Reverse((due, ..))| *due)
+        let own = self.timers.peek().map(|Reverse((due, ..))| *due);
+        own.into_iter().chain(self.world.next_timer()).min()
     }
 
     /// Whether the shard was stopped and has nothing left to finish.

@@ -219,9 +219,9 @@ impl Server {
         let packet = Packet::scanned(stanza.as_bytes()).expect("a packet");
         let domain = Jid::parse(packet.sender().expect("from").domain()).expect("a domain");
         let shard = running.shards[0].world.home_of(domain.as_ref());
-        let now = EPOCH_MS + running.now_ms;
+        let now_ms = running.now_ms;
         let world = &mut running.shards[shard].world;
-        world.set_time(now);
+        world.set_time(now_ms, EPOCH_MS + now_ms);
         world.incoming(&packet, to.as_ref());
         running.awake[shard].store(true, Ordering::Relaxed);
         running.settle();

@@ -37,9 +37,9 @@ fn stored(stage: &Stage, owner: &Jid) -> u64 {
 fn messages_wait_and_come_with_the_time_when_they_came() {
     let (mut stage, romeo, juliet) = verona(Stage::new());
     chat(&mut stage, romeo, "one");
-    stage.world.set_time(NOON + 61_000);
+    stage.world.set_time(61_000, NOON + 61_000);
     stage.say(romeo, "<message to='juliet@example.org/gone' type='chat'><body>two</body></message>");
-    stage.world.set_time(NOON + 3_600_000);
+    stage.world.set_time(3_600_000, NOON + 3_600_000);
     assert!(stage.hear(romeo).is_empty());
     let link = stage.bind(&juliet, "balcony");
     // With a negative priority she takes none.
@@ -215,7 +215,7 @@ fn a_session_that_ends_midway_loses_nothing() {
     stage.say(link, "<presence/>");
     let mut heard = bodies(&stage.read(link, 3500));
     assert!(!heard.is_empty());
-    stage.world.set_time(NOON + 1000);
+    stage.world.set_time(1000, NOON + 1000);
     stage.world.closed(link);
     stage.settle();
     assert_eq!(stored(&stage, &juliet) as usize, sent.len() - heard.len());

@@ -105,7 +105,7 @@ fn one_account_per_address_and_time() {
     assert_eq!(result(&stage.guest(guest("2001:db8::1"), "set", &form("a", "a long password"))), None);
     refused(&stage.guest(guest("2001:db8::2"), "set", &form("b", "a long password")), "resource-constraint", "wait");
     assert_eq!(result(&stage.guest(guest("2001:db8:0:1::2"), "set", &form("b", "a long password"))), None);
-    stage.world.set_time(NOON + 600_000);
+    stage.world.set_time(600_000, NOON + 600_000);
     assert_eq!(result(&stage.guest(guest("2001:db8::2"), "set", &form("c", "a long password"))), None);
     for name in ["d", "e", "f"] {
         assert_eq!(result(&stage.guest(guest("127.0.0.1"), "set", &form(name, "a long password"))), None);

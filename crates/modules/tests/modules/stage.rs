@@ -64,7 +64,7 @@ impl Stage {
         let place = Place { shard: 0, shards: 1, keys: [1, 2, 3, 4] };
         let background = Background::new(1).unwrap();
         let mut world = World::new(place, Arc::new(settings), Registry::new(modules), seen, background, wakeups);
-        world.set_time(NOON);
+        world.set_time(0, NOON);
         Self { world, stores, events: Vec::new(), bell, links: 0 }
     }
 

@@ -1,0 +1,85 @@
+//! What the world does later: once, or again and again.
+//!
+//! Time is the driver's clock that never goes back, so that a corrected time of day neither delays nor repeats anything. A call runs in the first tick
+//! at or after its time, never before the handler that asked for it has ended.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::rc::Rc;
+
+use crate::World;
+
+type Call = Box<dyn FnOnce(&mut World)>;
+
+/// A call that is still to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Timer(u64);
+
+/// The calls that are still to come.
+#[derive(Default)]
+pub(crate) struct Timers {
+    due: BinaryHeap<Reverse<(u64, u64)>>,
+    calls: HashMap<u64, Call>,
+    last: u64,
+}
+
+impl World {
+    /// Runs `call` in that many milliseconds, unless the timer is cancelled.
+    pub fn after(&mut self, delay_ms: u64, call: impl FnOnce(&mut World) + 'static) -> Timer {
+        self.timers.last += 1;
+        let timer = self.timers.last;
+        self.timers.due.push(Reverse((self.now_ms.saturating_add(delay_ms), timer)));
+        self.timers.calls.insert(timer, Box::new(call));
+        Timer(timer)
+    }
+
+    /// Lets a call not come. One that has come already is no error.
+    pub fn cancel(&mut self, timer: Timer) {
+        self.timers.calls.remove(&timer.0);
+        // Those that were cancelled must not pile up behind one that is far away.
+        if self.timers.due.len() > 2 * self.timers.calls.len() + SLACK {
+            let calls = &self.timers.calls;
+            self.timers.due.retain(|Reverse((_, timer))| calls.contains_key(timer));
+        }
+    }
+
+    /// When the next call is due, on the clock of [`World::set_time`].
+    pub fn next_timer(&self) -> Option<u64> {
+        self.timers.due.peek().map(|Reverse((due, _))| *due)
+    }
+
+    /// Runs the calls that are due. Those that they ask for come in a later tick.
+    pub fn run_timers(&mut self) {
+        let last = self.timers.last;
+        while let Some(&Reverse((due, timer))) = self.timers.due.peek() {
+            if due > self.now_ms || timer > last {
+                return;
+            }
+            self.timers.due.pop();
+            if let Some(call) = self.timers.calls.remove(&timer) {
+                call(self);
+            }
+        }
+    }
+
+    /// Begins to run what modules do again and again.
+    pub(crate) fn start_rounds(&mut self) {
+        for round in 0..self.registry.rounds() {
+            self.next_round(round);
+        }
+    }
+
+    fn next_round(&mut self, round: usize) {
+        let Some(period_ms) = self.registry.round(round).map(|(period_ms, _)| period_ms) else { return };
+        self.after(period_ms, move |world| {
+            let registry: Rc<_> = world.registry.clone();
+            if let Some((_, call)) = registry.round(round) {
+                call(world);
+            }
+            world.next_round(round);
+        });
+    }
+}
+
+/// Cancelled calls that may stay in any case.
+const SLACK: usize = 64;
