@@ -28,6 +28,7 @@ mod option;
 pub mod ping;
 pub mod register;
 mod request;
+pub mod rsm;
 pub mod standards;
 pub mod time;
 pub mod version;

@@ -6,8 +6,9 @@
 
 use crate::pending::{Completer, pending, ready};
 use crate::{
-    Accounts, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage,
-    Pending, Pushed, Roster, Rosters, StoreError, Stores, Subscription,
+    Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
+    Expiry, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed, Roster, Rosters, StoreError,
+    Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -174,6 +175,28 @@ impl Documents for Held {
 
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
         self.held(|stores| stores.documents.starting(owner, prefix))
+    }
+}
+
+impl Archive for Held {
+    fn append(&self, messages: Vec<ArchivedMessage>) -> Pending<()> {
+        self.held(|stores| stores.archive.append(messages))
+    }
+
+    fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>> {
+        self.held(|stores| stores.archive.page(owner, query))
+    }
+
+    fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>> {
+        self.held(|stores| stores.archive.ends(owner))
+    }
+
+    fn purge(&self, owner: JidRef<'_>) -> Pending<()> {
+        self.held(|stores| stores.archive.purge(owner))
+    }
+
+    fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
+        self.held(|stores| stores.archive.sweep(after, expiry, limit))
     }
 }
 

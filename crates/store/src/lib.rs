@@ -1,4 +1,4 @@
-//! What the server keeps: accounts, rosters, offline messages, documents, last presence and a few settings.
+//! What the server keeps: accounts, rosters, offline messages, archives, documents, last presence and a few settings.
 //!
 //! One small trait per concern, so that a caller names what it needs and a test replaces one of them; [`Stores`]
 //! bundles all of them. [`sqlite::open`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and
@@ -15,10 +15,11 @@
 //!
 //! # Layout
 //!
-//! `accounts`, `rosters`, `offline`, `documents`, `presence` and `meta` hold a trait each and its types; `pending` is the future;
+//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence` and `meta` hold a trait each and its types; `pending` is the future;
 //! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory` and `held` serve tests.
 
 pub mod accounts;
+pub mod archive;
 pub mod background;
 pub mod documents;
 pub mod error;
@@ -34,6 +35,7 @@ pub mod sql;
 use std::sync::Arc;
 
 pub use accounts::Accounts;
+pub use archive::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Swept};
 pub use background::Background;
 pub use documents::{Document, Documents};
 pub use error::StoreError;
@@ -55,6 +57,8 @@ pub struct Stores {
     pub offline: Arc<dyn Offline>,
     /// Small things with a name, by account.
     pub documents: Arc<dyn Documents>,
+    /// What was said.
+    pub archive: Arc<dyn Archive>,
     /// What those who are away said last.
     pub last_presence: Arc<dyn LastPresence>,
     /// The server's own few settings.
@@ -65,13 +69,14 @@ impl Stores {
     /// All of them from one thing that implements them all.
     pub fn of<S>(store: Arc<S>) -> Stores
     where
-        S: Accounts + Rosters + Offline + Documents + LastPresence + Meta + 'static,
+        S: Accounts + Rosters + Offline + Archive + Documents + LastPresence + Meta + 'static,
     {
         Stores {
             accounts: store.clone(),
             rosters: store.clone(),
             offline: store.clone(),
             documents: store.clone(),
+            archive: store.clone(),
             last_presence: store.clone(),
             meta: store,
         }

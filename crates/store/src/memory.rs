@@ -3,6 +3,7 @@
 //! Every operation is carried out, and its future is done, when the method returns. Nothing is random, so a test that
 //! runs twice sees the same ids and versions.
 
+mod archive;
 mod roster;
 
 use crate::{
@@ -68,6 +69,7 @@ impl Accounts for Memory {
     fn remove(&self, account: JidRef<'_>) -> Pending<bool> {
         let mut world = self.world();
         let removed = world.accounts.remove(&key(account));
+        world.archives.remove(account);
         if let Some(removed) = &removed {
             world.next_roster_version = world.next_roster_version.max(removed.roster.version() + 1);
         }
@@ -212,6 +214,7 @@ impl Meta for Memory {
 struct World {
     /// By domain and localpart, which is the order that lists have.
     accounts: BTreeMap<(String, String), Account>,
+    archives: archive::Archives,
     meta: BTreeMap<String, Vec<u8>>,
     last_offline_id: u64,
     /// Where the roster of a new account starts to count: above those of all accounts that were removed.
@@ -220,7 +223,13 @@ struct World {
 
 impl Default for World {
     fn default() -> World {
-        World { accounts: BTreeMap::new(), meta: BTreeMap::new(), last_offline_id: 0, next_roster_version: 1 }
+        World {
+            accounts: BTreeMap::new(),
+            archives: archive::Archives::default(),
+            meta: BTreeMap::new(),
+            last_offline_id: 0,
+            next_roster_version: 1,
+        }
     }
 }
 

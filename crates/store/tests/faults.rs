@@ -100,7 +100,7 @@ fn a_newer_schema_is_refused() {
     place.open().close();
     place.connect().execute_batch("PRAGMA user_version = 99").expect("a free database");
     let error = place.refused();
-    assert!(matches!(error, StoreError::TooNew { found: 99, known: 1, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 99, known: ..99, .. }), "{error:?}");
     assert!(error.to_string().contains("newer server"), "{error}");
 }
 

@@ -2,6 +2,7 @@
 
 mod suite {
     pub mod accounts;
+    pub mod archive;
     pub mod documents;
     pub mod last_presence;
     pub mod offline;
@@ -60,6 +61,13 @@ over_all_stores! {
     documents::the_last_one_of_a_name_counts,
     documents::documents_are_found_by_prefix,
     documents::documents_belong_to_accounts,
+    archive::pages_go_both_ways,
+    archive::conversations_are_told_apart,
+    archive::ids_must_be_there,
+    archive::counts_are_bounded,
+    archive::archives_have_ends_and_can_be_emptied,
+    archive::only_accounts_and_rooms_have_archives,
+    archive::a_sweep_goes_through_all_archives_in_steps,
     last_presence::only_those_who_may_see_it_do,
     last_presence::the_last_one_counts,
     order::calls_take_effect_without_being_polled,

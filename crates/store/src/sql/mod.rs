@@ -1,7 +1,7 @@
 //! The stores over SQL, written once for every engine.
 //!
 //! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions;
-//! `accounts`, `documents`, `rosters`, `offline`, `presence` and `meta` are the operations over the `Connection` that a driver
+//! `accounts`, `archive`, `documents`, `rosters`, `offline`, `presence` and `meta` are the operations over the `Connection` that a driver
 //! gives; `statements` holds all SQL. An engine adds a driver and a schema: [`sqlite`].
 //!
 //! # Invariants
@@ -11,6 +11,7 @@
 //! - What an operation answered is told to its caller only after the commit of what it could have seen.
 
 mod accounts;
+mod archive;
 mod connection;
 mod documents;
 mod meta;

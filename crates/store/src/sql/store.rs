@@ -3,10 +3,11 @@
 use super::connection::{Connection, Transactions};
 use super::operation::Operation;
 use super::queue::{Bounds, Queue};
-use super::{accounts, documents, meta, offline, operation, presence, rosters, worker};
+use super::{accounts, archive, documents, meta, offline, operation, presence, rosters, worker};
 use crate::{
-    Accounts, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage,
-    Pending, Pushed, Roster, Rosters, StoreError, Subscription,
+    Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
+    Expiry, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed, Roster, Rosters, StoreError,
+    Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -183,6 +184,32 @@ impl Documents for SqlStore {
     }
 }
 
+impl Archive for SqlStore {
+    fn append(&self, messages: Vec<ArchivedMessage>) -> Pending<()> {
+        let bytes = messages.iter().map(|message| message.stanza.len() + BYTES_PER_MESSAGE).sum();
+        self.write(bytes, move |c| archive::append(c, &messages))
+    }
+
+    fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>> {
+        let owner = owner.bare().to_jid();
+        self.read(0, move |c| archive::page(c, owner.as_ref(), &query))
+    }
+
+    fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>> {
+        let owner = owner.bare().to_jid();
+        self.read(0, move |c| archive::ends(c, owner.as_ref()))
+    }
+
+    fn purge(&self, owner: JidRef<'_>) -> Pending<()> {
+        let owner = owner.bare().to_jid();
+        self.write(0, move |c| archive::purge(c, owner.as_ref()))
+    }
+
+    fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
+        self.write(0, move |c| archive::sweep(c, after, &expiry, limit))
+    }
+}
+
 impl LastPresence for SqlStore {
     fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()> {
         let owner = owner.bare().to_jid();
@@ -213,3 +240,6 @@ const BYTES_PER_ACCOUNT: usize = 768;
 
 /// What a roster edit is taken to carry.
 const BYTES_PER_EDIT: usize = 1024;
+
+/// What an archived message takes in the queue besides its stanza: two addresses and a struct.
+const BYTES_PER_MESSAGE: usize = 256;

@@ -1,0 +1,105 @@
+//! Message archives of accounts and rooms (XEP-0313).
+
+use crate::Pending;
+use rookery_jid::{Jid, JidRef};
+
+/// The archives of all accounts and rooms. Owners count by their bare JID.
+///
+/// A message has an id that whoever appends it chooses: above those of the owner's older messages, and never one that was used before.
+/// What the id tells besides the order, such as the time, is the caller's.
+pub trait Archive: Send + Sync {
+    /// Adds messages. One whose owner isn't there, or whose id its owner has already, is left out.
+    fn append(&self, messages: Vec<ArchivedMessage>) -> Pending<()>;
+
+    /// A page of an archive. `None` if one of the ids that the query refers to isn't there; an archive that doesn't exist is empty.
+    fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>>;
+
+    /// The ids of the oldest and the newest message.
+    fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>>;
+
+    /// Empties an archive. Its messages can't be seen any more at once; their room is made free by later sweeps.
+    fn purge(&self, owner: JidRef<'_>) -> Pending<()>;
+
+    /// Removes some of what may go: messages below an id, per domain of their owners, and those of archives that are no more. A small step:
+    /// about a hundred archives and at most `limit` messages. `after`: where the step before ended, 0 at first.
+    fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept>;
+}
+
+/// Whose archive it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ArchiveOf {
+    /// An account's: it goes when the account is removed, and there is none without one.
+    Account,
+    /// A room's: it is made by its first message.
+    Room,
+}
+
+/// A message for an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchivedMessage {
+    /// The bare JID of the account or room.
+    pub owner: Jid,
+    /// What that is.
+    pub of: ArchiveOf,
+    /// Its place in the archive, from 1 to [`i64::MAX`].
+    pub id: u64,
+    /// Whom it is from or to: the other party of the conversation, bare or full.
+    pub with: Jid,
+    /// The stanza.
+    pub stanza: Vec<u8>,
+}
+
+/// Which messages are wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ArchiveQuery {
+    /// Only those with this address; a bare JID means all of its resources.
+    pub with: Option<Jid>,
+    /// Only those with an id above this one.
+    pub after: u64,
+    /// Only those with an id below this one; 0: no such bound.
+    pub before: u64,
+    /// Only these, in ascending order; the page has all of them at once.
+    pub ids: Option<Vec<u64>>,
+    /// Ids that must be there.
+    pub known: Vec<u64>,
+    /// Whether the page is the end of what is asked for rather than its beginning.
+    pub last: bool,
+    /// Messages on the page at most.
+    pub limit: usize,
+    /// Bytes of stanzas on the page at most, but always one message.
+    pub max_bytes: usize,
+    /// Count what is asked for up to this many, without the limits of the page; 0: don't count.
+    pub count_to: usize,
+}
+
+/// A page of an archive.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ArchivePage {
+    /// Ids and stanzas, oldest first.
+    pub messages: Vec<(u64, Vec<u8>)>,
+    /// Whether there is more of what is asked for: behind the page, or before it where the end was asked for.
+    pub more: bool,
+    /// How many messages were asked for, if they were counted and are not more than that.
+    pub count: Option<usize>,
+}
+
+/// Messages that may go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// The domain of the owners.
+    pub domain: String,
+    /// Messages with an id below this one.
+    pub before: u64,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// Messages that were removed.
+    pub removed: u64,
+    /// Where the next step goes on; `None`: all archives have been seen.
+    pub next: Option<u64>,
+}
+
+/// Archives that one step of a sweep looks at.
+pub(crate) const ARCHIVES_PER_SWEEP: usize = 100;

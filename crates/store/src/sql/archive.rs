@@ -1,0 +1,250 @@
+//! The operations of [`Archive`](crate::Archive).
+//!
+//! Pages are found by key and never by counting rows: whatever place in an archive they have, they cost the same. Messages don't refer to
+//! their archive by a constraint: to remove an archive with a million of them would take seconds. Its row goes, the messages can't be
+//! found any more, and sweeps remove them a few at a time.
+
+use super::connection::{Connection, EachRow, Value, account_values, all, one};
+use crate::archive::ARCHIVES_PER_SWEEP;
+use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, StoreError, Swept};
+use rookery_jid::{Jid, JidRef};
+use std::ops::ControlFlow;
+
+pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
+    for message in messages {
+        if insert(c, message)? == 0 && make(c, message)? {
+            insert(c, message)?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn page(
+    c: &mut dyn Connection,
+    owner: JidRef<'_>,
+    query: &ArchiveQuery,
+) -> Result<Option<ArchivePage>, StoreError> {
+    let Some(archive) = archive(c, owner)? else {
+        let is_known = query.known.is_empty() && query.ids.as_ref().is_none_or(Vec::is_empty);
+        return Ok(is_known.then(|| ArchivePage { count: (query.count_to > 0).then_some(0), ..ArchivePage::default() }));
+    };
+    for &id in &query.known {
+        if one(c, HAS, &[Value::Integer(archive), Value::number(id)], |_| Ok(()))?.is_none() {
+            return Ok(None);
+        }
+    }
+    match &query.ids {
+        Some(ids) => by_ids(c, archive, ids),
+        None => Ok(Some(Scan::new(archive, query).page(c, query)?)),
+    }
+}
+
+pub(crate) fn ends(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<(u64, u64)>, StoreError> {
+    let Some(archive) = archive(c, owner)? else { return Ok(None) };
+    let archive = [Value::Integer(archive)];
+    let oldest = one(c, OLDEST, &archive, |row| row.number(0))?;
+    let newest = one(c, NEWEST, &archive, |row| row.number(0))?;
+    Ok(oldest.zip(newest))
+}
+
+pub(crate) fn purge(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
+    c.execute(REMOVE_ARCHIVE, &account_values(owner)).map(drop)
+}
+
+pub(crate) fn sweep(c: &mut dyn Connection, after: u64, expiry: &[Expiry], limit: usize) -> Result<Swept, StoreError> {
+    let (mut at, mut removed) = (after, 0);
+    for _ in 0..ARCHIVES_PER_SWEEP {
+        let Some(archive) = one(c, NEXT_OWNER, &[Value::number(at)], |row| row.number(0))? else {
+            return Ok(Swept { removed, next: None });
+        };
+        let domain = one(c, DOMAIN, &[Value::number(archive)], |row| row.text(0).map(str::to_owned))?;
+        let before = match domain {
+            Some(domain) => expiry.iter().find(|expiry| expiry.domain == domain).map_or(0, |expiry| expiry.before),
+            None => u64::MAX,
+        };
+        removed += remove_below(c, archive, before, (limit as u64).saturating_sub(removed))?;
+        if removed >= limit as u64 {
+            // There may be more in this archive.
+            return Ok(Swept { removed, next: Some(at) });
+        }
+        at = archive;
+    }
+    Ok(Swept { removed, next: Some(at) })
+}
+
+/// Removes the oldest messages below an id; how many.
+fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -> Result<u64, StoreError> {
+    if before == 0 || limit == 0 {
+        return Ok(0);
+    }
+    let values = [Value::number(archive), Value::number(before), Value::number(limit)];
+    let Some(&last) = all(c, EXPIRED, &values, |row| row.number(0))?.last() else { return Ok(0) };
+    c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])
+}
+
+fn insert(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<u64, StoreError> {
+    let id = Value::number(message.id);
+    let [domain, local] = account_values(message.owner.as_ref());
+    let contact = Value::Text(message.with.bare_str());
+    let resource = Value::Text(message.with.resource().unwrap_or_default());
+    c.execute(APPEND, &[id, contact, resource, Value::Bytes(&message.stanza), domain, local, id])
+}
+
+/// Makes the archive of a message, if there may be one; whether that was what was missing.
+fn make(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool, StoreError> {
+    let [domain, local] = account_values(message.owner.as_ref());
+    let make = match message.of {
+        ArchiveOf::Account => MAKE_FOR_ACCOUNT,
+        ArchiveOf::Room => MAKE_FOR_ROOM,
+    };
+    Ok(c.execute(make, &[domain, local, domain, local])? > 0)
+}
+
+fn archive(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
+    one(c, ARCHIVE, &account_values(owner), |row| row.integer(0))
+}
+
+fn by_ids(c: &mut dyn Connection, archive: i64, ids: &[u64]) -> Result<Option<ArchivePage>, StoreError> {
+    let mut page = ArchivePage { count: Some(ids.len()), ..ArchivePage::default() };
+    for &id in ids {
+        let values = [Value::Integer(archive), Value::number(id)];
+        let Some(stanza) = one(c, STANZA, &values, |row| row.bytes(0).map(<[u8]>::to_vec))? else { return Ok(None) };
+        page.messages.push((id, stanza));
+    }
+    Ok(Some(page))
+}
+
+/// A stretch of an archive, as the values of a statement.
+struct Scan<'q> {
+    with: Option<&'q Jid>,
+    range: [Value<'q>; 3],
+}
+
+impl<'q> Scan<'q> {
+    fn new(archive: i64, query: &'q ArchiveQuery) -> Self {
+        let before = if query.before == 0 { u64::MAX } else { query.before };
+        let range = [Value::Integer(archive), Value::number(query.after), Value::number(before)];
+        Self { with: query.with.as_ref(), range }
+    }
+
+    fn page(&self, c: &mut dyn Connection, query: &ArchiveQuery) -> Result<ArchivePage, StoreError> {
+        let mut page = ArchivePage::default();
+        let mut room = query.max_bytes;
+        // One more tells whether there is more.
+        let limit = query.limit.saturating_add(1) as u64;
+        self.each(c, [FORWARD, BACKWARD][usize::from(query.last)], limit, &mut |row| {
+            let stanza = row.bytes(1)?;
+            let fits = page.messages.is_empty() || stanza.len() <= room;
+            if page.messages.len() >= query.limit || !fits {
+                page.more = true;
+                return Ok(ControlFlow::Break(()));
+            }
+            room = room.saturating_sub(stanza.len());
+            page.messages.push((row.number(0)?, stanza.to_vec()));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if query.last {
+            page.messages.reverse();
+        }
+        if query.count_to > 0 {
+            let mut count = 0;
+            self.each(c, COUNTED, query.count_to.saturating_add(1) as u64, &mut |_| {
+                count += 1;
+                Ok(ControlFlow::Continue(()))
+            })?;
+            page.count = Some(count).filter(|count| *count <= query.count_to);
+        }
+        Ok(page)
+    }
+
+    /// Shows the rows to `each`, by the statement for everybody, for a bare JID or for a full one.
+    fn each(
+        &self,
+        c: &mut dyn Connection,
+        statements: [&'static str; 3],
+        limit: u64,
+        each: &mut EachRow<'_>,
+    ) -> Result<(), StoreError> {
+        let [everybody, bare, full] = statements;
+        let ([archive, after, before], limit) = (self.range, Value::number(limit));
+        match self.with.map(|with| (Value::Text(with.bare_str()), with.resource())) {
+            None => c.query(everybody, &[archive, after, before, limit], each),
+            Some((contact, None)) => c.query(bare, &[archive, contact, after, before, limit], each),
+            Some((contact, Some(resource))) => {
+                c.query(full, &[archive, contact, after, before, Value::Text(resource), limit], each)
+            }
+        }
+    }
+}
+
+/// Values: domain, localpart.
+const ARCHIVE: &str = "SELECT id FROM archives WHERE domain = ? AND localpart = ?";
+
+/// Values: domain, localpart, domain, localpart.
+const MAKE_FOR_ACCOUNT: &str = "\
+    INSERT INTO archives (domain, localpart, account) SELECT domain, localpart, id FROM accounts \
+    WHERE domain = ? AND localpart = ? \
+    AND NOT EXISTS (SELECT 1 FROM archives WHERE domain = ? AND localpart = ?)";
+
+/// Values as for [`MAKE_FOR_ACCOUNT`].
+const MAKE_FOR_ROOM: &str = "\
+    INSERT INTO archives (domain, localpart, account) SELECT ?, ?, NULL FROM counters \
+    WHERE name = 'next_roster_version' AND NOT EXISTS (SELECT 1 FROM archives WHERE domain = ? AND localpart = ?)";
+
+/// Values: domain, localpart.
+const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE domain = ? AND localpart = ?";
+
+/// Values: archive.
+const DOMAIN: &str = "SELECT domain FROM archives WHERE id = ?";
+
+/// Values: id, contact, resource, stanza, domain, localpart, id.
+const APPEND: &str = "\
+    INSERT INTO archive_messages (owner, id, contact, resource, stanza) \
+    SELECT archives.id, ?, ?, ?, ? FROM archives WHERE domain = ? AND localpart = ? \
+    AND NOT EXISTS (SELECT 1 FROM archive_messages WHERE owner = archives.id AND id = ?)";
+
+/// Values: archive, id.
+const HAS: &str = "SELECT 1 FROM archive_messages WHERE owner = ? AND id = ?";
+
+/// Values: archive, id.
+const STANZA: &str = "SELECT stanza FROM archive_messages WHERE owner = ? AND id = ?";
+
+/// Values: archive.
+const OLDEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY id LIMIT 1";
+
+/// Values: archive.
+const NEWEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY id DESC LIMIT 1";
+
+/// For everybody: archive, after, before, limit. For a bare JID: archive, contact, after, before, limit. For a full one: archive, contact,
+/// after, before, resource, limit.
+const FORWARD: [&str; 3] = [
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? AND resource = ? \
+     ORDER BY id LIMIT ?",
+];
+
+/// Values as for [`FORWARD`].
+const BACKWARD: [&str; 3] = [
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? \
+     ORDER BY id DESC LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? AND resource = ? \
+     ORDER BY id DESC LIMIT ?",
+];
+
+/// Values as for [`FORWARD`].
+const COUNTED: [&str; 3] = [
+    "SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?",
+    "SELECT id FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? LIMIT ?",
+    "SELECT id FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? AND resource = ? LIMIT ?",
+];
+
+/// Values: archive.
+const NEXT_OWNER: &str = "SELECT owner FROM archive_messages WHERE owner > ? ORDER BY owner LIMIT 1";
+
+/// Values: archive, id, limit.
+const EXPIRED: &str = "SELECT id FROM archive_messages WHERE owner = ? AND id < ? ORDER BY id LIMIT ?";
+
+/// Values: archive, id.
+const REMOVE_UP_TO: &str = "DELETE FROM archive_messages WHERE owner = ? AND id <= ?";

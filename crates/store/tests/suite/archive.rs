@@ -1,0 +1,147 @@
+//! [`Archive`](rookery_store::Archive).
+
+use super::samples::*;
+use rookery_jid::Jid;
+use rookery_store::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Stores};
+
+pub fn pages_go_both_ways(stores: &Stores) {
+    let romeo = filled(stores);
+    let page = |query: ArchiveQuery| ids(done(stores.archive.page(romeo.as_ref(), query)));
+    let query = || ArchiveQuery { limit: 3, max_bytes: 1000, ..ArchiveQuery::default() };
+    assert_eq!(page(query()), Some((vec![10, 20, 30], true)));
+    assert_eq!(page(ArchiveQuery { after: 30, ..query() }), Some((vec![40, 50, 60], false)));
+    assert_eq!(page(ArchiveQuery { after: 60, ..query() }), Some((vec![], false)));
+    assert_eq!(page(ArchiveQuery { last: true, ..query() }), Some((vec![40, 50, 60], true)));
+    assert_eq!(page(ArchiveQuery { last: true, before: 40, ..query() }), Some((vec![10, 20, 30], false)));
+    assert_eq!(page(ArchiveQuery { after: 10, before: 50, ..query() }), Some((vec![20, 30, 40], false)));
+    assert_eq!(page(ArchiveQuery { after: 15, before: 35, limit: 0, ..query() }), Some((vec![], true)));
+    assert_eq!(page(ArchiveQuery { after: 50, before: 20, ..query() }), Some((vec![], false)));
+    assert_eq!(page(ArchiveQuery { max_bytes: 25, ..query() }), Some((vec![10, 20], true)), "ten bytes each");
+    assert_eq!(page(ArchiveQuery { max_bytes: 1, ..query() }), Some((vec![10], true)), "one at least");
+}
+
+pub fn conversations_are_told_apart(stores: &Stores) {
+    let romeo = filled(stores);
+    let page = |with: &str, last| {
+        let query = ArchiveQuery { with: Some(jid(with)), limit: 2, max_bytes: 1000, last, ..ArchiveQuery::default() };
+        ids(done(stores.archive.page(romeo.as_ref(), query)))
+    };
+    assert_eq!(page("juliet@b.example", false), Some((vec![10, 30], true)));
+    assert_eq!(page("juliet@b.example", true), Some((vec![30, 50], true)));
+    assert_eq!(page("juliet@b.example/1", false), Some((vec![30], false)));
+    assert_eq!(page("nurse@b.example", false), Some((vec![20, 40], true)));
+    assert_eq!(page("nobody@b.example", true), Some((vec![], false)));
+}
+
+pub fn ids_must_be_there(stores: &Stores) {
+    let romeo = filled(stores);
+    let page = |ids_wanted: Option<Vec<u64>>, known: Vec<u64>| {
+        let query = ArchiveQuery { ids: ids_wanted, known, limit: 9, max_bytes: 1000, ..ArchiveQuery::default() };
+        ids(done(stores.archive.page(romeo.as_ref(), query))).map(|(ids, _)| ids)
+    };
+    assert_eq!(page(Some(vec![20, 50]), vec![]), Some(vec![20, 50]));
+    assert_eq!(page(Some(vec![20, 21]), vec![]), None);
+    assert_eq!(page(Some(vec![]), vec![]), Some(vec![]));
+    assert_eq!(page(None, vec![10, 60]).map(|ids| ids.len()), Some(6));
+    assert_eq!(page(None, vec![10, 61]), None);
+    let nobody = jid("nobody@a.example");
+    let known = ArchiveQuery { known: vec![10], ..ArchiveQuery::default() };
+    assert_eq!(done(stores.archive.page(nobody.as_ref(), known)), None);
+    let counted = ArchiveQuery { count_to: 5, ..ArchiveQuery::default() };
+    let empty = ArchivePage { count: Some(0), ..ArchivePage::default() };
+    assert_eq!(done(stores.archive.page(nobody.as_ref(), counted)), Some(empty));
+}
+
+pub fn counts_are_bounded(stores: &Stores) {
+    let romeo = filled(stores);
+    let count = |with: Option<&str>, count_to| {
+        let query = ArchiveQuery { with: with.map(jid), count_to, after: 10, ..ArchiveQuery::default() };
+        done(stores.archive.page(romeo.as_ref(), query)).expect("a page").count
+    };
+    assert_eq!([count(None, 0), count(None, 4), count(None, 5), count(None, 6)], [None, None, Some(5), Some(5)]);
+    assert_eq!(count(Some("juliet@b.example"), 9), Some(2));
+    assert_eq!(count(Some("juliet@b.example/1"), 9), Some(1));
+}
+
+pub fn archives_have_ends_and_can_be_emptied(stores: &Stores) {
+    let romeo = filled(stores);
+    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((10, 60)));
+    done(stores.archive.purge(romeo.as_ref()));
+    assert_eq!(done(stores.archive.ends(romeo.as_ref())), None);
+    append(stores, &romeo, &[70]);
+    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)));
+    while done(stores.archive.sweep(0, vec![], 4)).removed > 0 {}
+    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)), "a sweep leaves what is not asked for");
+}
+
+pub fn only_accounts_and_rooms_have_archives(stores: &Stores) {
+    let nobody = jid("nobody@a.example");
+    append(stores, &nobody, &[10]);
+    assert_eq!(done(stores.archive.ends(nobody.as_ref())), None);
+    let room = jid("room@conference.a.example");
+    let message = ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) };
+    done(stores.archive.append(vec![message.clone(), message]));
+    assert_eq!(done(stores.archive.ends(room.as_ref())), Some((10, 10)));
+    // A later account of the same name sees nothing of an earlier one.
+    let romeo = filled(stores);
+    assert!(done(stores.accounts.remove(romeo.as_ref())));
+    assert_eq!(done(stores.archive.ends(romeo.as_ref())), None);
+    account(stores, "romeo@a.example");
+    append(stores, &romeo, &[20]);
+    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((20, 20)));
+}
+
+pub fn a_sweep_goes_through_all_archives_in_steps(stores: &Stores) {
+    let owners: Vec<_> = (0..3).map(|n| account(stores, &format!("user{n}@a.example"))).collect();
+    let kept = account(stores, "user@b.example");
+    for owner in owners.iter().chain([&kept]) {
+        append(stores, owner, &[10, 20, 30, 40]);
+    }
+    let (mut after, mut steps) = (0, 0);
+    loop {
+        let expiry = vec![Expiry { domain: "a.example".into(), before: 30 }];
+        let swept = done(stores.archive.sweep(after, expiry, 3));
+        assert!(swept.removed <= 3);
+        steps += 1;
+        match swept.next {
+            Some(next) => after = next,
+            None => break,
+        }
+    }
+    assert!(steps >= 2);
+    for owner in &owners {
+        assert_eq!(done(stores.archive.ends(owner.as_ref())), Some((30, 40)));
+    }
+    assert_eq!(done(stores.archive.ends(kept.as_ref())), Some((10, 40)));
+}
+
+/// An account with six messages: with Juliet without and with a resource, and with her nurse.
+fn filled(stores: &Stores) -> Jid {
+    let romeo = account(stores, "romeo@a.example");
+    append(stores, &romeo, &[10, 20, 30, 40, 50, 60]);
+    append(stores, &romeo, &[20]);
+    romeo
+}
+
+fn append(stores: &Stores, owner: &Jid, ids: &[u64]) {
+    done(stores.archive.append(ids.iter().map(|&id| message(owner, id)).collect()));
+}
+
+fn message(owner: &Jid, id: u64) -> ArchivedMessage {
+    let with = match id {
+        30 => "juliet@b.example/1",
+        10 | 50 => "juliet@b.example/2",
+        _ => "nurse@b.example",
+    };
+    let stanza = format!("{id:010}").into_bytes();
+    ArchivedMessage { owner: owner.clone(), of: ArchiveOf::Account, id, with: jid(with), stanza }
+}
+
+/// The ids on a page, whose stanzas must be theirs, and whether there is more.
+fn ids(page: Option<ArchivePage>) -> Option<(Vec<u64>, bool)> {
+    let page = page?;
+    for (id, stanza) in &page.messages {
+        assert_eq!(stanza, format!("{id:010}").as_bytes());
+    }
+    Some((page.messages.iter().map(|(id, _)| *id).collect(), page.more))
+}
