@@ -5,10 +5,11 @@
 //! disk: the order is fixed, the answer is late.
 
 use crate::pending::{Completer, pending, ready};
+use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
 use crate::{
     Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
-    Expiry, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed, Roster, Rosters, StoreError,
-    Stores, Subscription, Swept,
+    Expiry, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed, Roster, Rosters,
+    StoreError, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -207,6 +208,87 @@ impl LastPresence for Held {
 
     fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
         self.held(|stores| stores.last_presence.of(asker, owners))
+    }
+}
+
+impl Pubsub for Held {
+    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>> {
+        self.held(|stores| stores.pubsub.node(host, node))
+    }
+
+    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>> {
+        self.held(|stores| stores.pubsub.nodes(host, asker, after, limit))
+    }
+
+    fn create_node(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        config: Vec<u8>,
+        owner: JidRef<'_>,
+        limit: usize,
+    ) -> Pending<Created> {
+        self.held(|stores| stores.pubsub.create_node(host, node, config, owner, limit))
+    }
+
+    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool> {
+        self.held(|stores| stores.pubsub.configure_node(host, node, config, kept))
+    }
+
+    fn delete_node(&self, host: JidRef<'_>, node: &str) -> Pending<bool> {
+        self.held(|stores| stores.pubsub.delete_node(host, node))
+    }
+
+    fn set_affiliation(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        entity: JidRef<'_>,
+        affiliation: Option<Affiliation>,
+    ) -> Pending<bool> {
+        self.held(|stores| stores.pubsub.set_affiliation(host, node, entity, affiliation))
+    }
+
+    fn set_subscription(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        subscriber: JidRef<'_>,
+        subscription: Option<NodeSubscription>,
+    ) -> Pending<bool> {
+        self.held(|stores| stores.pubsub.set_subscription(host, node, subscriber, subscription))
+    }
+
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept) -> Pending<Published> {
+        self.held(|stores| stores.pubsub.publish(host, node, item, kept))
+    }
+
+    fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>> {
+        self.held(|stores| stores.pubsub.items(host, node, wanted, since_ms))
+    }
+
+    fn retract(&self, host: JidRef<'_>, node: &str, ids: Vec<String>) -> Pending<Vec<String>> {
+        self.held(|stores| stores.pubsub.retract(host, node, ids))
+    }
+
+    fn purge(&self, host: JidRef<'_>, node: &str) -> Pending<u64> {
+        self.held(|stores| stores.pubsub.purge(host, node))
+    }
+
+    fn subscriptions_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Jid, NodeSubscription)>> {
+        self.held(|stores| stores.pubsub.subscriptions_of(host, entity))
+    }
+
+    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>> {
+        self.held(|stores| stores.pubsub.affiliations_of(host, entity))
+    }
+
+    fn news(&self, asker: JidRef<'_>, owners: Vec<Jid>, nodes: Vec<String>) -> Pending<Vec<News>> {
+        self.held(|stores| stores.pubsub.news(asker, owners, nodes))
+    }
+
+    fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>> {
+        self.held(|stores| stores.pubsub.accounts_nodes(after, limit))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the server keeps: accounts, rosters, offline messages, archives, documents, last presence and a few settings.
+//! What the server keeps: accounts, rosters, offline messages, archives, documents, last presence, nodes and a few settings.
 //!
 //! One small trait per concern, so that a caller names what it needs and a test replaces one of them; [`Stores`]
 //! bundles all of them. [`sqlite::open`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and
@@ -15,7 +15,7 @@
 //!
 //! # Layout
 //!
-//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence` and `meta` hold a trait each and its types; `pending` is the future;
+//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub` and `meta` hold a trait each and its types; `pending` is the future;
 //! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory` and `held` serve tests.
 
 pub mod accounts;
@@ -29,6 +29,7 @@ pub mod meta;
 pub mod offline;
 pub mod pending;
 pub mod presence;
+pub mod pubsub;
 pub mod rosters;
 pub mod sql;
 
@@ -43,6 +44,7 @@ pub use meta::Meta;
 pub use offline::{Offline, OfflineMessage, Pushed};
 pub use pending::{Pending, wait};
 pub use presence::{LastPresence, LastSeen};
+pub use pubsub::Pubsub;
 pub use rosters::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, Rosters, Subscription};
 pub use sql::sqlite;
 
@@ -61,6 +63,8 @@ pub struct Stores {
     pub archive: Arc<dyn Archive>,
     /// What those who are away said last.
     pub last_presence: Arc<dyn LastPresence>,
+    /// What others can subscribe to.
+    pub pubsub: Arc<dyn Pubsub>,
     /// The server's own few settings.
     pub meta: Arc<dyn Meta>,
 }
@@ -69,7 +73,7 @@ impl Stores {
     /// All of them from one thing that implements them all.
     pub fn of<S>(store: Arc<S>) -> Stores
     where
-        S: Accounts + Rosters + Offline + Archive + Documents + LastPresence + Meta + 'static,
+        S: Accounts + Rosters + Offline + Archive + Documents + LastPresence + Pubsub + Meta + 'static,
     {
         Stores {
             accounts: store.clone(),
@@ -78,6 +82,7 @@ impl Stores {
             documents: store.clone(),
             archive: store.clone(),
             last_presence: store.clone(),
+            pubsub: store.clone(),
             meta: store,
         }
     }

@@ -4,6 +4,7 @@
 //! runs twice sees the same ids and versions.
 
 mod archive;
+mod pubsub;
 mod roster;
 
 use crate::{
@@ -71,6 +72,7 @@ impl Accounts for Memory {
         let removed = world.accounts.remove(&key(account));
         world.archives.remove(account);
         if let Some(removed) = &removed {
+            world.pubsub.forget(account);
             world.next_roster_version = world.next_roster_version.max(removed.roster.version() + 1);
         }
         ready(Ok(removed.is_some()))
@@ -219,6 +221,7 @@ struct World {
     last_offline_id: u64,
     /// Where the roster of a new account starts to count: above those of all accounts that were removed.
     next_roster_version: u64,
+    pubsub: pubsub::Nodes,
 }
 
 impl Default for World {
@@ -229,6 +232,7 @@ impl Default for World {
             meta: BTreeMap::new(),
             last_offline_id: 0,
             next_roster_version: 1,
+            pubsub: pubsub::Nodes::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ mod suite {
     pub mod last_presence;
     pub mod offline;
     pub mod order;
+    pub mod pubsub;
     pub mod rosters;
     pub mod samples;
     pub mod versions;
@@ -70,6 +71,15 @@ over_all_stores! {
     archive::a_sweep_goes_through_all_archives_in_steps,
     last_presence::only_those_who_may_see_it_do,
     last_presence::the_last_one_counts,
+    pubsub::a_node_is_created_once,
+    pubsub::an_account_has_nodes_only_while_it_exists,
+    pubsub::a_removed_account_has_no_part_in_nodes_of_others,
+    pubsub::entities_find_their_own,
+    pubsub::items_come_in_the_order_of_publication,
+    pubsub::items_are_bounded,
+    pubsub::pages_of_items_are_bounded_in_bytes,
+    pubsub::news_know_how_the_asker_stands,
+    pubsub::nodes_of_accounts_are_listed_page_by_page,
     order::calls_take_effect_without_being_polled,
     order::completions_come_in_the_order_of_calls,
 }

@@ -52,6 +52,11 @@ impl Versioned {
         items.filter_map(|item| Some((item.jid.clone(), item.pending_in.clone()?))).collect()
     }
 
+    /// One item.
+    pub(super) fn item(&self, contact: JidRef<'_>) -> Option<&RosterItem> {
+        self.items.get(contact.as_str()).map(|(_, item)| item)
+    }
+
     /// Whether the contact may see the owner's presence.
     pub(super) fn lets_see(&self, contact: JidRef<'_>) -> bool {
         self.items.get(contact.as_str()).is_some_and(|(_, item)| item.subscription.from())

@@ -1,7 +1,7 @@
 //! The operations of [`Accounts`](crate::Accounts).
 
 use super::connection::{Connection, Row, Value, account_values, all, one};
-use super::statements::*;
+use super::{pubsub, statements::*};
 use crate::StoreError;
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, Hash, Keys};
@@ -51,6 +51,7 @@ pub(crate) fn remove(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool
     // Whoever gets this name next continues the count, so no cached roster of this account matches.
     let next = Value::number(version.saturating_add(1));
     c.execute(RAISE_NEXT_ROSTER_VERSION, &[next, next])?;
+    pubsub::forget(c, account)?;
     c.execute(REMOVE_ACCOUNT, &[Value::Integer(id)])?;
     Ok(true)
 }

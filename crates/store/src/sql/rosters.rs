@@ -38,6 +38,17 @@ pub(crate) fn pending_in(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Ve
     all(c, REQUESTS, &[Value::Integer(owner)], |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))
 }
 
+/// One item, if the owner exists and has it.
+pub(crate) fn item(
+    c: &mut dyn Connection,
+    owner: JidRef<'_>,
+    contact: JidRef<'_>,
+) -> Result<Option<RosterItem>, StoreError> {
+    let Some(owner) = accounts::id(c, owner)? else { return Ok(None) };
+    let found = one(c, ROSTER_ITEM, &[Value::Integer(owner), Value::Text(contact.as_str())], read_item)?;
+    Ok(found.map(|(_, item)| item))
+}
+
 pub(crate) fn change(
     c: &mut dyn Connection,
     owner: JidRef<'_>,

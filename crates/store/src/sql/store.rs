@@ -3,11 +3,12 @@
 use super::connection::{Connection, Transactions};
 use super::operation::Operation;
 use super::queue::{Bounds, Queue};
-use super::{accounts, archive, documents, meta, offline, operation, presence, rosters, worker};
+use super::{accounts, archive, documents, meta, offline, operation, presence, pubsub, rosters, worker};
+use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
 use crate::{
     Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
-    Expiry, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pushed, Roster, Rosters, StoreError,
-    Subscription, Swept,
+    Expiry, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed, Roster, Rosters,
+    StoreError, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -220,6 +221,107 @@ impl LastPresence for SqlStore {
         let asker = asker.bare().to_jid();
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
         self.read(bytes, move |c| presence::of(c, asker.as_ref(), &owners))
+    }
+}
+
+impl Pubsub for SqlStore {
+    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>> {
+        let (host, node) = (host.bare().to_jid(), node.to_owned());
+        self.read(0, move |c| pubsub::node(c, host.as_ref(), &node))
+    }
+
+    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>> {
+        let (host, asker, after) = (host.bare().to_jid(), asker.bare().to_jid(), after.to_owned());
+        self.read(0, move |c| pubsub::nodes(c, host.as_ref(), asker.as_ref(), &after, limit))
+    }
+
+    fn create_node(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        config: Vec<u8>,
+        owner: JidRef<'_>,
+        limit: usize,
+    ) -> Pending<Created> {
+        let (host, node, owner) = (host.bare().to_jid(), node.to_owned(), owner.bare().to_jid());
+        let bytes = config.len();
+        self.write(bytes, move |c| pubsub::create(c, host.as_ref(), &node, &config, owner.as_ref(), limit))
+    }
+
+    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool> {
+        let (host, node) = (host.bare().to_jid(), node.to_owned());
+        let bytes = config.len();
+        self.write(bytes, move |c| pubsub::configure(c, host.as_ref(), &node, &config, kept))
+    }
+
+    fn delete_node(&self, host: JidRef<'_>, node: &str) -> Pending<bool> {
+        let (host, node) = (host.bare().to_jid(), node.to_owned());
+        self.write(0, move |c| pubsub::delete(c, host.as_ref(), &node))
+    }
+
+    fn set_affiliation(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        entity: JidRef<'_>,
+        affiliation: Option<Affiliation>,
+    ) -> Pending<bool> {
+        let (host, node, entity) = (host.bare().to_jid(), node.to_owned(), entity.bare().to_jid());
+        self.write(0, move |c| pubsub::set_affiliation(c, host.as_ref(), &node, entity.as_ref(), affiliation))
+    }
+
+    fn set_subscription(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        subscriber: JidRef<'_>,
+        subscription: Option<NodeSubscription>,
+    ) -> Pending<bool> {
+        let (host, node, subscriber) = (host.bare().to_jid(), node.to_owned(), subscriber.to_jid());
+        self.write(0, move |c| {
+            pubsub::set_subscription(c, host.as_ref(), &node, subscriber.as_ref(), subscription.as_ref())
+        })
+    }
+
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept) -> Pending<Published> {
+        let (host, node) = (host.bare().to_jid(), node.to_owned());
+        let bytes = item.payload.len();
+        self.write(bytes, move |c| pubsub::publish(c, host.as_ref(), &node, &item, kept))
+    }
+
+    fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>> {
+        let (host, node) = (host.bare().to_jid(), node.to_owned());
+        self.read(0, move |c| pubsub::items(c, host.as_ref(), &node, &wanted, since_ms))
+    }
+
+    fn retract(&self, host: JidRef<'_>, node: &str, ids: Vec<String>) -> Pending<Vec<String>> {
+        let (host, node) = (host.bare().to_jid(), node.to_owned());
+        self.write(0, move |c| pubsub::retract(c, host.as_ref(), &node, ids))
+    }
+
+    fn purge(&self, host: JidRef<'_>, node: &str) -> Pending<u64> {
+        let (host, node) = (host.bare().to_jid(), node.to_owned());
+        self.write(0, move |c| pubsub::purge(c, host.as_ref(), &node))
+    }
+
+    fn subscriptions_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Jid, NodeSubscription)>> {
+        let (host, entity) = (host.bare().to_jid(), entity.bare().to_jid());
+        self.read(0, move |c| pubsub::subscriptions_of(c, host.as_ref(), entity.as_ref()))
+    }
+
+    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>> {
+        let (host, entity) = (host.bare().to_jid(), entity.bare().to_jid());
+        self.read(0, move |c| pubsub::affiliations_of(c, host.as_ref(), entity.as_ref()))
+    }
+
+    fn news(&self, asker: JidRef<'_>, owners: Vec<Jid>, nodes: Vec<String>) -> Pending<Vec<News>> {
+        let asker = asker.bare().to_jid();
+        let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
+        self.read(bytes, move |c| pubsub::news(c, asker.as_ref(), &owners, &nodes))
+    }
+
+    fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>> {
+        self.read(0, move |c| pubsub::accounts_nodes(c, after, limit))
     }
 }
 

@@ -57,4 +57,9 @@ pub(super) const APPLICATION: i64 = 0x526F_6F6B;
 /// The newest schema.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
-const MIGRATIONS: &[&str] = &[include_str!("schema-1.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema-1.sql"),
+    include_str!("schema-2.sql"),
+    include_str!("schema-3.sql"),
+    include_str!("schema-4.sql"),
+];

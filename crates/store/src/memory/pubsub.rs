@@ -1,0 +1,298 @@
+//! Nodes in memory.
+
+use crate::memory::{Memory, World, key};
+use crate::pending::ready;
+use crate::pubsub::*;
+use crate::{Pending, Pubsub};
+use rookery_jid::{Jid, JidRef};
+use std::collections::BTreeMap;
+
+/// All nodes, by host and id.
+#[derive(Default)]
+pub(super) struct Nodes {
+    nodes: BTreeMap<(Jid, String), Row>,
+    last_number: u64,
+}
+
+struct Row {
+    number: u64,
+    config: Vec<u8>,
+    affiliations: BTreeMap<Jid, Affiliation>,
+    subscriptions: BTreeMap<Jid, NodeSubscription>,
+    /// Oldest first.
+    items: Vec<Item>,
+}
+
+impl Nodes {
+    /// Removes what belongs to an account: its nodes, those of services that it alone owned, and its part in those of others.
+    pub(super) fn forget(&mut self, account: JidRef<'_>) {
+        self.nodes.retain(|(host, _), row| {
+            let owners = row.affiliations.iter().filter(|(_, affiliation)| **affiliation == Affiliation::Owner);
+            let mut owners = owners.map(|(owner, _)| owner.as_ref() == account.bare());
+            let is_orphan = owners.clone().any(|is_it| is_it) && owners.all(|is_it| is_it);
+            host.as_ref() != account.bare() && !is_orphan
+        });
+        for row in self.nodes.values_mut() {
+            row.affiliations.retain(|entity, _| entity.bare() != account.bare());
+            row.subscriptions.retain(|subscriber, _| subscriber.bare() != account.bare());
+        }
+    }
+
+    fn of<'a>(&'a self, host: JidRef<'_>) -> impl Iterator<Item = (&'a str, &'a Row)> {
+        let host = host.bare().to_jid();
+        let rows = self.nodes.range((host.clone(), String::new())..);
+        rows.take_while(move |((of, _), _)| *of == host).map(|((_, node), row)| (node.as_str(), row))
+    }
+
+    fn get(&self, host: JidRef<'_>, node: &str) -> Option<&Row> {
+        self.nodes.get(&(host.bare().to_jid(), node.to_owned()))
+    }
+
+    fn get_mut(&mut self, host: JidRef<'_>, node: &str) -> Option<&mut Row> {
+        self.nodes.get_mut(&(host.bare().to_jid(), node.to_owned()))
+    }
+}
+
+impl Row {
+    fn trim(&mut self, kept: Kept) {
+        self.items.retain(|item| item.unix_ms >= kept.since_ms);
+        let excess = self.items.len().saturating_sub(kept.items);
+        self.items.drain(..excess);
+    }
+
+    fn items(&self, wanted: Wanted, since_ms: u64) -> Items {
+        let items: Vec<&Item> = self.items.iter().filter(|item| item.unix_ms >= since_ms).collect();
+        let total = items.len();
+        let position = |id: &str| items.iter().position(|item| item.id == id);
+        let (range, is_backwards) = match wanted {
+            Wanted::Ids(ids) => {
+                let found = ids.iter().filter_map(|id| items.get(position(id)?).copied());
+                return Items { items: fitting(found), index: 0, total, lost: false };
+            }
+            Wanted::Newest(limit) | Wanted::Before(None, limit) => (Some(total.saturating_sub(limit)..total), true),
+            Wanted::Before(Some(id), limit) => (position(&id).map(|at| at.saturating_sub(limit)..at), true),
+            Wanted::After(None, limit) => (Some(0..limit.min(total)), false),
+            Wanted::After(Some(id), limit) => {
+                (position(&id).map(|at| at + 1..(at + 1).saturating_add(limit).min(total)), false)
+            }
+            Wanted::From(index, limit) => (Some(index.min(total)..index.saturating_add(limit).min(total)), false),
+        };
+        let Some(range) = range else { return Items { total, lost: true, ..Items::default() } };
+        let (start, end) = (range.start, range.end);
+        let chosen = items[range].iter().copied();
+        let (items, index) = if is_backwards {
+            let mut newest = fitting(chosen.rev());
+            newest.reverse();
+            let index = end - newest.len();
+            (newest, index)
+        } else {
+            (fitting(chosen), start)
+        };
+        let index = if items.is_empty() { 0 } else { index };
+        Items { items, index, total, lost: false }
+    }
+}
+
+/// As many items as fit a page, at least one if there is any.
+fn fitting<'a>(items: impl Iterator<Item = &'a Item>) -> Vec<Item> {
+    let mut room = PAGE_BYTES;
+    let mut first = true;
+    let fit = items.take_while(|item| {
+        let fits = std::mem::take(&mut first) || item.payload.len() <= room;
+        room = room.saturating_sub(item.payload.len());
+        fits
+    });
+    fit.cloned().collect()
+}
+
+impl Pubsub for Memory {
+    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>> {
+        let world = self.world();
+        ready(Ok(world.pubsub.get(host, node).map(|row| Node {
+            config: row.config.clone(),
+            affiliations: row.affiliations.iter().map(|(jid, affiliation)| (jid.clone(), *affiliation)).collect(),
+            subscriptions: row.subscriptions.iter().map(|(jid, found)| (jid.clone(), found.clone())).collect(),
+        })))
+    }
+
+    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>> {
+        let world = self.world();
+        let asker = asker.bare().to_jid();
+        let listed = world.pubsub.of(host).filter(|(node, _)| *node > after).take(limit);
+        ready(Ok(listed
+            .map(|(node, row)| Listed {
+                node: node.to_owned(),
+                config: row.config.clone(),
+                affiliation: row.affiliations.get(&asker).copied(),
+            })
+            .collect()))
+    }
+
+    fn create_node(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        config: Vec<u8>,
+        owner: JidRef<'_>,
+        limit: usize,
+    ) -> Pending<Created> {
+        let mut world = self.world();
+        ready(Ok(create(&mut world, host, node, config, owner, limit)))
+    }
+
+    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool> {
+        let mut world = self.world();
+        let row = world.pubsub.get_mut(host, node);
+        ready(Ok(row
+            .map(|row| {
+                row.config = config;
+                row.trim(kept);
+            })
+            .is_some()))
+    }
+
+    fn delete_node(&self, host: JidRef<'_>, node: &str) -> Pending<bool> {
+        ready(Ok(self.world().pubsub.nodes.remove(&(host.bare().to_jid(), node.to_owned())).is_some()))
+    }
+
+    fn set_affiliation(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        entity: JidRef<'_>,
+        affiliation: Option<Affiliation>,
+    ) -> Pending<bool> {
+        let mut world = self.world();
+        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(false)) };
+        match affiliation {
+            Some(affiliation) => row.affiliations.insert(entity.bare().to_jid(), affiliation),
+            None => row.affiliations.remove(&entity.bare().to_jid()),
+        };
+        ready(Ok(true))
+    }
+
+    fn set_subscription(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        subscriber: JidRef<'_>,
+        subscription: Option<NodeSubscription>,
+    ) -> Pending<bool> {
+        let mut world = self.world();
+        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(false)) };
+        match subscription {
+            Some(subscription) => row.subscriptions.insert(subscriber.to_jid(), subscription),
+            None => row.subscriptions.remove(&subscriber.to_jid()),
+        };
+        ready(Ok(true))
+    }
+
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept) -> Pending<Published> {
+        let mut world = self.world();
+        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(Published::NoNode)) };
+        row.items.retain(|other| other.id != item.id);
+        row.items.push(item);
+        row.trim(kept);
+        ready(Ok(Published::Kept))
+    }
+
+    fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>> {
+        ready(Ok(self.world().pubsub.get(host, node).map(|row| row.items(wanted, since_ms))))
+    }
+
+    fn retract(&self, host: JidRef<'_>, node: &str, ids: Vec<String>) -> Pending<Vec<String>> {
+        let mut world = self.world();
+        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(Vec::new())) };
+        let mut removed = Vec::new();
+        for id in ids {
+            if let Some(at) = row.items.iter().position(|item| item.id == id) {
+                row.items.remove(at);
+                removed.push(id);
+            }
+        }
+        ready(Ok(removed))
+    }
+
+    fn purge(&self, host: JidRef<'_>, node: &str) -> Pending<u64> {
+        let mut world = self.world();
+        ready(Ok(world.pubsub.get_mut(host, node).map_or(0, |row| row.items.drain(..).count() as u64)))
+    }
+
+    fn subscriptions_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Jid, NodeSubscription)>> {
+        let world = self.world();
+        let mut found = Vec::new();
+        for (node, row) in world.pubsub.of(host) {
+            let own = row.subscriptions.iter().filter(|(subscriber, _)| subscriber.bare() == entity.bare());
+            found.extend(own.map(|(jid, subscription)| (node.to_owned(), jid.clone(), subscription.clone())));
+        }
+        ready(Ok(found))
+    }
+
+    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>> {
+        let (world, entity) = (self.world(), entity.bare().to_jid());
+        let found =
+            world.pubsub.of(host).filter_map(|(node, row)| Some((node.to_owned(), *row.affiliations.get(&entity)?)));
+        ready(Ok(found.collect()))
+    }
+
+    fn news(&self, asker: JidRef<'_>, owners: Vec<Jid>, nodes: Vec<String>) -> Pending<Vec<News>> {
+        let (world, asker) = (self.world(), asker.bare().to_jid());
+        let mut found = Vec::new();
+        for host in owners {
+            for node in &nodes {
+                let Some(row) = world.pubsub.get(host.as_ref(), node) else { continue };
+                let Some(item) = row.items.last() else { continue };
+                let account = world.account(host.as_ref());
+                let contact = account.and_then(|account| account.roster.item(asker.as_ref()));
+                found.push(News {
+                    host: host.clone(),
+                    node: node.clone(),
+                    config: row.config.clone(),
+                    affiliation: row.affiliations.get(&asker).copied(),
+                    sees_presence: contact.is_some_and(|contact| contact.subscription.from()),
+                    groups: contact.map(|contact| contact.groups.clone()).unwrap_or_default(),
+                    item: item.clone(),
+                });
+            }
+        }
+        ready(Ok(found))
+    }
+
+    fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>> {
+        let world = self.world();
+        let rows = world.pubsub.nodes.iter().filter(|((host, _), row)| host.local().is_some() && row.number > after);
+        let mut rows: Vec<_> = rows.map(|((host, node), row)| (row.number, host.clone(), node.clone())).collect();
+        rows.sort_unstable_by_key(|(number, ..)| *number);
+        rows.truncate(limit);
+        ready(Ok(rows))
+    }
+}
+
+fn create(
+    world: &mut World,
+    host: JidRef<'_>,
+    node: &str,
+    config: Vec<u8>,
+    owner: JidRef<'_>,
+    limit: usize,
+) -> Created {
+    if host.local().is_some() && !world.accounts.contains_key(&key(host)) {
+        return Created::NoAccount;
+    }
+    if world.pubsub.get(host, node).is_some() {
+        return Created::Exists;
+    }
+    if world.pubsub.of(host).count() >= limit {
+        return Created::Full;
+    }
+    world.pubsub.last_number += 1;
+    let row = Row {
+        number: world.pubsub.last_number,
+        config,
+        affiliations: BTreeMap::from([(owner.bare().to_jid(), Affiliation::Owner)]),
+        subscriptions: BTreeMap::new(),
+        items: Vec::new(),
+    };
+    world.pubsub.nodes.insert((host.bare().to_jid(), node.to_owned()), row);
+    Created::Done
+}

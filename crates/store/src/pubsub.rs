@@ -1,0 +1,237 @@
+//! Nodes that others subscribe to, with their items (XEP-0060), of services and of accounts (XEP-0163).
+//!
+//! A node is named by its host and its id. A host with a localpart is an account: its nodes need it to exist, and go with it. Any other
+//! host is a service, which the store knows only by its name.
+
+use crate::Pending;
+use rookery_jid::{Jid, JidRef};
+
+/// The nodes of all hosts. Hosts and affiliated entities count by their bare JIDs.
+pub trait Pubsub: Send + Sync {
+    /// A node with all that belongs to it but its items; `None` if there is no such node.
+    fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>>;
+
+    /// The nodes of a host whose id is above `after` (`""`: from the first), at most `limit`, by id; each with its configuration and
+    /// the affiliation of `asker`.
+    fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>>;
+
+    /// Makes a node with an owner, unless the host has `limit` nodes already.
+    fn create_node(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        config: Vec<u8>,
+        owner: JidRef<'_>,
+        limit: usize,
+    ) -> Pending<Created>;
+
+    /// Replaces the configuration; `false` if there is no such node.
+    fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool>;
+
+    /// Removes a node with all that belongs to it; `false` if there was none.
+    fn delete_node(&self, host: JidRef<'_>, node: &str) -> Pending<bool>;
+
+    /// Sets the affiliation of an entity, or with `None` takes it away. `false` if there is no such node.
+    fn set_affiliation(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        entity: JidRef<'_>,
+        affiliation: Option<Affiliation>,
+    ) -> Pending<bool>;
+
+    /// Sets the subscription of an address, bare or full, or with `None` takes it away. `false` if there is no such node.
+    fn set_subscription(
+        &self,
+        host: JidRef<'_>,
+        node: &str,
+        subscriber: JidRef<'_>,
+        subscription: Option<NodeSubscription>,
+    ) -> Pending<bool>;
+
+    /// Keeps an item as the newest one, in the place of one of the same id, and removes what is too much or too old then.
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept) -> Pending<Published>;
+
+    /// Some items of a node, without those that are too old; `None` if there is no such node.
+    fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>>;
+
+    /// Removes items by their ids. Answers with the ids of those that were there, in the order asked.
+    fn retract(&self, host: JidRef<'_>, node: &str, ids: Vec<String>) -> Pending<Vec<String>>;
+
+    /// Removes all items; how many that were.
+    fn purge(&self, host: JidRef<'_>, node: &str) -> Pending<u64>;
+
+    /// The subscriptions of an entity, whatever its resource, to the nodes of a host: node, subscriber, subscription. By node.
+    fn subscriptions_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Jid, NodeSubscription)>>;
+
+    /// The affiliations of an entity with the nodes of a host, by node.
+    fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>>;
+
+    /// What an entity who becomes available needs to hear the last news of accounts: for each of these accounts, each of the named nodes
+    /// that it has and that holds an item.
+    fn news(&self, asker: JidRef<'_>, owners: Vec<Jid>, nodes: Vec<String>) -> Pending<Vec<News>>;
+
+    /// The nodes of all accounts, page by page: those whose number is above `after` (0: from the first), at most `limit`.
+    fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>>;
+}
+
+/// What belongs to a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The configuration, as it was given.
+    pub config: Vec<u8>,
+    /// Bare JIDs with their affiliation, by address.
+    pub affiliations: Vec<(Jid, Affiliation)>,
+    /// Addresses, bare or full, with their subscription, by address.
+    pub subscriptions: Vec<(Jid, NodeSubscription)>,
+}
+
+/// A node in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its id.
+    pub node: String,
+    /// Its configuration, as it was given.
+    pub config: Vec<u8>,
+    /// The affiliation of who asks.
+    pub affiliation: Option<Affiliation>,
+}
+
+/// What somebody may do with a node (XEP-0060 §4.1). The affiliation `none` is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Affiliation {
+    /// Everything.
+    Owner,
+    /// Publish, subscribe and retrieve.
+    Publisher,
+    /// Publish.
+    PublishOnly,
+    /// Subscribe and retrieve.
+    Member,
+    /// Nothing.
+    Outcast,
+}
+
+impl Affiliation {
+    /// All of them.
+    pub const ALL: [Affiliation; 5] = [Self::Owner, Self::Publisher, Self::PublishOnly, Self::Member, Self::Outcast];
+
+    /// The value of the `affiliation` attribute.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Owner => "owner",
+            Self::Publisher => "publisher",
+            Self::PublishOnly => "publish-only",
+            Self::Member => "member",
+            Self::Outcast => "outcast",
+        }
+    }
+
+    /// The affiliation of that name; `None` also for `none`.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|affiliation| affiliation.as_str() == name)
+    }
+}
+
+/// How an address is subscribed to a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSubscription {
+    /// An owner has yet to approve it (the state `pending`, XEP-0060 §4.2); else it is `subscribed`.
+    pub pending: bool,
+    /// Its options, as they were given; empty for the defaults.
+    pub options: Vec<u8>,
+}
+
+/// What became of a node to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Created {
+    /// It was made.
+    Done,
+    /// There is one of that id.
+    Exists,
+    /// The host has as many as it may.
+    Full,
+    /// The host is an account that doesn't exist.
+    NoAccount,
+}
+
+/// An item of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Its id, unique within the node.
+    pub id: String,
+    /// Who published it, bare.
+    pub publisher: Jid,
+    /// When, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// Its payload, one element; empty if it has none.
+    pub payload: Vec<u8>,
+}
+
+/// How many items a node keeps, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// This many of the newest.
+    pub items: usize,
+    /// Those published then or later, milliseconds since 1970.
+    pub since_ms: u64,
+}
+
+/// What became of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// It is kept.
+    Kept,
+    /// There is no such node.
+    NoNode,
+}
+
+/// Which items of a node are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those with these ids, in this order, as far as they exist.
+    Ids(Vec<String>),
+    /// The newest, at most this many.
+    Newest(usize),
+    /// A page (XEP-0059): at most `limit` of those behind the item `after` (`None`: from the oldest).
+    After(Option<String>, usize),
+    /// A page: at most `limit` of those right before the item `before` (`None`: the newest).
+    Before(Option<String>, usize),
+    /// A page: at most `limit` of those from this index on, the oldest being 0.
+    From(usize, usize),
+}
+
+/// Some items of a node, from older to newer unless ids were asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Items {
+    /// The items.
+    pub items: Vec<Item>,
+    /// How many older ones than the first of them there are.
+    pub index: usize,
+    /// How many the node has.
+    pub total: usize,
+    /// The item that a page was to begin or end at doesn't exist.
+    pub lost: bool,
+}
+
+/// A node with its last item, and how its host sees somebody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// The account.
+    pub host: Jid,
+    /// The node.
+    pub node: String,
+    /// Its configuration, as it was given.
+    pub config: Vec<u8>,
+    /// The affiliation of who asked.
+    pub affiliation: Option<Affiliation>,
+    /// Whether who asked sees the presence of the account.
+    pub sees_presence: bool,
+    /// The roster groups that the account has put who asked in.
+    pub groups: Vec<String>,
+    /// The last item.
+    pub item: Item,
+}
+
+/// Bytes of payload that one answer of [`Pubsub::items`] holds at most, unless a single item is larger.
+pub const PAGE_BYTES: usize = 256 * 1024;

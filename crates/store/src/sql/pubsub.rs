@@ -1,0 +1,514 @@
+//! The operations of [`Pubsub`](crate::Pubsub).
+//!
+//! A node's row counts its items, so that no publication has to. Items lie in the order of their positions, which only grow while an item
+//! is there: the newest has the highest.
+
+use super::connection::{Connection, Row, Value, all, one};
+use super::{accounts, rosters};
+use crate::StoreError;
+use crate::pubsub::*;
+use rookery_jid::{Jid, JidRef};
+use std::ops::ControlFlow;
+
+pub(crate) fn node(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<Option<Node>, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(None) };
+    let id = [Value::Integer(head.id)];
+    let affiliations = all(c, AFFILIATIONS, &id, |row| Ok((row.jid(0)?, read_affiliation(row, 1)?)))?;
+    let subscriptions = all(c, SUBSCRIPTIONS, &id, |row| Ok((row.jid(0)?, read_subscription(row, 1)?)))?;
+    Ok(Some(Node { config: head.config, affiliations, subscriptions }))
+}
+
+pub(crate) fn nodes(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    asker: JidRef<'_>,
+    after: &str,
+    limit: usize,
+) -> Result<Vec<Listed>, StoreError> {
+    let values =
+        [Value::Text(asker.bare_str()), Value::Text(host.bare_str()), Value::Text(after), Value::number(limit as u64)];
+    all(c, NODES, &values, |row| {
+        Ok(Listed {
+            node: row.text(0)?.to_owned(),
+            config: row.bytes(1)?.to_vec(),
+            affiliation: read_optional_affiliation(row, 2)?,
+        })
+    })
+}
+
+pub(crate) fn create(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    node: &str,
+    config: &[u8],
+    owner: JidRef<'_>,
+    limit: usize,
+) -> Result<Created, StoreError> {
+    let account = if host.local().is_some() { accounts::id(c, host)? } else { None };
+    if host.local().is_some() && account.is_none() {
+        return Ok(Created::NoAccount);
+    }
+    if head(c, host, node)?.is_some() {
+        return Ok(Created::Exists);
+    }
+    let bare = Value::Text(host.bare_str());
+    let count = one(c, COUNT_NODES, &[bare], |row| row.number(0))?.unwrap_or(0);
+    if count >= limit as u64 {
+        return Ok(Created::Full);
+    }
+    let account = account.map_or(Value::Null, Value::Integer);
+    c.execute(INSERT_NODE, &[account, bare, Value::Text(node), Value::Bytes(config)])?;
+    let Some(head) = head(c, host, node)? else {
+        return Err(c.corrupt("a node vanished while it was created".to_owned()));
+    };
+    let owned = Value::Integer(number_of(Affiliation::Owner));
+    c.execute(INSERT_AFFILIATION, &[owned, Value::Integer(head.id), Value::Text(owner.bare_str())])?;
+    Ok(Created::Done)
+}
+
+pub(crate) fn configure(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    node: &str,
+    config: &[u8],
+    kept: Kept,
+) -> Result<bool, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(false) };
+    c.execute(CONFIGURE_NODE, &[Value::Bytes(config), Value::Integer(head.id)])?;
+    trim(c, head.id, head.items, kept)?;
+    Ok(true)
+}
+
+pub(crate) fn delete(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<bool, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(false) };
+    Ok(c.execute(DELETE_NODE, &[Value::Integer(head.id)])? > 0)
+}
+
+pub(crate) fn set_affiliation(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    node: &str,
+    entity: JidRef<'_>,
+    affiliation: Option<Affiliation>,
+) -> Result<bool, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(false) };
+    let (id, entity) = (Value::Integer(head.id), Value::Text(entity.bare_str()));
+    c.execute(REMOVE_AFFILIATION, &[id, entity])?;
+    if let Some(affiliation) = affiliation {
+        c.execute(INSERT_AFFILIATION, &[Value::Integer(number_of(affiliation)), id, entity])?;
+    }
+    Ok(true)
+}
+
+pub(crate) fn set_subscription(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    node: &str,
+    subscriber: JidRef<'_>,
+    subscription: Option<&NodeSubscription>,
+) -> Result<bool, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(false) };
+    let (id, subscriber) = (Value::Integer(head.id), Value::Text(subscriber.as_str()));
+    c.execute(REMOVE_SUBSCRIPTION, &[id, subscriber])?;
+    if let Some(NodeSubscription { pending, options }) = subscription {
+        c.execute(INSERT_SUBSCRIPTION, &[Value::flag(*pending), Value::Bytes(options), id, subscriber])?;
+    }
+    Ok(true)
+}
+
+pub(crate) fn publish(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    node: &str,
+    item: &Item,
+    kept: Kept,
+) -> Result<Published, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(Published::NoNode) };
+    let id = Value::Integer(head.id);
+    let replaced = c.execute(REMOVE_ITEM, &[id, Value::Text(&item.id)])?;
+    let newest = one(c, NEWEST_POSITION, &[id], |row| row.number(0))?.unwrap_or(0);
+    let values = [
+        id,
+        Value::Text(&item.id),
+        Value::number(newest.saturating_add(1)),
+        Value::Text(item.publisher.bare_str()),
+        Value::number(item.unix_ms),
+        Value::Bytes(&item.payload),
+    ];
+    c.execute(INSERT_ITEM, &values)?;
+    let items = head.items.saturating_sub(replaced).saturating_add(1);
+    c.execute(COUNT_ITEMS, &[Value::number(items), id])?;
+    trim(c, head.id, items, kept)?;
+    Ok(Published::Kept)
+}
+
+pub(crate) fn items(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    node: &str,
+    wanted: &Wanted,
+    since_ms: u64,
+) -> Result<Option<Items>, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(None) };
+    let (id, since) = (Value::Integer(head.id), Value::number(since_ms));
+    let total = match since_ms {
+        0 => head.items,
+        _ => one(c, ITEMS_SINCE, &[id, since], |row| row.number(0))?.unwrap_or(0),
+    };
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    let position =
+        |c: &mut dyn Connection, item: &str| one(c, POSITION, &[id, Value::Text(item), since], |row| row.integer(0));
+    let limited = |limit: usize| Value::number(limit as u64);
+    let (mut rows, is_backwards) = match wanted {
+        Wanted::Ids(ids) => {
+            let items = by_ids(c, id, ids, since)?;
+            return Ok(Some(Items { items, index: 0, total, lost: false }));
+        }
+        Wanted::Newest(limit) | Wanted::Before(None, limit) => {
+            (page(c, ITEMS_BEFORE, &[id, since, Value::Integer(i64::MAX), limited(*limit)])?, true)
+        }
+        Wanted::Before(Some(item), limit) => match position(c, item)? {
+            Some(at) => (page(c, ITEMS_BEFORE, &[id, since, Value::Integer(at), limited(*limit)])?, true),
+            None => return Ok(Some(Items { total, lost: true, ..Items::default() })),
+        },
+        Wanted::After(None, limit) => (page(c, ITEMS_AFTER, &[id, since, Value::Integer(0), limited(*limit)])?, false),
+        Wanted::After(Some(item), limit) => match position(c, item)? {
+            Some(at) => (page(c, ITEMS_AFTER, &[id, since, Value::Integer(at), limited(*limit)])?, false),
+            None => return Ok(Some(Items { total, lost: true, ..Items::default() })),
+        },
+        Wanted::From(index, limit) => (page(c, ITEMS_FROM, &[id, since, limited(*limit), limited(*index)])?, false),
+    };
+    if is_backwards {
+        rows.reverse();
+    }
+    let index = match rows.first() {
+        Some((at, _)) => one(c, OLDER_ITEMS, &[id, since, Value::Integer(*at)], |row| row.number(0))?.unwrap_or(0),
+        None => 0,
+    };
+    let items = rows.into_iter().map(|(_, item)| item).collect();
+    Ok(Some(Items { items, index: usize::try_from(index).unwrap_or(usize::MAX), total, lost: false }))
+}
+
+pub(crate) fn retract(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    node: &str,
+    ids: Vec<String>,
+) -> Result<Vec<String>, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(Vec::new()) };
+    let mut removed = Vec::new();
+    for item in ids {
+        if c.execute(REMOVE_ITEM, &[Value::Integer(head.id), Value::Text(&item)])? > 0 {
+            removed.push(item);
+        }
+    }
+    let left = head.items.saturating_sub(removed.len() as u64);
+    c.execute(COUNT_ITEMS, &[Value::number(left), Value::Integer(head.id)])?;
+    Ok(removed)
+}
+
+pub(crate) fn purge(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<u64, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(0) };
+    c.execute(COUNT_ITEMS, &[Value::Integer(0), Value::Integer(head.id)])?;
+    c.execute(PURGE, &[Value::Integer(head.id)])
+}
+
+pub(crate) fn subscriptions_of(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    entity: JidRef<'_>,
+) -> Result<Vec<(String, Jid, NodeSubscription)>, StoreError> {
+    let [from, until] = resources_of(entity);
+    let values =
+        [Value::Text(host.bare_str()), Value::Text(entity.bare_str()), Value::Text(&from), Value::Text(&until)];
+    all(c, SUBSCRIPTIONS_OF, &values, |row| Ok((row.text(0)?.to_owned(), row.jid(1)?, read_subscription(row, 2)?)))
+}
+
+pub(crate) fn affiliations_of(
+    c: &mut dyn Connection,
+    host: JidRef<'_>,
+    entity: JidRef<'_>,
+) -> Result<Vec<(String, Affiliation)>, StoreError> {
+    let values = [Value::Text(host.bare_str()), Value::Text(entity.bare_str())];
+    all(c, AFFILIATIONS_OF, &values, |row| Ok((row.text(0)?.to_owned(), read_affiliation(row, 1)?)))
+}
+
+pub(crate) fn news(
+    c: &mut dyn Connection,
+    asker: JidRef<'_>,
+    owners: &[Jid],
+    nodes: &[String],
+) -> Result<Vec<News>, StoreError> {
+    let mut found = Vec::new();
+    for host in owners {
+        // The roster is only asked where there is something to tell.
+        let mut contact = None;
+        for node in nodes {
+            let Some(head) = head(c, host.as_ref(), node)?.filter(|head| head.items > 0) else { continue };
+            let id = Value::Integer(head.id);
+            let newest = page(c, ITEMS_BEFORE, &[id, Value::Integer(0), Value::Integer(i64::MAX), Value::Integer(1)])?;
+            let Some((_, item)) = newest.into_iter().next() else { continue };
+            if contact.is_none() {
+                contact = Some(rosters::item(c, host.as_ref(), asker.bare())?);
+            }
+            let contact = contact.as_ref().and_then(Option::as_ref);
+            let asker = Value::Text(asker.bare_str());
+            found.push(News {
+                host: host.clone(),
+                node: node.clone(),
+                config: head.config,
+                affiliation: one(c, AFFILIATION, &[id, asker], |row| read_affiliation(row, 0))?,
+                sees_presence: contact.is_some_and(|contact| contact.subscription.from()),
+                groups: contact.map(|contact| contact.groups.clone()).unwrap_or_default(),
+                item,
+            });
+        }
+    }
+    Ok(found)
+}
+
+pub(crate) fn accounts_nodes(
+    c: &mut dyn Connection,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<(u64, Jid, String)>, StoreError> {
+    let values = [Value::number(after), Value::number(limit as u64)];
+    all(c, ACCOUNTS_NODES, &values, |row| Ok((row.number(0)?, row.jid(1)?, row.text(2)?.to_owned())))
+}
+
+/// Removes the part of an account in the nodes of others, and those of services that it alone owned. Its own nodes go by cascade.
+pub(crate) fn forget(c: &mut dyn Connection, account: JidRef<'_>) -> Result<(), StoreError> {
+    let bare = Value::Text(account.bare_str());
+    let owner = Value::Integer(number_of(Affiliation::Owner));
+    c.execute(DELETE_OWNED, &[bare, owner, bare, owner])?;
+    c.execute(FORGET_AFFILIATIONS, &[bare])?;
+    let [from, until] = resources_of(account);
+    c.execute(FORGET_SUBSCRIPTIONS, &[bare, Value::Text(&from), Value::Text(&until)])?;
+    Ok(())
+}
+
+/// What a node's row holds.
+struct Head {
+    id: i64,
+    config: Vec<u8>,
+    items: u64,
+}
+
+fn head(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<Option<Head>, StoreError> {
+    one(c, NODE, &[Value::Text(host.bare_str()), Value::Text(node)], |row| {
+        Ok(Head { id: row.integer(0)?, config: row.bytes(1)?.to_vec(), items: row.number(2)? })
+    })
+}
+
+/// Removes what is too much or too old, and counts what is left.
+fn trim(c: &mut dyn Connection, node: i64, mut items: u64, kept: Kept) -> Result<(), StoreError> {
+    let (node, before) = (Value::Integer(node), items);
+    if kept.since_ms > 0 {
+        items = items.saturating_sub(c.execute(EXPIRE, &[node, Value::number(kept.since_ms)])?);
+    }
+    let excess = items.saturating_sub(kept.items as u64);
+    if excess > 0 {
+        let oldest = one(c, NTH_POSITION, &[node, Value::number(excess - 1)], |row| row.integer(0))?;
+        if let Some(up_to) = oldest {
+            items = items.saturating_sub(c.execute(TRIM, &[node, Value::Integer(up_to)])?);
+        }
+    }
+    if items != before {
+        c.execute(COUNT_ITEMS, &[Value::number(items), node])?;
+    }
+    Ok(())
+}
+
+/// Items with their positions, as far as they fit a page; at least one if there is any.
+fn page(c: &mut dyn Connection, sql: &'static str, values: &[Value<'_>]) -> Result<Vec<(i64, Item)>, StoreError> {
+    let (mut rows, mut room) = (Vec::new(), PAGE_BYTES);
+    c.query(sql, values, &mut |row| {
+        let item = read_item(row)?;
+        if item.payload.len() > room && !rows.is_empty() {
+            return Ok(ControlFlow::Break(()));
+        }
+        room = room.saturating_sub(item.payload.len());
+        rows.push((row.integer(4)?, item));
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(rows)
+}
+
+fn by_ids(c: &mut dyn Connection, node: Value<'_>, ids: &[String], since: Value<'_>) -> Result<Vec<Item>, StoreError> {
+    let (mut items, mut room) = (Vec::new(), PAGE_BYTES);
+    for id in ids {
+        let Some(item) = one(c, ITEM, &[node, Value::Text(id), since], read_item)? else { continue };
+        if item.payload.len() > room && !items.is_empty() {
+            break;
+        }
+        room = room.saturating_sub(item.payload.len());
+        items.push(item);
+    }
+    Ok(items)
+}
+
+fn read_item(row: &dyn Row) -> Result<Item, StoreError> {
+    Ok(Item {
+        id: row.text(0)?.to_owned(),
+        publisher: row.jid(1)?,
+        unix_ms: row.number(2)?,
+        payload: row.bytes(3)?.to_vec(),
+    })
+}
+
+fn read_subscription(row: &dyn Row, column: usize) -> Result<NodeSubscription, StoreError> {
+    Ok(NodeSubscription { pending: row.integer(column)? != 0, options: row.bytes(column + 1)?.to_vec() })
+}
+
+fn read_affiliation(row: &dyn Row, column: usize) -> Result<Affiliation, StoreError> {
+    let number = row.integer(column)?;
+    let found = Affiliation::ALL.into_iter().find(|affiliation| number_of(*affiliation) == number);
+    found.ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))
+}
+
+/// 0 where the row of a join is missing.
+fn read_optional_affiliation(row: &dyn Row, column: usize) -> Result<Option<Affiliation>, StoreError> {
+    if row.integer(column)? == 0 { Ok(None) } else { read_affiliation(row, column).map(Some) }
+}
+
+/// How rows name an affiliation.
+fn number_of(affiliation: Affiliation) -> i64 {
+    match affiliation {
+        Affiliation::Owner => 1,
+        Affiliation::Publisher => 2,
+        Affiliation::PublishOnly => 3,
+        Affiliation::Member => 4,
+        Affiliation::Outcast => 5,
+    }
+}
+
+/// The range in which the full JIDs of an account lie, its end excluded: `0` is what follows `/`.
+fn resources_of(account: JidRef<'_>) -> [String; 2] {
+    [format!("{}/", account.bare_str()), format!("{}0", account.bare_str())]
+}
+
+/// Values: host, node.
+const NODE: &str = "SELECT id, config, items FROM pubsub_nodes WHERE host = ? AND node = ?";
+
+/// Values: asker, host, node to start behind, limit.
+const NODES: &str = "\
+    SELECT n.node, n.config, COALESCE(a.affiliation, 0) FROM pubsub_nodes n \
+    LEFT JOIN pubsub_affiliations a ON a.node = n.id AND a.entity = ? \
+    WHERE n.host = ? AND n.node > ? ORDER BY n.node LIMIT ?";
+
+/// Values: host.
+const COUNT_NODES: &str = "SELECT COUNT(*) FROM pubsub_nodes WHERE host = ?";
+
+/// Values: account or NULL, host, node, configuration.
+const INSERT_NODE: &str = "INSERT INTO pubsub_nodes (account, host, node, config, items) SELECT ?, ?, ?, ?, 0";
+
+/// Values: configuration, id.
+const CONFIGURE_NODE: &str = "UPDATE pubsub_nodes SET config = ? WHERE id = ?";
+
+/// Removes by cascade everything that belongs to it. Values: id.
+const DELETE_NODE: &str = "DELETE FROM pubsub_nodes WHERE id = ?";
+
+/// Values: owner, the number of that affiliation, owner, the number again.
+const DELETE_OWNED: &str = "\
+    DELETE FROM pubsub_nodes WHERE id IN \
+    (SELECT node FROM pubsub_affiliations WHERE entity = ? AND affiliation = ?) \
+    AND NOT EXISTS (SELECT 1 FROM pubsub_affiliations a \
+    WHERE a.node = pubsub_nodes.id AND a.entity <> ? AND a.affiliation = ?)";
+
+/// Values: number to start behind, limit.
+const ACCOUNTS_NODES: &str =
+    "SELECT id, host, node FROM pubsub_nodes WHERE account IS NOT NULL AND id > ? ORDER BY id LIMIT ?";
+
+/// Values: node.
+const AFFILIATIONS: &str = "SELECT entity, affiliation FROM pubsub_affiliations WHERE node = ? ORDER BY entity";
+
+/// Values: node, entity.
+const AFFILIATION: &str = "SELECT affiliation FROM pubsub_affiliations WHERE node = ? AND entity = ?";
+
+/// Values: host, entity.
+const AFFILIATIONS_OF: &str = "\
+    SELECT n.node, a.affiliation FROM pubsub_affiliations a JOIN pubsub_nodes n ON n.id = a.node \
+    WHERE n.host = ? AND a.entity = ? ORDER BY n.node";
+
+/// Values: affiliation, node, entity.
+const INSERT_AFFILIATION: &str = "INSERT INTO pubsub_affiliations (affiliation, node, entity) SELECT ?, ?, ?";
+
+/// Values: node, entity.
+const REMOVE_AFFILIATION: &str = "DELETE FROM pubsub_affiliations WHERE node = ? AND entity = ?";
+
+/// Values: entity.
+const FORGET_AFFILIATIONS: &str = "DELETE FROM pubsub_affiliations WHERE entity = ?";
+
+/// Values: node.
+const SUBSCRIPTIONS: &str =
+    "SELECT subscriber, pending, options FROM pubsub_subscriptions WHERE node = ? ORDER BY subscriber";
+
+/// Values: host, bare JID, where its resources begin, where they end.
+const SUBSCRIPTIONS_OF: &str = "\
+    SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
+    JOIN pubsub_nodes n ON n.id = s.node \
+    WHERE n.host = ? AND (s.subscriber = ? OR (s.subscriber >= ? AND s.subscriber < ?)) ORDER BY n.node, s.subscriber";
+
+/// Values: pending, options, node, subscriber.
+const INSERT_SUBSCRIPTION: &str =
+    "INSERT INTO pubsub_subscriptions (pending, options, node, subscriber) SELECT ?, ?, ?, ?";
+
+/// Values: node, subscriber.
+const REMOVE_SUBSCRIPTION: &str = "DELETE FROM pubsub_subscriptions WHERE node = ? AND subscriber = ?";
+
+/// Values: bare JID, where its resources begin, where they end.
+const FORGET_SUBSCRIPTIONS: &str =
+    "DELETE FROM pubsub_subscriptions WHERE subscriber = ? OR (subscriber >= ? AND subscriber < ?)";
+
+/// Values: items, node.
+const COUNT_ITEMS: &str = "UPDATE pubsub_nodes SET items = ? WHERE id = ?";
+
+/// Values: node, item, position, publisher, time, payload.
+const INSERT_ITEM: &str = "\
+    INSERT INTO pubsub_items (node, item, position, publisher, unix_ms, payload) SELECT ?, ?, ?, ?, ?, ?";
+
+/// Values: node, item.
+const REMOVE_ITEM: &str = "DELETE FROM pubsub_items WHERE node = ? AND item = ?";
+
+/// Values: node.
+const NEWEST_POSITION: &str = "SELECT position FROM pubsub_items WHERE node = ? ORDER BY position DESC LIMIT 1";
+
+/// Values: node, how many older ones there are.
+const NTH_POSITION: &str = "SELECT position FROM pubsub_items WHERE node = ? ORDER BY position LIMIT 1 OFFSET ?";
+
+/// Values: node, position.
+const TRIM: &str = "DELETE FROM pubsub_items WHERE node = ? AND position <= ?";
+
+/// Values: node, time.
+const EXPIRE: &str = "DELETE FROM pubsub_items WHERE node = ? AND unix_ms < ?";
+
+/// Values: node.
+const PURGE: &str = "DELETE FROM pubsub_items WHERE node = ?";
+
+/// Values: node, time.
+const ITEMS_SINCE: &str = "SELECT COUNT(*) FROM pubsub_items WHERE node = ? AND unix_ms >= ?";
+
+/// Values: node, time, position.
+const OLDER_ITEMS: &str = "SELECT COUNT(*) FROM pubsub_items WHERE node = ? AND unix_ms >= ? AND position < ?";
+
+/// Values: node, item, time.
+const POSITION: &str = "SELECT position FROM pubsub_items WHERE node = ? AND item = ? AND unix_ms >= ?";
+
+/// Values: node, item, time.
+const ITEM: &str =
+    "SELECT item, publisher, unix_ms, payload FROM pubsub_items WHERE node = ? AND item = ? AND unix_ms >= ?";
+
+/// Values: node, time, position, limit.
+const ITEMS_AFTER: &str = "\
+    SELECT item, publisher, unix_ms, payload, position FROM pubsub_items \
+    WHERE node = ? AND unix_ms >= ? AND position > ? ORDER BY position LIMIT ?";
+
+/// Values: node, time, position, limit.
+const ITEMS_BEFORE: &str = "\
+    SELECT item, publisher, unix_ms, payload, position FROM pubsub_items \
+    WHERE node = ? AND unix_ms >= ? AND position < ? ORDER BY position DESC LIMIT ?";
+
+/// Values: node, time, limit, how many to pass over.
+const ITEMS_FROM: &str = "\
+    SELECT item, publisher, unix_ms, payload, position FROM pubsub_items \
+    WHERE node = ? AND unix_ms >= ? ORDER BY position LIMIT ? OFFSET ?";
