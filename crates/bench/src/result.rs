@@ -54,8 +54,8 @@ pub struct RunResult {
     pub reordered: u64,
     /// Error stanzas that came.
     pub errors: u64,
-    /// Deliveries per second.
-    pub throughput: f64,
+    /// Deliveries per second, where that says anything.
+    pub throughput: Option<f64>,
     /// From sending, for open loops from the intended time of sending, to arrival.
     pub latency: Option<Latency>,
     /// What the server used in the measured part.

@@ -46,6 +46,9 @@ enum Command {
         /// Write a report with plots
         #[arg(long, value_name = "FILE.html")]
         html: Option<PathBuf>,
+        /// Write the figures as Markdown
+        #[arg(long, value_name = "FILE.md")]
+        markdown: Option<PathBuf>,
     },
     /// Run the same loads on Rookery, ejabberd and Prosody, and write one comparison
     #[command(after_help = PEERS_EXAMPLES)]
@@ -60,7 +63,9 @@ impl Bench {
             Command::Register(register) => register.run(),
             Command::MulticastTest(test) => return test.run(),
             Command::Run { scenario } => return run::run(&scenario),
-            Command::Compare { files, html } => report::compare::run(&files, html.as_deref()),
+            Command::Compare { files, html, markdown } => {
+                report::compare::run(&files, html.as_deref(), markdown.as_deref())
+            }
             Command::Peers(peers) => peers::run(&peers),
         };
         match done {

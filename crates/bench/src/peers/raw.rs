@@ -99,7 +99,7 @@ pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
             result.seconds = begun.elapsed().as_secs_f64();
             result.delivered = result.parts.iter().map(|part| part.delivered).sum();
             result.expected = result.delivered;
-            result.throughput = f64::NAN;
+            result.throughput = None;
             let single =
                 |part: &Part| Part { curve: "single".into(), label: format!("single {}", part.n), ..part.clone() };
             let singles: Vec<_> = result.parts.iter().filter(|part| part.curve == "bcc").map(single).collect();
@@ -214,7 +214,7 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
     result.generator_cpu = used(&Cpu::of_this_process().since(&own_before));
     result.seconds = start.elapsed().as_secs_f64();
     (result.sent, result.delivered, result.expected) = (count, count, count);
-    result.throughput = count as f64 / result.seconds;
+    result.throughput = Some(count as f64 / result.seconds);
     result.sessions = 2 * pairs as u64;
     result.notes.push("its generator has one thread: compare CPU time, not deliveries by second".to_owned());
     let mut histogram = Histogram::default();

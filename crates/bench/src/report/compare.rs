@@ -11,16 +11,17 @@ use crate::report::table::{aligned, printable, remarks, told};
 use crate::report::{by_scenario, html, labels};
 use crate::result::RunResult;
 
-/// `rookery bench compare`: prints the comparison of these files, and writes the page if one is wanted.
+/// `rookery bench compare`: prints the comparison of these files, and writes it as a page and as Markdown where that is wanted.
 ///
 /// # Errors
-/// A file that can't be read or isn't the result of a run; the page that can't be written.
-pub fn run(files: &[PathBuf], page: Option<&Path>) -> Outcome<()> {
+/// A file that can't be read or isn't the result of a run; one that can't be written.
+pub fn run(files: &[PathBuf], page: Option<&Path>, markdown: Option<&Path>) -> Outcome<()> {
     let runs: Vec<RunResult> = files.iter().map(|file| RunResult::read(file)).collect::<Result<_, _>>()?;
     print!("{}", text(&runs));
-    if let Some(page) = page {
-        fs::write(page, html(&runs)).map_err(|error| format!("{}: {error}", page.display()))?;
-        println!("written to {}", page.display());
+    for (file, made) in [(page, html as fn(&[RunResult]) -> String), (markdown, super::markdown)] {
+        let Some(file) = file else { continue };
+        fs::write(file, made(&runs)).map_err(|error| format!("{}: {error}", file.display()))?;
+        println!("written to {}", file.display());
     }
     Ok(())
 }

@@ -43,7 +43,7 @@ impl Metric {
 
 /// All figures, the most telling ones first.
 pub const ALL: &[Metric] = &[
-    headline("deliveries", Unit::PerSecond, Better::More, |run| (run.delivered > 0).then_some(run.throughput)),
+    headline("deliveries", Unit::PerSecond, Better::More, |run| run.throughput.filter(|_| run.delivered > 0)),
     headline("latency p50", Unit::Microseconds, Better::Less, |run| latency(run, |found| found.p50_us)),
     headline("latency p99", Unit::Microseconds, Better::Less, |run| latency(run, |found| found.p99_us)),
     headline("server CPU by operation", Unit::Microseconds, Better::Less, |run| {

@@ -42,7 +42,7 @@ fn run(scenario: &str, server: &str) -> RunResult {
         delivered: 209_999,
         expected: 210_000,
         lost: 1,
-        throughput: 20_999.9,
+        throughput: Some(20_999.9),
         latency: Some(Latency {
             p50_us: 250.0,
             p90_us: 400.0,
@@ -130,7 +130,7 @@ fn nothing_measured_is_no_reason_to_fail() {
 #[test]
 fn what_is_no_number_is_shown_as_a_dash_and_never_by_name() {
     let mut broken = run("chat", "one");
-    broken.throughput = f64::NAN;
+    broken.throughput = Some(f64::NAN);
     broken.seconds = f64::INFINITY;
     broken.latency = Some(Latency {
         p50_us: f64::NAN,
@@ -179,7 +179,7 @@ fn markdown_rows_have_as_many_cells_as_the_head() {
 #[test]
 fn a_comparison_says_how_much_and_whether_it_is_fair() {
     let (one, mut two) = (run("chat", "one"), run("chat", "two"));
-    two.throughput *= 2.0;
+    two.throughput = Some(2.0 * 20_999.9);
     two.parts[0].us_cpu_per_destination = Some(2.5);
     let fair = compare::text(&[one.clone(), two.clone()]);
     assert!(fair.contains("(+100 %, better)"), "{fair}");
@@ -198,10 +198,11 @@ fn a_comparison_of_files_says_which_one_is_wrong() {
     let (good, bad) = (folder.path().join("good.json"), folder.path().join("bad.json"));
     run("chat", "one").write(&good).unwrap();
     std::fs::write(&bad, "{}x").unwrap();
-    let page = folder.path().join("page.html");
-    compare::run(&[good.clone(), good.clone()], Some(&page)).unwrap();
+    let (page, plain) = (folder.path().join("page.html"), folder.path().join("page.md"));
+    compare::run(&[good.clone(), good.clone()], Some(&page), Some(&plain)).unwrap();
+    assert!(std::fs::read_to_string(&plain).unwrap().contains("| "));
     assert_balanced(&std::fs::read_to_string(&page).unwrap());
-    assert!(compare::run(&[good, bad], None).unwrap_err().to_string().contains("bad.json"));
+    assert!(compare::run(&[good, bad], None, None).unwrap_err().to_string().contains("bad.json"));
 }
 
 #[test]

@@ -253,7 +253,7 @@ impl Run<'_> {
         let operations = totals.get(operation);
         self.zero = from.at;
         self.result.seconds = seconds;
-        self.result.throughput = operations as f64 / seconds;
+        self.result.throughput = Some(operations as f64 / seconds);
         self.result.latency = totals.latency.latency();
         let server = to.server.as_ref().zip(from.server.as_ref());
         self.result.server_cpu = server.map(|(to, from)| used(&to.since(from), operations));
