@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Runs the public Smack integration tests against a Rookery that it starts.
+
+    tests/smack/run.py                      builds the server, fetches the tests with Maven, runs all of them
+    tests/smack/run.py --binary PATH        takes this server instead of building one
+    tests/smack/run.py --only MultiUserChat,PubSub      only test classes whose names contain one of these
+
+Needs a JDK (17 or later) and Maven, which fetches the tests from Maven Central into `target/smack`. The server listens on port 5222 of an address
+of the loopback network of its own, in a temporary folder. A test that fails is run once more: some of them race with the server's notifications, so
+that only what fails twice counts. Exit code 0: every test passed that can run, but for those listed in `impossible.toml` with the reason.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+JARS = ROOT / "target" / "smack" / "jars"
+# Of the loopback network, so that a server on this machine's own port 5222 is not in the way.
+ADDRESS = "127.77.0.1"
+MAIN = "org.igniterealtime.smack.inttest.SmackIntegrationTestFramework"
+# Seconds that a run of all tests may take before it is ended.
+PATIENCE = 1800
+
+CONFIG = f"""
+shards = 2
+[listen]
+c2s = ["{ADDRESS}:5222"]
+c2s_tls = []
+[login]
+scram_iterations = 4096
+[modules.register]
+enabled = true
+min_password = 1
+"""
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--binary", type=Path, help="the server to test")
+    arguments.add_argument("--only", default="", help="parts of names of test classes, with commas between")
+    arguments.add_argument("--log", type=Path, default=ROOT / "target" / "smack" / "smack.log", help="where the tests' own output goes")
+    chosen = arguments.parse_args()
+    fetch()
+    binary = chosen.binary or build()
+    impossible = tomllib.loads((HERE / "impossible.toml").read_text())
+    only = classes(chosen.only)
+    with Server(binary) as server:
+        first = run(server, only, chosen.log)
+        again = sorted({name for name in first.failed if name not in impossible})
+        second = run(server, again, chosen.log.with_suffix(".again.log")) if again else Outcome()
+    failed = [name for name in again if name in second.failed or name not in second.passed]
+    report(first, second, again, failed, impossible)
+    return 1 if failed or not first.passed else 0
+
+
+def fetch():
+    if not any(JARS.glob("smack-integration-test-*.jar")):
+        print("fetching the tests with Maven …", flush=True)
+        copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={JARS}", "-DincludeScope=runtime"]
+        subprocess.run(copy, cwd=HERE, check=True)
+
+
+def build():
+    print("building the server …", flush=True)
+    subprocess.run(["cargo", "build", "--release", "--locked", "--bin", "rookery"], cwd=ROOT, check=True)
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    return target / "release" / "rookery"
+
+
+def classes(only):
+    """The test classes whose names contain one of these parts; none if there is no part."""
+    parts = [part for part in only.split(",") if part]
+    if not parts:
+        return []
+    jar = next(JARS.glob("smack-integration-test-*.jar"))
+    listed = subprocess.run(["unzip", "-Z1", jar], check=True, capture_output=True, text=True).stdout
+    names = {Path(line).stem for line in listed.splitlines() if line.endswith("Test.class") and "$" not in line}
+    return sorted(name for name in names if any(part in name for part in parts))
+
+
+class Server:
+    """A running server in a temporary folder, and a trust store with its certificate."""
+
+    def __init__(self, binary):
+        self.binary = binary.resolve()
+        self.folder = Path(tempfile.mkdtemp(prefix="rookery-smack-"))
+
+    def __enter__(self):
+        (self.folder / "rookery.toml").write_text(CONFIG)
+        self.log = self.folder / "log"
+        with self.log.open("wb") as log:
+            command = [self.binary, "--config", "rookery.toml"]
+            self.process = subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + 30
+        while "is running" not in self.log.read_text():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"the server does not start:\n{self.log.read_text()}")
+            time.sleep(0.05)
+        certificate = self.folder / "rookery-data/certs/self-signed.pem"
+        self.trust = self.folder / "trust.p12"
+        imported = ["keytool", "-importcert", "-noprompt", "-alias", "rookery", "-file", certificate]
+        imported += ["-keystore", self.trust, "-storetype", "PKCS12", "-storepass", "rookery"]
+        subprocess.run(imported, check=True, capture_output=True)
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        if "panicked" in self.log.read_text():
+            print(self.log.read_text())
+            raise SystemExit("the server panicked")
+        shutil.rmtree(self.folder)
+
+
+class Outcome:
+    """What a run of the tests found: names of tests as `Class.method`, and reasons by class or name."""
+
+    def __init__(self):
+        self.passed, self.failed, self.skipped = set(), {}, {}
+
+
+def run(server, only, log):
+    properties = {
+        "javax.net.ssl.trustStore": server.trust,
+        "javax.net.ssl.trustStorePassword": "rookery",
+        "sinttest.service": "localhost",
+        "sinttest.host": ADDRESS,
+        "sinttest.replyTimeout": "10000",
+        "sinttest.dnsResolver": "javax",
+    }
+    if only:
+        properties["sinttest.enabledTests"] = ",".join(only)
+    command = ["java", "-cp", f"{JARS}/*", *(f"-D{key}={value}" for key, value in properties.items()), MAIN]
+    print(f"running {len(only) or 'all'} tests; their output goes to {log}", flush=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
+        try:
+            process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            print("the tests took too long and were ended")
+    return read(log.read_text(errors="replace"))
+
+
+def read(text):
+    """What the tests said. A test of several kinds of connection counts once; it fails if one of them does."""
+    outcome = Outcome()
+    for name, end in re.findall(r"^(?:INFO|SEVERE): (\w+\.\w+) \([^)]*\) (Success|Failed)$", text, re.MULTILINE):
+        if end == "Success":
+            outcome.passed.add(name)
+        else:
+            outcome.failed.setdefault(name, "")
+    for name, reason in re.findall(r"^SEVERE: (\w+\.\w+) \([^)]*\) failed: (.*)$", text, re.MULTILINE):
+        outcome.failed[name] = reason
+    for name, reason in re.findall(r"^INFO: (\w+(?:\.\w+)?)(?: \([^)]*\))? (?:is )?not possible: (.*)$", text, re.MULTILINE | re.IGNORECASE):
+        outcome.skipped[name] = reason
+    outcome.passed -= outcome.failed.keys()
+    return outcome
+
+
+def report(first, second, again, failed, impossible):
+    known = sorted(name for name in first.failed if name in impossible)
+    print(f"{len(first.passed) + len(again) - len(failed)} passed, {len(failed)} failed twice, {len(known)} are known to be impossible")
+    for name in sorted(set(again) - set(failed)):
+        print(f"  passed the second time: {name}: {first.failed[name]}")
+    for name in known:
+        print(f"  impossible: {name}: {impossible[name]}")
+    for name in sorted(first.skipped):
+        print(f"  not possible, say the tests: {name}: {first.skipped[name]}")
+    for name in failed:
+        print(f"  FAILED: {name}: {second.failed.get(name, 'it did not run again')}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
