@@ -24,5 +24,6 @@ pub mod outbox;
 pub mod packet;
 
 pub use audience::{Audience, Names};
-pub use outbox::{Limits, Link, Outboxes, Pushed, To, Unsent};
+pub use outbox::managed::{Asking, Bounds, TooHigh};
+pub use outbox::{Attention, Limits, Link, Outboxes, Pushed, To, Unsent};
 pub use packet::{Packet, StanzaType};

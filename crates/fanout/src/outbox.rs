@@ -10,13 +10,25 @@
 //! Limits (`design.md`, budgets): above the soft one a presence replaces the older one of the same sender that still
 //! waits; above the hard one the packet is refused and the caller ends the session. When the shard as a whole holds too much, the hard limit
 //! comes down to the soft one.
+//!
+//! A session that acknowledges what it gets (XEP-0198) keeps its queue: what was sent stays, as the same references, until it is
+//! acknowledged; see [`managed`]. A session whose client is not being looked at (XEP-0352), or whose connection is gone for the moment,
+//! lets what is of no urgency wait; see [`quiet`].
+//!
+//! # Layout
+//!
+//! This file: the outboxes of a shard, and what every session has. `queue`: what waits for one session. [`managed`]: stream management.
+//! [`quiet`]: which stanzas may wait, and which take the place of which.
 
-use std::collections::VecDeque;
+pub mod managed;
+mod queue;
+pub mod quiet;
 
 use rookery_jid::Jid;
-use rookery_xml::Kind;
 
-use crate::packet::{Packet, StanzaType};
+use crate::packet::Packet;
+use queue::{Drained, Item, Queue, rendered_len};
+use quiet::Urgency;
 
 /// Index of a connection and its session within one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,6 +51,9 @@ pub enum To {
     /// The bare JID too, for a stanza that its giver keeps until it was sent: it is not given back when the session ends, the giver hears
     /// by [`Outboxes::when_drained`] how many were not sent.
     Kept,
+    /// No `to` at all: an element that is no stanza and concerns this stream alone, as stream management has them. It is neither counted
+    /// nor given back.
+    Nobody,
 }
 
 /// Bounds of one outbox in bytes.
@@ -82,6 +97,10 @@ pub struct Outboxes {
     limits: Limits,
     waiting: usize,
     pushed: u64,
+    /// Sessions that are to be asked for an acknowledgement a little later.
+    asking: Vec<managed::Asking>,
+    /// The request for an acknowledgement, made when it is first needed.
+    request: Option<Packet>,
 }
 
 #[derive(Debug, Default)]
@@ -91,33 +110,19 @@ struct Slot {
     dirty: bool,
     /// See [`Outboxes::abandon`].
     abandoned: bool,
+    attention: Attention,
 }
 
-#[derive(Debug, Default)]
-struct Queue {
-    items: VecDeque<Item>,
-    /// Rendered bytes of all items.
-    bytes: usize,
-    /// Rendered bytes of the first item that the transport has taken already.
-    taken: usize,
-    /// Who wants to know when the queue has run empty.
-    drained: Option<Drained>,
-}
-
-struct Drained(Box<dyn FnOnce(usize) + Send>);
-
-impl std::fmt::Debug for Drained {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Drained")
-    }
-}
-
-#[derive(Debug)]
-struct Item {
-    packet: Packet,
-    to: To,
-    /// How many copies the shard had taken before this one.
-    number: u64,
+/// Whether somebody reads what a session is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Attention {
+    /// What comes is sent at once.
+    #[default]
+    Active,
+    /// The client says that its user doesn't look (XEP-0352): what is of no urgency waits.
+    Inactive,
+    /// There is no connection: everything waits.
+    Detached,
 }
 
 /// A stanza that a session was not sent.
@@ -150,6 +155,7 @@ impl Outboxes {
         if let Some(slot) = self.slots.get_mut(link.index()) {
             slot.address = Some(address);
             slot.abandoned = false;
+            slot.attention = Attention::Active;
         }
     }
 
@@ -164,8 +170,22 @@ impl Outboxes {
         let Some(address) = slot.address.as_ref().filter(|_| !slot.abandoned) else { return Pushed::Gone };
         let size = rendered_len(packet, address, to);
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
+        if queue.managed.as_ref().is_some_and(|managed| managed.is_full(queue, size)) {
+            return Pushed::Overflow;
+        }
+        let mut item = Item { packet: packet.clone(), to, tag: 0, number: self.pushed };
+        let mut waits = false;
+        if slot.attention != Attention::Active {
+            let urgency = quiet::urgency(packet);
+            if let Urgency::Latest(tag) = urgency {
+                item.tag = tag;
+                self.waiting = self.waiting.saturating_sub(queue.forget_superseded(&item, address));
+            }
+            let is_late = urgency != Urgency::Now && queue.bytes + size <= self.limits.soft;
+            waits = slot.attention == Attention::Detached || is_late;
+        }
         if queue.bytes + size > self.limits.soft {
-            if let Some(freed) = queue.replace_superseded(packet, to) {
+            if let Some(freed) = queue.replace_superseded(packet, to, address) {
                 self.waiting = self.waiting.saturating_sub(freed);
                 return Pushed::Queued;
             }
@@ -173,15 +193,42 @@ impl Outboxes {
                 return Pushed::Overflow;
             }
         }
-        queue.items.push_back(Item { packet: packet.clone(), to, number: self.pushed });
+        queue.items.push_back(item);
         queue.bytes += size;
         self.waiting += size;
         self.pushed += 1;
-        if !slot.dirty {
+        if !waits && !slot.dirty {
             slot.dirty = true;
             self.dirty.push(link);
         }
         Pushed::Queued
+    }
+
+    /// Says whether the client of a connected session is being looked at. What waited for that is sent when it is.
+    pub fn set_active(&mut self, link: Link, active: bool) {
+        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else { return };
+        if slot.attention == Attention::Detached {
+            return;
+        }
+        slot.attention = if active { Attention::Active } else { Attention::Inactive };
+        if active {
+            self.mark(link);
+        }
+    }
+
+    /// Whether somebody reads what the session is sent.
+    pub fn attention(&self, link: Link) -> Attention {
+        self.slots.get(link.index()).map(|slot| slot.attention).unwrap_or_default()
+    }
+
+    /// The session is to be flushed.
+    fn mark(&mut self, link: Link) {
+        if let Some(slot) = self.slots.get_mut(link.index())
+            && !slot.dirty
+        {
+            slot.dirty = true;
+            self.dirty.push(link);
+        }
     }
 
     /// The sessions that got something since the last call; the caller flushes each once and hands the buffer back
@@ -206,20 +253,22 @@ impl Outboxes {
 
     /// Whether something waits for this session.
     pub fn has_waiting(&self, link: Link) -> bool {
-        self.slots.get(link.index()).is_some_and(|slot| slot.queue.is_some())
+        self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| !queue.items.is_empty())
     }
 
-    /// Bytes that wait for this session.
+    /// Bytes that wait for this session, or for its acknowledgement.
     pub fn waiting_bytes(&self, link: Link) -> usize {
-        self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()).map_or(0, |queue| queue.bytes - queue.taken)
+        let queue = self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref());
+        queue.map_or(0, |queue| queue.bytes - queue.taken + queue.managed.as_ref().map_or(0, |managed| managed.bytes))
     }
 
     /// Calls `call` as soon as nothing waits for this session, at once if nothing does now, or when the session ends: with the number of
-    /// stanzas marked [`To::Kept`] that were not wholly sent. Dropped uncalled when another call takes its place.
+    /// stanzas marked [`To::Kept`] that were not wholly sent. Dropped uncalled when another call takes its place. A session that
+    /// acknowledges what it gets has been sent nothing before it has acknowledged it.
     pub fn when_drained(&mut self, link: Link, call: impl FnOnce(usize) + Send + 'static) {
         match self.slots.get_mut(link.index()).and_then(|slot| slot.queue.as_mut()) {
-            Some(queue) => queue.drained = Some(Drained(Box::new(call))),
-            None => call(0),
+            Some(queue) if !queue.is_drained() => queue.drained = Some(Drained(Box::new(call))),
+            _ => call(0),
         }
     }
 
@@ -255,11 +304,19 @@ impl Outboxes {
         }
     }
 
+    /// So many rendered bytes from the front are encrypted already, though the transport has not taken them: they must leave as they are.
+    pub fn commit(&mut self, link: Link, bytes: usize) {
+        if let Some(queue) = self.slots.get_mut(link.index()).and_then(|slot| slot.queue.as_mut()) {
+            queue.committed = queue.taken + bytes;
+        }
+    }
+
     /// Removes `bytes` rendered bytes from the front, after the transport has taken them.
     pub fn sent(&mut self, link: Link, bytes: usize) {
         let Some(slot) = self.slots.get_mut(link.index()) else { return };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let mut taken = queue.taken + bytes;
+        queue.committed = 0;
         while let Some(item) = queue.items.front() {
             let size = rendered_len(&item.packet, address, item.to);
             if taken < size {
@@ -267,24 +324,28 @@ impl Outboxes {
             }
             taken -= size;
             queue.bytes -= size;
-            self.waiting = self.waiting.saturating_sub(size);
-            queue.items.pop_front();
+            match queue.items.pop_front() {
+                Some(item) => self.waiting -= queue.was_sent(item, size).min(self.waiting),
+                None => break,
+            }
         }
         queue.taken = taken;
         if queue.items.is_empty() {
             queue.taken = 0;
-            if let Some(mut queue) = slot.queue.take() {
-                let drained = queue.drained.take();
-                self.reuse(queue);
-                if let Some(Drained(call)) = drained {
-                    call(0);
-                }
-            }
+        }
+        let told = queue.take_drained();
+        if queue.items.is_empty() && queue.managed.is_none() {
+            let queue = slot.queue.take();
+            queue.into_iter().for_each(|queue| self.reuse(queue));
+        }
+        if let Some(Drained(call)) = told {
+            call(0);
         }
     }
 
-    /// Gives up on a session: what the transport had not wholly taken is given back, oldest first, and nothing more is taken. The
-    /// address stays until [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for [`Outboxes::unfinished`].
+    /// Gives up on a session: what the transport had not wholly taken, or its client not acknowledged, is given back, oldest first, and
+    /// nothing more is taken. The address stays until [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for
+    /// [`Outboxes::unfinished`].
     pub fn abandon(&mut self, link: Link) -> Vec<Unsent> {
         let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else {
             return Vec::new();
@@ -292,15 +353,22 @@ impl Outboxes {
         if std::mem::replace(&mut slot.abandoned, true) {
             return Vec::new();
         }
-        let Some(queue) = slot.queue.as_mut().filter(|queue| queue.taken > 0) else { return self.drain(link) };
+        let (Some(queue), Some(address)) = (slot.queue.as_mut(), &slot.address) else { return Vec::new() };
         queue.tell_unsent();
-        let unsent = |item: &Item| Unsent { packet: item.packet.clone(), to: item.to, number: item.number };
-        let given_back = queue.items.iter().filter(|item| item.to != To::Kept).map(unsent).collect();
-        while let (Some(address), true) = (&slot.address, queue.items.len() > 1) {
+        let managed = queue.managed.take();
+        self.waiting = self.waiting.saturating_sub(managed.as_ref().map_or(0, |managed| managed.bytes));
+        let sent = managed.into_iter().flat_map(|managed| managed.unacked).filter_map(Item::given_back);
+        let mut given_back: Vec<_> = sent.collect();
+        given_back.extend(queue.items.iter().cloned().filter_map(Item::given_back));
+        let begun = usize::from(queue.taken > 0);
+        while queue.items.len() > begun {
             let Some(item) = queue.items.pop_back() else { break };
             let size = rendered_len(&item.packet, address, item.to);
             queue.bytes -= size;
             self.waiting = self.waiting.saturating_sub(size);
+        }
+        if begun == 0 {
+            self.drop_queue(link);
         }
         given_back
     }
@@ -318,23 +386,23 @@ impl Outboxes {
 
     /// Closes the outbox. What it still holds is forgotten: see [`Outboxes::abandon`].
     pub fn close(&mut self, link: Link) {
-        self.drain(link);
+        self.drop_queue(link);
         if let Some(slot) = self.slots.get_mut(link.index()) {
             slot.address = None;
+            slot.attention = Attention::Active;
         }
     }
 
-    fn drain(&mut self, link: Link) -> Vec<Unsent> {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return Vec::new() };
-        let Some(mut queue) = slot.queue.take() else { return Vec::new() };
-        self.waiting = self.waiting.saturating_sub(queue.bytes);
+    fn drop_queue(&mut self, link: Link) {
+        let Some(mut queue) = self.slots.get_mut(link.index()).and_then(|slot| slot.queue.take()) else { return };
         queue.tell_unsent();
-        let items = queue.items.drain(..).filter(|item| item.to != To::Kept);
-        let rest = items.map(|Item { packet, to, number }| Unsent { packet, to, number }).collect();
+        let unacked = queue.managed.take().map_or(0, |managed| managed.bytes);
+        self.waiting = self.waiting.saturating_sub(queue.bytes + unacked);
+        queue.items.clear();
         queue.bytes = 0;
         queue.taken = 0;
+        queue.committed = 0;
         self.reuse(queue);
-        rest
     }
 
     /// Keeps a few small drained queues for the next sessions; larger ones give their memory back.
@@ -345,192 +413,10 @@ impl Outboxes {
     }
 }
 
-impl Queue {
-    /// The session ends: whoever waits for the queue to run empty hears what did not get out.
-    fn tell_unsent(&mut self) {
-        if let Some(Drained(call)) = self.drained.take() {
-            call(self.items.iter().filter(|item| item.to == To::Kept).count());
-        }
-    }
-
-    /// Puts `packet` in the place of the waiting presence of the same sender that it supersedes, if there is one.
-    /// Answers the bytes that this saved. The first item stays: the transport may have taken a part of it.
-    fn replace_superseded(&mut self, packet: &Packet, to: To) -> Option<usize> {
-        if !is_state(packet) {
-            return None;
-        }
-        let at = self.items.iter().skip(1).position(|item| {
-            item.to == to && is_state(&item.packet) && item.packet.from_escaped() == packet.from_escaped()
-        })? + 1;
-        let item = self.items.get_mut(at)?;
-        let (old, new) = (item.packet.bytes().len(), packet.bytes().len());
-        if new > old {
-            return None;
-        }
-        item.packet = packet.clone();
-        self.bytes -= old - new;
-        Some(old - new)
-    }
-}
-
-/// Presence that tells a state, which a newer one of the same sender replaces entirely (RFC 6121 §4).
-fn is_state(packet: &Packet) -> bool {
-    packet.kind() == Kind::Presence && matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable)
-}
-
-impl Item {
-    fn render(&self, address: &Jid, out: &mut Vec<u8>) {
-        match self.to {
-            To::Bare | To::Kept => self.packet.render(address.bare_str().as_bytes(), out),
-            To::Full => match escaped(address) {
-                None => self.packet.render(address.as_str().as_bytes(), out),
-                Some(text) => self.packet.render(text.as_bytes(), out),
-            },
-        }
-    }
-}
-
-fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
-    packet.addressed_len(match to {
-        To::Bare | To::Kept => address.bare_str().len(),
-        To::Full => escaped(address).map_or(address.as_str().len(), |text| text.len()),
-    })
-}
-
-/// The address as attribute text, where a character of the resource needs escaping: rare, so it isn't kept.
-fn escaped(address: &Jid) -> Option<String> {
-    let resource = address.resource()?;
-    if resource.bytes().any(|byte| matches!(byte, b'\'' | b'"' | b'<' | b'>' | b'&')) {
-        return Some(rookery_xml::escape_attr(address.as_str()).into_owned());
-    }
-    None
-}
-
 /// Drained queues kept for reuse, per shard.
 const POOL: usize = 256;
 /// Capacity above which a drained queue is freed instead.
 const POOLED_ITEMS: usize = 16;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn message(len: usize) -> Packet {
-        let body = "x".repeat(len);
-        Packet::scanned(format!("<message from='a@x/r'><body>{body}</body></message>").as_bytes()).unwrap()
-    }
-
-    fn presence(from: &str, show: &str) -> Packet {
-        Packet::scanned(format!("<presence from='{from}'><show>{show}</show></presence>").as_bytes()).unwrap()
-    }
-
-    fn open(outboxes: &mut Outboxes, link: u32) -> Link {
-        outboxes.open(Link(link), Jid::parse(&format!("u{link}@x/r")).unwrap());
-        Link(link)
-    }
-
-    fn rendered(outboxes: &Outboxes, link: Link) -> String {
-        let mut out = Vec::new();
-        outboxes.render(link, usize::MAX, &mut out);
-        String::from_utf8(out).unwrap()
-    }
-
-    #[test]
-    fn the_recipient_is_spliced_in_and_escaped() {
-        let mut outboxes = Outboxes::default();
-        outboxes.open(Link(0), Jid::parse("u@x/it's <me>").unwrap());
-        assert_eq!(outboxes.push(Link(0), &message(1), To::Full), Pushed::Queued);
-        assert_eq!(outboxes.push(Link(0), &message(1), To::Bare), Pushed::Queued);
-        let text = rendered(&outboxes, Link(0));
-        assert!(
-            text.starts_with("<message to='u@x/it&apos;s &lt;me&gt;' from='a@x/r'>") || text.contains("&#39;"),
-            "{text}"
-        );
-        assert!(text.contains("<message to='u@x' from="), "{text}");
-    }
-
-    #[test]
-    fn what_the_transport_took_is_removed_and_the_rest_comes_back() {
-        let mut outboxes = Outboxes::default();
-        let link = open(&mut outboxes, 0);
-        for _ in 0..3 {
-            assert_eq!(outboxes.push(link, &message(10), To::Full), Pushed::Queued);
-        }
-        let all = rendered(&outboxes, link);
-        let one = all.len() / 3;
-        outboxes.sent(link, one + 5);
-        assert_eq!(rendered(&outboxes, link), all[one + 5..]);
-        assert_eq!(outboxes.waiting_bytes(link), all.len() - one - 5);
-        assert_eq!(outboxes.abandon(link).len(), 2, "a stanza that went out in part counts as not sent");
-        outboxes.close(link);
-        assert_eq!(outboxes.waiting_total(), 0);
-        assert_eq!(outboxes.push(link, &message(1), To::Full), Pushed::Gone);
-    }
-
-    #[test]
-    fn what_is_abandoned_comes_back_once_and_a_begun_stanza_can_be_ended() {
-        let mut outboxes = Outboxes::default();
-        let link = open(&mut outboxes, 0);
-        for len in 1..=3 {
-            assert_eq!(outboxes.push(link, &message(len), To::Full), Pushed::Queued);
-        }
-        let whole = rendered(&outboxes, link);
-        let first = whole.find("</message>").unwrap() + "</message>".len();
-        outboxes.sent(link, first - 4);
-        assert_eq!(outboxes.abandon(link).len(), 3);
-        let mut rest = Vec::new();
-        outboxes.unfinished(link, &mut rest);
-        assert_eq!(rest, b"age>");
-        assert_eq!(outboxes.push(link, &message(1), To::Full), Pushed::Gone);
-        assert_eq!(outboxes.abandon(link).len(), 0);
-        outboxes.close(link);
-        assert_eq!(outboxes.waiting_total(), 0);
-    }
-
-    #[test]
-    fn who_keeps_a_stanza_until_it_was_sent_hears_what_was_not() {
-        let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-        let tell = |told: &std::sync::Arc<std::sync::Mutex<Vec<usize>>>| {
-            let told = told.clone();
-            move |unsent| told.lock().unwrap().push(unsent)
-        };
-        let mut outboxes = Outboxes::default();
-        let link = open(&mut outboxes, 0);
-        outboxes.when_drained(link, tell(&told));
-        assert_eq!(*told.lock().unwrap(), [0], "nothing waits: at once");
-        for to in [To::Kept, To::Bare, To::Kept, To::Kept] {
-            assert_eq!(outboxes.push(link, &message(10), to), Pushed::Queued);
-        }
-        outboxes.when_drained(link, tell(&told));
-        let one = rendered(&outboxes, link).len() / 4;
-        outboxes.sent(link, one + 1);
-        assert_eq!(*told.lock().unwrap(), [0]);
-        let given_back = outboxes.abandon(link);
-        assert_eq!(given_back.iter().map(|unsent| unsent.number).collect::<Vec<_>>(), [1], "only what nobody keeps");
-        assert_eq!(*told.lock().unwrap(), [0, 2]);
-    }
-
-    #[test]
-    fn above_the_soft_limit_newer_presence_replaces_older() {
-        let mut outboxes = Outboxes::new(Limits { soft: 200, hard: 400, ..Limits::default() });
-        let link = open(&mut outboxes, 0);
-        assert_eq!(outboxes.push(link, &message(100), To::Full), Pushed::Queued);
-        assert_eq!(outboxes.push(link, &presence("b@x/1", "away"), To::Bare), Pushed::Queued);
-        assert_eq!(outboxes.push(link, &presence("b@x/1", "chat"), To::Bare), Pushed::Queued);
-        let text = rendered(&outboxes, link);
-        assert!(text.contains("chat") && !text.contains("away"), "{text}");
-        assert_eq!(outboxes.push(link, &message(300), To::Full), Pushed::Overflow);
-        assert_eq!(rendered(&outboxes, link), text, "what is refused changes nothing");
-    }
-
-    #[test]
-    fn a_full_shard_refuses_the_fattest_queues() {
-        let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 10_000, total: 1000 });
-        let (fat, thin) = (open(&mut outboxes, 0), open(&mut outboxes, 1));
-        while outboxes.waiting_total() <= 1000 {
-            assert_eq!(outboxes.push(fat, &message(100), To::Full), Pushed::Queued);
-        }
-        assert_eq!(outboxes.push(fat, &message(100), To::Full), Pushed::Overflow);
-        assert_eq!(outboxes.push(thin, &message(100), To::Full), Pushed::Queued);
-    }
-}
+mod tests;

@@ -130,6 +130,21 @@ impl Packet {
         Ok(Self::canonical(stanza, type_, stanza.from().as_deref(), None))
     }
 
+    /// An element that is no stanza, such as those of stream management (XEP-0198): it has neither sender nor recipient.
+    pub fn element(built: &Built) -> Self {
+        let none = Span::default();
+        let head = Head {
+            kind: Kind::Other,
+            type_: StanzaType::Normal,
+            body: false,
+            splice: 0,
+            from: none,
+            id: none,
+            own: None,
+        };
+        Self(ThinArc::from_header_and_slice(head, built.bytes()))
+    }
+
     fn canonical(stanza: Stanza<'_>, type_: StanzaType, from: Option<&str>, lang: Option<&str>) -> Self {
         let built = stanza.canonical(from, lang);
         let bytes = built.bytes();

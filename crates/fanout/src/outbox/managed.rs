@@ -1,0 +1,273 @@
+//! Stream management (XEP-0198), what a session is sent: stanzas that wait until their client has acknowledged them.
+//!
+//! # Invariants
+//!
+//! * A stanza is in exactly one place: it waits, or it was sent and is not acknowledged, or it is gone. What was sent stays as the same
+//!   reference; nothing is copied.
+//! * Sent and not yet acknowledged are as many stanzas as lie between the two counters, both modulo 2^32 (§4).
+//! * What waits and what is not acknowledged are bounded together, in number and bytes; one stanza more ends the session.
+//! * At most one request for an acknowledgement is open, and none follows each stanza: see [`Outboxes::ask`].
+
+use std::collections::VecDeque;
+
+use super::queue::{Drained, Item, Queue, rendered_len};
+use super::{Attention, Link, Outboxes, To};
+use crate::packet::Packet;
+
+/// What a managed session has sent.
+#[derive(Debug)]
+pub(super) struct Managed {
+    /// Sent, oldest first.
+    pub unacked: VecDeque<Item>,
+    /// Rendered bytes of these.
+    pub bytes: usize,
+    /// Stanzas sent.
+    sent: u32,
+    /// Stanzas that the client has though their bytes are still counted as waiting: the transport takes long runs as a whole.
+    ahead: u32,
+    /// Items that precede the beginning of the count.
+    uncounted: usize,
+    bounds: Bounds,
+    /// A request is open.
+    asked: bool,
+    /// How many requests there were.
+    question: u16,
+    /// The session is in the list of those that are to be asked later.
+    asking: bool,
+}
+
+/// How much a managed session may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Stanzas.
+    pub stanzas: u32,
+    /// Rendered bytes.
+    pub bytes: u32,
+}
+
+/// An acknowledgement of more stanzas than were sent (XEP-0198 §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooHigh {
+    /// How many were sent.
+    pub sent: u32,
+}
+
+/// What the driver has to look at later; see [`Outboxes::take_asking`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// Something was sent: [`Outboxes::ask`] when it has been quiet for a moment.
+    Later(Link),
+    /// A request left, with this number: see [`Outboxes::is_open`].
+    Asked(Link, u16),
+}
+
+impl Outboxes {
+    /// Begins to count what a session is sent, and to keep it until it is acknowledged. What waits already is counted only where
+    /// `counts_waiting` says that the client will take it so.
+    pub fn manage(&mut self, link: Link, bounds: Bounds, counts_waiting: bool) {
+        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else { return };
+        let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
+        queue.managed = Some(Box::new(Managed {
+            unacked: VecDeque::new(),
+            bytes: 0,
+            sent: 0,
+            ahead: 0,
+            uncounted: if counts_waiting { 0 } else { queue.items.len() },
+            bounds,
+            asked: false,
+            question: 0,
+            asking: false,
+        }));
+    }
+
+    /// Appends an element that is no stanza, see [`To::Nobody`].
+    pub fn push_element(&mut self, link: Link, packet: &Packet) {
+        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        if slot.abandoned || slot.address.is_none() || slot.attention == Attention::Detached {
+            return;
+        }
+        let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
+        let size = packet.bytes().len();
+        queue.items.push_back(Item { packet: packet.clone(), to: To::Nobody, tag: 0, number: self.pushed });
+        queue.bytes += size;
+        self.waiting += size;
+        self.mark(link);
+    }
+
+    /// The client has handled `h` stanzas of the stream (§4). One that says less than it has said before is not listened to.
+    ///
+    /// # Errors
+    /// There never were so many.
+    pub fn acknowledge(&mut self, link: Link, h: u32) -> Result<(), TooHigh> {
+        let Some(slot) = self.slots.get_mut(link.index()) else { return Ok(()) };
+        let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return Ok(()) };
+        let Queue { managed: Some(managed), items, .. } = &mut **queue else { return Ok(()) };
+        let news = h.wrapping_sub(managed.acknowledged());
+        if news > i32::MAX as u32 {
+            return Ok(());
+        }
+        let on_the_way = items.iter().skip(managed.uncounted).filter(|item| item.to != To::Nobody).count() as u32;
+        if news > managed.unacked.len() as u32 + on_the_way.saturating_sub(managed.ahead) {
+            return Err(TooHigh { sent: managed.sent });
+        }
+        for _ in 0..news {
+            match managed.unacked.pop_front() {
+                Some(item) => {
+                    let size = rendered_len(&item.packet, address, item.to);
+                    managed.bytes = managed.bytes.saturating_sub(size);
+                    self.waiting = self.waiting.saturating_sub(size);
+                }
+                None => managed.ahead += 1,
+            }
+        }
+        managed.asked = false;
+        if managed.unacked.is_empty() {
+            managed.unacked.shrink_to(IDLE_CAPACITY);
+        } else if !std::mem::replace(&mut managed.asking, true) {
+            self.asking.push(Asking::Later(link));
+        }
+        if let Some(Drained(call)) = queue.take_drained() {
+            call(0);
+        }
+        Ok(())
+    }
+
+    /// How many stanzas the session has been sent, and how many of them it has not acknowledged; `None` if it is not managed.
+    pub fn sent_and_unacknowledged(&self, link: Link) -> Option<(u32, usize)> {
+        let managed = self.managed(link)?;
+        Some((managed.sent, managed.unacked.len()))
+    }
+
+    /// The connection of a managed session is gone: everything waits from now on, what was on its way included.
+    pub fn detach(&mut self, link: Link) {
+        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else { return };
+        slot.attention = Attention::Detached;
+        let Some(queue) = &mut slot.queue else { return };
+        queue.taken = 0;
+        queue.committed = 0;
+        let before_count = queue.managed.as_ref().map_or(0, |managed| managed.uncounted);
+        let (mut at, mut freed, mut elements_before_count) = (0, 0, 0);
+        queue.items.retain(|item| {
+            let stays = item.to != To::Nobody;
+            if !stays {
+                freed += item.packet.bytes().len();
+                elements_before_count += usize::from(at < before_count);
+            }
+            at += 1;
+            stays
+        });
+        queue.bytes -= freed;
+        self.waiting = self.waiting.saturating_sub(freed);
+        if let Some(managed) = &mut queue.managed {
+            managed.uncounted -= elements_before_count;
+            (managed.asked, managed.asking) = (false, false);
+        }
+    }
+
+    /// A new connection carries on, whose client has handled `h` stanzas: what it has not waits again, in its place before what came since.
+    ///
+    /// # Errors
+    /// As [`Outboxes::acknowledge`]; nothing has changed then.
+    pub fn resume(&mut self, link: Link, h: u32) -> Result<(), TooHigh> {
+        self.acknowledge(link, h)?;
+        let Some(slot) = self.slots.get_mut(link.index()) else { return Ok(()) };
+        slot.attention = Attention::Active;
+        let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return Ok(()) };
+        let Queue { managed: Some(managed), items, bytes, .. } = &mut **queue else { return Ok(()) };
+        // What preceded the count went before the word that there is one, without which nobody resumes.
+        let known = managed.uncounted + managed.ahead as usize;
+        for item in items.drain(..known.min(items.len())) {
+            let size = rendered_len(&item.packet, address, item.to);
+            *bytes -= size;
+            self.waiting = self.waiting.saturating_sub(size);
+        }
+        managed.sent = managed.acknowledged();
+        (managed.uncounted, managed.ahead) = (0, 0);
+        while let Some(item) = managed.unacked.pop_back() {
+            items.push_front(item);
+        }
+        *bytes += std::mem::take(&mut managed.bytes);
+        self.mark(link);
+        Ok(())
+    }
+
+    /// Asks for an acknowledgement where it is time to: everything was sent, and there is enough of it, or it has been a moment
+    /// (`is_late`). Sparse stanzas share one request that way, and a long run gets one at its end.
+    pub fn ask(&mut self, link: Link, is_late: bool) {
+        let Some(queue) = self.slots.get_mut(link.index()).and_then(|slot| slot.queue.as_mut()) else { return };
+        let Some(managed) = &mut queue.managed else { return };
+        if is_late {
+            managed.asking = false;
+        }
+        if managed.asked || managed.unacked.is_empty() || !queue.items.is_empty() {
+            return;
+        }
+        if is_late || managed.unacked.len() >= ASK_STANZAS || managed.bytes >= ASK_BYTES {
+            managed.asked = true;
+            managed.question = managed.question.wrapping_add(1);
+            self.asking.push(Asking::Asked(link, managed.question));
+            let request = self.request.get_or_insert_with(request).clone();
+            self.push_element(link, &request);
+        } else if !std::mem::replace(&mut managed.asking, true) {
+            self.asking.push(Asking::Later(link));
+        }
+    }
+
+    /// Whether a request has not been answered, though the system has taken it from us.
+    pub fn is_open(&self, link: Link, question: u16) -> bool {
+        self.managed(link).is_some_and(|managed| managed.asked && managed.question == question)
+            && !self.has_waiting(link)
+    }
+
+    /// What the driver has to look at later, since the last call.
+    pub fn take_asking(&mut self) -> Vec<Asking> {
+        std::mem::take(&mut self.asking)
+    }
+
+    fn managed(&self, link: Link) -> Option<&Managed> {
+        self.slots.get(link.index())?.queue.as_ref()?.managed.as_deref()
+    }
+}
+
+impl Managed {
+    /// Whether one more stanza of that size is too much.
+    pub fn is_full(&self, queue: &Queue, size: usize) -> bool {
+        let Bounds { stanzas, bytes } = self.bounds;
+        self.unacked.len() + queue.items.len() >= stanzas as usize || self.bytes + queue.bytes + size > bytes as usize
+    }
+
+    /// Keeps what was sent, if it is a stanza that counts; answers the bytes that are held no more.
+    pub fn was_sent(&mut self, item: Item, size: usize) -> usize {
+        if self.uncounted > 0 {
+            self.uncounted -= 1;
+            return size;
+        }
+        if item.to == To::Nobody {
+            return size;
+        }
+        self.sent = self.sent.wrapping_add(1);
+        if self.ahead > 0 {
+            self.ahead -= 1;
+            return size;
+        }
+        self.unacked.push_back(item);
+        self.bytes += size;
+        0
+    }
+
+    /// How many stanzas the client has acknowledged.
+    fn acknowledged(&self) -> u32 {
+        self.sent.wrapping_sub(self.unacked.len() as u32).wrapping_add(self.ahead)
+    }
+}
+
+fn request() -> Packet {
+    Packet::element(&rookery_xml::Writer::with_ns("r", rookery_xml::ns::SM).finish())
+}
+
+/// Sent stanzas after which an acknowledgement is asked for at once.
+const ASK_STANZAS: usize = 20;
+/// The same in bytes.
+const ASK_BYTES: usize = 32 * 1024;
+/// Places for sent stanzas that an idle session keeps.
+const IDLE_CAPACITY: usize = 4;

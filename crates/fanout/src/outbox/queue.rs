@@ -1,0 +1,166 @@
+//! What waits for one session.
+
+use std::collections::VecDeque;
+
+use rookery_jid::Jid;
+use rookery_xml::Kind;
+
+use super::managed::Managed;
+use super::{To, Unsent};
+use crate::packet::{Packet, StanzaType};
+
+/// Stanzas in the order in which they are sent.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    pub items: VecDeque<Item>,
+    /// Rendered bytes of all items.
+    pub bytes: usize,
+    /// Rendered bytes of the first item that the transport has taken already.
+    pub taken: usize,
+    /// See [`super::Outboxes::commit`].
+    pub committed: usize,
+    /// Who wants to know when the queue has run empty.
+    pub drained: Option<Drained>,
+    /// What was sent and not acknowledged yet. The queue of a session that has this stays when it has run empty.
+    pub managed: Option<Box<Managed>>,
+}
+
+pub(super) struct Drained(pub Box<dyn FnOnce(usize) + Send>);
+
+impl std::fmt::Debug for Drained {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Drained")
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub packet: Packet,
+    pub to: To,
+    /// What a newer stanza must have too in order to take its place, see [`super::quiet`]; 0 for none.
+    pub tag: u32,
+    /// How many copies the shard had taken before this one.
+    pub number: u64,
+}
+
+impl Queue {
+    /// An item was wholly sent; answers the bytes that are held no more.
+    pub fn was_sent(&mut self, item: Item, size: usize) -> usize {
+        match &mut self.managed {
+            Some(managed) => managed.was_sent(item, size),
+            None => size,
+        }
+    }
+
+    /// Whether nothing waits that somebody wants to hear of. A managed session is hardly ever without anything, so for it only what
+    /// others keep counts.
+    pub fn is_drained(&self) -> bool {
+        match &self.managed {
+            None => self.items.is_empty(),
+            Some(managed) => !self.items.iter().chain(&managed.unacked).any(|item| item.to == To::Kept),
+        }
+    }
+
+    /// Who wants to know that the queue has run empty, if it has.
+    pub fn take_drained(&mut self) -> Option<Drained> {
+        if self.drained.is_none() || !self.is_drained() {
+            return None;
+        }
+        self.drained.take()
+    }
+
+    /// The session ends: whoever waits for the queue to run empty hears what did not get out.
+    pub fn tell_unsent(&mut self) {
+        if let Some(Drained(call)) = self.drained.take() {
+            let unacked = self.managed.iter().flat_map(|managed| &managed.unacked);
+            call(self.items.iter().chain(unacked).filter(|item| item.to == To::Kept).count());
+        }
+    }
+
+    /// Drops the waiting item that a newer one makes obsolete, if there is one. Answers the bytes that this saved. What the
+    /// transport has begun with stays.
+    pub fn forget_superseded(&mut self, newer: &Item, address: &Jid) -> usize {
+        let is_obsolete = |item: &Item| {
+            item.tag == newer.tag && item.to == newer.to && item.packet.from_escaped() == newer.packet.from_escaped()
+        };
+        let begun = self.begun(address);
+        let at = self.items.iter().skip(begun).position(is_obsolete);
+        let Some(item) = at.and_then(|at| self.items.remove(at + begun)) else { return 0 };
+        let size = rendered_len(&item.packet, address, item.to);
+        self.bytes -= size;
+        size
+    }
+
+    /// Puts `packet` in the place of the waiting presence of the same sender that it supersedes, if there is one.
+    /// Answers the bytes that this saved. The first item stays, and so does what the transport has begun with.
+    pub fn replace_superseded(&mut self, packet: &Packet, to: To, address: &Jid) -> Option<usize> {
+        if !is_state(packet) {
+            return None;
+        }
+        let begun = self.begun(address).max(1);
+        let at = self.items.iter().skip(begun).position(|item| {
+            item.to == to && is_state(&item.packet) && item.packet.from_escaped() == packet.from_escaped()
+        })? + begun;
+        let item = self.items.get_mut(at)?;
+        let (old, new) = (item.packet.bytes().len(), packet.bytes().len());
+        if new > old {
+            return None;
+        }
+        item.packet = packet.clone();
+        self.bytes -= old - new;
+        Some(old - new)
+    }
+
+    /// How many items, from the first, have left in part, or are encrypted already.
+    fn begun(&self, address: &Jid) -> usize {
+        let mut rest = self.taken.max(self.committed);
+        let sizes = self.items.iter().map(|item| rendered_len(&item.packet, address, item.to));
+        let is_begun = |size: usize| {
+            let begun = rest > 0;
+            rest = rest.saturating_sub(size);
+            begun
+        };
+        sizes.map(is_begun).take_while(|&begun| begun).count()
+    }
+}
+
+/// Presence that tells a state, which a newer one of the same sender replaces entirely (RFC 6121 §4).
+pub(super) fn is_state(packet: &Packet) -> bool {
+    packet.kind() == Kind::Presence && matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable)
+}
+
+impl Item {
+    /// The stanza, for whoever gets it in place of a session that ends; `None` if somebody keeps it anyway, or if it is no stanza.
+    pub fn given_back(self) -> Option<Unsent> {
+        let Self { packet, to, number, .. } = self;
+        (!matches!(to, To::Kept | To::Nobody)).then_some(Unsent { packet, to, number })
+    }
+
+    pub fn render(&self, address: &Jid, out: &mut Vec<u8>) {
+        match self.to {
+            To::Bare | To::Kept => self.packet.render(address.bare_str().as_bytes(), out),
+            To::Nobody => out.extend_from_slice(self.packet.bytes()),
+            To::Full => match escaped(address) {
+                None => self.packet.render(address.as_str().as_bytes(), out),
+                Some(text) => self.packet.render(text.as_bytes(), out),
+            },
+        }
+    }
+}
+
+pub(super) fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
+    packet.addressed_len(match to {
+        To::Nobody => return packet.bytes().len(),
+        To::Bare | To::Kept => address.bare_str().len(),
+        To::Full => escaped(address).map_or(address.as_str().len(), |text| text.len()),
+    })
+}
+
+/// The address as attribute text, where a character of the resource needs escaping: rare, so it isn't kept.
+fn escaped(address: &Jid) -> Option<String> {
+    let resource = address.resource()?;
+    if resource.bytes().any(|byte| matches!(byte, b'\'' | b'"' | b'<' | b'>' | b'&')) {
+        return Some(rookery_xml::escape_attr(address.as_str()).into_owned());
+    }
+    None
+}

@@ -1,0 +1,120 @@
+//! Which stanzas may wait for a client that nobody looks at (XEP-0352 §3.2), and which take the place of an older one.
+//!
+//! A stanza is urgent unless it is known not to be: what a user wants to be told of must never wait, what a client asked for neither.
+
+use std::hash::{BuildHasher, Hasher};
+
+use rookery_xml::{Child, Kind, Limits, Stanza, ns};
+
+use super::queue::is_state;
+use crate::packet::{Packet, StanzaType};
+
+/// How long a stanza may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// Not at all: it goes, with everything that waits before it.
+    Now,
+    /// Until something else goes.
+    Later,
+    /// The same, and it makes an older one of the same sender with the same tag (never 0) obsolete.
+    Latest(u32),
+}
+
+/// The urgency of a stanza.
+///
+/// * Presence that tells a state may wait; a newer one of the same sender makes it obsolete. Subscriptions go at once.
+/// * Notifications of pubsub events (XEP-0060 §7.1) may wait; a newer one for the same node and items makes an older one obsolete.
+/// * Messages with nothing but chat states (XEP-0085), receipts or markers may wait.
+/// * All else goes at once: messages with a body, encrypted ones, errors, calls (XEP-0353), IQs.
+pub fn urgency(packet: &Packet) -> Urgency {
+    if is_state(packet) {
+        return Urgency::Latest(tag(b"presence"));
+    }
+    if packet.kind() != Kind::Message || packet.has_body() || packet.type_() == StanzaType::Error {
+        return Urgency::Now;
+    }
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return Urgency::Now };
+    if let Some(event) = stanza.child("event", ns::PUBSUB_EVENT) {
+        return Urgency::Latest(tag_of_event(&event));
+    }
+    if stanza.children().all(|child| may_wait(&child)) { Urgency::Later } else { Urgency::Now }
+}
+
+fn may_wait(child: &Child<'_>) -> bool {
+    match &*child.ns() {
+        ns::CHAT_STATES | ns::RECEIPTS | ns::MARKERS | ns::HINTS | ns::DELAY | ns::STANZA_ID => true,
+        ns::CLIENT => child.name() == "thread",
+        _ => false,
+    }
+}
+
+/// A tag for an event: what it does, to which node and items.
+fn tag_of_event(event: &Child<'_>) -> u32 {
+    let mut text = Vec::new();
+    for action in event.children() {
+        text.extend_from_slice(action.name().as_bytes());
+        text.extend_from_slice(action.attr("node").unwrap_or_default().as_bytes());
+        for item in action.children() {
+            text.push(0);
+            text.extend_from_slice(item.name().as_bytes());
+            text.extend_from_slice(item.attr("id").unwrap_or_default().as_bytes());
+        }
+    }
+    tag(&text)
+}
+
+/// A number for a text, never 0. Stanzas of different senders are not compared by it, so whoever finds two texts with one number
+/// harms nobody but himself.
+fn tag(text: &[u8]) -> u32 {
+    let mut hasher = ahash::RandomState::with_seeds(1, 2, 3, 4).build_hasher();
+    hasher.write(text);
+    (hasher.finish() as u32).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(stanza: &str) -> Urgency {
+        urgency(&Packet::scanned(stanza.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn what_a_user_wants_to_be_told_of_goes_at_once() {
+        for stanza in [
+            "<message from='a@x/r'><body>hi</body></message>",
+            "<message from='a@x/r' type='groupchat'><body>hi</body></message>",
+            "<message from='a@x/r'><encrypted xmlns='eu.siacs.conversations.axolotl'/></message>",
+            "<message from='a@x/r'><propose xmlns='urn:xmpp:jingle-message:0' id='1'/></message>",
+            "<message from='a@x/r' type='error'><active xmlns='http://jabber.org/protocol/chatstates'/></message>",
+            "<message from='a@x/r'><subject>hi</subject></message>",
+            "<iq from='a@x/r' type='result' id='1'/>",
+            "<presence from='a@x' type='subscribe'/>",
+        ] {
+            assert_eq!(of(stanza), Urgency::Now, "{stanza}");
+        }
+    }
+
+    #[test]
+    fn states_wait_and_newer_ones_replace_older_ones() {
+        let presence = of("<presence from='a@x/r'/>");
+        assert!(matches!(presence, Urgency::Latest(_)));
+        assert_eq!(of("<presence from='a@x/r' type='unavailable'/>"), presence);
+        let composing = "<message from='a@x/r'><composing xmlns='http://jabber.org/protocol/chatstates'/><thread>1</thread></message>";
+        assert_eq!(of(composing), Urgency::Later);
+        let event = |node: &str, item: &str| {
+            of(&format!(
+                "<message from='a@x'><event xmlns='http://jabber.org/protocol/pubsub#event'><items node='{node}'>\
+                 <item id='{item}'/></items></event></message>"
+            ))
+        };
+        assert_eq!(event("mood", "current"), event("mood", "current"));
+        assert_ne!(event("mood", "current"), event("tune", "current"));
+        assert_ne!(
+            event("urn:xmpp:bookmarks:1", "a@x"),
+            event("urn:xmpp:bookmarks:1", "b@x"),
+            "two bookmarks are two things"
+        );
+    }
+}
