@@ -262,6 +262,16 @@ impl Outboxes {
         queue.map_or(0, |queue| queue.bytes - queue.taken + queue.managed.as_ref().map_or(0, |managed| managed.bytes))
     }
 
+    /// Whether a session takes that many more bytes and its bounds stay half empty for what else there is. With nothing waiting it takes
+    /// anything.
+    pub fn has_room(&self, link: Link, bytes: usize) -> bool {
+        let Some(queue) = self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()) else { return true };
+        let waiting = self.waiting_bytes(link);
+        let is_below = |most: usize| waiting + bytes <= most / 2;
+        let takes = |managed: &managed::Managed| managed.has_room(queue, waiting + bytes);
+        waiting == 0 || is_below(self.limits.hard) && queue.managed.as_deref().is_none_or(takes)
+    }
+
     /// Calls `call` as soon as nothing waits for this session, at once if nothing does now, or when the session ends: with the number of
     /// stanzas marked [`To::Kept`] that were not wholly sent. Dropped uncalled when another call takes its place. A session that
     /// acknowledges what it gets has been sent nothing before it has acknowledged it.

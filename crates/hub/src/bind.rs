@@ -90,9 +90,14 @@ impl World {
         let links = self.links_of(account.as_ref());
         let taken = links.iter().copied().find(|&link| self.outboxes.address(link) == Some(&address));
         match taken {
-            Some(_) if self.settings.conflict == Conflict::RefuseNewer => return Err(BindError::Conflict),
+            Some(older) if self.settings.conflict == Conflict::RefuseNewer && !self.is_detached(older) => {
+                return Err(BindError::Conflict);
+            }
             Some(older) => self.close(older, StreamError::Conflict, "the resource was bound by a newer session"),
-            None if links.len() >= self.settings.max_resources => return Err(BindError::TooMany),
+            None if links.len() >= self.settings.max_resources => match self.oldest_detached(&links) {
+                Some(oldest) => self.close(oldest, StreamError::Conflict, "newer sessions need the place"),
+                None => return Err(BindError::TooMany),
+            },
             None => {}
         }
         Ok(address)
@@ -237,7 +242,7 @@ impl World {
         if let Some(rare) = &mut found.rare {
             let paused = std::mem::take(&mut rare.lane.paused);
             rare.lane.queue = VecDeque::new();
-            if rare.lang.is_none() && rare.directed.is_empty() {
+            if !rare.is_needed() {
                 found.rare = None;
             }
             if paused && !ending {
@@ -254,6 +259,7 @@ impl World {
         self.become_unavailable(link, None);
         let registry = self.registry.clone();
         registry.session_ended(self, link);
+        self.remember_handled(link);
         self.forget(link);
         self.events.push_back(Event::Released(link));
     }
@@ -279,7 +285,7 @@ impl World {
         unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent.number));
         let unsent = unsent.into_iter().map(|unsent| match unsent.to {
             To::Full => (unsent.packet, address.clone()),
-            To::Bare | To::Kept => (unsent.packet, address.to_bare()),
+            To::Bare | To::Kept | To::Nobody => (unsent.packet, address.to_bare()),
         });
         let is_outermost = self.given_back.is_none();
         self.given_back.get_or_insert_default().extend(unsent);

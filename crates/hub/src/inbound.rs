@@ -27,6 +27,13 @@ impl World {
     pub fn stanza(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
         let limit = self.settings.lane_bytes;
         let Some(session) = self.at_mut(link) else { return Intake::Open };
+        if stanza.kind() == Kind::Other {
+            self.element(link, stanza);
+            return Intake::Open;
+        }
+        if let Some(managed) = session.rare.as_mut().and_then(|rare| rare.managed.as_mut()) {
+            managed.count();
+        }
         if !session.is_busy() {
             self.handle(link, stanza);
             return Intake::Open;
@@ -56,10 +63,7 @@ impl World {
             Kind::Message => self.counters.messages_in += 1,
             Kind::Presence => self.counters.presence_in += 1,
             Kind::Iq => self.counters.iqs_in += 1,
-            Kind::Other => {
-                let text = "neither message, presence nor iq";
-                return self.end_stream(link, StreamError::UnsupportedStanzaType, text);
-            }
+            Kind::Other => return self.element(link, stanza),
         }
         let Some(type_) = StanzaType::of(stanza.kind(), stanza.raw_type().map(|raw| raw.bytes)) else {
             return self.refuse(link, stanza, Condition::BadRequest.into());
@@ -79,7 +83,7 @@ impl World {
 
     /// Ends a session over what it sent: what came behind that is not looked at any more, even if it waits in the lane already
     /// (RFC 6120 §4.9.1.1).
-    fn end_stream(&mut self, link: Link, error: StreamError, text: &'static str) {
+    pub(crate) fn end_stream(&mut self, link: Link, error: StreamError, text: &'static str) {
         if let Some(rare) = self.at_mut(link).and_then(|session| session.rare.as_mut()) {
             rare.lane.queue.clear();
             rare.lane.bytes = 0;

@@ -17,6 +17,7 @@
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides.
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
 //! * [`documents`]: what modules need of an account with every stanza.
+//! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection.
 //! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
 pub mod bind;
@@ -28,6 +29,7 @@ pub mod hold;
 pub mod inbound;
 pub mod iq;
 pub mod login;
+pub mod management;
 pub mod module;
 pub mod names;
 pub mod network;
@@ -50,6 +52,7 @@ pub use hold::Hold;
 pub use inbound::Intake;
 pub use iq::Iq;
 pub use login::LoginAnswer;
+pub use management::{Enable, NotResumed};
 pub use module::{Guest, Hooks, Module, Phase, Registry, Target, Verdict};
 pub use network::Network;
 pub use passage::{Delivery, Stanzas};

@@ -48,6 +48,15 @@ pub(crate) struct Rare {
     pub directed: BTreeSet<Jid>,
     /// Stanzas that wait behind one that is not finished.
     pub lane: Lane,
+    /// Stream management, where it is on.
+    pub managed: Option<Box<crate::management::Managed>>,
+}
+
+impl Rare {
+    /// Whether it holds anything but a lane that has run empty.
+    pub fn is_needed(&self) -> bool {
+        self.lang.is_some() || !self.directed.is_empty() || self.managed.is_some()
+    }
 }
 
 /// Rule five: nothing overtakes. While `waiting` is not zero, later stanzas of the session queue here.

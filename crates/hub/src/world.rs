@@ -24,6 +24,7 @@ use slab::Slab;
 
 use crate::documents::Absent;
 use crate::federation::Federation;
+use crate::management::Ended;
 use crate::module::Registry;
 use crate::names::Names;
 use crate::service::{self, Service};
@@ -54,6 +55,7 @@ pub struct World {
     pub(crate) tasks: Slab<Task>,
     pub(crate) timers: Timers,
     pub(crate) now_ms: u64,
+    pub(crate) ended: Ended,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) mail: Vec<Vec<Mail>>,
@@ -129,6 +131,8 @@ pub enum Event {
     Pause(Link),
     /// Read from this session again.
     Resume(Link),
+    /// The connection of this session is dead though nobody has said so: let go of it.
+    Lost(Link),
     /// The session is gone for good; its link may be used again.
     Released(Link),
     /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
@@ -165,6 +169,7 @@ impl World {
             tasks: Slab::new(),
             timers: Timers::default(),
             now_ms: 0,
+            ended: Ended::default(),
             wakeups,
             events: VecDeque::new(),
             given_back: None,

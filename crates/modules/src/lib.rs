@@ -13,12 +13,13 @@
 //!
 //! # Layout
 //!
-//! [`disco`], [`caps`], [`contact`], [`multicast`], [`offline`], [`ping`], [`register`], [`time`] and [`version`] are the modules; `asker` decides who
+//! [`disco`], [`caps`], [`client_state`], [`contact`], [`multicast`], [`offline`], [`ping`], [`register`], [`stream_management`], [`time`] and [`version`] are the modules; `asker` decides who
 //! may know of an account, `request` refuses malformed requests, `option` checks what operators write, [`form`] reads and writes data forms, [`standards`] lists what is
 //! implemented.
 
 mod asker;
 pub mod caps;
+pub mod client_state;
 pub mod contact;
 pub mod disco;
 pub mod form;
@@ -30,6 +31,7 @@ pub mod register;
 mod request;
 pub mod rsm;
 pub mod standards;
+pub mod stream_management;
 pub mod time;
 pub mod version;
 
@@ -54,6 +56,8 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(time::Time),
         Box::new(contact::Contact),
         Box::new(offline::Offline),
+        Box::new(stream_management::StreamManagement),
+        Box::new(client_state::ClientState),
         Box::<multicast::Multicast>::default(),
         Box::new(register::Register::new(shared.creations.clone())),
     ]

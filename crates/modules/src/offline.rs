@@ -192,7 +192,10 @@ impl Delivery {
     fn portion(mut self, world: &mut World, messages: &[OfflineMessage]) {
         for message in messages {
             let is_there = world.session(self.session).is_some_and(|found| found.takes_messages());
-            if !is_there || !has_room(world, self.session.link, message.stanza.len()) || !self.push(world, message) {
+            if !is_there
+                || !world.outboxes.has_room(self.session.link, message.stanza.len())
+                || !self.push(world, message)
+            {
                 return self.wait_until_sent(world);
             }
         }
@@ -286,12 +289,6 @@ impl Delivery {
             world.release(hold);
         }
     }
-}
-
-/// Whether an outbox takes that much more and stays half empty for what else there is. An empty one takes anything.
-fn has_room(world: &World, link: Link, bytes: usize) -> bool {
-    let waiting = world.outboxes.waiting_bytes(link);
-    waiting == 0 || waiting + bytes <= world.settings().outbox.hard / 2
 }
 
 /// A message with the stamp of when it came (XEP-0203 §2). The store has what the sender sent, so that a stamp in our name is forged.

@@ -32,6 +32,8 @@ pub(crate) enum Stage {
     Negotiating(Box<Negotiation>),
     /// A session of the world.
     Bound,
+    /// A session of the world that waits for its client to come back: there is no socket.
+    Detached,
     /// All is said; what the peer still sends is thrown away until it closes too, so that it gets to read our last words.
     Lingering,
 }

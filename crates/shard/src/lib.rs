@@ -14,6 +14,7 @@
 //!
 //! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
 //! * [`connection`]: the data of one connection. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
+//!   [`resumption`]: when a session changes its connection.
 //! * [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who may come in, and how often.
 
 pub mod connection;
@@ -23,6 +24,7 @@ pub mod gate;
 pub mod letters;
 pub mod negotiation;
 pub mod reading;
+pub mod resumption;
 pub mod shard;
 pub mod start;
 pub mod writing;

@@ -1,7 +1,7 @@
 //! A connection until it has bound a resource: carries the questions of the stream's machine to the world and the answers back.
 
 use rookery_fanout::Link;
-use rookery_hub::{BindError, Guest, Iq};
+use rookery_hub::{BindError, Guest, Iq, NotResumed};
 use rookery_jid::Jid;
 use rookery_stream::c2s::{C2s, Event, Facts};
 use rookery_stream::error::{Condition, StanzaError};
@@ -40,6 +40,15 @@ impl<D: Driver> Shard<D> {
                         return self.move_to(link, home);
                     }
                 }
+                Event::Resume { previd, h } => match self.find_resumable(link, &previd) {
+                    Ok(session) => {
+                        self.keep(link, input);
+                        return self.resume(link, session, h);
+                    }
+                    Err(NotResumed { condition, handled }) => {
+                        self.with_machine(link, |machine| machine.not_resumed(&condition, handled, &mut out));
+                    }
+                },
                 event => self.deal_with(link, event),
             }
             if !matches!(self.connections.get(key).map(|connection| &connection.stage), Some(Stage::Negotiating(_))) {
@@ -96,7 +105,7 @@ impl<D: Driver> Shard<D> {
                 self.asked(link, true);
                 self.before_login(link, &stanza);
             }
-            Event::Authenticated { .. } | Event::End => {}
+            Event::Authenticated { .. } | Event::Resume { .. } | Event::End => {}
         }
     }
 
@@ -177,6 +186,15 @@ impl<D: Driver> Shard<D> {
             return self.forget_unless_connected(link);
         }
         self.write_raw(link, &out);
+        self.is_bound(link);
+        // Others may have written to the resource before its client heard of it.
+        self.flush_link(link);
+        self.pause(link, false);
+        self.input(link, &[]);
+    }
+
+    /// The negotiation is over: what the session keeps of it is handed on, the rest is dropped.
+    pub(crate) fn is_bound(&mut self, link: Link) {
         let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
         let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, Stage::Bound) else { return };
         if let Some(tls) = &mut connection.tls {
@@ -189,10 +207,6 @@ impl<D: Driver> Shard<D> {
         if let Some(lang) = kept.lang {
             self.world.set_lang(link, &lang);
         }
-        // Others may have written to the resource before its client heard of it.
-        self.flush_link(link);
-        self.pause(link, false);
-        self.input(link, &[]);
     }
 
     /// The machine has its answer: sends what it says to it, and goes on with what came in meanwhile.

@@ -196,6 +196,7 @@ impl<D: Driver> Shard<D> {
             Event::Close(link, error, text) => self.fail(link, &error, Some(text)),
             Event::Pause(link) => self.pause(link, true),
             Event::Resume(link) => self.pause(link, false),
+            Event::Lost(link) => self.lost(link),
             Event::Released(link) => self.released(link),
             Event::GuestReply(connection, built) => self.guest_reply(connection, &built),
             Event::Login(connection, answer) => self.login_answer(connection, answer),
@@ -262,9 +263,8 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Gives a connection a link, and watches it.
-    fn insert(&mut self, mut connection: Connection<D::Socket>) -> Option<Link> {
-        self.serial = self.serial.wrapping_add(1);
-        connection.serial = self.serial;
+    pub(crate) fn insert(&mut self, mut connection: Connection<D::Socket>) -> Option<Link> {
+        connection.serial = self.next_serial();
         let peer = connection.peer;
         let deadline = match &connection.stage {
             Stage::Negotiating(negotiation) => Some(negotiation.deadline_ms),
@@ -284,6 +284,12 @@ impl<D: Driver> Shard<D> {
             self.timers.push(Reverse((deadline, key, self.serial, Timer::Login)));
         }
         Some(Link(key))
+    }
+
+    /// A number for a connection at a link, by which it is told from those before.
+    pub(crate) fn next_serial(&mut self) -> u32 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
     }
 
     /// Sends a connection that has logged in to the home of its account.
@@ -309,7 +315,8 @@ impl<D: Driver> Shard<D> {
     fn stop(&mut self) {
         self.stopping = true;
         let links: Vec<Link> = self.connections.iter().map(|(key, _)| Link(key as u32)).collect();
-        // What waits for the clients goes before the end of their streams.
+        // What waits for the clients goes before the end of their streams, and what they need not send again.
+        links.iter().for_each(|&link| self.world.say_handled(link));
         self.settle();
         self.flush();
         for link in links {
@@ -334,10 +341,15 @@ impl<D: Driver> Shard<D> {
         }
         connection.carry = None;
         connection.unsent = None;
-        // Once it lingers the world has been told already.
-        if connection.in_world && !matches!(connection.stage, Stage::Lingering) {
+        // Once it lingers, or is detached, the world has been told already.
+        if connection.in_world && !matches!(connection.stage, Stage::Lingering | Stage::Detached) {
+            let is_bound = matches!(connection.stage, Stage::Bound);
             connection.stage = Stage::Lingering;
-            self.world.closed(link);
+            if is_bound && !self.stopping && self.world.detach(link) {
+                self.detached(link);
+            } else {
+                self.world.closed(link);
+            }
         }
         self.forget_if_done(link);
     }

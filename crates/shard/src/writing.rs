@@ -16,7 +16,8 @@ impl<D: Driver> Shard<D> {
         loop {
             let dirty = self.world.outboxes.take_dirty();
             if dirty.is_empty() {
-                return self.world.outboxes.recycle(dirty);
+                self.world.outboxes.recycle(dirty);
+                return self.world.ask_for_acknowledgements();
             }
             let begun = self.world.counters.stages.begin();
             for &link in &dirty {
@@ -29,6 +30,11 @@ impl<D: Driver> Shard<D> {
 
     /// Writes what waits for one connection, as much as it takes.
     pub(crate) fn flush_link(&mut self, link: Link) {
+        self.write_waiting(link);
+        self.world.outboxes.ask(link, false);
+    }
+
+    fn write_waiting(&mut self, link: Link) {
         loop {
             let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
             let is_free = connection.unsent.is_none() && connection.socket.is_some();
@@ -99,7 +105,8 @@ impl<D: Driver> Shard<D> {
         if let Some(unsent) = &mut connection.unsent {
             unsent.bytes.extend_from_slice(bytes);
             unsent.covers += covers;
-            return;
+            let covers = unsent.covers;
+            return self.world.outboxes.commit(link, covers);
         }
         match self.driver.send(socket, bytes) {
             Ok(sent) if sent >= bytes.len() => self.world.outboxes.sent(link, covers),
@@ -115,6 +122,7 @@ impl<D: Driver> Shard<D> {
     fn keep_unsent(&mut self, link: Link, bytes: &[u8], covers: usize) {
         if let Some(connection) = self.connections.get_mut(link.0 as usize) {
             connection.unsent = Some(Box::new(Unsent { bytes: bytes.to_vec(), at: 0, covers }));
+            self.world.outboxes.commit(link, covers);
             self.write_interest(link);
         }
     }
@@ -171,6 +179,7 @@ impl<D: Driver> Shard<D> {
                 self.with_machine(link, |machine| machine.close(error, text, &mut out));
             }
             Some(Stage::Bound) => error.render(text, &mut out),
+            Some(Stage::Detached) => return self.world.closed(link),
             _ => return,
         }
         self.finish(link, &out);

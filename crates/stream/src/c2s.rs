@@ -16,7 +16,7 @@
 //! # Layout
 //!
 //! This file is the machine: its phases and which file handles what in which phase. `policy` is what the operator and the connection
-//! give, `features` composes the stream features, `header` opens streams, `starttls`, `sasl` and `bind` are the three steps;
+//! give, `features` composes the stream features, `header` opens streams, `starttls`, `sasl` and `bind` are the three steps, `resume` stands for the last;
 //! `login` is an authentication whatever elements carry it, so that XEP-0388 can be a second framing of it.
 
 mod bind;
@@ -25,6 +25,7 @@ mod features;
 mod header;
 mod login;
 mod policy;
+mod resume;
 mod sasl;
 mod starttls;
 
@@ -35,6 +36,7 @@ use rookery_xml::{Element, Fault, Scan, Scanner, Stanza, Writer, ns, slow};
 
 pub use event::{Bound, Event, Read, StreamIds};
 pub use policy::{Facts, Host, Policy};
+pub use resume::failed;
 
 use crate::error::StreamError;
 use header::Opening;
@@ -83,6 +85,8 @@ enum Phase {
     Bind,
     /// The owner's answer to [`Event::Bind`], to be sent with that `id`.
     Binding { id: String },
+    /// The owner's answer to [`Event::Resume`], for the session of that id.
+    Resuming { previd: String },
     /// Nothing: the resource is bound.
     Bound { jid: Jid },
     /// The owner to hear that the stream is over.
@@ -195,6 +199,7 @@ impl C2s {
             | Phase::Verify(_)
             | Phase::BeforeLogin
             | Phase::Binding { .. }
+            | Phase::Resuming { .. }
             | Phase::Bound { .. } => None,
         }
     }
@@ -245,6 +250,7 @@ impl C2s {
             (ns::STARTTLS, "starttls") => self.starttls(behind, out),
             (ns::SASL, _) => self.sasl(element, out),
             (ns::CLIENT, "iq") if self.takes_bind(element) => self.bind(element, out),
+            (ns::SM, _) if self.account.is_some() => self.manage(element, out),
             (ns::CLIENT, "iq") if self.takes_registration(element) => {
                 self.phase = Phase::BeforeLogin;
                 self.pending = Some(Event::BeforeLogin { stanza: Writer::write(element).into_bytes() });

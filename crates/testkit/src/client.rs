@@ -40,6 +40,10 @@ impl Client {
         self
     }
 
+    pub(crate) fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// Its full JID.
     pub fn full(&self) -> &str {
         self.jid.as_ref().map(Jid::as_str).expect("bound")
@@ -172,6 +176,24 @@ impl Client {
         let items = std::iter::from_fn(|| self.wire.take());
         let elements = items.filter_map(|item| if let Item::Element(element) = item { Some(element) } else { None });
         elements.filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
+    }
+
+    /// Whatever elements there are up to the end of the stream, which has to come.
+    pub fn all_to_the_end(&mut self) -> Vec<Element> {
+        let mut all = Vec::new();
+        loop {
+            match self.take() {
+                Some(Item::Element(element)) => all.push(element),
+                Some(Item::End) => return all,
+                other => self.fail(&format!("the end of the stream was expected, not {other:?}")),
+            }
+        }
+    }
+
+    /// The bodies of all messages up to the end of the stream.
+    pub fn bodies_to_the_end(&mut self) -> Vec<String> {
+        let all = self.all_to_the_end();
+        all.iter().filter_map(|element| element.child_text("body", ns::CLIENT)).collect()
     }
 
     /// A stream error of this condition, the end of the stream, and the end of the server's direction (RFC 6120 §4.9.1.1).

@@ -38,6 +38,14 @@ impl Client {
         self.open(&domain);
     }
 
+    /// Another connection of the same user, logged in and not bound. This one is as it was.
+    pub fn again(&self) -> Client {
+        let account = self.jid.as_ref().expect("bound").to_bare();
+        let mut client = self.server().connect().named(&self.name);
+        client.log_in(&account, Security::Plain);
+        client
+    }
+
     /// Opens a stream and takes header and features.
     pub fn open(&mut self, domain: &str) -> &Element {
         self.send(&stream_header(domain));
@@ -126,6 +134,21 @@ impl Client {
     pub fn bind(&mut self, resource: &str) -> Jid {
         let result = self.ask_to_bind(Some(resource));
         self.take_bound(&result)
+    }
+
+    /// Enables stream management with resumption (XEP-0198 §3); answers with the id.
+    pub fn enable(&mut self) -> String {
+        self.send("<enable xmlns='urn:xmpp:sm:3' resume='true'/>");
+        let enabled = self.expect("<enabled xmlns='urn:xmpp:sm:3' resume='true' id='*' max='*'/>");
+        enabled.attr("id").expect("an id").to_owned()
+    }
+
+    /// Carries on with the session of `jid` in the place of binding (XEP-0198 §5); answers with how much the server has handled.
+    pub fn resume(&mut self, jid: &Jid, id: &str, handled: u32) -> u32 {
+        self.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='{handled}'/>"));
+        let resumed = self.expect(&format!("<resumed xmlns='urn:xmpp:sm:3' previd='{id}' h='*'/>"));
+        self.jid = Some(jid.clone());
+        resumed.attr("h").and_then(|h| h.parse().ok()).expect("a number")
     }
 
     /// Takes the result of binding.

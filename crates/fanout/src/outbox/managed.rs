@@ -164,16 +164,13 @@ impl Outboxes {
         }
     }
 
-    /// A new connection carries on, whose client has handled `h` stanzas: what it has not waits again, in its place before what came since.
-    ///
-    /// # Errors
-    /// As [`Outboxes::acknowledge`]; nothing has changed then.
-    pub fn resume(&mut self, link: Link, h: u32) -> Result<(), TooHigh> {
-        self.acknowledge(link, h)?;
-        let Some(slot) = self.slots.get_mut(link.index()) else { return Ok(()) };
+    /// A new connection carries on with a detached session, whose client has acknowledged all that it has handled: what it has not waits
+    /// again, in its place before what came since.
+    pub fn resume(&mut self, link: Link) {
+        let Some(slot) = self.slots.get_mut(link.index()) else { return };
         slot.attention = Attention::Active;
-        let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return Ok(()) };
-        let Queue { managed: Some(managed), items, bytes, .. } = &mut **queue else { return Ok(()) };
+        let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
+        let Queue { managed: Some(managed), items, bytes, .. } = &mut **queue else { return };
         // What preceded the count went before the word that there is one, without which nobody resumes.
         let known = managed.uncounted + managed.ahead as usize;
         for item in items.drain(..known.min(items.len())) {
@@ -188,13 +185,13 @@ impl Outboxes {
         }
         *bytes += std::mem::take(&mut managed.bytes);
         self.mark(link);
-        Ok(())
     }
 
     /// Asks for an acknowledgement where it is time to: everything was sent, and there is enough of it, or it has been a moment
     /// (`is_late`). Sparse stanzas share one request that way, and a long run gets one at its end.
     pub fn ask(&mut self, link: Link, is_late: bool) {
-        let Some(queue) = self.slots.get_mut(link.index()).and_then(|slot| slot.queue.as_mut()) else { return };
+        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let Some(queue) = slot.queue.as_mut().filter(|_| slot.attention != Attention::Detached) else { return };
         let Some(managed) = &mut queue.managed else { return };
         if is_late {
             managed.asking = false;
@@ -234,6 +231,12 @@ impl Managed {
     pub fn is_full(&self, queue: &Queue, size: usize) -> bool {
         let Bounds { stanzas, bytes } = self.bounds;
         self.unacked.len() + queue.items.len() >= stanzas as usize || self.bytes + queue.bytes + size > bytes as usize
+    }
+
+    /// Whether the bounds are half empty with so many bytes.
+    pub fn has_room(&self, queue: &Queue, bytes: usize) -> bool {
+        let stanzas = self.unacked.len() + queue.items.len();
+        stanzas < self.bounds.stanzas as usize / 2 && bytes <= self.bounds.bytes as usize / 2
     }
 
     /// Keeps what was sent, if it is a stanza that counts; answers the bytes that are held no more.

@@ -54,6 +54,14 @@ pub enum Event {
         /// The resource that it asks for, prepared; `None` leaves the choice to the server (RFC 6120 §7.6).
         resource: Option<String>,
     },
+    /// The client wants to carry on with a session whose connection it has lost (XEP-0198 §5). Answer:
+    /// [`resumed`](super::C2s::resumed) or [`not_resumed`](super::C2s::not_resumed).
+    Resume {
+        /// The id of the session.
+        previd: String,
+        /// How many stanzas of the server the client has handled.
+        h: u32,
+    },
     /// An iq about in-band registration before login (XEP-0077), for the host that the stream is with. Answer:
     /// [`reply_before_login`](super::C2s::reply_before_login).
     BeforeLogin {
@@ -76,6 +84,7 @@ impl fmt::Debug for Event {
             }
             Self::Authenticated { account } => f.debug_struct("Authenticated").field("account", account).finish(),
             Self::Bind { resource } => f.debug_struct("Bind").field("resource", resource).finish(),
+            Self::Resume { previd, h } => f.debug_struct("Resume").field("previd", previd).field("h", h).finish(),
             Self::BeforeLogin { .. } => f.debug_struct("BeforeLogin").finish_non_exhaustive(),
             Self::End => f.write_str("End"),
         }

@@ -38,6 +38,13 @@ pub enum StreamError {
     NotWellFormed,
     /// A rule of this service is broken: sizes, rates, attempts (§4.9.3.14).
     PolicyViolation,
+    /// None of the conditions of the RFC, but one of XEP-0198 §6: the peer has acknowledged more stanzas than it was sent.
+    HandledCountTooHigh {
+        /// How many it has acknowledged.
+        h: u32,
+        /// How many it was sent.
+        sent: u32,
+    },
     /// A host that is needed to serve the stream can't be reached (§4.9.3.15).
     RemoteConnectionFailed,
     /// The server closes the stream to offer features anew (§4.9.3.16).
@@ -70,6 +77,7 @@ impl StreamError {
             Self::BadNamespacePrefix => "bad-namespace-prefix",
             Self::Conflict => "conflict",
             Self::ConnectionTimeout => "connection-timeout",
+            Self::HandledCountTooHigh { .. } => "undefined-condition",
             Self::HostGone => "host-gone",
             Self::HostUnknown => "host-unknown",
             Self::ImproperAddressing => "improper-addressing",
@@ -108,6 +116,11 @@ impl StreamError {
         if let Some(text) = text {
             let mut element = Writer::with_ns("text", ns::STREAM_ERRORS);
             element.attr("xml:lang", "en").text(text);
+            out.extend_from_slice(element.finish().bytes());
+        }
+        if let Self::HandledCountTooHigh { h, sent } = self {
+            let mut element = Writer::with_ns("handled-count-too-high", ns::SM);
+            element.attr("h", &h.to_string()).attr("send-count", &sent.to_string());
             out.extend_from_slice(element.finish().bytes());
         }
         out.extend_from_slice(b"</stream:error>");

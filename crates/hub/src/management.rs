@@ -1,0 +1,295 @@
+//! Stream management (XEP-0198) and client state (XEP-0352): what a session says about its stream rather than over it.
+//!
+//! A session that asked for it survives its connection: it stays an available resource, plain data with its queue, until the client comes
+//! back or the time is over. Then what was not acknowledged goes where it would have gone without that session.
+//!
+//! # Invariants
+//!
+//! * A stanza counts as handled when the world has taken it, even if it still waits in the session's lane: a session whose connection is gone
+//!   works its lane off. So a stanza that the client was told of is never processed twice, and none that it was not told of is.
+//! * A session is resumed by its own account only: the id is looked for among the sessions of whoever has logged in.
+//! * What leaves a session is counted, kept and bounded by its outbox ([`rookery_fanout::outbox::managed`]).
+
+use std::collections::VecDeque;
+
+use rookery_fanout::{Asking, Attention, Bounds, Link, Packet, TooHigh};
+use rookery_jid::Jid;
+use rookery_stream::c2s::failed;
+use rookery_stream::error::{Condition, StreamError};
+use rookery_xml::{Built, Kind, Stanza, Writer, ns};
+
+use crate::World;
+use crate::session::SessionRef;
+use crate::settings::Options;
+use crate::world::Event;
+
+/// The module whose switch and options decide about stream management.
+pub const MODULE: &str = "stream_management";
+/// Its option: seconds for which a session without connection can be resumed; 0 for not at all.
+pub const RESUME_SECONDS: &str = "resume_seconds";
+/// Its option: stanzas that may wait for one session, or for its acknowledgement.
+pub const MAX_STANZAS: &str = "max_stanzas";
+/// Its option: the same in bytes.
+pub const MAX_BYTES: &str = "max_bytes";
+/// The module whose switch decides about client state indication.
+pub const CLIENT_STATE: &str = "client_state";
+
+/// What a session with stream management has in addition.
+#[derive(Debug)]
+pub(crate) struct Managed {
+    /// Stanzas of the client that the server has taken, modulo 2^32.
+    handled: u32,
+    /// By which the client can come back; `None` if it can't.
+    id: Option<Box<str>>,
+    /// For how long, in seconds.
+    seconds: u32,
+    /// How often the connection has been lost or resumed: a timer of before means nothing.
+    turn: u32,
+}
+
+/// What a client asks for with `<enable/>` (§3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Enable {
+    /// It wants to be able to resume.
+    pub resume: bool,
+    /// For how many seconds at most, if it says so.
+    pub max: Option<u32>,
+}
+
+impl Enable {
+    /// Reads the attributes of an `<enable/>`: `resume` and `max`.
+    pub fn read(resume: Option<&str>, max: Option<&str>) -> Self {
+        Self { resume: matches!(resume, Some("true" | "1")), max: max.and_then(|max| max.parse().ok()) }
+    }
+}
+
+/// Why a session is not resumed (§5, §6).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotResumed {
+    /// The condition of `<failed/>`.
+    pub condition: Condition,
+    /// How many stanzas of the client the session had handled, where it is known to have ended.
+    pub handled: Option<u32>,
+}
+
+/// Sessions that could have been resumed a while ago: what they had handled, so that their clients know what to send again.
+#[derive(Debug, Default)]
+pub(crate) struct Ended(VecDeque<(Box<str>, Jid, u32)>);
+
+impl World {
+    /// Takes an element of a bound stream that is no stanza. It doesn't wait behind stanzas that do: what it says is about the stream.
+    pub(crate) fn element(&mut self, link: Link, element: Stanza<'_>) {
+        match (&*element.ns(), element.name()) {
+            (ns::SM, "r") if self.managed(link).is_some() => self.say_handled(link),
+            (ns::SM, "a") if self.managed(link).is_some() => {
+                match attribute(element, "h").and_then(|h| h.parse().ok()) {
+                    Some(h) => {
+                        if let Err(error) = self.acknowledge(link, h) {
+                            self.end_stream(link, error, "more was acknowledged than was ever sent");
+                        }
+                    }
+                    None => self.close(link, StreamError::BadFormat, "an acknowledgement has to say how many"),
+                }
+            }
+            (ns::SM, "enable") if self.managed(link).is_none() => {
+                let enable =
+                    Enable::read(attribute(element, "resume").as_deref(), attribute(element, "max").as_deref());
+                let answer = self.enable(link, enable, false).unwrap_or_else(|condition| failed(&condition, None));
+                self.outboxes.push_element(link, &Packet::element(&answer));
+            }
+            // §3: a second attempt is answered and ends the stream.
+            (ns::SM, "enable") => {
+                self.outboxes.push_element(link, &Packet::element(&failed(&Condition::UnexpectedRequest, None)));
+                self.close(link, StreamError::PolicyViolation, "stream management is enabled already");
+            }
+            (ns::SM, _) => {
+                self.outboxes.push_element(link, &Packet::element(&failed(&Condition::UnexpectedRequest, None)));
+            }
+            (ns::CSI, name @ ("active" | "inactive")) if self.module_of(link, CLIENT_STATE).is_some() => {
+                self.outboxes.set_active(link, name == "active");
+            }
+            _ => {
+                let text = "neither message, presence nor iq";
+                self.end_stream(link, StreamError::UnsupportedStanzaType, text);
+            }
+        }
+    }
+
+    /// Begins stream management on a session; answers with the element that says so. `inline`: the client hears of it before anything
+    /// that waits for it already (XEP-0386).
+    ///
+    /// # Errors
+    /// The condition for `<failed/>`.
+    pub fn enable(&mut self, link: Link, enable: Enable, inline: bool) -> Result<Built, Condition> {
+        let options = self.module_of(link, MODULE).ok_or(Condition::FeatureNotImplemented)?;
+        let bounded = |key| u32::try_from(options.number(key)).unwrap_or(u32::MAX);
+        let bounds = Bounds { stanzas: bounded(MAX_STANZAS), bytes: bounded(MAX_BYTES) };
+        let seconds = enable.max.unwrap_or(u32::MAX).min(bounded(RESUME_SECONDS));
+        let id = (enable.resume && seconds > 0).then(|| format!("{}{}", self.unique_text(), self.unique_text()));
+        let mut answer = Writer::with_ns("enabled", ns::SM);
+        if let Some(id) = &id {
+            answer.attr("id", id).attr("resume", "true").attr("max", &seconds.to_string());
+        }
+        let session = self.at_mut(link).ok_or(Condition::UnexpectedRequest)?;
+        let managed = Managed { handled: 0, id: id.map(String::into_boxed_str), seconds, turn: 0 };
+        session.rare().managed = Some(Box::new(managed));
+        self.outboxes.manage(link, bounds, inline);
+        Ok(answer.finish())
+    }
+
+    /// Tells a client how many of its stanzas are handled (§4).
+    pub fn say_handled(&mut self, link: Link) {
+        let Some(handled) = self.managed(link).map(|managed| managed.handled) else { return };
+        let mut answer = Writer::with_ns("a", ns::SM);
+        answer.attr("h", &handled.to_string());
+        self.outboxes.push_element(link, &Packet::element(&answer.finish()));
+    }
+
+    /// A client has handled that many stanzas (§4).
+    ///
+    /// # Errors
+    /// They are more than it was sent (§6).
+    pub fn acknowledge(&mut self, link: Link, h: u32) -> Result<(), StreamError> {
+        let acknowledged = self.outboxes.acknowledge(link, h);
+        acknowledged.map_err(|TooHigh { sent }| StreamError::HandledCountTooHigh { h, sent })
+    }
+
+    /// Looks after the requests for acknowledgements of sessions that were flushed.
+    pub fn ask_for_acknowledgements(&mut self) {
+        for asking in self.outboxes.take_asking() {
+            let (Asking::Later(link) | Asking::Asked(link, _)) = asking;
+            let Some(session) = self.reference(link) else { continue };
+            match asking {
+                Asking::Later(_) => drop(self.after(QUIET_MS, move |world| {
+                    if world.session(session).is_some() {
+                        world.outboxes.ask(link, true);
+                    }
+                })),
+                Asking::Asked(_, question) => self.expect_answer(session, question),
+            }
+        }
+    }
+
+    /// A client that doesn't answer has lost its connection, whatever the system believes.
+    fn expect_answer(&mut self, session: SessionRef, question: u16) {
+        self.after(ANSWER_MS, move |world| {
+            if world.session(session).is_some() && world.outboxes.is_open(session.link, question) {
+                world.events.push_back(Event::Lost(session.link));
+            }
+        });
+    }
+
+    /// The connection of a session is gone without a word: it waits for its client, if it may. `false` if it has to end: see [`World::closed`].
+    pub fn detach(&mut self, link: Link) -> bool {
+        let Some(session) = self.reference(link) else { return false };
+        let Some(found) = self.at_mut(link).filter(|session| !session.ending) else { return false };
+        let managed = found.rare.as_mut().and_then(|rare| rare.managed.as_mut());
+        let Some(managed) = managed.filter(|managed| managed.id.is_some()) else { return false };
+        managed.turn = managed.turn.wrapping_add(1);
+        let (turn, seconds) = (managed.turn, managed.seconds);
+        self.outboxes.detach(link);
+        self.after(u64::from(seconds) * 1000, move |world| {
+            let is_same = |world: &World| world.managed(session.link).is_some_and(|managed| managed.turn == turn);
+            if world.session(session).is_some_and(|session| !session.ending) && is_same(world) {
+                world.closed(session.link);
+            }
+        });
+        true
+    }
+
+    /// Whether a session has no connection and waits for its client.
+    pub fn is_detached(&self, link: Link) -> bool {
+        self.outboxes.attention(link) == Attention::Detached
+    }
+
+    /// The session of an account that has this id, connected or not.
+    ///
+    /// # Errors
+    /// There is none, or none can be resumed.
+    pub fn resumable(&self, account: &Jid, id: &str) -> Result<Link, NotResumed> {
+        let options = self.domain(account.domain()).and_then(|domain| domain.module(MODULE));
+        if options.is_none_or(|options| options.number(RESUME_SECONDS) == 0) {
+            return Err(NotResumed { condition: Condition::FeatureNotImplemented, handled: None });
+        }
+        let has_id = |&link: &Link| self.managed(link).is_some_and(|managed| managed.id.as_deref() == Some(id));
+        let found = self.links_of(account.as_ref()).into_iter().find(has_id);
+        found.ok_or_else(|| NotResumed { condition: Condition::ItemNotFound, handled: self.ended.handled(account, id) })
+    }
+
+    /// Lets a new connection take over a session that [`World::resumable`] has found. Answers with how many stanzas of the client are handled.
+    /// What the client has not acknowledged is sent to it again, then what came since. The client counts as active (XEP-0352 §5.2).
+    pub fn resume(&mut self, link: Link) -> u32 {
+        // The older connection may still be there.
+        self.outboxes.detach(link);
+        self.outboxes.resume(link);
+        let managed = self.at_mut(link).and_then(|session| session.rare.as_mut()?.managed.as_mut());
+        managed.map_or(0, |managed| {
+            managed.turn = managed.turn.wrapping_add(1);
+            managed.handled
+        })
+    }
+
+    /// Whether reading from a session has to wait until [`Event::Resume`].
+    pub fn is_paused(&self, link: Link) -> bool {
+        let rare = self.session_at(link).and_then(|session| session.rare.as_ref());
+        rare.is_some_and(|rare| rare.lane.paused)
+    }
+
+    /// Remembers what a session had handled, when it ends.
+    pub(crate) fn remember_handled(&mut self, link: Link) {
+        let Some(address) = self.outboxes.address(link).map(Jid::to_bare) else { return };
+        let rare = self.at_mut(link).and_then(|session| session.rare.as_mut());
+        if let Some(managed) = rare.and_then(|rare| rare.managed.take())
+            && let Some(id) = managed.id
+        {
+            self.ended.push(id, address, managed.handled);
+        }
+    }
+
+    /// The oldest session of an account that has no connection, if there is one.
+    pub(crate) fn oldest_detached(&self, links: &[Link]) -> Option<Link> {
+        links.iter().copied().find(|&link| self.is_detached(link))
+    }
+
+    fn managed(&self, link: Link) -> Option<&Managed> {
+        self.session_at(link)?.rare.as_ref()?.managed.as_deref()
+    }
+
+    fn module_of(&self, link: Link, name: &str) -> Option<&Options> {
+        self.domain(self.outboxes.address(link)?.domain())?.module(name)
+    }
+}
+
+impl Managed {
+    /// One more stanza of the client was taken.
+    pub(crate) fn count(&mut self) {
+        self.handled = self.handled.wrapping_add(1);
+    }
+}
+
+impl Ended {
+    fn push(&mut self, id: Box<str>, owner: Jid, handled: u32) {
+        if self.0.len() >= MOST_ENDED {
+            self.0.pop_front();
+        }
+        self.0.push_back((id, owner, handled));
+    }
+
+    fn handled(&self, owner: &Jid, id: &str) -> Option<u32> {
+        let found = self.0.iter().rev().find(|(ended, of, _)| &**ended == id && of == owner);
+        found.map(|(.., handled)| *handled)
+    }
+}
+
+/// An attribute of an element that is no stanza.
+fn attribute(element: Stanza<'_>, name: &str) -> Option<String> {
+    debug_assert_eq!(element.kind(), Kind::Other);
+    rookery_xml::Element::read(&element).attr(name).map(str::to_owned)
+}
+
+/// How long a stream is quiet before what it was sent last is asked for: longer than a burst, shorter than a phone's radio stays awake.
+const QUIET_MS: u64 = 2_000;
+/// How long a client may take to answer.
+const ANSWER_MS: u64 = 120_000;
+/// Sessions that have ended and are remembered, per shard.
+const MOST_ENDED: usize = 4096;

@@ -1,0 +1,30 @@
+//! XEP-0352: Client State Indication. A phone in a pocket is not woken for what nobody looks at.
+//!
+//! The hub takes what clients say, and the outbox of a session lets wait what may wait ([`rookery_fanout::outbox::quiet`]); this module
+//! switches it on and shows it. What waits is bounded by the soft limit of the outbox: above it everything is sent.
+
+use rookery_hub::management::CLIENT_STATE;
+use rookery_hub::{Hooks, Module};
+use rookery_xml::{Writer, ns};
+
+/// Lets presence and the like wait while a client is inactive.
+#[derive(Debug)]
+pub struct ClientState;
+
+impl Module for ClientState {
+    fn name(&self) -> &'static str {
+        CLIENT_STATE
+    }
+
+    fn summary(&self) -> &'static str {
+        "phones sleep while nobody looks at them: presence waits and comes together"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0352", "1.0.0")]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.login_features(|_, _| vec![Writer::with_ns("csi", ns::CSI).finish()]);
+    }
+}

@@ -1,0 +1,59 @@
+//! XEP-0198: Stream Management. Neither side loses a stanza when a connection breaks.
+//!
+//! The streams and the hub do it ([`rookery_hub::management`]); this module switches it on, shows it, and has its options.
+//!
+//! Left out: `location` (§3), since any address of this server will do. What a client did not acknowledge goes to other resources or to
+//! storage with the time of that moment as its stamp, not with that of its first delivery (§4).
+
+use rookery_hub::management::{MAX_BYTES, MAX_STANZAS, MODULE, RESUME_SECONDS};
+use rookery_hub::{Hooks, Module, OptionSpec, Value};
+use rookery_xml::{Writer, ns};
+
+use crate::option;
+
+/// Acknowledged streams, and sessions that survive their connection.
+#[derive(Debug)]
+pub struct StreamManagement;
+
+impl Module for StreamManagement {
+    fn name(&self) -> &'static str {
+        MODULE
+    }
+
+    fn summary(&self) -> &'static str {
+        "sessions survive broken connections, and nothing is lost with one"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0198", "1.6.3")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &[SECONDS, STANZAS, BYTES]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.login_features(|_, _| vec![Writer::with_ns("sm", ns::SM).finish()]);
+    }
+}
+
+const SECONDS: OptionSpec = OptionSpec {
+    key: RESUME_SECONDS,
+    default: || Value::Number(600),
+    doc: "seconds for which a session waits for its client when the connection is lost; 0 ends it at once",
+    check: option::any,
+};
+
+const STANZAS: OptionSpec = OptionSpec {
+    key: MAX_STANZAS,
+    default: || Value::Number(5000),
+    doc: "stanzas that may wait for one client or for its acknowledgement; one more ends its session, what waited goes elsewhere",
+    check: option::at_least_one,
+};
+
+const BYTES: OptionSpec = OptionSpec {
+    key: MAX_BYTES,
+    default: || Value::Number(1024 * 1024),
+    doc: "the same in bytes",
+    check: option::at_least_one,
+};

@@ -1,0 +1,100 @@
+//! A session changes its connection (XEP-0198 §5).
+//!
+//! A session stays where it is: its link, and with it whatever refers to it, is the same before and after. It is the new connection that
+//! moves to the link of the session.
+
+use rookery_fanout::Link;
+use rookery_hub::NotResumed;
+use rookery_stream::error::StreamError;
+
+use crate::connection::{Connection, Stage};
+use crate::driver::Driver;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// The world keeps the session of a connection that is gone.
+    pub(crate) fn detached(&mut self, link: Link) {
+        if let Some(connection) = self.connections.get_mut(link.0 as usize) {
+            connection.stage = Stage::Detached;
+            connection.tls = None;
+            connection.prefixes = None;
+            connection.wants_write = false;
+        }
+    }
+
+    /// The session that a connection which has logged in may resume.
+    pub(crate) fn find_resumable(&mut self, link: Link, previd: &str) -> Result<Link, NotResumed> {
+        let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
+        let unknown = || NotResumed { condition: rookery_stream::error::Condition::ItemNotFound, handled: None };
+        self.world.resumable(&account.ok_or_else(unknown)?, previd)
+    }
+
+    /// Gives a session to a connection that is to carry on with it. What the connection has read ahead is kept with it.
+    pub(crate) fn resume(&mut self, link: Link, session: Link, h: u32) {
+        if let Err(error) = self.world.acknowledge(session, h) {
+            return self.fail(link, &error, None);
+        }
+        self.end_begun_stanza(session);
+        let handled = self.world.resume(session);
+        let Some(jid) = self.world.outboxes.address(session).cloned() else { return };
+        let mut out = Vec::new();
+        self.with_machine(link, |machine| machine.resumed(jid, handled, &mut out));
+        self.write_raw(link, &out);
+        self.take_over(link, session);
+        self.is_bound(session);
+        self.flush_link(session);
+        let is_paused = self.world.is_paused(session);
+        self.pause(session, is_paused);
+        if !is_paused {
+            self.input(session, &[]);
+        }
+    }
+
+    /// What an older connection has begun to write it will end: whatever follows there has to follow a whole stanza.
+    fn end_begun_stanza(&mut self, session: Link) {
+        if let Some(connection) = self.connections.get_mut(session.0 as usize)
+            && connection.tls.is_none()
+            && let Some(unsent) = &mut connection.unsent
+        {
+            self.world.outboxes.unfinished(session, &mut unsent.bytes);
+        }
+    }
+
+    /// Moves a connection to the link of a session. If that has an older connection still, it ends with `conflict`.
+    fn take_over(&mut self, link: Link, session: Link) {
+        let Some(mut new) = self.connections.try_remove(link.0 as usize) else { return };
+        if let Some(socket) = &new.socket {
+            self.driver.remove(socket);
+        }
+        new.in_world = true;
+        new.wants_write = false;
+        new.paused = false;
+        new.serial = self.next_serial();
+        let Some(place) = self.connections.get_mut(session.0 as usize) else { return };
+        let old = std::mem::replace(place, new);
+        if let Some(socket) = &old.socket {
+            self.driver.remove(socket);
+        }
+        let added = self.connections.get(session.0 as usize).and_then(|connection| connection.socket.as_ref());
+        if let Some(socket) = added
+            && self.driver.add(socket, session.0).is_err()
+        {
+            self.lost(session);
+        }
+        self.write_interest(session);
+        self.dismiss(old);
+    }
+
+    fn dismiss(&mut self, mut old: Connection<D::Socket>) {
+        if old.socket.is_none() {
+            return;
+        }
+        old.in_world = false;
+        old.paused = false;
+        old.wants_write = false;
+        if let Some(link) = self.insert(old) {
+            self.write_interest(link);
+            self.fail(link, &StreamError::Conflict, Some("the session goes on over another connection"));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Resumption in the place of resource binding (XEP-0198 §5).
+
+use std::mem;
+
+use rookery_jid::Jid;
+use rookery_xml::{Built, Element, Writer, ns};
+
+use super::{C2s, Event, Phase};
+use crate::error::Condition;
+
+impl C2s {
+    /// Answers [`Event::Resume`]: the session of this full JID has handled `handled` stanzas of the client and goes on here.
+    pub fn resumed(&mut self, jid: Jid, handled: u32, out: &mut Vec<u8>) {
+        let previd = match mem::replace(&mut self.phase, Phase::Bind) {
+            Phase::Resuming { previd } => previd,
+            other => {
+                self.phase = other;
+                return;
+            }
+        };
+        out.extend_from_slice(resumed(&previd, handled).bytes());
+        self.phase = Phase::Bound { jid };
+    }
+
+    /// Answers [`Event::Resume`] with why not, and with how many stanzas the session had handled if that is known. The client may bind a
+    /// resource then.
+    pub fn not_resumed(&mut self, condition: &Condition, handled: Option<u32>, out: &mut Vec<u8>) {
+        if matches!(self.phase, Phase::Resuming { .. }) {
+            out.extend_from_slice(failed(condition, handled).bytes());
+            self.phase = Phase::Bind;
+        }
+    }
+
+    /// Takes an element of stream management after login and before a resource is bound: of these only `<resume/>` has its time.
+    pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) {
+        let requested = matches!(self.phase, Phase::Bind).then(|| requested(element)).flatten();
+        match (element.name(), requested) {
+            ("resume", Some((previd, h))) => {
+                self.phase = Phase::Resuming { previd: previd.clone() };
+                self.pending = Some(Event::Resume { previd, h });
+            }
+            ("resume", None) => out.extend_from_slice(failed(&Condition::BadRequest, None).bytes()),
+            _ => out.extend_from_slice(failed(&Condition::UnexpectedRequest, None).bytes()),
+        }
+    }
+}
+
+/// What a `<resume/>` says: the id of the session, and how much the client has handled.
+pub(super) fn requested(resume: &Element) -> Option<(String, u32)> {
+    Some((resume.attr("previd")?.to_owned(), resume.attr("h")?.parse().ok()?))
+}
+
+/// The answer that a session goes on.
+pub(super) fn resumed(previd: &str, handled: u32) -> Built {
+    let mut resumed = Writer::with_ns("resumed", ns::SM);
+    resumed.attr("previd", previd).attr("h", &handled.to_string());
+    resumed.finish()
+}
+
+/// The answer to what can't be done (§6).
+pub fn failed(condition: &Condition, handled: Option<u32>) -> Built {
+    let mut failed = Writer::with_ns("failed", ns::SM);
+    failed.opt_attr("h", handled.map(|handled| handled.to_string()).as_deref());
+    failed.start_ns(condition.name(), ns::STANZA_ERRORS).end();
+    failed.finish()
+}

@@ -1,0 +1,93 @@
+//! XEP-0352: what waits while nobody looks.
+
+use rookery_fanout::Limits;
+use rookery_testkit::{Client, Config, Server, befriend};
+
+fn friends(server: &Server) -> (Client, Client) {
+    let mut juliet = server.online("juliet/balcony");
+    let mut romeo = server.online("romeo/orchard");
+    befriend(&mut juliet, &mut romeo);
+    (juliet, romeo)
+}
+
+/// §3.2: presence waits, the newest of each sender, and all comes when the client is active.
+#[test]
+fn presence_waits_and_comes_together() {
+    let server = Server::new();
+    let (mut juliet, mut romeo) = friends(&server);
+    romeo.send("<inactive xmlns='urn:xmpp:csi:0'/>");
+    romeo.pump();
+    for show in ["away", "xa", "dnd"] {
+        juliet.send(&format!("<presence><show>{show}</show></presence>"));
+        juliet.pump();
+    }
+    juliet.send(
+        "<message to='romeo@example.org/orchard' type='chat'><composing xmlns='http://jabber.org/protocol/chatstates'/></message>",
+    );
+    juliet.pump();
+    romeo.expect_nothing();
+    // §5.1: what waited comes before the answer to what follows.
+    romeo.send("<active xmlns='urn:xmpp:csi:0'/><iq type='get' id='1'><ping xmlns='urn:xmpp:ping'/></iq>");
+    romeo.expect("<presence from='juliet@example.org/balcony'><show>dnd</show></presence>");
+    romeo.expect("<message type='chat' from='juliet@example.org/balcony'><composing xmlns='http://jabber.org/protocol/chatstates'/></message>");
+    romeo.expect("<iq type='result' id='1' from='*'/>");
+    juliet.send("<presence/>");
+    romeo.expect("<presence from='juliet@example.org/balcony'/>");
+}
+
+/// What a user wants to be told of goes at once, behind what waits before it.
+#[test]
+fn what_matters_takes_along_what_waits() {
+    let server = Server::new();
+    let (mut juliet, mut romeo) = friends(&server);
+    romeo.send("<inactive xmlns='urn:xmpp:csi:0'/>");
+    romeo.pump();
+    juliet.send("<presence><show>away</show></presence>");
+    juliet.pump();
+    romeo.expect_nothing();
+    juliet.send("<message to='romeo@example.org' type='chat'><body>hi</body></message>");
+    romeo.expect("<presence from='juliet@example.org/balcony'><show>away</show></presence>");
+    romeo.expect_message("juliet@example.org/balcony", "hi");
+    juliet.send("<presence/>");
+    juliet.pump();
+    romeo.expect_nothing();
+}
+
+/// What waits is bounded by the soft limit of the outbox.
+#[test]
+fn what_waits_is_bounded() {
+    let mut config = Config::default();
+    config.settings.outbox = Limits { soft: 4096, hard: 65536, ..Limits::default() };
+    let server = Server::with(config);
+    let (mut juliet, mut romeo) = friends(&server);
+    romeo.send("<inactive xmlns='urn:xmpp:csi:0'/>");
+    romeo.pump();
+    for number in 0..50 {
+        juliet.send(&format!(
+            "<message to='romeo@example.org/orchard' id='{number}'><composing xmlns='http://jabber.org/protocol/chatstates'/></message>"
+        ));
+        juliet.pump();
+    }
+    let got = romeo.all().len();
+    assert!((10..50).contains(&got), "{got}");
+    romeo.send("<active xmlns='urn:xmpp:csi:0'/>");
+    assert_eq!(got + romeo.all().len(), 50);
+}
+
+/// §5.2: a resumed stream is active.
+#[test]
+fn a_resumed_stream_is_active() {
+    let server = Server::new();
+    let (mut juliet, mut romeo) = friends(&server);
+    let id = romeo.enable();
+    romeo.send("<inactive xmlns='urn:xmpp:csi:0'/>");
+    romeo.pump();
+    juliet.send("<presence><show>away</show></presence>");
+    juliet.pump();
+    romeo.vanish();
+    let mut again = romeo.again();
+    again.resume(romeo.jid.as_ref().unwrap(), &id, 0);
+    again.expect("<presence from='juliet@example.org/balcony'><show>away</show></presence>");
+    juliet.send("<presence/>");
+    again.expect("<presence from='juliet@example.org/balcony'/>");
+}
