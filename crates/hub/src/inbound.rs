@@ -6,7 +6,7 @@
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
-use rookery_xml::{Kind, Stanza};
+use rookery_xml::{Kind, Stanza, ns};
 
 use crate::World;
 use crate::iq::Iq;
@@ -27,11 +27,13 @@ impl World {
     pub fn stanza(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
         let limit = self.settings.lane_bytes;
         let Some(session) = self.at_mut(link) else { return Intake::Open };
-        if stanza.kind() == Kind::Other {
+        if stanza.kind() == Kind::Other && matches!(&*stanza.ns(), ns::SM | ns::CSI) {
             self.element(link, stanza);
             return Intake::Open;
         }
-        if let Some(managed) = session.rare.as_mut().and_then(|rare| rare.managed.as_mut()) {
+        if stanza.kind() != Kind::Other
+            && let Some(managed) = session.rare.as_mut().and_then(|rare| rare.managed.as_mut())
+        {
             managed.count();
         }
         if !session.is_busy() {

@@ -77,7 +77,7 @@ pub struct NotResumed {
 pub(crate) struct Ended(VecDeque<(Box<str>, Jid, u32)>);
 
 impl World {
-    /// Takes an element of a bound stream that is no stanza. It doesn't wait behind stanzas that do: what it says is about the stream.
+    /// Takes an element of a bound stream that is no stanza. One that is known here doesn't wait behind stanzas: it is about the stream.
     pub(crate) fn element(&mut self, link: Link, element: Stanza<'_>) {
         match (&*element.ns(), element.name()) {
             (ns::SM, "r") if self.managed(link).is_some() => self.say_handled(link),

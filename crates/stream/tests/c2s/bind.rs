@@ -14,7 +14,7 @@ const LOGIN: &str =
      E: Authenticated { account: juliet@example.org }\n";
 
 /// Plays client elements on the stream after login.
-fn after_login(transcript: &str) {
+pub(crate) fn after_login(transcript: &str) {
     let opened = "C: {open}\nS: {opened 2}\nS: {bind features}\n";
     play(policy, secure(), &format!("{LOGIN}{opened}{transcript}"));
 }

@@ -183,7 +183,7 @@ impl Player {
     }
 
     /// Answers the machine's question, then goes on with the input: `account`, `no account`, `right`, `wrong`, `store failed`,
-    /// `tls`, `bound JID`, `refused CONDITION`, `reply XML`; or ends it: `timeout`.
+    /// `tls`, `bound JID`, `refused CONDITION`, `resumed N`, `unknown`, `unknown N`, `reply XML`; or ends it: `timeout`.
     pub fn answer(&mut self, answer: &str) {
         let out = &mut self.output;
         match answer.split_once(' ').unwrap_or((answer, "")) {
@@ -198,6 +198,14 @@ impl Player {
             ("refused", _) => {
                 let error = StanzaError::new(Condition::ResourceConstraint).with_text("too many");
                 self.machine.bound(Err(error), out);
+            }
+            ("resumed", handled) => {
+                let jid = Jid::parse("juliet@example.org/balcony").unwrap();
+                self.machine.resumed(jid, handled.parse().unwrap(), out);
+            }
+            ("unknown", "") => self.machine.not_resumed(&Condition::ItemNotFound, None, out),
+            ("unknown", handled) => {
+                self.machine.not_resumed(&Condition::ItemNotFound, handled.parse().ok(), out);
             }
             ("reply", xml) => self.machine.reply_before_login(xml.as_bytes(), out),
             ("timeout", _) => self.machine.timed_out(out),

@@ -19,6 +19,8 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>",
         "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>x</resource></bind></iq>",
         "<iq type='get' id='1'><query xmlns='jabber:iq:register'/></iq>",
+        "<resume xmlns='urn:xmpp:sm:3' previd='1' h='1'/>",
+        "<r xmlns='urn:xmpp:sm:3'/>",
         "<stream:a/>",
         "</stream:stream>",
         " ",
@@ -49,6 +51,7 @@ fn feed(pieces: &[Vec<u8>], tls: bool, right: bool) -> (String, Vec<String>) {
                 Event::Credentials { .. } => player.answer(if right { "account" } else { "no account" }),
                 Event::Verify { .. } => player.answer(if right { "right" } else { "wrong" }),
                 Event::Bind { .. } => player.answer("refused conflict"),
+                Event::Resume { .. } => player.answer("unknown"),
                 Event::BeforeLogin { .. } => player.answer("reply <iq/>"),
                 Event::Failed { .. } | Event::Authenticated { .. } | Event::End => {}
             }

@@ -6,6 +6,7 @@ mod dialogue;
 mod garbage;
 mod header;
 mod limits;
+mod resume;
 mod sasl;
 mod scram;
 mod starttls;
