@@ -1,0 +1,232 @@
+//! When a request is answered.
+
+use std::fmt;
+
+use super::{Device, Error};
+
+/// When a request is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Nothing was said, or `U`: as the database says.
+    Default,
+    /// `I`: once, now.
+    Immediate,
+    /// `N`: never; settings have this.
+    Never,
+    /// `P`: again and again.
+    Periodic {
+        /// How often.
+        period: Time,
+        /// Also now?
+        at_once: bool,
+    },
+    /// `Q`: looked at again and again, answered when it has changed.
+    OnChange {
+        /// How often it is looked at.
+        period: Time,
+        /// Also now?
+        at_once: bool,
+    },
+    /// `E`: on an event of the accelerator's clock.
+    Clock {
+        /// Which.
+        number: u16,
+        /// From hardware, software or either.
+        clock: Clock,
+        /// How long after it.
+        delay: Time,
+    },
+    /// `S`: when a device comes to a state.
+    State {
+        /// The device.
+        device: String,
+        /// The state.
+        value: u16,
+        /// How long after it.
+        delay: Time,
+        /// How the state is compared with `value`.
+        comparison: Comparison,
+    },
+}
+
+/// A span of time as it was written: in microseconds, or as a frequency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Time {
+    /// Microseconds.
+    Micros(u64),
+    /// Times a second.
+    Hertz(u32),
+}
+
+/// Where a clock event comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Clock {
+    /// The timing hardware.
+    Hardware,
+    /// The network.
+    Software,
+    /// One of them.
+    Either,
+}
+
+/// How a state is compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "their signs stand in the table below")]
+pub enum Comparison {
+    Equal,
+    NotEqual,
+    Any,
+    Greater,
+    Less,
+    LessOrEqual,
+    GreaterOrEqual,
+}
+
+impl Event {
+    /// Reads what stands behind `@`, in upper case.
+    pub(super) fn parse(text: &str) -> Result<Self, Error> {
+        let words: Vec<&str> = text.split(',').map(str::trim).collect();
+        match words[..] {
+            ["U"] => Ok(Self::Default),
+            ["I"] => Ok(Self::Immediate),
+            ["N"] => Ok(Self::Never),
+            ["P", ref rest @ ..] => repeated(rest).map(|(period, at_once)| Self::Periodic { period, at_once }),
+            ["Q", ref rest @ ..] => repeated(rest).map(|(period, at_once)| Self::OnChange { period, at_once }),
+            ["E", number, ref rest @ ..] => {
+                let number = u16::from_str_radix(number, 16).map_err(|_| Error::Event)?;
+                let (clock, delay) = match rest {
+                    [] => (Clock::Either, Time::Micros(0)),
+                    [clock] => (Clock::parse(clock)?, Time::Micros(0)),
+                    [clock, delay] => (Clock::parse(clock)?, Time::parse(delay)?),
+                    _ => return Err(Error::Event),
+                };
+                Ok(Self::Clock { number, clock, delay })
+            }
+            ["S", device, value, delay, comparison] => Ok(Self::State {
+                device: Device::parse(device).map_err(|_| Error::Event)?.0.to_string(),
+                value: value.parse().map_err(|_| Error::Event)?,
+                delay: Time::parse(delay)?,
+                comparison: Comparison::parse(comparison)?,
+            }),
+            _ => Err(Error::Event),
+        }
+    }
+}
+
+/// Period, and whether the first answer comes at once.
+fn repeated(words: &[&str]) -> Result<(Time, bool), Error> {
+    let truth = |word: &str| match word {
+        "TRUE" | "T" => Ok(true),
+        "FALSE" | "F" => Ok(false),
+        _ => Err(Error::Event),
+    };
+    match words {
+        [] => Ok((Time::Micros(DEFAULT_PERIOD), true)),
+        [period] => Ok((Time::parse(period)?, true)),
+        [period, at_once] => Ok((Time::parse(period)?, truth(at_once)?)),
+        _ => Err(Error::Event),
+    }
+}
+
+impl Time {
+    /// Reads a number with its unit: `S`, `M` (milliseconds, also if there is none), `U`, `H` or `K`.
+    fn parse(text: &str) -> Result<Self, Error> {
+        let (number, unit) = match text.as_bytes().last() {
+            Some(b'0'..=b'9') => (text, 'M'),
+            Some(unit) => (&text[..text.len() - 1], char::from(*unit)),
+            None => return Err(Error::Event),
+        };
+        if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(Error::Event);
+        }
+        let number: u32 = number.parse().map_err(|_| Error::Event)?;
+        match unit {
+            'S' => Ok(Self::Micros(u64::from(number) * 1_000_000)),
+            'M' => Ok(Self::Micros(u64::from(number) * 1000)),
+            'U' => Ok(Self::Micros(u64::from(number))),
+            'H' => Ok(Self::Hertz(number)),
+            'K' => number.checked_mul(1000).map(Self::Hertz).ok_or(Error::Event),
+            _ => Err(Error::Event),
+        }
+    }
+
+    /// In milliseconds, rounded; no frequency is no time.
+    pub fn millis(self) -> u64 {
+        match self {
+            Self::Micros(micros) => (micros + 500) / 1000,
+            Self::Hertz(0) => 0,
+            Self::Hertz(hertz) => (1000 + u64::from(hertz) / 2) / u64::from(hertz),
+        }
+    }
+}
+
+impl Clock {
+    fn parse(text: &str) -> Result<Self, Error> {
+        match text {
+            "H" => Ok(Self::Hardware),
+            "S" => Ok(Self::Software),
+            "E" => Ok(Self::Either),
+            _ => Err(Error::Event),
+        }
+    }
+}
+
+impl Comparison {
+    fn parse(text: &str) -> Result<Self, Error> {
+        COMPARISONS.iter().find(|row| row.1 == text).map(|row| row.0).ok_or(Error::Event)
+    }
+
+    fn sign(self) -> &'static str {
+        COMPARISONS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
+    }
+}
+
+impl fmt::Display for Event {
+    /// With the `@`; nothing for the database's own event, which `U` asks for, too.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let truth = |at_once: &bool| if *at_once { "TRUE" } else { "FALSE" };
+        match self {
+            Event::Default => Ok(()),
+            Event::Immediate => formatter.write_str("@I"),
+            Event::Never => formatter.write_str("@N"),
+            Event::Periodic { period, at_once } => write!(formatter, "@P,{period},{}", truth(at_once)),
+            Event::OnChange { period, at_once } => write!(formatter, "@Q,{period},{}", truth(at_once)),
+            Event::Clock { number, clock, delay } => {
+                let clock = match clock {
+                    Clock::Hardware => 'H',
+                    Clock::Software => 'S',
+                    Clock::Either => 'E',
+                };
+                write!(formatter, "@E,{number:X},{clock},{delay}")
+            }
+            Event::State { device, value, delay, comparison } => {
+                write!(formatter, "@S,{device},{value},{delay},{}", comparison.sign())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Time::Micros(0) => formatter.write_str("0"),
+            Time::Micros(micros) if micros % 1_000_000 == 0 => write!(formatter, "{}S", micros / 1_000_000),
+            Time::Micros(micros) if micros % 1000 == 0 => write!(formatter, "{}", micros / 1000),
+            Time::Micros(micros) => write!(formatter, "{micros}U"),
+            Time::Hertz(hertz) if *hertz > 0 && hertz % 1000 == 0 => write!(formatter, "{}K", hertz / 1000),
+            Time::Hertz(hertz) => write!(formatter, "{hertz}H"),
+        }
+    }
+}
+
+const COMPARISONS: &[(Comparison, &str)] = &[
+    (Comparison::Equal, "="),
+    (Comparison::NotEqual, "!="),
+    (Comparison::Any, "*"),
+    (Comparison::Greater, ">"),
+    (Comparison::Less, "<"),
+    (Comparison::LessOrEqual, "<="),
+    (Comparison::GreaterOrEqual, ">="),
+];
+/// In microseconds.
+const DEFAULT_PERIOD: u64 = 1_000_000;

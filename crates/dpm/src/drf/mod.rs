@@ -1,0 +1,163 @@
+//! DRF: the grammar in which clients name what they want, such as `M:OUTTMP.READING[0:3]@P,1S<-LOGGER:…`.
+//!
+//! [`Request::parse`] reads a request; printing it gives the canonical form, in which each thing is written in one way only. A name that starts
+//! with a qualifier (`M_OUTTMP`) chooses a property; a property that is written out wins over it.
+
+mod event;
+mod property;
+mod range;
+
+pub use event::{Clock, Comparison, Event, Time};
+pub use property::{Field, Property};
+pub use range::Range;
+
+use std::fmt;
+
+use crate::status::Status;
+
+/// A request, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// The device, in upper case and with `:` as its second character.
+    pub device: Device,
+    /// Which of its properties.
+    pub property: Property,
+    /// Which elements or bytes; the first element if there was no range.
+    pub range: Option<Range>,
+    /// In which form.
+    pub field: Field,
+    /// When.
+    pub event: Event,
+    /// From where, as it was written; live data if there was nothing.
+    pub model: Option<String>,
+}
+
+/// A device.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Device {
+    /// By name, such as `M:OUTTMP`.
+    Name(String),
+    /// By its index in the database, written `0:27235`.
+    Index(u32),
+}
+
+/// Why a request is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Error {
+    /// The device's name.
+    Device,
+    /// The property or its field.
+    Field,
+    /// The range.
+    Range,
+    /// What stands behind `@`.
+    Event,
+}
+
+impl Error {
+    /// What a client is told.
+    pub fn status(self) -> Status {
+        match self {
+            Error::Device | Error::Field | Error::Range => Status::BAD_REQUEST,
+            Error::Event => Status::BAD_EVENT,
+        }
+    }
+}
+
+impl Request {
+    /// Reads a request. Lower case counts as upper case.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        if text.len() > LONGEST || !text.is_ascii() {
+            return Err(Error::Device);
+        }
+        let (text, model) = match text.split_once("<-") {
+            Some((text, model)) => (text, Some(model.trim().to_owned())),
+            None => (text, None),
+        };
+        let text = text.trim().to_ascii_uppercase();
+        // The second character may be an `@` that means the analog alarm.
+        let at = text.char_indices().skip(2).find(|(_, character)| *character == '@').map_or(text.len(), |(at, _)| at);
+        let (target, event) = text.split_at(at);
+        let event = event.strip_prefix('@').map_or(Ok(Event::Default), Event::parse)?;
+        let name_end = target.find(['.', '[', '{']).unwrap_or(target.len());
+        let (name, rest) = target.split_at(name_end);
+        let (device, qualified) = Device::parse(name)?;
+        let (words, range) = split_range(rest)?;
+        let (property, field) = property::choose(&words, qualified).ok_or(Error::Field)?;
+        Ok(Self {
+            device,
+            property,
+            range,
+            field,
+            event,
+            model: model.filter(|model| !model.eq_ignore_ascii_case(LIVE)),
+        })
+    }
+}
+
+impl Device {
+    fn parse(name: &str) -> Result<(Self, Property), Error> {
+        let mut characters = name.chars();
+        let (Some(first), Some(qualifier)) = (characters.next(), characters.next()) else { return Err(Error::Device) };
+        let rest = characters.as_str();
+        let property = Property::of_qualifier(qualifier).ok_or(Error::Device)?;
+        let is_name = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_:-".contains(&byte);
+        if rest.is_empty() || rest.len() > LONGEST_NAME || !rest.bytes().all(is_name) {
+            return Err(Error::Device);
+        }
+        match first {
+            'A'..='Z' => Ok((Self::Name(format!("{first}:{rest}")), property)),
+            '0' | '#' => rest.parse().map(|index| (Self::Index(index), property)).map_err(|_| Error::Device),
+            _ => Err(Error::Device),
+        }
+    }
+}
+
+/// Splits `.READING[0:3].RAW` into its words and its range.
+fn split_range(rest: &str) -> Result<(Vec<&str>, Option<Range>), Error> {
+    let Some(open) = rest.find(['[', '{']) else { return Ok((words(rest)?, None)) };
+    let (before, range) = rest.split_at(open);
+    let close = range.find([']', '}']).ok_or(Error::Range)?;
+    let (range, after) = range.split_at(close + 1);
+    let mut all = words(before)?;
+    all.extend(words(after)?);
+    Ok((all, Some(Range::parse(range)?)))
+}
+
+fn words(text: &str) -> Result<Vec<&str>, Error> {
+    match text.strip_prefix('.') {
+        Some(words) => Ok(words.split('.').collect()),
+        None if text.is_empty() => Ok(Vec::new()),
+        None => Err(Error::Field),
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}", self.device, self.property.name())?;
+        if let Some(range) = &self.range {
+            write!(formatter, "{range}")?;
+        }
+        if Some(self.field) != self.property.default_field() && self.field != Field::None {
+            write!(formatter, ".{}", self.field.name())?;
+        }
+        write!(formatter, "{}", self.event)?;
+        self.model.as_ref().map_or(Ok(()), |model| write!(formatter, "<-{model}"))
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Name(name) => formatter.write_str(name),
+            Device::Index(index) => write!(formatter, "0:{index}"),
+        }
+    }
+}
+
+/// The model that is meant if none is named.
+const LIVE: &str = "LIVEDATA";
+/// Longer requests are refused, in bytes.
+const LONGEST: usize = 1024;
+/// What may follow the first two characters of a name.
+const LONGEST_NAME: usize = 62;

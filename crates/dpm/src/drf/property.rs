@@ -1,0 +1,235 @@
+//! Properties of a device, their fields, and all the ways in which these are written.
+
+/// A property of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Property {
+    /// What is measured.
+    Reading,
+    /// What it was set to.
+    Setting,
+    /// On, ready, remote…
+    Status,
+    /// Commands.
+    Control,
+    /// The analog alarm block.
+    Analog,
+    /// The digital alarm block.
+    Digital,
+    /// What it is.
+    Description,
+    /// Its number in the database.
+    Index,
+    /// A longer name.
+    LongName,
+    /// The list that its alarms belong to.
+    AlarmListName,
+    /// Bits and their names.
+    BitStatus,
+}
+
+/// In which form a property is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "they are the grammar's own words, which `name` shows")]
+pub enum Field {
+    /// The property has no fields.
+    None,
+    Raw,
+    Primary,
+    Scaled,
+    All,
+    Text,
+    ExtendedText,
+    On,
+    Ready,
+    Remote,
+    Positive,
+    Ramp,
+    BitValue,
+    BitNames,
+    BitValues,
+    Min,
+    Max,
+    Nom,
+    Tol,
+    Mask,
+    RawMin,
+    RawMax,
+    RawNom,
+    RawTol,
+    AlarmEnable,
+    AlarmStatus,
+    TriesNeeded,
+    TriesNow,
+    AlarmFtd,
+    Abort,
+    AbortInhibit,
+    Flags,
+}
+
+impl Property {
+    /// The property that the second character of a device's name chooses.
+    pub(super) fn of_qualifier(qualifier: char) -> Option<Self> {
+        Some(match qualifier {
+            ':' | '?' => Self::Reading,
+            '_' => Self::Setting,
+            '|' => Self::Status,
+            '&' => Self::Control,
+            '@' => Self::Analog,
+            '$' => Self::Digital,
+            '~' => Self::Description,
+            '^' => Self::Index,
+            '#' => Self::LongName,
+            '!' => Self::AlarmListName,
+            _ => return None,
+        })
+    }
+
+    /// Its canonical name.
+    pub fn name(self) -> &'static str {
+        PROPERTIES.iter().find(|row| row.0 == self).map_or("", |row| row.2[0])
+    }
+
+    /// Its number in front-end requests.
+    pub fn index(self) -> u8 {
+        PROPERTIES.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
+    }
+
+    /// The field that is meant if none is named. `None` if the property has no fields.
+    pub fn default_field(self) -> Option<Field> {
+        self.fields().first().copied()
+    }
+
+    fn named(word: &str) -> Option<Self> {
+        PROPERTIES.iter().find(|row| row.2.contains(&word)).map(|row| row.0)
+    }
+
+    /// Its fields, the default one first.
+    fn fields(self) -> &'static [Field] {
+        use Field::*;
+        match self {
+            Self::Reading | Self::Setting => &[Scaled, Primary, Raw],
+            Self::Status => {
+                &[All, Raw, Text, ExtendedText, On, Ready, Remote, Positive, Ramp, BitValue, BitNames, BitValues]
+            }
+            Self::Control => &[Scaled, Raw],
+            Self::Analog => &[
+                All,
+                Raw,
+                Text,
+                Min,
+                Max,
+                Nom,
+                Tol,
+                RawMin,
+                RawMax,
+                RawNom,
+                RawTol,
+                AlarmEnable,
+                AlarmStatus,
+                TriesNeeded,
+                TriesNow,
+                AlarmFtd,
+                Abort,
+                AbortInhibit,
+                Flags,
+            ],
+            Self::Digital => &[
+                All,
+                Raw,
+                Text,
+                Nom,
+                Mask,
+                AlarmEnable,
+                AlarmStatus,
+                TriesNeeded,
+                TriesNow,
+                AlarmFtd,
+                Abort,
+                AbortInhibit,
+                Flags,
+            ],
+            Self::Description | Self::Index | Self::LongName | Self::AlarmListName | Self::BitStatus => &[],
+        }
+    }
+}
+
+impl Field {
+    /// Its canonical name.
+    pub fn name(self) -> &'static str {
+        FIELDS.iter().find(|row| row.0 == self).map_or("", |row| row.1[0])
+    }
+}
+
+/// Property and field of up to two words behind the device; `qualified` is the property that the device's second character chose.
+pub(super) fn choose(words: &[&str], qualified: Property) -> Option<(Property, Field)> {
+    let (property, field) = match words {
+        [] => (qualified, None),
+        [word] => match Property::named(word) {
+            Some(property) => (property, None),
+            None => (qualified, Some(*word)),
+        },
+        [property, field] => (Property::named(property)?, Some(*field)),
+        _ => return None,
+    };
+    let field = match field {
+        None => property.default_field().unwrap_or(Field::None),
+        Some(word) => *property.fields().iter().find(|field| names(**field).contains(&word))?,
+    };
+    Some((property, field))
+}
+
+fn names(field: Field) -> &'static [&'static str] {
+    FIELDS.iter().find(|row| row.0 == field).map_or(&[], |row| row.1)
+}
+
+/// Each property with its number and its names, the canonical one first.
+#[rustfmt::skip]
+const PROPERTIES: &[(Property, u8, &[&str])] = &[
+    (Property::Reading, 12, &["READING", "READ", "PRREAD"]),
+    (Property::Setting, 13, &["SETTING", "SET", "PRSET"]),
+    (Property::Status, 4, &["STATUS", "BASIC_STATUS", "STS", "PRBSTS"]),
+    (Property::Control, 3, &["CONTROL", "BASIC_CONTROL", "CTRL", "PRBCTL"]),
+    (Property::Analog, 1, &["ANALOG", "ANALOG_ALARM", "AA", "PRANAB"]),
+    (Property::Digital, 5, &["DIGITAL", "DIGITAL_ALARM", "DA", "PRDABL"]),
+    (Property::Description, 15, &["DESCRIPTION", "DESC", "PRDESC"]),
+    (Property::Index, 23, &["INDEX", "IDX", "PRIDX"]),
+    (Property::LongName, 24, &["LONG_NAME", "LNGNAM", "PRLNAM"]),
+    (Property::AlarmListName, 25, &["ALARM_LIST_NAME", "LSTNAM", "PRALNM"]),
+    (Property::BitStatus, 22, &["BIT_STATUS", "BITSTATUS"]),
+];
+
+/// Each field with its names, the canonical one first.
+#[rustfmt::skip]
+const FIELDS: &[(Field, &[&str])] = &[
+    (Field::Raw, &["RAW"]),
+    (Field::Primary, &["PRIMARY", "VOLTS"]),
+    (Field::Scaled, &["SCALED", "COMMON"]),
+    (Field::All, &["ALL"]),
+    (Field::Text, &["TEXT"]),
+    (Field::ExtendedText, &["EXTENDED_TEXT"]),
+    (Field::On, &["ON"]),
+    (Field::Ready, &["READY"]),
+    (Field::Remote, &["REMOTE"]),
+    (Field::Positive, &["POSITIVE"]),
+    (Field::Ramp, &["RAMP"]),
+    (Field::BitValue, &["BIT_VALUE"]),
+    (Field::BitNames, &["BIT_NAMES"]),
+    (Field::BitValues, &["BIT_VALUES"]),
+    (Field::Min, &["MIN", "MINIMUM"]),
+    (Field::Max, &["MAX", "MAXIMUM"]),
+    (Field::Nom, &["NOM", "NOMINAL"]),
+    (Field::Tol, &["TOL", "TOLERANCE"]),
+    (Field::Mask, &["MASK"]),
+    (Field::RawMin, &["RAW_MIN", "RAWMIN"]),
+    (Field::RawMax, &["RAW_MAX", "RAWMAX"]),
+    (Field::RawNom, &["RAW_NOM", "RAWNOM"]),
+    (Field::RawTol, &["RAW_TOL", "RAWTOL"]),
+    (Field::AlarmEnable, &["ALARM_ENABLE", "ENABLE"]),
+    (Field::AlarmStatus, &["ALARM_STATUS", "STATUS"]),
+    (Field::TriesNeeded, &["TRIES_NEEDED"]),
+    (Field::TriesNow, &["TRIES_NOW"]),
+    (Field::AlarmFtd, &["ALARM_FTD", "FTD"]),
+    (Field::Abort, &["ABORT"]),
+    (Field::AbortInhibit, &["ABORT_INHIBIT"]),
+    (Field::Flags, &["FLAGS"]),
+];

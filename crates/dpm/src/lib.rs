@@ -1,0 +1,17 @@
+//! DPM: each device is polled once, and every reader is served.
+//!
+//! Clients ask for devices by name and event. DPM looks them up in its database, asks the front-ends over ACNET, scales what they answer and
+//! sends each reading to everyone who asked for it. Requests of many clients for the same thing become one request to the front-end, and a reading
+//! is scaled and encoded once for all of its readers.
+//!
+//! # Layout
+//!
+//! - [`sdd`] is the encoding of all messages between DPM and clients, [`drf`] the grammar of requests, [`status`] and [`rad50`] the control
+//!   system's error codes and names.
+//!
+//! Facts about the protocols come from public clients and the public ACNET daemon, checked byte by byte against recordings.
+
+pub mod drf;
+pub mod rad50;
+pub mod sdd;
+pub mod status;

@@ -1,0 +1,43 @@
+//! A reply that is encoded once for all of its readers.
+
+use super::message::{Message, reply::Reply};
+use super::value;
+
+/// A reply that begins with a reference number, encoded without it.
+///
+/// Readers of one device differ in nothing but the number by which each of them calls it. It is the first field and everything before it has
+/// the same length in every such reply, so that writing one for a reader is copying two pieces with the number between them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shared {
+    head: [u8; HEAD],
+    tail: Box<[u8]>,
+}
+
+impl Shared {
+    /// Encodes a reply whose `ref_id` is 0. `None` if replies of this kind have none.
+    pub fn new(reply: &Reply) -> Option<Self> {
+        let mut bytes = Vec::with_capacity(96);
+        reply.encode(&mut bytes);
+        let (head, rest) = bytes.split_first_chunk()?;
+        let tail = rest.strip_prefix(&ZERO)?;
+        (head[HEAD - REF_ID.len()..] == REF_ID).then(|| Self { head: *head, tail: tail.into() })
+    }
+
+    /// Appends the message with a reader's reference number.
+    pub fn write(&self, ref_id: i64, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.head);
+        value::put_integer(out, ref_id);
+        out.extend_from_slice(&self.tail);
+    }
+
+    /// How many bytes [`write`](Self::write) appends at most.
+    pub fn size(&self) -> usize {
+        HEAD + LONGEST_INTEGER + self.tail.len()
+    }
+}
+
+/// Magic, array head, protocol, message id, struct head, and the id of the field.
+const HEAD: usize = 4 + 2 + 5 + 3 + 2 + REF_ID.len();
+const REF_ID: [u8; 3] = [0x12, 0x1e, 0xab];
+const ZERO: [u8; 2] = [0x11, 0x00];
+const LONGEST_INTEGER: usize = 9;

@@ -1,0 +1,179 @@
+//! The values that messages are made of.
+//!
+//! A value starts with a tag: its kind in the high half, in the low half how many bytes the number that follows takes. Numbers are signed and big
+//! endian. Writers use the fewest bytes; readers take any number of them up to eight.
+
+/// Why bytes are no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Error {
+    /// They end in the middle of something.
+    Truncated,
+    /// They do not begin with `SDD` and version 2, or belong to another protocol.
+    NotSdd,
+    /// A tag that means something else than what belongs here.
+    Tag(u8),
+    /// A length or count that is negative, or larger than what follows.
+    Length,
+    /// A number that its field cannot hold.
+    Range,
+    /// No message has this id.
+    Message(u16),
+    /// The message has no field of this id, or had it already.
+    Field(u16),
+    /// A field without which the message means nothing is not there.
+    Missing(&'static str),
+    /// Bytes follow the message, more than the one zero that pads it to an even length.
+    Trailing,
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Truncated => formatter.write_str("the message ends too early"),
+            Error::NotSdd => formatter.write_str("no SDD message of the DPM protocol"),
+            Error::Tag(tag) => write!(formatter, "tag {tag:02x} does not belong here"),
+            Error::Length => formatter.write_str("a length does not fit what follows"),
+            Error::Range => formatter.write_str("a number is too large for its field"),
+            Error::Message(id) => write!(formatter, "no message has the id {id:04x}"),
+            Error::Field(id) => write!(formatter, "field {id:04x} is unknown or comes twice"),
+            Error::Missing(name) => write!(formatter, "the field {name} is missing"),
+            Error::Trailing => formatter.write_str("bytes follow the message"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Reads values, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What has not been read yet.
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// An integer of up to eight bytes.
+    pub(super) fn integer(&mut self) -> Result<i64, Error> {
+        let tag = self.byte()?;
+        self.number(tag, INTEGER)
+    }
+
+    /// A double; only tag `28` is one.
+    pub(super) fn double(&mut self) -> Result<f64, Error> {
+        match self.byte()? {
+            DOUBLE => Ok(f64::from_be_bytes(*self.take(8)?.first_chunk().ok_or(Error::Truncated)?)),
+            tag => Err(Error::Tag(tag)),
+        }
+    }
+
+    /// `70` or `71`.
+    pub(super) fn boolean(&mut self) -> Result<bool, Error> {
+        match self.byte()? {
+            FALSE => Ok(false),
+            TRUE => Ok(true),
+            tag => Err(Error::Tag(tag)),
+        }
+    }
+
+    /// Bytes with their length.
+    pub(super) fn binary(&mut self) -> Result<&'a [u8], Error> {
+        let length = self.length(BINARY)?;
+        self.take(length).map_err(|_| Error::Length)
+    }
+
+    /// A string: Latin-1, a byte for each character.
+    pub(super) fn string(&mut self) -> Result<String, Error> {
+        let length = self.length(STRING)?;
+        let bytes = self.take(length).map_err(|_| Error::Length)?;
+        Ok(bytes.iter().copied().map(char::from).collect())
+    }
+
+    /// The head of an array or struct: how many items follow. At most as many as there are bytes left.
+    pub(super) fn array(&mut self) -> Result<usize, Error> {
+        let count = self.length(ARRAY)?;
+        if count > self.rest.len() { Err(Error::Length) } else { Ok(count) }
+    }
+
+    fn length(&mut self, kind: u8) -> Result<usize, Error> {
+        let tag = self.byte()?;
+        let length = self.number(tag, kind)?;
+        usize::try_from(length).map_err(|_| Error::Length)
+    }
+
+    fn number(&mut self, tag: u8, kind: u8) -> Result<i64, Error> {
+        let size = usize::from(tag & 0x0f);
+        if tag & 0xf0 != kind || !(1..=8).contains(&size) {
+            return Err(Error::Tag(tag));
+        }
+        let bytes = self.take(size)?;
+        let sign = if bytes[0] & 0x80 == 0 { 0 } else { -1 };
+        Ok(bytes.iter().fold(sign, |number, byte| number << 8 | i64::from(*byte)))
+    }
+
+    fn byte(&mut self) -> Result<u8, Error> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Error> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Error::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+}
+
+/// Appends an integer in as few bytes as hold it.
+pub(super) fn put_integer(out: &mut Vec<u8>, number: i64) {
+    put_number(out, INTEGER, number);
+}
+
+/// Appends a double.
+pub(super) fn put_double(out: &mut Vec<u8>, number: f64) {
+    out.push(DOUBLE);
+    out.extend_from_slice(&number.to_be_bytes());
+}
+
+/// Appends a truth value.
+pub(super) fn put_boolean(out: &mut Vec<u8>, value: bool) {
+    out.push(if value { TRUE } else { FALSE });
+}
+
+/// Appends bytes with their length.
+pub(super) fn put_binary(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, BINARY, bytes.len() as i64);
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a string as Latin-1; characters that it lacks become `?`.
+pub(super) fn put_string(out: &mut Vec<u8>, text: &str) {
+    put_number(out, STRING, text.chars().count() as i64);
+    out.extend(text.chars().map(|character| u8::try_from(u32::from(character)).unwrap_or(b'?')));
+}
+
+/// Appends the head of an array or struct.
+pub(super) fn put_array(out: &mut Vec<u8>, count: usize) {
+    put_number(out, ARRAY, count as i64);
+}
+
+fn put_number(out: &mut Vec<u8>, kind: u8, number: i64) {
+    // A byte is needed for every eight bits, the sign's included.
+    let significant = 65 - if number < 0 { (!number).leading_zeros() } else { number.leading_zeros() };
+    let size = significant.div_ceil(8).clamp(1, 8) as usize;
+    out.push(kind | size as u8);
+    out.extend_from_slice(&number.to_be_bytes()[8 - size..]);
+}
+
+const INTEGER: u8 = 0x10;
+const DOUBLE: u8 = 0x28;
+const BINARY: u8 = 0x30;
+const STRING: u8 = 0x40;
+const ARRAY: u8 = 0x50;
+const FALSE: u8 = 0x70;
+const TRUE: u8 = 0x71;
