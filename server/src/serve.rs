@@ -92,11 +92,28 @@ fn load_again(start: &mut Start, running: &Running) {
 /// What the shards have counted since the start.
 fn tell(start: &Start, running: &Running) {
     let (counters, sessions) = running.counters();
-    let rookery_observe::Counters { messages_in, presence_in, iqs_in, errors, overflows, store_errors, bound, .. } =
-        counters;
+    let rookery_observe::Counters {
+        messages_in,
+        presence_in,
+        iqs_in,
+        errors,
+        overflows,
+        store_errors,
+        archive_lost,
+        bound,
+        ..
+    } = counters;
     info!(
         sessions,
-        bound, messages_in, presence_in, iqs_in, errors, overflows, store_errors, "counted since the start"
+        bound,
+        messages_in,
+        presence_in,
+        iqs_in,
+        errors,
+        overflows,
+        store_errors,
+        archive_lost,
+        "counted since the start"
     );
     if start.loaded.config.profile {
         info!("stages of stanzas with many recipients, all shards:\n{}", counters.stages);

@@ -51,6 +51,9 @@ pub enum To {
     /// The bare JID too, for a stanza that its giver keeps until it was sent: it is not given back when the session ends, the giver hears
     /// by [`Outboxes::when_drained`] how many were not sent.
     Kept,
+    /// The full JID, for a copy of what others got that means nothing to anybody but this session: it is not given back when the session
+    /// ends (XEP-0280).
+    Copy,
     /// No `to` at all: an element that is no stanza and concerns this stream alone, as stream management has them. It is neither counted
     /// nor given back.
     Nobody,

@@ -133,6 +133,7 @@ impl World {
             ending: false,
             gone: false,
             interested: false,
+            carbons: false,
             presence: None,
             rare: None,
         };
@@ -284,7 +285,7 @@ impl World {
         let mut unsent = self.outboxes.abandon(link);
         unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent.number));
         let unsent = unsent.into_iter().map(|unsent| match unsent.to {
-            To::Full => (unsent.packet, address.clone()),
+            To::Full | To::Copy => (unsent.packet, address.clone()),
             To::Bare | To::Kept | To::Nobody => (unsent.packet, address.to_bare()),
         });
         let is_outermost = self.given_back.is_none();

@@ -223,8 +223,12 @@ impl World {
             }
             Err(error) => {
                 self.store_failed("loading what modules need of the account", account, &error);
+                let refusal = match error.is_temporary() {
+                    true => Condition::ResourceConstraint,
+                    false => Condition::InternalServerError,
+                };
                 for (packet, to) in queue {
-                    self.bounce(&packet, to.as_ref(), Condition::InternalServerError.into());
+                    self.bounce(&packet, to.as_ref(), refusal.clone().into());
                 }
             }
         }

@@ -8,7 +8,7 @@
 //! * [`world`]: what a shard owns and how a driver talks to it.
 //! * [`login`]: what a connection asks before it has a session; [`bind`]: the life of a session.
 //! * [`inbound`]: what a session sends: checks, stamps, dispatch.
-//! * [`route`]: where a stanza goes: RFC 6121 §8. [`copies`]: one packet for many. [`service`]: hosts that modules answer for.
+//! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]: one packet for many. [`service`]: hosts that modules answer for.
 //!   [`federation`]: other servers.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
@@ -23,6 +23,7 @@
 pub mod bind;
 pub mod copies;
 pub mod delay;
+pub mod destination;
 pub mod documents;
 pub mod federation;
 pub mod hold;
@@ -47,6 +48,7 @@ pub mod timer;
 pub mod world;
 
 pub use bind::BindError;
+pub use destination::Destination;
 pub use federation::{Federation, RemoteService};
 pub use hold::Hold;
 pub use inbound::Intake;

@@ -117,6 +117,7 @@ pub struct Registry {
     remote_services: Vec<Hook<FindRemote>>,
     documents: Vec<(&'static str, Read)>,
     rounds: Vec<(u64, Round)>,
+    stopping: Vec<Round>,
     to_domain: Vec<Hook<Filter>>,
     before_route: Passages,
     before_delivery: Passages,
@@ -176,6 +177,12 @@ impl Hooks<'_> {
     /// Runs on every shard each time that so many milliseconds have passed, whatever domains have the module: for sweeps, in small steps.
     pub fn every(&mut self, period_ms: u64, call: impl Fn(&mut World) + 'static) {
         self.registry.rounds.push((period_ms, Box::new(call)));
+    }
+
+    /// Hears on every shard that the server stops, before its sessions end: what was put off has to be done now, and nothing put off any more
+    /// ([`World::is_stopping`]).
+    pub fn stopping(&mut self, call: impl Fn(&mut World) + 'static) {
+        self.registry.stopping.push(Box::new(call));
     }
 
     /// Keeps a document of every account at hand, see [`World::document`]. `read` makes of its bytes what [`World::document`] gives; `None` if they are
@@ -345,6 +352,10 @@ impl Registry {
 
     pub(crate) fn to_domain(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
         filter(&self.to_domain, world, packet, to, to.domain())
+    }
+
+    pub(crate) fn stopping(&self, world: &mut World) {
+        self.stopping.iter().for_each(|call| call(world));
     }
 
     pub(crate) fn rounds(&self) -> usize {

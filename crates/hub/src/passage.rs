@@ -62,7 +62,12 @@ impl Stanzas {
         Self(self.0 | other.0)
     }
 
-    fn has(self, slot: usize) -> bool {
+    /// Whether a stanza is one of them.
+    pub fn has(self, packet: &Packet) -> bool {
+        self.has_slot(slot(packet.kind(), packet.type_()))
+    }
+
+    fn has_slot(self, slot: usize) -> bool {
         self.0 & 1 << slot != 0
     }
 }
@@ -83,7 +88,7 @@ impl Passages {
 
     /// Whether anybody wants to see this stanza.
     pub(crate) fn want(&self, packet: &Packet) -> bool {
-        self.wanted.has(slot(packet.kind(), packet.type_()))
+        self.wanted.has(packet)
     }
 
     /// The stanza as the filters that are on in `domain` leave it; `None` if one has taken it.
@@ -97,7 +102,8 @@ impl Passages {
         let slot = slot(packet.kind(), packet.type_());
         let mut passing = Cow::Borrowed(packet);
         for Hook { module, call: (stanzas, call), .. } in &self.hooks {
-            let on = stanzas.has(slot) && world.domain(domain).is_some_and(|domain| domain.module(module).is_some());
+            let on =
+                stanzas.has_slot(slot) && world.domain(domain).is_some_and(|domain| domain.module(module).is_some());
             if !on {
                 continue;
             }

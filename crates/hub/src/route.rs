@@ -10,6 +10,7 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Kind, Writer};
 
 use crate::World;
+use crate::destination::Destination;
 use crate::hold::Passed;
 use crate::module::Verdict;
 use crate::world::Mail;
@@ -93,25 +94,18 @@ impl World {
 
     /// RFC 6121 §8.5.2.1.1, §8.5.2.2.1 and §8.5.3, messages.
     fn deliver_message(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
-        if let Some(resource) = to.resource() {
-            if self.find_resource(user, resource).is_some_and(|link| self.push(link, packet, To::Full)) {
-                return;
-            }
-            // No such resource (§8.5.3.2.1): chat goes on as if it were for the bare JID, the others end here.
-            match packet.type_() {
-                StanzaType::Chat => {}
-                StanzaType::Headline | StanzaType::Error => return,
-                _ => return self.bounce(packet, to, Condition::ServiceUnavailable.into()),
-            }
+        let session = to.resource().and_then(|resource| self.find_resource(user, resource));
+        if session.is_some_and(|link| self.push(link, packet, To::Full)) {
+            return;
         }
-        match packet.type_() {
-            StanzaType::Error => {}
-            StanzaType::Groupchat => self.bounce(packet, to, Condition::ServiceUnavailable.into()),
-            type_ => {
-                if !self.push_to_account(user, packet) && type_ != StanzaType::Headline {
+        match Destination::without_session(packet.type_(), to) {
+            Destination::Account => {
+                if !self.push_to_account(user, packet) && packet.type_() != StanzaType::Headline {
                     self.undelivered(packet, to);
                 }
             }
+            Destination::Refused => self.bounce(packet, to, Condition::ServiceUnavailable.into()),
+            Destination::Session(_) | Destination::Nobody => {}
         }
     }
 

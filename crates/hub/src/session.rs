@@ -33,6 +33,8 @@ pub struct Session {
     pub(crate) gone: bool,
     /// The client asked for the roster and gets pushes (an interested resource, RFC 6121 §2.2).
     pub(crate) interested: bool,
+    /// The client wants copies of what other resources of the account send and get (XEP-0280 §4).
+    pub(crate) carbons: bool,
     /// The last available presence; `None` while the resource is not available.
     pub presence: Option<Packet>,
     /// What only some sessions have.

@@ -61,6 +61,7 @@ pub struct World {
     pub(crate) mail: Vec<Vec<Mail>>,
     /// Stanzas of sessions that ended, while they are being sent on their way again.
     pub(crate) given_back: Option<VecDeque<(Packet, Jid)>>,
+    is_stopping: bool,
     shard: usize,
     hashing: RandomState,
     serial: u32,
@@ -174,6 +175,7 @@ impl World {
             events: VecDeque::new(),
             given_back: None,
             mail: (0..place.shards.max(1)).map(|_| Vec::new()).collect(),
+            is_stopping: false,
             shard: place.shard,
             hashing: RandomState::with_seeds(a, b, c, d),
             serial: 0,
@@ -211,6 +213,18 @@ impl World {
     /// The time of day, in milliseconds since 1970.
     pub fn time(&self) -> u64 {
         self.unix_ms
+    }
+
+    /// The server stops: modules do now what they have put off. Its sessions end after this.
+    pub fn stop(&mut self) {
+        self.is_stopping = true;
+        let registry = self.registry.clone();
+        registry.stopping(self);
+    }
+
+    /// Whether the server stops.
+    pub fn is_stopping(&self) -> bool {
+        self.is_stopping
     }
 
     /// The settings in force.

@@ -13,12 +13,14 @@
 //!
 //! # Layout
 //!
-//! [`disco`], [`caps`], [`client_state`], [`contact`], [`multicast`], [`offline`], [`ping`], [`register`], [`stream_management`], [`time`] and [`version`] are the modules; `asker` decides who
-//! may know of an account, `request` refuses malformed requests, `option` checks what operators write, [`form`] reads and writes data forms, [`standards`] lists what is
-//! implemented.
+//! The modules of the [`table`] have a file or a folder each. Besides: `asker` decides who may know of an account, `request` refuses malformed
+//! requests, `option` checks what operators write, `payload` tells conversations from the rest, [`form`] reads and writes data forms, [`rsm`]
+//! pages, [`standards`] lists what is implemented.
 
+pub mod archive;
 mod asker;
 pub mod caps;
+pub mod carbons;
 pub mod client_state;
 pub mod contact;
 pub mod disco;
@@ -26,6 +28,7 @@ pub mod form;
 pub mod multicast;
 pub mod offline;
 mod option;
+mod payload;
 pub mod ping;
 pub mod register;
 mod request;
@@ -48,6 +51,7 @@ pub struct Shared {
 
 /// All modules, for one shard.
 pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
+    let archives = archive::Archives::default();
     vec![
         Box::new(disco::Disco),
         Box::new(caps::Caps),
@@ -55,6 +59,8 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(version::Version),
         Box::new(time::Time),
         Box::new(contact::Contact),
+        Box::new(archive::Archive::new(archives.clone())),
+        Box::new(carbons::Carbons::new(archives.clone())),
         Box::new(offline::Offline),
         Box::new(stream_management::StreamManagement),
         Box::new(client_state::ClientState),

@@ -21,6 +21,8 @@ pub struct Counters {
     pub overflows: u64,
     /// Answers of the store that were errors.
     pub store_errors: u64,
+    /// Messages that are missing in an archive, since the store was busy or failed.
+    pub archive_lost: u64,
     /// Stanzas that left for other servers.
     pub remote_out: u64,
     /// Sessions bound.
@@ -37,6 +39,7 @@ impl AddAssign<&Counters> for Counters {
         self.errors += other.errors;
         self.overflows += other.overflows;
         self.store_errors += other.store_errors;
+        self.archive_lost += other.archive_lost;
         self.remote_out += other.remote_out;
         self.bound += other.bound;
         self.stages += &other.stages;

@@ -314,6 +314,7 @@ impl<D: Driver> Shard<D> {
 
     fn stop(&mut self) {
         self.stopping = true;
+        self.world.stop();
         let links: Vec<Link> = self.connections.iter().map(|(key, _)| Link(key as u32)).collect();
         // What waits for the clients goes before the end of their streams, and what they need not send again.
         links.iter().for_each(|&link| self.world.say_handled(link));

@@ -45,6 +45,8 @@ pub struct ArchivedMessage {
     pub id: u64,
     /// Whom it is from or to: the other party of the conversation, bare or full.
     pub with: Jid,
+    /// Leave it out unless the other party is in the account's roster.
+    pub contacts_only: bool,
     /// The stanza.
     pub stanza: Vec<u8>,
 }
@@ -58,7 +60,7 @@ pub struct ArchiveQuery {
     pub after: u64,
     /// Only those with an id below this one; 0: no such bound.
     pub before: u64,
-    /// Only these, in ascending order; the page has all of them at once.
+    /// Only these, in ascending order. All of them must be there.
     pub ids: Option<Vec<u64>>,
     /// Ids that must be there.
     pub known: Vec<u64>,
@@ -99,6 +101,52 @@ pub struct Swept {
     pub removed: u64,
     /// Where the next step goes on; `None`: all archives have been seen.
     pub next: Option<u64>,
+}
+
+impl ArchiveQuery {
+    /// Those of the ids that lie within the bounds, in the order in which the page is filled.
+    pub(crate) fn wanted(&self, ids: &[u64]) -> Vec<u64> {
+        let before = if self.before == 0 { u64::MAX } else { self.before };
+        let mut wanted: Vec<_> = ids.iter().copied().filter(|&id| id > self.after && id < before).collect();
+        if self.last {
+            wanted.reverse();
+        }
+        wanted
+    }
+}
+
+/// A page that is being filled, from its beginning or, where the end was asked for, from its end.
+pub(crate) struct Gathered<'q> {
+    query: &'q ArchiveQuery,
+    room: usize,
+    page: ArchivePage,
+}
+
+impl<'q> Gathered<'q> {
+    pub(crate) fn new(query: &'q ArchiveQuery) -> Self {
+        Self { query, room: query.max_bytes, page: ArchivePage::default() }
+    }
+
+    /// Takes the next message. `false` if the page is full: then there is more.
+    pub(crate) fn take(&mut self, id: u64, stanza: &[u8]) -> bool {
+        let messages = &mut self.page.messages;
+        let fits = messages.is_empty() || stanza.len() <= self.room;
+        if messages.len() >= self.query.limit || !fits {
+            self.page.more = true;
+            return false;
+        }
+        self.room = self.room.saturating_sub(stanza.len());
+        messages.push((id, stanza.to_vec()));
+        true
+    }
+
+    /// The page, oldest first.
+    pub(crate) fn page(mut self) -> ArchivePage {
+        if self.query.last {
+            self.page.messages.reverse();
+        }
+        self.page
+    }
 }
 
 /// Archives that one step of a sweep looks at.

@@ -7,7 +7,7 @@
 //! * the text `...` behind the other content: and whatever else there may be.
 //!
 //! A first-level pattern without `to` matches whatever `to`: clients rarely care how they are called. `<text/>` in errors is for humans and
-//! never compared.
+//! never compared, and neither is the `<stanza-id/>` that an archive puts into most messages, unless the pattern has one.
 
 use rookery_xml::{Element, Limits, Node, Scan, Scanner, Stanza, ns, slow};
 
@@ -92,7 +92,10 @@ fn content(pattern: &Element, found: &Element) -> Result<(), String> {
     if is_open {
         wanted.pop();
     }
-    let found = significant(found);
+    let mut found = significant(found);
+    if pattern.children().all(|child| !is_stanza_id(child)) {
+        found.retain(|node| !matches!(node, Node::Element(child) if is_stanza_id(child)));
+    }
     for (at, node) in wanted.iter().enumerate() {
         match (node, found.get(at)) {
             (Node::Element(pattern), Some(Node::Element(found))) => compare(pattern, found)?,
@@ -106,6 +109,10 @@ fn content(pattern: &Element, found: &Element) -> Result<(), String> {
         Some(more) if !is_open => Err(format!("in <{name}/> nothing more was expected than {}", tell(Some(more)))),
         _ => Ok(()),
     }
+}
+
+fn is_stanza_id(element: &Element) -> bool {
+    element.is("stanza-id", ns::STANZA_ID)
 }
 
 /// The content without explanations for humans.

@@ -205,6 +205,13 @@ impl Server {
         self.0.borrow().shards.iter().map(|shard| shard.world.tasks_waiting()).sum()
     }
 
+    /// What all shards have counted.
+    pub fn counters(&self) -> rookery_observe::Counters {
+        let mut sum = rookery_observe::Counters::default();
+        self.0.borrow().shards.iter().for_each(|shard| sum += &shard.world.counters);
+        sum
+    }
+
     /// What has left for other servers since the last call, oldest first.
     pub fn left(&self) -> Vec<Left> {
         self.settle();

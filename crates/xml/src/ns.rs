@@ -39,6 +39,8 @@ pub const DATA_FORMS: &str = "jabber:x:data";
 pub const LAST_ACTIVITY: &str = "jabber:iq:last";
 /// XEP-0016 Privacy Lists
 pub const PRIVACY: &str = "jabber:iq:privacy";
+/// XEP-0027 Current Jabber OpenPGP Usage, an encrypted message
+pub const ENCRYPTED: &str = "jabber:x:encrypted";
 /// XEP-0030 Service Discovery, information
 pub const DISCO_INFO: &str = "http://jabber.org/protocol/disco#info";
 /// XEP-0030 Service Discovery, items
@@ -69,6 +71,8 @@ pub const PUBSUB_ERRORS: &str = "http://jabber.org/protocol/pubsub#errors";
 pub const PUBSUB_EVENT: &str = "http://jabber.org/protocol/pubsub#event";
 /// XEP-0060 Publish-Subscribe, what owners do
 pub const PUBSUB_OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
+/// XEP-0066 Out of Band Data
+pub const OOB: &str = "jabber:x:oob";
 /// XEP-0077 In-Band Registration
 pub const REGISTER: &str = "jabber:iq:register";
 /// XEP-0077 In-Band Registration, stream feature
@@ -79,6 +83,8 @@ pub const CHAT_STATES: &str = "http://jabber.org/protocol/chatstates";
 pub const VERSION: &str = "jabber:iq:version";
 /// XEP-0115 Entity Capabilities
 pub const CAPS: &str = "http://jabber.org/protocol/caps";
+/// XEP-0122 Data Forms Validation
+pub const DATA_VALIDATE: &str = "http://jabber.org/protocol/xdata-validate";
 /// XEP-0124 BOSH
 pub const HTTP_BIND: &str = "http://jabber.org/protocol/httpbind";
 /// XEP-0138 Stream Compression
@@ -117,18 +123,28 @@ pub const HASHES: &str = "urn:xmpp:hashes:2";
 pub const CORRECT: &str = "urn:xmpp:message-correct:0";
 /// XEP-0313 Message Archive Management
 pub const MAM: &str = "urn:xmpp:mam:2";
+/// XEP-0313 Message Archive Management, extended queries
+pub const MAM_EXTENDED: &str = "urn:xmpp:mam:2#extended";
 /// XEP-0333 Chat Markers
 pub const MARKERS: &str = "urn:xmpp:chat-markers:0";
 /// XEP-0334 Message Processing Hints
 pub const HINTS: &str = "urn:xmpp:hints";
 /// XEP-0352 Client State Indication
 pub const CSI: &str = "urn:xmpp:csi:0";
+/// XEP-0353 Jingle Message Initiation
+pub const JINGLE_MESSAGE: &str = "urn:xmpp:jingle-message:0";
 /// XEP-0357 Push Notifications
 pub const PUSH: &str = "urn:xmpp:push:0";
 /// XEP-0359 Unique and Stable Stanza IDs
 pub const STANZA_ID: &str = "urn:xmpp:sid:0";
 /// XEP-0363 HTTP File Upload
 pub const HTTP_UPLOAD: &str = "urn:xmpp:http:upload:0";
+/// XEP-0373 OpenPGP for XMPP
+pub const OPENPGP: &str = "urn:xmpp:openpgp:0";
+/// XEP-0384 OMEMO Encryption
+pub const OMEMO: &str = "urn:xmpp:omemo:2";
+/// XEP-0384 OMEMO Encryption before version 0.4, which most clients speak
+pub const OMEMO_AXOLOTL: &str = "eu.siacs.conversations.axolotl";
 /// XEP-0386 Bind 2
 pub const BIND2: &str = "urn:xmpp:bind:0";
 /// XEP-0388 Extensible SASL Profile
@@ -137,10 +153,22 @@ pub const SASL2: &str = "urn:xmpp:sasl:2";
 pub const BOOKMARKS: &str = "urn:xmpp:bookmarks:1";
 /// XEP-0410 MUC Self-Ping: optimisation by the server
 pub const SELF_PING: &str = "http://jabber.org/protocol/muc#self-ping-optimization";
+/// XEP-0424 Message Retraction
+pub const RETRACT: &str = "urn:xmpp:message-retract:1";
+/// XEP-0424 Message Retraction before version 0.4
+pub const RETRACT_0: &str = "urn:xmpp:message-retract:0";
+/// XEP-0431 Full Text Search in MAM
+pub const FULLTEXT: &str = "urn:xmpp:fulltext:0";
 /// XEP-0440 SASL Channel-Binding Type Capability
 pub const CHANNEL_BINDING: &str = "urn:xmpp:sasl-cb:0";
+/// XEP-0444 Message Reactions
+pub const REACTIONS: &str = "urn:xmpp:reactions:0";
+/// XEP-0447 Stateless file sharing
+pub const FILE_SHARING: &str = "urn:xmpp:sfs:0";
 /// XEP-0474 SASL SCRAM Downgrade Protection
 pub const SCRAM_DOWNGRADE: &str = "urn:xmpp:ssdp:0";
+/// XEP-0482 Call Invites
+pub const CALL_INVITES: &str = "urn:xmpp:call-invites:0";
 /// XEP-0484 Fast Authentication Streamlining Tokens
 pub const FAST: &str = "urn:xmpp:fast:0";
 

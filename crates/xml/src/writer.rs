@@ -10,7 +10,7 @@ use crate::element::{Attr, Element, Node};
 use crate::escape;
 use crate::lex::{is_name, is_name_start};
 use crate::ns;
-use crate::stanza::Child;
+use crate::stanza::{Child, Stanza};
 use crate::walk::{self, Open};
 
 /// Writes one element after the other into one buffer.
@@ -150,6 +150,26 @@ impl Writer {
             }
         }
         self.out.extend_from_slice(&buf[open.name.end..child.range().end]);
+        self
+    }
+
+    /// Adds a whole stanza as a child, byte for byte but for its namespace, which is that of a client's stream unless the stanza is in none of
+    /// the streams' own (XEP-0297 §3.1).
+    pub fn stanza(&mut self, stanza: &Stanza<'_>) -> &mut Self {
+        let ns = stanza.ns();
+        let ns = if ns::is_content(&ns) { ns::CLIENT } else { &ns };
+        if stanza.has_prefix() {
+            return self.element(&Element::read(stanza));
+        }
+        self.close_tag();
+        let (bytes, head) = (stanza.bytes(), stanza.head());
+        self.out.extend_from_slice(&bytes[..head.name_end]);
+        if !self.is_in(ns) {
+            self.push_declaration("xmlns", ns);
+        }
+        let declared = head.xmlns.unwrap_or(head.name_end..head.name_end);
+        self.out.extend_from_slice(&bytes[head.name_end..declared.start]);
+        self.out.extend_from_slice(&bytes[declared.end..]);
         self
     }
 

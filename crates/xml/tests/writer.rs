@@ -138,3 +138,24 @@ fn a_copied_child_brings_its_declarations() {
         "<forwarded xmlns='urn:xmpp:forward:0'><query xmlns='jabber:client' xmlns:p='urn:p' p:a='1'><p:x/></query></forwarded>"
     );
 }
+
+#[test]
+fn a_stanza_within_another_names_its_namespace() {
+    for (source, expected) in [
+        (
+            "<message from='a@x'><body>1 &lt; 2</body></message>",
+            "<message xmlns='jabber:client' from='a@x'><body>1 &lt; 2</body></message>",
+        ),
+        ("<message id='1'  xmlns=\"jabber:server\" to='b@y'/>", "<message xmlns='jabber:client' id='1' to='b@y'/>"),
+        ("<a:iq xmlns:a='jabber:client' a:b='1'/>", "<iq xmlns='jabber:client' xmlns:a='jabber:client' a:b='1'/>"),
+        ("<note xmlns='urn:x'><y/></note>", "<note xmlns='urn:x'><y/></note>"),
+    ] {
+        let stanza = Stanza::parse(source.as_bytes(), &Limits::AFTER_LOGIN).unwrap();
+        let mut writer = Writer::with_ns("forwarded", ns::FORWARD);
+        writer.stanza(&stanza);
+        let built = writer.finish();
+        let inner = Element::read(&Stanza::parse(built.bytes(), &Limits::AFTER_LOGIN).unwrap());
+        let wanted = Element::read(&Stanza::parse(expected.as_bytes(), &Limits::AFTER_LOGIN).unwrap());
+        assert!(oracle::same(inner.children().next().unwrap(), &wanted), "{}", built.bytes().escape_ascii());
+    }
+}

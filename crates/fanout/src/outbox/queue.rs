@@ -133,14 +133,14 @@ impl Item {
     /// The stanza, for whoever gets it in place of a session that ends; `None` if somebody keeps it anyway, or if it is no stanza.
     pub fn given_back(self) -> Option<Unsent> {
         let Self { packet, to, number, .. } = self;
-        (!matches!(to, To::Kept | To::Nobody)).then_some(Unsent { packet, to, number })
+        (!matches!(to, To::Kept | To::Copy | To::Nobody)).then_some(Unsent { packet, to, number })
     }
 
     pub fn render(&self, address: &Jid, out: &mut Vec<u8>) {
         match self.to {
             To::Bare | To::Kept => self.packet.render(address.bare_str().as_bytes(), out),
             To::Nobody => out.extend_from_slice(self.packet.bytes()),
-            To::Full => match escaped(address) {
+            To::Full | To::Copy => match escaped(address) {
                 None => self.packet.render(address.as_str().as_bytes(), out),
                 Some(text) => self.packet.render(text.as_bytes(), out),
             },
@@ -152,7 +152,7 @@ pub(super) fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
     packet.addressed_len(match to {
         To::Nobody => return packet.bytes().len(),
         To::Bare | To::Kept => address.bare_str().len(),
-        To::Full => escaped(address).map_or(address.as_str().len(), |text| text.len()),
+        To::Full | To::Copy => escaped(address).map_or(address.as_str().len(), |text| text.len()),
     })
 }
 

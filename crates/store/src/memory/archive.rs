@@ -1,12 +1,11 @@
 //! The archives in memory.
 
 use super::{Memory, World, key};
-use crate::archive::ARCHIVES_PER_SWEEP;
+use crate::archive::{ARCHIVES_PER_SWEEP, Gathered};
 use crate::pending::ready;
-use crate::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Pending, Swept};
+use crate::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Pending, RosterItem, Swept};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
 /// Archives by the domain and localpart of their owner.
 #[derive(Default)]
@@ -31,7 +30,12 @@ impl Archive for Memory {
     fn append(&self, messages: Vec<ArchivedMessage>) -> Pending<()> {
         let mut world = self.world();
         for message in messages {
-            if message.of == ArchiveOf::Room || world.account(message.owner.as_ref()).is_some() {
+            let account = world.account(message.owner.as_ref());
+            let is_contact = || {
+                account.is_some_and(|account| account.roster.item(message.with.bare()).is_some_and(RosterItem::visible))
+            };
+            let has_archive = message.of == ArchiveOf::Room || account.is_some();
+            if has_archive && (!message.contacts_only || is_contact()) {
                 append(&mut world.archives, message);
             }
         }
@@ -72,33 +76,22 @@ fn append(archives: &mut Archives, message: ArchivedMessage) {
 }
 
 fn page(messages: &BTreeMap<u64, (Jid, Vec<u8>)>, query: &ArchiveQuery) -> ArchivePage {
-    let entry = |id: &u64, stanza: &[u8]| (*id, stanza.to_vec());
-    if let Some(ids) = &query.ids {
-        let messages = ids.iter().filter_map(|id| messages.get(id).map(|(_, stanza)| entry(id, stanza)));
-        return ArchivePage { messages: messages.collect(), more: false, count: Some(ids.len()) };
-    }
-    let before = if query.before == 0 { u64::MAX } else { query.before };
-    let range = (Bound::Excluded(query.after), Bound::Excluded(before));
-    let range = (query.after < before).then(|| messages.range(range)).into_iter().flatten();
-    let wanted = range.filter(|(_, (with, _))| query.with.as_ref().is_none_or(|wanted| matches(wanted, with)));
-    let mut wanted: Vec<_> = wanted.collect();
-    let count = Some(wanted.len()).filter(|&count| query.count_to > 0 && count <= query.count_to);
-    if query.last {
-        wanted.reverse();
-    }
-    let (mut page, mut room) = (ArchivePage { count, ..ArchivePage::default() }, query.max_bytes);
-    for (id, (_, stanza)) in wanted {
-        if page.messages.len() >= query.limit || !(page.messages.is_empty() || stanza.len() <= room) {
-            page.more = true;
+    let ids = match &query.ids {
+        Some(ids) => query.wanted(ids),
+        None => {
+            let is_wanted = |with: &Jid| query.with.as_ref().is_none_or(|wanted| matches(wanted, with));
+            let ids: Vec<_> = messages.iter().filter(|(_, (with, _))| is_wanted(with)).map(|(id, _)| *id).collect();
+            query.wanted(&ids)
+        }
+    };
+    let mut page = Gathered::new(query);
+    for id in &ids {
+        if messages.get(id).is_some_and(|(_, stanza)| !page.take(*id, stanza)) {
             break;
         }
-        room = room.saturating_sub(stanza.len());
-        page.messages.push(entry(id, stanza));
     }
-    if query.last {
-        page.messages.reverse();
-    }
-    page
+    let count = Some(ids.len()).filter(|&count| query.ids.is_none() && query.count_to > 0 && count <= query.count_to);
+    ArchivePage { count, ..page.page() }
 }
 
 fn matches(wanted: &Jid, with: &Jid) -> bool {

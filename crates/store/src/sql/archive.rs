@@ -5,13 +5,16 @@
 //! found any more, and sweeps remove them a few at a time.
 
 use super::connection::{Connection, EachRow, Value, account_values, all, one};
-use crate::archive::ARCHIVES_PER_SWEEP;
+use crate::archive::{ARCHIVES_PER_SWEEP, Gathered};
 use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, StoreError, Swept};
 use rookery_jid::{Jid, JidRef};
 use std::ops::ControlFlow;
 
 pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
     for message in messages {
+        if message.contacts_only && !is_contact(c, message)? {
+            continue;
+        }
         if insert(c, message)? == 0 && make(c, message)? {
             insert(c, message)?;
         }
@@ -34,7 +37,7 @@ pub(crate) fn page(
         }
     }
     match &query.ids {
-        Some(ids) => by_ids(c, archive, ids),
+        Some(ids) => by_ids(c, archive, ids, query),
         None => Ok(Some(Scan::new(archive, query).page(c, query)?)),
     }
 }
@@ -90,6 +93,13 @@ fn insert(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<u64, Stor
     c.execute(APPEND, &[id, contact, resource, Value::Bytes(&message.stanza), domain, local, id])
 }
 
+/// Whether the other party is in the owner's roster.
+fn is_contact(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool, StoreError> {
+    let [domain, local] = account_values(message.owner.as_ref());
+    let contact = Value::Text(message.with.bare_str());
+    Ok(one(c, CONTACT, &[domain, local, contact], |_| Ok(()))?.is_some())
+}
+
 /// Makes the archive of a message, if there may be one; whether that was what was missing.
 fn make(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool, StoreError> {
     let [domain, local] = account_values(message.owner.as_ref());
@@ -104,14 +114,26 @@ fn archive(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, Sto
     one(c, ARCHIVE, &account_values(owner), |row| row.integer(0))
 }
 
-fn by_ids(c: &mut dyn Connection, archive: i64, ids: &[u64]) -> Result<Option<ArchivePage>, StoreError> {
-    let mut page = ArchivePage { count: Some(ids.len()), ..ArchivePage::default() };
+fn by_ids(
+    c: &mut dyn Connection,
+    archive: i64,
+    ids: &[u64],
+    query: &ArchiveQuery,
+) -> Result<Option<ArchivePage>, StoreError> {
     for &id in ids {
-        let values = [Value::Integer(archive), Value::number(id)];
-        let Some(stanza) = one(c, STANZA, &values, |row| row.bytes(0).map(<[u8]>::to_vec))? else { return Ok(None) };
-        page.messages.push((id, stanza));
+        if one(c, HAS, &[Value::Integer(archive), Value::number(id)], |_| Ok(()))?.is_none() {
+            return Ok(None);
+        }
     }
-    Ok(Some(page))
+    let mut page = Gathered::new(query);
+    for id in query.wanted(ids) {
+        let values = [Value::Integer(archive), Value::number(id)];
+        let stanza = one(c, STANZA, &values, |row| row.bytes(0).map(<[u8]>::to_vec))?.unwrap_or_default();
+        if !page.take(id, &stanza) {
+            break;
+        }
+    }
+    Ok(Some(page.page()))
 }
 
 /// A stretch of an archive, as the values of a statement.
@@ -128,29 +150,19 @@ impl<'q> Scan<'q> {
     }
 
     fn page(&self, c: &mut dyn Connection, query: &ArchiveQuery) -> Result<ArchivePage, StoreError> {
-        let mut page = ArchivePage::default();
-        let mut room = query.max_bytes;
+        let mut page = Gathered::new(query);
         // One more tells whether there is more.
         let limit = query.limit.saturating_add(1) as u64;
         self.each(c, [FORWARD, BACKWARD][usize::from(query.last)], limit, &mut |row| {
-            let stanza = row.bytes(1)?;
-            let fits = page.messages.is_empty() || stanza.len() <= room;
-            if page.messages.len() >= query.limit || !fits {
-                page.more = true;
-                return Ok(ControlFlow::Break(()));
-            }
-            room = room.saturating_sub(stanza.len());
-            page.messages.push((row.number(0)?, stanza.to_vec()));
-            Ok(ControlFlow::Continue(()))
+            let is_taken = page.take(row.number(0)?, row.bytes(1)?);
+            Ok(if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
-        if query.last {
-            page.messages.reverse();
-        }
+        let mut page = page.page();
         if query.count_to > 0 {
             let mut count = 0;
-            self.each(c, COUNTED, query.count_to.saturating_add(1) as u64, &mut |_| {
-                count += 1;
-                Ok(ControlFlow::Continue(()))
+            self.each(c, COUNTED, query.count_to.saturating_add(1) as u64, &mut |row| {
+                count = usize::try_from(row.number(0)?).unwrap_or(usize::MAX);
+                Ok(ControlFlow::Break(()))
             })?;
             page.count = Some(count).filter(|count| *count <= query.count_to);
         }
@@ -203,6 +215,11 @@ const APPEND: &str = "\
     SELECT archives.id, ?, ?, ?, ? FROM archives WHERE domain = ? AND localpart = ? \
     AND NOT EXISTS (SELECT 1 FROM archive_messages WHERE owner = archives.id AND id = ?)";
 
+/// Values: domain, localpart, contact.
+const CONTACT: &str = "\
+    SELECT 1 FROM accounts JOIN roster_items ON roster_items.owner = accounts.id \
+    WHERE domain = ? AND localpart = ? AND contact = ? AND listed = 1";
+
 /// Values: archive, id.
 const HAS: &str = "SELECT 1 FROM archive_messages WHERE owner = ? AND id = ?";
 
@@ -235,9 +252,11 @@ const BACKWARD: [&str; 3] = [
 
 /// Values as for [`FORWARD`].
 const COUNTED: [&str; 3] = [
-    "SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?",
-    "SELECT id FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? LIMIT ?",
-    "SELECT id FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? AND resource = ? LIMIT ?",
+    "SELECT COUNT(*) FROM (SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?) AS counted",
+    "SELECT COUNT(*) FROM (SELECT id FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? LIMIT ?) \
+     AS counted",
+    "SELECT COUNT(*) FROM (SELECT id FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? \
+     AND resource = ? LIMIT ?) AS counted",
 ];
 
 /// Values: archive.

@@ -2,7 +2,7 @@
 
 use super::samples::*;
 use rookery_jid::Jid;
-use rookery_store::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Stores};
+use rookery_store::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Stores, Subscription};
 
 pub fn pages_go_both_ways(stores: &Stores) {
     let romeo = filled(stores);
@@ -42,6 +42,11 @@ pub fn ids_must_be_there(stores: &Stores) {
     assert_eq!(page(Some(vec![20, 50]), vec![]), Some(vec![20, 50]));
     assert_eq!(page(Some(vec![20, 21]), vec![]), None);
     assert_eq!(page(Some(vec![]), vec![]), Some(vec![]));
+    let within =
+        ArchiveQuery { after: 20, limit: 1, max_bytes: 99, ids: Some(vec![20, 30, 40]), ..ArchiveQuery::default() };
+    assert_eq!(ids(done(stores.archive.page(romeo.as_ref(), within.clone()))), Some((vec![30], true)));
+    let last = ArchiveQuery { last: true, ..within };
+    assert_eq!(ids(done(stores.archive.page(romeo.as_ref(), last))), Some((vec![40], true)));
     assert_eq!(page(None, vec![10, 60]).map(|ids| ids.len()), Some(6));
     assert_eq!(page(None, vec![10, 61]), None);
     let nobody = jid("nobody@a.example");
@@ -79,9 +84,16 @@ pub fn only_accounts_and_rooms_have_archives(stores: &Stores) {
     append(stores, &nobody, &[10]);
     assert_eq!(done(stores.archive.ends(nobody.as_ref())), None);
     let room = jid("room@conference.a.example");
-    let message = ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) };
-    done(stores.archive.append(vec![message.clone(), message]));
+    let said = ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) };
+    done(stores.archive.append(vec![said.clone(), said]));
     assert_eq!(done(stores.archive.ends(room.as_ref())), Some((10, 10)));
+    // Only what is from contacts, if that is all that is wanted.
+    let juliet = account(stores, "juliet@a.example");
+    let contacts_only = |id| ArchivedMessage { contacts_only: true, ..message(&juliet, id) };
+    done(stores.archive.append(vec![contacts_only(10)]));
+    put(stores, &juliet, subscribed("juliet@b.example", Subscription::Both));
+    done(stores.archive.append(vec![contacts_only(20), contacts_only(30)]));
+    assert_eq!(done(stores.archive.ends(juliet.as_ref())), Some((30, 30)));
     // A later account of the same name sees nothing of an earlier one.
     let romeo = filled(stores);
     assert!(done(stores.accounts.remove(romeo.as_ref())));
@@ -134,7 +146,7 @@ fn message(owner: &Jid, id: u64) -> ArchivedMessage {
         _ => "nurse@b.example",
     };
     let stanza = format!("{id:010}").into_bytes();
-    ArchivedMessage { owner: owner.clone(), of: ArchiveOf::Account, id, with: jid(with), stanza }
+    ArchivedMessage { owner: owner.clone(), of: ArchiveOf::Account, id, with: jid(with), contacts_only: false, stanza }
 }
 
 /// The ids on a page, whose stanzas must be theirs, and whether there is more.

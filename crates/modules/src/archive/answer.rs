@@ -1,0 +1,177 @@
+//! Answers to those who ask for an archive (XEP-0313 §4, §5): pages, the fields of a query, what an archive spans.
+//!
+//! The messages of a page go to whoever asked, in order and before the result of the IQ: all of them are routed like any other stanza. A page is
+//! bounded in messages and in bytes, so that it fits into the outbox of a session beside what else there is.
+
+use rookery_fanout::Packet;
+use rookery_hub::{Iq, World, delay};
+use rookery_jid::Jid;
+use rookery_store::{ArchivePage, StoreError};
+use rookery_stream::error::Condition;
+use rookery_xml::{Limits, Stanza, Writer, ns};
+use tracing::warn;
+
+use super::query::{PageLimits, Query, form};
+use super::search::Search;
+use super::{Archives, id};
+use crate::asker::condition;
+use crate::rsm::Answer;
+
+/// How an archive is shown to whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// As it is.
+    Whole,
+    /// Without what tells the real JIDs of occupants: the `<x/>` of `muc#user` (XEP-0313 §5.1.2).
+    WithoutJids,
+}
+
+impl Archives {
+    /// Answers a request to the archive of `iq.to`, an account or room whose home this shard is. That the asker may see it is the caller's business:
+    /// an account's owner may, a room decides by its configuration.
+    pub fn answer(&self, world: &mut World, iq: Iq, view: View) {
+        match (iq.payload.name(), iq.set) {
+            ("query", true) => self.query(world, iq, view),
+            ("query", false) => {
+                let mut reply = iq.result();
+                reply.start_ns("query", ns::MAM).element(&form()).end();
+                world.reply(&iq, reply);
+            }
+            ("metadata", false) => self.metadata(world, iq),
+            _ => world.reply_error(&iq, Condition::BadRequest),
+        }
+    }
+
+    fn query(&self, world: &mut World, iq: Iq, view: View) {
+        let query = match Query::read(&iq.payload, limits(world, &iq.to)) {
+            Ok(query) => query,
+            Err(error) => return world.reply_error(&iq, error),
+        };
+        self.write(world);
+        if !query.words.is_empty() {
+            return Search::begin(world, iq, query, view);
+        }
+        let page = world.stores.archive.page(iq.to.as_ref(), query.wanted.clone());
+        wait(world, iq, page, move |world, iq, page| send_page(world, iq, &query, view, page));
+    }
+
+    /// §5: the first and the last message.
+    fn metadata(&self, world: &mut World, iq: Iq) {
+        self.write(world);
+        let ends = world.stores.archive.ends(iq.to.as_ref());
+        wait(world, iq, ends, |world, iq, ends| {
+            let ends = match ends {
+                Ok(ends) => ends,
+                Err(error) => return failed(world, iq, &error),
+            };
+            let mut reply = iq.result();
+            reply.start_ns("metadata", ns::MAM);
+            for (name, end) in ends.into_iter().flat_map(|(start, end)| [("start", start), ("end", end)]) {
+                reply.start(name).attr("id", &id::text(end)).attr("timestamp", &stamp(end)).end();
+            }
+            reply.end();
+            world.reply(iq, reply);
+        });
+    }
+}
+
+/// Waits for the store, in the lane of the session that asked: who asks for the next page meanwhile gets it next.
+pub(super) fn wait<T: 'static>(
+    world: &mut World,
+    iq: Iq,
+    pending: rookery_store::Pending<T>,
+    then: impl FnOnce(&mut World, &Iq, Result<T, StoreError>) + 'static,
+) {
+    match iq.origin {
+        Some(session) => world.wait_in_lane(session, pending, move |world, outcome| then(world, &iq, outcome)),
+        None => world.wait(pending, move |world, outcome| then(world, &iq, outcome)),
+    }
+}
+
+/// Sends a page with the result of the query.
+pub(super) fn send_page(
+    world: &mut World,
+    iq: &Iq,
+    query: &Query,
+    view: View,
+    page: Result<Option<ArchivePage>, StoreError>,
+) {
+    match page {
+        Ok(Some(page)) => {
+            let order: Box<dyn Iterator<Item = &(u64, Vec<u8>)>> =
+                if query.flip { Box::new(page.messages.iter().rev()) } else { Box::new(page.messages.iter()) };
+            for (id, stanza) in order {
+                send_message(world, iq, query, view, *id, stanza);
+            }
+            finish(world, iq, query, &page);
+        }
+        Ok(None) => world.reply_error(iq, Condition::ItemNotFound),
+        Err(error) => failed(world, iq, &error),
+    }
+}
+
+/// One message of a page (§4.2). What its own wrapping makes too deep for the scanner is left out, as §3.2 allows for messages that are gone.
+fn send_message(world: &mut World, iq: &Iq, query: &Query, view: View, id: u64, stanza: &[u8]) {
+    let whole = result(iq, query, id, |writer| match (scanned(stanza), view) {
+        (Some(stanza), View::Whole) => {
+            writer.stanza(&stanza);
+        }
+        (Some(stanza), View::WithoutJids) => {
+            let without = stanza.without_children(|child| child.is("x", ns::MUC_USER));
+            if let Some(stanza) = scanned(without.bytes()) {
+                writer.stanza(&stanza);
+            }
+        }
+        (None, _) => warn!(archive = %iq.to, id = id::text(id), "an archived message is damaged"),
+    });
+    let packet = Packet::built(&whole).or_else(|_| Packet::built(&result(iq, query, id, |_| {})));
+    match packet {
+        Ok(packet) => world.route(&packet, iq.from.as_ref()),
+        Err(fault) => warn!(?fault, "the server wrote a stanza that its own scanner refuses"),
+    }
+}
+
+fn result(iq: &Iq, query: &Query, id: u64, stanza: impl FnOnce(&mut Writer)) -> rookery_xml::Built {
+    let mut message = Writer::new("message");
+    message.attr("from", iq.to.as_str());
+    message.start_ns("result", ns::MAM).opt_attr("queryid", query.query_id.as_deref()).attr("id", &id::text(id));
+    message.start_ns("forwarded", ns::FORWARD).start_ns("delay", ns::DELAY).attr("stamp", &stamp(id)).end();
+    stanza(&mut message);
+    message.finish()
+}
+
+/// The result of the query, behind its messages (§4.3).
+fn finish(world: &mut World, iq: &Iq, query: &Query, page: &ArchivePage) {
+    let mut reply = iq.result();
+    reply.start_ns("fin", ns::MAM);
+    if !page.more {
+        reply.attr("complete", "true");
+    }
+    let ends = page.messages.first().zip(page.messages.last());
+    let index = page.count.map(|count| if query.wanted.last { count.saturating_sub(page.messages.len()) } else { 0 });
+    let ends = ends.map(|((first, _), (last, _))| (id::text(*first), id::text(*last)));
+    Answer { ends, index, count: page.count }.write(&mut reply);
+    reply.end();
+    world.reply(iq, reply);
+}
+
+pub(super) fn failed(world: &mut World, iq: &Iq, error: &StoreError) {
+    world.store_failed("reading an archive", &iq.to, error);
+    world.reply_error(iq, condition(error));
+}
+
+/// A stanza out of the store.
+pub(super) fn scanned(stanza: &[u8]) -> Option<Stanza<'_>> {
+    Stanza::parse(stanza, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).ok()
+}
+
+fn stamp(id: u64) -> String {
+    delay::timestamp_ms(id::time(id))
+}
+
+/// The largest page in the archive of this account or room.
+fn limits(world: &World, owner: &Jid) -> PageLimits {
+    let options = world.domain_of(owner.domain()).and_then(|domain| domain.module(super::NAME));
+    let messages = options.map_or(0, |options| options.number(super::PAGE.key));
+    PageLimits { messages: usize::try_from(messages).unwrap_or(usize::MAX), bytes: world.settings().outbox.hard / 4 }
+}

@@ -1,0 +1,98 @@
+//! Ids of archived messages: numbers that grow, written as text that tells nobody anything.
+//!
+//! The upper bits are the time in milliseconds, so that an archive is in the order of time and needs no other key for it. The lower bits are
+//! random: an id can't be guessed, nor does it tell how much others write.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
+
+/// Gives out ids, each above all before it.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    last: Cell<u64>,
+    drawn: Cell<u64>,
+    keys: RandomState,
+}
+
+impl Ids {
+    /// An id for a message of this moment. Where the clock was set back, or two messages share a millisecond, it is a little above the last one.
+    pub(super) fn next(&self, unix_ms: u64) -> u64 {
+        self.drawn.set(self.drawn.get().wrapping_add(1));
+        let random = self.keys.hash_one(self.drawn.get());
+        let new = at(unix_ms) | random & (SPAN / 2 - 1);
+        let above_last = self.last.get() + 1 + (random >> 32 & STEP);
+        self.last.set(new.max(above_last));
+        self.last.get()
+    }
+}
+
+/// The lowest id of a millisecond.
+pub(super) fn at(unix_ms: u64) -> u64 {
+    unix_ms.min(u64::MAX >> (BITS + 1)) << BITS
+}
+
+/// When a message came, in milliseconds since 1970.
+pub(super) fn time(id: u64) -> u64 {
+    id >> BITS
+}
+
+/// The id as clients see it: thirteen letters and digits.
+pub(super) fn text(id: u64) -> String {
+    (0..LENGTH).rev().map(|at| char::from(DIGITS[(id >> (5 * at)) as usize & 31])).collect()
+}
+
+/// Reads what [`text`] wrote. `None` for anything else.
+pub(super) fn read(text: &str) -> Option<u64> {
+    if text.len() != LENGTH as usize {
+        return None;
+    }
+    let digit = |byte| DIGITS.iter().position(|&digit| digit == byte).map(|value| value as u64);
+    let value = text.bytes().try_fold(0_u64, |value, byte| value.checked_mul(32)?.checked_add(digit(byte)?))?;
+    (value > 0 && value <= i64::MAX as u64).then_some(value)
+}
+
+/// Random bits of an id.
+const BITS: u32 = 21;
+/// Ids of one millisecond.
+const SPAN: u64 = 1 << BITS;
+/// What is between two ids of a millisecond at most.
+const STEP: u64 = 255;
+/// Digits of five bits.
+const LENGTH: u32 = 13;
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ids_grow_whatever_the_clock_does() {
+        let ids = Ids::default();
+        let mut last = 0;
+        for unix_ms in [1_767_225_600_000, 1_767_225_600_000, 1_767_225_600_001, 1_767_225_000_000, 1_767_225_600_005] {
+            for _ in 0..100 {
+                let id = ids.next(unix_ms);
+                assert!(id > last && id <= i64::MAX as u64);
+                last = id;
+            }
+        }
+        let id = ids.next(1_767_225_700_000);
+        assert_eq!(time(id), 1_767_225_700_000);
+    }
+
+    proptest! {
+        #[test]
+        fn an_id_is_read_as_written(id in 1..i64::MAX as u64, other in 1..i64::MAX as u64) {
+            prop_assert_eq!(read(&text(id)), Some(id));
+            prop_assert_eq!(text(id) < text(other), id < other);
+        }
+
+        #[test]
+        fn other_text_is_no_id(wild in "\\PC{0,20}") {
+            if let Some(id) = read(&wild) {
+                prop_assert_eq!(text(id), wild);
+            }
+        }
+    }
+}

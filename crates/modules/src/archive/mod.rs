@@ -1,0 +1,277 @@
+//! XEP-0313: Message Archive Management, of accounts; and what rooms need to have theirs ([`Archives`]).
+//!
+//! # What is archived
+//!
+//! Of an account: messages of type `normal` and `chat`, in both directions, that have a body or else are part of a conversation (`payload`); what a hint
+//! says is not to be stored is not, and what it says is to be stored is (XEP-0334). Not: chat states and other things of the moment, errors, headlines,
+//! results of archives, carbons, and messages that this server refuses. What is said in rooms is in the rooms' archives. The user's preferences decide
+//! last (XEP-0441).
+//!
+//! # Invariants
+//!
+//! * An archive is seen by its owner only. To everybody else it is `forbidden`, whether the account exists or not.
+//! * A message that comes in carries `<stanza-id by='account'/>` with its place in the archive if it is there, and no other such id (XEP-0359).
+//!   It goes to the recipient only: what an account sends is recorded under an id that its own copies show (XEP-0280), and nobody else.
+//! * A message that waits in the offline store carries that id too. So the two stores are independent: a client that has read the archive knows
+//!   what it gets twice, and one that doesn't know archives gets all of it.
+//! * Delivery never waits for the archive, see `recorder`.
+//!
+//! With preferences that archive only contacts, a message of a stranger carries an id that the archive doesn't have.
+//!
+//! # Left out
+//!
+//! Groupchat in the archives of users (`include-groupchat`); the real JID as `with` in those of rooms; pages by index. A clock that was set back while
+//! the server was down puts new messages before those of the time that was taken back.
+//!
+//! # Layout
+//!
+//! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`: the way out. `id`: ids; `own`: forged ones. `prefs`:
+//! preferences. `sweep`: expiry.
+
+mod answer;
+mod id;
+mod own;
+mod prefs;
+mod query;
+mod recorder;
+mod search;
+mod sweep;
+
+pub use answer::View;
+pub use recorder::{Archives, Record};
+
+use std::rc::Rc;
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::ArchiveOf;
+use rookery_stream::error::Condition;
+use rookery_xml::{Child, Kind, ns};
+
+use crate::option;
+use crate::payload::{has, is_lasting, may_have};
+use own::OwnIds;
+pub(crate) use own::stanza_id;
+use prefs::{Policy, Preferences};
+use sweep::Sweeps;
+
+/// Keeps what users say and are told, for their other devices and for later.
+#[derive(Debug)]
+pub struct Archive {
+    archives: Archives,
+    own_ids: Rc<OwnIds>,
+}
+
+impl Archive {
+    /// The module over the archives of this shard.
+    pub fn new(archives: Archives) -> Self {
+        Self { archives, own_ids: Rc::default() }
+    }
+}
+
+impl Module for Archive {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "conversations are kept on the server, for all devices of a user"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("XEP-0313", "1.1.3"),
+            ("XEP-0441", "0.2.0"),
+            ("XEP-0431", "0.2.0"),
+            ("XEP-0359", "0.7.0"),
+            ("XEP-0059", "1.0"),
+        ]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &[DEFAULT, EXPIRE_DAYS, PAGE]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        for feature in [ns::MAM, ns::MAM_EXTENDED, ns::STANZA_ID, ns::FULLTEXT] {
+            hooks.feature(Target::Account, feature);
+        }
+        hooks.feature(Target::Server, ns::HINTS);
+        hooks.document(prefs::DOCUMENT, Preferences::read);
+        let archives = self.archives.clone();
+        hooks.iq(Target::Account, ns::MAM, move |world, iq| answer(world, iq, &archives));
+        let (archives, own_ids) = (self.archives.clone(), self.own_ids.clone());
+        hooks.before_route(Phase::Record, CONVERSATION, move |world, packet, to| {
+            sent(world, packet, to, &archives, &own_ids)
+        });
+        let (archives, own_ids) = (self.archives.clone(), self.own_ids.clone());
+        hooks.before_delivery(Phase::Record, Stanzas::MESSAGES, move |world, packet, to| {
+            received(world, packet, to, &archives, &own_ids)
+        });
+        let archives = self.archives.clone();
+        hooks.stopping(move |world| archives.write(world));
+        let sweeps = Sweeps::default();
+        hooks.every(sweep::PERIOD_MS, move |world| sweeps.begin(world));
+    }
+}
+
+const DEFAULT: OptionSpec = OptionSpec {
+    key: "default",
+    default: || Value::Text("always".into()),
+    doc: "what is archived for users who set nothing: \"always\", \"roster\" (of contacts only) or \"never\"",
+    check: |value| match value {
+        Value::Text(word) if Policy::read(word).is_none() => {
+            Err("must be \"always\", \"roster\" or \"never\"".to_owned())
+        }
+        _ => Ok(()),
+    },
+};
+
+const EXPIRE_DAYS: OptionSpec = OptionSpec {
+    key: "expire_days",
+    default: || Value::Number(0),
+    doc: "days after which archived messages of users and rooms are removed; 0: never",
+    check: option::any,
+};
+
+const PAGE: OptionSpec = OptionSpec {
+    key: "page",
+    default: || Value::Number(250),
+    doc: "messages that one request for archived messages can get",
+    check: option::at_least_one,
+};
+
+/// A request to an account.
+fn answer(world: &mut World, iq: Iq, archives: &Archives) {
+    if !iq.is_own() {
+        return world.reply_error(&iq, Condition::Forbidden);
+    }
+    match iq.payload.name() {
+        "prefs" => prefs::answer(world, iq),
+        _ => archives.answer(world, iq, View::Whole),
+    }
+}
+
+/// A message that a session sends. To the own account it is recorded where it arrives.
+fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives, own_ids: &OwnIds) -> Delivery {
+    archives.set_sent(None);
+    let Some(from) = packet.sender() else { return Delivery::Pass };
+    let stripped = own_ids.without(packet, from.as_ref());
+    let passing = stripped.as_ref().unwrap_or(packet);
+    if from.bare() != to.bare() && is_worth_keeping(passing) {
+        let id = record(world, archives, from.as_ref(), to.to_jid(), passing.addressed(to.as_str()));
+        archives.set_sent(id);
+    }
+    stripped.map_or(Delivery::Pass, Delivery::As)
+}
+
+/// A message for an account.
+fn received(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives, own_ids: &OwnIds) -> Delivery {
+    let stripped = own_ids.without(packet, to);
+    let passing = stripped.as_ref().unwrap_or(packet);
+    let id = match packet.sender().filter(|_| CONVERSATION.has(packet) && is_worth_keeping(passing)) {
+        Some(from) if is_accepted(world, passing, to) => {
+            record(world, archives, to, from, passing.addressed(to.as_str()))
+        }
+        _ => None,
+    };
+    match id {
+        Some(id) => Delivery::As(passing.with_child(&stanza_id(to, &id::text(id)))),
+        None => stripped.map_or(Delivery::Pass, Delivery::As),
+    }
+}
+
+/// Whether a message goes to somebody, now or later.
+fn is_accepted(world: &World, packet: &Packet, to: JidRef<'_>) -> bool {
+    matches!(world.destination(packet, to), Destination::Session(_) | Destination::Account)
+}
+
+fn record(world: &mut World, archives: &Archives, owner: JidRef<'_>, with: Jid, stanza: Vec<u8>) -> Option<u64> {
+    let policy = prefs::wanted(world, owner, with.as_ref());
+    if policy == Policy::Never {
+        return None;
+    }
+    let contacts_only = policy == Policy::Roster;
+    archives.record_id(world, Record { owner, of: ArchiveOf::Account, with, contacts_only, stanza })
+}
+
+/// Whether a message of a conversation means something later.
+fn is_worth_keeping(packet: &Packet) -> bool {
+    let is_plain = packet.has_body() && !SPECIAL.iter().any(|namespace| may_have(packet, namespace));
+    if is_plain {
+        return true;
+    }
+    let (mut is_kept, mut is_excluded) = (packet.has_body(), false);
+    has(packet, |child| {
+        is_kept |= child.is("store", ns::HINTS) || is_lasting(&child);
+        is_excluded |= is_excluding(&child);
+        is_excluded
+    });
+    is_kept && !is_excluded
+}
+
+/// What keeps a message out of archives: hints (XEP-0334 §4), and that it is a copy itself.
+fn is_excluding(child: &Child<'_>) -> bool {
+    match &*child.ns() {
+        ns::HINTS => matches!(child.name(), "no-store" | "no-permanent-store" | "no-storage" | "no-permanent-storage"),
+        ns::MAM => child.name() == "result",
+        ns::CARBONS => matches!(child.name(), "sent" | "received"),
+        _ => false,
+    }
+}
+
+/// The key below `[modules]`.
+pub(crate) const NAME: &str = "archive";
+const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);
+/// Namespaces whose elements may keep a message with a body out of archives.
+const SPECIAL: [&str; 3] = [ns::HINTS, ns::MAM, ns::CARBONS];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_kept(content: &str) -> bool {
+        let stanza = format!("<message from='a@x/r' type='chat'>{content}</message>");
+        is_worth_keeping(&Packet::scanned(stanza.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn conversations_are_worth_keeping() {
+        for content in [
+            "<body>hi</body>",
+            "<body>hi</body><active xmlns='http://jabber.org/protocol/chatstates'/>",
+            "<body>hi</body><private xmlns='urn:xmpp:carbons:2'/><no-copy xmlns='urn:xmpp:hints'/>",
+            "<received xmlns='urn:xmpp:receipts' id='1'/>",
+            "<displayed xmlns='urn:xmpp:chat-markers:0' id='1'/>",
+            "<reactions xmlns='urn:xmpp:reactions:0' id='1'/>",
+            "<retract xmlns='urn:xmpp:message-retract:1' id='1'/>",
+            "<encrypted xmlns='eu.siacs.conversations.axolotl'/>",
+            "<propose xmlns='urn:xmpp:jingle-message:0' id='1'/>",
+            "<x xmlns='jabber:x:conference' jid='r@x'/>",
+            "<x xmlns='http://jabber.org/protocol/muc#user'><invite from='a@x'/></x>",
+            "<composing xmlns='http://jabber.org/protocol/chatstates'/><store xmlns='urn:xmpp:hints'/>",
+        ] {
+            assert!(is_kept(content), "{content}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_the_moment_is_not() {
+        for content in [
+            "",
+            "<composing xmlns='http://jabber.org/protocol/chatstates'/>",
+            "<request xmlns='urn:xmpp:receipts'/>",
+            "<markable xmlns='urn:xmpp:chat-markers:0'/>",
+            "<body>hi</body><no-store xmlns='urn:xmpp:hints'/>",
+            "<body>hi</body><no-store xmlns='urn:xmpp:&#104;ints'/>",
+            "<body>hi</body><no-permanent-store xmlns='urn:xmpp:hints'/>",
+            "<result xmlns='urn:xmpp:mam:2' id='1'/><body>hi</body>",
+            "<sent xmlns='urn:xmpp:carbons:2'/><body>hi</body>",
+            "<x xmlns='http://jabber.org/protocol/muc#user'><status code='104'/></x>",
+            "<event xmlns='http://jabber.org/protocol/pubsub#event'/>",
+        ] {
+            assert!(!is_kept(content), "{content}");
+        }
+    }
+}

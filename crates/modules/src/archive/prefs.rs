@@ -1,0 +1,202 @@
+//! XEP-0441: Message Archive Management Preferences. What a user wants to have archived.
+//!
+//! The preferences are a document that is at hand whenever a stanza for the account is handled: a line `default` with the word, then a line with `+` or
+//! `-` and an address for each that is always or never archived.
+
+use std::collections::BTreeSet;
+
+use rookery_hub::{Iq, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Writer, ns};
+
+use crate::asker::condition;
+
+/// What is archived where no address says otherwise (§2.1.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Policy {
+    /// Everything.
+    #[default]
+    Always,
+    /// Nothing.
+    Never,
+    /// What is from or to a contact of the roster.
+    Roster,
+}
+
+/// The preferences of an account.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Preferences {
+    default: Policy,
+    always: BTreeSet<Jid>,
+    never: BTreeSet<Jid>,
+}
+
+impl Policy {
+    pub(super) fn read(word: &str) -> Option<Self> {
+        WORDS.iter().find(|(known, _)| *known == word).map(|(_, default)| *default)
+    }
+
+    fn word(self) -> &'static str {
+        WORDS.iter().find(|(_, default)| *default == self).map_or("always", |(word, _)| word)
+    }
+}
+
+impl Preferences {
+    /// What holds for a conversation (§2.2).
+    fn of(&self, with: JidRef<'_>) -> Policy {
+        // An entry with a resource means that one alone.
+        let has = |list: &BTreeSet<Jid>| list.iter().any(|jid| jid.as_ref() == with || jid.as_ref() == with.bare());
+        match (has(&self.never), has(&self.always)) {
+            (true, _) => Policy::Never,
+            (_, true) => Policy::Always,
+            _ => self.default,
+        }
+    }
+
+    /// Reads the document.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut lines = std::str::from_utf8(bytes).ok()?.lines();
+        let mut read = Self { default: Policy::read(lines.next()?)?, ..Self::default() };
+        for line in lines {
+            let (list, address) = match line.split_at_checked(1)? {
+                ("+", address) => (&mut read.always, address),
+                ("-", address) => (&mut read.never, address),
+                _ => return None,
+            };
+            list.insert(Jid::parse(address).ok()?);
+        }
+        Some(read)
+    }
+
+    fn write(&self) -> Vec<u8> {
+        let always = self.always.iter().map(|jid| format!("\n+{jid}"));
+        let never = self.never.iter().map(|jid| format!("\n-{jid}"));
+        let lists: String = always.chain(never).collect();
+        format!("{}{lists}", self.default.word()).into_bytes()
+    }
+
+    /// Reads the payload of a request to set them.
+    fn of_request(prefs: &Element) -> Result<Self, Condition> {
+        let default = prefs.attr("default").and_then(Policy::read).ok_or(Condition::BadRequest)?;
+        let list = |name| -> Result<BTreeSet<Jid>, Condition> {
+            let jids = prefs.child(name, ns::MAM).into_iter().flat_map(Element::children);
+            let jids = jids.filter(|child| child.is("jid", ns::MAM));
+            jids.map(|jid| Jid::parse(jid.text().trim()).map_err(|_| Condition::JidMalformed)).collect()
+        };
+        let read = Self { default, always: list("always")?, never: list("never")? };
+        if read.always.len() + read.never.len() > MAX_ADDRESSES {
+            return Err(Condition::ResourceConstraint);
+        }
+        Ok(read)
+    }
+
+    fn write_to(&self, reply: &mut Writer) {
+        reply.start_ns("prefs", ns::MAM).attr("default", self.default.word());
+        for (name, list) in [("always", &self.always), ("never", &self.never)] {
+            reply.start(name);
+            for jid in list {
+                reply.text_child("jid", jid.as_str());
+            }
+            reply.end();
+        }
+        reply.end();
+    }
+}
+
+/// Answers a user who asks for the preferences, or sets them.
+pub(super) fn answer(world: &mut World, iq: Iq) {
+    if !iq.set {
+        let preferences = preferences(world, iq.to.as_ref());
+        return reply(world, &iq, &preferences);
+    }
+    let preferences = match Preferences::of_request(&iq.payload) {
+        Ok(preferences) => preferences,
+        Err(error) => return world.reply_error(&iq, error),
+    };
+    let account = iq.to.clone();
+    world.set_document(account.as_ref(), DOCUMENT, Some(preferences.write()), move |world, kept| match kept {
+        Ok(()) => reply(world, &iq, &preferences),
+        Err(error) => {
+            world.store_failed("keeping archive preferences", &iq.to, &error);
+            world.reply_error(&iq, condition(&error));
+        }
+    });
+}
+
+/// Whether, and how, a user wants a conversation to be archived.
+pub(super) fn wanted(world: &World, account: JidRef<'_>, with: JidRef<'_>) -> Policy {
+    match world.document::<Preferences>(account, DOCUMENT) {
+        Some(preferences) => preferences.of(with),
+        None => default(world, account),
+    }
+}
+
+fn preferences(world: &World, account: JidRef<'_>) -> Preferences {
+    let set = world.document::<Preferences>(account, DOCUMENT).map(|preferences| (*preferences).clone());
+    set.unwrap_or_else(|| Preferences { default: default(world, account), ..Preferences::default() })
+}
+
+/// What the operator has decided for those who set nothing.
+fn default(world: &World, account: JidRef<'_>) -> Policy {
+    let options = world.domain(account.domain()).and_then(|domain| domain.module(super::NAME));
+    options.and_then(|options| Policy::read(options.text(super::DEFAULT.key))).unwrap_or_default()
+}
+
+fn reply(world: &mut World, iq: &Iq, preferences: &Preferences) {
+    let mut reply = iq.result();
+    preferences.write_to(&mut reply);
+    world.reply(iq, reply);
+}
+
+/// The name of the document.
+pub(super) const DOCUMENT: &str = "archive";
+/// Addresses in both lists together.
+const MAX_ADDRESSES: usize = 500;
+const WORDS: [(&str, Policy); 3] = [("always", Policy::Always), ("never", Policy::Never), ("roster", Policy::Roster)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preferences(xml: &str) -> Result<Preferences, Condition> {
+        Preferences::of_request(&Element::parse(xml.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn what_is_set_is_kept_and_decides() {
+        let set = preferences(
+            "<prefs xmlns='urn:xmpp:mam:2' default='roster'><always><jid>romeo@montague.lit</jid></always>\
+             <never><jid>montague@montague.lit</jid><jid>romeo@montague.lit/phone</jid></never></prefs>",
+        )
+        .unwrap();
+        assert_eq!(Preferences::read(&set.write()), Some(set.clone()));
+        for (with, expected) in [
+            ("romeo@montague.lit/desk", Policy::Always),
+            ("romeo@montague.lit", Policy::Always),
+            ("romeo@montague.lit/phone", Policy::Never),
+            ("montague@montague.lit/x", Policy::Never),
+            ("nurse@capulet.lit", Policy::Roster),
+        ] {
+            assert_eq!(set.of(Jid::parse(with).unwrap().as_ref()), expected, "{with}");
+        }
+    }
+
+    #[test]
+    fn malformed_ones_are_refused() {
+        for (xml, expected) in [
+            ("<prefs xmlns='urn:xmpp:mam:2'/>", Condition::BadRequest),
+            ("<prefs xmlns='urn:xmpp:mam:2' default='sometimes'/>", Condition::BadRequest),
+            (
+                "<prefs xmlns='urn:xmpp:mam:2' default='never'><never><jid>@</jid></never></prefs>",
+                Condition::JidMalformed,
+            ),
+        ] {
+            assert_eq!(preferences(xml), Err(expected), "{xml}");
+        }
+        let many: String = (0..=MAX_ADDRESSES).map(|n| format!("<jid>u{n}@x</jid>")).collect();
+        let many = format!("<prefs xmlns='urn:xmpp:mam:2' default='never'><always>{many}</always></prefs>");
+        assert_eq!(preferences(&many), Err(Condition::ResourceConstraint));
+        assert_eq!(Preferences::read(b"always\n*x@y"), None);
+    }
+}

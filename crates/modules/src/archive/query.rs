@@ -1,0 +1,231 @@
+//! What a query asks for (XEP-0313 §4), read into the terms of the store. Nothing of it reaches the store as text but addresses, which are prepared.
+
+use rookery_hub::delay;
+use rookery_jid::Jid;
+use rookery_store::ArchiveQuery;
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, ns};
+
+use super::id;
+use crate::form::{Field, Form};
+use crate::rsm::{Part, Request};
+
+/// A query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Query {
+    /// Which messages.
+    pub(super) wanted: ArchiveQuery,
+    /// Words that the bodies must have, in small letters (XEP-0431).
+    pub(super) words: Vec<String>,
+    /// What the client calls it.
+    pub(super) query_id: Option<String>,
+    /// Newest first (§4.3.4).
+    pub(super) flip: bool,
+}
+
+/// Bounds of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageLimits {
+    /// Messages.
+    pub(super) messages: usize,
+    /// Bytes of stanzas.
+    pub(super) bytes: usize,
+}
+
+impl Query {
+    /// Reads the payload of a request.
+    ///
+    /// # Errors
+    /// `feature-not-implemented` for a field that isn't known (§4.1.6) and for a page by its index (XEP-0059 §2.6), `item-not-found` for what
+    /// can't be an id of an archive (§4.1.4, §4.3.2), `bad-request` for the rest, `resource-constraint` for too many ids.
+    pub(super) fn read(payload: &Element, limits: PageLimits) -> Result<Self, Condition> {
+        let wanted = ArchiveQuery { limit: limits.messages, max_bytes: limits.bytes, ..ArchiveQuery::default() };
+        let query_id = payload.attr("queryid").map(str::to_owned);
+        let flip = payload.child("flip-page", ns::MAM).is_some();
+        let mut query = Self { wanted, words: Vec::new(), query_id, flip };
+        if let Some(x) = payload.child("x", ns::DATA_FORMS) {
+            query.read_form(&Form::read(x).ok_or(Condition::BadRequest)?)?;
+        }
+        query.read_page(&Request::read(payload)?.unwrap_or_default())?;
+        Ok(query)
+    }
+
+    fn read_form(&mut self, form: &Form) -> Result<(), Condition> {
+        if form.type_() != "submit" || form.form_type() != Some(ns::MAM) {
+            return Err(Condition::BadRequest);
+        }
+        for field in form.fields() {
+            self.read_field(field.var(), field.all())?;
+        }
+        Ok(())
+    }
+
+    fn read_field(&mut self, var: &str, values: &[String]) -> Result<(), Condition> {
+        let value = values.first().map(|value| value.trim()).filter(|value| !value.is_empty());
+        match (var, value) {
+            ("FORM_TYPE", _) => {}
+            (IDS, _) => self.wanted.ids = Some(ids(values)?),
+            (WITH | START | END | BEFORE_ID | AFTER_ID | TEXT, None) => {}
+            (WITH, Some(value)) => self.wanted.with = Some(Jid::parse(value).map_err(|_| Condition::BadRequest)?),
+            (START, Some(value)) => {
+                let start = delay::parse(value).ok_or(Condition::BadRequest)?;
+                self.from(id::at(start).saturating_sub(1));
+            }
+            (END, Some(value)) => {
+                let end = delay::parse(value).ok_or(Condition::BadRequest)?;
+                self.up_to(id::at(end.saturating_add(1)));
+            }
+            (AFTER_ID, Some(value)) => {
+                let known = self.known(value)?;
+                self.from(known);
+            }
+            (BEFORE_ID, Some(value)) => {
+                let known = self.known(value)?;
+                self.up_to(known);
+            }
+            (TEXT, Some(value)) => self.words = value.split_whitespace().map(str::to_lowercase).collect(),
+            _ => return Err(Condition::FeatureNotImplemented),
+        }
+        Ok(())
+    }
+
+    fn read_page(&mut self, page: &Request) -> Result<(), Condition> {
+        let is_count = page.max == Some(0);
+        self.wanted.limit = self.wanted.limit.min(page.max.unwrap_or(usize::MAX));
+        match &page.part {
+            Part::First => {}
+            Part::Last => self.wanted.last = true,
+            Part::After(after) => {
+                let after = self.known(after)?;
+                self.from(after);
+            }
+            Part::Before(before) => {
+                let before = self.known(before)?;
+                self.up_to(before);
+                self.wanted.last = true;
+            }
+            Part::Index(_) => return Err(Condition::FeatureNotImplemented),
+        }
+        // What is counted must not depend on the page (XEP-0059 §2.7): a page in the middle has no count.
+        if is_count || matches!(page.part, Part::First | Part::Last) {
+            self.wanted.count_to = COUNT_TO;
+        }
+        Ok(())
+    }
+
+    /// An id that must be in the archive.
+    fn known(&mut self, text: &str) -> Result<u64, Condition> {
+        let id = id::read(text).ok_or(Condition::ItemNotFound)?;
+        self.wanted.known.push(id);
+        Ok(id)
+    }
+
+    fn from(&mut self, after: u64) {
+        self.wanted.after = self.wanted.after.max(after);
+    }
+
+    fn up_to(&mut self, before: u64) {
+        let bound = if self.wanted.before == 0 { u64::MAX } else { self.wanted.before };
+        // Never 0, which means no bound: no id is below 1 either.
+        self.wanted.before = bound.min(before.max(1));
+    }
+}
+
+/// The fields that a query can have (§4.1.6).
+pub(super) fn form() -> Element {
+    let form = Form::new("form").hidden("FORM_TYPE", ns::MAM).field(Field::jid_single(WITH));
+    let texts = [START, END, BEFORE_ID, AFTER_ID, TEXT].map(Field::text_single);
+    let mut form = texts.into_iter().fold(form, Form::field).element();
+    // Any value goes, not only those of a list (XEP-0122 §3.2.2).
+    let open = Element::new("open", ns::DATA_VALIDATE);
+    let validate = Element::new("validate", ns::DATA_VALIDATE).with_attr("datatype", "xs:string").with_child(open);
+    let ids = Element::new("field", ns::DATA_FORMS).with_attr("var", IDS).with_attr("type", "list-multi");
+    form.push_child(ids.with_child(validate));
+    form
+}
+
+fn ids(values: &[String]) -> Result<Vec<u64>, Condition> {
+    let ids: Option<Vec<_>> = values.iter().map(|value| id::read(value.trim())).collect();
+    let mut ids = ids.ok_or(Condition::ItemNotFound)?;
+    ids.sort_unstable();
+    ids.dedup();
+    if ids.len() <= MAX_IDS { Ok(ids) } else { Err(Condition::ResourceConstraint) }
+}
+
+const WITH: &str = "with";
+const START: &str = "start";
+const END: &str = "end";
+const BEFORE_ID: &str = "before-id";
+const AFTER_ID: &str = "after-id";
+const IDS: &str = "ids";
+/// XEP-0431 §3.1, in Clark notation.
+const TEXT: &str = "{urn:xmpp:fulltext:0}fulltext";
+/// Ids that one query may name.
+const MAX_IDS: usize = 1000;
+/// Messages are counted up to this many: beyond, the answer has no count.
+const COUNT_TO: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: PageLimits = PageLimits { messages: 100, bytes: 1000 };
+
+    fn query(fields: &[(&str, &str)], set: &str) -> Result<Query, Condition> {
+        let mut form = Form::new("submit").hidden("FORM_TYPE", ns::MAM);
+        for (var, value) in fields {
+            form = form.field(Field::plain(var).value(value));
+        }
+        let mut payload =
+            Element::parse(format!("<query xmlns='urn:xmpp:mam:2' queryid='f27'>{set}</query>").as_bytes()).unwrap();
+        payload.push_child(form.element());
+        Query::read(&payload, LIMITS)
+    }
+
+    #[test]
+    fn times_bound_ids() {
+        let read = query(&[("start", "2010-06-07T00:00:00Z"), ("end", "2010-07-07T13:23:54.5Z")], "").unwrap();
+        let (start, end) = (1_275_868_800_000, 1_278_509_034_500);
+        assert_eq!(id::time(read.wanted.after + 1), start);
+        assert_eq!(id::time(read.wanted.after), start - 1);
+        assert_eq!(id::time(read.wanted.before - 1), end);
+        assert_eq!(read.query_id.as_deref(), Some("f27"));
+        let early = query(&[("end", "1969-01-01T00:00:00Z")], "").unwrap();
+        assert!(early.wanted.before >= 1, "still a bound");
+    }
+
+    #[test]
+    fn pages_and_ids_meet() {
+        let (low, high) = (id::text(1 << 40), id::text(1 << 50));
+        let read = query(&[("after-id", &low), ("before-id", &high)], "").unwrap();
+        assert_eq!((read.wanted.after, read.wanted.before, read.wanted.last), (1 << 40, 1 << 50, false));
+        assert_eq!(read.wanted.known, [1 << 40, 1 << 50]);
+        let set = format!("<set xmlns='{}'><max>10</max><before>{low}</before></set>", ns::RSM);
+        let read = query(&[("before-id", &high)], &set).unwrap();
+        assert_eq!((read.wanted.before, read.wanted.last, read.wanted.limit), (1 << 40, true, 10));
+        assert_eq!(read.wanted.count_to, 0);
+        let set = format!("<set xmlns='{}'><max>1000000</max><before/></set><flip-page/>", ns::RSM);
+        let read = query(&[], &set).unwrap();
+        assert_eq!((read.wanted.last, read.wanted.limit, read.flip), (true, 100, true));
+        assert_eq!(query(&[("ids", &high)], "").unwrap().wanted.ids, Some(vec![1 << 50]));
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_error() {
+        for (var, value, expected) in [
+            ("with", "@", Condition::BadRequest),
+            ("start", "yesterday", Condition::BadRequest),
+            ("end", "0; DROP TABLE archives", Condition::BadRequest),
+            ("before-id", "09af3-cc343-b409f", Condition::ItemNotFound),
+            ("ids", "' OR ''='", Condition::ItemNotFound),
+            ("{http://example.com/}mood", "lonely", Condition::FeatureNotImplemented),
+            ("include-groupchat", "true", Condition::FeatureNotImplemented),
+        ] {
+            assert_eq!(query(&[(var, value)], "").unwrap_err(), expected, "{var}");
+        }
+        let set = |content: &str| format!("<set xmlns='{}'>{content}</set>", ns::RSM);
+        assert_eq!(query(&[], &set("<after>x</after>")).unwrap_err(), Condition::ItemNotFound);
+        assert_eq!(query(&[], &set("<index>1</index>")).unwrap_err(), Condition::FeatureNotImplemented);
+        assert_eq!(query(&[], &set("<max>-1</max>")).unwrap_err(), Condition::BadRequest);
+    }
+}

@@ -1,0 +1,61 @@
+//! Removal of what is too old, and of archives whose owners are no more: in small steps, with pauses for everybody else, by one shard for all.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use rookery_hub::World;
+use rookery_store::Expiry;
+use tracing::warn;
+
+use super::id;
+
+/// The sweeps of a shard.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sweeps {
+    is_running: Rc<Cell<bool>>,
+}
+
+impl Sweeps {
+    /// Begins a round through all archives, unless one goes on.
+    pub(super) fn begin(&self, world: &mut World) {
+        if world.shard() == 0 && !self.is_running.replace(true) {
+            self.step(world, 0);
+        }
+    }
+
+    fn step(&self, world: &mut World, after: u64) {
+        let sweeps = self.clone();
+        let swept = world.stores.archive.sweep(after, expiry(world), STEP);
+        world.wait(swept, move |world, swept| match swept.map(|swept| swept.next) {
+            Ok(Some(next)) => drop(world.after(PAUSE_MS, move |world| sweeps.step(world, next))),
+            Ok(None) => sweeps.is_running.set(false),
+            Err(error) => {
+                warn!(%error, "old archived messages could not be removed; the next round tries again");
+                sweeps.is_running.set(false);
+            }
+        });
+    }
+}
+
+/// What may go, by domain. A service's archives go by the days of its domain.
+fn expiry(world: &World) -> Vec<Expiry> {
+    let now = world.time();
+    let domains = world.settings().domains.iter().filter_map(|domain| {
+        let days = domain.module(super::NAME)?.number(super::EXPIRE_DAYS.key);
+        let before = id::at(now.saturating_sub(days.saturating_mul(DAY_MS)));
+        (days > 0).then_some((domain, before))
+    });
+    let hosts = domains.flat_map(|(domain, before)| {
+        let services = world.services_of(&domain.name).into_iter().map(|service| service.host);
+        services.chain([domain.name.clone()]).map(move |domain| Expiry { domain, before })
+    });
+    hosts.collect()
+}
+
+/// How often a round begins, milliseconds.
+pub(super) const PERIOD_MS: u64 = 60 * 60 * 1000;
+/// Messages that go in one step.
+const STEP: usize = 500;
+/// Between two steps, milliseconds.
+const PAUSE_MS: u64 = 200;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;

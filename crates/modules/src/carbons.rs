@@ -1,0 +1,221 @@
+//! XEP-0280: Message Carbons. Every device of a user has both sides of every conversation.
+//!
+//! A copy is one packet for all sessions that get it, from the user's bare JID, which is how a client knows that it is none of somebody else's making. It
+//! lives in the outboxes of those sessions alone: when one of them ends, its copies go with it.
+//!
+//! # What is copied (§6.1)
+//!
+//! Messages of type `chat`; of type `normal` with a body or with what instant messaging clients tell each other; invitations to rooms. Not: `groupchat`,
+//! `headline`; private messages that come from an occupant of a room, which the room sends to every device by itself; what has a `<private/>` or the
+//! hint `<no-copy/>`; what this server refuses. The `<private/>` stays in the message, as the XEP has it since 0.13.
+//!
+//! An error is copied if it brings back the message that it answers, and that one is of a kind that is copied. Whether an error without it answers such a
+//! message could be known only by remembering what was sent: so `urn:xmpp:carbons:rules:0` is not announced.
+//!
+//! # Forged ones
+//!
+//! No message of one to one but those that this module writes has `<sent/>` or `<received/>` when it reaches a session: what others put into theirs is
+//! cut out.
+
+use rookery_fanout::{Link, Packet, StanzaType, To};
+use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, Phase, SessionRef, Stanzas, Target, World};
+use rookery_jid::JidRef;
+use rookery_stream::error::Condition;
+use rookery_xml::{Child, Kind, Limits, Stanza, Writer, ns};
+
+use crate::archive::{self, Archives};
+use crate::payload::{has, is_invitation, is_of_instant_messaging, may_have};
+
+/// Copies what a user sends and gets to those of the user's devices that want it.
+#[derive(Debug)]
+pub struct Carbons {
+    archives: Archives,
+}
+
+impl Carbons {
+    /// The module; the archives know the ids of what users send.
+    pub fn new(archives: Archives) -> Self {
+        Self { archives }
+    }
+}
+
+impl Module for Carbons {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "every device of a user has both sides of every conversation"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0280", "1.0.1"), ("XEP-0297", "1.0")]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.feature(Target::Server, ns::CARBONS);
+        hooks.feature(Target::Account, ns::CARBONS);
+        hooks.iq(Target::Account, ns::CARBONS, switch);
+        let archives = self.archives.clone();
+        hooks.before_route(Phase::Record, COPIED, move |world, packet, to| sent(world, packet, to, &archives));
+        hooks.before_delivery(Phase::Act, FORGEABLE, |_, packet, _| without_forged(packet));
+        hooks.before_delivery(Phase::Record, COPIED, received);
+    }
+}
+
+/// Begins or ends copies for a session (§4, §5); for Bind 2 too (XEP-0386).
+pub fn enable(world: &mut World, session: SessionRef, wanted: bool) {
+    world.set_carbons(session, wanted);
+}
+
+/// §4, §5. To do again what is done already is no error (§10.1).
+fn switch(world: &mut World, iq: Iq) {
+    let wanted = match iq.payload.name() {
+        "enable" => true,
+        "disable" => false,
+        _ => return world.reply_error(&iq, Condition::BadRequest),
+    };
+    if !iq.set {
+        return world.reply_error(&iq, Condition::BadRequest);
+    }
+    match iq.origin.filter(|_| iq.is_own()) {
+        Some(session) => {
+            enable(world, session, wanted);
+            world.reply_done(&iq);
+        }
+        None => world.reply_error(&iq, Condition::NotAllowed),
+    }
+}
+
+/// §8: what a session sends, to the others of its account.
+fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives) -> Delivery {
+    let Some(from) = packet.sender() else { return Delivery::Pass };
+    let mut links = world.links_with_carbons(from.as_ref());
+    links.retain(|&link| world.outboxes.address(link) != Some(&from));
+    // What goes to the own account is copied where it arrives.
+    if links.is_empty() || from.bare() == to.bare() || !is_eligible(packet, Direction::Sent, to) {
+        return Delivery::Pass;
+    }
+    let is_archived = world.domain(from.domain()).is_some_and(|domain| domain.module(archive::NAME).is_some());
+    let id = archives.take_sent().filter(|_| is_archived);
+    let copied = id.map(|id| packet.with_child(&archive::stanza_id(from.as_ref(), &id)));
+    give(world, &links, "sent", from.as_ref(), copied.as_ref().unwrap_or(packet), to);
+    Delivery::Pass
+}
+
+/// §7: what comes for an account, to those of its sessions that don't get it anyway.
+fn received(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    let mut links = world.links_with_carbons(to);
+    if links.is_empty() {
+        return Delivery::Pass;
+    }
+    let destination = world.destination(packet, to);
+    links.retain(|&link| match destination {
+        Destination::Session(addressed) => link != addressed,
+        Destination::Account => !world.session_at(link).is_some_and(|session| session.takes_messages()),
+        // An error to the bare JID is for nobody in particular.
+        Destination::Nobody => packet.type_() == StanzaType::Error,
+        Destination::Refused => false,
+    });
+    // Whoever sent it has it.
+    let from = packet.sender();
+    links.retain(|&link| world.outboxes.address(link) != from.as_ref());
+    if !links.is_empty() && is_eligible(packet, Direction::Received, to) {
+        give(world, &links, "received", to, packet, to);
+    }
+    Delivery::Pass
+}
+
+/// Gives a copy to these sessions. What its wrapping makes too deep for the scanner is not copied.
+fn give(world: &mut World, links: &[Link], name: &str, account: JidRef<'_>, packet: &Packet, to: JidRef<'_>) {
+    let original = packet.addressed(to.as_str());
+    let Ok(original) = Stanza::parse(&original, &LIMITS) else { return };
+    let mut copy = Writer::new("message");
+    copy.attr("from", account.bare_str()).opt_attr("type", original.type_().as_deref());
+    copy.start_ns(name, ns::CARBONS).start_ns("forwarded", ns::FORWARD).stanza(&original);
+    let Ok(copy) = Packet::built(&copy.finish()) else { return };
+    for &link in links {
+        world.push(link, &copy, To::Copy);
+    }
+}
+
+/// The message without what only this module may write.
+fn without_forged(packet: &Packet) -> Delivery {
+    let is_forged = |child: &Child<'_>| matches!(child.name(), "sent" | "received") && child.ns() == ns::CARBONS;
+    if may_have(packet, ns::CARBONS) && has(packet, |child| is_forged(&child)) {
+        return Delivery::As(packet.without_children(is_forged));
+    }
+    Delivery::Pass
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Sent,
+    Received,
+}
+
+/// §6.1.
+fn is_eligible(packet: &Packet, direction: Direction, to: JidRef<'_>) -> bool {
+    let Ok(stanza) = Stanza::parse(packet.bytes(), &LIMITS) else { return false };
+    let is_private = |child: Child<'_>| match &*child.ns() {
+        ns::CARBONS => matches!(child.name(), "private" | "sent" | "received"),
+        ns::HINTS => child.name() == "no-copy",
+        ns::MAM => child.name() == "result",
+        _ => false,
+    };
+    if stanza.children().any(is_private) {
+        return false;
+    }
+    if stanza.children().any(|child| is_invitation(&child)) {
+        return packet.type_() != StanzaType::Error;
+    }
+    let is_of_room = || stanza.child("x", ns::MUC_USER).is_some();
+    if direction == Direction::Received && to.resource().is_some() && is_of_room() {
+        return false;
+    }
+    let is_talk = || stanza.has_body() || stanza.children().any(|child| is_of_instant_messaging(&child));
+    packet.type_() == StanzaType::Chat || is_talk()
+}
+
+/// The key below `[modules]`.
+const NAME: &str = "carbons";
+const COPIED: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat, StanzaType::Error]);
+/// A client takes nothing of a room for a carbon.
+const FORGEABLE: Stanzas = COPIED.and(Stanzas::of(Kind::Message, &[StanzaType::Headline]));
+const LIMITS: Limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rookery_jid::Jid;
+
+    fn eligible(type_: &str, content: &str, direction: Direction) -> bool {
+        let stanza = format!("<message from='a@x/r' type='{type_}'>{content}</message>");
+        let packet = Packet::scanned(stanza.as_bytes()).unwrap();
+        is_eligible(&packet, direction, Jid::parse("b@x/r").unwrap().as_ref())
+    }
+
+    #[test]
+    fn the_rules_of_the_xep_hold() {
+        let both = [Direction::Sent, Direction::Received];
+        let receipt = "<received xmlns='urn:xmpp:receipts' id='1'/>";
+        let occupant = "<body>hi</body><x xmlns='http://jabber.org/protocol/muc#user'/>";
+        let invitation = "<x xmlns='http://jabber.org/protocol/muc#user'><invite from='a@x'/></x>";
+        for (type_, content, expected) in [
+            ("chat", "<body>hi</body>", [true; 2]),
+            ("chat", "<x xmlns='urn:example'/>", [true; 2]),
+            ("normal", "<body>hi</body>", [true; 2]),
+            ("normal", "<x xmlns='urn:example'/>", [false; 2]),
+            ("normal", receipt, [true; 2]),
+            ("normal", invitation, [true; 2]),
+            ("chat", occupant, [true, false]),
+            ("error", "<error type='cancel'/>", [false; 2]),
+            ("error", "<body>hi</body><error type='cancel'/>", [true; 2]),
+            ("chat", "<body>hi</body><private xmlns='urn:xmpp:carbons:2'/>", [false; 2]),
+            ("chat", "<body>hi</body><no-copy xmlns='urn:xmpp:hints'/>", [false; 2]),
+            ("chat", "<sent xmlns='urn:xmpp:carbons:2'/>", [false; 2]),
+        ] {
+            assert_eq!(both.map(|direction| eligible(type_, content, direction)), expected, "{type_} {content}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! What a message carries: which of it means something later, and to a person's other devices.
+//!
+//! Receipts, markers, reactions, retractions, invitations, encrypted messages and calls have no body and are part of a conversation all the same
+//! (XEP-0280 §6.1, XEP-0313 §5.1.1). Everything else without a body is for the moment, or for programs.
+
+use rookery_fanout::Packet;
+use rookery_xml::{Child, Limits, Stanza, ns};
+
+/// Whether the bytes may name a namespace. Most stanzas don't, which is cheaper to see than to read them. A namespace can be spelled with character
+/// references, which are rare enough to be taken for it.
+pub(crate) fn may_have(packet: &Packet, namespace: &str) -> bool {
+    let bytes = packet.bytes();
+    memchr::memmem::find(bytes, namespace.as_bytes()).is_some() || memchr::memmem::find(bytes, b"&#").is_some()
+}
+
+/// Whether a message has a child that `is_it` names.
+pub(crate) fn has(packet: &Packet, is_it: impl FnMut(Child<'_>) -> bool) -> bool {
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    Stanza::parse(packet.bytes(), &limits).is_ok_and(|stanza| stanza.children().any(is_it))
+}
+
+/// Whether a child makes a message part of a conversation, even without a body.
+pub(crate) fn is_lasting(child: &Child<'_>) -> bool {
+    match &*child.ns() {
+        ns::RECEIPTS => child.name() == "received",
+        ns::MARKERS => child.name() != "markable",
+        ns::MUC_USER => is_invitation(child),
+        namespace => LASTING.contains(&namespace),
+    }
+}
+
+/// Whether a child is what instant messaging clients tell each other (XEP-0280 §6.1).
+pub(crate) fn is_of_instant_messaging(child: &Child<'_>) -> bool {
+    child.ns() == ns::CHAT_STATES || child.ns() == ns::RECEIPTS || child.ns() == ns::MARKERS || is_lasting(child)
+}
+
+/// Whether a child is an invitation to a room, direct (XEP-0249) or mediated (XEP-0045 §7.8.2), or says that one was declined.
+pub(crate) fn is_invitation(child: &Child<'_>) -> bool {
+    let is_mediated = |inner: Child<'_>| matches!(inner.name(), "invite" | "decline") && inner.ns() == ns::MUC_USER;
+    child.is("x", ns::CONFERENCE) || (child.is("x", ns::MUC_USER) && child.children().any(is_mediated))
+}
+
+const LASTING: [&str; 13] = [
+    ns::ENCRYPTED,
+    ns::OOB,
+    ns::CONFERENCE,
+    ns::CORRECT,
+    ns::JINGLE_MESSAGE,
+    ns::OPENPGP,
+    ns::OMEMO,
+    ns::OMEMO_AXOLOTL,
+    ns::RETRACT,
+    ns::RETRACT_0,
+    ns::REACTIONS,
+    ns::FILE_SHARING,
+    ns::CALL_INVITES,
+];

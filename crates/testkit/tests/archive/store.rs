@@ -1,0 +1,81 @@
+//! A store that is slow or broken: chat goes on, and what the archive lacks is known.
+
+use rookery_store::StoreError;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_testkit::Config;
+use rookery_xml::ns;
+
+use super::{Scene, page, query, refused};
+
+fn held() -> (Scene, std::sync::Arc<Held>) {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    (Scene::with(Config { stores: held.stores(), ..Config::default() }), held)
+}
+
+#[test]
+fn a_store_that_does_not_answer_delays_nobody() {
+    let (mut scene, held) = held();
+    scene.romeo_says("before");
+    held.set_flowing(false);
+    for number in 0..50 {
+        let message = scene.romeo_says(&number.to_string());
+        assert!(message.child("stanza-id", ns::STANZA_ID).is_some());
+        scene.server.advance(300);
+    }
+    held.set_flowing(true);
+    while held.release_all() > 0 {
+        scene.server.settle();
+    }
+    assert_eq!(page(&mut scene.juliet, &[], "").messages.len(), 51);
+}
+
+#[test]
+fn a_broken_store_is_told_by_its_error_and_chat_goes_on() {
+    let (mut scene, held) = held();
+    held.set_fault(Some(StoreError::Busy));
+    scene.romeo_says("lost");
+    scene.server.advance(1000);
+    refused(&mut scene.juliet, &query(&[], ""), "resource-constraint");
+    held.set_fault(None);
+    scene.romeo_says("kept");
+    assert_eq!(page(&mut scene.juliet, &[], "").bodies(), ["kept"]);
+    assert_eq!(scene.server.counters().archive_lost, 2, "one message, two archives");
+}
+
+#[test]
+fn what_waits_is_bounded() {
+    let (mut scene, held) = held();
+    held.set_flowing(false);
+    let body = "x".repeat(200_000);
+    let mut without_id = 0;
+    for _ in 0..100 {
+        let message = scene.romeo_says(&body);
+        without_id += usize::from(message.child("stanza-id", ns::STANZA_ID).is_none());
+    }
+    assert!(without_id > 0, "20 MB do not all wait");
+    assert!(scene.server.counters().archive_lost >= without_id as u64);
+    held.set_flowing(true);
+    while held.release_all() > 0 {
+        scene.server.settle();
+    }
+    scene.romeo_says("later");
+    assert_eq!(
+        page(&mut scene.juliet, &[], "<set xmlns='http://jabber.org/protocol/rsm'><before/><max>1</max></set>")
+            .bodies(),
+        ["later"]
+    );
+}
+
+#[test]
+fn a_server_that_stops_has_written_everything() {
+    let mut scene = Scene::new();
+    scene.romeo_says("last words");
+    let (juliet, stores) = (scene.server.address(scene.juliet.bare()), scene.server.stores());
+    assert_eq!(scene.server.done(stores.archive.ends(juliet.as_ref())), Ok(None), "it still gathers");
+    scene.server.stop();
+    scene.server.advance(5000);
+    assert!(scene.server.is_finished());
+    assert!(matches!(scene.server.done(stores.archive.ends(juliet.as_ref())), Ok(Some(_))));
+}
