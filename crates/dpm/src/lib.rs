@@ -8,10 +8,15 @@
 //!
 //! - [`sdd`] is the encoding of all messages between DPM and clients, [`drf`] the grammar of requests, [`status`] and [`rad50`] the control
 //!   system's error codes and names.
+//! - [`database`] knows the devices, [`scaling`] and [`blocks`] what their bytes mean, [`show`] which reply they make.
 //!
 //! Facts about the protocols come from public clients and the public ACNET daemon, checked byte by byte against recordings.
 
+pub mod blocks;
+pub mod database;
 pub mod drf;
 pub mod rad50;
+pub mod scaling;
 pub mod sdd;
+pub mod show;
 pub mod status;

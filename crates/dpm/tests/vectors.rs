@@ -4,6 +4,8 @@
 mod drf;
 #[path = "vectors/names.rs"]
 mod names;
+#[path = "vectors/scaling.rs"]
+mod scaling;
 #[path = "vectors/sdd.rs"]
 mod sdd;
 

@@ -1,0 +1,110 @@
+//! Alarm blocks: 20 bytes, little endian.
+//!
+//! Flags (2), minimum or nominal value (4), maximum or tolerance (4), tries so far (1), tries needed (1), clock event (2), the front-end's own (6).
+
+/// How long a block is.
+pub const SIZE: usize = 20;
+
+/// An alarm block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AlarmBlock {
+    /// The flags as they are.
+    pub flags: u16,
+    low: [u8; 4],
+    high: [u8; 4],
+    /// Bad readings in a row so far.
+    pub tries_now: u8,
+    /// Bad readings in a row that make an alarm.
+    pub tries_needed: u8,
+    /// When the front-end looks.
+    pub ftd: u16,
+}
+
+/// What the two values of a block are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Raw readings below are bad.
+    pub minimum: f64,
+    /// Raw readings above are bad.
+    pub maximum: f64,
+    /// What a raw reading should be.
+    pub nominal: f64,
+    /// How far it may be from that.
+    pub tolerance: f64,
+}
+
+impl AlarmBlock {
+    /// Reads a block. `None` if there are fewer than 20 bytes.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let block: &[u8; SIZE] = bytes.first_chunk()?;
+        let [f0, f1, a, b, c, d, e, f, g, h, tries_now, tries_needed, ftd0, ftd1, ..] = *block;
+        Some(Self {
+            flags: u16::from_le_bytes([f0, f1]),
+            low: [a, b, c, d],
+            high: [e, f, g, h],
+            tries_now,
+            tries_needed,
+            ftd: u16::from_le_bytes([ftd0, ftd1]),
+        })
+    }
+
+    /// Is the device watched?
+    pub fn is_enabled(&self) -> bool {
+        self.flags & 1 != 0
+    }
+
+    /// Is it bad?
+    pub fn is_bad(&self) -> bool {
+        self.flags & 1 << 1 != 0
+    }
+
+    /// Does it abort the beam?
+    pub fn aborts(&self) -> bool {
+        self.flags & 1 << 2 != 0
+    }
+
+    /// Is the abort suppressed?
+    pub fn is_abort_inhibited(&self) -> bool {
+        self.flags & 1 << 3 != 0
+    }
+
+    /// The two values, extended with their sign: minimum or nominal, maximum or tolerance.
+    pub fn values(&self) -> (i32, i32) {
+        let extended = |bytes: [u8; 4]| match self.flags >> 5 & 3 {
+            0 => i32::from(bytes[0] as i8),
+            1 => i32::from(i16::from_le_bytes([bytes[0], bytes[1]])),
+            _ => i32::from_le_bytes(bytes),
+        };
+        (extended(self.low), extended(self.high))
+    }
+
+    /// The limits as raw values, whichever way the block holds them.
+    pub fn limits(&self) -> Limits {
+        let (first, second) = self.values();
+        let (first, second) = (f64::from(first), f64::from(second));
+        if self.flags >> 8 & 3 == MINIMUM_AND_MAXIMUM {
+            return Limits {
+                minimum: first,
+                maximum: second,
+                nominal: (first + second) / 2.0,
+                tolerance: (second - first) / 2.0,
+            };
+        }
+        let is_share = self.flags >> 8 & 3 == NOMINAL_AND_PERCENT;
+        let tolerance = if is_share { (first * second / 100.0).abs() } else { second };
+        Limits { minimum: first - tolerance, maximum: first + tolerance, nominal: first, tolerance }
+    }
+
+    /// Nominal bits and mask of a digital block, without sign extension.
+    pub fn bits(&self) -> (u32, u32) {
+        let bits = |bytes: [u8; 4]| match self.flags >> 5 & 3 {
+            0 => u32::from(bytes[0]),
+            1 => u32::from(u16::from_le_bytes([bytes[0], bytes[1]])),
+            _ => u32::from_le_bytes(bytes),
+        };
+        (bits(self.low), bits(self.high))
+    }
+}
+
+const NOMINAL_AND_PERCENT: u16 = 1;
+const MINIMUM_AND_MAXIMUM: u16 = 2;

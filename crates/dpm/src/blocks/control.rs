@@ -1,0 +1,37 @@
+//! Commands: a number or a text chooses a value of the database.
+
+use crate::status::Status;
+
+/// A command that a device knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Its place in the fixed order: RESET 0, ON 1, OFF 2…
+    pub order: u8,
+    /// What is sent to the front-end.
+    pub value: u32,
+    /// Its name.
+    pub short: String,
+    /// What it does, in words that may be sent as well.
+    pub long: String,
+}
+
+/// The place of a command in the fixed order, by its name.
+pub fn order(name: &str) -> Option<u8> {
+    ORDER.iter().position(|known| known.eq_ignore_ascii_case(name)).map(|order| order as u8)
+}
+
+impl Command {
+    /// The command of a number that a client set.
+    pub fn numbered(commands: &[Command], number: f64) -> Result<&Command, Status> {
+        commands.iter().find(|command| f64::from(command.order) == number).ok_or(Status::SCALEFAIL)
+    }
+
+    /// The command of a text that a client set, in whatever case.
+    pub fn named<'a>(commands: &'a [Command], text: &str) -> Result<&'a Command, Status> {
+        let is_it =
+            |command: &&Command| [&command.short, &command.long].iter().any(|name| name.eq_ignore_ascii_case(text));
+        commands.iter().find(is_it).ok_or(Status::SCALEFAIL)
+    }
+}
+
+const ORDER: &[&str] = &["RESET", "ON", "OFF", "POSITIVE", "NEGATIVE", "RAMP", "DC", "LOCAL", "REMOTE", "TRIP"];

@@ -1,0 +1,9 @@
+//! What is packed into bits and blocks: basic status, commands, alarm blocks.
+
+mod alarm;
+mod control;
+mod status;
+
+pub use alarm::{AlarmBlock, Limits, SIZE as ALARM_SIZE};
+pub use control::{Command, order};
+pub use status::{Attribute, Bit, StatusBits};

@@ -1,0 +1,65 @@
+//! Basic status: up to five attributes, each some bits of a word.
+
+/// An attribute: ((word & mask) == matching) differs from invert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Attribute {
+    /// The bits that count.
+    pub mask: u32,
+    /// What they are when the attribute is true.
+    pub matching: u32,
+    /// Turns the answer round.
+    pub invert: bool,
+}
+
+/// The attributes that a device has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StatusBits {
+    /// Is it on?
+    pub on: Option<Attribute>,
+    /// Is it ready?
+    pub ready: Option<Attribute>,
+    /// Is it under remote control?
+    pub remote: Option<Attribute>,
+    /// Is its polarity positive?
+    pub positive: Option<Attribute>,
+    /// Does it ramp?
+    pub ramp: Option<Attribute>,
+}
+
+/// What a bit means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bit {
+    /// Its number; 0 is the lowest.
+    pub number: u8,
+    /// What it is called.
+    pub name: String,
+    /// What it means when it is 0.
+    pub zero: String,
+    /// What it means when it is 1.
+    pub one: String,
+}
+
+impl Attribute {
+    /// Is it true of a status word?
+    pub fn of(self, word: u32) -> bool {
+        (word & self.mask == self.matching) != self.invert
+    }
+}
+
+impl Bit {
+    /// A text for each bit by its number up to the highest that has a name; empty where there is none.
+    pub fn texts(bits: &[Bit], text: impl Fn(&Bit) -> &str) -> Vec<String> {
+        let count = bits.iter().map(|bit| usize::from(bit.number) + 1).max().unwrap_or(0);
+        let mut texts = vec![String::new(); count];
+        for bit in bits {
+            text(bit).clone_into(&mut texts[usize::from(bit.number)]);
+        }
+        texts
+    }
+
+    /// What it means in a status word.
+    pub fn value(&self, word: u32) -> &str {
+        let is_set = word.checked_shr(u32::from(self.number)).is_some_and(|word| word & 1 == 1);
+        if is_set { &self.one } else { &self.zero }
+    }
+}

@@ -1,0 +1,181 @@
+//! From a request to what has to be read and how it is shown.
+
+use std::sync::Arc;
+
+use super::{Database, Device, Place, Value};
+use crate::drf::{self, Event, Field, Property, Range, Request};
+use crate::sdd::reply;
+use crate::status::Status;
+
+/// What a request comes down to.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The device.
+    pub device: Arc<Device>,
+    /// Where its value comes from.
+    pub stored: Stored,
+    /// How its value is shown.
+    pub form: Form,
+    /// When; the database's own event if the request named none.
+    pub event: Event,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Stored {
+    /// From a front-end.
+    FrontEnd(Wanted),
+    /// From the database.
+    Text(String),
+    /// From the database, too.
+    Number(f64),
+    /// There is nothing to read: commands.
+    Nothing,
+}
+
+/// What a front-end is asked for. Requests for the same are one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Wanted {
+    /// The number of its node in [`Database::nodes`].
+    pub node: usize,
+    /// The device's number.
+    pub device: u32,
+    /// The property's number.
+    pub property: u8,
+    /// The place within the front-end.
+    pub ssdn: [u8; 8],
+    /// How many bytes.
+    pub length: u32,
+    /// From which byte on.
+    pub offset: u32,
+}
+
+/// How a value is shown. Readers of the same value in the same form get the same bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Form {
+    /// Which property it is.
+    pub property: Property,
+    /// In which form.
+    pub field: Field,
+}
+
+impl Database {
+    /// Finds what a request asks for.
+    ///
+    /// Errors are the control system's: no such device or property, a range that splits elements or leaves the property, no scaling.
+    pub fn find(&self, request: &Request) -> Result<Target, Status> {
+        let device = match &request.device {
+            drf::Device::Name(name) => self.named(name),
+            drf::Device::Index(index) => self.numbered(*index),
+        };
+        let device = Arc::clone(device.ok_or(Status::NOPROP)?);
+        let form = Form { property: request.property, field: request.field };
+        let text = |text: &str| if text.is_empty() { Err(Status::NOPROP) } else { Ok(Stored::Text(text.to_owned())) };
+        let stored = match request.property {
+            Property::Description => text(&device.description)?,
+            Property::LongName => text(&device.long_name)?,
+            Property::AlarmListName => text(&device.alarm_list)?,
+            Property::Index => Stored::Number(f64::from(device.index)),
+            Property::Control => {
+                device.control.as_ref().ok_or(Status::NOPROP)?;
+                Stored::Nothing
+            }
+            property => {
+                let place = device.place(property).ok_or(Status::NOPROP)?;
+                device.check(form)?;
+                let (offset, length) = extent(place, request.range)?;
+                Stored::FrontEnd(Wanted {
+                    node: place.node,
+                    device: device.index,
+                    property: property.index(),
+                    ssdn: place.ssdn,
+                    length,
+                    offset,
+                })
+            }
+        };
+        let event = match &request.event {
+            Event::Default => device.place(request.property).map_or(Event::Immediate, |place| place.event.clone()),
+            event => event.clone(),
+        };
+        Ok(Target { device, stored, form, event })
+    }
+}
+
+impl Device {
+    /// Where a property lives; `None` if the device does not have it.
+    pub fn place(&self, property: Property) -> Option<&Place> {
+        match property {
+            Property::Reading | Property::Setting => self.value(property).map(|value| &value.place),
+            Property::Status => self.status.as_ref().map(|status| &status.place),
+            Property::Control => self.control.as_ref().map(|control| &control.place),
+            Property::Analog => self.analog.as_ref().map(|alarm| &alarm.place),
+            Property::Digital => self.digital.as_ref().map(|alarm| &alarm.place),
+            _ => None,
+        }
+    }
+
+    /// Its reading or setting.
+    pub fn value(&self, property: Property) -> Option<&Value> {
+        match property {
+            Property::Reading => self.reading.as_ref(),
+            Property::Setting => self.setting.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// What is told about the device before its data, with reference number 0.
+    pub fn info(&self, form: Form) -> reply::DeviceInfo {
+        let units = self.value(form.property).map(|value| match form.field {
+            Field::Primary => value.primary_units.clone(),
+            _ => value.units.clone(),
+        });
+        reply::DeviceInfo {
+            ref_id: 0,
+            di: self.index as i32,
+            name: self.name.clone(),
+            description: self.description.clone(),
+            units,
+            format_hint: None,
+        }
+    }
+
+    /// Can the property be shown in that form?
+    fn check(&self, form: Form) -> Result<(), Status> {
+        match (form.property, form.field) {
+            // What these texts look like is not known.
+            (Property::Status, Field::Text | Field::ExtendedText) => Err(Status::NO_SUCH_FIELD),
+            (Property::Analog, Field::Raw | Field::Text) => Ok(()),
+            // Limits are scaled as readings are.
+            (Property::Analog, _) if self.reading.is_none() => Err(Status::NOSCALE),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Offset and length in bytes.
+fn extent(place: &Place, range: Option<Range>) -> Result<(u32, u32), Status> {
+    let element = place.element;
+    let rest = |offset: u32| place.size.checked_sub(offset).filter(|rest| *rest > 0).ok_or(Status::OUT_OF_BOUNDS);
+    let (offset, length) = match range {
+        None => (0, place.default_size),
+        Some(Range::All) => (0, place.size),
+        Some(Range::Elements(from, to)) => {
+            let offset = u32::from(from).checked_mul(element).ok_or(Status::OUT_OF_BOUNDS)?;
+            match to {
+                None => (offset, rest(offset)?),
+                Some(to) => {
+                    let count = u32::from(to).saturating_sub(u32::from(from)) + 1;
+                    (offset, count.checked_mul(element).ok_or(Status::OUT_OF_BOUNDS)?)
+                }
+            }
+        }
+        Some(Range::Bytes(offset, None)) => (offset, rest(offset)?),
+        Some(Range::Bytes(offset, Some(length))) => (offset, length),
+    };
+    if !place.unframed && (offset % element != 0 || length % element != 0) {
+        return Err(Status::BAD_FRAMING);
+    }
+    let fits = offset.checked_add(length).is_some_and(|end| end <= place.size);
+    if length == 0 || !fits { Err(Status::OUT_OF_BOUNDS) } else { Ok((offset, length)) }
+}

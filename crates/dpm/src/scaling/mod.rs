@@ -1,0 +1,77 @@
+//! Scaling: what a front-end sends, in primary units (often volts) and in engineering units, and back.
+//!
+//! Raw little-endian integers of 1, 2 or 4 bytes are extended with their sign to an `i32`. A *primary* transform makes a number of it, a *common*
+//! transform with the device's constants makes engineering units of that. Both have an index in the database. What cannot be scaled is
+//! [`SCALEFAIL`](crate::status::Status::SCALEFAIL); numbers that overflow on the way to engineering units come out as infinite, not as an error.
+//!
+//! Where the Java DPM's inverse is known not to invert (common 32 and 66 with general constants, primary 46 and 58 with the top bit set), ours does.
+
+mod common;
+mod inverse;
+pub mod primary;
+mod text;
+
+pub use common::{Common, Piece};
+pub use text::{Enumeration, TextKind};
+
+use crate::status::Status;
+
+/// How one property of a device is scaled.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scaling {
+    /// Index of the primary transform.
+    pub primary: u16,
+    /// How many bytes a raw value has: 1, 2 or 4.
+    pub input: usize,
+    /// The common transform.
+    pub common: Common,
+}
+
+impl Scaling {
+    /// The number in bytes as they came, extended with its sign. `None` if they are not 1, 2 or 4.
+    pub fn raw(bytes: &[u8]) -> Option<i32> {
+        Some(match *bytes {
+            [byte] => i32::from(byte as i8),
+            [low, high] => i32::from(i16::from_le_bytes([low, high])),
+            [a, b, c, d] => i32::from_le_bytes([a, b, c, d]),
+            _ => return None,
+        })
+    }
+
+    /// Primary units of the bytes of one element.
+    pub fn to_primary(&self, bytes: &[u8]) -> Result<f64, Status> {
+        let raw = bytes.get(..self.input).and_then(Self::raw).ok_or(Status::SCALEFAIL)?;
+        primary::scale(self.primary, self.input, raw)
+    }
+
+    /// Engineering units of the bytes of one element.
+    pub fn to_common(&self, bytes: &[u8]) -> Result<f64, Status> {
+        self.common.scale(self.to_primary(bytes)?)
+    }
+
+    /// The raw value that is nearest to a number of primary units.
+    pub fn from_primary(&self, value: f64) -> Result<i32, Status> {
+        primary::unscale(self.primary, self.input, value)
+    }
+
+    /// The raw value that is nearest to a number of engineering units.
+    pub fn from_common(&self, value: f64) -> Result<i32, Status> {
+        let limits = primary::limits(self.primary, self.input);
+        self.from_primary(self.common.unscale(value, limits)?)
+    }
+
+    /// The bytes of a raw value. They must be able to hold it, with or without a sign.
+    pub fn bytes(&self, raw: i32) -> Result<Vec<u8>, Status> {
+        let fits = match self.input {
+            1 => (-0x80..=0xff).contains(&raw),
+            2 => (-0x8000..=0xffff).contains(&raw),
+            _ => true,
+        };
+        if fits { Ok(raw.to_le_bytes()[..self.input.min(4)].to_vec()) } else { Err(Status::SCALEFAIL) }
+    }
+
+    /// How this is scaled to text, if it is.
+    pub fn text(&self) -> Option<TextKind> {
+        (self.primary == primary::STRING).then(|| TextKind::of(&self.common)).flatten()
+    }
+}

@@ -1,0 +1,137 @@
+//! The device database: what a file says, what is wrong with it, and what a request finds.
+
+use rookery_dpm::blocks::{AlarmBlock, Bit, Command};
+use rookery_dpm::database::{Database, Stored};
+use rookery_dpm::drf::{Event, Request};
+use rookery_dpm::status::Status;
+
+const DEMO: &str = include_str!("../src/database/demo.toml");
+
+#[test]
+fn the_demonstration_database_is_read() {
+    let database = Database::read(DEMO).expect("a good file");
+    let device = database.named("M:OUTTMP").expect("a device");
+    assert_eq!((device.index, device.description.as_str()), (27235, "Outdoor temperature"));
+    assert_eq!(database.numbered(27235), Some(device));
+    assert_eq!(database.nodes().len(), 2);
+    assert!(database.named("M:NOSUCH").is_none());
+}
+
+#[test]
+fn mistakes_name_line_and_field() {
+    let place = "node = 'FE'\nssdn = '0000000000000001'\n";
+    let file = |rest: &str| {
+        format!("[[node]]\nname = 'FE'\naddress = '0c23'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n\n{rest}")
+    };
+    let device = |rest: &str| file(&format!("[[device]]\nindex = 1\nname = 'M:A'\n[device.reading]\n{rest}"));
+    for (text, line, field) in [
+        ("[[node]\n".to_owned(), 1, ""),
+        (file("[[device]]\nindex = 1\nname = 'm:a'\n"), 9, "device.name"),
+        (file("[[device]]\nindex = 99999999\nname = 'M:A'\n"), 7, "device.index"),
+        (file("[[device]]\nindex = 1\nname = 'M:A'\ncolour = 'red'\n"), 10, "colour"),
+        (device("node = 'FX'\nssdn = '0000000000000001'\nprimary = 0\n"), 11, "device.reading.node"),
+        (device("node = 'FE'\nssdn = '00'\nprimary = 0\n"), 12, "device.reading.ssdn"),
+        (device(&format!("{place}primary = 1\n")), 13, "device.reading.primary"),
+        (device(&format!("{place}primary = 0\ncommon = 3\n")), 14, "device.reading.common"),
+        (device(&format!("{place}primary = 0\ncommon = 2\nconstants = [1.0]\n")), 14, "device.reading.common"),
+        (device(&format!("{place}primary = 0\nsize = 3\n")), 14, "device.reading.size"),
+        (device(&format!("{place}primary = 0\nelement = 0\n")), 14, "device.reading.element"),
+        (device(&format!("{place}primary = 0\nevent = 'X'\n")), 14, "device.reading.event"),
+        (device(&format!("{place}primary = 0\nsiez = 2\n")), 14, "siez"),
+        (file("[[script]]\ndevice = 'M:A'\nshape = 'ramp'\n"), 7, "script.device"),
+    ] {
+        let mistake = Database::read(&text).expect_err(&text);
+        assert_eq!((mistake.line, mistake.field.as_str()), (line, field), "{mistake}\n{text}");
+    }
+    let twice = device(&format!("{place}primary = 0\n[[device]]\nindex = 2\nname = 'M:A'\n"));
+    assert_eq!(Database::read(&twice).expect_err("a name twice").field, "device.name");
+}
+
+#[test]
+fn requests_find_bytes_or_a_status() {
+    let database = Database::read(DEMO).expect("a good file");
+    let find = |text: &str| database.find(&Request::parse(text).expect("a request"));
+    let extent = |text: &str| match find(text).expect("a target").stored {
+        Stored::FrontEnd(wanted) => (wanted.property, wanted.offset, wanted.length),
+        stored => panic!("{stored:?}"),
+    };
+    assert_eq!(extent("M:OUTTMP"), (12, 0, 2));
+    assert_eq!(extent("B:ARRAY"), (12, 0, 2));
+    assert_eq!(extent("B:ARRAY[]"), (12, 0, 32));
+    assert_eq!(extent("B:ARRAY[2:5]"), (12, 4, 8));
+    assert_eq!(extent("B:ARRAY[15:]"), (12, 30, 2));
+    assert_eq!(extent("B:ARRAY{4:8}.RAW"), (12, 4, 8));
+    assert_eq!(extent("M@OUTTMP"), (1, 0, 20));
+    assert_eq!(extent("0:27235"), (12, 0, 2));
+    for (text, status) in [
+        ("M:NOSUCH", Status::NOPROP),
+        ("0:1", Status::NOPROP),
+        ("M_OUTTMP", Status::NOPROP),
+        ("G:TEXT.LONG_NAME", Status::NOPROP),
+        ("B:ARRAY{1:2}", Status::BAD_FRAMING),
+        ("B:ARRAY[16]", Status::OUT_OF_BOUNDS),
+        ("B:ARRAY[0:16]", Status::OUT_OF_BOUNDS),
+        ("B:ARRAY{32:}", Status::OUT_OF_BOUNDS),
+        ("B:ARRAY{0:0}", Status::OUT_OF_BOUNDS),
+        ("M:OUTTMP{4294967294:4}.RAW", Status::OUT_OF_BOUNDS),
+        ("M|OUTTMP.TEXT", Status::NO_SUCH_FIELD),
+    ] {
+        assert_eq!(find(text).map(|target| target.stored), Err(status), "{text}");
+    }
+    assert_eq!(find("M:OUTTMP.DESC").expect("a target").stored, Stored::Text("Outdoor temperature".into()));
+    assert_eq!(find("M:OUTTMP.INDEX").expect("a target").stored, Stored::Number(27235.0));
+    assert_eq!(find("M&OUTTMP@N").expect("a target").stored, Stored::Nothing);
+    assert!(matches!(find("M:OUTTMP").expect("a target").event, Event::Periodic { at_once: true, .. }));
+}
+
+#[test]
+fn units_follow_the_field() {
+    let database = Database::read(DEMO).expect("a good file");
+    let info = |text: &str| {
+        let target = database.find(&Request::parse(text).expect("a request")).expect("a target");
+        target.device.info(target.form).units
+    };
+    assert_eq!(info("M:OUTTMP").as_deref(), Some("DegF"));
+    assert_eq!(info("M:OUTTMP.PRIMARY").as_deref(), Some("V"));
+    assert_eq!(info("M|OUTTMP"), None);
+}
+
+#[test]
+fn status_bits_and_commands_are_told_apart() {
+    let database = Database::read(DEMO).expect("a good file");
+    let device = database.named("M:OUTTMP").expect("a device");
+    let status = device.status.as_ref().expect("a status");
+    let of =
+        |word| [status.bits.on, status.bits.ready, status.bits.remote].map(|bits| bits.expect("it has that").of(word));
+    assert_eq!(of(0b101), [true, false, true]);
+    assert_eq!(Bit::texts(&status.names, |bit| &bit.name), ["On", "Ready", "Remote"]);
+    assert_eq!(Bit::texts(&status.names, |bit| bit.value(0b101)), ["Yes", "No", "Remote"]);
+    let commands = &device.control.as_ref().expect("commands").commands;
+    assert_eq!(Command::named(commands, "on").map(|command| command.value), Ok(2));
+    assert_eq!(Command::named(commands, "Turn Off").map(|command| command.value), Ok(1));
+    assert_eq!(Command::numbered(commands, 0.0).map(|command| command.value), Ok(4));
+    assert_eq!(Command::named(commands, "TRIP"), Err(Status::SCALEFAIL));
+    assert_eq!(Command::numbered(commands, 3.0), Err(Status::SCALEFAIL));
+}
+
+#[test]
+fn alarm_blocks_hold_limits_in_three_ways() {
+    let block = |kind: u16, first: i16, second: i16| {
+        // Enabled, bad, two bytes.
+        let flags = 0b11 | 1 << 5 | kind << 8;
+        let mut bytes = flags.to_le_bytes().to_vec();
+        bytes.extend(first.to_le_bytes());
+        bytes.extend([0xff, 0xff]);
+        bytes.extend(second.to_le_bytes());
+        bytes.extend([0, 0, 1, 3, 0, 0, 0, 0, 0, 0, 0, 0]);
+        AlarmBlock::read(&bytes).expect("20 bytes")
+    };
+    let (nominal, percent, limits) = (block(0, -100, 20), block(1, 200, 10), block(2, -10, 30));
+    assert_eq!((nominal.limits().minimum, nominal.limits().maximum), (-120.0, -80.0));
+    assert_eq!((percent.limits().minimum, percent.limits().maximum), (180.0, 220.0));
+    assert_eq!((limits.limits().nominal, limits.limits().tolerance), (10.0, 20.0));
+    assert!(nominal.is_enabled() && nominal.is_bad() && !nominal.aborts() && !nominal.is_abort_inhibited());
+    assert_eq!((nominal.tries_now, nominal.tries_needed), (1, 3));
+    assert_eq!(block(2, -1, 3).bits(), (0xffff, 3));
+    assert_eq!(AlarmBlock::read(&[0; 19]), None);
+}
