@@ -4,6 +4,7 @@
 //! each shard gets one letter and each remote domain one part, whatever the number of recipients there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rookery_fanout::{Audience, Names, Packet, StanzaType};
 use rookery_jid::{Jid, JidRef};
@@ -62,7 +63,7 @@ impl World {
             if shard == self.shard() {
                 self.give(packet, &names);
             } else {
-                self.post(shard, Mail::Copies { to: names, packet: packet.clone() });
+                self.post(shard, Mail::Copies { to: Arc::new(names), packet: packet.clone() });
             }
         }
     }

@@ -8,8 +8,8 @@
 //! * [`world`]: what a shard owns and how a driver talks to it.
 //! * [`login`]: what a connection asks before it has a session; [`bind`]: the life of a session.
 //! * [`inbound`]: what a session sends: checks, stamps, dispatch.
-//! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]: one packet for many. [`service`]: hosts that modules answer for.
-//!   [`federation`]: other servers.
+//! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]: one packet for many; [`roll`]: an audience
+//!   that is kept ready. [`service`]: hosts that modules answer for. [`federation`]: other servers.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2.
@@ -36,6 +36,7 @@ pub mod names;
 pub mod network;
 pub mod passage;
 pub mod presence;
+pub mod roll;
 pub mod roster;
 pub mod route;
 pub mod service;
@@ -58,6 +59,7 @@ pub use management::{Enable, NotResumed};
 pub use module::{Guest, Hooks, Module, Phase, Registry, Target, Verdict};
 pub use network::Network;
 pub use passage::{Delivery, Stanzas};
+pub use roll::Roll;
 pub use session::{Session, SessionRef};
 pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
 pub use task::Wakeups;

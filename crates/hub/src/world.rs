@@ -99,9 +99,16 @@ pub enum Mail {
     /// A stanza for many addresses whose home is the receiving shard.
     Copies {
         /// Their JIDs, bare or full.
-        to: Audience,
+        to: Arc<Audience>,
         /// The stanza.
         packet: Packet,
+    },
+    /// Many stanzas, in their order, for an address whose home is the receiving shard.
+    Bundle {
+        /// The address.
+        to: Jid,
+        /// The stanzas.
+        packets: Vec<Packet>,
     },
     /// A stanza for a service that the receiving shard has a part of.
     Service {
@@ -261,6 +268,7 @@ impl World {
                 self.deliver(hash, &packet, to.as_ref());
             }
             Mail::Copies { to, packet } => self.give(&packet, &to),
+            Mail::Bundle { to, packets } => self.bundle(packets, &to),
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Probe { from, to } => self.answer_probes(&from, &to),

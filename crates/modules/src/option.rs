@@ -1,7 +1,7 @@
 //! Checks of what operators write. The kind of a value is that of the option's default; a check says more.
 
-use rookery_hub::Value;
-use rookery_jid::prepare;
+use rookery_hub::{Value, World};
+use rookery_jid::{Jid, prepare};
 
 /// Every value of the right kind is acceptable.
 pub(crate) fn any(_: &Value) -> Result<(), String> {
@@ -32,4 +32,33 @@ pub(crate) fn each(value: &Value, check: impl Fn(&str) -> Result<(), String>) ->
         Value::List(texts) => texts.iter().try_for_each(|text| check(text)),
         _ => Ok(()),
     }
+}
+
+/// Who may use something: `all`, `local`, domains or bare addresses.
+pub(crate) fn access_list(value: &Value) -> Result<(), String> {
+    each(value, |rule| match prepare(rule) {
+        _ if matches!(rule, "all" | "local") => Ok(()),
+        Ok(jid) if jid.as_ref().as_str() == rule && jid.as_ref().is_bare() => Ok(()),
+        Ok(jid) => Err(format!("{rule:?}: write {:?}", jid.as_ref().bare_str())),
+        Err(_) => {
+            Err(format!("{rule:?} is neither \"all\", \"local\", a domain nor an address such as \"news@example.org\""))
+        }
+    })
+}
+
+/// Whether a list that passed [`access_list`] lets somebody in.
+pub(crate) fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
+    list.iter().any(|rule| match rule.as_str() {
+        "all" => true,
+        "local" => world.is_here(who.domain()),
+        address => address == who.domain() || address == who.bare_str(),
+    })
+}
+
+/// Bare addresses of accounts.
+pub(crate) fn bare_addresses(value: &Value) -> Result<(), String> {
+    each(value, |text| match prepare(text) {
+        Ok(jid) if jid.as_ref().as_str() == text && jid.as_ref().is_bare() && jid.as_ref().local().is_some() => Ok(()),
+        _ => Err(format!("{text:?} is no address of an account, such as \"crone@example.org\"")),
+    })
 }

@@ -7,9 +7,9 @@
 use crate::pending::{Completer, pending, ready};
 use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
 use crate::{
-    Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
-    Expiry, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed, Roster, Rosters,
-    StoreError, Stores, Subscription, Swept,
+    Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
+    EditRoster, Expiry, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
+    RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -289,6 +289,32 @@ impl Pubsub for Held {
 
     fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>> {
         self.held(|stores| stores.pubsub.accounts_nodes(after, limit))
+    }
+}
+
+impl Rooms for Held {
+    fn list(&self, host: &str) -> Pending<Vec<ListedRoom>> {
+        self.held(|stores| stores.rooms.list(host))
+    }
+
+    fn load(&self, room: JidRef<'_>) -> Pending<Option<StoredRoom>> {
+        self.held(|stores| stores.rooms.load(room))
+    }
+
+    fn put(&self, room: JidRef<'_>, document: RoomDocument) -> Pending<()> {
+        self.held(|stores| stores.rooms.put(room, document))
+    }
+
+    fn affiliate(&self, room: JidRef<'_>, changes: Vec<Affiliated>) -> Pending<bool> {
+        self.held(|stores| stores.rooms.affiliate(room, changes))
+    }
+
+    fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
+        self.held(|stores| stores.rooms.remove(room))
+    }
+
+    fn forget(&self, user: JidRef<'_>) -> Pending<Vec<Jid>> {
+        self.held(|stores| stores.rooms.forget(user))
     }
 }
 

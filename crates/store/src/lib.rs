@@ -1,4 +1,5 @@
-//! What the server keeps: accounts, rosters, offline messages, archives, documents, last presence, nodes and a few settings.
+//! What the server keeps: accounts, rosters, offline messages, archives, documents, last presence, nodes,
+//! rooms and a few settings.
 //!
 //! One small trait per concern, so that a caller names what it needs and a test replaces one of them; [`Stores`]
 //! bundles all of them. [`sqlite::open`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and
@@ -15,7 +16,7 @@
 //!
 //! # Layout
 //!
-//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub` and `meta` hold a trait each and its types; `pending` is the future;
+//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms` and `meta` hold a trait each and its types; `pending` is the future;
 //! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory` and `held` serve tests.
 
 pub mod accounts;
@@ -30,6 +31,7 @@ pub mod offline;
 pub mod pending;
 pub mod presence;
 pub mod pubsub;
+pub mod rooms;
 pub mod rosters;
 pub mod sql;
 
@@ -45,6 +47,7 @@ pub use offline::{Offline, OfflineMessage, Pushed};
 pub use pending::{Pending, wait};
 pub use presence::{LastPresence, LastSeen};
 pub use pubsub::Pubsub;
+pub use rooms::{Affiliated, Affiliation, ListedRoom, RoomDocument, Rooms, StoredRoom};
 pub use rosters::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, Rosters, Subscription};
 pub use sql::sqlite;
 
@@ -65,6 +68,8 @@ pub struct Stores {
     pub last_presence: Arc<dyn LastPresence>,
     /// What others can subscribe to.
     pub pubsub: Arc<dyn Pubsub>,
+    /// The rooms that outlive their occupants.
+    pub rooms: Arc<dyn Rooms>,
     /// The server's own few settings.
     pub meta: Arc<dyn Meta>,
 }
@@ -73,7 +78,7 @@ impl Stores {
     /// All of them from one thing that implements them all.
     pub fn of<S>(store: Arc<S>) -> Stores
     where
-        S: Accounts + Rosters + Offline + Archive + Documents + LastPresence + Pubsub + Meta + 'static,
+        S: Accounts + Rosters + Offline + Archive + Documents + LastPresence + Pubsub + Rooms + Meta + 'static,
     {
         Stores {
             accounts: store.clone(),
@@ -83,6 +88,7 @@ impl Stores {
             archive: store.clone(),
             last_presence: store.clone(),
             pubsub: store.clone(),
+            rooms: store.clone(),
             meta: store,
         }
     }

@@ -5,11 +5,13 @@
 
 mod archive;
 mod pubsub;
+mod rooms;
 mod roster;
 
 use crate::{
-    Accounts, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, Meta, Offline, OfflineMessage,
-    Pending, Pushed, Roster, Rosters, StoreError, Stores, Subscription, pending::caught, pending::ready,
+    Accounts, Affiliated, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, ListedRoom, Meta,
+    Offline, OfflineMessage, Pending, Pushed, RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Stores,
+    Subscription, pending::caught, pending::ready,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -202,6 +204,33 @@ impl LastPresence for Memory {
     }
 }
 
+impl Rooms for Memory {
+    fn list(&self, host: &str) -> Pending<Vec<ListedRoom>> {
+        ready(Ok(self.world().rooms.list(host)))
+    }
+
+    fn load(&self, room: JidRef<'_>) -> Pending<Option<StoredRoom>> {
+        ready(Ok(self.world().rooms.load(room)))
+    }
+
+    fn put(&self, room: JidRef<'_>, document: RoomDocument) -> Pending<()> {
+        self.world().rooms.put(room, document);
+        ready(Ok(()))
+    }
+
+    fn affiliate(&self, room: JidRef<'_>, changes: Vec<Affiliated>) -> Pending<bool> {
+        ready(Ok(self.world().rooms.affiliate(room, changes)))
+    }
+
+    fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
+        ready(Ok(self.world().rooms.remove(room)))
+    }
+
+    fn forget(&self, user: JidRef<'_>) -> Pending<Vec<Jid>> {
+        ready(Ok(self.world().rooms.forget(user)))
+    }
+}
+
 impl Meta for Memory {
     fn get(&self, key: &str) -> Pending<Option<Vec<u8>>> {
         ready(Ok(self.world().meta.get(key).cloned()))
@@ -218,6 +247,7 @@ struct World {
     accounts: BTreeMap<(String, String), Account>,
     archives: archive::Archives,
     meta: BTreeMap<String, Vec<u8>>,
+    rooms: rooms::AllRooms,
     last_offline_id: u64,
     /// Where the roster of a new account starts to count: above those of all accounts that were removed.
     next_roster_version: u64,
@@ -233,6 +263,7 @@ impl Default for World {
             last_offline_id: 0,
             next_roster_version: 1,
             pubsub: pubsub::Nodes::default(),
+            rooms: rooms::AllRooms::default(),
         }
     }
 }

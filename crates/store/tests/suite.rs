@@ -8,6 +8,7 @@ mod suite {
     pub mod offline;
     pub mod order;
     pub mod pubsub;
+    pub mod rooms;
     pub mod rosters;
     pub mod samples;
     pub mod versions;
@@ -69,6 +70,10 @@ over_all_stores! {
     archive::archives_have_ends_and_can_be_emptied,
     archive::only_accounts_and_rooms_have_archives,
     archive::a_sweep_goes_through_all_archives_in_steps,
+    rooms::rooms_read_as_written,
+    rooms::services_list_their_own_rooms,
+    rooms::affiliations_change_and_outlive_the_document,
+    rooms::a_user_is_forgotten_everywhere,
     last_presence::only_those_who_may_see_it_do,
     last_presence::the_last_one_counts,
     pubsub::a_node_is_created_once,

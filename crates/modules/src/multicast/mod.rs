@@ -95,7 +95,7 @@ const OPTIONS: [OptionSpec; 9] = [
         key: "access",
         default: || Value::List(vec!["all".to_owned()]),
         doc: "who may use it: \"all\", \"local\" (users of this server), domains, or addresses such as \"news@example.org\"",
-        check: untrusted::is_access_list,
+        check: option::access_list,
     },
     limit(limits::LOCAL_MESSAGES, 100, "recipients of one message from a user of this server; 0 means no limit"),
     limit(limits::LOCAL_PRESENCES, 100, "recipients of one presence from a user of this server; 0 means no limit"),

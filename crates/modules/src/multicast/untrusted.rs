@@ -6,8 +6,8 @@
 
 use rookery_fanout::multicast::{Groups, Header, Hop, Plan, Target, find};
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Domain, Options, Value, Verdict, World};
-use rookery_jid::{Jid, JidRef, prepare};
+use rookery_hub::{Domain, Options, Verdict, World};
+use rookery_jid::{Jid, JidRef};
 use rookery_observe::Stage;
 use rookery_observe::stages::Begun;
 use rookery_stream::error::{Condition, StanzaError};
@@ -64,7 +64,7 @@ struct Route<'a, 'w> {
 impl Route<'_, '_> {
     fn go(mut self, state: &State, stanza: &Stanza<'_>) -> Result<(), StanzaError> {
         let begun = self.world.counters.stages.begin();
-        if !may_use(self.world, self.options, self.sender) {
+        if !option::may_use(self.world, self.options.list("access"), self.sender) {
             return Err(StanzaError::new(Condition::Forbidden).with_text("access to this service is denied"));
         }
         let begun = self.end(Stage::Access, begun);
@@ -173,26 +173,6 @@ fn passes_on(world: &World, host: &str) -> bool {
 }
 
 /// §2.2: the service may choose who uses it.
-fn may_use(world: &World, options: &Options, sender: &Jid) -> bool {
-    options.list("access").iter().any(|rule| match rule.as_str() {
-        "all" => true,
-        "local" => world.is_here(sender.domain()),
-        address => address == sender.domain() || address == sender.bare_str(),
-    })
-}
-
-/// Checks the option `access`.
-pub(super) fn is_access_list(value: &Value) -> Result<(), String> {
-    option::each(value, |rule| match prepare(rule) {
-        _ if matches!(rule, "all" | "local") => Ok(()),
-        Ok(jid) if jid.as_ref().as_str() == rule && jid.as_ref().is_bare() => Ok(()),
-        Ok(jid) => Err(format!("{rule:?}: write {:?}", jid.as_ref().bare_str())),
-        Err(_) => {
-            Err(format!("{rule:?} is neither \"all\", \"local\", a domain nor an address such as \"news@example.org\""))
-        }
-    })
-}
-
 fn unusable(written: &str) -> String {
     let shown: String = written.chars().take(SHOWN).collect();
     if shown.is_empty() {

@@ -3,12 +3,12 @@
 use super::connection::{Connection, Transactions};
 use super::operation::Operation;
 use super::queue::{Bounds, Queue};
-use super::{accounts, archive, documents, meta, offline, operation, presence, pubsub, rosters, worker};
+use super::{accounts, archive, documents, meta, offline, operation, presence, pubsub, rooms, rosters, worker};
 use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
 use crate::{
-    Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
-    Expiry, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed, Roster, Rosters,
-    StoreError, Subscription, Swept,
+    Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
+    EditRoster, Expiry, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
+    RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -322,6 +322,40 @@ impl Pubsub for SqlStore {
 
     fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>> {
         self.read(0, move |c| pubsub::accounts_nodes(c, after, limit))
+    }
+}
+
+impl Rooms for SqlStore {
+    fn list(&self, host: &str) -> Pending<Vec<ListedRoom>> {
+        let host = host.to_owned();
+        self.read(0, move |c| rooms::list(c, &host))
+    }
+
+    fn load(&self, room: JidRef<'_>) -> Pending<Option<StoredRoom>> {
+        let room = room.bare().to_jid();
+        self.read(0, move |c| rooms::load(c, room.as_ref()))
+    }
+
+    fn put(&self, room: JidRef<'_>, document: RoomDocument) -> Pending<()> {
+        let room = room.bare().to_jid();
+        let optional = [&document.subject, &document.vcard].map(|bytes| bytes.as_ref().map_or(0, Vec::len));
+        let bytes = document.name.len() + document.config.len() + optional.iter().sum::<usize>();
+        self.write(bytes, move |c| rooms::put(c, room.as_ref(), &document))
+    }
+
+    fn affiliate(&self, room: JidRef<'_>, changes: Vec<Affiliated>) -> Pending<bool> {
+        let room = room.bare().to_jid();
+        self.write(changes.len().saturating_mul(BYTES_PER_EDIT), move |c| rooms::affiliate(c, room.as_ref(), &changes))
+    }
+
+    fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
+        let room = room.bare().to_jid();
+        self.write(0, move |c| rooms::remove(c, room.as_ref()))
+    }
+
+    fn forget(&self, user: JidRef<'_>) -> Pending<Vec<Jid>> {
+        let user = user.bare().to_jid();
+        self.write(0, move |c| rooms::forget(c, user.as_ref()))
     }
 }
 

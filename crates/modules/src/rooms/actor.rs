@@ -1,0 +1,193 @@
+//! A room is an actor: one stanza at a time, in order, at its home shard.
+//!
+//! While a room works on a stanza it is taken out of the table, because what it sends may come back to it at once, as when a message to a
+//! session that is gone bounces; such stanzas wait for their turn. The same queue holds those that come while a room is loaded from the store,
+//! and so nothing overtakes.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use rookery_fanout::Packet;
+use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
+use rookery_store::StoredRoom;
+use rookery_stream::error::Condition;
+use tracing::warn;
+
+use super::NAME;
+use super::absent;
+use super::directory::Directory;
+use super::room::Room;
+use crate::asker::condition;
+
+/// The rooms whose home is this shard.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) directory: Directory,
+    slots: RefCell<HashMap<Jid, Slot>>,
+    /// What waits for the list of a service's rooms; `None` once that is here.
+    listed: RefCell<HashMap<String, Option<Queue>>>,
+}
+
+type Queue = VecDeque<(Packet, Jid)>;
+
+#[derive(Debug)]
+enum Slot {
+    Here(Box<Room>),
+    /// At work, or on its way from the store.
+    Busy(Queue),
+}
+
+impl State {
+    pub(crate) fn new(directory: Directory) -> Rc<Self> {
+        Rc::new(Self { directory, ..Self::default() })
+    }
+
+    /// Runs `then` with the stanza when it is known which rooms the service has; at once, but for the first moment after the start.
+    pub(crate) fn when_listed(
+        self: &Rc<Self>,
+        world: &mut World,
+        packet: &Packet,
+        to: JidRef<'_>,
+        then: fn(&Rc<Self>, &mut World, &Packet, JidRef<'_>),
+    ) {
+        let host = to.domain();
+        match self.listed.borrow_mut().get_mut(host) {
+            Some(None) => {}
+            Some(Some(queue)) => return keep(world, queue, packet, to),
+            None => {}
+        }
+        if self.listed.borrow().contains_key(host) {
+            return then(self, world, packet, to);
+        }
+        self.listed.borrow_mut().insert(host.to_owned(), Some(VecDeque::from([(packet.clone(), to.to_jid())])));
+        let (state, host) = (self.clone(), host.to_owned());
+        let list = world.stores.rooms.list(&host);
+        world.wait(list, move |world, list| {
+            let listed = match &list {
+                Ok(_) => state.listed.borrow_mut().insert(host.clone(), None),
+                Err(_) => state.listed.borrow_mut().remove(&host),
+            };
+            let queue = listed.flatten().unwrap_or_default();
+            match list {
+                Ok(list) => {
+                    state.directory.fill(&host, list);
+                    queue.iter().for_each(|(packet, to)| then(&state, world, packet, to.as_ref()));
+                }
+                Err(error) => {
+                    let condition = condition(&error);
+                    queue.iter().for_each(|(packet, to)| world.bounce(packet, to.as_ref(), condition.clone().into()));
+                }
+            }
+        });
+    }
+
+    /// A stanza for a room or somebody in it.
+    pub(crate) fn receive(self: &Rc<Self>, world: &mut World, packet: &Packet, to: JidRef<'_>) {
+        let mut slots = self.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(to.bare_str()) else {
+            drop(slots);
+            return self.begin(world, packet, to);
+        };
+        match std::mem::replace(slot, Slot::Busy(VecDeque::new())) {
+            Slot::Here(mut room) => {
+                drop(slots);
+                room.receive(world, packet, to);
+                self.go_on(world, room);
+            }
+            Slot::Busy(mut queue) => {
+                keep(world, &mut queue, packet, to);
+                *slot = Slot::Busy(queue);
+            }
+        }
+    }
+
+    /// A stanza for a room that is not here: it may be in the store, or be created.
+    fn begin(self: &Rc<Self>, world: &mut World, packet: &Packet, to: JidRef<'_>) {
+        if self.directory.is_stored(to) {
+            let queue = VecDeque::from([(packet.clone(), to.to_jid())]);
+            self.slots.borrow_mut().insert(to.bare().to_jid(), Slot::Busy(queue));
+            return self.load(world, to.bare().to_jid());
+        }
+        if let Some(mut room) = absent::receive(&self.directory, world, packet, to) {
+            self.slots.borrow_mut().insert(to.bare().to_jid(), Slot::Busy(VecDeque::new()));
+            room.receive(world, packet, to);
+            self.go_on(world, room);
+        }
+    }
+
+    fn load(self: &Rc<Self>, world: &mut World, jid: Jid) {
+        let (state, loaded) = (self.clone(), world.stores.rooms.load(jid.as_ref()));
+        world.wait(loaded, move |world, loaded| match loaded {
+            Ok(Some(stored)) => state.loaded(world, &jid, &stored),
+            Ok(None) => {
+                state.directory.remove(jid.as_ref());
+                let queue = state.take_queue(&jid);
+                queue.iter().for_each(|(packet, to)| state.receive(world, packet, to.as_ref()));
+            }
+            Err(error) => {
+                world.store_failed("loading a room", &jid, &error);
+                let condition = condition(&error);
+                let queue = state.take_queue(&jid);
+                queue.iter().for_each(|(packet, to)| world.bounce(packet, to.as_ref(), condition.clone().into()));
+            }
+        });
+    }
+
+    fn loaded(self: &Rc<Self>, world: &mut World, jid: &Jid, stored: &StoredRoom) {
+        match Room::stored(&self.directory, world, jid, stored) {
+            Some(room) => self.go_on(world, Box::new(room)),
+            None => {
+                warn!(room = %jid, "the configuration in the store is damaged");
+                for (packet, to) in self.take_queue(jid) {
+                    world.bounce(&packet, to.as_ref(), Condition::InternalServerError.into());
+                }
+            }
+        }
+    }
+
+    /// Lets a room do what has come meanwhile, and puts it back.
+    fn go_on(self: &Rc<Self>, world: &mut World, mut room: Box<Room>) {
+        while let Some((packet, to)) = self.next(&room.jid) {
+            room.receive(world, &packet, to.as_ref());
+        }
+        if !room.is_idle() {
+            self.slots.borrow_mut().insert(room.jid.clone(), Slot::Here(room));
+            return;
+        }
+        self.slots.borrow_mut().remove(&room.jid);
+        if !room.is_stored() {
+            self.directory.remove(room.jid.as_ref());
+        }
+    }
+
+    fn next(&self, jid: &Jid) -> Option<(Packet, Jid)> {
+        match self.slots.borrow_mut().get_mut(jid) {
+            Some(Slot::Busy(queue)) => queue.pop_front(),
+            _ => None,
+        }
+    }
+
+    fn take_queue(&self, jid: &Jid) -> Queue {
+        match self.slots.borrow_mut().remove(jid) {
+            Some(Slot::Busy(queue)) => queue,
+            _ => Queue::new(),
+        }
+    }
+}
+
+fn keep(world: &mut World, queue: &mut Queue, packet: &Packet, to: JidRef<'_>) {
+    if queue.len() >= MAX_WAITING {
+        return world.bounce(packet, to, Condition::ResourceConstraint.into());
+    }
+    queue.push_back((packet.clone(), to.to_jid()));
+}
+
+/// Whether a host has rooms, as long as its module is on.
+pub(crate) fn is_service(world: &World, host: &str) -> bool {
+    world.is_service_of(host, NAME)
+}
+
+/// Stanzas that may wait for one room.
+const MAX_WAITING: usize = 10_000;

@@ -1,0 +1,248 @@
+//! Lists of roles and affiliations, asked for and changed (XEP-0045 §8, §9): a change with many items is applied as a whole or not at all.
+
+use std::collections::HashMap;
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::{Affiliated, Affiliation};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer, ns};
+
+use super::occupant::nick_key;
+use super::role::{Actor, Role, affiliation_name, affiliation_named};
+use super::room::Room;
+
+/// What a request wants changed, after all of it was found to be allowed.
+#[derive(Debug, Default)]
+struct Plan {
+    roles: Vec<(usize, Role, Option<String>)>,
+    kicks: Vec<(usize, Option<String>)>,
+    affiliations: Vec<Affiliated>,
+}
+
+impl Room {
+    /// A request in `muc#admin`.
+    pub(crate) fn administer(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        let items: Vec<_> = iq.payload.children().filter(|child| child.is("item", ns::MUC_ADMIN)).collect();
+        match (iq.set, items.as_slice()) {
+            (_, []) => Err(Condition::BadRequest.into()),
+            (false, [item]) => self.list(world, iq, item),
+            (false, _) => Err(Condition::BadRequest.into()),
+            (true, items) => {
+                let plan = self.plan(world, &iq.from, items)?;
+                self.carry_out(world, iq, plan);
+                Ok(())
+            }
+        }
+    }
+
+    fn list(&mut self, world: &mut World, iq: &Iq, item: &Element) -> Result<(), StanzaError> {
+        let affiliation = item.attr("affiliation").map(|name| affiliation_named(name).ok_or(Condition::BadRequest));
+        let role = item.attr("role").map(|name| Role::named(name).ok_or(Condition::BadRequest));
+        let mut reply = iq.result();
+        reply.start_ns("query", ns::MUC_ADMIN);
+        match (affiliation.transpose()?, role.transpose()?) {
+            (Some(affiliation), None) => self.list_affiliation(world, &iq.from, affiliation, &mut reply)?,
+            (None, Some(role)) => self.list_role(world, &iq.from, role, &mut reply)?,
+            _ => return Err(Condition::BadRequest.into()),
+        }
+        world.reply(iq, reply);
+        Ok(())
+    }
+
+    /// §9.2, §9.5, §10.5, §10.8.
+    fn list_affiliation(
+        &self,
+        world: &World,
+        asker: &Jid,
+        wanted: Affiliation,
+        reply: &mut Writer,
+    ) -> Result<(), StanzaError> {
+        let affiliation = self.affiliation_of(world, asker.as_ref());
+        // §9.5: where everybody sees real addresses, members may know each other.
+        let is_open = self.config.is_nonanonymous
+            && (affiliation >= Affiliation::Member || self.config.member_list.contains(&self.role_of(asker)));
+        let may = match wanted {
+            Affiliation::None => return Err(Condition::BadRequest.into()),
+            Affiliation::Outcast => affiliation >= Affiliation::Admin,
+            Affiliation::Member => affiliation >= Affiliation::Admin || is_open,
+            Affiliation::Admin | Affiliation::Owner => affiliation == Affiliation::Owner || is_open,
+        };
+        if !may {
+            return Err(Condition::Forbidden.into());
+        }
+        let mut found: Vec<_> = self.affiliations.values().filter(|one| one.affiliation == wanted).collect();
+        if found.len() > MOST_LISTED {
+            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("the list is too long for one stanza"));
+        }
+        found.sort_unstable_by(|one, other| one.user.as_str().cmp(other.user.as_str()));
+        for one in found {
+            reply.start("item").attr("affiliation", affiliation_name(wanted)).attr("jid", one.user.as_str());
+            reply.opt_attr("nick", one.nick.as_deref());
+            if let Some(reason) = &one.reason {
+                reply.text_child("reason", reason);
+            }
+            reply.end();
+        }
+        Ok(())
+    }
+
+    /// §8.5, §9.8.
+    fn list_role(&self, world: &World, asker: &Jid, wanted: Role, reply: &mut Writer) -> Result<(), StanzaError> {
+        let Actor { affiliation, role } = self.actor(world, asker);
+        let is_admin = affiliation >= Affiliation::Admin;
+        let may = match wanted {
+            Role::None => return Err(Condition::BadRequest.into()),
+            Role::Moderator => is_admin,
+            _ => is_admin || role == Role::Moderator,
+        };
+        if !may {
+            return Err(Condition::Forbidden.into());
+        }
+        let found = self.occupants.iter().filter(|(_, occupant)| occupant.role == wanted);
+        for (_, occupant) in found.take(MOST_LISTED) {
+            reply.start("item").attr("affiliation", affiliation_name(occupant.affiliation));
+            reply.opt_attr("jid", occupant.seat().map(|seat| seat.jid.as_str()));
+            reply.attr("nick", occupant.nick()).attr("role", wanted.name()).end();
+        }
+        Ok(())
+    }
+
+    /// Checks everything before anything is changed.
+    fn plan(&self, world: &World, from: &Jid, items: &[&Element]) -> Result<Plan, StanzaError> {
+        let actor = self.actor(world, from);
+        let mut plan = Plan::default();
+        let mut now = HashMap::new();
+        for item in items {
+            match (item.attr("affiliation"), item.attr("role")) {
+                (Some(affiliation), None) => {
+                    let to = affiliation_named(affiliation).ok_or(Condition::BadRequest)?;
+                    let user = self.user_meant(actor, item)?;
+                    let before = now.get(&user).copied();
+                    let before = before.unwrap_or_else(|| self.affiliation_of(world, user.as_ref()));
+                    self.may_affiliate(actor, from, &user, before, to)?;
+                    now.insert(user.clone(), to);
+                    plan.affiliations.push(self.affiliated(item, user, to)?);
+                }
+                (None, Some(role)) => self.plan_role(actor, item, role, &mut plan)?,
+                // §17.4: one of both.
+                _ => return Err(Condition::BadRequest.into()),
+            }
+        }
+        self.leaves_an_owner(&now)?;
+        let more = now.keys().filter(|user| !self.affiliations.contains_key(*user)).count();
+        match more > 0 && self.affiliations.len() + more > self.limits.affiliations {
+            true => Err(StanzaError::new(Condition::ResourceConstraint).with_text("too many users are affiliated")),
+            false => Ok(plan),
+        }
+    }
+
+    fn plan_role(&self, actor: Actor, item: &Element, role: &str, plan: &mut Plan) -> Result<(), StanzaError> {
+        let role = Role::named(role).ok_or(Condition::BadRequest)?;
+        let nick = item.attr("nick").ok_or(Condition::BadRequest)?;
+        // Who may change nothing learns nothing of who is there.
+        actor.may_change_role(Affiliation::None, Role::Visitor, if role == Role::Moderator { role } else { Role::Participant })?;
+        let at = self.occupant_named(nick).ok_or(Condition::ItemNotFound)?;
+        let occupant = self.occupants.get(at).ok_or(Condition::ItemNotFound)?;
+        actor.may_change_role(occupant.affiliation, occupant.role, role)?;
+        let reason = item.child_text("reason", ns::MUC_ADMIN);
+        match role {
+            Role::None => plan.kicks.push((at, reason)),
+            role => plan.roles.push((at, role, reason)),
+        }
+        Ok(())
+    }
+
+    /// Whose affiliation is meant: the bare JID, or the account behind a nick.
+    fn user_meant(&self, actor: Actor, item: &Element) -> Result<Jid, StanzaError> {
+        if actor.affiliation < Affiliation::Admin {
+            return Err(Condition::Forbidden.into());
+        }
+        match (item.attr("jid"), item.attr("nick")) {
+            (Some(jid), _) => Ok(Jid::parse(jid).map_err(|_| Condition::JidMalformed)?.to_bare()),
+            (None, Some(nick)) => {
+                let occupant = self.occupant_named(nick).and_then(|at| self.occupants.get(at));
+                Ok(occupant.ok_or(Condition::ItemNotFound)?.account.clone())
+            }
+            (None, None) => Err(Condition::BadRequest.into()),
+        }
+    }
+
+    fn may_affiliate(
+        &self,
+        actor: Actor,
+        from: &Jid,
+        user: &Jid,
+        before: Affiliation,
+        to: Affiliation,
+    ) -> Result<(), StanzaError> {
+        // §9.1: nobody bans himself.
+        if to == Affiliation::Outcast && user.as_ref() == from.bare() {
+            return Err(Condition::Conflict.into());
+        }
+        Ok(actor.may_change_affiliation(before, to)?)
+    }
+
+    /// What is kept of an item. A nick that is not named stays; an empty one is given up (§9.5).
+    fn affiliated(&self, item: &Element, user: Jid, affiliation: Affiliation) -> Result<Affiliated, StanzaError> {
+        let is_here = affiliation > Affiliation::None;
+        let nick = match item.attr("nick").filter(|_| item.attr("jid").is_some()) {
+            None => self.affiliations.get(&user).and_then(|before| before.nick.clone()),
+            Some(nick) if nick_key(nick).is_none() => None,
+            Some(nick) => Some(self.reservable(nick, &user)?),
+        };
+        let reason = item.child_text("reason", ns::MUC_ADMIN);
+        if reason.as_ref().is_some_and(|reason| reason.len() > self.limits.description) {
+            return Err(StanzaError::new(Condition::NotAcceptable).with_text("the reason is too long"));
+        }
+        // §9.1: an outcast reserves nothing.
+        Ok(Affiliated { user, affiliation, nick: nick.filter(|_| is_here), reason })
+    }
+
+    /// §10.4: a room has an owner.
+    pub(crate) fn leaves_an_owner(&self, now: &HashMap<Jid, Affiliation>) -> Result<(), StanzaError> {
+        let is_owner = |one: &Affiliated| one.affiliation == Affiliation::Owner;
+        let takes_one = now.iter().any(|(user, to)| {
+            *to != Affiliation::Owner && self.affiliations.get(user).is_some_and(is_owner)
+        });
+        let stays = self.affiliations.values().any(|one| is_owner(one) && !now.contains_key(&one.user))
+            || now.values().any(|to| *to == Affiliation::Owner);
+        if takes_one && !stays { Err(Condition::Conflict.into()) } else { Ok(()) }
+    }
+
+    fn carry_out(&mut self, world: &mut World, iq: &Iq, plan: Plan) {
+        let Plan { roles, kicks, affiliations } = plan;
+        let actor = self.actor_nick(&iq.from);
+        let newcomers = self.newcomers(&affiliations);
+        let kept = affiliations.clone();
+        let answer = |room: &mut Self, world: &mut World| room.keep_and_answer(world, kept, iq);
+        match affiliations.is_empty() {
+            true => self.kick(world, kicks, actor.as_deref(), answer),
+            false => {
+                self.kick(world, kicks, actor.as_deref(), |_, _| {});
+                self.set_affiliations(world, affiliations, actor.as_deref(), answer);
+            }
+        }
+        for (at, role, reason) in roles {
+            self.set_role(world, at, role, reason.as_deref());
+        }
+        for user in newcomers {
+            self.send_invitation(world, &Element::new("invite", ns::MUC_USER), &iq.from, &user);
+        }
+    }
+
+    /// §9.5: whoever has become a member of a members-only room and is not there is invited.
+    fn newcomers(&self, changes: &[Affiliated]) -> Vec<Jid> {
+        let is_new = |change: &&Affiliated| {
+            self.config.is_members_only
+                && change.affiliation == Affiliation::Member
+                && self.kept_affiliation(change.user.as_ref()) == Affiliation::None
+        };
+        changes.iter().filter(is_new).map(|change| change.user.clone()).take(MOST_INVITED).collect()
+    }
+}
+
+/// Items of a list that is sent in one stanza, so that it stays far below what a stream takes.
+const MOST_LISTED: usize = 3000;
+/// New members who are invited after one request.
+const MOST_INVITED: usize = 50;

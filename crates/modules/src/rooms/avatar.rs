@@ -1,0 +1,53 @@
+//! The avatar of a room (XEP-0486): a vCard that its owners set and everybody may read.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rookery_hub::{Iq, World};
+use rookery_store::Affiliation;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer, ns};
+use sha1::{Digest, Sha1};
+
+use super::room::Room;
+
+impl Room {
+    /// A request for the vCard, or to set it.
+    pub(crate) fn vcard_asked(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        let affiliation = self.affiliation_of(world, iq.from.as_ref());
+        if self.is_locked && affiliation < Affiliation::Owner {
+            return Err(Condition::ItemNotFound.into());
+        }
+        if !iq.set {
+            let vcard = self.vcard.as_ref().ok_or(Condition::ItemNotFound)?;
+            let mut reply = iq.result();
+            reply.element(vcard);
+            world.reply(iq, reply);
+            return Ok(());
+        }
+        if affiliation < Affiliation::Owner {
+            return Err(Condition::Forbidden.into());
+        }
+        if Writer::write(&iq.payload).bytes().len() > MOST_BYTES {
+            return Err(StanzaError::new(Condition::NotAcceptable).with_text("the vCard is too large"));
+        }
+        self.vcard = Some(iq.payload.clone()).filter(|vcard| vcard.children().next().is_some());
+        self.keep_document(world);
+        world.reply_done(iq);
+        self.tell_codes(world, &["104"]);
+        Ok(())
+    }
+}
+
+/// The hashes of all photos of a vCard, as XEP-0153 §4.1 makes them.
+pub(crate) fn hashes(vcard: &Element) -> Vec<String> {
+    let photos = vcard.children().filter(|child| child.is("PHOTO", ns::VCARD));
+    let texts = photos.filter_map(|photo| photo.child_text("BINVAL", ns::VCARD));
+    let images = texts.filter_map(|text| {
+        let text: String = text.split_ascii_whitespace().collect();
+        STANDARD.decode(text).ok()
+    });
+    images.map(|image| Sha1::digest(image).iter().map(|byte| format!("{byte:02x}")).collect()).collect()
+}
+
+/// The largest vCard, in bytes.
+const MOST_BYTES: usize = 128 * 1024;

@@ -1,0 +1,223 @@
+//! Changes of roles and affiliations, and what occupants see of them (XEP-0045 §8, §9, §10).
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::{Affiliated, Affiliation};
+
+use super::occupant::{Occupant, nick_key};
+use super::role::Role;
+use super::room::Room;
+use super::shown::Shown;
+
+/// Somebody who was removed, for the others to hear of.
+type Parted = (Occupant, Vec<u16>, Option<String>, (Affiliation, Role));
+
+impl Room {
+    /// Gives an occupant another role. [`Role::None`] is what [`Room::kick`] does.
+    pub(crate) fn set_role(&mut self, world: &mut World, at: usize, role: Role, reason: Option<&str>) {
+        self.become_role(world, at, role);
+        self.announce(world, at, &Shown { reason, ..Shown::default() });
+    }
+
+    /// Changes affiliations of users, all at once, here and in the store, and shows what becomes of those who are here. `between` runs after the
+    /// removed have heard of it and before the others do.
+    pub(crate) fn set_affiliations(
+        &mut self,
+        world: &mut World,
+        changes: Vec<Affiliated>,
+        actor: Option<&str>,
+        between: impl FnOnce(&mut Self, &mut World),
+    ) {
+        let mut parted = Vec::new();
+        let mut changed = Vec::new();
+        for change in &changes {
+            let before = self.affiliation_of(world, change.user.as_ref());
+            self.note_affiliation(change);
+            let now = self.affiliation_of(world, change.user.as_ref());
+            let theirs: Vec<_> = self.occupants.iter().filter(|(_, occupant)| occupant.account == change.user);
+            for at in theirs.map(|(at, _)| at).collect::<Vec<_>>() {
+                match self.removal_code(now) {
+                    Some(code) => parted.extend(self.expel(world, at, code, now, actor, change.reason.as_deref())),
+                    None if before != now => changed.push((at, before, now, change.reason.clone())),
+                    None => {}
+                }
+            }
+        }
+        between(self, world);
+        self.tell_all_parted(world, parted, actor);
+        for (at, before, now, reason) in changed {
+            self.show_affiliation(world, at, before, now, actor, reason.as_deref());
+        }
+    }
+
+    /// Removes occupants because a moderator wants it (§8.2).
+    pub(crate) fn kick(
+        &mut self,
+        world: &mut World,
+        kicked: Vec<(usize, Option<String>)>,
+        actor: Option<&str>,
+        between: impl FnOnce(&mut Self, &mut World),
+    ) {
+        let mut parted = Vec::new();
+        for (at, reason) in kicked {
+            let affiliation = self.occupants.get(at).map_or(Affiliation::None, |occupant| occupant.affiliation);
+            parted.extend(self.expel(world, at, KICKED, affiliation, actor, reason.as_deref()));
+        }
+        between(self, world);
+        self.tell_all_parted(world, parted, actor);
+    }
+
+    /// §10.2: the room has become members-only, and who is no member has to go.
+    pub(crate) fn remove_strangers(&mut self, world: &mut World) {
+        let strangers = self.occupants.iter().filter(|(_, occupant)| occupant.affiliation < Affiliation::Member);
+        let strangers: Vec<_> = strangers.map(|(at, _)| at).collect();
+        let parted: Vec<_> = strangers
+            .into_iter()
+            .filter_map(|at| self.expel(world, at, NOW_MEMBERS_ONLY, Affiliation::None, None, None))
+            .collect();
+        self.tell_all_parted(world, parted, None);
+    }
+
+    /// Answers a request once what it changed is in the store, and says so where that failed.
+    pub(crate) fn keep_and_answer(&mut self, world: &mut World, changes: Vec<Affiliated>, iq: &Iq) {
+        if !self.is_stored() || changes.is_empty() {
+            return world.reply_done(iq);
+        }
+        let (iq, room) = (iq.clone(), self.jid.clone());
+        let kept = world.stores.rooms.affiliate(room.as_ref(), changes);
+        world.wait(kept, move |world, kept| match kept {
+            Ok(_) => world.reply_done(&iq),
+            Err(error) => {
+                world.store_failed("keeping affiliations", &room, &error);
+                world.reply_error(&iq, crate::asker::condition(&error));
+            }
+        });
+    }
+
+    /// Which code a user is removed with who has this affiliation now; `None` for one who may stay.
+    fn removal_code(&self, now: Affiliation) -> Option<u16> {
+        match now {
+            Affiliation::Outcast => Some(BANNED),
+            Affiliation::None if self.config.is_members_only => Some(NOT_A_MEMBER),
+            _ => None,
+        }
+    }
+
+    fn expel(
+        &mut self,
+        world: &mut World,
+        at: usize,
+        code: u16,
+        now: Affiliation,
+        actor: Option<&str>,
+        reason: Option<&str>,
+    ) -> Option<Parted> {
+        let now = (now, Role::None);
+        let shown =
+            Shown { is_gone: true, now: Some(now), actor, reason, codes: vec![code], ..Shown::default() };
+        let occupant = self.remove(world, at, &shown)?;
+        Some((occupant, vec![code], reason.map(str::to_owned), now))
+    }
+
+    fn tell_all_parted(&mut self, world: &mut World, parted: Vec<Parted>, actor: Option<&str>) {
+        for (occupant, codes, reason, now) in parted {
+            let reason = reason.as_deref();
+            let shown = Shown { is_gone: true, now: Some(now), actor, reason, codes, ..Shown::default() };
+            self.tell_parted(world, Some(&occupant), &shown);
+        }
+    }
+
+    fn show_affiliation(
+        &mut self,
+        world: &mut World,
+        at: usize,
+        before: Affiliation,
+        now: Affiliation,
+        actor: Option<&str>,
+        reason: Option<&str>,
+    ) {
+        let Some(occupant) = self.occupants.get_mut(at) else { return };
+        occupant.affiliation = now;
+        let role = occupant.role.after(before, now, self.config.is_moderated);
+        self.become_role(world, at, role);
+        self.announce(world, at, &Shown { actor, reason, ..Shown::default() });
+    }
+
+    /// Moves an occupant's sessions to the audience that its role has. Who is not broadcast any more vanishes for the others.
+    fn become_role(&mut self, world: &mut World, at: usize, role: Role) {
+        let Some(occupant) = self.occupants.get(at) else { return };
+        let (before, own) = (occupant.role, occupant.addresses());
+        if self.is_broadcast(before) && !self.is_broadcast(role) {
+            self.show(world, at, &Shown { is_gone: true, ..Shown::default() }, &own);
+        }
+        for session in &own {
+            world.strike(self.roll(before), session.as_ref());
+            world.enroll(self.roll(role), session.as_ref());
+        }
+        if let Some(occupant) = self.occupants.get_mut(at) {
+            occupant.role = role;
+            occupant.changed();
+        }
+        if role == Role::Moderator && before != role && !self.config.is_nonanonymous {
+            self.show_real_jids(world, at);
+        }
+    }
+
+    /// Who has become a moderator sees from now on who the others are (§5.1.1).
+    fn show_real_jids(&mut self, world: &mut World, at: usize) {
+        let mut packets = Vec::new();
+        for other in self.occupants.iter().map(|(other, _)| other).collect::<Vec<_>>() {
+            let is_shown = self.occupants.get(other).is_some_and(|other| self.is_broadcast(other.role));
+            if other != at && is_shown {
+                packets.extend(self.presence_of(other, true));
+            }
+        }
+        let Some(occupant) = self.occupants.get(at) else { return };
+        for session in occupant.addresses() {
+            world.bundle(packets.clone(), &session);
+        }
+    }
+
+    /// Notes what a user is to the room, with the nick that is reserved by that.
+    pub(crate) fn note_affiliation(&mut self, change: &Affiliated) {
+        let before = self.affiliations.remove(&change.user);
+        if let Some(key) = before.and_then(|before| nick_key(before.nick.as_deref()?)) {
+            self.reserved.remove(&key);
+        }
+        if change.affiliation != Affiliation::None {
+            if let Some(key) = change.nick.as_deref().and_then(nick_key) {
+                self.reserved.insert(key, change.user.clone());
+            }
+            self.affiliations.insert(change.user.clone(), change.clone());
+        }
+    }
+
+    /// Keeps what was changed without a request that waits for it.
+    pub(crate) fn keep_affiliations(&mut self, world: &mut World, changes: Vec<Affiliated>) {
+        if !self.is_stored() || changes.is_empty() {
+            return;
+        }
+        let room = self.jid.clone();
+        let kept = world.stores.rooms.affiliate(room.as_ref(), changes);
+        world.wait(kept, move |world, kept| {
+            if let Err(error) = kept {
+                world.store_failed("keeping affiliations", &room, &error);
+            }
+        });
+    }
+
+    /// The nick that whoever acts is known by in the room; §8.2 leaves the actor out where there is none.
+    pub(crate) fn actor_nick(&self, session: &Jid) -> Option<String> {
+        let occupant = self.occupant_of(session).and_then(|at| self.occupants.get(at))?;
+        Some(occupant.nick().to_owned())
+    }
+}
+
+/// §15.6: banned.
+const BANNED: u16 = 301;
+/// Kicked.
+const KICKED: u16 = 307;
+/// Removed because of a change of affiliation.
+const NOT_A_MEMBER: u16 = 321;
+/// Removed because the room is members-only now.
+const NOW_MEMBERS_ONLY: u16 = 322;

@@ -1,0 +1,254 @@
+//! The configuration of a room, as its owner sees it in a form (XEP-0045 §10.1.3) and as the store keeps it.
+
+use rookery_stream::error::{Condition, StanzaError};
+
+use super::limits::Limits;
+use super::role::Role;
+use crate::form::{Field, Form};
+
+/// What an owner decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub name: String,
+    pub description: String,
+    pub lang: String,
+    pub is_public: bool,
+    pub is_persistent: bool,
+    pub is_members_only: bool,
+    pub is_moderated: bool,
+    /// Everybody sees real JIDs, not only moderators.
+    pub is_nonanonymous: bool,
+    /// Empty: none is needed.
+    pub password: String,
+    pub max_occupants: usize,
+    /// Participants may change the subject, not only moderators.
+    pub subject_by_all: bool,
+    /// Members may invite others to a members-only room.
+    pub invites_by_members: bool,
+    /// The least role that may send private messages; [`Role::None`]: nobody may.
+    pub private_messages: Role,
+    /// Whose presence is broadcast.
+    pub broadcast: Vec<Role>,
+    /// Who may get the member list of a non-anonymous room.
+    pub member_list: Vec<Role>,
+    /// Messages that it remembers for those who enter.
+    pub history: usize,
+    pub is_logged: bool,
+}
+
+impl Config {
+    /// That of a new room.
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let defaults = limits.defaults;
+        Self {
+            name: String::new(),
+            description: String::new(),
+            lang: String::new(),
+            is_public: defaults.public,
+            is_persistent: defaults.persistent,
+            is_members_only: defaults.members_only,
+            is_moderated: defaults.moderated,
+            is_nonanonymous: defaults.nonanonymous,
+            password: String::new(),
+            max_occupants: defaults.occupants.min(limits.occupants),
+            subject_by_all: false,
+            invites_by_members: false,
+            private_messages: Role::Visitor,
+            broadcast: Role::PRESENT.to_vec(),
+            member_list: Role::PRESENT.to_vec(),
+            history: defaults.history.min(limits.history),
+            is_logged: false,
+        }
+    }
+
+    /// From the store, within what the operator allows now. `None` if it can't be read: a room must not open because its lock is damaged.
+    pub(crate) fn stored(form: &Form, limits: &Limits) -> Option<Self> {
+        // A text that was short enough once stays.
+        let lenient = Limits { description: usize::MAX, ..limits.clone() };
+        Self::new(limits).submitted(form, &lenient).ok()
+    }
+
+    /// For the store.
+    pub(crate) fn document(&self) -> Form {
+        self.fields(Form::new("submit").hidden("FORM_TYPE", ROOMCONFIG))
+    }
+
+    /// The form that an owner gets, without the lists of owners and admins.
+    pub(crate) fn form(&self, room: &str) -> Form {
+        let form = Form::new("form").title(&format!("Configuration of {room}"));
+        let form = form.instructions("Complete this form to change the configuration of the room.");
+        self.fields(form.hidden("FORM_TYPE", ROOMCONFIG))
+    }
+
+    fn fields(&self, form: Form) -> Form {
+        let form = form
+            .field(Field::text_single(NAME).label("Name").value(&self.name))
+            .field(Field::text_single(DESC).label("Short description").value(&self.description))
+            .field(Field::text_single(LANG).label("Language of discussions").value(&self.lang))
+            .field(Field::boolean(PUBLIC, self.is_public).label("Let everybody find the room"))
+            .field(Field::boolean(PERSISTENT, self.is_persistent).label("Keep the room when nobody is in it"))
+            .field(Field::boolean(MEMBERS_ONLY, self.is_members_only).label("Only members may enter"))
+            .field(Field::boolean(INVITES, self.invites_by_members).label("Members may invite others"))
+            .field(Field::boolean(PROTECTED, !self.password.is_empty()).label("A password is needed to enter"))
+            .field(Field::text_private(SECRET).label("Password").value(&self.password))
+            .field(Field::boolean(MODERATED, self.is_moderated).label("Only who has voice may speak"))
+            .field(Field::boolean(SUBJECT, self.subject_by_all).label("Participants may change the subject"));
+        let whois = Field::list_single(WHOIS).label("Who may see real addresses");
+        let whois = whois.value(if self.is_nonanonymous { "anyone" } else { "moderators" });
+        let whois = whois.option("moderators", "Moderators only").option("anyone", "Anyone");
+        let pm = Field::list_single(PM).label("Who may send private messages").value(allowed_name(self.private_messages));
+        let pm = ALLOWED.iter().fold(pm, |pm, (_, name, label)| pm.option(name, label));
+        form.field(whois)
+            .field(pm)
+            .field(roles(BROADCAST, "Roles whose presence is broadcast", &self.broadcast))
+            .field(roles(MEMBER_LIST, "Roles that may get the list of members", &self.member_list))
+            .field(self.max_field())
+            .field(Field::text_single(HISTORY).label("Messages for those who enter").value(&self.history.to_string()))
+            .field(Field::boolean(LOGGING, self.is_logged).label("Log what is said for the public"))
+    }
+
+    fn max_field(&self) -> Field {
+        let max = self.max_occupants.to_string();
+        let field = Field::list_single(MAX_USERS).label("Most occupants").value(&max);
+        let mut options: Vec<_> = [10, 20, 50, 100, 500, 1000, 5000, 10_000].to_vec();
+        options.push(self.max_occupants);
+        options.sort_unstable();
+        options.dedup();
+        options.iter().map(usize::to_string).fold(field, |field, option| field.option(&option, &option))
+    }
+
+    /// What it is with the fields of a submitted form; fields that are missing stay.
+    ///
+    /// # Errors
+    /// `not-acceptable` (§10.2) with the field that is wrong.
+    pub(crate) fn submitted(&self, form: &Form, limits: &Limits) -> Result<Self, StanzaError> {
+        let mut new = self.clone();
+        for (var, switch) in [
+            (PUBLIC, &mut new.is_public),
+            (PERSISTENT, &mut new.is_persistent),
+            (MEMBERS_ONLY, &mut new.is_members_only),
+            (INVITES, &mut new.invites_by_members),
+            (MODERATED, &mut new.is_moderated),
+            (SUBJECT, &mut new.subject_by_all),
+            (LOGGING, &mut new.is_logged),
+        ] {
+            *switch = boolean(form, var)?.unwrap_or(*switch);
+        }
+        for (var, text) in [(NAME, &mut new.name), (DESC, &mut new.description), (LANG, &mut new.lang)] {
+            if form.has(var) {
+                *text = form.value(var).unwrap_or_default().trim().to_owned();
+            }
+            if text.len() > limits.description {
+                return Err(unacceptable(var));
+            }
+        }
+        new.set_lists(form, limits)?;
+        new.set_password(form, limits)?;
+        // Nothing is logged where the operator has no place for it: a room must not say that it is.
+        new.is_logged &= limits.logs.is_some();
+        Ok(new)
+    }
+
+    fn set_lists(&mut self, form: &Form, limits: &Limits) -> Result<(), StanzaError> {
+        match form.value(WHOIS) {
+            None => {}
+            Some("anyone") => self.is_nonanonymous = true,
+            Some("moderators") => self.is_nonanonymous = false,
+            Some(_) => return Err(unacceptable(WHOIS)),
+        }
+        if let Some(value) = form.value(PM) {
+            let found = ALLOWED.iter().find(|(_, name, _)| *name == value);
+            self.private_messages = found.map(|(role, ..)| *role).ok_or_else(|| unacceptable(PM))?;
+        }
+        for (var, list) in [(BROADCAST, &mut self.broadcast), (MEMBER_LIST, &mut self.member_list)] {
+            if form.has(var) {
+                let named = form.values(var).map(|name| Role::named(name).filter(|role| *role != Role::None));
+                *list = named.collect::<Option<_>>().ok_or_else(|| unacceptable(var))?;
+            }
+        }
+        for (var, number, most) in
+            [(MAX_USERS, &mut self.max_occupants, limits.occupants), (HISTORY, &mut self.history, limits.history)]
+        {
+            match form.value(var).map(str::trim) {
+                None => {}
+                Some("" | "none") => *number = most,
+                Some(text) => *number = text.parse::<usize>().map_err(|_| unacceptable(var))?.min(most),
+            }
+        }
+        match self.max_occupants {
+            0 => Err(unacceptable(MAX_USERS)),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_password(&mut self, form: &Form, limits: &Limits) -> Result<(), StanzaError> {
+        let secret = form.value(SECRET).filter(|secret| !secret.is_empty());
+        match boolean(form, PROTECTED)? {
+            Some(false) => self.password.clear(),
+            Some(true) => match secret {
+                Some(secret) => secret.clone_into(&mut self.password),
+                // It was protected already, and the form doesn't say that this changes.
+                None if !form.has(SECRET) && !self.password.is_empty() => {}
+                None => return Err(unacceptable(SECRET)),
+            },
+            None => {
+                if let Some(secret) = secret.filter(|_| !self.password.is_empty()) {
+                    secret.clone_into(&mut self.password);
+                }
+            }
+        }
+        if self.password.len() > limits.description { Err(unacceptable(SECRET)) } else { Ok(()) }
+    }
+}
+
+fn roles(var: &str, label: &str, chosen: &[Role]) -> Field {
+    let field = Field::list_multi(var).label(label).with_values(chosen.iter().map(|role| role.name()));
+    Role::PRESENT.iter().fold(field, |field, role| field.option(role.name(), role.name()))
+}
+
+fn boolean(form: &Form, var: &str) -> Result<Option<bool>, StanzaError> {
+    form.boolean(var).transpose().map_err(|_| unacceptable(var))
+}
+
+fn allowed_name(role: Role) -> &'static str {
+    ALLOWED.iter().find(|(found, ..)| *found == role).map_or("none", |(_, name, _)| name)
+}
+
+pub(crate) fn unacceptable(var: &str) -> StanzaError {
+    StanzaError::new(Condition::NotAcceptable).with_text(format!("the value of {var} is not acceptable"))
+}
+
+/// The type of the form.
+pub(crate) const ROOMCONFIG: &str = "http://jabber.org/protocol/muc#roomconfig";
+/// The full list of owners.
+pub(crate) const OWNERS: &str = "muc#roomconfig_roomowners";
+/// The full list of admins.
+pub(crate) const ADMINS: &str = "muc#roomconfig_roomadmins";
+/// How many messages a room remembers.
+pub(crate) const HISTORY: &str = "muc#maxhistoryfetch";
+/// Whether participants may change the subject.
+pub(crate) const SUBJECT: &str = "muc#roomconfig_changesubject";
+const NAME: &str = "muc#roomconfig_roomname";
+const DESC: &str = "muc#roomconfig_roomdesc";
+const LANG: &str = "muc#roomconfig_lang";
+const PUBLIC: &str = "muc#roomconfig_publicroom";
+const PERSISTENT: &str = "muc#roomconfig_persistentroom";
+const MEMBERS_ONLY: &str = "muc#roomconfig_membersonly";
+const INVITES: &str = "muc#roomconfig_allowinvites";
+const PROTECTED: &str = "muc#roomconfig_passwordprotectedroom";
+const SECRET: &str = "muc#roomconfig_roomsecret";
+const MODERATED: &str = "muc#roomconfig_moderatedroom";
+const WHOIS: &str = "muc#roomconfig_whois";
+const PM: &str = "muc#roomconfig_allowpm";
+const BROADCAST: &str = "muc#roomconfig_presencebroadcast";
+const MEMBER_LIST: &str = "muc#roomconfig_getmemberlist";
+const MAX_USERS: &str = "muc#roomconfig_maxusers";
+const LOGGING: &str = "muc#roomconfig_enablelogging";
+
+/// Who may send private messages: the least role, the value, the label.
+const ALLOWED: [(Role, &str, &str); 4] = [
+    (Role::Visitor, "anyone", "Anyone"),
+    (Role::Participant, "participants", "Who has voice"),
+    (Role::Moderator, "moderators", "Moderators only"),
+    (Role::None, "none", "Nobody"),
+];

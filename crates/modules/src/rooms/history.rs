@@ -1,0 +1,163 @@
+//! The last messages of a room, for those who enter (XEP-0045 §7.2.13, §7.2.14).
+
+use std::collections::VecDeque;
+
+use rookery_fanout::Packet;
+use rookery_hub::delay;
+use rookery_jid::Jid;
+use rookery_xml::Element;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+/// What a room remembers: at most so many messages and [`MOST_BYTES`].
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    messages: VecDeque<Past>,
+    bytes: usize,
+}
+
+/// A message that was sent.
+#[derive(Debug)]
+struct Past {
+    /// With the stamp of when it came (XEP-0203), as it is sent to whoever enters.
+    packet: Packet,
+    /// The room's id for it (XEP-0359).
+    id: String,
+    /// The pseudonym of its sender (XEP-0421).
+    sender: String,
+    unix_ms: u64,
+}
+
+/// How much of it somebody wants (§7.2.14).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub chars: Option<usize>,
+    pub stanzas: Option<usize>,
+    /// Nothing older, in milliseconds since 1970.
+    pub since: Option<u64>,
+}
+
+impl Wanted {
+    /// From the `<x/>` of a presence that enters. What is no number or date is as if it were not there.
+    pub(crate) fn read(x: &Element, now: u64) -> Self {
+        let Some(history) = x.child("history", x.ns()) else { return Self::default() };
+        let number = |name| history.attr(name).and_then(|text| text.trim().parse::<u64>().ok());
+        let size = |name| number(name).map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        let seconds = number("seconds").map(|seconds| now.saturating_sub(seconds.saturating_mul(1000)));
+        let since = history.attr("since").and_then(moment);
+        Self { chars: size("maxchars"), stanzas: size("maxstanzas"), since: seconds.max(since) }
+    }
+}
+
+impl History {
+    /// Remembers a message, and forgets the oldest ones above `limit`.
+    pub(crate) fn push(&mut self, room: &Jid, packet: &Packet, id: &str, sender: &str, unix_ms: u64, limit: usize) {
+        if limit == 0 {
+            return self.shorten(0);
+        }
+        let packet = packet.with_child(&delay::element(room.as_str(), unix_ms));
+        self.bytes += packet.bytes().len();
+        self.messages.push_back(Past { packet, id: id.to_owned(), sender: sender.to_owned(), unix_ms });
+        self.shorten(limit);
+    }
+
+    /// Forgets the oldest messages above a limit.
+    pub(crate) fn shorten(&mut self, limit: usize) {
+        while self.messages.len() > limit || self.bytes > MOST_BYTES {
+            let Some(oldest) = self.messages.pop_front() else { return };
+            self.bytes -= oldest.packet.bytes().len();
+        }
+    }
+
+    /// The newest messages that all conditions allow, oldest first.
+    pub(crate) fn newest(&self, wanted: Wanted) -> Vec<Packet> {
+        let mut chars = wanted.chars.unwrap_or(usize::MAX);
+        let mut found: Vec<_> = self
+            .messages
+            .iter()
+            .rev()
+            .take(wanted.stanzas.unwrap_or(usize::MAX))
+            .take_while(|past| wanted.since.is_none_or(|since| past.unix_ms >= since))
+            .take_while(|past| {
+                let fits = past.packet.bytes().len() <= chars;
+                chars = chars.saturating_sub(past.packet.bytes().len());
+                fits
+            })
+            .map(|past| past.packet.clone())
+            .collect();
+        found.reverse();
+        found
+    }
+
+    /// Forgets what was retracted (XEP-0424 §4, XEP-0425 §3). Only its sender may, if one is named.
+    pub(crate) fn retract(&mut self, id: &str, sender: Option<&str>) {
+        let is_it = |past: &Past| past.id == id && sender.is_none_or(|sender| past.sender == sender);
+        if let Some(at) = self.messages.iter().position(is_it)
+            && let Some(past) = self.messages.remove(at)
+        {
+            self.bytes -= past.packet.bytes().len();
+        }
+    }
+}
+
+/// A date as XEP-0082 §3.2 writes it, in milliseconds since 1970.
+fn moment(text: &str) -> Option<u64> {
+    let nanos = OffsetDateTime::parse(text.trim(), &Rfc3339).ok()?.unix_timestamp_nanos();
+    Some(u64::try_from(nanos / 1_000_000).unwrap_or(0))
+}
+
+/// Bytes that the messages of one room may take, whatever their number.
+const MOST_BYTES: usize = 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history() -> History {
+        let room = Jid::parse("coven@chat.example").unwrap();
+        let mut history = History::default();
+        for n in 0..5_u64 {
+            let packet = Packet::scanned(format!("<message id='{n}'><body>{n}</body></message>").as_bytes()).unwrap();
+            history.push(&room, &packet, &format!("s{n}"), "me", n * 1000, 4);
+        }
+        history
+    }
+
+    fn ids(wanted: Wanted) -> Vec<String> {
+        history().newest(wanted).iter().map(|packet| packet.id().unwrap().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_smallest_answer_to_all_conditions_is_given() {
+        assert_eq!(ids(Wanted::default()), ["1", "2", "3", "4"]);
+        assert_eq!(ids(Wanted { stanzas: Some(2), ..Wanted::default() }), ["3", "4"]);
+        assert_eq!(ids(Wanted { chars: Some(0), ..Wanted::default() }), [""; 0]);
+        let one = history().newest(Wanted::default())[0].bytes().len();
+        assert_eq!(ids(Wanted { chars: Some(3 * one - 1), ..Wanted::default() }), ["3", "4"]);
+        assert_eq!(ids(Wanted { since: Some(2500), ..Wanted::default() }), ["3", "4"]);
+        assert_eq!(ids(Wanted { since: Some(2500), stanzas: Some(1), chars: Some(10_000) }), ["4"]);
+    }
+
+    #[test]
+    fn absurd_wishes_are_none() {
+        let read = |attributes: &str| {
+            let x = format!("<x xmlns='http://jabber.org/protocol/muc'><history {attributes}/></x>");
+            Wanted::read(&Element::parse(x.as_bytes()).unwrap(), 10_000_000)
+        };
+        assert_eq!(read("maxchars='-1' maxstanzas='many' seconds='' since='yesterday'"), Wanted::default());
+        assert_eq!(read("seconds='99999999999999999999'"), Wanted::default());
+        assert_eq!(read("seconds='18446744073709551615'").since, Some(0));
+        assert_eq!(read("since='1970-01-01T00:00:02Z' seconds='9999'").since, Some(2000));
+        assert_eq!(read("since='0001-01-01T00:00:00Z'").since, Some(0));
+    }
+
+    #[test]
+    fn who_retracts_must_be_the_sender() {
+        let mut history = history();
+        history.retract("s2", Some("somebody else"));
+        assert_eq!(history.newest(Wanted::default()).len(), 4);
+        history.retract("s2", Some("me"));
+        history.retract("s3", None);
+        assert_eq!(history.newest(Wanted::default()).len(), 2);
+    }
+}

@@ -1,0 +1,124 @@
+//! What a room tells of itself to whoever asks (XEP-0045 §6.4, §6.5), and of the nick that somebody has reserved (§7.12).
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::Affiliation;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Limits as XmlLimits, Stanza, ns};
+
+use super::avatar;
+use super::config::{HISTORY, SUBJECT};
+use super::room::Room;
+use crate::disco::{Identity, Info, reply_items};
+use crate::form::{Field, Form};
+
+impl Room {
+    /// Service discovery information.
+    pub(crate) fn info(&self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        // §17.2: a locked room doesn't exist for others.
+        if self.is_locked && self.affiliation_of(world, iq.from.as_ref()) < Affiliation::Owner {
+            return Err(Condition::ItemNotFound.into());
+        }
+        match iq.payload.attr("node").filter(|node| !node.is_empty()) {
+            None => {}
+            Some(RESERVED_NICK) => return self.nick_info(world, iq),
+            // §17.1.1: nothing is discarded.
+            Some(TRAFFIC) => return Err(Condition::ServiceUnavailable.into()),
+            Some(_) => return Err(Condition::ItemNotFound.into()),
+        }
+        let identity = Identity { category: "conference", type_: "text", name: Some(self.name()) };
+        let info = Info { identity, features: self.features(), forms: vec![self.room_info(world, &iq.from)] };
+        let mut reply = iq.result();
+        info.write(&mut reply, None);
+        world.reply(iq, reply);
+        Ok(())
+    }
+
+    /// Who is in the room is no business of others (§6.5); those who are there see it anyway.
+    pub(crate) fn items(&self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        if self.is_locked && self.affiliation_of(world, iq.from.as_ref()) < Affiliation::Owner {
+            return Err(Condition::ItemNotFound.into());
+        }
+        reply_items(world, iq, &[]);
+        Ok(())
+    }
+
+    fn features(&self) -> Vec<&'static str> {
+        let config = &self.config;
+        let either = |is: bool, yes, no| if is { yes } else { no };
+        let mut features = FEATURES.to_vec();
+        features.extend([
+            either(config.is_public, "muc_public", "muc_hidden"),
+            either(config.is_persistent, "muc_persistent", "muc_temporary"),
+            either(config.is_members_only, "muc_membersonly", "muc_open"),
+            either(config.is_moderated, "muc_moderated", "muc_unmoderated"),
+            either(config.is_nonanonymous, "muc_nonanonymous", "muc_semianonymous"),
+            either(config.password.is_empty(), "muc_unsecured", "muc_passwordprotected"),
+        ]);
+        features.sort_unstable();
+        features
+    }
+
+    /// The form with more about the room (§15.5.4). What goes on inside is for those who may be there.
+    fn room_info(&self, world: &World, asker: &Jid) -> Element {
+        let form = Form::new("result")
+            .hidden("FORM_TYPE", "http://jabber.org/protocol/muc#roominfo")
+            .field(Field::text_single("muc#roominfo_description").label("Description").value(&self.config.description))
+            .field(Field::boolean(SUBJECT, self.config.subject_by_all).label("Participants may change the subject"))
+            .field(Field::text_single(HISTORY).label("Messages for those who enter").value(&self.config.history.to_string()));
+        let form = match self.config.lang.as_str() {
+            "" => form,
+            lang => form.field(Field::text_single("muc#roominfo_lang").label("Language").value(lang)),
+        };
+        let form = match self.is_open_to(world, asker) {
+            false => form,
+            true => form
+                .field(Field::text_single("muc#roominfo_subject").label("Subject").value(&self.subject_text()))
+                .field(
+                    Field::text_single("muc#roominfo_occupants").label("Occupants").value(&self.occupants.len().to_string()),
+                ),
+        };
+        let hashes = self.vcard.as_ref().map(avatar::hashes).unwrap_or_default();
+        let form = match hashes.is_empty() {
+            true => form,
+            false => form.field(Field::text_multi("muc#roominfo_avatarhash").label("Avatar").with_values(hashes)),
+        };
+        form.element()
+    }
+
+    fn subject_text(&self) -> String {
+        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+        let stanza = self.subject.as_ref().and_then(|subject| Stanza::parse(subject.bytes(), &limits).ok());
+        stanza.and_then(|stanza| Element::read(&stanza).child_text("subject", ns::CLIENT)).unwrap_or_default()
+    }
+
+    fn nick_info(&self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        let mut reply = iq.result();
+        reply.start_ns("query", ns::DISCO_INFO).attr("node", RESERVED_NICK);
+        if let Some(nick) = self.reserved_nick(&iq.from) {
+            reply.start("identity").attr("category", "conference").attr("type", "text").attr("name", nick).end();
+        }
+        world.reply(iq, reply);
+        Ok(())
+    }
+}
+
+/// What a service and each of its rooms can do.
+pub(crate) const FEATURES: [&str; 13] = [
+    ns::DISCO_INFO,
+    ns::DISCO_ITEMS,
+    ns::HATS,
+    ns::MODERATE,
+    ns::MUC,
+    "http://jabber.org/protocol/muc#stable_id",
+    ns::OCCUPANT_ID,
+    ns::PING,
+    ns::REGISTER,
+    ns::RETRACT,
+    ns::SELF_PING,
+    ns::STANZA_ID,
+    ns::VCARD,
+];
+
+const RESERVED_NICK: &str = "x-roomuser-item";
+const TRAFFIC: &str = "http://jabber.org/protocol/muc#traffic";

@@ -1,0 +1,174 @@
+//! Messages to the room that are not for all: mediated invitations and their refusal (XEP-0045 §7.8.2), requests for voice (§7.13, §8.6).
+//!
+//! An invitation names the inviter by bare JID, in every room: whoever invites somebody shows himself to that one. Direct invitations
+//! (XEP-0249) don't pass the room.
+
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_store::{Affiliated, Affiliation};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer, ns};
+
+use super::role::Role;
+use super::room::Room;
+use crate::form::{Field, Form};
+
+impl Room {
+    /// A message to the room that is not of type groupchat.
+    pub(crate) fn other_message(&mut self, world: &mut World, message: &Element, from: &Jid) -> Result<(), StanzaError> {
+        let user = message.child("x", ns::MUC_USER);
+        if let Some(user) = user.filter(|user| user.child("invite", ns::MUC_USER).is_some()) {
+            return self.invite(world, user, from);
+        }
+        if let Some(decline) = user.and_then(|user| user.child("decline", ns::MUC_USER)) {
+            return self.decline(world, decline, from);
+        }
+        match Form::within(message).filter(|form| form.form_type() == Some(REQUEST)) {
+            Some(form) if form.has(ALLOW) => self.voice_decided(world, &form, from),
+            Some(form) => self.voice_wanted(world, &form, from),
+            // §17.2.
+            None => Err(Condition::BadRequest.into()),
+        }
+    }
+
+    fn invite(&mut self, world: &mut World, user: &Element, from: &Jid) -> Result<(), StanzaError> {
+        let Some(at) = self.occupant_of(from) else { return Err(Condition::Forbidden.into()) };
+        let affiliation = self.affiliation_of(world, from.as_ref());
+        let may = !self.config.is_members_only
+            || affiliation >= Affiliation::Admin
+            || (affiliation == Affiliation::Member && self.config.invites_by_members);
+        // §9.5.
+        if !may || self.role_of(from) == Role::None {
+            return Err(Condition::Forbidden.into());
+        }
+        let rate = self.limits.messages;
+        if !self.occupants.get_mut(at).is_some_and(|occupant| occupant.pace.take(rate, world.time())) {
+            return Err(Condition::ResourceConstraint.into());
+        }
+        let invites: Vec<_> = user.children().filter(|child| child.is("invite", ns::MUC_USER)).collect();
+        if invites.len() > MOST_INVITED {
+            return Err(Condition::NotAcceptable.into());
+        }
+        let invited = invites.iter().map(|invite| Jid::parse(invite.attr("to").unwrap_or_default()));
+        let invited: Vec<_> = invited.collect::<Result<_, _>>().map_err(|_| Condition::JidMalformed)?;
+        for (invite, to) in invites.iter().zip(&invited) {
+            self.admit(world, to)?;
+            self.send_invitation(world, invite, from, to);
+        }
+        Ok(())
+    }
+
+    /// §9.5: whoever is invited to a members-only room becomes a member.
+    fn admit(&mut self, world: &mut World, user: &Jid) -> Result<(), StanzaError> {
+        if !self.config.is_members_only || self.kept_affiliation(user.as_ref()) != Affiliation::None {
+            return Ok(());
+        }
+        if self.affiliations.len() >= self.limits.affiliations {
+            return Err(Condition::ResourceConstraint.into());
+        }
+        let member = Affiliated { user: user.to_bare(), affiliation: Affiliation::Member, nick: None, reason: None };
+        self.set_affiliations(world, vec![member], None, |_, _| {});
+        Ok(())
+    }
+
+    fn send_invitation(&mut self, world: &mut World, invite: &Element, from: &Jid, to: &Jid) {
+        let mut message = Writer::new("message");
+        message.attr("from", self.jid.as_str());
+        message.start_ns("x", ns::MUC_USER).start("invite").attr("from", from.bare_str());
+        let reason = invite.child_text("reason", ns::MUC_USER);
+        if let Some(reason) = &reason {
+            message.text_child("reason", reason);
+        }
+        if let Some(go_on) = invite.child("continue", ns::MUC_USER) {
+            message.start("continue").opt_attr("thread", go_on.attr("thread")).end();
+        }
+        message.end();
+        if !self.config.password.is_empty() {
+            message.text_child("password", &self.config.password);
+        }
+        message.end();
+        // Clients that know direct invitations only (XEP-0249 §2).
+        message.start_ns("x", ns::CONFERENCE).attr("jid", self.jid.as_str()).opt_attr("reason", reason.as_deref()).end();
+        world.send(&message.finish(), to);
+        self.invitations.retain(|(invited, _)| invited.as_ref() != to.bare());
+        if self.invitations.len() >= MOST_INVITATIONS {
+            self.invitations.pop_front();
+        }
+        self.invitations.push_back((to.to_bare(), from.clone()));
+    }
+
+    /// Only who was invited can decline: else anybody could have the room send messages to anybody.
+    fn decline(&mut self, world: &mut World, decline: &Element, from: &Jid) -> Result<(), StanzaError> {
+        let at = self.invitations.iter().position(|(invited, _)| invited.as_ref() == from.bare());
+        let invitation = at.and_then(|at| self.invitations.remove(at));
+        let Some((_, inviter)) = invitation else { return Err(Condition::Forbidden.into()) };
+        let mut message = Writer::new("message");
+        message.attr("from", self.jid.as_str());
+        message.start_ns("x", ns::MUC_USER).start("decline").attr("from", from.bare_str());
+        if let Some(reason) = decline.child_text("reason", ns::MUC_USER) {
+            message.text_child("reason", &reason);
+        }
+        world.send(&message.finish(), &inviter);
+        Ok(())
+    }
+
+    /// §7.13: the moderators are asked.
+    fn voice_wanted(&mut self, world: &mut World, form: &Form, from: &Jid) -> Result<(), StanzaError> {
+        let Some(occupant) = self.occupant_of(from).and_then(|at| self.occupants.get_mut(at)) else {
+            return Err(Condition::Forbidden.into());
+        };
+        if form.value(ROLE) != Some("participant") {
+            return Err(Condition::BadRequest.into());
+        }
+        if occupant.role != Role::Visitor {
+            // There is nothing to grant.
+            return Err(Condition::NotAllowed.into());
+        }
+        if !occupant.pace.take(self.limits.messages, world.time()) {
+            return Err(Condition::ResourceConstraint.into());
+        }
+        let form = Form::new("form")
+            .title("Voice request")
+            .instructions("Somebody wants to speak. Submit the form with the box checked to grant it.")
+            .hidden("FORM_TYPE", REQUEST)
+            .field(Field::list_single(ROLE).label("Requested role").value("participant").option("participant", "participant"))
+            .field(Field::jid_single(JID).label("User").value(from.as_str()))
+            .field(Field::text_single(NICK).label("Nick").value(occupant.nick()))
+            .field(Field::boolean(ALLOW, false).label("Grant voice to this person?"));
+        let mut message = Writer::new("message");
+        message.attr("from", self.jid.as_str()).element(&form.element());
+        if let Ok(packet) = rookery_fanout::Packet::built(&message.finish()) {
+            world.fan_out_roll(&packet, &self.moderators, &[]);
+        }
+        Ok(())
+    }
+
+    /// §8.6: a moderator has decided.
+    fn voice_decided(&mut self, world: &mut World, form: &Form, from: &Jid) -> Result<(), StanzaError> {
+        if self.role_of(from) != Role::Moderator {
+            return Err(Condition::Forbidden.into());
+        }
+        match form.boolean(ALLOW) {
+            Some(Ok(true)) => {}
+            Some(Ok(false)) | None => return Ok(()),
+            Some(Err(_)) => return Err(Condition::BadRequest.into()),
+        }
+        let at = form.value(NICK).and_then(|nick| self.occupant_named(nick)).ok_or(Condition::ItemNotFound)?;
+        if self.occupants.get(at).is_some_and(|occupant| occupant.role == Role::Visitor) {
+            self.set_role(world, at, Role::Participant, None);
+        }
+        Ok(())
+    }
+}
+
+/// The type of the form of a request for voice (§15.5.2).
+const REQUEST: &str = "http://jabber.org/protocol/muc#request";
+const ROLE: &str = "muc#role";
+const JID: &str = "muc#jid";
+const NICK: &str = "muc#roomnick";
+const ALLOW: &str = "muc#request_allow";
+
+/// Users that one message may invite.
+const MOST_INVITED: usize = 50;
+/// Invitations that a room remembers, so that they can be declined.
+const MOST_INVITATIONS: usize = 1000;

@@ -1,0 +1,301 @@
+//! Entering a room (XEP-0045 §7.2), and presence that may mean it.
+
+use rookery_fanout::Packet;
+use rookery_hub::{World, delay};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::Affiliation;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Limits as XmlLimits, Stanza, Writer, ns};
+
+use super::history::Wanted;
+use super::occupant::{Occupant, Seat, nick_key, occupant_id};
+use super::rate::Bucket;
+use super::role::Role;
+use super::room::Room;
+use super::shown::{Shown, is_forged, presence};
+
+/// Whether a presence asks to enter: it has an `<x/>` in the namespace of rooms (§7.2.1).
+pub(crate) fn enters(packet: &Packet) -> bool {
+    request(packet).is_some()
+}
+
+fn request(packet: &Packet) -> Option<Element> {
+    let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    stanza.child("x", ns::MUC).map(|x| x.element())
+}
+
+/// Tells a client that believes to be in a room that it is not (§7.2.17).
+pub(crate) fn not_in_the_room(world: &mut World, session: &Jid, nick: JidRef<'_>) {
+    let mut kick = Writer::new("presence");
+    kick.attr("type", "unavailable").attr("from", nick.as_str());
+    kick.start_ns("x", ns::MUC_USER);
+    kick.start("item").attr("affiliation", "none").attr("role", "none");
+    kick.text_child("reason", "You are not in the room.").end();
+    for code in ["110", "307", "333"] {
+        kick.start("status").attr("code", code).end();
+    }
+    world.send(&kick.finish(), session);
+}
+
+impl Room {
+    /// Available presence: enters, changes what the occupant shows, or changes the nick.
+    pub(crate) fn available(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+        let Some(key) = to.resource().and_then(nick_key) else {
+            // §7.2.1: no nick, or none that anybody could see.
+            return world.bounce(packet, to, Condition::JidMalformed.into());
+        };
+        let request = request(packet);
+        let outcome = match (self.occupant_of(from), request) {
+            (Some(at), request) if self.is_nick(at, &key) => {
+                self.update(world, at, packet, from, to);
+                if let Some(request) = request {
+                    // §17.3: who enters twice has lost the thread, and gets everything again.
+                    self.welcome(world, at, from, packet.id().as_deref(), &[], Wanted::read(&request, world.time()));
+                }
+                Ok(())
+            }
+            (Some(at), _) => self.change_nick(world, at, packet, from, to, &key),
+            (None, Some(request)) => self.enter(world, packet, from, to, &key, &request),
+            (None, None) => {
+                not_in_the_room(world, from, to);
+                Ok(())
+            }
+        };
+        if let Err(error) = outcome {
+            world.bounce(packet, to, error);
+        }
+    }
+
+    pub(crate) fn is_nick(&self, at: usize, key: &str) -> bool {
+        self.nicks.get(key) == Some(&at)
+    }
+
+    fn enter(
+        &mut self,
+        world: &mut World,
+        packet: &Packet,
+        from: &Jid,
+        to: JidRef<'_>,
+        key: &str,
+        request: &Element,
+    ) -> Result<(), StanzaError> {
+        let is_new = self.is_locked && self.occupants.is_empty();
+        let affiliation = self.affiliation_of(world, from.as_ref());
+        self.may_enter(world, from, affiliation, request)?;
+        self.may_have_nick(to, from, key)?;
+        let seat = Seat { jid: from.clone(), presence: reflected(packet), number: self.next_number() };
+        world.enroll(self.roll_for(affiliation, key), from.as_ref());
+        let at = match self.nicks.get(key).copied() {
+            Some(at) => self.join_nick(world, at, seat),
+            None => self.add(world, seat, to.to_jid(), key, affiliation),
+        };
+        self.seats.insert(from.clone(), at);
+        let mut codes = Vec::new();
+        codes.extend(self.config.is_nonanonymous.then_some(100));
+        codes.extend(self.config.is_logged.then_some(170));
+        codes.extend(is_new.then_some(201));
+        self.welcome(world, at, from, packet.id().as_deref(), &codes, Wanted::read(request, world.time()));
+        Ok(())
+    }
+
+    /// Which roll a session will be on: a shared nick has its role already.
+    fn roll_for(&mut self, affiliation: Affiliation, key: &str) -> &mut rookery_hub::Roll {
+        let shared = self.nicks.get(key).and_then(|&at| self.occupants.get(at)).map(|occupant| occupant.role);
+        let role = shared.unwrap_or_else(|| Role::on_entry(affiliation, self.config.is_moderated));
+        self.roll(role)
+    }
+
+    /// §7.2.15, in the order that tells a stranger the least.
+    fn may_enter(
+        &mut self,
+        world: &World,
+        from: &Jid,
+        affiliation: Affiliation,
+        request: &Element,
+    ) -> Result<(), StanzaError> {
+        let is_full = self.occupants.len() >= self.config.max_occupants.min(self.limits.occupants);
+        let password = request.child_text("password", ns::MUC).unwrap_or_default();
+        match () {
+            () if from.resource().is_none() => Err(Condition::JidMalformed.into()),
+            // §7.2.8.
+            () if affiliation == Affiliation::Outcast => Err(Condition::Forbidden.into()),
+            // §7.2.11.
+            () if self.is_locked && affiliation < Affiliation::Owner => Err(Condition::ItemNotFound.into()),
+            // §7.2.7.
+            () if self.config.is_members_only && affiliation < Affiliation::Member => {
+                Err(Condition::RegistrationRequired.into())
+            }
+            // §7.2.6.
+            () if !self.config.password.is_empty() && !is_same(&password, &self.config.password) && !self.is_locked => {
+                Err(Condition::NotAuthorized.into())
+            }
+            // §7.2.10: owners and admins get in.
+            () if is_full && affiliation < Affiliation::Admin => {
+                Err(StanzaError::new(Condition::ServiceUnavailable).with_type(rookery_stream::error::ErrorType::Wait))
+            }
+            () if !self.joins.take(self.limits.joins, world.time()) => Err(Condition::ResourceConstraint.into()),
+            () => Ok(()),
+        }
+    }
+
+    /// §7.2.9: a nick belongs to who has it, and to who reserved it.
+    pub(crate) fn may_have_nick(&self, to: JidRef<'_>, from: &Jid, key: &str) -> Result<(), StanzaError> {
+        let nick = to.resource().unwrap_or_default();
+        if nick.len() > self.limits.nick {
+            return Err(StanzaError::new(Condition::NotAcceptable).with_text("the nick is too long"));
+        }
+        let holder = self.nicks.get(key).and_then(|&at| self.occupants.get(at));
+        let is_shared = holder.is_some_and(|occupant| occupant.account.as_ref() == from.bare());
+        if holder.is_some() && (!is_shared || holder.is_some_and(|occupant| occupant.seats.len() >= MOST_SEATS)) {
+            return Err(Condition::Conflict.into());
+        }
+        match self.reserved_by(key) {
+            Some(owner) if owner.as_ref() != from.bare() => Err(Condition::Conflict.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whoever reserved a nick (§7.10).
+    pub(crate) fn reserved_by(&self, key: &str) -> Option<&Jid> {
+        self.reserved.get(key)
+    }
+
+    /// A nick that was not here.
+    fn add(&mut self, world: &mut World, seat: Seat, jid: Jid, key: &str, affiliation: Affiliation) -> usize {
+        let account = seat.jid.to_bare();
+        let occupant = Occupant {
+            id: occupant_id(&self.secret, &account),
+            role: Role::on_entry(affiliation, self.config.is_moderated),
+            jid,
+            account,
+            affiliation,
+            seats: vec![seat],
+            open: None,
+            veiled: None,
+            pace: Bucket::default(),
+        };
+        let at = self.occupants.insert(occupant);
+        self.nicks.insert(key.to_owned(), at);
+        self.log_coming(world, at);
+        self.announce(world, at, &Shown::default());
+        at
+    }
+
+    /// One more session behind a nick.
+    fn join_nick(&mut self, world: &mut World, at: usize, seat: Seat) -> usize {
+        if let Some(occupant) = self.occupants.get_mut(at) {
+            occupant.seats.push(seat);
+            occupant.changed();
+        }
+        self.announce(world, at, &Shown::default());
+        at
+    }
+
+    /// Everything that a session gets on entering, in the order of §7.1.
+    fn welcome(&mut self, world: &mut World, at: usize, session: &Jid, id: Option<&str>, codes: &[u16], wanted: Wanted) {
+        let sees_all = self.sees_all(at);
+        let mut packets = Vec::with_capacity(self.occupants.len() + self.config.history + 2);
+        for other in self.occupants.iter().map(|(other, _)| other).collect::<Vec<_>>() {
+            let is_shown = self.occupants.get(other).is_some_and(|other| self.is_broadcast(other.role));
+            if other != at && is_shown {
+                packets.extend(self.presence_of(other, sees_all));
+            }
+        }
+        let shown = Shown { codes: codes.to_vec(), id, ..Shown::default() };
+        packets.extend(self.own_presence(at, session, &shown));
+        packets.extend(self.history.newest(wanted));
+        packets.extend(self.subject_now());
+        world.bundle(packets, session);
+    }
+
+    /// Whether an occupant sees real JIDs (§5.1.1, `muc#roomconfig_whois`).
+    pub(crate) fn sees_all(&self, at: usize) -> bool {
+        self.config.is_nonanonymous || self.occupants.get(at).is_some_and(|occupant| occupant.role == Role::Moderator)
+    }
+
+    /// The presence of an occupant as others see it.
+    pub(crate) fn presence_of(&mut self, at: usize, open: bool) -> Option<Packet> {
+        let occupant = self.occupants.get(at)?;
+        let ready = if open { &occupant.open } else { &occupant.veiled };
+        if let Some(ready) = ready {
+            return Some(ready.clone());
+        }
+        let jid = occupant.seat().map(|seat| &seat.jid).filter(|_| open);
+        let packet = presence(occupant, self.hats_of(&occupant.account), jid, &Shown::default())?;
+        let occupant = self.occupants.get_mut(at)?;
+        *(if open { &mut occupant.open } else { &mut occupant.veiled }) = Some(packet.clone());
+        Some(packet)
+    }
+
+    /// The presence of an occupant as it sees it itself: with code 110 (§7.2.3).
+    pub(crate) fn own_presence(&self, at: usize, session: &Jid, shown: &Shown<'_>) -> Option<Packet> {
+        let occupant = self.occupants.get(at)?;
+        presence(occupant, self.hats_of(&occupant.account), Some(session), &shown.with_code(110))
+    }
+
+    pub(crate) fn hats_of(&self, account: &Jid) -> &[Element] {
+        self.hats.get(account).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Shows an occupant to all others, as its role allows, and lets its other sessions know.
+    pub(crate) fn announce(&mut self, world: &mut World, at: usize, shown: &Shown<'_>) {
+        let Some(occupant) = self.occupants.get(at) else { return };
+        let own = occupant.addresses();
+        if self.is_broadcast(occupant.role) {
+            self.show(world, at, shown, &own);
+        }
+        for session in own.iter().filter(|session| self.seats.contains_key(session)) {
+            if let Some(packet) = self.own_presence(at, session, shown) {
+                world.route(&packet, session.as_ref());
+            }
+        }
+    }
+
+    /// One packet for those who see real JIDs, one for the others.
+    pub(crate) fn show(&mut self, world: &mut World, at: usize, shown: &Shown<'_>, except: &[Jid]) {
+        let form = |room: &mut Self, open: bool| {
+            if shown.is_plain() {
+                return room.presence_of(at, open);
+            }
+            let occupant = room.occupants.get(at)?;
+            let jid = occupant.seat().map(|seat| &seat.jid).filter(|_| open);
+            presence(occupant, room.hats_of(&occupant.account), jid, shown)
+        };
+        if let Some(packet) = form(self, true).filter(|_| !self.moderators.is_empty()) {
+            world.fan_out_roll(&packet, &self.moderators, except);
+        }
+        if let Some(packet) = form(self, self.config.is_nonanonymous).filter(|_| !self.others.is_empty()) {
+            world.fan_out_roll(&packet, &self.others, except);
+        }
+    }
+
+    /// The subject as of now (§7.2.15): an empty one if none was ever set.
+    fn subject_now(&self) -> Option<Packet> {
+        self.subject.clone().or_else(|| {
+            let mut message = Writer::new("message");
+            message.attr("type", "groupchat").attr("from", self.jid.as_str());
+            message.start("subject").end();
+            Packet::built(&message.finish()).ok()
+        })
+    }
+
+    /// The stamp of something that is kept to be sent later.
+    pub(crate) fn stamped(&self, world: &World, packet: &Packet) -> Packet {
+        packet.with_child(&delay::element(self.jid.as_str(), world.time()))
+    }
+}
+
+/// What of a presence others may see.
+pub(crate) fn reflected(packet: &Packet) -> Packet {
+    packet.without_children(is_forged)
+}
+
+/// Compares without telling by the time how much is right.
+fn is_same(given: &str, wanted: &str) -> bool {
+    let differing = given.bytes().zip(wanted.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
+    given.len() == wanted.len() && differing == 0
+}
+
+/// Sessions that may share a nick.
+const MOST_SEATS: usize = 32;

@@ -1,0 +1,111 @@
+//! What the store has of a room: written whenever it changes, read when somebody comes after it was forgotten.
+
+use std::collections::HashMap;
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::{Affiliated, Affiliation, RoomDocument};
+use rookery_xml::{Element, Writer};
+
+use super::config::Config;
+use super::limits::Limits;
+use super::room::Room;
+use crate::form::Form;
+
+/// The document of a room, read.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub config: Config,
+    pub secret: String,
+    pub hats: HashMap<Jid, Vec<Element>>,
+}
+
+impl Kept {
+    /// `None` if it is damaged.
+    pub(crate) fn read(document: &[u8], limits: &Limits) -> Option<Self> {
+        let document = Element::parse(document).ok().filter(|element| element.is("room", FORMAT))?;
+        let config = Config::stored(&Form::within(&document)?, limits)?;
+        let secret = document.child_text("secret", FORMAT)?;
+        let mut hats = HashMap::<Jid, Vec<Element>>::new();
+        for worn in document.children().filter(|child| child.is("hats", FORMAT)) {
+            let wearer = Jid::parse(worn.attr("jid")?).ok()?;
+            hats.insert(wearer, worn.children().cloned().collect());
+        }
+        Some(Self { config, secret, hats })
+    }
+}
+
+impl Room {
+    fn document(&self) -> RoomDocument {
+        let mut document = Element::new("room", FORMAT);
+        document.push_child(self.config.document().element());
+        document.push_child(Element::new("secret", FORMAT).with_text(&self.secret));
+        for (wearer, hats) in &self.hats {
+            let worn = Element::new("hats", FORMAT).with_attr("jid", wearer.as_str());
+            document.push_child(hats.iter().cloned().fold(worn, Element::with_child));
+        }
+        RoomDocument {
+            name: self.name().to_owned(),
+            is_public: self.config.is_public,
+            config: Writer::write(&document).into_bytes(),
+            subject: self.subject.as_ref().map(|subject| subject.bytes().to_vec()),
+            vcard: self.vcard.as_ref().map(|vcard| Writer::write(vcard).into_bytes()),
+        }
+    }
+
+    /// Keeps everything but the affiliations, if the room is one that stays.
+    pub(crate) fn keep_document(&mut self, world: &mut World) {
+        if !self.is_stored() {
+            return;
+        }
+        let room = self.jid.clone();
+        let kept = world.stores.rooms.put(room.as_ref(), self.document());
+        world.wait(kept, move |world, kept| {
+            if let Err(error) = kept {
+                world.store_failed("keeping a room", &room, &error);
+            }
+        });
+    }
+
+    /// Keeps what a form has changed, and answers once that is done. A room that is to stay is written whole, one that is not to stay any more is
+    /// removed.
+    pub(crate) fn keep_configuration(&mut self, world: &mut World, iq: &Iq, changes: Vec<Affiliated>) {
+        let was_stored = self.is_stored();
+        self.set_stored(self.config.is_persistent);
+        let (iq, room) = (iq.clone(), self.jid.clone());
+        let rooms = world.stores.rooms.clone();
+        let answer = move |world: &mut World, kept: Result<(), rookery_store::StoreError>| match kept {
+            Ok(()) => world.reply_done(&iq),
+            Err(error) => {
+                world.store_failed("keeping a room", &iq.to, &error);
+                world.reply_error(&iq, crate::asker::condition(&error));
+            }
+        };
+        match (was_stored, self.is_stored()) {
+            (false, false) => answer(world, Ok(())),
+            (true, false) => world.wait(rooms.remove(room.as_ref()), |world, removed| answer(world, removed.map(drop))),
+            (was_stored, true) => {
+                let all = || self.affiliations.values().cloned().collect();
+                let changes = if was_stored { changes } else { all() };
+                let put = rooms.put(room.as_ref(), self.document());
+                let affiliated = rooms.affiliate(room.as_ref(), changes);
+                // The store keeps the order: the second is done after the first.
+                world.wait(put, |world, put| match put {
+                    Ok(()) => world.wait(affiliated, |world, kept| answer(world, kept.map(drop))),
+                    Err(error) => answer(world, Err(error)),
+                });
+            }
+        }
+    }
+
+    /// Whether a user may be told what goes on in the room without being there (§6.5): not in rooms that not everybody may enter.
+    pub(crate) fn is_open_to(&self, world: &World, user: &Jid) -> bool {
+        let is_open = !self.config.is_members_only && self.config.password.is_empty() && self.config.is_public;
+        let affiliation = self.affiliation_of(world, user.as_ref());
+        affiliation != Affiliation::Outcast
+            && (is_open || affiliation > Affiliation::None || self.occupant_of(user).is_some())
+    }
+}
+
+/// The namespace of the document.
+const FORMAT: &str = "urn:rookery:room:0";

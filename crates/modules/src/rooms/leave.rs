@@ -1,0 +1,101 @@
+//! Leaving a room (XEP-0045 §7.14), being removed (§8.2, §9.1, §18.1), and what others see of it.
+
+use rookery_fanout::Packet;
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_xml::{Element, ns};
+
+use super::occupant::{Occupant, nick_key};
+use super::room::Room;
+use super::shown::{Shown, is_forged, presence};
+
+impl Room {
+    /// A session leaves by its own word, or because it ends.
+    pub(crate) fn leave(&mut self, world: &mut World, packet: &Packet, session: &Jid) {
+        let farewell = packet.without_children(is_forged);
+        let id = packet.id();
+        let shown = Shown { is_gone: true, farewell: Some(&farewell), id: id.as_deref(), ..Shown::default() };
+        self.unseat(world, session, &shown);
+    }
+
+    /// A session that can't be reached any more (§18.1).
+    pub(crate) fn lose(&mut self, world: &mut World, session: &Jid) {
+        self.unseat(world, session, &Shown { is_gone: true, codes: vec![333], ..Shown::default() });
+    }
+
+    /// Takes one session out. The nick goes with the last one.
+    fn unseat(&mut self, world: &mut World, session: &Jid, shown: &Shown<'_>) {
+        let Some(at) = self.occupant_of(session) else { return };
+        let Some(occupant) = self.occupants.get_mut(at) else { return };
+        if occupant.seats.len() <= 1 {
+            let parted = self.remove(world, at, shown);
+            return self.tell_parted(world, parted.as_ref(), shown);
+        }
+        occupant.seats.retain(|seat| seat.jid != *session);
+        occupant.changed();
+        let role = occupant.role;
+        self.seats.remove(session);
+        world.strike(self.roll(role), session.as_ref());
+        if let Some(packet) = self.own_presence(at, session, shown) {
+            world.route(&packet, session.as_ref());
+        }
+        self.announce(world, at, &Shown::default());
+    }
+
+    /// Takes an occupant out and tells its sessions. The others are told by [`Room::tell_parted`].
+    pub(crate) fn remove(&mut self, world: &mut World, at: usize, shown: &Shown<'_>) -> Option<Occupant> {
+        self.log_going(world, at, shown);
+        let mut occupant = self.occupants.try_remove(at)?;
+        if let Some(key) = nick_key(occupant.nick()) {
+            self.nicks.remove(&key);
+        }
+        for seat in &occupant.seats {
+            self.seats.remove(&seat.jid);
+            world.strike(self.roll(occupant.role), seat.jid.as_ref());
+        }
+        if let Some((affiliation, _)) = shown.now {
+            occupant.affiliation = affiliation;
+        }
+        let own = shown.with_code(110);
+        for seat in &occupant.seats {
+            if let Some(packet) = presence(&occupant, &[], Some(&seat.jid), &own) {
+                world.route(&packet, seat.jid.as_ref());
+            }
+        }
+        Some(occupant)
+    }
+
+    /// Tells those who are left that somebody has gone.
+    pub(crate) fn tell_parted(&mut self, world: &mut World, occupant: Option<&Occupant>, shown: &Shown<'_>) {
+        let Some(occupant) = occupant.filter(|occupant| self.is_broadcast(occupant.role)) else { return };
+        let shown = Shown { id: None, ..shown.clone() };
+        let real = occupant.seat().map(|seat| &seat.jid);
+        if let Some(packet) = presence(occupant, &[], real, &shown).filter(|_| !self.moderators.is_empty()) {
+            world.fan_out_roll(&packet, &self.moderators, &[]);
+        }
+        let real = real.filter(|_| self.config.is_nonanonymous);
+        if let Some(packet) = presence(occupant, &[], real, &shown).filter(|_| !self.others.is_empty()) {
+            world.fan_out_roll(&packet, &self.others, &[]);
+        }
+    }
+
+    /// Takes everybody out because the room is no more (§10.9): each hears of itself only.
+    pub(crate) fn remove_all(&mut self, world: &mut World, codes: Vec<u16>, destroy: Option<&Element>) {
+        let shown = Shown { is_gone: true, codes, destroy, ..Shown::default() };
+        for at in self.occupants.iter().map(|(at, _)| at).collect::<Vec<_>>() {
+            // The occupant's own affiliation means nothing in a room that is gone.
+            self.remove(world, at, &shown);
+        }
+    }
+}
+
+/// The `<destroy/>` that occupants get (§10.9), from the one that the owner sent.
+pub(crate) fn destroyed(asked: &Element) -> Element {
+    let mut destroy = Element::new("destroy", ns::MUC_USER).with_opt_attr("jid", asked.attr("jid"));
+    for name in ["password", "reason"] {
+        if let Some(text) = asked.child_text(name, asked.ns()) {
+            destroy.push_child(Element::new(name, ns::MUC_USER).with_text(text));
+        }
+    }
+    destroy
+}

@@ -1,0 +1,131 @@
+//! XEP-0045: Multi-User Chat. A service `conference.DOMAIN` with rooms, and what has grown around them: self-ping (0410), pseudonyms of
+//! occupants (0421), hats (0317), retraction and moderation (0424, 0425), avatars (0486), stable ids (0359).
+//!
+//! # Layout
+//!
+//! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which rooms there are. `absent`: those that there are not.
+//! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`, `history`, `rate`: what it is made of.
+//! * `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
+//! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`. `change`: what becomes of roles and affiliations.
+//!   `relay`: IQs between occupants. `service`: the service itself.
+//! * `keep`: what the store has.
+//!
+//! # Invariants
+//!
+//! * A room is touched by its home shard only, by one stanza at a time. What comes while it is at work, or on its way from the store, waits in order.
+//! * A packet for all is built once for each form: with the real JID for those who may see it, without it for all others. The audience stands ready.
+//! * Only the room says what is in `muc#user`, `stanza-id` by the room, `occupant-id`, hats and moderation: what occupants write of it is cut out.
+//! * What a change needs is checked before anything is changed: it happens as a whole or not at all.
+//!
+//! # Choices
+//!
+//! * Sessions of one account share a nick (§7.2.9). Nicks that differ in case or spaces only are one.
+//! * The lists of a room with more than 3000 affiliations of a kind are refused (`resource-constraint`): they don't fit one stanza.
+//! * A change is seen at once; its request is answered when it is in the store.
+//!
+//! Left out: groupchat 1.0 (§7.2.17 has it removed), the `pubsub` and `ldapgroup` fields, approval of registrations by admins (§9.9), unique room names,
+//! roles that persist across visits (§5.1).
+
+mod absent;
+pub mod actor;
+mod admin;
+mod ask;
+mod avatar;
+mod change;
+mod config;
+pub mod directory;
+mod history;
+mod info;
+mod invite;
+mod join;
+mod keep;
+mod leave;
+mod limits;
+mod moderate;
+mod nick;
+mod occupant;
+mod owner;
+mod rate;
+mod register;
+mod relay;
+mod role;
+pub mod room;
+mod service;
+mod shown;
+mod speak;
+
+use std::rc::Rc;
+
+use rookery_fanout::Packet;
+use rookery_hub::{Domain, Hooks, Module, OptionSpec, World};
+use rookery_jid::JidRef;
+
+use actor::State;
+pub use directory::Directory;
+
+/// Rooms in which many talk to each other.
+#[derive(Debug)]
+pub struct Rooms {
+    state: Rc<State>,
+}
+
+impl Rooms {
+    /// The rooms of one shard. All shards share the directory.
+    pub fn new(directory: Directory) -> Self {
+        Self { state: State::new(directory) }
+    }
+}
+
+impl Module for Rooms {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "rooms in which many talk to each other"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("XEP-0045", "1.35.5"),
+            ("XEP-0317", "0.3.1"),
+            ("XEP-0359", "0.7.0"),
+            ("XEP-0410", "1.1.0"),
+            ("XEP-0421", "1.0.1"),
+            ("XEP-0424", "0.4.2"),
+            ("XEP-0425", "0.3.0"),
+            ("XEP-0486", "0.1.0"),
+        ]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &limits::OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        let state = self.state.clone();
+        hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
+    }
+}
+
+/// A stanza for the service, for a room or for an occupant.
+fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    if to.local().is_none() {
+        return state.when_listed(world, packet, to, |state, world, packet, to| {
+            let settings = world.settings().clone();
+            let name = world.domain_of(to.domain()).map(|domain| domain.name.clone());
+            if let Some(domain) = settings.domains.iter().find(|domain| Some(&domain.name) == name.as_ref()) {
+                service::receive(state, world, packet, to, domain);
+            }
+        });
+    }
+    let home = world.home_of(to.bare());
+    if home != world.shard() {
+        return world.hand_to_service(home, packet, to);
+    }
+    let _ = domain;
+    state.when_listed(world, packet, to, State::receive);
+}
+
+/// The key below `[modules]`.
+pub(crate) const NAME: &str = "rooms";

@@ -1,0 +1,45 @@
+//! Moderation (XEP-0425): a moderator has a message retracted that somebody else has sent.
+
+use rookery_fanout::Packet;
+use rookery_hub::{Iq, World};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Writer, ns};
+
+use super::role::Role;
+use super::room::Room;
+
+impl Room {
+    /// A request to retract a message by the id that the room gave it.
+    pub(crate) fn moderate(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        let Some(moderator) = self.occupant_of(&iq.from).and_then(|at| self.occupants.get(at)) else {
+            return Err(Condition::Forbidden.into());
+        };
+        if moderator.role != Role::Moderator {
+            return Err(StanzaError::new(Condition::Forbidden).with_text("only moderators moderate others' messages"));
+        }
+        let id = iq.payload.attr("id").filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);
+        let retracts = iq.payload.child("retract", ns::RETRACT).is_some();
+        let (Some(id), true, true) = (id, retracts, iq.set) else { return Err(Condition::BadRequest.into()) };
+        let mut message = Writer::new("message");
+        message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", self.jid.as_str());
+        message.start_ns("retract", ns::RETRACT).attr("id", id);
+        message.start_ns("moderated", ns::MODERATE).attr("by", moderator.jid.as_str());
+        message.start_ns("occupant-id", ns::OCCUPANT_ID).attr("id", &moderator.id).end();
+        message.end();
+        if let Some(reason) = iq.payload.child_text("reason", ns::MODERATE) {
+            message.text_child("reason", &reason);
+        }
+        message.end();
+        let stable = world.unique_text();
+        message.start_ns("stanza-id", ns::STANZA_ID).attr("by", self.jid.as_str()).attr("id", &stable).end();
+        self.history.retract(id, None);
+        if let Ok(packet) = Packet::built(&message.finish()) {
+            self.to_all(world, &packet);
+        }
+        world.reply_done(iq);
+        Ok(())
+    }
+}
+
+/// The longest id of a message that anybody needs, in bytes.
+const LONGEST_ID: usize = 256;

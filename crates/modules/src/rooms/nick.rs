@@ -1,0 +1,74 @@
+//! What an occupant changes about itself: presence (XEP-0045 §7.7) and nick (§7.6).
+
+use rookery_fanout::Packet;
+use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
+use rookery_stream::error::StanzaError;
+
+use super::join::reflected;
+use super::occupant::nick_key;
+use super::room::Room;
+use super::shown::Shown;
+
+impl Room {
+    /// An occupant shows something else.
+    pub(crate) fn update(&mut self, world: &mut World, at: usize, packet: &Packet, from: &Jid, _to: JidRef<'_>) {
+        let new = reflected(packet);
+        let Some(occupant) = self.occupants.get_mut(at) else { return };
+        let Some(place) = occupant.seats.iter().position(|seat| seat.jid == *from) else { return };
+        let mut seat = occupant.seats.remove(place);
+        let is_same = content(&seat.presence) == content(&new) && place == occupant.seats.len();
+        seat.presence = new;
+        // The last who said something speaks for the nick.
+        occupant.seats.push(seat);
+        if is_same {
+            return;
+        }
+        occupant.changed();
+        let id = packet.id();
+        let shown = Shown { id: id.as_deref(), ..Shown::default() };
+        self.announce(world, at, &shown);
+    }
+
+    /// An occupant takes another nick, with all its sessions.
+    pub(crate) fn change_nick(
+        &mut self,
+        world: &mut World,
+        at: usize,
+        packet: &Packet,
+        from: &Jid,
+        to: JidRef<'_>,
+        key: &str,
+    ) -> Result<(), StanzaError> {
+        self.may_have_nick(to, from, key)?;
+        if self.nicks.contains_key(key) {
+            // Another nick of the same account: two occupants don't become one.
+            return Err(rookery_stream::error::Condition::Conflict.into());
+        }
+        let nick = to.resource().unwrap_or_default();
+        self.announce(world, at, &Shown { is_gone: true, nick: Some(nick), codes: vec![303], ..Shown::default() });
+        self.log_nick(world, at, nick);
+        let Some(occupant) = self.occupants.get_mut(at) else { return Ok(()) };
+        if let Some(old) = nick_key(occupant.nick()) {
+            self.nicks.remove(&old);
+        }
+        self.nicks.insert(key.to_owned(), at);
+        occupant.jid = to.to_jid();
+        if let Some(place) = occupant.seats.iter().position(|seat| seat.jid == *from) {
+            let mut seat = occupant.seats.remove(place);
+            seat.presence = reflected(packet);
+            occupant.seats.push(seat);
+        }
+        occupant.changed();
+        let id = packet.id();
+        self.announce(world, at, &Shown { id: id.as_deref(), ..Shown::default() });
+        Ok(())
+    }
+}
+
+/// What a presence shows, without the head that differs each time.
+fn content(packet: &Packet) -> &[u8] {
+    let bytes = packet.bytes();
+    let head = bytes.iter().position(|&byte| byte == b'>').unwrap_or(bytes.len());
+    bytes.get(head..).unwrap_or_default()
+}

@@ -1,0 +1,164 @@
+//! What owners do: the configuration (XEP-0045 §10.1, §10.2) and the end of a room (§10.9).
+
+use std::collections::{BTreeSet, HashMap};
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::{Affiliated, Affiliation};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer, ns};
+
+use super::config::{ADMINS, Config, OWNERS, ROOMCONFIG, unacceptable};
+use super::leave::destroyed;
+use super::room::Room;
+use crate::form::{Field, Form};
+
+impl Room {
+    /// A request in `muc#owner`.
+    pub(crate) fn own(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        if self.affiliation_of(world, iq.from.as_ref()) != Affiliation::Owner {
+            // §17.2: a locked room doesn't exist for others.
+            let condition = if self.is_locked { Condition::ItemNotFound } else { Condition::Forbidden };
+            return Err(condition.into());
+        }
+        if !iq.set {
+            return self.show_form(world, iq);
+        }
+        if let Some(destroy) = iq.payload.child("destroy", ns::MUC_OWNER) {
+            return self.destroy(world, iq, &destroyed(destroy));
+        }
+        let form = Form::within(&iq.payload).ok_or(Condition::BadRequest)?;
+        match form.type_() {
+            "submit" => self.configure(world, iq, &form),
+            // §10.1.3: whoever cancels doesn't want the room; §10.2: later it stays as it is.
+            "cancel" if self.is_locked => self.destroy(world, iq, &Element::new("destroy", ns::MUC_USER)),
+            "cancel" => {
+                world.reply_done(iq);
+                Ok(())
+            }
+            _ => Err(Condition::BadRequest.into()),
+        }
+    }
+
+    fn show_form(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        let of = |wanted| {
+            let users = self.affiliations.values().filter(move |one| one.affiliation == wanted);
+            users.map(|one| one.user.to_string()).collect::<BTreeSet<_>>()
+        };
+        let form = self.config.form(self.jid.as_str());
+        let form = form
+            .field(Field::jid_multi(ADMINS).label("Admins").with_values(of(Affiliation::Admin)))
+            .field(Field::jid_multi(OWNERS).label("Owners").with_values(of(Affiliation::Owner)));
+        let mut reply = iq.result();
+        reply.start_ns("query", ns::MUC_OWNER).element(&form.element());
+        world.reply(iq, reply);
+        Ok(())
+    }
+
+    fn configure(&mut self, world: &mut World, iq: &Iq, form: &Form) -> Result<(), StanzaError> {
+        if form.form_type().is_some_and(|type_| type_ != ROOMCONFIG) {
+            return Err(Condition::BadRequest.into());
+        }
+        let new = self.config.submitted(form, &self.limits)?;
+        let changes = self.listed(form)?;
+        let old = std::mem::replace(&mut self.config, new);
+        let was_locked = std::mem::replace(&mut self.is_locked, false);
+        self.history.shorten(self.config.history);
+        self.occupants.iter_mut().for_each(|(_, occupant)| occupant.changed());
+        let actor = self.actor_nick(&iq.from);
+        self.set_affiliations(world, changes.clone(), actor.as_deref(), |room, world| {
+            room.keep_configuration(world, iq, changes);
+        });
+        if !was_locked {
+            self.tell_changes(world, &old);
+        }
+        if self.config.is_members_only && !old.is_members_only {
+            self.remove_strangers(world);
+        }
+        Ok(())
+    }
+
+    /// Who gains and loses affiliations by the full lists of a form.
+    fn listed(&self, form: &Form) -> Result<Vec<Affiliated>, StanzaError> {
+        let mut now = HashMap::new();
+        for (var, affiliation) in [(ADMINS, Affiliation::Admin), (OWNERS, Affiliation::Owner)] {
+            if !form.has(var) {
+                continue;
+            }
+            let users = form.values(var).filter(|text| !text.trim().is_empty());
+            let users: Vec<_> = users.map(|text| Jid::parse(text.trim())).collect::<Result<_, _>>().map_err(|_| unacceptable(var))?;
+            let users: BTreeSet<_> = users.iter().map(Jid::to_bare).collect();
+            let gone = self.affiliations.values().filter(|one| one.affiliation == affiliation && !users.contains(&one.user));
+            for one in gone {
+                now.entry(one.user.clone()).or_insert(Affiliation::None);
+            }
+            let new = users.into_iter().filter(|user| self.kept_affiliation(user.as_ref()) != affiliation);
+            new.for_each(|user| drop(now.insert(user, affiliation)));
+        }
+        self.leaves_an_owner(&now)?;
+        if self.affiliations.len() + now.len() > self.limits.affiliations {
+            return Err(Condition::ResourceConstraint.into());
+        }
+        let nick = |user: &Jid| self.affiliations.get(user).and_then(|before| before.nick.clone());
+        let kept = |affiliation| affiliation > Affiliation::None;
+        let changes = now.into_iter().map(|(user, affiliation)| {
+            let nick = nick(&user).filter(|_| kept(affiliation));
+            Affiliated { user, affiliation, nick, reason: None }
+        });
+        Ok(changes.collect())
+    }
+
+    /// §10.2.1: which codes tell of the changes.
+    fn tell_changes(&self, world: &mut World, old: &Config) {
+        let new = &self.config;
+        let mut codes = Vec::new();
+        if new.is_logged != old.is_logged {
+            codes.push(if new.is_logged { "170" } else { "171" });
+        }
+        if new.is_nonanonymous != old.is_nonanonymous {
+            codes.push(if new.is_nonanonymous { "172" } else { "173" });
+        }
+        let same = Config { is_logged: new.is_logged, is_nonanonymous: new.is_nonanonymous, ..old.clone() };
+        if same != *new {
+            codes.push("104");
+        }
+        if !codes.is_empty() {
+            self.tell_codes(world, &codes);
+        }
+    }
+
+    /// A message of the room with status codes.
+    pub(crate) fn tell_codes(&self, world: &mut World, codes: &[&str]) {
+        let mut message = Writer::new("message");
+        message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", self.jid.as_str());
+        message.start_ns("x", ns::MUC_USER);
+        for code in codes {
+            message.start("status").attr("code", code).end();
+        }
+        if let Ok(packet) = rookery_fanout::Packet::built(&message.finish()) {
+            self.to_all(world, &packet);
+        }
+    }
+
+    /// §10.9.
+    fn destroy(&mut self, world: &mut World, iq: &Iq, destroy: &Element) -> Result<(), StanzaError> {
+        self.remove_all(world, Vec::new(), Some(destroy));
+        let was_stored = self.is_stored();
+        self.is_over = true;
+        self.directory.remove(self.jid.as_ref());
+        if !was_stored {
+            world.reply_done(iq);
+            return Ok(());
+        }
+        let (iq, room) = (iq.clone(), self.jid.clone());
+        let removed = world.stores.rooms.remove(room.as_ref());
+        world.wait(removed, move |world, removed| match removed {
+            Ok(_) => world.reply_done(&iq),
+            Err(error) => {
+                world.store_failed("removing a room", &room, &error);
+                world.reply_error(&iq, crate::asker::condition(&error));
+            }
+        });
+        Ok(())
+    }
+}

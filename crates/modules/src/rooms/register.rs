@@ -1,0 +1,105 @@
+//! Registration with a room (XEP-0045 §7.10): whoever may become a member by himself reserves a nick by that.
+//!
+//! In a moderated or members-only room membership is a privilege, which nobody can take: there registration is for those who are members already.
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::{Affiliated, Affiliation};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::ns;
+
+use super::occupant::nick_key;
+use super::room::Room;
+use crate::form::{Field, Form};
+
+impl Room {
+    /// A request in `jabber:iq:register`.
+    pub(crate) fn register(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        let affiliation = self.kept_affiliation(iq.from.as_ref());
+        let is_privilege = self.config.is_members_only || self.config.is_moderated;
+        match affiliation {
+            _ if self.is_locked && affiliation < Affiliation::Owner => return Err(Condition::ItemNotFound.into()),
+            Affiliation::Outcast => return Err(Condition::NotAllowed.into()),
+            Affiliation::None if is_privilege => return Err(Condition::NotAllowed.into()),
+            _ => {}
+        }
+        match iq.set {
+            false => self.registration(world, iq),
+            true if iq.payload.child("remove", ns::REGISTER).is_some() => self.unregister(world, iq, affiliation),
+            true => self.register_nick(world, iq, affiliation),
+        }
+    }
+
+    fn registration(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        let mut reply = iq.result();
+        reply.start_ns("query", ns::REGISTER);
+        match self.reserved_nick(&iq.from) {
+            Some(nick) => {
+                reply.start("registered").end();
+                reply.text_child("username", nick);
+            }
+            None => {
+                let form = Form::new("form")
+                    .title(&format!("Registration with {}", self.name()))
+                    .instructions("Choose the nick that nobody else shall have in this room.")
+                    .hidden("FORM_TYPE", REGISTER)
+                    .field(Field::text_single(NICK).label("Desired nick").required());
+                reply.text_child("instructions", "Choose the nick that nobody else shall have in this room.");
+                reply.element(&form.element());
+            }
+        }
+        world.reply(iq, reply);
+        Ok(())
+    }
+
+    /// The nick that a user has reserved.
+    pub(crate) fn reserved_nick(&self, user: &Jid) -> Option<&str> {
+        self.affiliations.get(user.bare_str())?.nick.as_deref()
+    }
+
+    fn register_nick(&mut self, world: &mut World, iq: &Iq, before: Affiliation) -> Result<(), StanzaError> {
+        let form = Form::within(&iq.payload).ok_or(Condition::BadRequest)?;
+        if form.type_() != "submit" || form.form_type().is_some_and(|type_| type_ != REGISTER) {
+            return Err(Condition::BadRequest.into());
+        }
+        let user = iq.from.to_bare();
+        let nick = self.reservable(form.value(NICK).ok_or(Condition::BadRequest)?, &user)?;
+        let is_new = !self.affiliations.contains_key(&user);
+        if is_new && self.affiliations.len() >= self.limits.affiliations {
+            return Err(Condition::ResourceConstraint.into());
+        }
+        let affiliation = before.max(Affiliation::Member);
+        self.change_registration(world, iq, Affiliated { user, affiliation, nick: Some(nick), reason: None });
+        Ok(())
+    }
+
+    /// Gives the nick up, and with it a membership; who is more stays that.
+    fn unregister(&mut self, world: &mut World, iq: &Iq, before: Affiliation) -> Result<(), StanzaError> {
+        let affiliation = if before == Affiliation::Member { Affiliation::None } else { before };
+        self.change_registration(world, iq, Affiliated { user: iq.from.to_bare(), affiliation, nick: None, reason: None });
+        Ok(())
+    }
+
+    fn change_registration(&mut self, world: &mut World, iq: &Iq, change: Affiliated) {
+        let changes = vec![change];
+        self.set_affiliations(world, changes.clone(), None, |room, world| room.keep_and_answer(world, changes, iq));
+    }
+
+    /// A nick as it can be reserved.
+    ///
+    /// # Errors
+    /// `conflict` if somebody else has it or has reserved it, `not-acceptable` if it is none.
+    pub(crate) fn reservable(&self, nick: &str, user: &Jid) -> Result<String, StanzaError> {
+        let jid = self.jid.with_resource(nick).map_err(|_| Condition::NotAcceptable)?;
+        let nick = jid.resource().unwrap_or_default();
+        let key = nick_key(nick).filter(|_| nick.len() <= self.limits.nick).ok_or(Condition::NotAcceptable)?;
+        let holder = self.nicks.get(&key).and_then(|&at| self.occupants.get(at));
+        let is_taken = holder.is_some_and(|occupant| occupant.account != *user)
+            || self.reserved_by(&key).is_some_and(|owner| owner != user);
+        if is_taken { Err(Condition::Conflict.into()) } else { Ok(nick.to_owned()) }
+    }
+}
+
+/// The type of the form (§15.5.1).
+const REGISTER: &str = "http://jabber.org/protocol/muc#register";
+const NICK: &str = "muc#register_roomnick";

@@ -1,0 +1,98 @@
+//! IQs between occupants (XEP-0045 §17.4): each knows the other by nick only.
+//!
+//! The room remembers nothing of what it passes on. A request goes out with an id that names both seats, before the asker's own id; the answer comes
+//! back with it. An answer counts only if it comes from the session, or the account, that was asked.
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
+use rookery_stream::error::Condition;
+use rookery_xml::{Limits as XmlLimits, Stanza, Writer, ns};
+
+use super::absent::not_an_occupant;
+use super::occupant::Occupant;
+use super::room::Room;
+
+impl Room {
+    /// An IQ for an occupant.
+    pub(crate) fn relay(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+        let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+        let nick = to.resource().unwrap_or_default();
+        if matches!(packet.type_(), StanzaType::Result | StanzaType::Error) {
+            return self.pass_answer(world, stanza, from, nick);
+        }
+        let Some(asker) = self.occupant_of(from) else {
+            return world.bounce(packet, to, not_an_occupant(packet).into());
+        };
+        let Some(asked) = self.occupant_named(nick) else {
+            return world.bounce(packet, to, Condition::ItemNotFound.into());
+        };
+        if asker == asked && is_ping(stanza) {
+            return self.answer_self_ping(world, packet, from, to);
+        }
+        if !self.pass_request(world, stanza, from, asker, asked) {
+            world.bounce(packet, to, Condition::BadRequest.into());
+        }
+    }
+
+    /// XEP-0410 §4: the room itself knows that the client is there.
+    fn answer_self_ping(&self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+        let mut reply = Writer::new("iq");
+        reply.attr("type", "result").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
+        world.send(&reply.finish(), from);
+    }
+
+    /// `false` if the request is none.
+    fn pass_request(&self, world: &mut World, stanza: Stanza<'_>, from: &Jid, asker: usize, asked: usize) -> bool {
+        let (Some(sender), Some(target)) = (self.occupants.get(asker), self.occupants.get(asked)) else { return false };
+        let own = sender.seats.iter().find(|seat| seat.jid == *from);
+        let (Some(own), Some(seat), Some(id)) = (own, target.seat(), stanza.id()) else { return false };
+        let Some(child) = stanza.first_child() else { return false };
+        // What an account publishes is asked of the account: vCards and avatars.
+        let is_public = matches!(&*child.ns, ns::VCARD | ns::PUBSUB);
+        let to = if is_public { target.account.clone() } else { seat.jid.clone() };
+        let id = format!("{:x}.{:x}.{id}", own.number, seat.number);
+        send(world, stanza, sender, &id, &to);
+        true
+    }
+
+    fn pass_answer(&self, world: &mut World, stanza: Stanza<'_>, from: &Jid, nick: &str) {
+        let Some(id) = stanza.id() else { return };
+        let mut parts = id.splitn(3, '.');
+        let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+        let (Some(asker), Some(answerer), Some(id)) = (number(), number(), parts.next()) else { return };
+        let Some(target) = self.occupant_named(nick).and_then(|at| self.occupants.get(at)) else { return };
+        let Some(to) = target.seats.iter().find(|seat| seat.number == asker) else { return };
+        if let Some(answerer) = self.occupant_with(from, answerer) {
+            send(world, stanza, answerer, id, &to.jid);
+        }
+    }
+
+    /// The occupant with a seat of that number, if the address is that of the seat or of the account behind it.
+    fn occupant_with(&self, from: &Jid, number: u64) -> Option<&Occupant> {
+        let has = |occupant: &&Occupant| {
+            let mut seats = occupant.seats.iter();
+            seats.any(|seat| seat.number == number && (seat.jid == *from || occupant.account == *from))
+        };
+        match self.occupant_of(from) {
+            Some(at) => self.occupants.get(at).filter(has),
+            None => self.occupants.iter().map(|(_, occupant)| occupant).find(has),
+        }
+    }
+}
+
+/// The same stanza in an occupant's name and with another id.
+fn send(world: &mut World, stanza: Stanza<'_>, from: &Occupant, id: &str, to: &Jid) {
+    let mut iq = Writer::new("iq");
+    iq.opt_attr("type", stanza.type_().as_deref()).attr("id", id).attr("from", from.jid.as_str());
+    iq.opt_attr("xml:lang", stanza.lang().as_deref());
+    for child in stanza.children() {
+        iq.copy(&child);
+    }
+    world.send(&iq.finish(), to);
+}
+
+fn is_ping(stanza: Stanza<'_>) -> bool {
+    stanza.first_child().is_some_and(|child| child.ns == ns::PING)
+}

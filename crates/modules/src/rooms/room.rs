@@ -1,0 +1,252 @@
+//! A room: plain data, and which part of it deals with what comes.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Iq, Roll, Settings, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{Affiliated, Affiliation, StoredRoom};
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Kind, Limits as XmlLimits, Stanza};
+use slab::Slab;
+
+use super::config::Config;
+use super::directory::{Directory, Entry};
+use super::history::History;
+use super::keep::Kept;
+use super::limits::Limits;
+use super::occupant::{Occupant, nick_key};
+use super::rate::Bucket;
+use super::role::{Actor, Role};
+use crate::option;
+
+/// A room.
+#[derive(Debug)]
+pub(crate) struct Room {
+    pub jid: Jid,
+    pub config: Config,
+    /// Makes pseudonyms of accounts (XEP-0421).
+    pub secret: String,
+    /// Nobody but its creator gets in before it is configured (XEP-0045 §10.1).
+    pub is_locked: bool,
+    /// The subject with its stamp, once one was set.
+    pub subject: Option<Packet>,
+    /// The vCard with the avatar (XEP-0486).
+    pub vcard: Option<Element>,
+    pub affiliations: HashMap<Jid, Affiliated>,
+    pub occupants: Slab<Occupant>,
+    /// By the key of the nick.
+    pub nicks: HashMap<String, usize>,
+    /// By the full JIDs of sessions.
+    pub seats: HashMap<Jid, usize>,
+    /// Sessions of those who see every real JID.
+    pub moderators: Roll,
+    /// All other sessions.
+    pub others: Roll,
+    pub history: History,
+    pub hats: HashMap<Jid, Vec<Element>>,
+    pub joins: Bucket,
+    pub limits: Rc<Limits>,
+    pub directory: Directory,
+    settings: Arc<Settings>,
+    last_number: u64,
+    /// It was destroyed.
+    pub is_over: bool,
+    /// Whether the store has it.
+    is_stored: bool,
+}
+
+impl Room {
+    /// A new room, which is locked and has one owner. `None` where the host has no rooms any more.
+    pub(crate) fn new(directory: &Directory, world: &mut World, jid: Jid, owner: JidRef<'_>) -> Option<Self> {
+        let limits = Limits::of(world.domain_of(jid.domain())?);
+        let secret = format!("{}{}", world.unique_text(), world.unique_text());
+        let mut room = Self::with(directory, world, jid, Config::new(&limits), limits, secret);
+        room.is_locked = true;
+        let owner = owner.bare().to_jid();
+        let affiliated = Affiliated { user: owner.clone(), affiliation: Affiliation::Owner, nick: None, reason: None };
+        room.affiliations.insert(owner, affiliated);
+        Some(room)
+    }
+
+    /// A room from the store. `None` if it can't be read, or its host has no rooms any more.
+    pub(crate) fn stored(directory: &Directory, world: &mut World, jid: &Jid, stored: &StoredRoom) -> Option<Self> {
+        let limits = Limits::of(world.domain_of(jid.domain())?);
+        let document = &stored.document;
+        let Kept { config, secret, hats } = Kept::read(&document.config, &limits)?;
+        let mut room = Self::with(directory, world, jid.clone(), config, limits, secret);
+        room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
+        room.vcard = document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok());
+        room.hats = hats;
+        room.affiliations =
+            stored.affiliations.iter().map(|affiliated| (affiliated.user.clone(), affiliated.clone())).collect();
+        room.is_stored = true;
+        Some(room)
+    }
+
+    fn with(directory: &Directory, world: &World, jid: Jid, config: Config, limits: Limits, secret: String) -> Self {
+        Self {
+            jid,
+            config,
+            secret,
+            is_locked: false,
+            subject: None,
+            vcard: None,
+            affiliations: HashMap::new(),
+            occupants: Slab::new(),
+            nicks: HashMap::new(),
+            seats: HashMap::new(),
+            moderators: Roll::default(),
+            others: Roll::default(),
+            history: History::default(),
+            hats: HashMap::new(),
+            joins: Bucket::default(),
+            limits: Rc::new(limits),
+            directory: directory.clone(),
+            settings: world.settings().clone(),
+            last_number: 0,
+            is_over: false,
+            is_stored: false,
+        }
+    }
+
+    /// Whether nothing is lost when it is forgotten: it is gone, empty and not to be kept, or empty and in the store.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_over || self.occupants.is_empty()
+    }
+
+    /// Whether the store has it, so that it can be loaded again.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.is_stored && !self.is_over
+    }
+
+    /// The store has it from now on, or no longer.
+    pub(crate) fn set_stored(&mut self, is_stored: bool) {
+        self.is_stored = is_stored;
+        let entry = Entry { name: self.name().to_owned(), is_public: self.config.is_public && !self.is_locked, is_stored };
+        self.directory.set(self.jid.as_ref(), entry);
+    }
+
+    /// A stanza for the room or for somebody in it.
+    pub(crate) fn receive(&mut self, world: &mut World, packet: &Packet, to: JidRef<'_>) {
+        if self.is_over {
+            return super::absent::refuse(world, packet, to);
+        }
+        self.heed_settings(world);
+        let Some(from) = packet.sender() else { return };
+        match packet.kind() {
+            Kind::Presence => self.presence(world, packet, &from, to),
+            Kind::Message => self.message(world, packet, &from, to),
+            _ => self.iq(world, packet, &from, to),
+        }
+    }
+
+    fn presence(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+        match packet.type_() {
+            StanzaType::Available => self.available(world, packet, from, to),
+            StanzaType::Unavailable => self.leave(world, packet, from),
+            // §18.1: whoever answers presence with an error is not there any more.
+            StanzaType::Error => self.lose(world, from),
+            // §17.3: everything else neither enters nor leaves.
+            _ => {}
+        }
+    }
+
+    fn iq(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+        if to.resource().is_some() {
+            return self.relay(world, packet, from, to);
+        }
+        if !matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
+            return;
+        }
+        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+        let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+        match stanza.and_then(|stanza| Iq::read(stanza, from.clone(), to.to_jid(), None)) {
+            Some(iq) => self.asked(world, &iq),
+            None => world.bounce(packet, to, Condition::BadRequest.into()),
+        }
+    }
+
+    /// Takes over what the operator has changed.
+    fn heed_settings(&mut self, world: &World) {
+        if !Arc::ptr_eq(&self.settings, world.settings()) {
+            self.settings = world.settings().clone();
+            if let Some(domain) = world.domain_of(self.jid.domain()) {
+                self.limits = Rc::new(Limits::of(domain));
+            }
+        }
+    }
+
+    /// Its name for people.
+    pub(crate) fn name(&self) -> &str {
+        match self.config.name.as_str() {
+            "" => self.jid.local().unwrap_or_default(),
+            name => name,
+        }
+    }
+
+    /// The occupant that a session is.
+    pub(crate) fn occupant_of(&self, session: &Jid) -> Option<usize> {
+        self.seats.get(session).copied()
+    }
+
+    /// The occupant with a nick, however it is written.
+    pub(crate) fn occupant_named(&self, nick: &str) -> Option<usize> {
+        self.nicks.get(&nick_key(nick)?).copied()
+    }
+
+    /// What a user is to the room.
+    pub(crate) fn affiliation_of(&self, world: &World, user: JidRef<'_>) -> Affiliation {
+        let admins = world.domain_of(self.jid.domain()).and_then(|domain| domain.module(super::NAME));
+        if admins.is_some_and(|options| options.list("admins").iter().any(|admin| admin == user.bare_str())) {
+            return Affiliation::Owner;
+        }
+        self.kept_affiliation(user)
+    }
+
+    /// The same without regard to the operator's admins.
+    pub(crate) fn kept_affiliation(&self, user: JidRef<'_>) -> Affiliation {
+        self.affiliations.get(user.bare_str()).map_or(Affiliation::None, |found| found.affiliation)
+    }
+
+    /// The role that a session has; [`Role::None`] outside.
+    pub(crate) fn role_of(&self, session: &Jid) -> Role {
+        let occupant = self.occupant_of(session).and_then(|at| self.occupants.get(at));
+        occupant.map_or(Role::None, |occupant| occupant.role)
+    }
+
+    /// Who somebody is when changing something.
+    pub(crate) fn actor(&self, world: &World, session: &Jid) -> Actor {
+        Actor { affiliation: self.affiliation_of(world, session.as_ref()), role: self.role_of(session) }
+    }
+
+    /// A number that no other seat has had.
+    pub(crate) fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// Whether a role's presence is broadcast.
+    pub(crate) fn is_broadcast(&self, role: Role) -> bool {
+        self.config.broadcast.contains(&role)
+    }
+
+    /// The audience that a session belongs to.
+    pub(crate) fn roll(&mut self, role: Role) -> &mut Roll {
+        if role == Role::Moderator { &mut self.moderators } else { &mut self.others }
+    }
+
+    /// Sends a packet to everybody in the room.
+    pub(crate) fn to_all(&self, world: &mut World, packet: &Packet) {
+        world.fan_out_roll(packet, &self.moderators, &[]);
+        world.fan_out_roll(packet, &self.others, &[]);
+    }
+
+    /// Who may create rooms.
+    pub(crate) fn may_create(world: &World, host: &str, user: &Jid) -> bool {
+        let options = world.domain_of(host).and_then(|domain| domain.module(super::NAME));
+        options.is_some_and(|options| option::may_use(world, options.list("create"), user))
+    }
+}

@@ -1,0 +1,64 @@
+//! The service itself, without a room: what it is, and which rooms it has (XEP-0045 §6.1 to §6.3).
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Domain, Iq, World};
+use rookery_jid::JidRef;
+use rookery_stream::error::Condition;
+use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
+
+use super::NAME;
+use super::actor::State;
+use super::info::FEATURES;
+use crate::disco::{Identity, Info, reply_items};
+use crate::request::is_get;
+
+/// A stanza for the service.
+pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    match (packet.kind(), packet.type_()) {
+        _ if to.resource().is_some() => world.bounce(packet, to, Condition::ItemNotFound.into()),
+        (Kind::Iq, StanzaType::Get | StanzaType::Set) => asked(state, world, packet, to, domain),
+        (Kind::Iq, _) => {}
+        // §7.2.1: a room has a name.
+        (Kind::Presence, _) => world.bounce(packet, to, Condition::JidMalformed.into()),
+        _ => world.bounce(packet, to, Condition::ServiceUnavailable.into()),
+    }
+}
+
+fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    let Some(from) = packet.sender() else { return };
+    let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+        return world.bounce(packet, to, Condition::BadRequest.into());
+    };
+    let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
+    let name = domain.module(NAME).map_or("", |options| options.text("name"));
+    match iq.payload.ns() {
+        ns::DISCO_INFO | ns::DISCO_ITEMS if has_node => world.reply_error(&iq, Condition::ItemNotFound),
+        ns::DISCO_INFO if is_get(world, &iq, "query") => {
+            let identity = Identity { category: "conference", type_: "text", name: Some(name) };
+            let mut reply = iq.result();
+            Info { identity, features: FEATURES.to_vec(), forms: Vec::new() }.write(&mut reply, None);
+            world.reply(&iq, reply);
+        }
+        ns::DISCO_ITEMS if is_get(world, &iq, "query") => list(state, world, &iq),
+        ns::VCARD if is_get(world, &iq, "vCard") => {
+            let mut reply = iq.result();
+            reply.start_ns("vCard", ns::VCARD).text_child("FN", name);
+            world.reply(&iq, reply);
+        }
+        ns::PING if is_get(world, &iq, "ping") => world.reply_done(&iq),
+        ns::DISCO_INFO | ns::DISCO_ITEMS | ns::VCARD | ns::PING => {}
+        _ => world.reply_error(&iq, Condition::ServiceUnavailable),
+    }
+}
+
+/// The rooms that everybody may find.
+fn list(state: &State, world: &mut World, iq: &Iq) {
+    let rooms = state.directory.public(iq.to.domain());
+    let items: Vec<_> = rooms.iter().map(|(jid, name)| (jid.as_str(), Some(name.as_str()))).collect();
+    reply_items(world, iq, items.get(..items.len().min(MOST_LISTED)).unwrap_or_default());
+}
+
+/// Rooms of a list that is sent in one stanza, so that it stays below what an outbox takes.
+const MOST_LISTED: usize = 5000;

@@ -1,0 +1,108 @@
+//! Presence as a room sends it: what the occupant shows, and what only the room may say of roles, affiliations and codes.
+
+use rookery_fanout::Packet;
+use rookery_jid::Jid;
+use rookery_store::Affiliation;
+use rookery_xml::{Child, Element, Limits, Stanza, Writer, ns};
+
+use super::occupant::Occupant;
+use super::role::{Role, affiliation_name};
+
+/// What a presence says beside what the occupant shows (XEP-0045 §7.2.2).
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shown<'a> {
+    /// The presence says that the occupant is gone.
+    pub is_gone: bool,
+    /// Instead of the occupant's own: what it is from now on.
+    pub now: Option<(Affiliation, Role)>,
+    /// The nick that takes the place of this one (§7.6).
+    pub nick: Option<&'a str>,
+    /// The nick of who did this.
+    pub actor: Option<&'a str>,
+    /// Why.
+    pub reason: Option<&'a str>,
+    /// Status codes (§15.6).
+    pub codes: Vec<u16>,
+    /// Where the room has gone (§10.9).
+    pub destroy: Option<&'a Element>,
+    /// What the occupant says on leaving, in place of what it showed.
+    pub farewell: Option<&'a Packet>,
+    /// The id of the stanza that this answers.
+    pub id: Option<&'a str>,
+}
+
+impl Shown<'_> {
+    /// Whether there is nothing to say but what the occupant shows.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.is_gone && self.now.is_none() && self.actor.is_none() && self.reason.is_none() && self.codes.is_empty()
+    }
+
+    /// The same with one more code.
+    #[must_use]
+    pub(crate) fn with_code(&self, code: u16) -> Self {
+        let mut shown = self.clone();
+        shown.codes.push(code);
+        shown.codes.sort_unstable();
+        shown.codes.dedup();
+        shown
+    }
+}
+
+/// The presence of an occupant. `jid` is the real one, for those who may see it.
+pub(crate) fn presence(occupant: &Occupant, hats: &[Element], jid: Option<&Jid>, shown: &Shown<'_>) -> Option<Packet> {
+    let mut presence = Writer::new("presence");
+    presence.opt_attr("type", shown.is_gone.then_some("unavailable"));
+    presence.attr("from", occupant.jid.as_str()).opt_attr("id", shown.id);
+    let content = if shown.is_gone { shown.farewell } else { occupant.seat().map(|seat| &seat.presence) };
+    if let Some(content) = content {
+        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+        if let Ok(stanza) = Stanza::parse(content.bytes(), &limits) {
+            presence.opt_attr("xml:lang", stanza.lang().as_deref());
+            for child in stanza.children().filter(|child| !is_forged(child)) {
+                presence.copy(&child);
+            }
+        }
+    }
+    presence.start_ns("occupant-id", ns::OCCUPANT_ID).attr("id", &occupant.id).end();
+    if !hats.is_empty() && !shown.is_gone {
+        presence.start_ns("hats", ns::HATS);
+        hats.iter().for_each(|hat| drop(presence.element(hat)));
+        presence.end();
+    }
+    user(&mut presence, occupant, jid, shown);
+    Packet::built(&presence.finish()).ok()
+}
+
+/// The room's own word about an occupant: `<x/>` in `muc#user`.
+fn user(presence: &mut Writer, occupant: &Occupant, jid: Option<&Jid>, shown: &Shown<'_>) {
+    let (affiliation, role) = shown.now.unwrap_or((occupant.affiliation, occupant.role));
+    // §7.6: who changes the nick stays in the room.
+    let role = if shown.is_gone && shown.nick.is_none() { Role::None } else { role };
+    presence.start_ns("x", ns::MUC_USER).start("item");
+    presence.attr("affiliation", affiliation_name(affiliation)).opt_attr("jid", jid.map(Jid::as_str));
+    presence.opt_attr("nick", shown.nick).attr("role", role.name());
+    if let Some(actor) = shown.actor {
+        presence.start("actor").attr("nick", actor).end();
+    }
+    if let Some(reason) = shown.reason {
+        presence.text_child("reason", reason);
+    }
+    presence.end();
+    if let Some(destroy) = shown.destroy {
+        presence.element(destroy);
+    }
+    for code in &shown.codes {
+        presence.start("status").attr("code", &code.to_string()).end();
+    }
+    presence.end();
+}
+
+/// What only a room may say (§17.3), and an occupant must not say in its name.
+pub(crate) fn is_forged(child: &Child<'_>) -> bool {
+    match &*child.ns() {
+        ns::MUC | ns::MUC_USER | ns::MUC_ADMIN | ns::MUC_OWNER | ns::OCCUPANT_ID | ns::HATS => true,
+        // XEP-0203 §2: presence that comes at once is not late; a stamp would be believed to be the room's.
+        ns::DELAY => child.name() == "delay",
+        _ => false,
+    }
+}

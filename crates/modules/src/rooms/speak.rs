@@ -1,0 +1,205 @@
+//! Messages: to everybody (XEP-0045 §7.4), the subject (§8.1), to one occupant (§7.5), and errors that come back (§18.1).
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Child, Element, Limits as XmlLimits, Stanza, Writer, ns};
+
+use super::role::Role;
+use super::room::Room;
+use super::shown::is_forged;
+
+impl Room {
+    /// A message to the room or to somebody in it.
+    pub(crate) fn message(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+        if packet.type_() == StanzaType::Error {
+            return self.error_came_back(world, packet, from, to);
+        }
+        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+        let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+        let outcome = match (to.resource(), packet.type_()) {
+            (Some(_), StanzaType::Groupchat) => Err(Condition::BadRequest.into()),
+            (Some(nick), _) => self.whisper(world, packet, stanza, from, nick),
+            (None, StanzaType::Groupchat) => self.speak(world, stanza, from),
+            (None, _) => self.other_message(world, &Element::read(&stanza), from),
+        };
+        if let Err(error) = outcome {
+            world.bounce(packet, to, error);
+        }
+    }
+
+    /// A message for all.
+    fn speak(&mut self, world: &mut World, stanza: Stanza<'_>, from: &Jid) -> Result<(), StanzaError> {
+        let at = self.speaker(from)?;
+        let rate = self.limits.messages;
+        let is_subject = is_subject(stanza);
+        let Some(occupant) = self.occupants.get_mut(at) else { return Err(Condition::NotAcceptable.into()) };
+        let may = match occupant.role {
+            Role::Moderator => true,
+            Role::Participant => !is_subject || self.config.subject_by_all,
+            // §7.4, §8.1.
+            _ => false,
+        };
+        if !may {
+            return Err(Condition::Forbidden.into());
+        }
+        if !occupant.pace.take(rate, world.time()) {
+            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("you speak too fast"));
+        }
+        if is_subject && stanza.bytes().len() > self.limits.subject {
+            return Err(StanzaError::new(Condition::NotAcceptable).with_text("the subject is too long"));
+        }
+        let id = world.unique_text();
+        let packet = self.reflection(stanza, at, &id);
+        self.to_all(world, &packet);
+        if is_subject {
+            self.subject = Some(self.stamped(world, &packet));
+            self.keep_document(world);
+        }
+        self.remember(world, at, &packet, stanza, &id, is_subject);
+        Ok(())
+    }
+
+    /// The occupant that a session speaks as.
+    fn speaker(&self, from: &Jid) -> Result<usize, StanzaError> {
+        // §17.2: a locked room doesn't exist for others, and nobody else is in it.
+        let stranger = if self.is_locked { Condition::ItemNotFound } else { Condition::NotAcceptable };
+        self.occupant_of(from).ok_or(stranger.into())
+    }
+
+    /// A message as the room sends it: from the occupant, with the room's id for it (XEP-0359 §3.1) and the sender's pseudonym (XEP-0421), and
+    /// without what only the room may say.
+    fn reflection(&self, stanza: Stanza<'_>, at: usize, id: &str) -> Packet {
+        let Some(occupant) = self.occupants.get(at) else {
+            return Packet::stamped(stanza, StanzaType::Groupchat, self.jid.as_str(), None);
+        };
+        let packet = Packet::stamped(stanza, StanzaType::Groupchat, occupant.jid.as_str(), None);
+        let packet = packet.without_children(|child| self.is_forged_in_message(child));
+        let mut pseudonym = Writer::with_ns("occupant-id", ns::OCCUPANT_ID);
+        pseudonym.attr("id", &occupant.id);
+        let mut stable = Writer::with_ns("stanza-id", ns::STANZA_ID);
+        stable.attr("by", self.jid.as_str()).attr("id", id);
+        packet.with_child(&pseudonym.finish()).with_child(&stable.finish())
+    }
+
+    /// What a message must not say in the room's name.
+    fn is_forged_in_message(&self, child: &Child<'_>) -> bool {
+        let names_room = |attr: &str| child.attr(attr).is_some_and(|jid| names(&jid, &self.jid));
+        match &*child.ns() {
+            ns::STANZA_ID => child.name() == "stanza-id" && names_room("by"),
+            // XEP-0203 §4: a stamp counts for what the room says if it names the room or nobody.
+            ns::DELAY => child.attr("from").is_none() || names_room("from"),
+            // XEP-0425 §5: only the room moderates.
+            ns::RETRACT => child.children().any(|inner| inner.is("moderated", ns::MODERATE)),
+            ns::MODERATE | ns::CARBONS | ns::MAM => true,
+            _ => is_forged(child),
+        }
+    }
+
+    /// What happened stays: in the history and in the log. This is the one place that every lasting message of the room passes, with its id.
+    fn remember(&mut self, world: &mut World, at: usize, packet: &Packet, stanza: Stanza<'_>, id: &str, is_subject: bool) {
+        let sender = self.occupants.get(at).map(|occupant| occupant.id.clone()).unwrap_or_default();
+        if let Some(retracted) = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id")) {
+            // XEP-0424 §4: whoever enters now doesn't see it any more.
+            self.history.retract(&retracted, Some(&sender));
+        }
+        // §7.2.13: the subject is no part of the history.
+        if !is_subject && is_lasting(stanza) {
+            self.history.push(&self.jid, packet, id, &sender, world.time(), self.config.history);
+        }
+    }
+
+    /// A private message.
+    fn whisper(
+        &mut self,
+        world: &mut World,
+        packet: &Packet,
+        stanza: Stanza<'_>,
+        from: &Jid,
+        nick: &str,
+    ) -> Result<(), StanzaError> {
+        let at = self.speaker(from)?;
+        let rate = self.limits.messages;
+        let Some(sender) = self.occupants.get_mut(at) else { return Err(Condition::NotAcceptable.into()) };
+        if self.config.private_messages == Role::None || sender.role < self.config.private_messages {
+            return Err(Condition::Forbidden.into());
+        }
+        if !sender.pace.take(rate, world.time()) {
+            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("you speak too fast"));
+        }
+        let to = self.occupant_named(nick).ok_or(Condition::ItemNotFound)?;
+        self.pass_on(world, packet.type_(), stanza, at, to);
+        Ok(())
+    }
+
+    /// Gives a message of one occupant to all sessions of another.
+    fn pass_on(&self, world: &mut World, type_: StanzaType, stanza: Stanza<'_>, from: usize, to: usize) {
+        let (Some(sender), Some(target)) = (self.occupants.get(from), self.occupants.get(to)) else { return };
+        let packet = Packet::stamped(stanza, type_, sender.jid.as_str(), None);
+        let packet = packet.without_children(|child| self.is_forged_in_message(child));
+        let mut pseudonym = Writer::with_ns("occupant-id", ns::OCCUPANT_ID);
+        pseudonym.attr("id", &sender.id);
+        let mark = Writer::with_ns("x", ns::MUC_USER).finish();
+        let packet = packet.with_child(&mark).with_child(&pseudonym.finish());
+        for session in target.addresses() {
+            world.route(&packet, session.as_ref());
+        }
+    }
+
+    /// An error for something that the room sent: the session is gone, or the message was a private one.
+    fn error_came_back(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+        let Some(at) = self.occupant_of(from) else { return };
+        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+        let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+        let error = stanza.child("error", ns::CLIENT).map(|error| error.element());
+        let condition = error.iter().flat_map(Element::children).find(|child| child.ns() == ns::STANZA_ERRORS);
+        let is_gone = condition.is_none_or(|condition| GONE.contains(&condition.name()));
+        let target = to.resource().and_then(|nick| self.occupant_named(nick)).filter(|_| !is_gone);
+        match target {
+            Some(to) => self.pass_on(world, StanzaType::Error, stanza, at, to),
+            None if is_gone => self.lose(world, from),
+            None => {}
+        }
+    }
+}
+
+/// §8.1: a subject, and neither body nor thread.
+fn is_subject(stanza: Stanza<'_>) -> bool {
+    let in_stream = |name| stanza.child(name, ns::CLIENT).is_some();
+    !stanza.has_body() && in_stream("subject") && !in_stream("thread")
+}
+
+/// Whether a message still means something to who enters later: not a chat state, and not one that wants to be forgotten (XEP-0334 §4).
+fn is_lasting(stanza: Stanza<'_>) -> bool {
+    if stanza.child("no-store", ns::HINTS).is_some() {
+        return false;
+    }
+    stanza.has_body()
+        || stanza.child("store", ns::HINTS).is_some()
+        || stanza.children().any(|child| !FLEETING.contains(&&*child.ns()) && child.ns() != ns::CLIENT)
+}
+
+/// Whether a text is the room's address, or the beginning of an occupant's.
+fn names(text: &str, room: &Jid) -> bool {
+    match Jid::parse(text) {
+        Ok(jid) => jid.bare_str() == room.as_str() || jid.as_str() == room.domain(),
+        Err(_) => false,
+    }
+}
+
+/// What goes along with other content and means nothing by itself.
+const FLEETING: [&str; 7] =
+    [ns::CHAT_STATES, ns::HINTS, ns::STANZA_ID, ns::DELAY, ns::OCCUPANT_ID, ns::MUC_USER, ns::MARKERS];
+
+/// Errors that say that the session is not there any more (§18.1.1 with what servers say when a client has gone).
+const GONE: [&str; 8] = [
+    "gone",
+    "item-not-found",
+    "recipient-unavailable",
+    "redirect",
+    "remote-server-not-found",
+    "remote-server-timeout",
+    "service-unavailable",
+    "jid-malformed",
+];

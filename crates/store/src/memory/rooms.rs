@@ -1,0 +1,68 @@
+//! Persistent rooms in memory.
+
+use crate::{Affiliated, Affiliation, ListedRoom, RoomDocument, StoredRoom};
+use rookery_jid::{Jid, JidRef};
+use std::collections::BTreeMap;
+
+/// All rooms, by host and localpart.
+#[derive(Default)]
+pub(super) struct AllRooms(BTreeMap<(String, String), Kept>);
+
+struct Kept {
+    room: Jid,
+    document: RoomDocument,
+    affiliations: BTreeMap<String, Affiliated>,
+}
+
+impl AllRooms {
+    pub(super) fn list(&self, host: &str) -> Vec<ListedRoom> {
+        let start = (host.to_owned(), String::new());
+        let of_host = self.0.range(start..).take_while(|(key, _)| key.0 == host);
+        let listed = of_host.map(|(_, kept)| ListedRoom {
+            room: kept.room.clone(),
+            name: kept.document.name.clone(),
+            is_public: kept.document.is_public,
+        });
+        listed.collect()
+    }
+
+    pub(super) fn load(&self, room: JidRef<'_>) -> Option<StoredRoom> {
+        let kept = self.0.get(&super::key(room))?;
+        Some(StoredRoom {
+            document: kept.document.clone(),
+            affiliations: kept.affiliations.values().cloned().collect(),
+        })
+    }
+
+    pub(super) fn put(&mut self, room: JidRef<'_>, document: RoomDocument) {
+        let new =
+            || Kept { room: room.bare().to_jid(), document: RoomDocument::default(), affiliations: BTreeMap::new() };
+        self.0.entry(super::key(room)).or_insert_with(new).document = document;
+    }
+
+    pub(super) fn affiliate(&mut self, room: JidRef<'_>, changes: Vec<Affiliated>) -> bool {
+        let Some(kept) = self.0.get_mut(&super::key(room)) else { return false };
+        for mut change in changes {
+            change.user = change.user.to_bare();
+            let user = change.user.as_str().to_owned();
+            if change.affiliation == Affiliation::None {
+                kept.affiliations.remove(&user);
+            } else {
+                kept.affiliations.insert(user, change);
+            }
+        }
+        true
+    }
+
+    pub(super) fn remove(&mut self, room: JidRef<'_>) -> bool {
+        self.0.remove(&super::key(room)).is_some()
+    }
+
+    pub(super) fn forget(&mut self, user: JidRef<'_>) -> Vec<Jid> {
+        let changed = self.0.values_mut().filter_map(|kept| {
+            kept.affiliations.remove(user.bare_str())?;
+            Some(kept.room.clone())
+        });
+        changed.collect()
+    }
+}

@@ -1,0 +1,89 @@
+//! Persistent rooms (XEP-0045 §10.1): configuration, subject, and who has which affiliation.
+
+use crate::Pending;
+use rookery_jid::{Jid, JidRef};
+
+/// The persistent rooms of all services. A room counts by its bare JID, an affiliated user too.
+pub trait Rooms: Send + Sync {
+    /// All rooms of a service, in the order of their localparts.
+    fn list(&self, host: &str) -> Pending<Vec<ListedRoom>>;
+
+    /// Everything about a room; `None` if there is no such.
+    fn load(&self, room: JidRef<'_>) -> Pending<Option<StoredRoom>>;
+
+    /// Creates a room, or replaces everything about it but its affiliations.
+    fn put(&self, room: JidRef<'_>, document: RoomDocument) -> Pending<()>;
+
+    /// Gives users an affiliation, or takes it with [`Affiliation::None`]: all of them or, on an error, none. `false` if there is no such
+    /// room.
+    fn affiliate(&self, room: JidRef<'_>, changes: Vec<Affiliated>) -> Pending<bool>;
+
+    /// Removes a room and all about it; whether it was there.
+    fn remove(&self, room: JidRef<'_>) -> Pending<bool>;
+
+    /// Takes a user out of all rooms, as when the account is removed; the rooms that this changed.
+    fn forget(&self, user: JidRef<'_>) -> Pending<Vec<Jid>>;
+}
+
+/// A long-lived association of a user with a room (XEP-0045 §5.2), from the least to the most rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Affiliation {
+    /// May not enter.
+    Outcast,
+    /// The absence of an affiliation.
+    None,
+    /// Is on the member list.
+    Member,
+    /// Manages members and moderators.
+    Admin,
+    /// Decides about the room.
+    Owner,
+}
+
+/// A user's affiliation with a room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affiliated {
+    /// The bare JID.
+    pub user: Jid,
+    /// What the user is to the room.
+    pub affiliation: Affiliation,
+    /// The reserved nick, if there is one (XEP-0045 §7.10).
+    pub nick: Option<String>,
+    /// Why, if somebody gave a reason.
+    pub reason: Option<String>,
+}
+
+/// What a list of rooms shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedRoom {
+    /// The bare JID.
+    pub room: Jid,
+    /// Its name for people.
+    pub name: String,
+    /// Whether everybody may find it.
+    pub is_public: bool,
+}
+
+/// What is kept of a room beside its affiliations. The documents are the caller's; the store doesn't read them.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct RoomDocument {
+    /// Its name for people.
+    pub name: String,
+    /// Whether everybody may find it.
+    pub is_public: bool,
+    /// The configuration.
+    pub config: Vec<u8>,
+    /// The subject, if one was ever set: a stanza with a stamp.
+    pub subject: Option<Vec<u8>>,
+    /// The vCard with the avatar, if there is one.
+    pub vcard: Option<Vec<u8>>,
+}
+
+/// A room as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredRoom {
+    /// Everything but the affiliations.
+    pub document: RoomDocument,
+    /// All users with an affiliation, in the order of their addresses; never [`Affiliation::None`].
+    pub affiliations: Vec<Affiliated>,
+}

@@ -1,0 +1,142 @@
+//! The operations of [`Rooms`](crate::Rooms).
+
+use super::connection::{Connection, Row, Value, account_values, all, one};
+use crate::{Affiliated, Affiliation, ListedRoom, RoomDocument, StoreError, StoredRoom};
+use rookery_jid::{Jid, JidRef};
+
+pub(crate) fn list(c: &mut dyn Connection, host: &str) -> Result<Vec<ListedRoom>, StoreError> {
+    all(c, LIST, &[Value::Text(host)], |row| {
+        Ok(ListedRoom {
+            room: address(row, row.text(0)?, host)?,
+            name: row.text(1)?.to_owned(),
+            is_public: row.integer(2)? != 0,
+        })
+    })
+}
+
+pub(crate) fn load(c: &mut dyn Connection, room: JidRef<'_>) -> Result<Option<StoredRoom>, StoreError> {
+    let document = |row: &dyn Row| {
+        let document = RoomDocument {
+            name: row.text(1)?.to_owned(),
+            is_public: row.integer(2)? != 0,
+            config: row.bytes(3)?.to_vec(),
+            subject: row.optional_bytes(4)?.map(<[u8]>::to_vec),
+            vcard: row.optional_bytes(5)?.map(<[u8]>::to_vec),
+        };
+        Ok((row.integer(0)?, document))
+    };
+    let Some((id, document)) = one(c, LOAD, &account_values(room), document)? else { return Ok(None) };
+    let affiliations = all(c, AFFILIATIONS, &[Value::Integer(id)], |row| {
+        let number = row.integer(1)?;
+        let affiliation = named(number).ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))?;
+        let optional = |column| Ok::<_, StoreError>(row.optional_text(column)?.map(str::to_owned));
+        Ok(Affiliated { user: row.jid(0)?, affiliation, nick: optional(2)?, reason: optional(3)? })
+    })?;
+    Ok(Some(StoredRoom { document, affiliations }))
+}
+
+pub(crate) fn put(c: &mut dyn Connection, room: JidRef<'_>, document: &RoomDocument) -> Result<(), StoreError> {
+    let bytes = |bytes| if let Some(bytes) = bytes { Value::Bytes(bytes) } else { Value::Null };
+    let [domain, local] = account_values(room);
+    let values = [
+        Value::Text(&document.name),
+        Value::flag(document.is_public),
+        Value::Bytes(&document.config),
+        bytes(document.subject.as_deref()),
+        bytes(document.vcard.as_deref()),
+        domain,
+        local,
+    ];
+    if c.execute(UPDATE, &values)? == 0 {
+        c.execute(INSERT, &values)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn affiliate(c: &mut dyn Connection, room: JidRef<'_>, changes: &[Affiliated]) -> Result<bool, StoreError> {
+    let Some(id) = one(c, ID, &account_values(room), |row| row.integer(0))? else { return Ok(false) };
+    let text = |text| if let Some(text) = text { Value::Text(text) } else { Value::Null };
+    for change in changes {
+        let (id, user) = (Value::Integer(id), Value::Text(change.user.bare_str()));
+        c.execute(REMOVE_AFFILIATION, &[id, user])?;
+        if change.affiliation != Affiliation::None {
+            let affiliation = Value::Integer(number(change.affiliation));
+            let values = [id, user, affiliation, text(change.nick.as_deref()), text(change.reason.as_deref())];
+            c.execute(INSERT_AFFILIATION, &values)?;
+        }
+    }
+    Ok(true)
+}
+
+pub(crate) fn remove(c: &mut dyn Connection, room: JidRef<'_>) -> Result<bool, StoreError> {
+    Ok(c.execute(REMOVE, &account_values(room))? > 0)
+}
+
+pub(crate) fn forget(c: &mut dyn Connection, user: JidRef<'_>) -> Result<Vec<Jid>, StoreError> {
+    let user = [Value::Text(user.bare_str())];
+    let rooms = all(c, ROOMS_OF, &user, |row| {
+        let host = row.text(0)?.to_owned();
+        address(row, row.text(1)?, &host)
+    })?;
+    c.execute(FORGET, &user)?;
+    Ok(rooms)
+}
+
+fn address(row: &dyn Row, local: &str, host: &str) -> Result<Jid, StoreError> {
+    Jid::new(Some(local), host, None).map_err(|error| row.corrupt(format!("the room {local:?} of {host}: {error}")))
+}
+
+fn number(affiliation: Affiliation) -> i64 {
+    match affiliation {
+        Affiliation::Outcast => -1,
+        Affiliation::None => 0,
+        Affiliation::Member => 1,
+        Affiliation::Admin => 2,
+        Affiliation::Owner => 3,
+    }
+}
+
+fn named(found: i64) -> Option<Affiliation> {
+    [Affiliation::Outcast, Affiliation::Member, Affiliation::Admin, Affiliation::Owner]
+        .into_iter()
+        .find(|affiliation| number(*affiliation) == found)
+}
+
+/// Values: host.
+const LIST: &str = "SELECT localpart, name, is_public FROM rooms WHERE host = ? ORDER BY localpart";
+
+/// Values: host, localpart.
+const ID: &str = "SELECT id FROM rooms WHERE host = ? AND localpart = ?";
+
+/// Values: host, localpart.
+const LOAD: &str = "SELECT id, name, is_public, config, subject, vcard FROM rooms WHERE host = ? AND localpart = ?";
+
+/// Values: room.
+const AFFILIATIONS: &str =
+    "SELECT member, affiliation, nick, reason FROM room_affiliations WHERE room = ? ORDER BY member";
+
+/// Values: name, public, configuration, subject, vCard, host, localpart.
+const UPDATE: &str = "\
+    UPDATE rooms SET name = ?, is_public = ?, config = ?, subject = ?, vcard = ? WHERE host = ? AND localpart = ?";
+
+/// Values: as for [`UPDATE`].
+const INSERT: &str = "\
+    INSERT INTO rooms (name, is_public, config, subject, vcard, host, localpart) SELECT ?, ?, ?, ?, ?, ?, ?";
+
+/// Values: host, localpart.
+const REMOVE: &str = "DELETE FROM rooms WHERE host = ? AND localpart = ?";
+
+/// Values: room, user.
+const REMOVE_AFFILIATION: &str = "DELETE FROM room_affiliations WHERE room = ? AND member = ?";
+
+/// Values: room, user, affiliation, nick, reason.
+const INSERT_AFFILIATION: &str =
+    "INSERT INTO room_affiliations (room, member, affiliation, nick, reason) SELECT ?, ?, ?, ?, ?";
+
+/// Values: user.
+const ROOMS_OF: &str = "\
+    SELECT rooms.host, rooms.localpart FROM room_affiliations JOIN rooms ON rooms.id = room_affiliations.room \
+    WHERE room_affiliations.member = ? ORDER BY rooms.host, rooms.localpart";
+
+/// Values: user.
+const FORGET: &str = "DELETE FROM room_affiliations WHERE member = ?";

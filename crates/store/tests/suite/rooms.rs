@@ -1,0 +1,75 @@
+//! [`Rooms`](rookery_store::Rooms).
+
+use super::samples::*;
+use rookery_store::{Affiliated, Affiliation, RoomDocument, Stores};
+
+pub fn rooms_read_as_written(stores: &Stores) {
+    let room = jid("coven@chat.a.example");
+    assert_eq!(done(stores.rooms.load(room.as_ref())), None);
+    for document in [document("A Dark Cave", true, None), document("", false, Some(b"<message/>"))] {
+        done(stores.rooms.put(room.as_ref(), document.clone()));
+        let loaded = done(stores.rooms.load(jid("coven@chat.a.example/nick").as_ref())).unwrap();
+        assert_eq!((loaded.document, loaded.affiliations), (document, vec![]));
+    }
+    assert!(done(stores.rooms.remove(room.as_ref())));
+    assert!(!done(stores.rooms.remove(room.as_ref())));
+    assert_eq!(done(stores.rooms.load(room.as_ref())), None);
+}
+
+pub fn services_list_their_own_rooms(stores: &Stores) {
+    for (room, is_public) in [("b@chat.a.example", true), ("a@chat.a.example", false), ("c@chat.b.example", true)] {
+        done(stores.rooms.put(jid(room).as_ref(), document(room, is_public, None)));
+    }
+    let listed = done(stores.rooms.list("chat.a.example"));
+    let listed: Vec<_> = listed.iter().map(|room| (room.room.as_str(), room.name.as_str(), room.is_public)).collect();
+    assert_eq!(
+        listed,
+        [("a@chat.a.example", "a@chat.a.example", false), ("b@chat.a.example", "b@chat.a.example", true)]
+    );
+    assert_eq!(done(stores.rooms.list("chat.c.example")), []);
+}
+
+pub fn affiliations_change_and_outlive_the_document(stores: &Stores) {
+    let room = jid("coven@chat.a.example");
+    assert!(!done(stores.rooms.affiliate(room.as_ref(), vec![affiliated("a@x", Affiliation::Owner)])), "no such room");
+    done(stores.rooms.put(room.as_ref(), document("old", true, None)));
+    let all = [Affiliation::Owner, Affiliation::Admin, Affiliation::Member, Affiliation::Outcast];
+    let changes = ["a@x", "b@x", "c@x", "d@x"].iter().zip(all).map(|(user, what)| affiliated(user, what));
+    assert!(done(stores.rooms.affiliate(room.as_ref(), changes.collect())));
+    done(stores.rooms.put(room.as_ref(), document("new", true, None)));
+    let named = Affiliated {
+        nick: Some("crone".into()),
+        reason: Some("a worthy witch".into()),
+        ..affiliated("b@x", Affiliation::Owner)
+    };
+    let changes = vec![affiliated("a@x", Affiliation::None), named.clone()];
+    assert!(done(stores.rooms.affiliate(room.as_ref(), changes)));
+    let found = done(stores.rooms.load(room.as_ref())).unwrap().affiliations;
+    assert_eq!(found, [named, affiliated("c@x", Affiliation::Member), affiliated("d@x", Affiliation::Outcast)]);
+}
+
+pub fn a_user_is_forgotten_everywhere(stores: &Stores) {
+    let rooms = ["a@chat.a.example", "b@chat.a.example", "c@chat.b.example"].map(jid);
+    for room in &rooms {
+        done(stores.rooms.put(room.as_ref(), document("", true, None)));
+        done(stores.rooms.affiliate(room.as_ref(), vec![affiliated("other@x", Affiliation::Owner)]));
+    }
+    for room in [&rooms[0], &rooms[2]] {
+        done(stores.rooms.affiliate(room.as_ref(), vec![affiliated("gone@x", Affiliation::Member)]));
+    }
+    assert_eq!(done(stores.rooms.forget(jid("gone@x/r").as_ref())), [rooms[0].clone(), rooms[2].clone()]);
+    assert!(done(stores.rooms.forget(jid("gone@x").as_ref())).is_empty());
+    for room in &rooms {
+        let found = done(stores.rooms.load(room.as_ref())).unwrap().affiliations;
+        assert_eq!(found, [affiliated("other@x", Affiliation::Owner)]);
+    }
+}
+
+fn document(name: &str, is_public: bool, subject: Option<&[u8]>) -> RoomDocument {
+    let subject = subject.map(<[u8]>::to_vec);
+    RoomDocument { name: name.into(), is_public, config: name.as_bytes().to_vec(), vcard: subject.clone(), subject }
+}
+
+fn affiliated(user: &str, affiliation: Affiliation) -> Affiliated {
+    Affiliated { user: jid(user), affiliation, nick: None, reason: None }
+}
