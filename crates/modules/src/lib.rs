@@ -32,6 +32,7 @@ mod payload;
 pub mod ping;
 pub mod register;
 mod request;
+pub mod rooms;
 pub mod rsm;
 pub mod standards;
 pub mod stream_management;
@@ -47,6 +48,8 @@ use rookery_hub::Module;
 pub struct Shared {
     /// Who has created accounts of late.
     pub creations: register::Creations,
+    /// Which rooms there are.
+    pub rooms: rooms::Directory,
 }
 
 /// All modules, for one shard.
@@ -65,6 +68,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(stream_management::StreamManagement),
         Box::new(client_state::ClientState),
         Box::<multicast::Multicast>::default(),
+        Box::new(rooms::Rooms::new(shared.rooms.clone())),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

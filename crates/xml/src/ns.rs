@@ -151,6 +151,14 @@ pub const BIND2: &str = "urn:xmpp:bind:0";
 pub const SASL2: &str = "urn:xmpp:sasl:2";
 /// XEP-0402 PEP Native Bookmarks
 pub const BOOKMARKS: &str = "urn:xmpp:bookmarks:1";
+/// XEP-0317 Hats
+pub const HATS: &str = "urn:xmpp:hats:0";
+/// XEP-0421 Occupant identifiers for semi-anonymous MUCs
+pub const OCCUPANT_ID: &str = "urn:xmpp:occupant-id:0";
+/// XEP-0424 Message Retraction
+pub const RETRACT: &str = "urn:xmpp:message-retract:1";
+/// XEP-0425 Moderated Message Retraction
+pub const MODERATE: &str = "urn:xmpp:message-moderate:1";
 /// XEP-0410 MUC Self-Ping: optimisation by the server
 pub const SELF_PING: &str = "http://jabber.org/protocol/muc#self-ping-optimization";
 /// XEP-0424 Message Retraction

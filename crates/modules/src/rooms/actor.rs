@@ -15,7 +15,6 @@ use rookery_store::StoredRoom;
 use rookery_stream::error::Condition;
 use tracing::warn;
 
-use super::NAME;
 use super::absent;
 use super::directory::Directory;
 use super::room::Room;
@@ -182,11 +181,6 @@ fn keep(world: &mut World, queue: &mut Queue, packet: &Packet, to: JidRef<'_>) {
         return world.bounce(packet, to, Condition::ResourceConstraint.into());
     }
     queue.push_back((packet.clone(), to.to_jid()));
-}
-
-/// Whether a host has rooms, as long as its module is on.
-pub(crate) fn is_service(world: &World, host: &str) -> bool {
-    world.is_service_of(host, NAME)
 }
 
 /// Stanzas that may wait for one room.

@@ -73,7 +73,9 @@ impl Room {
         }
         let mut found: Vec<_> = self.affiliations.values().filter(|one| one.affiliation == wanted).collect();
         if found.len() > MOST_LISTED {
-            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("the list is too long for one stanza"));
+            return Err(
+                StanzaError::new(Condition::ResourceConstraint).with_text("the list is too long for one stanza")
+            );
         }
         found.sort_unstable_by(|one, other| one.user.as_str().cmp(other.user.as_str()));
         for one in found {
@@ -141,7 +143,11 @@ impl Room {
         let role = Role::named(role).ok_or(Condition::BadRequest)?;
         let nick = item.attr("nick").ok_or(Condition::BadRequest)?;
         // Who may change nothing learns nothing of who is there.
-        actor.may_change_role(Affiliation::None, Role::Visitor, if role == Role::Moderator { role } else { Role::Participant })?;
+        actor.may_change_role(
+            Affiliation::None,
+            Role::Visitor,
+            if role == Role::Moderator { role } else { Role::Participant },
+        )?;
         let at = self.occupant_named(nick).ok_or(Condition::ItemNotFound)?;
         let occupant = self.occupants.get(at).ok_or(Condition::ItemNotFound)?;
         actor.may_change_role(occupant.affiliation, occupant.role, role)?;
@@ -202,9 +208,8 @@ impl Room {
     /// §10.4: a room has an owner.
     pub(crate) fn leaves_an_owner(&self, now: &HashMap<Jid, Affiliation>) -> Result<(), StanzaError> {
         let is_owner = |one: &Affiliated| one.affiliation == Affiliation::Owner;
-        let takes_one = now.iter().any(|(user, to)| {
-            *to != Affiliation::Owner && self.affiliations.get(user).is_some_and(is_owner)
-        });
+        let takes_one =
+            now.iter().any(|(user, to)| *to != Affiliation::Owner && self.affiliations.get(user).is_some_and(is_owner));
         let stays = self.affiliations.values().any(|one| is_owner(one) && !now.contains_key(&one.user))
             || now.values().any(|to| *to == Affiliation::Owner);
         if takes_one && !stays { Err(Condition::Conflict.into()) } else { Ok(()) }

@@ -34,7 +34,7 @@ impl Room {
             let before = self.affiliation_of(world, change.user.as_ref());
             self.note_affiliation(change);
             let now = self.affiliation_of(world, change.user.as_ref());
-            let theirs: Vec<_> = self.occupants.iter().filter(|(_, occupant)| occupant.account == change.user);
+            let theirs = self.occupants.iter().filter(|(_, occupant)| occupant.account == change.user);
             for at in theirs.map(|(at, _)| at).collect::<Vec<_>>() {
                 match self.removal_code(now) {
                     Some(code) => parted.extend(self.expel(world, at, code, now, actor, change.reason.as_deref())),
@@ -113,8 +113,7 @@ impl Room {
         reason: Option<&str>,
     ) -> Option<Parted> {
         let now = (now, Role::None);
-        let shown =
-            Shown { is_gone: true, now: Some(now), actor, reason, codes: vec![code], ..Shown::default() };
+        let shown = Shown { is_gone: true, now: Some(now), actor, reason, codes: vec![code], ..Shown::default() };
         let occupant = self.remove(world, at, &shown)?;
         Some((occupant, vec![code], reason.map(str::to_owned), now))
     }

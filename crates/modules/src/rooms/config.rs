@@ -96,7 +96,8 @@ impl Config {
         let whois = Field::list_single(WHOIS).label("Who may see real addresses");
         let whois = whois.value(if self.is_nonanonymous { "anyone" } else { "moderators" });
         let whois = whois.option("moderators", "Moderators only").option("anyone", "Anyone");
-        let pm = Field::list_single(PM).label("Who may send private messages").value(allowed_name(self.private_messages));
+        let pm =
+            Field::list_single(PM).label("Who may send private messages").value(allowed_name(self.private_messages));
         let pm = ALLOWED.iter().fold(pm, |pm, (_, name, label)| pm.option(name, label));
         form.field(whois)
             .field(pm)

@@ -88,7 +88,9 @@ impl Directory {
         let hosts = self.hosts();
         let rooms = hosts.get(host).into_iter().flat_map(|hosted| &hosted.rooms);
         let public = rooms.filter(|(_, entry)| entry.is_public);
-        public.filter_map(|(local, entry)| Some((Jid::new(Some(local), host, None).ok()?, entry.name.clone()))).collect()
+        public
+            .filter_map(|(local, entry)| Some((Jid::new(Some(local), host, None).ok()?, entry.name.clone())))
+            .collect()
     }
 
     fn hosts(&self) -> MutexGuard<'_, HashMap<String, Hosted>> {
@@ -119,7 +121,8 @@ mod tests {
         directory.remove(jid("gone").as_ref());
         let listed = |local: &str| ListedRoom { room: jid(local), name: "stored".into(), is_public: true };
         directory.fill("chat.example", vec![listed("gone"), listed("new"), listed("old")]);
-        let found: Vec<_> = directory.public("chat.example").into_iter().map(|(jid, name)| (jid.to_string(), name)).collect();
+        let found: Vec<_> =
+            directory.public("chat.example").into_iter().map(|(jid, name)| (jid.to_string(), name)).collect();
         let wanted = [("new@chat.example", "new"), ("old@chat.example", "stored")];
         assert_eq!(found, wanted.map(|(jid, name)| (jid.to_owned(), name.to_owned())));
         assert!(!directory.add(jid("more").as_ref(), entry("more", false), 2));

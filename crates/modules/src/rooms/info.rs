@@ -65,7 +65,11 @@ impl Room {
             .hidden("FORM_TYPE", "http://jabber.org/protocol/muc#roominfo")
             .field(Field::text_single("muc#roominfo_description").label("Description").value(&self.config.description))
             .field(Field::boolean(SUBJECT, self.config.subject_by_all).label("Participants may change the subject"))
-            .field(Field::text_single(HISTORY).label("Messages for those who enter").value(&self.config.history.to_string()));
+            .field(
+                Field::text_single(HISTORY)
+                    .label("Messages for those who enter")
+                    .value(&self.config.history.to_string()),
+            );
         let form = match self.config.lang.as_str() {
             "" => form,
             lang => form.field(Field::text_single("muc#roominfo_lang").label("Language").value(lang)),
@@ -75,7 +79,9 @@ impl Room {
             true => form
                 .field(Field::text_single("muc#roominfo_subject").label("Subject").value(&self.subject_text()))
                 .field(
-                    Field::text_single("muc#roominfo_occupants").label("Occupants").value(&self.occupants.len().to_string()),
+                    Field::text_single("muc#roominfo_occupants")
+                        .label("Occupants")
+                        .value(&self.occupants.len().to_string()),
                 ),
         };
         let hashes = self.vcard.as_ref().map(avatar::hashes).unwrap_or_default();

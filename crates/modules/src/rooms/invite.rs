@@ -15,7 +15,12 @@ use crate::form::{Field, Form};
 
 impl Room {
     /// A message to the room that is not of type groupchat.
-    pub(crate) fn other_message(&mut self, world: &mut World, message: &Element, from: &Jid) -> Result<(), StanzaError> {
+    pub(crate) fn other_message(
+        &mut self,
+        world: &mut World,
+        message: &Element,
+        from: &Jid,
+    ) -> Result<(), StanzaError> {
         let user = message.child("x", ns::MUC_USER);
         if let Some(user) = user.filter(|user| user.child("invite", ns::MUC_USER).is_some()) {
             return self.invite(world, user, from);
@@ -67,11 +72,12 @@ impl Room {
             return Err(Condition::ResourceConstraint.into());
         }
         let member = Affiliated { user: user.to_bare(), affiliation: Affiliation::Member, nick: None, reason: None };
-        self.set_affiliations(world, vec![member], None, |_, _| {});
+        self.set_affiliations(world, vec![member.clone()], None, |_, _| {});
+        self.keep_affiliations(world, vec![member]);
         Ok(())
     }
 
-    fn send_invitation(&mut self, world: &mut World, invite: &Element, from: &Jid, to: &Jid) {
+    pub(crate) fn send_invitation(&mut self, world: &mut World, invite: &Element, from: &Jid, to: &Jid) {
         let mut message = Writer::new("message");
         message.attr("from", self.jid.as_str());
         message.start_ns("x", ns::MUC_USER).start("invite").attr("from", from.bare_str());
@@ -88,7 +94,11 @@ impl Room {
         }
         message.end();
         // Clients that know direct invitations only (XEP-0249 §2).
-        message.start_ns("x", ns::CONFERENCE).attr("jid", self.jid.as_str()).opt_attr("reason", reason.as_deref()).end();
+        message
+            .start_ns("x", ns::CONFERENCE)
+            .attr("jid", self.jid.as_str())
+            .opt_attr("reason", reason.as_deref())
+            .end();
         world.send(&message.finish(), to);
         self.invitations.retain(|(invited, _)| invited.as_ref() != to.bare());
         if self.invitations.len() >= MOST_INVITATIONS {
@@ -131,7 +141,12 @@ impl Room {
             .title("Voice request")
             .instructions("Somebody wants to speak. Submit the form with the box checked to grant it.")
             .hidden("FORM_TYPE", REQUEST)
-            .field(Field::list_single(ROLE).label("Requested role").value("participant").option("participant", "participant"))
+            .field(
+                Field::list_single(ROLE)
+                    .label("Requested role")
+                    .value("participant")
+                    .option("participant", "participant"),
+            )
             .field(Field::jid_single(JID).label("User").value(from.as_str()))
             .field(Field::text_single(NICK).label("Nick").value(occupant.nick()))
             .field(Field::boolean(ALLOW, false).label("Grant voice to this person?"));

@@ -47,7 +47,7 @@ impl Room {
         };
         let request = request(packet);
         let outcome = match (self.occupant_of(from), request) {
-            (Some(at), request) if self.is_nick(at, &key) => {
+            (Some(at), request) if self.is_nick(at, to) => {
                 self.update(world, at, packet, from, to);
                 if let Some(request) = request {
                     // §17.3: who enters twice has lost the thread, and gets everything again.
@@ -67,8 +67,9 @@ impl Room {
         }
     }
 
-    pub(crate) fn is_nick(&self, at: usize, key: &str) -> bool {
-        self.nicks.get(key) == Some(&at)
+    /// Whether an address is that of an occupant, letter by letter.
+    fn is_nick(&self, at: usize, to: JidRef<'_>) -> bool {
+        self.occupants.get(at).is_some_and(|occupant| occupant.jid.as_ref() == to)
     }
 
     fn enter(
@@ -95,6 +96,9 @@ impl Room {
         codes.extend(self.config.is_nonanonymous.then_some(100));
         codes.extend(self.config.is_logged.then_some(170));
         codes.extend(is_new.then_some(201));
+        // A shared nick stays as the first session wrote it.
+        let is_rewritten = self.occupants.get(at).is_some_and(|occupant| Some(occupant.nick()) != to.resource());
+        codes.extend(is_rewritten.then_some(210));
         self.welcome(world, at, from, packet.id().as_deref(), &codes, Wanted::read(request, world.time()));
         Ok(())
     }
@@ -177,7 +181,6 @@ impl Room {
         };
         let at = self.occupants.insert(occupant);
         self.nicks.insert(key.to_owned(), at);
-        self.log_coming(world, at);
         self.announce(world, at, &Shown::default());
         at
     }
@@ -193,7 +196,15 @@ impl Room {
     }
 
     /// Everything that a session gets on entering, in the order of §7.1.
-    fn welcome(&mut self, world: &mut World, at: usize, session: &Jid, id: Option<&str>, codes: &[u16], wanted: Wanted) {
+    fn welcome(
+        &mut self,
+        world: &mut World,
+        at: usize,
+        session: &Jid,
+        id: Option<&str>,
+        codes: &[u16],
+        wanted: Wanted,
+    ) {
         let sees_all = self.sees_all(at);
         let mut packets = Vec::with_capacity(self.occupants.len() + self.config.history + 2);
         for other in self.occupants.iter().map(|(other, _)| other).collect::<Vec<_>>() {
@@ -245,7 +256,7 @@ impl Room {
         if self.is_broadcast(occupant.role) {
             self.show(world, at, shown, &own);
         }
-        for session in own.iter().filter(|session| self.seats.contains_key(session)) {
+        for session in own.iter().filter(|session| self.seats.contains_key(*session)) {
             if let Some(packet) = self.own_presence(at, session, shown) {
                 world.route(&packet, session.as_ref());
             }

@@ -83,15 +83,17 @@ impl Room {
         };
         match (was_stored, self.is_stored()) {
             (false, false) => answer(world, Ok(())),
-            (true, false) => world.wait(rooms.remove(room.as_ref()), |world, removed| answer(world, removed.map(drop))),
+            (true, false) => {
+                world.wait(rooms.remove(room.as_ref()), move |world, removed| answer(world, removed.map(drop)))
+            }
             (was_stored, true) => {
                 let all = || self.affiliations.values().cloned().collect();
                 let changes = if was_stored { changes } else { all() };
                 let put = rooms.put(room.as_ref(), self.document());
                 let affiliated = rooms.affiliate(room.as_ref(), changes);
                 // The store keeps the order: the second is done after the first.
-                world.wait(put, |world, put| match put {
-                    Ok(()) => world.wait(affiliated, |world, kept| answer(world, kept.map(drop))),
+                world.wait(put, move |world, put| match put {
+                    Ok(()) => world.wait(affiliated, move |world, kept| answer(world, kept.map(drop))),
                     Err(error) => answer(world, Err(error)),
                 });
             }

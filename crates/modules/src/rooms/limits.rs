@@ -108,7 +108,12 @@ pub(super) const OPTIONS: [OptionSpec; 21] = [
         doc: "users that one room may have as members, admins, owners and outcasts together",
         check: option::at_least_one,
     },
-    OptionSpec { key: "nick_bytes", default: || Value::Number(255), doc: "the longest nick, in bytes", check: option::at_least_one },
+    OptionSpec {
+        key: "nick_bytes",
+        default: || Value::Number(255),
+        doc: "the longest nick, in bytes",
+        check: option::at_least_one,
+    },
     OptionSpec {
         key: "subject_bytes",
         default: || Value::Number(8192),
@@ -139,7 +144,12 @@ pub(super) const OPTIONS: [OptionSpec; 21] = [
         doc: "the folder for logs of rooms whose owners switch logging on; empty: no room can be logged",
         check: option::any,
     },
-    OptionSpec { key: "default_public", default: || Value::Switch(true), doc: "whether everybody can find a new room", check: option::any },
+    OptionSpec {
+        key: "default_public",
+        default: || Value::Switch(true),
+        doc: "whether everybody can find a new room",
+        check: option::any,
+    },
     OptionSpec {
         key: "default_persistent",
         default: || Value::Switch(false),

@@ -41,13 +41,12 @@ impl Room {
         key: &str,
     ) -> Result<(), StanzaError> {
         self.may_have_nick(to, from, key)?;
-        if self.nicks.contains_key(key) {
+        if self.nicks.get(key).is_some_and(|&holder| holder != at) {
             // Another nick of the same account: two occupants don't become one.
             return Err(rookery_stream::error::Condition::Conflict.into());
         }
         let nick = to.resource().unwrap_or_default();
         self.announce(world, at, &Shown { is_gone: true, nick: Some(nick), codes: vec![303], ..Shown::default() });
-        self.log_nick(world, at, nick);
         let Some(occupant) = self.occupants.get_mut(at) else { return Ok(()) };
         if let Some(old) = nick_key(occupant.nick()) {
             self.nicks.remove(&old);

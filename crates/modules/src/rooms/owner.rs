@@ -86,14 +86,16 @@ impl Room {
                 continue;
             }
             let users = form.values(var).filter(|text| !text.trim().is_empty());
-            let users: Vec<_> = users.map(|text| Jid::parse(text.trim())).collect::<Result<_, _>>().map_err(|_| unacceptable(var))?;
+            let users: Vec<_> =
+                users.map(|text| Jid::parse(text.trim())).collect::<Result<_, _>>().map_err(|_| unacceptable(var))?;
             let users: BTreeSet<_> = users.iter().map(Jid::to_bare).collect();
-            let gone = self.affiliations.values().filter(|one| one.affiliation == affiliation && !users.contains(&one.user));
+            let gone =
+                self.affiliations.values().filter(|one| one.affiliation == affiliation && !users.contains(&one.user));
             for one in gone {
                 now.entry(one.user.clone()).or_insert(Affiliation::None);
             }
             let new = users.into_iter().filter(|user| self.kept_affiliation(user.as_ref()) != affiliation);
-            new.for_each(|user| drop(now.insert(user, affiliation)));
+            now.extend(new.map(|user| (user, affiliation)));
         }
         self.leaves_an_owner(&now)?;
         if self.affiliations.len() + now.len() > self.limits.affiliations {

@@ -76,7 +76,11 @@ impl Room {
     /// Gives the nick up, and with it a membership; who is more stays that.
     fn unregister(&mut self, world: &mut World, iq: &Iq, before: Affiliation) -> Result<(), StanzaError> {
         let affiliation = if before == Affiliation::Member { Affiliation::None } else { before };
-        self.change_registration(world, iq, Affiliated { user: iq.from.to_bare(), affiliation, nick: None, reason: None });
+        self.change_registration(
+            world,
+            iq,
+            Affiliated { user: iq.from.to_bare(), affiliation, nick: None, reason: None },
+        );
         Ok(())
     }
 

@@ -139,10 +139,14 @@ mod tests {
 
     #[test]
     fn the_entry_table_holds() {
-        let table = [NOBODY, Member, Admin, Owner].map(|affiliation| {
-            (Role::on_entry(affiliation, true).name(), Role::on_entry(affiliation, false).name())
-        });
-        let wanted = [("visitor", "participant"), ("participant", "participant"), ("moderator", "moderator"), ("moderator", "moderator")];
+        let table = [NOBODY, Member, Admin, Owner]
+            .map(|affiliation| (Role::on_entry(affiliation, true).name(), Role::on_entry(affiliation, false).name()));
+        let wanted = [
+            ("visitor", "participant"),
+            ("participant", "participant"),
+            ("moderator", "moderator"),
+            ("moderator", "moderator"),
+        ];
         assert_eq!(table, wanted);
     }
 

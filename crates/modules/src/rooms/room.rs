@@ -1,6 +1,6 @@
 //! A room: plain data, and which part of it deals with what comes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -36,6 +36,10 @@ pub(crate) struct Room {
     /// The vCard with the avatar (XEP-0486).
     pub vcard: Option<Element>,
     pub affiliations: HashMap<Jid, Affiliated>,
+    /// Who has reserved a nick, by its key.
+    pub reserved: HashMap<String, Jid>,
+    /// Who was invited, by whom; the newest last.
+    pub invitations: VecDeque<(Jid, Jid)>,
     pub occupants: Slab<Occupant>,
     /// By the key of the nick.
     pub nicks: HashMap<String, usize>,
@@ -80,8 +84,7 @@ impl Room {
         room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
         room.vcard = document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok());
         room.hats = hats;
-        room.affiliations =
-            stored.affiliations.iter().map(|affiliated| (affiliated.user.clone(), affiliated.clone())).collect();
+        stored.affiliations.iter().for_each(|affiliated| room.note_affiliation(affiliated));
         room.is_stored = true;
         Some(room)
     }
@@ -95,6 +98,8 @@ impl Room {
             subject: None,
             vcard: None,
             affiliations: HashMap::new(),
+            reserved: HashMap::new(),
+            invitations: VecDeque::new(),
             occupants: Slab::new(),
             nicks: HashMap::new(),
             seats: HashMap::new(),
@@ -125,7 +130,8 @@ impl Room {
     /// The store has it from now on, or no longer.
     pub(crate) fn set_stored(&mut self, is_stored: bool) {
         self.is_stored = is_stored;
-        let entry = Entry { name: self.name().to_owned(), is_public: self.config.is_public && !self.is_locked, is_stored };
+        let entry =
+            Entry { name: self.name().to_owned(), is_public: self.config.is_public && !self.is_locked, is_stored };
         self.directory.set(self.jid.as_ref(), entry);
     }
 

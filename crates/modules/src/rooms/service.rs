@@ -9,8 +9,9 @@ use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
 use super::NAME;
 use super::actor::State;
 use super::info::FEATURES;
-use crate::disco::{Identity, Info, reply_items};
+use crate::disco::{Identity, Info};
 use crate::request::is_get;
+use crate::rsm;
 
 /// A stanza for the service.
 pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
@@ -22,6 +23,14 @@ pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: Jid
         (Kind::Presence, _) => world.bounce(packet, to, Condition::JidMalformed.into()),
         _ => world.bounce(packet, to, Condition::ServiceUnavailable.into()),
     }
+}
+
+/// Those of its rooms, and the pages of its list.
+fn service_features() -> Vec<&'static str> {
+    let mut features = FEATURES.to_vec();
+    features.push(ns::RSM);
+    features.sort_unstable();
+    features
 }
 
 fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
@@ -38,10 +47,14 @@ fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, doma
         ns::DISCO_INFO if is_get(world, &iq, "query") => {
             let identity = Identity { category: "conference", type_: "text", name: Some(name) };
             let mut reply = iq.result();
-            Info { identity, features: FEATURES.to_vec(), forms: Vec::new() }.write(&mut reply, None);
+            Info { identity, features: service_features(), forms: Vec::new() }.write(&mut reply, None);
             world.reply(&iq, reply);
         }
-        ns::DISCO_ITEMS if is_get(world, &iq, "query") => list(state, world, &iq),
+        ns::DISCO_ITEMS if is_get(world, &iq, "query") => {
+            if let Err(condition) = list(state, world, &iq) {
+                world.reply_error(&iq, condition);
+            }
+        }
         ns::VCARD if is_get(world, &iq, "vCard") => {
             let mut reply = iq.result();
             reply.start_ns("vCard", ns::VCARD).text_child("FN", name);
@@ -53,11 +66,22 @@ fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, doma
     }
 }
 
-/// The rooms that everybody may find.
-fn list(state: &State, world: &mut World, iq: &Iq) {
+/// The rooms that everybody may find, as much of the list as is asked for and fits (XEP-0059).
+fn list(state: &State, world: &mut World, iq: &Iq) -> Result<(), Condition> {
+    let request = rsm::Request::read(&iq.payload)?;
     let rooms = state.directory.public(iq.to.domain());
-    let items: Vec<_> = rooms.iter().map(|(jid, name)| (jid.as_str(), Some(name.as_str()))).collect();
-    reply_items(world, iq, items.get(..items.len().min(MOST_LISTED)).unwrap_or_default());
+    let (page, answer) = request.clone().unwrap_or_default().page(&rooms, MOST_LISTED, |(jid, _)| jid.as_str())?;
+    let mut reply = iq.result();
+    reply.start_ns("query", ns::DISCO_ITEMS);
+    for (jid, name) in page {
+        reply.start("item").attr("jid", jid.as_str()).attr("name", name).end();
+    }
+    // §2.1: who didn't ask for a part hears of it where it is one.
+    if request.is_some() || page.len() < rooms.len() {
+        answer.write(&mut reply);
+    }
+    world.reply(iq, reply);
+    Ok(())
 }
 
 /// Rooms of a list that is sent in one stanza, so that it stays below what an outbox takes.

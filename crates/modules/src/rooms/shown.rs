@@ -66,7 +66,9 @@ pub(crate) fn presence(occupant: &Occupant, hats: &[Element], jid: Option<&Jid>,
     presence.start_ns("occupant-id", ns::OCCUPANT_ID).attr("id", &occupant.id).end();
     if !hats.is_empty() && !shown.is_gone {
         presence.start_ns("hats", ns::HATS);
-        hats.iter().for_each(|hat| drop(presence.element(hat)));
+        for hat in hats {
+            presence.element(hat);
+        }
         presence.end();
     }
     user(&mut presence, occupant, jid, shown);

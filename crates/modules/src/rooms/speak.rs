@@ -98,7 +98,15 @@ impl Room {
     }
 
     /// What happened stays: in the history and in the log. This is the one place that every lasting message of the room passes, with its id.
-    fn remember(&mut self, world: &mut World, at: usize, packet: &Packet, stanza: Stanza<'_>, id: &str, is_subject: bool) {
+    fn remember(
+        &mut self,
+        world: &mut World,
+        at: usize,
+        packet: &Packet,
+        stanza: Stanza<'_>,
+        id: &str,
+        is_subject: bool,
+    ) {
         let sender = self.occupants.get(at).map(|occupant| occupant.id.clone()).unwrap_or_default();
         if let Some(retracted) = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id")) {
             // XEP-0424 §4: whoever enters now doesn't see it any more.

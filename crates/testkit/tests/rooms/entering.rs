@@ -1,0 +1,218 @@
+//! §7.1 and §7.2: entering a room.
+
+use super::*;
+
+/// Examples 17 to 20, with the room on both shards' side.
+#[test]
+fn everybody_hears_of_who_enters() {
+    let mut s = Scene::opened();
+    join(&mut s.wiccarocks, "secondwitch");
+    let subject = "ROOM message/groupchat subject=";
+    let own = "secondwitch presence none/participant jid=WICCA/r 110";
+    s.wicca_hears(&["firstwitch presence owner/moderator", own, subject]);
+    s.crone_hears(&["secondwitch presence none/participant jid=WICCA/r"]);
+    join(&mut s.hag, "thirdwitch");
+    s.hag_hears(&[
+        "firstwitch presence owner/moderator",
+        "secondwitch presence none/participant",
+        "thirdwitch presence none/participant jid=HAG/r 110",
+        subject,
+    ]);
+    s.wicca_hears(&["thirdwitch presence none/participant"]);
+    s.crone_hears(&["thirdwitch presence none/participant jid=HAG/r"]);
+}
+
+/// §7.2.1.
+#[test]
+fn a_nick_is_needed() {
+    let mut s = Scene::opened();
+    for to in [COVEN.to_owned(), format!("{COVEN}/%20").replace("%20", "&#x3164;"), format!("{COVEN}/ ")] {
+        s.hag.send(&format!("<presence to='{to}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+        let found = s.hag.expect_element();
+        assert_eq!(outcome(&found), "jid-malformed", "{to}");
+    }
+    s.crone.expect_nothing();
+}
+
+/// §7.2.4: all see who everybody is, and are told so.
+#[test]
+fn non_anonymous_rooms_show_real_addresses() {
+    let mut s = Scene::configured("whois=anyone");
+    join(&mut s.wiccarocks, "secondwitch");
+    s.wicca_hears(&[
+        "firstwitch presence owner/moderator jid=CRONE/r",
+        "secondwitch presence none/participant jid=WICCA/r 100 110",
+        "ROOM message/groupchat subject=",
+    ]);
+    s.crone_hears(&["secondwitch presence none/participant jid=WICCA/r"]);
+}
+
+/// §7.2.6.
+#[test]
+fn a_password_is_asked_for() {
+    let mut s = Scene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
+    join(&mut s.hag, "thirdwitch");
+    s.hag_hears(&["thirdwitch presence/error not-authorized"]);
+    join_with(&mut s.hag, "thirdwitch", "<password>cauldronburns</password>");
+    s.hag_hears(&["thirdwitch presence/error not-authorized"]);
+    join_with(&mut s.hag, "thirdwitch", "<password>cauldronburn</password>");
+    assert_eq!(heard(&mut s.hag).len(), 3);
+    let all = s.crone.all();
+    assert_eq!(all.len(), 1);
+    assert!(all[0].child("x", ns::MUC).is_none(), "the password is not shown to others");
+}
+
+/// §7.2.7.
+#[test]
+fn members_only_rooms_let_members_in() {
+    let mut s = Scene::configured("membersonly=1");
+    join(&mut s.hag, "thirdwitch");
+    s.hag_hears(&["thirdwitch presence/error registration-required"]);
+    let member = s.named("<item affiliation='member' jid='HAG'/>");
+    assert_eq!(outcome(&administer(&mut s.crone, "set", &member)), "result");
+    s.hag.all();
+    join(&mut s.hag, "thirdwitch");
+    assert!(heard(&mut s.hag)[1].starts_with("thirdwitch presence member/participant"));
+}
+
+/// §7.2.8.
+#[test]
+fn outcasts_stay_outside() {
+    let mut s = Scene::opened();
+    let outcast = s.named("<item affiliation='outcast' jid='HAG'/>");
+    administer(&mut s.crone, "set", &outcast);
+    join(&mut s.hag, "thirdwitch");
+    s.hag_hears(&["thirdwitch presence/error forbidden"]);
+}
+
+/// §7.2.9.
+#[test]
+fn a_nick_is_had_by_one_account() {
+    let mut s = Scene::opened();
+    for nick in ["firstwitch", "FirstWitch", " firstwitch"] {
+        join(&mut s.hag, nick);
+        let found = s.hag.all();
+        assert_eq!(found.iter().map(outcome).collect::<Vec<_>>(), ["conflict"], "{nick}");
+    }
+    s.crone.expect_nothing();
+}
+
+/// §7.2.9: sessions of one account share a nick; it leaves with the last of them.
+#[test]
+fn sessions_of_an_account_share_a_nick() {
+    let mut s = Scene::opened();
+    join(&mut s.wiccarocks, "secondwitch");
+    s.hush();
+    let bare = s.crone.bare().to_owned();
+    let mut other = s.server.online(&format!("{bare}/phone"));
+    s.crone.all();
+    join(&mut other, "firstwitch");
+    let of_others = |found: Vec<String>| found.iter().filter(|text| !text.contains('@')).cloned().collect::<Vec<_>>();
+    assert_eq!(heard(&mut s.wiccarocks), ["firstwitch presence owner/moderator"]);
+    let found = heard(&mut other);
+    assert!(found.iter().any(|text| text.starts_with("secondwitch presence none/participant")), "{found:?}");
+    assert!(found.iter().any(|text| text.starts_with("firstwitch presence owner/moderator") && text.ends_with("110")));
+    say(&mut s.wiccarocks, "hello");
+    s.wiccarocks.all();
+    assert_eq!(s.crone.bodies(), ["hello"]);
+    assert_eq!(other.bodies(), ["hello"]);
+    leave(&mut s.crone, "firstwitch");
+    let found = heard(&mut s.crone);
+    assert!(
+        found[0].starts_with("firstwitch presence/unavailable owner/none") && found[0].ends_with("110"),
+        "{found:?}"
+    );
+    assert_eq!(of_others(heard(&mut s.wiccarocks)), ["firstwitch presence owner/moderator"]);
+    other.all();
+    other.vanish();
+    assert_eq!(heard(&mut s.wiccarocks), ["firstwitch presence/unavailable owner/none"]);
+}
+
+/// §7.2.10: owners get in above the limit.
+#[test]
+fn a_room_may_be_full() {
+    let mut s = Scene::configured("maxusers=1");
+    join(&mut s.hag, "thirdwitch");
+    s.hag_hears(&["thirdwitch presence/error service-unavailable"]);
+    let owner = s.named("<item affiliation='owner' jid='HAG'/>");
+    administer(&mut s.crone, "set", &owner);
+    join(&mut s.hag, "thirdwitch");
+    assert_eq!(heard(&mut s.hag).len(), 3);
+}
+
+/// §7.2.11, §10.1.
+#[test]
+fn a_locked_room_does_not_exist_for_others() {
+    let mut s = Scene::new();
+    join(&mut s.crone, "firstwitch");
+    join(&mut s.hag, "thirdwitch");
+    s.hag_hears(&["thirdwitch presence/error item-not-found"]);
+    say(&mut s.hag, "hello?");
+    s.hag_hears(&["ROOM message/error item-not-found"]);
+    let info = ask(&mut s.hag, COVEN, "get", "<query xmlns='http://jabber.org/protocol/disco#info'/>");
+    assert_eq!(outcome(&info), "item-not-found");
+}
+
+/// §7.2.13 to §7.2.15: history, then the subject.
+#[test]
+fn history_comes_before_the_subject() {
+    let mut s = Scene::configured("muc#maxhistoryfetch=3").all_in();
+    for body in ["one", "two", "three", "four"] {
+        say(&mut s.crone, body);
+    }
+    s.crone.send(&format!("<message to='{COVEN}' type='groupchat'><subject>Spells</subject></message>"));
+    s.hush();
+    leave(&mut s.hag, "thirdwitch");
+    s.hush();
+    for (wish, wanted) in [
+        ("", vec!["two", "three", "four"]),
+        ("<history maxstanzas='2'/>", vec!["three", "four"]),
+        ("<history maxchars='0'/>", vec![]),
+        ("<history since='1970-01-01T00:00:00Z' maxstanzas='1'/>", vec!["four"]),
+        ("<history maxstanzas='18446744073709551616'/>", vec!["two", "three", "four"]),
+    ] {
+        join_with(&mut s.hag, "thirdwitch", wish);
+        let found = heard(&mut s.hag);
+        let messages: Vec<_> = found.iter().filter(|text| text.contains("message")).cloned().collect();
+        let mut wanted: Vec<_> =
+            wanted.iter().map(|body| format!("firstwitch message/groupchat body={body} late")).collect();
+        wanted.push("firstwitch message/groupchat subject=Spells late".into());
+        assert_eq!(messages, wanted, "{wish}");
+        let own = found.iter().position(|text| text.ends_with("110")).unwrap();
+        assert!(found[own + 1..].iter().all(|text| text.contains("message")), "presence comes first");
+        leave(&mut s.hag, "thirdwitch");
+        s.hush();
+    }
+}
+
+#[test]
+fn history_can_be_bounded_in_time() {
+    let mut s = Scene::opened();
+    say(&mut s.crone, "old");
+    s.crone.all();
+    s.server.advance(100_000);
+    say(&mut s.crone, "new");
+    s.crone.all();
+    join_with(&mut s.hag, "thirdwitch", "<history seconds='60'/>");
+    assert_eq!(s.hag.bodies(), ["new"]);
+}
+
+/// §7.2.17, and a presence update of somebody who is not there.
+#[test]
+fn who_is_not_in_the_room_is_told() {
+    let mut s = Scene::opened();
+    s.hag.send(&format!("<presence to='{COVEN}/thirdwitch'/>"));
+    s.hag_hears(&["thirdwitch presence/unavailable none/none reason=You are not in the room. 110 307 333"]);
+    s.crone.expect_nothing();
+}
+
+/// §17.3: a second request to enter gets everything again, and others hear nothing.
+#[test]
+fn who_enters_twice_gets_everything_again() {
+    let mut s = Scene::opened().all_in();
+    join(&mut s.hag, "thirdwitch");
+    let found = heard(&mut s.hag);
+    assert_eq!(found.len(), 4, "{found:?}");
+    s.crone.expect_nothing();
+    s.wiccarocks.expect_nothing();
+}

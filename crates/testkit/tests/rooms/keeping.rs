@@ -1,0 +1,102 @@
+//! What stays when everybody has left, and when the server starts anew.
+
+use super::*;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+
+#[test]
+fn a_persistent_room_survives_a_restart() {
+    let mut s =
+        Scene::configured("persistentroom=1 roomname=Cave moderatedroom=1 passwordprotectedroom=1 roomsecret=burn");
+    let items =
+        s.named("<item affiliation='member' jid='HAG' nick='thirdwitch'/><item affiliation='outcast' jid='WICCA'/>");
+    assert_eq!(outcome(&administer(&mut s.crone, "set", &items)), "result");
+    s.crone.send(&format!("<message to='{COVEN}' type='groupchat'><subject>Spells</subject></message>"));
+    s.crone.pump();
+    s.server.restart();
+    let names = [&s.crone, &s.wiccarocks, &s.hag].map(|client| client.full().to_owned());
+    let [mut crone, mut wicca, mut hag] = names.map(|name| s.server.online(&name));
+    join_with(&mut wicca, "thirdwitch", "<password>burn</password>");
+    assert_eq!(heard(&mut wicca), ["thirdwitch presence/error forbidden"]);
+    join(&mut hag, "thirdwitch");
+    assert_eq!(heard(&mut hag), ["thirdwitch presence/error not-authorized"]);
+    join_with(&mut hag, "thirdwitch", "<password>burn</password>");
+    let found = heard(&mut hag);
+    assert!(found[0].starts_with("thirdwitch presence member/participant") && found[0].ends_with(" 110"), "{found:?}");
+    assert_eq!(found[1], "firstwitch message/groupchat subject=Spells late");
+    join_with(&mut crone, "firstwitch", "<password>burn</password>");
+    assert!(heard(&mut crone)[1].starts_with("firstwitch presence owner/moderator"));
+    let info =
+        ask(&mut wicca, "conference.example.org", "get", "<query xmlns='http://jabber.org/protocol/disco#items'/>");
+    let item = info.child("query", ns::DISCO_ITEMS).unwrap().children().next().unwrap();
+    assert_eq!(item.attr("name"), Some("Cave"));
+}
+
+/// An empty persistent room is forgotten by the shard and comes back from the store, with the pseudonyms that it gave.
+#[test]
+fn an_empty_room_comes_back() {
+    let mut s = Scene::configured("persistentroom=1");
+    let pseudonym = |client: &mut Client| {
+        let all = client.all();
+        let own = all.iter().find(|stanza| stanza.name() == "presence").unwrap();
+        own.child("occupant-id", ns::OCCUPANT_ID).unwrap().attr("id").unwrap().to_owned()
+    };
+    leave(&mut s.crone, "firstwitch");
+    s.crone.all();
+    join(&mut s.hag, "thirdwitch");
+    let first = pseudonym(&mut s.hag);
+    leave(&mut s.hag, "thirdwitch");
+    s.hag.all();
+    join(&mut s.hag, "thirdwitch");
+    assert_eq!(pseudonym(&mut s.hag), first);
+    assert_eq!(outcome(&configure(&mut s.crone, "persistentroom=0")), "result");
+    leave(&mut s.hag, "thirdwitch");
+    s.hag.all();
+    join(&mut s.hag, "thirdwitch");
+    assert!(heard(&mut s.hag)[0].ends_with("110 201"), "it is a new one");
+}
+
+/// What comes while a room is on its way waits, in its order; a broken store is told by its name.
+#[test]
+fn stanzas_wait_for_a_room_that_is_loaded() {
+    let stores = Memory::stores();
+    let s = Scene::with(Config { stores: stores.clone(), ..Config::default() }).open("persistentroom=1");
+    let (crone, hag) = (s.crone.full().to_owned(), s.hag.full().to_owned());
+    drop(s);
+    let held = Held::new(stores);
+    held.set_flowing(true);
+    let server = Server::with(Config { stores: held.stores(), ..Config::default() });
+    let (mut crone, mut hag) = (server.online(&crone), server.online(&hag));
+    held.set_flowing(false);
+    join(&mut crone, "firstwitch");
+    say(&mut crone, "one");
+    join(&mut hag, "thirdwitch");
+    say(&mut hag, "two");
+    hag.pump();
+    crone.expect_nothing();
+    while held.release_one() {
+        server.settle();
+    }
+    let found = heard(&mut crone);
+    let bodies: Vec<_> = found.iter().filter(|text| text.contains("body")).map(|text| text.as_str()).collect();
+    assert_eq!(bodies, ["firstwitch message/groupchat body=one", "thirdwitch message/groupchat body=two"]);
+    assert_eq!(hag.bodies(), ["one", "two"], "the first one as history");
+}
+
+#[test]
+fn a_broken_store_is_told() {
+    let stores = Memory::stores();
+    let s = Scene::with(Config { stores: stores.clone(), ..Config::default() }).open("persistentroom=1");
+    let crone = s.crone.full().to_owned();
+    drop(s);
+    let held = Held::new(stores);
+    held.set_flowing(true);
+    let server = Server::with(Config { stores: held.stores(), ..Config::default() });
+    let mut crone = server.online(&crone);
+    held.set_fault(Some(rookery_store::StoreError::Busy));
+    join(&mut crone, "firstwitch");
+    assert_eq!(heard(&mut crone), ["firstwitch presence/error resource-constraint"]);
+    held.set_fault(None);
+    join(&mut crone, "firstwitch");
+    assert_eq!(heard(&mut crone).len(), 2);
+}

@@ -1,0 +1,244 @@
+//! XEP-0045: Multi-User Chat, through the whole server. Section numbers are those of the standard; the cases are its examples, in its order.
+//!
+//! What a client hears is compared in short: `< firstwitch presence owner/moderator 110` is a presence of that nick with what the room says of
+//! it and its status codes.
+
+mod admins;
+mod bad_input;
+mod entering;
+mod keeping;
+mod moderators;
+mod newer;
+mod occupants;
+mod owners;
+mod service;
+
+use rookery_hub::Value;
+use rookery_testkit::{Client, Config, Server};
+use rookery_xml::{Element, ns};
+
+/// The room of the examples.
+const COVEN: &str = "coven@conference.example.org";
+
+/// A server whose room is at the home shard of the first witch, or not.
+struct Scene {
+    server: Server,
+    /// Owner of the room, on shard 0: `firstwitch`.
+    crone: Client,
+    /// On shard 1: `secondwitch`.
+    wiccarocks: Client,
+    /// On shard 0: `thirdwitch`.
+    hag: Client,
+}
+
+impl Scene {
+    /// Three who are online, and no room.
+    fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    fn with_options(options: Vec<(&'static str, Value)>) -> Self {
+        let options = options.into_iter().map(|(key, value)| ("rooms", key, value)).collect();
+        Self::with(Config { options, ..Config::default() })
+    }
+
+    fn with(config: Config) -> Self {
+        let server = Server::with(config);
+        let [crone, wiccarocks, hag] =
+            [("crone", 0), ("wiccarocks", 1), ("hag", 0)].map(|(stem, at)| server.name_at(stem, at));
+        let crone = server.online(&format!("{crone}/desktop")).named("crone");
+        let wiccarocks = server.online(&format!("{wiccarocks}/laptop")).named("wiccarocks");
+        let hag = server.online(&format!("{hag}/pda")).named("hag");
+        Self { server, crone, wiccarocks, hag }
+    }
+
+    /// The room is there with its owner in it.
+    fn opened() -> Self {
+        Self::new().open("")
+    }
+
+    /// The same with fields of the configuration: `var=value`, more values of one field separated by `+`.
+    fn configured(fields: &str) -> Self {
+        Self::new().open(fields)
+    }
+
+    fn open(mut self, fields: &str) -> Self {
+        join(&mut self.crone, "firstwitch");
+        self.crone.all();
+        configure(&mut self.crone, fields);
+        self.crone.all();
+        self
+    }
+
+    /// All three are in it, and have heard of each other.
+    fn all_in(mut self) -> Self {
+        join(&mut self.wiccarocks, "secondwitch");
+        join(&mut self.hag, "thirdwitch");
+        self.hush();
+        self
+    }
+
+    /// Whatever was said is heard.
+    fn hush(&mut self) {
+        for client in [&mut self.crone, &mut self.wiccarocks, &mut self.hag] {
+            client.all();
+        }
+    }
+
+    #[track_caller]
+    fn crone_hears(&mut self, wanted: &[&str]) {
+        let wanted: Vec<_> = wanted.iter().map(|text| self.named(text)).collect();
+        assert_eq!(heard(&mut self.crone), wanted, "firstwitch");
+    }
+
+    #[track_caller]
+    fn wicca_hears(&mut self, wanted: &[&str]) {
+        let wanted: Vec<_> = wanted.iter().map(|text| self.named(text)).collect();
+        assert_eq!(heard(&mut self.wiccarocks), wanted, "secondwitch");
+    }
+
+    #[track_caller]
+    fn hag_hears(&mut self, wanted: &[&str]) {
+        let wanted: Vec<_> = wanted.iter().map(|text| self.named(text)).collect();
+        assert_eq!(heard(&mut self.hag), wanted, "thirdwitch");
+    }
+
+    /// Puts names into a text: `CRONE`, `WICCA` and `HAG` are bare JIDs, with `/r` behind full ones; `COVEN` is the room.
+    fn named(&self, text: &str) -> String {
+        let mut text = text.replace("COVEN", COVEN);
+        for (name, client) in [("CRONE", &self.crone), ("WICCA", &self.wiccarocks), ("HAG", &self.hag)] {
+            text = text.replace(&format!("{name}/r"), client.full()).replace(name, client.bare());
+        }
+        text
+    }
+}
+
+/// Asks to enter.
+fn join(client: &mut Client, nick: &str) {
+    join_with(client, nick, "");
+}
+
+/// Asks to enter with something in the `<x/>`.
+fn join_with(client: &mut Client, nick: &str, content: &str) {
+    client.send(&format!(
+        "<presence to='{COVEN}/{nick}'><x xmlns='http://jabber.org/protocol/muc'>{content}</x></presence>"
+    ));
+    client.pump();
+}
+
+/// Leaves.
+fn leave(client: &mut Client, nick: &str) {
+    client.send(&format!("<presence to='{COVEN}/{nick}' type='unavailable'/>"));
+    client.pump();
+}
+
+/// Submits a configuration; the next thing is the answer.
+fn configure(client: &mut Client, fields: &str) -> Element {
+    client.send(&configuration(fields));
+    answer(client)
+}
+
+fn configuration(fields: &str) -> String {
+    let fields: String = fields
+        .split_whitespace()
+        .map(|field| {
+            let (var, values) = field.split_once('=').expect("var=value");
+            let var = if var.starts_with("muc#") { var.to_owned() } else { format!("muc#roomconfig_{var}") };
+            let values: String = values.split('+').map(|value| format!("<value>{value}</value>")).collect();
+            format!("<field var='{var}'>{values}</field>")
+        })
+        .collect();
+    let type_ = "<field var='FORM_TYPE'><value>http://jabber.org/protocol/muc#roomconfig</value></field>";
+    let type_ = if fields.is_empty() { "" } else { type_ };
+    format!(
+        "<iq to='{COVEN}' type='set' id='config'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+         <x xmlns='jabber:x:data' type='submit'>{type_}{fields}</x></query></iq>"
+    )
+}
+
+/// Sends items in `muc#admin`; the answer.
+fn administer(client: &mut Client, type_: &str, items: &str) -> Element {
+    client.send(&format!(
+        "<iq to='{COVEN}' type='{type_}' id='admin'><query xmlns='http://jabber.org/protocol/muc#admin'>{items}</query></iq>"
+    ));
+    answer(client)
+}
+
+/// A request of type get or set with this payload; the answer.
+fn ask(client: &mut Client, to: &str, type_: &str, payload: &str) -> Element {
+    client.send(&format!("<iq to='{to}' type='{type_}' id='ask'>{payload}</iq>"));
+    answer(client)
+}
+
+/// The next answer to an iq. What comes before it is passed over.
+fn answer(client: &mut Client) -> Element {
+    loop {
+        let found = client.expect_element();
+        if found.is("iq", ns::CLIENT) && matches!(found.attr("type"), Some("result" | "error")) {
+            return found;
+        }
+    }
+}
+
+/// Says something to all.
+fn say(client: &mut Client, body: &str) {
+    client.send(&format!("<message to='{COVEN}' type='groupchat' id='m'><body>{body}</body></message>"));
+}
+
+/// What a client heard, each stanza in short.
+fn heard(client: &mut Client) -> Vec<String> {
+    client.all().iter().map(short).collect()
+}
+
+/// `nick kind/type`, then what it is about.
+fn short(stanza: &Element) -> String {
+    let from = stanza.attr("from").unwrap_or_default();
+    let who = from.split_once('/').map_or(from, |(room, nick)| if room == COVEN { nick } else { from });
+    let who = if who == COVEN { "ROOM" } else { who };
+    let mut text = format!("{who} {}", stanza.name());
+    if let Some(type_) = stanza.attr("type") {
+        text += &format!("/{type_}");
+    }
+    if let Some(error) = stanza.child("error", ns::CLIENT) {
+        return format!("{text} {}", condition(error));
+    }
+    for name in ["subject", "body", "show", "status"] {
+        if let Some(found) = stanza.child_text(name, ns::CLIENT) {
+            text += &format!(" {name}={found}");
+        }
+    }
+    if stanza.child("delay", ns::DELAY).is_some() {
+        text += " late";
+    }
+    stanza.child("x", ns::MUC_USER).map(|x| user(x, &mut text));
+    text
+}
+
+fn user(x: &Element, text: &mut String) {
+    for item in x.children().filter(|child| child.name() == "item") {
+        *text += &format!(" {}/{}", item.attr("affiliation").unwrap_or("-"), item.attr("role").unwrap_or("-"));
+        for name in ["jid", "nick"] {
+            if let Some(value) = item.attr(name) {
+                *text += &format!(" {name}={value}");
+            }
+        }
+        for child in item.children() {
+            *text += &format!(" {}={}{}", child.name(), child.attr("nick").unwrap_or_default(), child.text());
+        }
+    }
+    for status in x.children().filter(|child| child.name() == "status") {
+        *text += &format!(" {}", status.attr("code").unwrap_or("?"));
+    }
+    for child in x.children().filter(|child| !matches!(child.name(), "item" | "status")) {
+        *text += &format!(" {}", child.name());
+    }
+}
+
+/// The condition of an answer, or `result`.
+fn outcome(answer: &Element) -> String {
+    answer.child("error", ns::CLIENT).map_or("result".into(), condition)
+}
+
+fn condition(error: &Element) -> String {
+    error.children().next().map(|child| child.name().to_owned()).unwrap_or_default()
+}

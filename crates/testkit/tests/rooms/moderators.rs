@@ -1,0 +1,118 @@
+//! §8: what moderators do.
+
+use super::*;
+
+/// Examples 87 to 90.
+#[test]
+fn the_subject_is_changed_by_who_may() {
+    let mut s = Scene::opened().all_in();
+    let subject = |text: &str| {
+        format!("<message to='{COVEN}' type='groupchat' id='lh2bs617'><subject>{text}</subject></message>")
+    };
+    s.hag.send(&subject("Mine"));
+    s.hag_hears(&["ROOM message/error forbidden"]);
+    s.crone.send(&subject("Fire Burn and Cauldron Bubble!"));
+    s.hag_hears(&["firstwitch message/groupchat subject=Fire Burn and Cauldron Bubble!"]);
+    // With a body it is a message like others.
+    s.hag.send(&format!("<message to='{COVEN}' type='groupchat'><subject>a</subject><body>b</body></message>"));
+    s.hag_hears(&["thirdwitch message/groupchat subject=a body=b"]);
+    configure(&mut s.crone, "changesubject=1");
+    s.hush();
+    s.hag.send(&subject(""));
+    s.hag_hears(&["thirdwitch message/groupchat subject="]);
+    leave(&mut s.wiccarocks, "secondwitch");
+    s.hush();
+    join(&mut s.wiccarocks, "secondwitch");
+    assert_eq!(heard(&mut s.wiccarocks).last().unwrap(), "thirdwitch message/groupchat subject= late");
+}
+
+/// Examples 91 to 95: first the kicked, then the answer, then the others.
+#[test]
+fn a_moderator_kicks() {
+    let mut s = Scene::opened().all_in();
+    let item = "<item nick='thirdwitch' role='none'><reason>Avaunt, you cullion!</reason></item>";
+    assert_eq!(outcome(&administer(&mut s.wiccarocks, "set", item)), "forbidden");
+    s.crone.send(&format!(
+        "<iq to='{COVEN}' type='set' id='kick1'><query xmlns='http://jabber.org/protocol/muc#admin'>{item}</query></iq>"
+    ));
+    s.hag_hears(&[
+        "thirdwitch presence/unavailable none/none jid=HAG/r actor=firstwitch reason=Avaunt, you cullion! 110 307",
+    ]);
+    s.crone_hears(&[
+        "ROOM iq/result",
+        "thirdwitch presence/unavailable none/none jid=HAG/r actor=firstwitch reason=Avaunt, you cullion! 307",
+    ]);
+    s.wicca_hears(&["thirdwitch presence/unavailable none/none actor=firstwitch reason=Avaunt, you cullion! 307"]);
+    say(&mut s.hag, "hey");
+    s.hag_hears(&["ROOM message/error not-acceptable"]);
+    assert_eq!(outcome(&administer(&mut s.crone, "set", item)), "item-not-found");
+}
+
+/// Example 96.
+#[test]
+fn nobody_kicks_upwards() {
+    let mut s = Scene::opened().all_in();
+    let admin = s.named("<item jid='WICCA' affiliation='admin'/>");
+    administer(&mut s.crone, "set", &admin);
+    administer(&mut s.crone, "set", "<item nick='thirdwitch' role='moderator'/>");
+    s.hush();
+    for (nick, wanted) in [("firstwitch", "not-allowed"), ("secondwitch", "not-allowed"), ("nobody", "item-not-found")]
+    {
+        let item = format!("<item nick='{nick}' role='none'/>");
+        assert_eq!(outcome(&administer(&mut s.hag, "set", &item)), wanted, "{nick}");
+    }
+    let item = "<item nick='firstwitch' role='none'/>";
+    assert_eq!(outcome(&administer(&mut s.wiccarocks, "set", item)), "not-allowed");
+}
+
+/// Examples 97 to 105.
+#[test]
+fn voice_is_granted_and_revoked() {
+    let mut s = Scene::configured("moderatedroom=1").all_in();
+    assert_eq!(outcome(&administer(&mut s.hag, "set", "<item nick='thirdwitch' role='participant'/>")), "forbidden");
+    let item = "<item nick='thirdwitch' role='participant'><reason>A worthy witch indeed!</reason></item>";
+    assert_eq!(outcome(&administer(&mut s.crone, "set", item)), "result");
+    s.wicca_hears(&["thirdwitch presence none/participant reason=A worthy witch indeed!"]);
+    s.hag_hears(&["thirdwitch presence none/participant jid=HAG/r reason=A worthy witch indeed! 110"]);
+    assert_eq!(outcome(&administer(&mut s.crone, "set", "<item nick='thirdwitch' role='visitor'/>")), "result");
+    s.wicca_hears(&["thirdwitch presence none/visitor"]);
+    let own = "<item nick='firstwitch' role='visitor'/>";
+    assert_eq!(outcome(&administer(&mut s.crone, "set", own)), "not-allowed", "an owner has voice");
+}
+
+/// §8.5.
+#[test]
+fn the_voice_list_is_for_moderators() {
+    let mut s = Scene::opened().all_in();
+    assert_eq!(outcome(&administer(&mut s.hag, "get", "<item role='participant'/>")), "forbidden");
+    let list = administer(&mut s.crone, "get", "<item role='participant'/>");
+    let items: Vec<_> = list.child("query", ns::MUC_ADMIN).unwrap().children().cloned().collect();
+    let found: Vec<_> = items.iter().map(|item| (item.attr("nick").unwrap(), item.attr("jid").unwrap())).collect();
+    assert_eq!(found, [("secondwitch", s.wiccarocks.full()), ("thirdwitch", s.hag.full())]);
+}
+
+/// §8.5: a list is changed as a whole or not at all.
+#[test]
+fn one_wrong_item_stops_all() {
+    let mut s = Scene::configured("moderatedroom=1").all_in();
+    let items = "<item nick='secondwitch' role='participant'/><item nick='nobody' role='participant'/>";
+    assert_eq!(outcome(&administer(&mut s.crone, "set", items)), "item-not-found");
+    let items = "<item nick='secondwitch' role='participant'/><item nick='firstwitch' role='visitor'/>";
+    assert_eq!(outcome(&administer(&mut s.crone, "set", items)), "not-allowed");
+    s.wiccarocks.expect_nothing();
+    let items = "<item nick='secondwitch' role='participant'/><item nick='thirdwitch' role='participant'/>";
+    assert_eq!(outcome(&administer(&mut s.crone, "set", items)), "result");
+    assert_eq!(heard(&mut s.wiccarocks).len(), 2);
+}
+
+/// §18.1: who can't be reached is taken out, and all are told why.
+#[test]
+fn who_bounces_messages_is_removed() {
+    let mut s = Scene::opened().all_in();
+    s.hag.send(&format!(
+        "<message to='{COVEN}/firstwitch' type='error'><error type='cancel'>\
+         <service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
+    ));
+    s.hag_hears(&["thirdwitch presence/unavailable none/none jid=HAG/r 110 333"]);
+    s.wicca_hears(&["thirdwitch presence/unavailable none/none 333"]);
+}

@@ -1,0 +1,320 @@
+//! §7.4 to §7.14: what occupants do.
+
+use super::*;
+
+/// Examples 45 and 46: with the room's id and the sender's pseudonym, to all, the sender included.
+#[test]
+fn a_message_goes_to_all() {
+    let mut s = Scene::opened().all_in();
+    let id = "Harpier cries: 'tis time, 'tis time.";
+    s.hag.send(&format!(
+        "<message to='{COVEN}' type='groupchat' id='hysf1v37' xml:lang='en'><body>{id}</body></message>"
+    ));
+    let mut ids = Vec::new();
+    for client in [&mut s.hag, &mut s.crone, &mut s.wiccarocks] {
+        let found = client.expect(&format!(
+            "<message from='{COVEN}/thirdwitch' type='groupchat' id='hysf1v37' xml:lang='en'><body>*</body>\
+             <occupant-id xmlns='urn:xmpp:occupant-id:0' id='*'/>\
+             <stanza-id xmlns='urn:xmpp:sid:0' by='{COVEN}' id='*'/></message>"
+        ));
+        ids.push(found.child("stanza-id", ns::STANZA_ID).unwrap().attr("id").unwrap().to_owned());
+        assert_eq!(found.attr("to"), Some(client.full()));
+    }
+    assert!(ids[0] == ids[1] && ids[1] == ids[2]);
+}
+
+/// §7.4.
+#[test]
+fn visitors_and_strangers_do_not_speak() {
+    let mut s = Scene::configured("moderatedroom=1");
+    say(&mut s.hag, "let me in");
+    s.hag_hears(&["ROOM message/error not-acceptable"]);
+    join(&mut s.hag, "thirdwitch");
+    s.hush();
+    say(&mut s.hag, "may I?");
+    s.hag_hears(&["ROOM message/error forbidden"]);
+    s.crone.expect_nothing();
+}
+
+/// Examples 47 and 48.
+#[test]
+fn a_private_message_goes_to_one() {
+    let mut s = Scene::opened().all_in();
+    s.wiccarocks.send(&format!(
+        "<message to='{COVEN}/firstwitch' type='chat' id='hgn27af1'><body>I'll give thee a wind.</body>\
+         <x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='owner'/><status code='100'/></x></message>"
+    ));
+    s.crone.expect(&format!(
+        "<message from='{COVEN}/secondwitch' type='chat' id='hgn27af1'><body>I'll give thee a wind.</body>\
+         <x xmlns='http://jabber.org/protocol/muc#user'/><occupant-id xmlns='urn:xmpp:occupant-id:0' id='*'/></message>"
+    ));
+    s.hag.expect_nothing();
+    s.wiccarocks.expect_nothing();
+}
+
+/// §7.5.
+#[test]
+fn private_messages_are_refused_by_name() {
+    let mut s = Scene::opened();
+    let private =
+        |to: &str, type_: &str| format!("<message to='{COVEN}/{to}' type='{type_}'><body>psst</body></message>");
+    s.hag.send(&private("firstwitch", "chat"));
+    s.hag_hears(&["firstwitch message/error not-acceptable"]);
+    join(&mut s.hag, "thirdwitch");
+    s.hush();
+    s.hag.send(&private("nobody", "chat"));
+    s.hag_hears(&["nobody message/error item-not-found"]);
+    s.hag.send(&private("firstwitch", "groupchat"));
+    s.hag_hears(&["firstwitch message/error bad-request"]);
+    configure(&mut s.crone, "allowpm=moderators");
+    s.hush();
+    s.hag.send(&private("firstwitch", "chat"));
+    s.hag_hears(&["firstwitch message/error forbidden"]);
+    s.crone.send(&private("thirdwitch", "chat"));
+    assert_eq!(s.hag.bodies(), ["psst"]);
+    configure(&mut s.crone, "allowpm=none");
+    s.hush();
+    s.crone.send(&private("thirdwitch", "chat"));
+    s.crone_hears(&["thirdwitch message/error forbidden"]);
+    s.hag.expect_nothing();
+}
+
+/// Examples 53 and 54.
+#[test]
+fn nicks_change() {
+    let mut s = Scene::opened().all_in();
+    s.hag.send(&format!("<presence to='{COVEN}/oldhag' id='ifd1c35'/>"));
+    s.hag_hears(&[
+        "thirdwitch presence/unavailable none/participant jid=HAG/r nick=oldhag 110 303",
+        "oldhag presence none/participant jid=HAG/r 110",
+    ]);
+    s.crone_hears(&[
+        "thirdwitch presence/unavailable none/participant jid=HAG/r nick=oldhag 303",
+        "oldhag presence none/participant jid=HAG/r",
+    ]);
+    s.wicca_hears(&[
+        "thirdwitch presence/unavailable none/participant nick=oldhag 303",
+        "oldhag presence none/participant",
+    ]);
+    say(&mut s.hag, "it is me");
+    assert_eq!(heard(&mut s.crone), ["oldhag message/groupchat body=it is me"]);
+    s.hush();
+    // The old one is free.
+    s.wiccarocks.send(&format!("<presence to='{COVEN}/thirdwitch'/>"));
+    assert_eq!(heard(&mut s.crone).len(), 2);
+}
+
+/// Example 57.
+#[test]
+fn a_nick_of_somebody_else_is_not_taken() {
+    let mut s = Scene::opened().all_in();
+    s.hag.send(&format!("<presence to='{COVEN}/secondwitch' id='ifd1c35'/>"));
+    s.hag_hears(&["secondwitch presence/error conflict"]);
+    s.hag.send(&format!("<presence to='{COVEN}/{}'/>", "x".repeat(300)));
+    assert_eq!(s.hag.all().iter().map(outcome).collect::<Vec<_>>(), ["not-acceptable"]);
+    s.crone.expect_nothing();
+    // Another spelling of one's own is.
+    s.hag.send(&format!("<presence to='{COVEN}/ThirdWitch'/>"));
+    assert_eq!(heard(&mut s.wiccarocks).len(), 2);
+}
+
+/// Examples 59 and 60: what only the room may say is cut out.
+#[test]
+fn what_occupants_show_is_passed_on() {
+    let mut s = Scene::opened().all_in();
+    s.wiccarocks.send(&format!(
+        "<presence to='{COVEN}/secondwitch' id='kr7v143h' xml:lang='de'><show>xa</show><status>gone</status>\
+         <x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='owner' role='moderator'/></x>\
+         <occupant-id xmlns='urn:xmpp:occupant-id:0' id='forged'/><hats xmlns='urn:xmpp:hats:0'/>\
+         <c xmlns='http://jabber.org/protocol/caps' node='n' ver='v' hash='sha-1'/></presence>"
+    ));
+    let found = s.hag.expect_element();
+    assert_eq!(short(&found), "secondwitch presence show=xa status=gone none/participant");
+    assert_eq!(found.attr("xml:lang"), Some("de"));
+    assert!(found.child("c", ns::CAPS).is_some() && found.child("hats", ns::HATS).is_none());
+    let pseudonyms: Vec<_> = found.children().filter(|child| child.name() == "occupant-id").collect();
+    assert!(pseudonyms.len() == 1 && pseudonyms[0].attr("id") != Some("forged"));
+    s.crone_hears(&["secondwitch presence show=xa status=gone none/participant jid=WICCA/r"]);
+    s.wicca_hears(&["secondwitch presence show=xa status=gone none/participant jid=WICCA/r 110"]);
+    // Who enters later sees it too.
+    leave(&mut s.hag, "thirdwitch");
+    s.hush();
+    join(&mut s.hag, "thirdwitch");
+    assert_eq!(heard(&mut s.hag)[1], "secondwitch presence show=xa status=gone none/participant");
+}
+
+/// Examples 61 to 66: mediated invitations, and declining them.
+#[test]
+fn others_are_invited_and_may_decline() {
+    let mut s = Scene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
+    let invite = s.named(
+        "<message to='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><invite to='HAG'><reason>Hey Hecate</reason>\
+         <continue thread='e0ffe42b28561960c6b12b944a092794b9683a38'/></invite></x></message>",
+    );
+    s.wiccarocks.send(&invite);
+    s.wicca_hears(&["ROOM message/error forbidden"]);
+    s.crone.send(&invite);
+    s.crone.expect_nothing();
+    let wanted = s.named(
+        "<message from='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><invite from='CRONE'>\
+         <reason>Hey Hecate</reason><continue thread='e0ffe42b28561960c6b12b944a092794b9683a38'/></invite>\
+         <password>cauldronburn</password></x><x xmlns='jabber:x:conference' jid='COVEN' reason='Hey Hecate'/></message>",
+    );
+    s.hag.expect(&wanted);
+    let decline = s.named(
+        "<message to='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><decline to='CRONE'>\
+         <reason>Sorry</reason></decline></x></message>",
+    );
+    s.wiccarocks.send(&decline);
+    s.wicca_hears(&["ROOM message/error forbidden"]);
+    s.hag.send(&decline);
+    let wanted = s.named(
+        "<message from='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><decline from='HAG'>\
+         <reason>Sorry</reason></decline></x></message>",
+    );
+    s.crone.expect(&wanted);
+    s.hag.expect_nothing();
+}
+
+/// §9.5: in a members-only room an invitation makes a member, and who may send one is the owner's choice.
+#[test]
+fn who_is_invited_to_a_members_only_room_may_enter() {
+    let mut s = Scene::configured("membersonly=1");
+    let member = s.named("<item affiliation='member' jid='WICCA'/>");
+    administer(&mut s.crone, "set", &member);
+    join(&mut s.wiccarocks, "secondwitch");
+    s.hush();
+    let invite =
+        s.named("<message to='COVEN'><x xmlns='http://jabber.org/protocol/muc#user'><invite to='HAG'/></x></message>");
+    s.wiccarocks.send(&invite);
+    s.wicca_hears(&["ROOM message/error forbidden"]);
+    configure(&mut s.crone, "allowinvites=1");
+    s.hush();
+    s.wiccarocks.send(&invite);
+    s.wiccarocks.pump();
+    assert_eq!(s.hag.all().len(), 1);
+    join(&mut s.hag, "thirdwitch");
+    assert!(heard(&mut s.hag).iter().any(|text| text.contains("member/participant") && text.ends_with("110")));
+}
+
+/// §7.10: registration makes members, and reserves nicks.
+#[test]
+fn users_register_with_a_room() {
+    let mut s = Scene::opened();
+    let query = "<query xmlns='jabber:iq:register'/>";
+    let form = ask(&mut s.hag, COVEN, "get", query);
+    let x = form.child("query", ns::REGISTER).unwrap().child("x", ns::DATA_FORMS).unwrap();
+    assert!(x.children().any(|field| field.attr("var") == Some("muc#register_roomnick")));
+    let submit = |nick: &str| {
+        format!(
+            "<query xmlns='jabber:iq:register'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>\
+             <value>http://jabber.org/protocol/muc#register</value></field>\
+             <field var='muc#register_roomnick'><value>{nick}</value></field></x></query>"
+        )
+    };
+    assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &submit("firstwitch"))), "conflict");
+    assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", query)), "bad-request");
+    assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &submit("thirdwitch"))), "result");
+    let registered = ask(&mut s.hag, COVEN, "get", query);
+    let query_found = registered.child("query", ns::REGISTER).unwrap();
+    assert_eq!(query_found.child_text("username", ns::REGISTER).as_deref(), Some("thirdwitch"));
+    // §7.12.
+    let node = "<query xmlns='http://jabber.org/protocol/disco#info' node='x-roomuser-item'/>";
+    let found = ask(&mut s.hag, COVEN, "get", node);
+    let identity = found.child("query", ns::DISCO_INFO).unwrap().children().next().unwrap().clone();
+    assert_eq!(identity.attr("name"), Some("thirdwitch"));
+    assert_eq!(ask(&mut s.crone, COVEN, "get", node).child("query", ns::DISCO_INFO).unwrap().children().count(), 0);
+    // Nobody else gets in by that name.
+    join(&mut s.wiccarocks, "Thirdwitch");
+    assert_eq!(s.wiccarocks.all().iter().map(outcome).collect::<Vec<_>>(), ["conflict"]);
+    join(&mut s.hag, "thirdwitch");
+    assert!(heard(&mut s.hag).iter().any(|text| text.contains("member/participant")));
+    assert_eq!(
+        outcome(&ask(&mut s.hag, COVEN, "set", "<query xmlns='jabber:iq:register'><remove/></query>")),
+        "result"
+    );
+    assert!(heard(&mut s.crone).last().unwrap().contains("thirdwitch presence none/participant"));
+}
+
+/// §7.10: where membership is a privilege, nobody takes it.
+#[test]
+fn registration_does_not_open_doors() {
+    for fields in ["membersonly=1", "moderatedroom=1"] {
+        let mut s = Scene::configured(fields);
+        assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", "<query xmlns='jabber:iq:register'/>")), "not-allowed");
+    }
+}
+
+/// §7.13 and §8.6.
+#[test]
+fn voice_is_requested_and_granted() {
+    let mut s = Scene::configured("moderatedroom=1").all_in();
+    let form = |fields: &str| {
+        format!(
+            "<message to='{COVEN}'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>\
+             <value>http://jabber.org/protocol/muc#request</value></field>{fields}</x></message>"
+        )
+    };
+    s.hag.send(&form("<field var='muc#role'><value>participant</value></field>"));
+    s.hag.expect_nothing();
+    s.wiccarocks.expect_nothing();
+    let asked = s.crone.expect_element();
+    let value = |var: &str| {
+        let x = asked.child("x", ns::DATA_FORMS).unwrap();
+        let field = x.children().find(|field| field.attr("var") == Some(var)).unwrap();
+        field.child_text("value", ns::DATA_FORMS).unwrap()
+    };
+    assert_eq!((value("muc#roomnick"), value("muc#jid")), ("thirdwitch".into(), s.hag.full().to_owned()));
+    let decision = form(
+        "<field var='muc#role'><value>participant</value></field><field var='muc#roomnick'><value>thirdwitch</value></field>\
+         <field var='muc#request_allow'><value>true</value></field>",
+    );
+    s.hag.send(&decision);
+    s.hag_hears(&["ROOM message/error forbidden"]);
+    s.crone.send(&decision);
+    s.wiccarocks.pump();
+    s.wicca_hears(&["thirdwitch presence none/participant"]);
+    s.hag_hears(&["thirdwitch presence none/participant jid=HAG/r 110"]);
+}
+
+/// Examples 83 to 86, with a word of farewell.
+#[test]
+fn occupants_leave() {
+    let mut s = Scene::opened().all_in();
+    s.wiccarocks.send(&format!(
+        "<presence to='{COVEN}/secondwitch' type='unavailable'><status>gone where the goblins go</status></presence>"
+    ));
+    s.wicca_hears(&["secondwitch presence/unavailable status=gone where the goblins go none/none jid=WICCA/r 110"]);
+    s.crone_hears(&["secondwitch presence/unavailable status=gone where the goblins go none/none jid=WICCA/r"]);
+    s.hag_hears(&["secondwitch presence/unavailable status=gone where the goblins go none/none"]);
+    // §17.3: ignored.
+    leave(&mut s.wiccarocks, "secondwitch");
+    s.wiccarocks.expect_nothing();
+    say(&mut s.crone, "still there?");
+    s.crone.pump();
+    s.wiccarocks.expect_nothing();
+}
+
+/// The server says good-bye for whoever doesn't.
+#[test]
+fn a_session_that_ends_leaves() {
+    let mut s = Scene::opened().all_in();
+    s.wiccarocks.vanish();
+    s.hag_hears(&["secondwitch presence/unavailable none/none"]);
+    s.hag.send("<presence type='unavailable'/>");
+    s.hag.pump();
+    s.crone_hears(&[
+        "secondwitch presence/unavailable none/none jid=WICCA/r",
+        "thirdwitch presence/unavailable none/none jid=HAG/r",
+    ]);
+}
+
+/// §7.14: the last one turns off the light.
+#[test]
+fn an_empty_room_is_gone() {
+    let mut s = Scene::opened();
+    leave(&mut s.crone, "firstwitch");
+    s.crone.all();
+    join(&mut s.hag, "thirdwitch");
+    s.hag_hears(&["thirdwitch presence owner/moderator jid=HAG/r 110 201", "ROOM message/groupchat subject="]);
+}
