@@ -178,7 +178,7 @@ mod tests {
     proptest! {
         /// Whoever is added and not removed is there, once; and chunks stay few.
         #[test]
-        fn a_roll_is_a_set(steps in proptest::collection::vec((any::<bool>(), 0u64..400), 0..2000)) {
+        fn a_roll_is_a_set(steps in proptest::collection::vec((any::<bool>(), 0u64..400), 0..800)) {
             let (mut chunks, mut wanted) = (Vec::new(), std::collections::BTreeSet::new());
             for (comes, number) in steps {
                 let name = jid(number);

@@ -155,8 +155,6 @@ pub const BOOKMARKS: &str = "urn:xmpp:bookmarks:1";
 pub const HATS: &str = "urn:xmpp:hats:0";
 /// XEP-0421 Occupant identifiers for semi-anonymous MUCs
 pub const OCCUPANT_ID: &str = "urn:xmpp:occupant-id:0";
-/// XEP-0424 Message Retraction
-pub const RETRACT: &str = "urn:xmpp:message-retract:1";
 /// XEP-0425 Moderated Message Retraction
 pub const MODERATE: &str = "urn:xmpp:message-moderate:1";
 /// XEP-0410 MUC Self-Ping: optimisation by the server

@@ -12,13 +12,14 @@ fn info(client: &mut Client, whom: &str) -> Element {
     answer.child("query", ns::DISCO_INFO).expect("a query").clone()
 }
 
-/// The items of the domain: addresses and names.
+/// The items of the domain that have to do with this service: addresses and names.
 fn items(client: &mut Client) -> Vec<(String, String)> {
     let answer =
         client.ask(&format!("<iq type='get' id='i' to='example.org'><query xmlns='{}'/></iq>", ns::DISCO_ITEMS));
     let query = answer.child("query", ns::DISCO_ITEMS).expect("a query");
     let text = |item: &Element, name| item.attr(name).unwrap_or_default().to_owned();
-    query.children().map(|item| (text(item, "jid"), text(item, "name"))).collect()
+    let items = query.children().map(|item| (text(item, "jid"), text(item, "name")));
+    items.filter(|(jid, _)| jid != "conference.example.org").collect()
 }
 
 /// The limits that a form tells, as `message=100`.
