@@ -43,7 +43,7 @@ fn a_domain_tells_what_it_can_do() {
         [ns::CAPS, ns::DISCO_INFO, ns::DISCO_ITEMS, ns::ROSTER, ns::VERSION, ns::OFFLINE, ns::PING, ns::TIME]
     );
     let answer = stage.ask(link, "get", DOMAIN, ITEMS);
-    assert_eq!(items(result(&answer).unwrap()), [format!("multicast.{DOMAIN}"), format!("conference.{DOMAIN}")]);
+    assert_eq!(items(result(&answer).unwrap()), [format!("multicast.{DOMAIN}")]);
 }
 
 #[test]
