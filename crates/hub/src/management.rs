@@ -33,6 +33,8 @@ pub const MAX_STANZAS: &str = "max_stanzas";
 pub const MAX_BYTES: &str = "max_bytes";
 /// The module whose switch decides about client state indication.
 pub const CLIENT_STATE: &str = "client_state";
+/// The module whose switch decides about message carbons.
+pub const CARBONS: &str = "carbons";
 
 /// What a session with stream management has in addition.
 #[derive(Debug)]
@@ -125,6 +127,11 @@ impl World {
     pub fn begin_with(&mut self, link: Link, features: Features) -> Vec<Built> {
         if features.inactive && self.module_of(link, CLIENT_STATE).is_some() {
             self.outboxes.set_active(link, false);
+        }
+        if features.carbons
+            && let Some(session) = self.reference(link).filter(|_| self.module_of(link, CARBONS).is_some())
+        {
+            self.set_carbons(session, true);
         }
         let enabled = features.enable.map(|enable| self.enable(link, enable, true));
         enabled.map(|enabled| enabled.unwrap_or_else(|condition| failed(&condition, None))).into_iter().collect()

@@ -6,7 +6,7 @@
 //! Left out: tasks behind the authentication (XEP-0388 §2.6.3), which nothing asks for yet. Offline messages are delivered, not cleared: a
 //! client that has them from the archive knows them by their ids.
 
-use rookery_hub::management::{CLIENT_STATE, MODULE as STREAM_MANAGEMENT, RESUME_SECONDS};
+use rookery_hub::management::{CARBONS, CLIENT_STATE, MODULE as STREAM_MANAGEMENT, RESUME_SECONDS};
 use rookery_hub::tokens::MODULE as FAST;
 use rookery_hub::{Domain, Hooks, Module, Registry};
 use rookery_stream::c2s::{Host, Sasl2};
@@ -49,7 +49,12 @@ fn sasl2(domain: &Domain) -> Sasl2 {
     Sasl2 {
         resumption: domain.module(STREAM_MANAGEMENT).is_some_and(|options| options.number(RESUME_SECONDS) > 0),
         fast: domain.module(FAST).is_some(),
-        bind: Some([(STREAM_MANAGEMENT, ns::SM), (CLIENT_STATE, ns::CSI)].into_iter().filter_map(is_on).collect()),
+        bind: Some(
+            [(CARBONS, ns::CARBONS), (STREAM_MANAGEMENT, ns::SM), (CLIENT_STATE, ns::CSI)]
+                .into_iter()
+                .filter_map(is_on)
+                .collect(),
+        ),
     }
 }
 

@@ -69,7 +69,7 @@ fn the_feature_says_what_may_be_had() {
     assert!(inline.child("sm", ns::SM).is_some());
     let bind = inline.child("bind", ns::BIND2).and_then(|bind| bind.child("inline", ns::BIND2)).expect("bind");
     let vars: Vec<_> = bind.children().filter_map(|feature| feature.attr("var")).collect();
-    assert_eq!(vars, ["urn:xmpp:sm:3", "urn:xmpp:csi:0"]);
+    assert_eq!(vars, ["urn:xmpp:carbons:2", "urn:xmpp:sm:3", "urn:xmpp:csi:0"]);
     assert!(features.child("sasl-channel-binding", ns::CHANNEL_BINDING).is_some());
 }
 
@@ -173,6 +173,23 @@ fn sessions_begin_and_go_on_inline() {
     assert_eq!(again.bodies(), ["1", "2"]);
     again.expect_alive();
     assert_eq!(server.sessions(), 2);
+}
+
+/// XEP-0386 §3.2: copies of what other devices get, from the first moment on.
+#[test]
+fn carbons_come_inline() {
+    let server = tls();
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    let mut romeo = connect(&server);
+    let along = "<bind xmlns='urn:xmpp:bind:0'><enable xmlns='urn:xmpp:carbons:2'/></bind>";
+    authenticate(&mut romeo, "romeo", Mechanism::ScramSha256, along).expect("success");
+    romeo.expect_element();
+    let mut desktop = server.login("romeo/desktop");
+    juliet.send(&format!("<message to='{}' type='chat'><body>hi</body></message>", desktop.full()));
+    assert_eq!(desktop.bodies(), ["hi"]);
+    let copy = romeo.expect_element();
+    assert!(copy.child("received", ns::CARBONS).is_some(), "{copy:?}");
 }
 
 /// A session that is gone: the failure and a new session come together.
