@@ -3,8 +3,8 @@
 use rookery_fanout::Limits as OutboxLimits;
 use rookery_hub::{Domain, Module, Options, Registry, RosterLimits, Settings};
 use rookery_sasl::server::Decoy;
-use rookery_stream::c2s::{Host, Policy};
-use rookery_xml::Built;
+use rookery_modules::sasl2;
+use rookery_stream::c2s::Policy;
 
 use crate::config::{Config, DomainConfig};
 
@@ -31,7 +31,7 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
 /// What client streams are negotiated by. `secret` is that of [`Database::decoy_secret`](crate::database::Database::decoy_secret).
 pub fn policy(config: &Config, settings: &Settings, registry: &Registry, secret: [u8; 32]) -> Policy {
     Policy {
-        hosts: settings.domains.iter().map(|domain| host(domain, registry)).collect(),
+        hosts: settings.domains.iter().map(|domain| sasl2::host(domain, registry)).collect(),
         limits_before: config.limits.before_login,
         limits_after: config.limits.after_login,
         idle_before: Some(config.limits.login_seconds),
@@ -56,16 +56,3 @@ fn hub_domain(domain: &DomainConfig, table: &[Box<dyn Module>]) -> Domain {
     });
     Domain { name: domain.name.clone(), modules: on.collect() }
 }
-
-fn host(domain: &Domain, registry: &Registry) -> Host {
-    let rendered = |features: Vec<Built>| features.iter().flat_map(|feature| feature.bytes().to_vec()).collect();
-    Host {
-        name: domain.name.clone(),
-        registration: domain.module(REGISTRATION).is_some(),
-        before_login_features: rendered(registry.stream_features(domain)),
-        after_login_features: rendered(registry.login_features(domain)),
-    }
-}
-
-/// The module of XEP-0077.
-const REGISTRATION: &str = "register";

@@ -46,7 +46,16 @@ impl World {
     /// Binds a resource for `account` (a bare JID whose home is this shard): the one asked for, or one that the server makes.
     /// Answered with [`Event::Bound`]; after an error the link is free again.
     pub fn bind(&mut self, link: Link, account: &Jid, resource: Option<&str>) {
-        let address = match self.choose_address(account, resource) {
+        self.bind_as(link, account, resource, self.settings.conflict);
+    }
+
+    /// The same for a resource that belongs to one client: the session that has it is an older one of the same (XEP-0386 §3.2).
+    pub fn bind_in_place(&mut self, link: Link, account: &Jid, resource: &str) {
+        self.bind_as(link, account, Some(resource), Conflict::EndOlder);
+    }
+
+    fn bind_as(&mut self, link: Link, account: &Jid, resource: Option<&str>, conflict: Conflict) {
+        let address = match self.choose_address(account, resource, conflict) {
             Ok(address) => address,
             Err(error) => return self.events.push_back(Event::Bound(link, Err(error))),
         };
@@ -81,7 +90,7 @@ impl World {
         }
     }
 
-    fn choose_address(&mut self, account: &Jid, resource: Option<&str>) -> Result<Jid, BindError> {
+    fn choose_address(&mut self, account: &Jid, resource: Option<&str>, conflict: Conflict) -> Result<Jid, BindError> {
         let address = match resource {
             Some(resource) => account.with_resource(resource),
             None => account.with_resource(&self.unique_text()),
@@ -90,7 +99,7 @@ impl World {
         let links = self.links_of(account.as_ref());
         let taken = links.iter().copied().find(|&link| self.outboxes.address(link) == Some(&address));
         match taken {
-            Some(older) if self.settings.conflict == Conflict::RefuseNewer && !self.is_detached(older) => {
+            Some(older) if conflict == Conflict::RefuseNewer && !self.is_detached(older) => {
                 return Err(BindError::Conflict);
             }
             Some(older) => self.close(older, StreamError::Conflict, "the resource was bound by a newer session"),

@@ -18,6 +18,7 @@
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
 //! * [`documents`]: what modules need of an account with every stanza.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection.
+//! * [`login`], [`tokens`]: what a connection needs before it has a session.
 //! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
 pub mod bind;
@@ -46,6 +47,7 @@ pub mod subscribe;
 pub mod subscription;
 pub mod task;
 pub mod timer;
+pub mod tokens;
 pub mod world;
 
 pub use bind::BindError;
@@ -55,7 +57,7 @@ pub use hold::Hold;
 pub use inbound::Intake;
 pub use iq::Iq;
 pub use login::LoginAnswer;
-pub use management::{Enable, NotResumed};
+pub use management::NotResumed;
 pub use module::{Guest, Hooks, Module, Phase, Registry, Target, Verdict};
 pub use network::Network;
 pub use passage::{Delivery, Stanzas};
@@ -64,4 +66,5 @@ pub use session::{Session, SessionRef};
 pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
 pub use task::Wakeups;
 pub use timer::Timer;
+pub use tokens::TokenChange;
 pub use world::{Event, Mail, Place, World};

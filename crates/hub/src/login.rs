@@ -3,6 +3,7 @@
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_sasl::server::Decoy;
+use rookery_stream::c2s::{Issued, StoredToken};
 
 use crate::World;
 use crate::world::Event;
@@ -14,6 +15,10 @@ pub enum LoginAnswer {
     Credentials(Option<Box<Credentials>>),
     /// Whether the password is the account's.
     Verified(bool),
+    /// The tokens of a client.
+    Tokens(Vec<StoredToken>),
+    /// The token that a client gets, if it gets one.
+    Token(Option<Issued>),
     /// The store did not answer well; the log has it.
     Failed,
 }

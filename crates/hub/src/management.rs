@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use rookery_fanout::{Asking, Attention, Bounds, Link, Packet, TooHigh};
 use rookery_jid::Jid;
-use rookery_stream::c2s::failed;
+use rookery_stream::c2s::{Enable, Features, failed};
 use rookery_stream::error::{Condition, StreamError};
 use rookery_xml::{Built, Kind, Stanza, Writer, ns};
 
@@ -33,6 +33,8 @@ pub const MAX_STANZAS: &str = "max_stanzas";
 pub const MAX_BYTES: &str = "max_bytes";
 /// The module whose switch decides about client state indication.
 pub const CLIENT_STATE: &str = "client_state";
+/// The module whose switch decides about message carbons.
+pub const CARBONS: &str = "carbons";
 
 /// What a session with stream management has in addition.
 #[derive(Debug)]
@@ -45,22 +47,6 @@ pub(crate) struct Managed {
     seconds: u32,
     /// How often the connection has been lost or resumed: a timer of before means nothing.
     turn: u32,
-}
-
-/// What a client asks for with `<enable/>` (§3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Enable {
-    /// It wants to be able to resume.
-    pub resume: bool,
-    /// For how many seconds at most, if it says so.
-    pub max: Option<u32>,
-}
-
-impl Enable {
-    /// Reads the attributes of an `<enable/>`: `resume` and `max`.
-    pub fn read(resume: Option<&str>, max: Option<&str>) -> Self {
-        Self { resume: matches!(resume, Some("true" | "1")), max: max.and_then(|max| max.parse().ok()) }
-    }
 }
 
 /// Why a session is not resumed (§5, §6).
@@ -135,6 +121,20 @@ impl World {
         session.rare().managed = Some(Box::new(managed));
         self.outboxes.manage(link, bounds, inline);
         Ok(answer.finish())
+    }
+
+    /// Gives a session what its client wanted along with it (XEP-0386 §3.2). Answers with the elements that the client is told by.
+    pub fn begin_with(&mut self, link: Link, features: Features) -> Vec<Built> {
+        if features.inactive && self.module_of(link, CLIENT_STATE).is_some() {
+            self.outboxes.set_active(link, false);
+        }
+        if features.carbons
+            && let Some(session) = self.reference(link).filter(|_| self.module_of(link, CARBONS).is_some())
+        {
+            self.set_carbons(session, true);
+        }
+        let enabled = features.enable.map(|enable| self.enable(link, enable, true));
+        enabled.map(|enabled| enabled.unwrap_or_else(|condition| failed(&condition, None))).into_iter().collect()
     }
 
     /// Tells a client how many of its stanzas are handled (§4).

@@ -24,6 +24,7 @@ pub mod carbons;
 pub mod client_state;
 pub mod contact;
 pub mod disco;
+pub mod fast;
 pub mod form;
 pub mod multicast;
 pub mod offline;
@@ -34,6 +35,7 @@ pub mod register;
 mod request;
 pub mod rooms;
 pub mod rsm;
+pub mod sasl2;
 pub mod standards;
 pub mod stream_management;
 pub mod time;
@@ -67,6 +69,8 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(offline::Offline),
         Box::new(stream_management::StreamManagement),
         Box::new(client_state::ClientState),
+        Box::new(sasl2::Sasl2Module),
+        Box::new(fast::Fast),
         Box::<multicast::Multicast>::default(),
         Box::new(rooms::Rooms::new(shared.rooms.clone())),
         Box::new(register::Register::new(shared.creations.clone())),

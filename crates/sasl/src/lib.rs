@@ -22,6 +22,7 @@
 //!
 //! [`server`] and [`client`] are the machines; [`Mechanism`], [`ChannelBindings`], [`Credentials`] and [`Failure`] their vocabulary.
 //! `message` reads and escapes SCRAM's attribute lists, `hash` is the only file that names a hash crate, `downgrade` is XEP-0474.
+//! [`token`] is another kind of mechanism, for clients that have logged in before.
 
 mod binding;
 pub mod client;
@@ -33,12 +34,14 @@ mod mechanism;
 mod message;
 mod prep;
 pub mod server;
+pub mod token;
 
 pub use binding::{BindingType, ChannelBindings};
 pub use credentials::{Credentials, CredentialsError, DEFAULT_ITERATIONS, Keys, SALT_BYTES};
 pub use failure::Failure;
 pub use hash::Hash;
 pub use mechanism::{Mechanism, offered};
+pub use token::{TokenKey, TokenMechanism};
 
 /// Longest SASL message accepted from a peer, in bytes (decoded from Base64).
 ///

@@ -1,7 +1,7 @@
 //! A connection until it has bound a resource: carries the questions of the stream's machine to the world and the answers back.
 
 use rookery_fanout::Link;
-use rookery_hub::{BindError, Guest, Iq, NotResumed};
+use rookery_hub::{BindError, Guest, Iq, NotResumed, TokenChange};
 use rookery_jid::Jid;
 use rookery_stream::c2s::{C2s, Event, Facts};
 use rookery_stream::error::{Condition, StanzaError};
@@ -84,6 +84,15 @@ impl<D: Driver> Shard<D> {
                 self.asked(link, true);
                 self.ask(link, Question::Verify(account, password));
             }
+            Event::Tokens { account, client } => {
+                self.asked(link, true);
+                self.ask(link, Question::Tokens(account, client));
+            }
+            Event::Token { account, client, used, invalidate, issue } => {
+                self.asked(link, true);
+                let key = self.key_of(link);
+                self.world.change_tokens(key, TokenChange { account, client, used, invalidate, issue });
+            }
             Event::Failed { account, failure } => {
                 let Some(peer) = self.connections.get(link.0 as usize).map(|connection| connection.peer) else {
                     return;
@@ -100,6 +109,15 @@ impl<D: Driver> Shard<D> {
                 connection.in_world = true;
                 self.asked(link, true);
                 self.world.bind(link, &account, resource.as_deref());
+            }
+            Event::BindInline { resource } => {
+                let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
+                let (Some(account), Some(connection)) = (account, self.connections.get_mut(link.0 as usize)) else {
+                    return;
+                };
+                connection.in_world = true;
+                self.asked(link, true);
+                self.world.bind_in_place(link, &account, &resource);
             }
             Event::BeforeLogin { stanza } => {
                 self.asked(link, true);
@@ -181,7 +199,15 @@ impl<D: Driver> Shard<D> {
         let is_bound = bound.is_ok();
         let mut out = Vec::new();
         let bound = bound.map_err(|error| error.to_stanza_error());
-        if self.with_machine(link, |machine| machine.bound(bound, &mut out)).is_none() || !is_bound {
+        let answered = match self.with_machine(link, |machine| machine.inline_features()).flatten() {
+            None => self.with_machine(link, |machine| machine.bound(bound, &mut out)),
+            Some(features) => {
+                let results = if is_bound { self.world.begin_with(link, features) } else { Vec::new() };
+                let bound = bound.map(|jid| (jid, results.as_slice()));
+                self.with_machine(link, |machine| machine.bound_inline(bound, &mut out))
+            }
+        };
+        if answered.is_none() || !is_bound {
             self.answered(link, &out);
             return self.forget_unless_connected(link);
         }

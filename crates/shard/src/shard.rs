@@ -85,6 +85,7 @@ enum Timer {
 pub(crate) enum Question {
     Credentials(Jid),
     Verify(Jid, String),
+    Tokens(Jid, String),
 }
 
 impl<D: Driver> std::fmt::Debug for Shard<D> {
@@ -378,7 +379,7 @@ impl<D: Driver> Shard<D> {
     /// Has the world answer a login question, later if attempts like it have failed too often.
     pub(crate) fn ask(&mut self, link: Link, question: Question) {
         let Some(connection) = self.connections.get(link.0 as usize) else { return };
-        let (Question::Credentials(account) | Question::Verify(account, _)) = &question;
+        let (Question::Credentials(account) | Question::Verify(account, _) | Question::Tokens(account, _)) = &question;
         let delay = self.gate.delay(connection.peer.ip(), account.as_str(), self.now_ms);
         let serial = connection.serial;
         if delay == 0 {
@@ -392,6 +393,7 @@ impl<D: Driver> Shard<D> {
         let key = self.key_of(link);
         match question {
             Question::Credentials(account) => self.world.look_up(key, account),
+            Question::Tokens(account, client) => self.world.look_up_tokens(key, account, &client),
             Question::Verify(account, password) => {
                 let decoy = self.generation.policy.decoy.clone();
                 self.world.verify(key, account, password, decoy);
@@ -403,9 +405,12 @@ impl<D: Driver> Shard<D> {
     fn login_answer(&mut self, key: u64, answer: LoginAnswer) {
         let Some(link) = self.connection_of(key) else { return };
         let mut out = Vec::new();
+        let now = self.world.time() / 1000;
         self.with_machine(link, |machine| match answer {
             LoginAnswer::Credentials(found) => machine.credentials(found.as_deref(), &mut out),
             LoginAnswer::Verified(correct) => machine.verified(correct, &mut out),
+            LoginAnswer::Tokens(found) => machine.tokens(&found, now, &mut out),
+            LoginAnswer::Token(issued) => machine.token(issued.as_ref()),
             LoginAnswer::Failed => machine.store_failed(&mut out),
         });
         self.answered(link, &out);

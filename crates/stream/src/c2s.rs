@@ -17,7 +17,8 @@
 //!
 //! This file is the machine: its phases and which file handles what in which phase. `policy` is what the operator and the connection
 //! give, `features` composes the stream features, `header` opens streams, `starttls`, `sasl` and `bind` are the three steps, `resume` stands for the last;
-//! `login` is an authentication whatever elements carry it, so that XEP-0388 can be a second framing of it.
+//! `sasl2` is another framing of the second step, with the third in it;
+//! `login` is an authentication whatever elements carry it.
 
 mod bind;
 mod event;
@@ -27,6 +28,7 @@ mod login;
 mod policy;
 mod resume;
 mod sasl;
+mod sasl2;
 mod starttls;
 
 use std::sync::Arc;
@@ -35,12 +37,16 @@ use rookery_jid::Jid;
 use rookery_xml::{Element, Fault, Scan, Scanner, Stanza, Writer, ns, slow};
 
 pub use event::{Bound, Event, Read, StreamIds};
-pub use policy::{Facts, Host, Policy};
-pub use resume::failed;
+pub use policy::{Facts, Host, Policy, Sasl2};
+pub use resume::{Enable, failed};
+pub use sasl2::fast::{Issued, Slot, StoredToken};
+pub use sasl2::request::Features;
 
 use crate::error::StreamError;
 use header::Opening;
 use login::Attempt;
+use sasl2::fast::Check;
+use sasl2::inline::Inline;
 
 /// A client stream under negotiation.
 pub struct C2s {
@@ -54,6 +60,8 @@ pub struct C2s {
     prefix: String,
     /// The other prefixes that its header declares.
     prefixes: Vec<(String, String)>,
+    /// Who the client says it is, if it does: a bare JID.
+    client: Option<Jid>,
     /// Who has logged in. The phases up to [`Phase::Challenged`] come with `None`, those from [`Phase::Bind`] on with `Some`.
     account: Option<Jid>,
     auth_failures: u32,
@@ -77,10 +85,14 @@ enum Phase {
     Credentials(Attempt),
     /// The owner's answer to [`Event::Verify`].
     Verify(Attempt),
+    /// The owner's answer to [`Event::Tokens`].
+    Tokens(Box<Check>),
     /// The owner's answer to [`Event::BeforeLogin`].
     BeforeLogin,
     /// TLS; `<proceed/>` has been written, or the connection begins with it.
     Tls,
+    /// The owner's answers to what the client wanted along with its login.
+    Inline(Box<Inline>),
     /// A resource binding request.
     Bind,
     /// The owner's answer to [`Event::Bind`], to be sent with that `id`.
@@ -106,6 +118,7 @@ impl C2s {
             lang: None,
             prefix: String::new(),
             prefixes: Vec::new(),
+            client: None,
             account: None,
             auth_failures: 0,
             scanner: Scanner::new(),
@@ -188,6 +201,7 @@ impl C2s {
         match &self.phase {
             Phase::Header(_) => self.header(input, out),
             Phase::Login | Phase::Challenged(_) | Phase::Bind => self.item(input, out),
+            Phase::Inline(_) => self.inline(out),
             Phase::Tls | Phase::Ending | Phase::Ended if input.is_empty() => None,
             Phase::Tls => {
                 // In the clear behind `<proceed/>`: not the peer we are about to have an encrypted stream with.
@@ -197,6 +211,7 @@ impl C2s {
             Phase::Ending | Phase::Ended => Some(input.len()),
             Phase::Credentials(_)
             | Phase::Verify(_)
+            | Phase::Tokens(_)
             | Phase::BeforeLogin
             | Phase::Binding { .. }
             | Phase::Resuming { .. }
@@ -249,6 +264,7 @@ impl C2s {
         match (element.ns(), element.name()) {
             (ns::STARTTLS, "starttls") => self.starttls(behind, out),
             (ns::SASL, _) => self.sasl(element, out),
+            (ns::SASL2, _) => self.sasl2(element, out),
             (ns::CLIENT, "iq") if self.takes_bind(element) => self.bind(element, out),
             (ns::SM, _) if self.account.is_some() => self.manage(element, out),
             (ns::CLIENT, "iq") if self.takes_registration(element) => {

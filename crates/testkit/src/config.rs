@@ -9,9 +9,9 @@ use rookery_sasl::server::Decoy;
 use rookery_shard::Generation;
 use rookery_store::Stores;
 use rookery_store::memory::Memory;
-use rookery_stream::c2s::{Host, Policy};
+use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{Identity, TlsSettings, certificate};
-use rookery_xml::{Built, Limits};
+use rookery_xml::Limits;
 
 /// A server to be.
 #[derive(Clone)]
@@ -116,13 +116,7 @@ impl Config {
     }
 
     fn policy(&self, settings: &Settings, registry: &Registry) -> Policy {
-        let rendered = |features: Vec<Built>| features.iter().flat_map(|feature| feature.bytes().to_vec()).collect();
-        let hosts = settings.domains.iter().map(|domain| Host {
-            name: domain.name.clone(),
-            registration: domain.module("register").is_some(),
-            before_login_features: rendered(registry.stream_features(domain)),
-            after_login_features: rendered(registry.login_features(domain)),
-        });
+        let hosts = settings.domains.iter().map(|domain| rookery_modules::sasl2::host(domain, registry));
         Policy {
             hosts: hosts.collect(),
             limits_before: self.limits_before,

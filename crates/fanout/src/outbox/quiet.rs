@@ -45,8 +45,18 @@ fn may_wait(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::CHAT_STATES | ns::RECEIPTS | ns::MARKERS | ns::HINTS | ns::DELAY | ns::STANZA_ID => true,
         ns::CLIENT => child.name() == "thread",
+        ns::CARBONS => child.children().all(|forwarded| copies_what_may_wait(&forwarded)),
         _ => false,
     }
+}
+
+/// Whether a copy of a message (XEP-0280) is one of a message that may wait.
+fn copies_what_may_wait(forwarded: &Child<'_>) -> bool {
+    let is_message = |child: &Child<'_>| child.name() == "message" && ns::is_content(&child.ns());
+    forwarded.is("forwarded", ns::FORWARD)
+        && forwarded.children().filter(is_message).all(|message| {
+            message.attr("type").as_deref() != Some("error") && message.children().all(|child| may_wait(&child))
+        })
 }
 
 /// A tag for an event: what it does, to which node and items.
@@ -103,6 +113,14 @@ mod tests {
         assert_eq!(of("<presence from='a@x/r' type='unavailable'/>"), presence);
         let composing = "<message from='a@x/r'><composing xmlns='http://jabber.org/protocol/chatstates'/><thread>1</thread></message>";
         assert_eq!(of(composing), Urgency::Later);
+        let copy = |content: &str| {
+            of(&format!(
+                "<message from='a@x'><sent xmlns='urn:xmpp:carbons:2'><forwarded xmlns='urn:xmpp:forward:0'>\
+                 <message xmlns='jabber:client' to='b@x' from='a@x/r'>{content}</message></forwarded></sent></message>"
+            ))
+        };
+        assert_eq!(copy("<composing xmlns='http://jabber.org/protocol/chatstates'/>"), Urgency::Later);
+        assert_eq!(copy("<body>hi</body>"), Urgency::Now);
         let event = |node: &str, item: &str| {
             of(&format!(
                 "<message from='a@x'><event xmlns='http://jabber.org/protocol/pubsub#event'><items node='{node}'>\

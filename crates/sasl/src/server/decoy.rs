@@ -35,6 +35,18 @@ impl Decoy {
         keys.verify(password) & found.is_some()
     }
 
+    /// A name for something that these texts together stand for: always the same, and nobody can tell the texts by it. 16 letters and
+    /// digits.
+    pub fn name_of(&self, texts: &[&str]) -> String {
+        let lengths: Vec<_> = texts.iter().map(|text| (text.len() as u64).to_be_bytes()).collect();
+        let mut parts: Vec<&[u8]> = vec![b"name"];
+        for (length, text) in lengths.iter().zip(texts) {
+            parts.extend([&length[..], text.as_bytes()]);
+        }
+        let digest = Hash::Sha256.hmac(&self.secret, &parts);
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The keys that `username` seems to have.
     pub(super) fn keys(&self, username: &str, hash: Hash) -> Keys {
         // A real account has one salt for all spellings of its name.

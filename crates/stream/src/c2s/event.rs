@@ -3,7 +3,9 @@
 use std::fmt;
 
 use rookery_jid::Jid;
-use rookery_sasl::Failure;
+use rookery_sasl::{Failure, TokenMechanism};
+
+use super::sasl2::fast::Slot;
 
 /// Gives the ids of streams: 128 bits each, unique, and unpredictable because other protocols build on that (RFC 6120 §4.7.3).
 pub type StreamIds = Box<dyn FnMut() -> u128 + Send>;
@@ -37,6 +39,27 @@ pub enum Event {
         /// The password, prepared by SASLprep.
         password: String,
     },
+    /// Load the tokens of a client of an account, which need not exist (XEP-0484). Answer: [`tokens`](super::C2s::tokens) or
+    /// [`store_failed`](super::C2s::store_failed).
+    Tokens {
+        /// The bare JID of the account.
+        account: Jid,
+        /// The identifier of the client's installation.
+        client: String,
+    },
+    /// A client that has logged in has used a token, or wants one. Answer: [`token`](super::C2s::token), when that is kept.
+    Token {
+        /// The bare JID of the account.
+        account: Jid,
+        /// The identifier of the client's installation.
+        client: String,
+        /// The token that it has used, by which older ones become invalid.
+        used: Option<Slot>,
+        /// That token is to become invalid too.
+        invalidate: bool,
+        /// It wants a token for this mechanism. Else it gets one only if the one that it has used is due to be replaced.
+        issue: Option<TokenMechanism>,
+    },
     /// An authentication failed and the client has been told; for throttling and the log. No answer.
     Failed {
         /// The bare JID it was for, as far as that is known.
@@ -53,6 +76,12 @@ pub enum Event {
     Bind {
         /// The resource that it asks for, prepared; `None` leaves the choice to the server (RFC 6120 §7.6).
         resource: Option<String>,
+    },
+    /// The client wants a resource along with its login (XEP-0386). A session that has it is of the same client and makes room. Answer:
+    /// [`bound_inline`](super::C2s::bound_inline).
+    BindInline {
+        /// The resource, prepared.
+        resource: String,
     },
     /// The client wants to carry on with a session whose connection it has lost (XEP-0198 §5). Answer:
     /// [`resumed`](super::C2s::resumed) or [`not_resumed`](super::C2s::not_resumed).
@@ -82,8 +111,20 @@ impl fmt::Debug for Event {
             Self::Failed { account, failure } => {
                 f.debug_struct("Failed").field("account", account).field("failure", failure).finish()
             }
+            Self::Tokens { account, client } => {
+                f.debug_struct("Tokens").field("account", account).field("client", client).finish()
+            }
+            Self::Token { account, client, used, invalidate, issue } => f
+                .debug_struct("Token")
+                .field("account", account)
+                .field("client", client)
+                .field("used", used)
+                .field("invalidate", invalidate)
+                .field("issue", issue)
+                .finish(),
             Self::Authenticated { account } => f.debug_struct("Authenticated").field("account", account).finish(),
             Self::Bind { resource } => f.debug_struct("Bind").field("resource", resource).finish(),
+            Self::BindInline { resource } => f.debug_struct("BindInline").field("resource", resource).finish(),
             Self::Resume { previd, h } => f.debug_struct("Resume").field("previd", previd).field("h", h).finish(),
             Self::BeforeLogin { .. } => f.debug_struct("BeforeLogin").finish_non_exhaustive(),
             Self::End => f.write_str("End"),

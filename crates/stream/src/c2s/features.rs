@@ -2,7 +2,7 @@
 //!
 //! A feature is a function that writes what it has to say, or nothing. To join, it needs a line in the table.
 
-use rookery_sasl::Mechanism;
+use rookery_sasl::{Mechanism, TokenMechanism};
 use rookery_xml::{Writer, ns};
 
 use super::{Facts, Host, Policy};
@@ -24,11 +24,19 @@ pub(super) fn after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
     compose(AFTER_LOGIN, offer, out);
 }
 
+/// Appends `<stream:features/>` of a stream that has a resource already.
+pub(super) fn after_bind(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    compose(AFTER_BIND, offer, out);
+}
+
 type Feature = fn(&Offer<'_>, &mut Vec<u8>);
 
-const BEFORE_LOGIN: &[Feature] = &[starttls, mechanisms, channel_bindings, host_before_login, limits_before];
+const BEFORE_LOGIN: &[Feature] =
+    &[starttls, mechanisms, authentication, channel_bindings, host_before_login, limits_before];
 
 const AFTER_LOGIN: &[Feature] = &[bind, session, roster_versions, pre_approval, host_after_login, limits_after];
+
+const AFTER_BIND: &[Feature] = &[roster_versions, pre_approval, host_after_login, limits_after];
 
 fn compose(features: &[Feature], offer: &Offer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<stream:features>");
@@ -62,6 +70,40 @@ fn mechanisms(offer: &Offer<'_>, out: &mut Vec<u8>) {
         mechanisms.start("mechanism").text(mechanism.name()).end();
     }
     append(mechanisms, out);
+}
+
+/// XEP-0388 §2.1: the same mechanisms in another framing, and what may be had along with them.
+fn authentication(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    let Some(sasl2) = offer.host.and_then(|host| host.sasl2.as_ref()) else { return };
+    let offered = offer.policy.mechanisms_for(offer.facts);
+    if offered.is_empty() {
+        return;
+    }
+    let mut feature = Writer::with_ns("authentication", ns::SASL2);
+    for mechanism in offered {
+        feature.start("mechanism").text(mechanism.name()).end();
+    }
+    feature.start("inline");
+    if sasl2.resumption {
+        feature.start_ns("sm", ns::SM).end();
+    }
+    if let Some(features) = &sasl2.bind {
+        feature.start_ns("bind", ns::BIND2).start("inline");
+        for var in features {
+            feature.start("feature").attr("var", var).end();
+        }
+        feature.end().end();
+    }
+    if sasl2.fast && offer.facts.secure {
+        // XEP-0484 §3.1.
+        feature.start_ns("fast", ns::FAST);
+        for mechanism in TokenMechanism::offered(&offer.facts.bindings) {
+            feature.start("mechanism").text(mechanism.name()).end();
+        }
+        feature.end();
+    }
+    feature.end();
+    append(feature, out);
 }
 
 /// XEP-0440 §2: the channel-binding types, so that a client picks one the server has.

@@ -83,6 +83,9 @@ impl C2s {
         if let Err((error, text)) = judged {
             return self.fail(&error, Some(text), out);
         }
+        if let Ok((_, client)) = judged {
+            self.client = client;
+        }
         self.lang = header.lang;
         self.prefix = header.prefix.unwrap_or_default();
         self.prefixes = header.prefixes;

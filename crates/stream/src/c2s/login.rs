@@ -1,8 +1,11 @@
-//! One authentication, whatever elements carry it: RFC 6120 §6 today, XEP-0388 when it joins.
+//! One authentication, whatever elements carry it: those of RFC 6120 §6 or those of XEP-0388.
 
 use rookery_jid::Jid;
 use rookery_sasl::server::{Decoy, Exchange, Offer, Step};
 use rookery_sasl::{Credentials, Failure, Mechanism};
+use rookery_xml::ns;
+
+use super::sasl2::request::Request;
 
 /// A SASL exchange and whose it is.
 pub(super) struct Attempt {
@@ -10,6 +13,8 @@ pub(super) struct Attempt {
     domain: String,
     /// Known once the client has named it, and if the name can be one.
     account: Option<Jid>,
+    /// What the client asked for along with it: that it is one of XEP-0388.
+    pub request: Option<Box<Request>>,
 }
 
 /// What an authentication needs next.
@@ -35,7 +40,8 @@ impl Attempt {
         decoy: &Decoy,
     ) -> (Attempt, Progress) {
         let (exchange, step) = Exchange::start(mechanism, initial, offer);
-        let mut attempt = Attempt { exchange: Box::new(exchange), domain: offer.domain.to_owned(), account: None };
+        let mut attempt =
+            Attempt { exchange: Box::new(exchange), domain: offer.domain.to_owned(), account: None, request: None };
         let progress = attempt.progress(step, decoy);
         (attempt, progress)
     }
@@ -56,6 +62,11 @@ impl Attempt {
     pub fn verified(&mut self, correct: bool, decoy: &Decoy) -> Progress {
         let step = self.exchange.verified(correct);
         self.progress(step, decoy)
+    }
+
+    /// The namespace of the elements that carry it.
+    pub fn ns(&self) -> &'static str {
+        if self.request.is_some() { ns::SASL2 } else { ns::SASL }
     }
 
     /// The account that the client named.

@@ -33,10 +33,23 @@ pub struct Host {
     pub name: String,
     /// Whether accounts may be made over a client stream before login (XEP-0077).
     pub registration: bool,
+    /// Logging in by XEP-0388, if that is offered.
+    pub sasl2: Option<Sasl2>,
     /// Elements to announce in the stream features before login while login is possible, rendered.
     pub before_login_features: Vec<u8>,
     /// Elements to announce in the stream features after login, rendered (e.g. XEP-0115's `<c/>`).
     pub after_login_features: Vec<u8>,
+}
+
+/// What may be had along with logging in by XEP-0388.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sasl2 {
+    /// Sessions can be resumed (XEP-0198 §9.2).
+    pub resumption: bool,
+    /// Clients can log in with tokens (XEP-0484).
+    pub fast: bool,
+    /// A resource can be bound (XEP-0386), with these features.
+    pub bind: Option<Vec<&'static str>>,
 }
 
 /// What is known of one connection. Changes once at most: when TLS is up.

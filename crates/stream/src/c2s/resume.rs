@@ -8,9 +8,28 @@ use rookery_xml::{Built, Element, Writer, ns};
 use super::{C2s, Event, Phase};
 use crate::error::Condition;
 
+/// What a client asks for with `<enable/>` (XEP-0198 §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Enable {
+    /// It wants to be able to resume.
+    pub resume: bool,
+    /// For how many seconds at most, if it says so.
+    pub max: Option<u32>,
+}
+
+impl Enable {
+    /// Reads the attributes of an `<enable/>`: `resume` and `max`.
+    pub fn read(resume: Option<&str>, max: Option<&str>) -> Self {
+        Self { resume: matches!(resume, Some("true" | "1")), max: max.and_then(|max| max.parse().ok()) }
+    }
+}
+
 impl C2s {
     /// Answers [`Event::Resume`]: the session of this full JID has handled `handled` stanzas of the client and goes on here.
     pub fn resumed(&mut self, jid: Jid, handled: u32, out: &mut Vec<u8>) {
+        if self.resumed_inline(&jid, handled, out) {
+            return;
+        }
         let previd = match mem::replace(&mut self.phase, Phase::Bind) {
             Phase::Resuming { previd } => previd,
             other => {
@@ -28,6 +47,8 @@ impl C2s {
         if matches!(self.phase, Phase::Resuming { .. }) {
             out.extend_from_slice(failed(condition, handled).bytes());
             self.phase = Phase::Bind;
+        } else {
+            self.not_resumed_inline(&failed(condition, handled));
         }
     }
 

@@ -9,7 +9,7 @@ use rookery_sasl::{Credentials, Failure, Mechanism};
 use rookery_xml::{Element, Writer, ns};
 
 use super::login::{Attempt, Progress};
-use super::{C2s, Event, Phase};
+use super::{C2s, Event, Phase, sasl2};
 use crate::error::StreamError;
 
 impl C2s {
@@ -31,9 +31,12 @@ impl C2s {
         }
     }
 
-    /// Answers [`Event::Credentials`] or [`Event::Verify`] if the account couldn't be looked up: the client may try again
+    /// Answers [`Event::Credentials`], [`Event::Verify`] or [`Event::Tokens`] if the account couldn't be looked up: the client may try again
     /// (RFC 6120 §6.5.11).
     pub fn store_failed(&mut self, out: &mut Vec<u8>) {
+        if self.tokens_failed(out) {
+            return;
+        }
         if let Some(attempt) = self.take_credentials().or_else(|| self.take_verify()) {
             self.proceed(attempt, Progress::Failure(Failure::TemporaryAuthFailure), out);
         }
@@ -48,13 +51,16 @@ impl C2s {
         let phase = mem::replace(&mut self.phase, Phase::Login);
         match (element.name(), phase) {
             ("auth", Phase::Login) => self.auth(element, out),
+            (_, Phase::Challenged(attempt)) if attempt.request.is_some() => {
+                self.fail(&StreamError::PolicyViolation, Some("Another authentication is going on."), out);
+            }
             ("response", Phase::Challenged(attempt)) => self.response(attempt, element, out),
             // §6.4.4: `<abort/>` is answered even when there is nothing to abort.
             ("abort", Phase::Challenged(attempt)) => {
                 self.proceed(attempt, Progress::Failure(Failure::Aborted), out);
             }
-            ("abort", _) => self.auth_failed(None, Failure::Aborted, out),
-            ("auth" | "response", _) => self.auth_failed(None, Failure::MalformedRequest, out),
+            ("abort", _) => self.auth_failed(None, Failure::Aborted, ns::SASL, out),
+            ("auth" | "response", _) => self.auth_failed(None, Failure::MalformedRequest, ns::SASL, out),
             _ => self.fail(&StreamError::UnsupportedStanzaType, None, out),
         }
     }
@@ -63,11 +69,11 @@ impl C2s {
         let mechanisms = self.policy.mechanisms_for(&self.facts);
         let mechanism = match self.chosen(element.attr("mechanism").unwrap_or_default(), &mechanisms) {
             Ok(mechanism) => mechanism,
-            Err(failure) => return self.auth_failed(None, failure, out),
+            Err(failure) => return self.auth_failed(None, failure, ns::SASL, out),
         };
         let text = element.text();
         let Some(initial) = decode(&text) else {
-            return self.auth_failed(None, Failure::IncorrectEncoding, out);
+            return self.auth_failed(None, Failure::IncorrectEncoding, ns::SASL, out);
         };
         // §6.4.2: no text is no initial response, `=` is an empty one.
         let initial = (!text.is_empty()).then_some(initial);
@@ -90,7 +96,7 @@ impl C2s {
     }
 
     /// The mechanism of a name, if it is among the offered ones.
-    fn chosen(&self, name: &str, offered: &[Mechanism]) -> Result<Mechanism, Failure> {
+    pub(super) fn chosen(&self, name: &str, offered: &[Mechanism]) -> Result<Mechanism, Failure> {
         if !self.facts.login_allowed() {
             return Err(Failure::EncryptionRequired);
         }
@@ -105,7 +111,7 @@ impl C2s {
     }
 
     /// Sends or reports what the authentication says, and waits for what it needs.
-    fn proceed(&mut self, attempt: Attempt, progress: Progress, out: &mut Vec<u8>) {
+    pub(super) fn proceed(&mut self, mut attempt: Attempt, progress: Progress, out: &mut Vec<u8>) {
         match progress {
             Progress::Credentials(account) => {
                 self.phase = Phase::Credentials(attempt);
@@ -116,15 +122,24 @@ impl C2s {
                 self.pending = Some(Event::Verify { account, password });
             }
             Progress::Challenge(message) => {
+                match attempt.request {
+                    Some(_) => sasl2::write("challenge", &message, out),
+                    // §6.4.3: unlike in `<success/>`, no data is an empty element.
+                    None => write("challenge", &STANDARD.encode(message), out),
+                }
                 self.phase = Phase::Challenged(attempt);
-                // §6.4.3: unlike in `<success/>`, no data is an empty element.
-                write("challenge", &STANDARD.encode(message), out);
             }
-            Progress::Success { account, additional } => {
-                write("success", &additional.map(|data| STANDARD.encode(data)).unwrap_or_default(), out);
-                self.authenticated(account);
+            Progress::Success { account, additional } => match attempt.request.take() {
+                Some(request) => self.authenticated2(account, additional, *request, out),
+                None => {
+                    write("success", &additional.map(|data| STANDARD.encode(data)).unwrap_or_default(), out);
+                    self.authenticated(account);
+                }
+            },
+            Progress::Failure(failure) => {
+                let ns = attempt.ns();
+                self.auth_failed(attempt.into_account(), failure, ns, out);
             }
-            Progress::Failure(failure) => self.auth_failed(attempt.into_account(), failure, out),
         }
     }
 
@@ -135,10 +150,13 @@ impl C2s {
         self.pending = Some(Event::Authenticated { account });
     }
 
-    /// Sends a failure. The client may try again (§6.4.5), but not for ever.
-    fn auth_failed(&mut self, account: Option<Jid>, failure: Failure, out: &mut Vec<u8>) {
-        let mut element = Writer::with_ns("failure", ns::SASL);
-        element.start(failure.condition()).end();
+    /// Sends a failure in an element of this namespace. The client may try again (§6.4.5), but not for ever.
+    pub(super) fn auth_failed(&mut self, account: Option<Jid>, failure: Failure, namespace: &str, out: &mut Vec<u8>) {
+        let mut element = Writer::with_ns("failure", namespace);
+        match namespace {
+            ns::SASL => element.start(failure.condition()).end(),
+            _ => element.start_ns(failure.condition(), ns::SASL).end(),
+        };
         out.extend_from_slice(element.finish().bytes());
         self.phase = Phase::Login;
         self.pending = Some(Event::Failed { account, failure });

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use rookery_jid::Jid;
 use rookery_sasl::server::Decoy;
-use rookery_sasl::{ChannelBindings, Credentials, Mechanism};
-use rookery_stream::c2s::{C2s, Event, Facts, Host, Policy};
+use rookery_sasl::{ChannelBindings, Credentials, Mechanism, TokenKey, TokenMechanism};
+use rookery_stream::c2s::{C2s, Event, Facts, Host, Issued, Policy, Slot, StoredToken};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::Limits;
 
@@ -51,6 +51,7 @@ pub fn policy() -> Policy {
             Host {
                 name: "example.org".to_owned(),
                 registration: true,
+                sasl2: None,
                 before_login_features: b"<register xmlns='http://jabber.org/features/iq-register'/>".to_vec(),
                 after_login_features: b"<c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='n' ver='v'/>"
                     .to_vec(),
@@ -183,7 +184,7 @@ impl Player {
     }
 
     /// Answers the machine's question, then goes on with the input: `account`, `no account`, `right`, `wrong`, `store failed`,
-    /// `tls`, `bound JID`, `refused CONDITION`, `resumed N`, `unknown`, `unknown N`, `reply XML`; or ends it: `timeout`.
+    /// `tls`, `bound JID`, `refused CONDITION`, `tokens`, `token`, `token TEXT`, `inline JID`, `resumed N`, `unknown`, `unknown N`, `reply XML`; or ends it: `timeout`.
     pub fn answer(&mut self, answer: &str) {
         let out = &mut self.output;
         match answer.split_once(' ').unwrap_or((answer, "")) {
@@ -198,6 +199,30 @@ impl Player {
             ("refused", _) => {
                 let error = StanzaError::new(Condition::ResourceConstraint).with_text("too many");
                 self.machine.bound(Err(error), out);
+            }
+            ("tokens", _) => {
+                let key = TokenKey::of("token");
+                let (slot, mechanism) = (Slot::New, TokenMechanism::Unbound);
+                let token = StoredToken { slot, mechanism, key, issued: 100, expires: 200 };
+                self.machine.tokens(&[token], 150, out);
+            }
+            ("token", "") => self.machine.token(None),
+            ("token", token) => {
+                let issued = Issued { token: token.to_owned(), expiry: "2026-01-01T00:00:00Z".to_owned() };
+                self.machine.token(Some(&issued));
+            }
+            ("inline", jid) => {
+                let mut enabled = rookery_xml::Writer::with_ns("enabled", "urn:xmpp:sm:3");
+                enabled.attr("id", "i");
+                let results = match self.machine.inline_features() {
+                    Some(features) if features.enable.is_some() => vec![enabled.finish()],
+                    _ => Vec::new(),
+                };
+                let bound = match Jid::parse(jid) {
+                    Ok(jid) => Ok((jid, results.as_slice())),
+                    Err(_) => Err(Condition::ResourceConstraint.into()),
+                };
+                self.machine.bound_inline(bound, out);
             }
             ("resumed", handled) => {
                 let jid = Jid::parse("juliet@example.org/balcony").unwrap();

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use rookery_stream::c2s::Event;
 
 use crate::dialogue::{OPEN, Player, in_the_clear, machine, policy, secure};
+use crate::sasl2::with_sasl2;
 
 /// Pieces that get a peer somewhere, and pieces that don't.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
@@ -20,6 +21,13 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>x</resource></bind></iq>",
         "<iq type='get' id='1'><query xmlns='jabber:iq:register'/></iq>",
         "<resume xmlns='urn:xmpp:sm:3' previd='1' h='1'/>",
+        "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='PLAIN'><initial-response>AGp1bGlldABwZW5jaWw=</initial-response>\
+         <bind xmlns='urn:xmpp:bind:0'/><resume xmlns='urn:xmpp:sm:3' previd='1' h='1'/></authenticate>",
+        "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='SCRAM-SHA-1'/>",
+        "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='HT-SHA-256-NONE'><initial-response>anVsaWV0ADEyMw==</initial-response>\
+         <user-agent id='1'/><request-token xmlns='urn:xmpp:fast:0' mechanism='HT-SHA-256-NONE'/></authenticate>",
+        "<response xmlns='urn:xmpp:sasl:2'>biwsbj1qdWxpZXQscj1h</response>",
+        "<abort xmlns='urn:xmpp:sasl:2'/>",
         "<r xmlns='urn:xmpp:sm:3'/>",
         "<stream:a/>",
         "</stream:stream>",
@@ -37,7 +45,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
 
 /// Feeds pieces and answers every question; returns the events.
 fn feed(pieces: &[Vec<u8>], tls: bool, right: bool) -> (String, Vec<String>) {
-    let mut player = Player::new(machine(policy(), if tls { in_the_clear() } else { secure() }));
+    let mut player = Player::new(machine(with_sasl2(), if tls { in_the_clear() } else { secure() }));
     let mut events = Vec::new();
     let mut ended = false;
     for piece in pieces {
@@ -51,7 +59,10 @@ fn feed(pieces: &[Vec<u8>], tls: bool, right: bool) -> (String, Vec<String>) {
                 Event::Credentials { .. } => player.answer(if right { "account" } else { "no account" }),
                 Event::Verify { .. } => player.answer(if right { "right" } else { "wrong" }),
                 Event::Bind { .. } => player.answer("refused conflict"),
+                Event::Tokens { .. } => player.answer("tokens"),
+                Event::Token { .. } => player.answer("token"),
                 Event::Resume { .. } => player.answer("unknown"),
+                Event::BindInline { .. } => player.answer("inline juliet@example.org/x"),
                 Event::BeforeLogin { .. } => player.answer("reply <iq/>"),
                 Event::Failed { .. } | Event::Authenticated { .. } | Event::End => {}
             }

@@ -8,5 +8,6 @@ mod header;
 mod limits;
 mod resume;
 mod sasl;
+mod sasl2;
 mod scram;
 mod starttls;

@@ -4,7 +4,9 @@
 mod acks;
 mod client_state;
 mod cuts;
+mod fast;
 mod resumption;
+mod sasl2;
 
 use rookery_testkit::{Client, Server};
 

@@ -1,0 +1,286 @@
+//! Tokens with which clients log in (XEP-0484), kept as documents of their account.
+//!
+//! # Invariants
+//!
+//! * A token is good for one installation of a client, one mechanism, a time, and the password under which it was made: with a new password
+//!   all of them are worth nothing, whoever set it.
+//! * An installation has two at most: a new one replaces the older only when it is used (XEP-0484 §6.1). The installations of an account are
+//!   bounded; the one that has not been heard of for longest makes room.
+//! * The store has a hash of a token, never the token.
+
+use rookery_jid::Jid;
+use rookery_sasl::token::new_token;
+use rookery_sasl::{Credentials, Hash, TokenKey, TokenMechanism};
+use rookery_store::{Document, StoreError};
+use rookery_stream::c2s::{Issued, Slot, StoredToken};
+use tracing::warn;
+
+use crate::login::LoginAnswer;
+use crate::world::Event;
+use crate::{World, delay};
+
+/// The module whose switch and options decide about tokens.
+pub const MODULE: &str = "fast";
+/// Its option: days for which a token is good.
+pub const DAYS: &str = "days";
+/// Its option: hours after which a client that uses a token gets a new one.
+pub const ROTATE_HOURS: &str = "rotate_hours";
+/// Its option: installations of clients with tokens, per account.
+pub const CLIENTS: &str = "clients";
+
+/// What a client that has logged in has done with its tokens, and wants.
+#[derive(Debug, Clone)]
+pub struct TokenChange {
+    /// Whose they are: a bare JID.
+    pub account: Jid,
+    /// The identifier of the client's installation.
+    pub client: String,
+    /// The token that it has used.
+    pub used: Option<Slot>,
+    /// That token is to become invalid.
+    pub invalidate: bool,
+    /// It wants a token for this mechanism.
+    pub issue: Option<TokenMechanism>,
+}
+
+/// The tokens of one installation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Tokens {
+    /// Stands for the password under which they were made.
+    password: String,
+    tokens: Vec<StoredToken>,
+}
+
+impl World {
+    /// Loads the tokens of a client. Answered with [`Event::Login`]; `connection` is the driver's.
+    pub fn look_up_tokens(&mut self, connection: u64, account: Jid, client: &str) {
+        let name = document(client);
+        self.with_password(account, move |world, account, password| {
+            let Ok(password) = password else {
+                return world.events.push_back(Event::Login(connection, LoginAnswer::Failed));
+            };
+            // An account that doesn't exist is looked up like one that does. No document was made under an empty mark.
+            let password = password.unwrap_or_default();
+            let found = world.stores.documents.get(account.as_ref(), &name);
+            world.wait(found, move |world, found| {
+                let answer = match found {
+                    Ok(bytes) => LoginAnswer::Tokens(
+                        bytes.map(|bytes| Tokens::read(&bytes, &password).tokens).unwrap_or_default(),
+                    ),
+                    Err(error) => {
+                        world.store_failed("loading tokens", &account, &error);
+                        LoginAnswer::Failed
+                    }
+                };
+                world.events.push_back(Event::Login(connection, answer));
+            });
+        });
+    }
+
+    /// Keeps what a client that has logged in has done with its tokens. Answered with [`Event::Login`] when that is durable: with the token that
+    /// the client gets, if it gets one.
+    pub fn change_tokens(&mut self, connection: u64, change: TokenChange) {
+        let account = change.account.clone();
+        self.with_password(account, move |world, account, password| {
+            let Ok(Some(password)) = password else {
+                return world.events.push_back(Event::Login(connection, LoginAnswer::Token(None)));
+            };
+            let all = world.stores.documents.starting(account.as_ref(), PREFIX);
+            world.wait(all, move |world, all| match all {
+                Ok(all) => world.change_these(connection, change, password, &all),
+                Err(error) => {
+                    world.store_failed("loading tokens", &account, &error);
+                    world.events.push_back(Event::Login(connection, LoginAnswer::Token(None)));
+                }
+            });
+        });
+    }
+
+    fn change_these(&mut self, connection: u64, change: TokenChange, password: String, all: &[Document]) {
+        let name = document(&change.client);
+        let own = all.iter().find(|document| document.name == name);
+        let before = own.map(|own| Tokens::read(&own.bytes, &password));
+        let mut tokens = before.clone().unwrap_or_else(|| Tokens { password, tokens: Vec::new() });
+        let now = self.time() / 1000;
+        let issued = self.issue(&mut tokens, &change, now);
+        let answer = LoginAnswer::Token(issued);
+        if before.as_ref() == Some(&tokens) || (before.is_none() && tokens.tokens.is_empty()) {
+            return self.events.push_back(Event::Login(connection, answer));
+        }
+        if own.is_none() {
+            self.make_room_for_tokens(&change.account, all);
+        }
+        let account = change.account;
+        let kept = self.stores.documents.put(account.as_ref(), &name, tokens.write());
+        self.wait(kept, move |world, kept| {
+            let answer = match kept {
+                Ok(()) => answer,
+                Err(error) => {
+                    world.store_failed("keeping a token", &account, &error);
+                    LoginAnswer::Token(None)
+                }
+            };
+            world.events.push_back(Event::Login(connection, answer));
+        });
+    }
+
+    /// Applies a change; answers with the token that the client gets.
+    fn issue(&self, tokens: &mut Tokens, change: &TokenChange, now: u64) -> Option<Issued> {
+        let options = self.domain(change.account.domain())?.module(MODULE)?;
+        let mut due = None;
+        if let Some(used) = change.used {
+            let current = tokens.tokens.iter().find(|token| token.slot == used).cloned();
+            if used == Slot::New {
+                tokens.tokens.clear();
+                tokens.tokens.extend(current.clone().map(|token| StoredToken { slot: Slot::Current, ..token }));
+            }
+            let age = current.as_ref().map_or(0, |token| now.saturating_sub(token.issued));
+            due = current.filter(|_| age >= options.number(ROTATE_HOURS) * 3600).map(|token| token.mechanism);
+            if change.invalidate {
+                // One that the client may never have got would outlive its wish to leave nothing behind.
+                tokens.tokens.clear();
+                due = None;
+            }
+        }
+        let mechanism = change.issue.or(due)?;
+        let token = new_token().ok()?;
+        let expires = now + options.number(DAYS) * 24 * 3600;
+        tokens.tokens.retain(|token| token.slot == Slot::Current);
+        let key = TokenKey::of(&token);
+        tokens.tokens.push(StoredToken { slot: Slot::New, mechanism, key, issued: now, expires });
+        Some(Issued { token, expiry: delay::timestamp(expires * 1000) })
+    }
+
+    /// Forgets the installations whose last token is oldest, so that one more has a place.
+    fn make_room_for_tokens(&mut self, account: &Jid, all: &[Document]) {
+        let options = self.domain(account.domain()).and_then(|domain| domain.module(MODULE));
+        let most = options.map_or(0, |options| options.number(CLIENTS)).max(1) as usize;
+        let mut by_age: Vec<_> = all.iter().map(|document| (newest(&document.bytes), &document.name)).collect();
+        by_age.sort_unstable();
+        let many = (by_age.len() + 1).saturating_sub(most);
+        for (_, name) in by_age.into_iter().take(many) {
+            let (removed, account) = (self.stores.documents.put(account.as_ref(), name, None), account.clone());
+            self.wait(removed, move |world, removed| {
+                if let Err(error) = removed {
+                    world.store_failed("forgetting tokens", &account, &error);
+                }
+            });
+        }
+    }
+
+    /// Goes on with what stands for the password of an account; `None` if there is no such account.
+    fn with_password(
+        &mut self,
+        account: Jid,
+        then: impl FnOnce(&mut World, Jid, Result<Option<String>, StoreError>) + 'static,
+    ) {
+        let found = self.stores.accounts.credentials(account.as_ref());
+        self.wait(found, move |world, found| {
+            if let Err(error) = &found {
+                world.store_failed("loading the credentials", &account, error);
+            }
+            then(world, account, found.map(|found| found.as_ref().map(password_mark)));
+        });
+    }
+}
+
+impl Tokens {
+    /// Reads a document. Tokens that were made under another password are not there, nor is what can't be read.
+    fn read(bytes: &[u8], password: &str) -> Self {
+        let text = std::str::from_utf8(bytes).unwrap_or_default();
+        let mut lines = text.lines();
+        let tokens = match lines.next() {
+            Some(made_under) if made_under == password => lines.filter_map(read_token).collect(),
+            _ => Vec::new(),
+        };
+        Self { password: password.to_owned(), tokens }
+    }
+
+    /// The document; `None` without tokens.
+    fn write(&self) -> Option<Vec<u8>> {
+        let mut text = self.password.clone();
+        for token in &self.tokens {
+            let slot = if token.slot == Slot::New { "new" } else { "current" };
+            let (mechanism, key) = (token.mechanism.name(), hex(token.key.bytes()));
+            text.push_str(&format!("\n{slot} {mechanism} {key} {} {}", token.issued, token.expires));
+        }
+        (!self.tokens.is_empty()).then(|| text.into_bytes())
+    }
+}
+
+fn read_token(line: &str) -> Option<StoredToken> {
+    let mut words = line.split(' ');
+    let slot = match words.next()? {
+        "new" => Slot::New,
+        "current" => Slot::Current,
+        other => {
+            warn!(other, "a token in the store is damaged");
+            return None;
+        }
+    };
+    let mechanism = TokenMechanism::from_name(words.next()?)?;
+    let key = TokenKey::from_bytes(unhex(words.next()?)?);
+    Some(StoredToken {
+        slot,
+        mechanism,
+        key,
+        issued: words.next()?.parse().ok()?,
+        expires: words.next()?.parse().ok()?,
+    })
+}
+
+/// When the newest token of a document was made.
+fn newest(bytes: &[u8]) -> u64 {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    text.lines().skip(1).filter_map(read_token).map(|token| token.issued).max().unwrap_or_default()
+}
+
+/// What stands for a password: it changes with it, and tells nothing of it.
+fn password_mark(credentials: &Credentials) -> String {
+    let keys = credentials.keys(Hash::Sha256);
+    hex(TokenKey::of(&hex(&keys.stored_key)).bytes())
+}
+
+/// The name of the document for a client, whose identifier may be any text.
+fn document(client: &str) -> String {
+    format!("{PREFIX}{}", hex(TokenKey::of(client).bytes()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+/// What the names of the documents begin with.
+const PREFIX: &str = "fast/";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_come_back_under_the_same_password_only() {
+        let key = TokenKey::of("token");
+        let token = StoredToken { slot: Slot::New, mechanism: TokenMechanism::Unbound, key, issued: 1, expires: 2 };
+        let tokens =
+            Tokens { password: "p".into(), tokens: vec![StoredToken { slot: Slot::Current, ..token.clone() }, token] };
+        let bytes = tokens.write().unwrap();
+        assert_eq!(Tokens::read(&bytes, "p"), tokens);
+        assert_eq!(Tokens::read(&bytes, "q").tokens, []);
+        assert_eq!(newest(&bytes), 1);
+        assert_eq!(Tokens::default().write(), None);
+        for damaged in [&b""[..], b"p\nnew", b"p\nnew HT-SHA-256-NONE 00 1 2", b"p\nold HT-SHA-256-NONE", b"\xff"] {
+            assert_eq!(Tokens::read(damaged, "p").tokens, []);
+        }
+    }
+}

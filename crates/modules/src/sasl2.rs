@@ -1,0 +1,61 @@
+//! XEP-0388: Extensible SASL Profile, and XEP-0386: Bind 2. A client is back in one exchange: login, session and what it wants of it.
+//!
+//! The streams do it ([`rookery_stream::c2s`]); this module switches it on. A resource is `TAG/ID`, where the id is the same for the same
+//! installation of a client, and the older session of that installation ends.
+//!
+//! Left out: tasks behind the authentication (XEP-0388 §2.6.3), which nothing asks for yet. Offline messages are delivered, not cleared: a
+//! client that has them from the archive knows them by their ids.
+
+use rookery_hub::management::{CARBONS, CLIENT_STATE, MODULE as STREAM_MANAGEMENT, RESUME_SECONDS};
+use rookery_hub::tokens::MODULE as FAST;
+use rookery_hub::{Domain, Hooks, Module, Registry};
+use rookery_stream::c2s::{Host, Sasl2};
+use rookery_xml::{Built, ns};
+
+/// Login and session in one exchange.
+#[derive(Debug)]
+pub struct Sasl2Module;
+
+impl Module for Sasl2Module {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "clients log in and have their session in one exchange"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0388", "1.0.4"), ("XEP-0386", "1.1.0")]
+    }
+
+    fn install(&self, _: &mut Hooks<'_>) {}
+}
+
+/// What client streams of a domain offer, by the modules that are on there.
+pub fn host(domain: &Domain, registry: &Registry) -> Host {
+    let rendered = |features: Vec<Built>| features.iter().flat_map(|feature| feature.bytes().to_vec()).collect();
+    Host {
+        name: domain.name.clone(),
+        registration: domain.module("register").is_some(),
+        sasl2: domain.module(NAME).map(|_| sasl2(domain)),
+        before_login_features: rendered(registry.stream_features(domain)),
+        after_login_features: rendered(registry.login_features(domain)),
+    }
+}
+
+fn sasl2(domain: &Domain) -> Sasl2 {
+    let is_on = |(module, var)| domain.module(module).map(|_| var);
+    Sasl2 {
+        resumption: domain.module(STREAM_MANAGEMENT).is_some_and(|options| options.number(RESUME_SECONDS) > 0),
+        fast: domain.module(FAST).is_some(),
+        bind: Some(
+            [(CARBONS, ns::CARBONS), (STREAM_MANAGEMENT, ns::SM), (CLIENT_STATE, ns::CSI)]
+                .into_iter()
+                .filter_map(is_on)
+                .collect(),
+        ),
+    }
+}
+
+const NAME: &str = "sasl2";

@@ -1,0 +1,185 @@
+//! From the end of an authentication to `<success/>`: a token (XEP-0484), resumption (XEP-0198 §9.2), else binding (XEP-0386), each asked of the owner.
+
+use std::mem;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_jid::{Jid, prepare_resource};
+use rookery_xml::{Built, Element, Writer, ns};
+
+use super::super::features::{self, Offer};
+use super::super::{C2s, Event, Phase, resume};
+use super::request::{Features, Request};
+use crate::error::{Condition, StanzaError};
+
+/// What is still to be done, and what has been.
+pub(crate) struct Inline {
+    request: Request,
+    additional: Option<Vec<u8>>,
+    /// What the client will be told beside its address.
+    results: Vec<Element>,
+    waits: Waits,
+}
+
+/// For which answer of the owner.
+enum Waits {
+    Nothing,
+    /// To [`Event::Token`].
+    Token,
+    /// To [`Event::Resume`] of that id.
+    Resume(String),
+    /// To [`Event::BindInline`], with these features.
+    Bind(Features),
+}
+
+impl Inline {
+    pub fn new(request: Request, additional: Option<Vec<u8>>) -> Self {
+        Self { request, additional, results: Vec::new(), waits: Waits::Nothing }
+    }
+
+    fn add(&mut self, result: &Built) {
+        // The writer's own element can be read.
+        self.results.extend(Element::parse(result.bytes()));
+    }
+}
+
+impl C2s {
+    /// What the client wants of the session that [`Event::BindInline`] asks for, to be carried out once it is bound.
+    pub fn inline_features(&self) -> Option<Features> {
+        match &self.phase {
+            Phase::Inline(inline) => match inline.waits {
+                Waits::Bind(features) => Some(features),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Answers [`Event::BindInline`] with the full JID that the client got and what came of the features, or with why it got none: then
+    /// it may ask once more, by RFC 6120 §7.
+    pub fn bound_inline(&mut self, bound: Result<(Jid, &[Built]), StanzaError>, out: &mut Vec<u8>) {
+        let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Bind(_))) else { return };
+        match bound {
+            Ok((jid, results)) => {
+                let mut element = Element::new("bound", ns::BIND2);
+                results.iter().filter_map(|result| Element::parse(result.bytes()).ok()).for_each(|result| {
+                    element.push_child(result);
+                });
+                inline.results.push(element);
+                self.succeed(*inline, &jid, out);
+                self.write_features(features::after_bind, out);
+                self.phase = Phase::Bound { jid };
+            }
+            Err(_) => self.succeed_unbound(*inline, out),
+        }
+    }
+
+    /// Takes the next step. To be called only while the owner isn't asked anything.
+    pub(in super::super) fn inline(&mut self, out: &mut Vec<u8>) -> Option<usize> {
+        let mut inline = self.take_inline(|waits| matches!(waits, Waits::Nothing))?;
+        if let Some(event) = self.wanted_token(&mut inline.request) {
+            inline.waits = Waits::Token;
+            self.pending = Some(event);
+        } else if let Some(wanted) = inline.request.resume.take() {
+            match wanted {
+                Some((previd, h)) => {
+                    inline.waits = Waits::Resume(previd.clone());
+                    self.pending = Some(Event::Resume { previd, h });
+                }
+                None => inline.add(&resume::failed(&Condition::BadRequest, None)),
+            }
+        } else if let Some(bind) = inline.request.bind.take() {
+            let resource = self.resource(bind.tag.as_deref(), inline.request.client.as_deref());
+            inline.waits = Waits::Bind(bind.features);
+            self.pending = Some(Event::BindInline { resource });
+        } else {
+            self.succeed_unbound(*inline, out);
+            return Some(0);
+        }
+        self.phase = Phase::Inline(inline);
+        Some(0)
+    }
+
+    /// What the tokens of the client become (XEP-0484 §3.5, §3.6): asked once, if it has used one or wants one.
+    fn wanted_token(&self, request: &mut Request) -> Option<Event> {
+        let (used, invalidate) = (request.used.take(), request.invalidate);
+        let issue = request.token.take().filter(|wanted| self.token_mechanisms().any(|offered| offered == *wanted));
+        let (account, client) = (self.account.clone()?, request.client.clone()?);
+        (used.is_some() || issue.is_some()).then_some(Event::Token { account, client, used, invalidate, issue })
+    }
+
+    /// Goes on with the token that the client gets, if any.
+    pub(super) fn token_inline(&mut self, token: Option<&Built>) {
+        if let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Token)) {
+            inline.waits = Waits::Nothing;
+            token.into_iter().for_each(|token| inline.add(token));
+            self.phase = Phase::Inline(inline);
+        }
+    }
+
+    /// Ends with a session that goes on; `false` if that was not asked for here.
+    pub(in super::super) fn resumed_inline(&mut self, jid: &Jid, handled: u32, out: &mut Vec<u8>) -> bool {
+        let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Resume(_))) else { return false };
+        if let Waits::Resume(previd) = mem::replace(&mut inline.waits, Waits::Nothing) {
+            inline.add(&resume::resumed(&previd, handled));
+        }
+        self.succeed(*inline, jid, out);
+        self.phase = Phase::Bound { jid: jid.clone() };
+        true
+    }
+
+    /// Goes on without the session that the client wanted.
+    pub(in super::super) fn not_resumed_inline(&mut self, failed: &Built) {
+        if let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Resume(_))) {
+            inline.waits = Waits::Nothing;
+            inline.add(failed);
+            self.phase = Phase::Inline(inline);
+        }
+    }
+
+    /// XEP-0386 §3.2.1: the tag, and what tells one client from another: the same for the same installation, which can't be guessed from it.
+    fn resource(&mut self, tag: Option<&str>, client: Option<&str>) -> String {
+        let account = self.account.as_ref().map(Jid::as_str).unwrap_or_default();
+        let own = match client {
+            Some(client) => self.policy.decoy.name_of(&[account, client]),
+            None => format!("{:016x}", (self.ids)() as u64),
+        };
+        let tagged = tag.map(|tag| format!("{tag}/{own}"));
+        let prepared = tagged.and_then(|tagged| prepare_resource(&tagged).ok().map(std::borrow::Cow::into_owned));
+        prepared.unwrap_or(own)
+    }
+
+    /// `<success/>` for an account without a session, and the features from which it may go on.
+    fn succeed_unbound(&mut self, inline: Inline, out: &mut Vec<u8>) {
+        let Some(account) = self.account.clone() else { return };
+        self.succeed(inline, &account, out);
+        self.write_features(features::after_login, out);
+        self.phase = Phase::Bind;
+    }
+
+    /// XEP-0388 §2.6.1.
+    fn succeed(&mut self, inline: Inline, identity: &Jid, out: &mut Vec<u8>) {
+        let mut success = Writer::with_ns("success", ns::SASL2);
+        if let Some(data) = inline.additional {
+            success.text_child("additional-data", &STANDARD.encode(data));
+        }
+        success.text_child("authorization-identifier", identity.as_str());
+        inline.results.iter().for_each(|result| {
+            success.element(result);
+        });
+        out.extend_from_slice(success.finish().bytes());
+    }
+
+    fn write_features(&self, compose: impl Fn(&Offer<'_>, &mut Vec<u8>), out: &mut Vec<u8>) {
+        compose(&Offer { policy: &self.policy, host: self.host(), facts: &self.facts }, out);
+    }
+
+    fn take_inline(&mut self, wanted: impl Fn(&Waits) -> bool) -> Option<Box<Inline>> {
+        match mem::replace(&mut self.phase, Phase::Ended) {
+            Phase::Inline(inline) if wanted(&inline.waits) => Some(inline),
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+}

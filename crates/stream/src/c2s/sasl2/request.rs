@@ -1,0 +1,82 @@
+//! What a client asks for along with its authentication (XEP-0388 §2.3).
+
+use rookery_sasl::TokenMechanism;
+use rookery_xml::{Element, ns};
+
+use super::super::resume::{self, Enable};
+use super::fast::Slot;
+
+/// The children of an `<authenticate/>` but for the SASL data. What is not understood is not there (§2.3).
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    /// To carry on with a session (XEP-0198 §9.2): its id, and how much the client has handled. A request that can't be read is kept as
+    /// such, so that it is answered.
+    pub resume: Option<Option<(String, u32)>>,
+    /// To bind a resource (XEP-0386).
+    pub bind: Option<Bind>,
+    /// The identifier of the client's installation.
+    pub client: Option<String>,
+    /// To get a token for this mechanism (XEP-0484 §3.2).
+    pub token: Option<TokenMechanism>,
+    /// To make the token invalid that the client logs in with (XEP-0484 §3.6).
+    pub invalidate: bool,
+    /// Which token it has logged in with.
+    pub used: Option<Slot>,
+}
+
+/// A `<bind/>` of XEP-0386.
+#[derive(Debug, Default)]
+pub(crate) struct Bind {
+    /// What the client wants in its resource.
+    pub tag: Option<String>,
+    /// What is to be switched on with it.
+    pub features: Features,
+}
+
+/// What a client wants of its session from the first moment on (XEP-0386 §3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Features {
+    /// Stream management (XEP-0198 §9.1).
+    pub enable: Option<Enable>,
+    /// It begins inactive (XEP-0352).
+    pub inactive: bool,
+    /// Copies of what other resources send and get (XEP-0280).
+    pub carbons: bool,
+}
+
+impl Request {
+    pub fn read(authenticate: &Element) -> Self {
+        let client = authenticate.child("user-agent", ns::SASL2).and_then(|agent| agent.attr("id"));
+        let wanted = authenticate.child("request-token", ns::FAST).and_then(|request| request.attr("mechanism"));
+        let fast = authenticate.child("fast", ns::FAST);
+        let usable = |id: &&str| !id.is_empty() && id.len() <= MAX_CLIENT;
+        Self {
+            resume: authenticate.child("resume", ns::SM).map(resume::requested),
+            bind: authenticate.child("bind", ns::BIND2).map(Bind::read),
+            client: client.filter(usable).map(str::to_owned),
+            token: wanted.and_then(TokenMechanism::from_name),
+            invalidate: matches!(fast.and_then(|fast| fast.attr("invalidate")), Some("true" | "1")),
+            used: None,
+        }
+    }
+}
+
+impl Bind {
+    fn read(bind: &Element) -> Self {
+        let tag = bind.child_text("tag", ns::BIND2);
+        let enable = bind.child("enable", ns::SM);
+        Self {
+            tag: tag.filter(|tag| !tag.is_empty() && tag.len() <= MAX_TAG),
+            features: Features {
+                enable: enable.map(|enable| Enable::read(enable.attr("resume"), enable.attr("max"))),
+                inactive: bind.child("inactive", ns::CSI).is_some(),
+                carbons: bind.child("enable", ns::CARBONS).is_some(),
+            },
+        }
+    }
+}
+
+/// Bytes of a tag; a longer one is left out of the resource.
+const MAX_TAG: usize = 256;
+/// Bytes of the identifier of an installation, which should be a UUID; a longer one is ignored.
+const MAX_CLIENT: usize = 256;
