@@ -30,6 +30,7 @@ pub mod offline;
 mod option;
 mod payload;
 pub mod ping;
+pub mod privacy;
 pub mod register;
 mod request;
 pub mod rooms;
@@ -62,6 +63,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(version::Version),
         Box::new(time::Time),
         Box::new(contact::Contact),
+        Box::<privacy::Privacy>::default(),
         Box::new(archive::Archive::new(archives.clone())),
         Box::new(carbons::Carbons::new(archives.clone())),
         Box::new(offline::Offline),
