@@ -72,6 +72,13 @@ impl World {
         wanted.filter_map(|contact| Jid::parse(self.names.get(contact.name())?.1).ok()).collect()
     }
 
+    /// Whether an address may see the presence of an account that has a session, whose home this is: the account itself, and contacts with a subscription.
+    pub fn may_see_presence(&self, account: JidRef<'_>, asker: JidRef<'_>) -> bool {
+        let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
+        let user = user.and_then(|user| self.users.get(user as usize));
+        user.is_some_and(|user| self.may_see(user, asker))
+    }
+
     /// To whom a session has sent directed presence that still stands (RFC 6121 §4.6.3).
     pub fn directed_to(&self, link: Link) -> Vec<Jid> {
         let rare = self.session_at(link).and_then(|session| session.rare.as_ref());

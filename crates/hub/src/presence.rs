@@ -217,7 +217,7 @@ impl World {
             // Whoever is blocked gets no answer at all (XEP-0191 §3.3).
             return true;
         }
-        if !self.may_see(user, from) {
+        if !self.may_see(user, from.as_ref()) {
             let mut refusal = Writer::new("presence");
             refusal.attr("type", "unsubscribed").attr("from", bare);
             self.send(&refusal.finish(), &from.to_bare());
@@ -229,7 +229,7 @@ impl World {
         true
     }
 
-    fn may_see(&self, user: &User, asker: &Jid) -> bool {
+    pub(crate) fn may_see(&self, user: &User, asker: JidRef<'_>) -> bool {
         let name = self.names.find(self.hash(asker.bare_str()), asker.bare_str());
         name.is_some_and(|name| name == user.name || user.contact(name).is_some_and(Contact::from))
     }
@@ -294,7 +294,7 @@ impl World {
     /// Whether an address gets the user's broadcasts.
     fn is_subscribed(&self, link: Link, to: JidRef<'_>) -> bool {
         let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
-        user.is_some_and(|user| self.may_see(user, &to.to_jid()))
+        user.is_some_and(|user| self.may_see(user, to))
     }
 
     /// Presence that came by routing, at the home of the account (§8.5.2.1.2, §8.5.3).

@@ -25,6 +25,7 @@ pub mod client_state;
 pub mod contact;
 pub mod disco;
 pub mod form;
+pub mod last_activity;
 pub mod multicast;
 pub mod offline;
 mod option;
@@ -64,6 +65,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(time::Time),
         Box::new(contact::Contact),
         Box::<privacy::Privacy>::default(),
+        Box::new(last_activity::LastActivity),
         Box::new(archive::Archive::new(archives.clone())),
         Box::new(carbons::Carbons::new(archives.clone())),
         Box::new(offline::Offline),

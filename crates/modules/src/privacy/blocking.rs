@@ -1,25 +1,29 @@
 //! XEP-0191: Blocking Command. The block list is a view of the default privacy list (§5).
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use rookery_fanout::{Packet, To};
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Writer, ns};
 
+use super::report::Reports;
 use super::rules::Rules;
 use super::sessions::{Sessions, Shared, sessions_of};
 use super::{DOCUMENT, MAX_ITEMS, NAME, change};
 use crate::asker::condition;
 
 /// Answers a request of the blocking command.
-pub(crate) fn answer(sessions: &Shared, world: &mut World, iq: Iq) {
+pub(crate) fn answer(sessions: &Shared, reports: &Rc<RefCell<Reports>>, world: &mut World, iq: Iq) {
     // Nobody but the account itself has a block list to ask for.
     let Some(session) = iq.origin.filter(|_| iq.is_own()) else {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
     };
     match (iq.set, iq.payload.name()) {
         (false, "blocklist") => get(sessions, world, session, &iq),
-        (true, "block" | "unblock") => set(sessions, world, iq),
+        (true, "block" | "unblock") => set(sessions, reports, world, iq),
         _ => world.reply_error(&iq, Condition::BadRequest),
     }
 }
@@ -34,7 +38,7 @@ fn get(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq) {
 }
 
 /// §3.3 to §3.5.
-fn set(sessions: &Shared, world: &mut World, iq: Iq) {
+fn set(sessions: &Shared, reports: &Rc<RefCell<Reports>>, world: &mut World, iq: Iq) {
     let is_block = iq.payload.name() == "block";
     let jids = match items(&iq, is_block) {
         Ok(jids) => jids,
@@ -54,11 +58,14 @@ fn set(sessions: &Shared, world: &mut World, iq: Iq) {
         let error = StanzaError::new(Condition::ResourceConstraint).with_text("the block list is full");
         return world.reply_error(&iq, error);
     }
-    let (account, sessions) = (iq.to.to_bare(), sessions.clone());
+    let (account, sessions, reports) = (iq.to.to_bare(), sessions.clone(), reports.clone());
     let name = iq.payload.name().to_owned();
     change::replace(&sessions.clone(), world, &account.clone(), rules, move |world, kept| match kept {
         Ok(()) => {
             world.reply_done(&iq);
+            if is_block {
+                reports.borrow_mut().take(world, &iq);
+            }
             push(&sessions.borrow(), world, &account, &name, &jids);
             super::lists::push_default(&sessions.borrow(), world, &account);
         }

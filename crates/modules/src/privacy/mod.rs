@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! [`rules`]: the rules, pure. `passage`: what they do to stanzas that come and go. [`blocking`] and `lists`: the requests of the two standards.
-//! `change`: from one set of rules to the next, with what contacts and resources have to hear.
+//! `report`: what users say of whom they block (XEP-0377). `change`: from one set of rules to the next, with what contacts and resources have to hear.
 //!
 //! # Invariants
 //!
@@ -22,13 +22,18 @@ pub mod blocking;
 mod change;
 mod lists;
 mod passage;
+mod report;
 pub mod rules;
 mod sessions;
+
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use rookery_hub::{Hooks, Module, OptionSpec, Phase, Target, Value};
 use rookery_xml::ns;
 
 use crate::option;
+use report::Reports;
 use rules::Rules;
 use sessions::Shared;
 
@@ -36,6 +41,7 @@ use sessions::Shared;
 #[derive(Debug, Default)]
 pub struct Privacy {
     sessions: Shared,
+    reports: Rc<RefCell<Reports>>,
 }
 
 impl Module for Privacy {
@@ -48,7 +54,7 @@ impl Module for Privacy {
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
-        &[("XEP-0016", "1.7"), ("XEP-0191", "1.3")]
+        &[("XEP-0016", "1.7"), ("XEP-0191", "1.3"), ("XEP-0377", "0.4.1")]
     }
 
     fn options(&self) -> &'static [OptionSpec] {
@@ -58,10 +64,13 @@ impl Module for Privacy {
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::BLOCKING);
         hooks.feature(Target::Server, ns::PRIVACY);
+        hooks.feature(Target::Server, ns::REPORTING);
         hooks.document(DOCUMENT, Rules::read);
         hooks.roster_with(DOCUMENT, Rules::need_roster);
-        let sessions = self.sessions.clone();
-        hooks.iq(Target::Account, ns::BLOCKING, move |world, iq| blocking::answer(&sessions, world, iq));
+        let (sessions, reports) = (self.sessions.clone(), self.reports.clone());
+        hooks.iq(Target::Account, ns::BLOCKING, move |world, iq| blocking::answer(&sessions, &reports, world, iq));
+        let reports = self.reports.clone();
+        hooks.every(HOUR_MS, move |_| reports.borrow_mut().forget());
         let sessions = self.sessions.clone();
         hooks.iq(Target::Account, ns::PRIVACY, move |world, iq| lists::answer(&sessions, world, iq));
         let (going, coming) = (self.sessions.clone(), self.sessions.clone());
@@ -88,11 +97,26 @@ pub(crate) const NAME: &str = "privacy";
 /// What the rules are called among the documents of an account.
 pub(crate) const DOCUMENT: &str = "privacy";
 
-const OPTIONS: [OptionSpec; 1] = [OptionSpec {
-    key: MAX_ITEMS,
-    default: || Value::Number(2000),
-    doc: "how many addresses and other rules the block list and the privacy lists of an account may have together",
-    check: option::at_least_one,
-}];
+const OPTIONS: [OptionSpec; 3] = [
+    OptionSpec {
+        key: MAX_ITEMS,
+        default: || Value::Number(2000),
+        doc: "how many addresses and other rules the block list and the privacy lists of an account may have together",
+        check: option::at_least_one,
+    },
+    OptionSpec {
+        key: report::REPORT_TO,
+        default: || Value::List(Vec::new()),
+        doc: "who gets what users report of those whom they block, e.g. [\"admin@example.org\"]; it is logged too",
+        check: option::addresses,
+    },
+    OptionSpec {
+        key: report::REPORTS_PER_HOUR,
+        default: || Value::Number(20),
+        doc: "how many reports of an account are taken note of in an hour",
+        check: option::any,
+    },
+];
 
 const MAX_ITEMS: &str = "max_items";
+const HOUR_MS: u64 = 3_600_000;

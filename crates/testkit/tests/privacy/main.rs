@@ -4,6 +4,7 @@ mod blocking;
 mod documents;
 mod leaks;
 mod lists;
+mod reports;
 
 use rookery_testkit::{Client, Config, Server, befriend};
 
