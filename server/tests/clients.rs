@@ -50,6 +50,11 @@ scenarios! {
         names_and_groups_are_kept_and_pushed
         a_removed_contact_sees_nothing_any_more
     }
+    privacy {
+        who_is_blocked_gets_nothing_through
+        a_block_counts_while_nobody_is_there
+        contacts_learn_when_somebody_was_here_last
+    }
     messages {
         messages_go_both_ways
         a_hundred_kilobytes_arrive_whole

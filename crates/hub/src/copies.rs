@@ -72,9 +72,11 @@ impl World {
     pub(crate) fn give(&mut self, packet: &Packet, to: &Names) {
         // Presence for an account goes to whoever is available there, and to nobody else.
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
-        let is_wanted = self.registry.before_delivery().want(packet);
         for (hash, name) in to.iter() {
-            if is_state && !name.contains('/') && !is_wanted {
+            if is_state
+                && !name.contains('/')
+                && !self.registry.before_delivery().want(packet, || self.has_any_document(hash, name))
+            {
                 self.show(hash, packet, name);
                 continue;
             }
@@ -95,7 +97,7 @@ impl World {
             return self.deliver(hash, packet, to);
         }
         let registry = self.registry.clone();
-        if let Some(packet) = registry.before_delivery().pass(self, packet, to, to.domain()) {
+        if let Some(packet) = registry.before_delivery().pass(self, packet, to, to) {
             self.show(hash, &packet, to.bare_str());
         }
     }

@@ -15,13 +15,14 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use ahash::RandomState;
-use rookery_fanout::Packet;
+use rookery_fanout::{Link, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Document, StoreError};
 use rookery_stream::error::Condition;
 use tracing::warn;
 
 use crate::World;
+use crate::known::Known;
 use crate::module::Registry;
 use crate::session::SessionRef;
 use crate::world::Event;
@@ -32,9 +33,20 @@ pub(crate) type Read = Box<dyn Fn(&[u8]) -> Option<Rc<dyn Any>>>;
 /// The documents of one account.
 #[derive(Default)]
 pub(crate) struct AtHand {
-    by_name: Vec<(&'static str, Rc<dyn Any>)>,
+    documents: Vec<Kept>,
+    /// Only where a document asks for it.
+    pub(crate) roster: Option<Box<Known>>,
+    /// Whether modules decide for each session what it gets of what is for the account.
+    is_screened: bool,
     /// The store has not told yet what there is.
     is_loading: bool,
+}
+
+/// A document: what counts, and what the store is known to have.
+struct Kept {
+    name: &'static str,
+    now: Option<Rc<dyn Any>>,
+    stored: Option<Rc<dyn Any>>,
 }
 
 /// Accounts without session that somebody writes to.
@@ -60,27 +72,56 @@ impl AtHand {
             if value.is_none() {
                 warn!(account = %owner, document = document.name, "a document in the store is damaged; it counts as missing");
             }
-            Some((name, value?))
+            value.as_ref()?;
+            Some(Kept { name, now: value.clone(), stored: value })
         });
-        Self { by_name: found.collect(), is_loading: false }
+        Self { documents: found.collect(), ..Self::default() }
     }
 
-    fn get(&self, name: &str) -> Option<&Rc<dyn Any>> {
-        self.by_name.iter().find(|(found, _)| *found == name).map(|(_, value)| value)
+    pub(crate) fn get(&self, name: &str) -> Option<&Rc<dyn Any>> {
+        self.documents.iter().find(|kept| kept.name == name)?.now.as_ref()
     }
 
-    /// Sets or removes; the value before.
-    fn set(&mut self, name: &'static str, value: Option<Rc<dyn Any>>) -> Option<Rc<dyn Any>> {
-        let at = self.by_name.iter().position(|(found, _)| *found == name);
-        let before = at.map(|at| self.by_name.swap_remove(at).1);
-        self.by_name.extend(value.map(|value| (name, value)));
-        before
+    fn is_empty(&self) -> bool {
+        self.documents.iter().all(|kept| kept.now.is_none())
+    }
+
+    /// Sets what counts from now on.
+    fn set(&mut self, name: &'static str, value: Option<Rc<dyn Any>>) {
+        self.change(name, |kept| kept.now = value);
+    }
+
+    /// The store has taken a value, or refused it: then what it has counts again, unless a later change counts already.
+    fn settle(&mut self, name: &'static str, value: Option<Rc<dyn Any>>, is_stored: bool) {
+        self.change(name, |kept| {
+            if is_stored {
+                kept.stored = value;
+            } else if is_same(&kept.now, &value) {
+                kept.now = kept.stored.clone();
+            }
+        });
+        self.documents.retain(|kept| kept.now.is_some() || kept.stored.is_some());
+    }
+
+    fn change(&mut self, name: &'static str, change: impl FnOnce(&mut Kept)) {
+        let known = self.documents.iter().position(|kept| kept.name == name);
+        let known = known.map(|at| self.documents.swap_remove(at));
+        let mut kept = known.unwrap_or(Kept { name, now: None, stored: None });
+        change(&mut kept);
+        self.documents.push(kept);
+    }
+}
+
+fn is_same(one: &Option<Rc<dyn Any>>, other: &Option<Rc<dyn Any>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Rc::ptr_eq(one, other),
+        (one, other) => one.is_none() && other.is_none(),
     }
 }
 
 impl std::fmt::Debug for AtHand {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.by_name.iter().map(|(name, _)| name)).finish()
+        f.debug_list().entries(self.documents.iter().map(|kept| kept.name)).finish()
     }
 }
 
@@ -88,7 +129,7 @@ impl World {
     /// A document of an account whose home this is, as [`Hooks::document`](crate::Hooks::document) reads it: while the account has a session, or while a
     /// stanza for it is handled.
     pub fn document<T: 'static>(&self, account: JidRef<'_>, name: &str) -> Option<Rc<T>> {
-        self.at_hand(account)?.get(name)?.clone().downcast().ok()
+        self.document_any(account, name)?.downcast().ok()
     }
 
     /// Changes a document of an account whose home this is; `None` removes it. Whoever reads it from now on gets the new one. `then` runs when the store has
@@ -102,42 +143,58 @@ impl World {
     ) {
         let registry = self.registry.clone();
         let value = bytes.as_deref().and_then(|bytes| registry.document(name)?.1(bytes));
-        let before = self.replace_document(account, name, value.clone());
-        let kept = self.stores.documents.put(account, &format!("{PREFIX}{name}"), bytes);
+        if let Some(at_hand) = self.at_hand_mut(account) {
+            at_hand.set(name, value.clone());
+        }
+        let kept = self.stores.documents.put(account, &stored_name(name), bytes);
         let account = account.bare().to_jid();
         self.wait(kept, move |world, kept| {
-            let now = world.at_hand(account.as_ref()).and_then(|at_hand| at_hand.get(name));
-            let is_unchanged = match (now, &value) {
-                (Some(now), Some(value)) => Rc::ptr_eq(now, value),
-                (now, value) => now.is_none() && value.is_none(),
-            };
-            if kept.is_err() && is_unchanged {
-                world.replace_document(account.as_ref(), name, before);
+            if let Some(at_hand) = world.at_hand_mut(account.as_ref()) {
+                at_hand.settle(name, value, kept.is_ok());
             }
             then(world, kept);
         });
     }
 
-    fn replace_document(
-        &mut self,
-        account: JidRef<'_>,
-        name: &'static str,
-        value: Option<Rc<dyn Any>>,
-    ) -> Option<Rc<dyn Any>> {
+    /// Whether an account whose home this is has this document at hand.
+    pub(crate) fn has_document(&self, account: JidRef<'_>, name: &str) -> bool {
+        self.at_hand(account).is_some_and(|at_hand| at_hand.get(name).is_some())
+    }
+
+    /// Whether an account has any document at hand; `hash` is that of the bare JID.
+    pub(crate) fn has_any_document(&self, hash: u64, bare: &str) -> bool {
+        self.at_hand_of(hash, bare).is_some_and(|at_hand| !at_hand.is_empty())
+    }
+
+    /// The same for the account of a session.
+    pub(crate) fn has_documents(&self, link: Link) -> bool {
+        let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
+        user.and_then(|user| user.at_hand.as_ref()).is_some_and(|at_hand| !at_hand.is_empty())
+    }
+
+    pub(crate) fn document_any(&self, account: JidRef<'_>, name: &str) -> Option<Rc<dyn Any>> {
+        self.at_hand(account)?.get(name).cloned()
+    }
+
+    pub(crate) fn at_hand_mut(&mut self, account: JidRef<'_>) -> Option<&mut AtHand> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
         if let Some(user) = user.and_then(|user| self.users.get_mut(user as usize)) {
-            return user.at_hand.get_or_insert_default().set(name, value);
+            return Some(user.at_hand.get_or_insert_default());
         }
         match self.absent.accounts.get_mut(account.bare_str()) {
-            Some(State::Loaded(_, at_hand)) => at_hand.set(name, value),
+            Some(State::Loaded(_, at_hand)) => Some(at_hand),
             _ => None,
         }
     }
 
-    fn at_hand(&self, account: JidRef<'_>) -> Option<&AtHand> {
-        match self.user_named(self.hash(account.bare_str()), account.bare_str()) {
+    pub(crate) fn at_hand(&self, account: JidRef<'_>) -> Option<&AtHand> {
+        self.at_hand_of(self.hash(account.bare_str()), account.bare_str())
+    }
+
+    fn at_hand_of(&self, hash: u64, bare: &str) -> Option<&AtHand> {
+        match self.user_named(hash, bare) {
             Some(user) => self.users.get(user as usize)?.at_hand.as_deref(),
-            None => match self.absent.accounts.get(account.bare_str())? {
+            None => match self.absent.accounts.get(bare)? {
                 State::Loaded(_, at_hand) => Some(at_hand),
                 State::Loading(_) => None,
             },
@@ -156,20 +213,32 @@ impl World {
         let Some(hold) = self.hold(account) else { return };
         let loaded = self.stores.documents.starting(account, PREFIX);
         let account = account.bare().to_jid();
-        self.wait_in_lane(session, loaded, move |world, loaded| {
-            match loaded {
-                Ok(documents) => {
-                    let at_hand = AtHand::read(&world.registry, account.as_ref(), &documents);
-                    world.set_at_hand(account.as_ref(), Some(at_hand).filter(|found| !found.by_name.is_empty()));
-                }
-                Err(error) => {
-                    world.store_failed("loading what modules need of the account", &account, &error);
-                    world.forget(session.link);
-                    world.events.push_back(Event::Bound(session.link, Err(crate::BindError::Store)));
-                }
+        self.wait_in_lane(session, loaded, move |world, loaded| match loaded {
+            Ok(documents) => {
+                let at_hand = AtHand::read(&world.registry, account.as_ref(), &documents);
+                world.with_roster(Some(session), &account.clone(), at_hand, move |world, at_hand| {
+                    world.have_at_hand(session, &account, at_hand);
+                    world.release(hold);
+                });
             }
-            world.release(hold);
+            Err(error) => {
+                world.have_at_hand(session, &account, Err(error));
+                world.release(hold);
+            }
         });
+    }
+
+    fn have_at_hand(&mut self, session: SessionRef, account: &Jid, at_hand: Result<AtHand, StoreError>) {
+        match at_hand {
+            Ok(at_hand) => self.set_at_hand(account.as_ref(), Some(at_hand).filter(|found| !found.is_empty())),
+            Err(error) => {
+                if self.session(session).is_some() {
+                    self.forget(session.link);
+                    self.events.push_back(Event::Bound(session.link, Err(crate::BindError::Store)));
+                }
+                self.refuse_without_documents(account, &error);
+            }
+        }
     }
 
     fn set_at_hand(&mut self, account: JidRef<'_>, at_hand: Option<AtHand>) {
@@ -179,20 +248,34 @@ impl World {
         }
     }
 
+    /// Whether a stanza has to wait behind others that wait for the documents of an account without session. It may have one by now.
+    pub(crate) fn is_behind_others(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
+        if self.absent.waiting == 0 {
+            return false;
+        }
+        let Some(State::Loading(queue)) = self.absent.accounts.get_mut(to.bare_str()) else { return false };
+        if self.absent.waiting < MAX_WAITING {
+            queue.push_back((packet.clone(), to.to_jid()));
+            self.absent.waiting += 1;
+        } else {
+            self.bounce(packet, to, Condition::ResourceConstraint.into());
+        }
+        true
+    }
+
     /// Whether the documents of an account without session are at hand. If not, they are loaded and the stanza is delivered then.
     pub(crate) fn has_documents_of(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) -> bool {
         if !self.registry.has_documents() || self.user_named(hash, to.bare_str()).is_some() {
             return true;
         }
         self.forget_absent();
-        match self.absent.accounts.get_mut(to.bare_str()) {
-            Some(State::Loaded(..)) => return true,
-            _ if self.absent.waiting >= MAX_WAITING => self.bounce(packet, to, Condition::ResourceConstraint.into()),
-            Some(State::Loading(queue)) => {
-                queue.push_back((packet.clone(), to.to_jid()));
-                self.absent.waiting += 1;
-            }
-            None => self.load_absent(packet, to),
+        if self.absent.accounts.contains_key(to.bare_str()) {
+            return true;
+        }
+        if self.absent.waiting < MAX_WAITING {
+            self.load_absent(packet, to);
+        } else {
+            self.bounce(packet, to, Condition::ResourceConstraint.into());
         }
         false
     }
@@ -203,18 +286,25 @@ impl World {
         self.absent.accounts.insert(to.bare_str().into(), State::Loading(queue));
         let loaded = self.stores.documents.starting(to, PREFIX);
         let account = to.bare().to_jid();
-        self.wait(loaded, move |world, loaded| world.absent_loaded(&account, loaded));
+        self.wait(loaded, move |world, loaded| match loaded {
+            Ok(documents) => {
+                let at_hand = AtHand::read(&world.registry, account.as_ref(), &documents);
+                world.with_roster(None, &account.clone(), at_hand, move |world, at_hand| {
+                    world.absent_loaded(&account, at_hand);
+                });
+            }
+            Err(error) => world.absent_loaded(&account, Err(error)),
+        });
     }
 
-    fn absent_loaded(&mut self, account: &Jid, loaded: Result<Vec<Document>, StoreError>) {
+    fn absent_loaded(&mut self, account: &Jid, at_hand: Result<AtHand, StoreError>) {
         let Some(State::Loading(queue)) = self.absent.accounts.remove(account.as_str()) else { return };
         self.absent.waiting -= queue.len();
         let hash = self.hash(account.as_str());
-        match loaded {
-            Ok(documents) => {
+        match at_hand {
+            Ok(at_hand) => {
                 // Who has come meanwhile has loaded them for itself.
                 if self.user_named(hash, account.as_str()).is_none() {
-                    let at_hand = AtHand::read(&self.registry, account.as_ref(), &documents);
                     self.keep_absent(account.as_str(), at_hand);
                 }
                 for (packet, to) in queue {
@@ -234,8 +324,29 @@ impl World {
         }
     }
 
+    /// Whether modules decide for each session of an account what it gets of what is for the bare JID; see [`Hooks::screen`](crate::Hooks::screen).
+    pub fn is_screened(&self, account: JidRef<'_>) -> bool {
+        self.at_hand(account).is_some_and(|at_hand| at_hand.is_screened)
+    }
+
+    /// Says whether they do, for an account with documents at hand, until its last session ends.
+    pub fn set_screened(&mut self, account: JidRef<'_>, is_screened: bool) {
+        if self.is_screened(account) != is_screened
+            && let Some(at_hand) = self.at_hand_mut(account)
+        {
+            at_hand.is_screened = is_screened;
+        }
+    }
+
+    /// Whether a session may have a stanza that is for the bare JID of its account.
+    pub(crate) fn may_reach(&self, user: u32, link: Link, packet: &Packet) -> bool {
+        let at_hand = self.users.get(user as usize).and_then(|user| user.at_hand.as_ref());
+        !at_hand.is_some_and(|at_hand| at_hand.is_screened) || self.registry.may_reach(self, link, packet)
+    }
+
     /// Goes on keeping the documents of an account whose last session has ended: stanzas that it did not get may still be on their way.
-    pub(crate) fn keep_absent(&mut self, account: &str, at_hand: AtHand) {
+    pub(crate) fn keep_absent(&mut self, account: &str, mut at_hand: AtHand) {
+        at_hand.is_screened = false;
         if !at_hand.is_loading {
             self.absent.accounts.insert(account.into(), State::Loaded(self.time(), at_hand));
             self.absent.loaded.push_back((account.into(), self.time()));
@@ -259,6 +370,11 @@ impl World {
             }
         }
     }
+}
+
+/// The name in the store of a document that is kept at hand.
+pub(crate) fn stored_name(name: &str) -> String {
+    format!("{PREFIX}{name}")
 }
 
 /// What the names of documents that are kept at hand begin with in the store.

@@ -3,6 +3,8 @@
 //! A stanza of a session is worked off before the next one of that session is looked at, unless it waits for the store: then
 //! the next ones wait in the session's lane.
 
+use std::borrow::Cow;
+
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
@@ -147,14 +149,19 @@ impl World {
 
     /// Routes a session's stanza, past the modules that want to see it before.
     pub(crate) fn route_from(&mut self, link: Link, packet: &Packet, to: JidRef<'_>) {
-        if !self.registry.before_route().want(packet) {
-            return self.route(packet, to);
-        }
-        let Some(domain) = self.outboxes.address(link).map(|address| address.domain().to_owned()) else { return };
-        let registry = self.registry.clone();
-        if let Some(packet) = registry.before_route().pass(self, packet, to, &domain) {
+        if let Some(packet) = self.leaving(link, packet, to) {
             self.route(&packet, to);
         }
+    }
+
+    /// A session's stanza as the modules leave it that want to see it before it is routed; `None` if one has taken it.
+    pub(crate) fn leaving<'p>(&mut self, link: Link, packet: &'p Packet, to: JidRef<'_>) -> Option<Cow<'p, Packet>> {
+        if !self.registry.before_route().want(packet, || self.has_documents(link)) {
+            return Some(Cow::Borrowed(packet));
+        }
+        let account = self.outboxes.address(link)?.clone();
+        let registry = self.registry.clone();
+        registry.before_route().pass(self, packet, to, account.as_ref())
     }
 
     /// Answers a stanza that goes nowhere with an error, unless it is an error or a result itself (RFC 6120 §8.3.1).

@@ -10,18 +10,19 @@
 //! * [`inbound`]: what a session sends: checks, stamps, dispatch.
 //! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]: one packet for many; [`roll`]: an audience
 //!   that is kept ready. [`service`]: hosts that modules answer for. [`federation`]: other servers.
-//! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4.
+//! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an account conceals it.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2.
 //! * [`iq`]: requests that this server answers itself, and their replies.
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides.
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
-//! * [`documents`]: what modules need of an account with every stanza.
+//! * [`documents`]: what modules need of an account with every stanza; `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection.
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
 //! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
 pub mod bind;
+pub mod conceal;
 pub mod copies;
 pub mod delay;
 pub mod destination;
@@ -30,6 +31,7 @@ pub mod federation;
 pub mod hold;
 pub mod inbound;
 pub mod iq;
+pub(crate) mod known;
 pub mod login;
 pub mod management;
 pub mod module;

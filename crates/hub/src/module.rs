@@ -13,10 +13,11 @@ use rookery_jid::JidRef;
 use rookery_xml::{Built, Element};
 
 use crate::World;
+use crate::conceal::Conceal;
 use crate::documents::Read;
 use crate::federation::RemoteService;
 use crate::iq::Iq;
-use crate::passage::{Delivery, Passage, Passages, Stanzas};
+use crate::passage::{Delivery, Passage, Passages, Stanzas, Wish};
 use crate::settings::{Domain, OptionSpec};
 
 /// One feature of the server that an operator can switch.
@@ -81,6 +82,10 @@ pub type Filter = Box<dyn Fn(&mut World, &Packet, JidRef<'_>) -> Verdict>;
 pub type Serve = Box<dyn Fn(&mut World, &Packet, JidRef<'_>, &Domain)>;
 /// Tells the multicast service of a remote domain for one of ours, if one is known: our domain, the remote one.
 pub type FindRemote = Box<dyn Fn(&mut World, &str, &str) -> Option<RemoteService>>;
+/// Whether a document asks for the roster.
+type Asks = Box<dyn Fn(&dyn Any) -> bool>;
+/// Whether a session may have a stanza.
+type Screen = Box<dyn Fn(&World, Link, &Packet) -> bool>;
 /// Runs again and again.
 pub(crate) type Round = Box<dyn Fn(&mut World)>;
 /// Hears of a session.
@@ -121,6 +126,9 @@ pub struct Registry {
     to_domain: Vec<Hook<Filter>>,
     before_route: Passages,
     before_delivery: Passages,
+    conceal: Option<Hook<(&'static str, Conceal)>>,
+    roster_with: Vec<(&'static str, Asks)>,
+    screens: Vec<Hook<Screen>>,
     undelivered: Vec<Hook<Filter>>,
     reachable: Vec<Hook<SessionHook>>,
     ended: Vec<Hook<SessionHook>>,
@@ -199,15 +207,15 @@ impl Hooks<'_> {
     }
 
     /// Sees what a local session sends to an address, stamped with its full JID, before it is routed. A message without `to` counts as one
-    /// to the sender's bare JID. Not seen: broadcasts of presence, IQs to the server or the own account, and what modules send.
+    /// to the sender's bare JID. A subscription stanza can be taken, but no other form of it counts. Not seen: broadcasts of presence, IQs to the server
+    /// or the own account, and what modules send.
     pub fn before_route(
         &mut self,
         phase: Phase,
         stanzas: Stanzas,
         call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
     ) {
-        let hook = self.hook(phase, (stanzas, Box::new(call) as Passage));
-        self.registry.before_route.add(hook);
+        self.registry.before_route.add(self.wish(phase, stanzas, None, Box::new(call)));
     }
 
     /// Sees what comes for an account of this server, bare or full JID, at the home of the account and before the rules of RFC 6121 §8 are
@@ -219,8 +227,47 @@ impl Hooks<'_> {
         stanzas: Stanzas,
         call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
     ) {
-        let hook = self.hook(phase, (stanzas, Box::new(call) as Passage));
-        self.registry.before_delivery.add(hook);
+        self.registry.before_delivery.add(self.wish(phase, stanzas, None, Box::new(call)));
+    }
+
+    /// The same as [`Hooks::before_route`] for senders, and as [`Hooks::before_delivery`] for recipients, whose account has this document at
+    /// hand: nobody else pays for the filter.
+    pub fn before_passage_with(
+        &mut self,
+        document: &'static str,
+        phase: Phase,
+        before_route: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
+        before_delivery: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
+    ) {
+        let wish = self.wish(phase, Stanzas::ALL, Some(document), Box::new(before_route));
+        self.registry.before_route.add(wish);
+        let wish = self.wish(phase, Stanzas::ALL, Some(document), Box::new(before_delivery));
+        self.registry.before_delivery.add(wish);
+    }
+
+    /// Keeps the roster of an account at hand too, see [`World::roster_item`], where its document asks for it.
+    pub fn roster_with<T: 'static>(&mut self, document: &'static str, asks: impl Fn(&T) -> bool + 'static) {
+        let asks: Asks = Box::new(move |document| document.downcast_ref().is_some_and(&asks));
+        self.registry.roster_with.push((document, asks));
+    }
+
+    /// Decides which sessions of an account get what is for its bare JID, messages and presence, while the account is [screened](World::set_screened).
+    pub fn screen(&mut self, call: impl Fn(&World, Link, &Packet) -> bool + 'static) {
+        let hook = self.hook(Phase::Guard, Box::new(call) as Screen);
+        self.registry.screens.push(hook);
+    }
+
+    /// Decides whether an account that has this document conceals its presence from a contact, see [`World::conceals`]. Of several modules that
+    /// do, the last one counts.
+    pub fn conceal<T: 'static>(
+        &mut self,
+        document: &'static str,
+        call: impl Fn(&World, &T, Option<Link>, JidRef<'_>, JidRef<'_>) -> bool + 'static,
+    ) {
+        let call: Conceal = Box::new(move |world, document, link, owner, contact| {
+            document.downcast_ref().is_some_and(|document| call(world, document, link, owner, contact))
+        });
+        self.registry.conceal = Some(self.hook(Phase::Guard, (document, call)));
     }
 
     /// Gets messages for an account that no resource takes (RFC 6121 §8.5.2.2.1), and for an account that doesn't exist.
@@ -267,6 +314,10 @@ impl Hooks<'_> {
 
     fn hook<T>(&self, phase: Phase, call: T) -> Hook<T> {
         Hook { module: self.module, phase, call }
+    }
+
+    fn wish(&self, phase: Phase, stanzas: Stanzas, document: Option<&'static str>, call: Passage) -> Hook<Wish> {
+        self.hook(phase, Wish { stanzas, document, call })
     }
 }
 
@@ -380,6 +431,27 @@ impl Registry {
 
     pub(crate) fn before_delivery(&self) -> &Passages {
         &self.before_delivery
+    }
+
+    /// The document that decides about concealing, and who reads it, where the module is on.
+    pub(crate) fn conceal(&self, domain: Option<&Domain>) -> Option<(&'static str, &Conceal)> {
+        let hook = self.conceal.as_ref()?;
+        domain?.module(hook.module)?;
+        Some((hook.call.0, &hook.call.1))
+    }
+
+    /// Whether any document asks for the roster; `document` finds one by its name.
+    pub(crate) fn want_roster<'d>(&self, document: impl Fn(&str) -> Option<&'d Rc<dyn Any>>) -> bool {
+        self.roster_with.iter().any(|(name, asks)| document(name).is_some_and(|document| asks(&**document)))
+    }
+
+    pub(crate) fn may_reach(&self, world: &World, link: Link, packet: &Packet) -> bool {
+        self.screens.iter().all(|hook| (hook.call)(world, link, packet))
+    }
+
+    /// The document that decides about concealing in any domain.
+    pub(crate) fn concealing(&self) -> Option<&'static str> {
+        self.conceal.as_ref().map(|hook| hook.call.0)
     }
 
     pub(crate) fn undelivered(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {

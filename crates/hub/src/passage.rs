@@ -72,42 +72,55 @@ impl Stanzas {
     }
 }
 
+/// A filter with what it wants to see.
+pub(crate) struct Wish {
+    pub(crate) stanzas: Stanzas,
+    /// Only those of accounts that have this document at hand.
+    pub(crate) document: Option<&'static str>,
+    pub(crate) call: Passage,
+}
+
 /// The filters of one passage.
 #[derive(Default)]
 pub(crate) struct Passages {
-    /// What any of them wants.
+    /// What any of them wants of every account.
     wanted: Stanzas,
-    hooks: Vec<Hook<(Stanzas, Passage)>>,
+    /// What any of them wants of accounts that have a document.
+    wanted_with_documents: Stanzas,
+    hooks: Vec<Hook<Wish>>,
 }
 
 impl Passages {
-    pub(crate) fn add(&mut self, hook: Hook<(Stanzas, Passage)>) {
-        self.wanted = self.wanted.and(hook.call.0);
+    pub(crate) fn add(&mut self, hook: Hook<Wish>) {
+        let wanted = if hook.call.document.is_some() { &mut self.wanted_with_documents } else { &mut self.wanted };
+        *wanted = wanted.and(hook.call.stanzas);
         insert(&mut self.hooks, hook);
     }
 
-    /// Whether anybody wants to see this stanza.
-    pub(crate) fn want(&self, packet: &Packet) -> bool {
-        self.wanted.has(packet)
+    /// Whether anybody wants to see this stanza of an account; `has_documents` tells whether the account has any at hand.
+    pub(crate) fn want(&self, packet: &Packet, has_documents: impl FnOnce() -> bool) -> bool {
+        let slot = slot(packet.kind(), packet.type_());
+        self.wanted.has_slot(slot) || self.wanted_with_documents.has_slot(slot) && has_documents()
     }
 
-    /// The stanza as the filters that are on in `domain` leave it; `None` if one has taken it.
+    /// The stanza as the filters that are on in the domain of `account` leave it; `None` if one has taken it.
     pub(crate) fn pass<'p>(
         &self,
         world: &mut World,
         packet: &'p Packet,
         to: JidRef<'_>,
-        domain: &str,
+        account: JidRef<'_>,
     ) -> Option<Cow<'p, Packet>> {
         let slot = slot(packet.kind(), packet.type_());
         let mut passing = Cow::Borrowed(packet);
-        for Hook { module, call: (stanzas, call), .. } in &self.hooks {
-            let on =
-                stanzas.has_slot(slot) && world.domain(domain).is_some_and(|domain| domain.module(module).is_some());
+        for Hook { module, call: wish, .. } in &self.hooks {
+            let on = wish.stanzas.has_slot(slot)
+                && world.domain(account.domain()).is_some_and(|domain| domain.module(module).is_some())
+                && wish.document.is_none_or(|document| world.has_document(account, document));
             if !on {
                 continue;
             }
-            match call(world, &passing, to) {
+            match (wish.call)(world, &passing, to) {
                 Delivery::Pass => {}
                 Delivery::Taken => return None,
                 Delivery::As(packet) => passing = Cow::Owned(packet),

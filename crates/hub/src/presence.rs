@@ -7,11 +7,10 @@ use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Stanza, Writer};
-use tracing::warn;
 
+use crate::World;
 use crate::session::{Contact, User};
 use crate::world::Mail;
-use crate::{World, delay};
 
 impl World {
     /// Presence from a session (RFC 6121 §4.2 to §4.6).
@@ -82,6 +81,7 @@ impl World {
                 self.keep_last(&address, &packet);
             }
         }
+        directed.retain(|to| !self.is_concealed(link, to.as_str()));
         self.fan_out(&packet, directed.iter().map(Jid::as_ref));
     }
 
@@ -102,9 +102,10 @@ impl World {
     /// To the contacts who see the user, and to the user's own available resources (§4.2.2).
     fn broadcast(&mut self, link: Link, packet: &Packet) {
         let Some(user) = self.session_at(link).map(|session| session.user) else { return };
-        let audience = self.audience(user, Contact::from);
+        let concealed = self.concealed_from(link);
+        let audience = self.audience(user, Contact::from, &concealed);
         self.hand_out(packet, audience);
-        for (domain, contacts) in self.contacts_away(user, Contact::from) {
+        for (domain, contacts) in self.contacts_away(user, Contact::from, &concealed) {
             self.fan_out_away(packet, domain, contacts);
         }
         self.show_to(user, packet);
@@ -114,11 +115,13 @@ impl World {
     fn probe_contacts(&mut self, link: Link) {
         let Some(user) = self.session_at(link).map(|session| session.user) else { return };
         let Some(from) = self.outboxes.address(link).cloned() else { return };
-        if let Some(probe) = probe(&from).filter(|_| self.federates()) {
-            let away = self.contacts_away(user, Contact::to);
+        let Some(probe) = probe(&from) else { return };
+        let shunned = self.shunned(link, &probe);
+        if self.federates() {
+            let away = self.contacts_away(user, Contact::to, &shunned);
             away.into_values().flatten().for_each(|contact| self.route_away(&probe, contact.as_ref()));
         }
-        for (shard, names) in self.audience(user, Contact::to).into_groups() {
+        for (shard, names) in self.audience(user, Contact::to, &shunned).into_groups() {
             if shard == self.shard() {
                 self.answer_probes(&from, &names);
             } else {
@@ -127,8 +130,13 @@ impl World {
         }
     }
 
-    /// The contacts of other servers, by domain.
-    fn contacts_away(&self, user: u32, wanted: impl Fn(Contact) -> bool) -> BTreeMap<String, Vec<Jid>> {
+    /// The contacts of other servers, by domain, without those that are left out.
+    fn contacts_away(
+        &self,
+        user: u32,
+        wanted: impl Fn(Contact) -> bool,
+        left_out: &BTreeSet<Box<str>>,
+    ) -> BTreeMap<String, Vec<Jid>> {
         let mut away = BTreeMap::<String, Vec<Jid>>::new();
         if !self.federates() {
             return away;
@@ -136,18 +144,21 @@ impl World {
         let contacts = self.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
         for contact in contacts.iter().filter(|&&contact| wanted(contact)) {
             let jid = self.names.get(contact.name()).and_then(|(_, bare)| Jid::parse(bare).ok());
-            if let Some(jid) = jid.filter(|jid| !self.is_here(jid.domain())) {
+            if let Some(jid) = jid.filter(|jid| !self.is_here(jid.domain()) && !left_out.contains(jid.as_str())) {
                 away.entry(jid.domain().to_owned()).or_default().push(jid);
             }
         }
         away
     }
 
-    fn audience(&self, user: u32, wanted: impl Fn(Contact) -> bool) -> Audience {
+    /// The contacts of this server, and of others, without those that are left out.
+    fn audience(&self, user: u32, wanted: impl Fn(Contact) -> bool, left_out: &BTreeSet<Box<str>>) -> Audience {
         let mut audience = Audience::new(self.shards());
         let contacts = self.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
         for contact in contacts.iter().filter(|&&contact| wanted(contact)) {
-            if let Some((hash, bare)) = self.names.get(contact.name()) {
+            if let Some((hash, bare)) = self.names.get(contact.name())
+                && !left_out.contains(bare)
+            {
                 audience.add(hash, bare);
             }
         }
@@ -157,7 +168,9 @@ impl World {
     /// Gives presence to the available resources of an account.
     pub(crate) fn show_to(&mut self, user: u32, packet: &Packet) {
         self.for_each_link(Some(user), |world, link| {
-            if world.session_at(link).is_some_and(|session| session.is_available()) {
+            if world.session_at(link).is_some_and(|session| session.is_available())
+                && world.may_reach(user, link, packet)
+            {
                 world.push(link, packet, To::Bare);
             }
         });
@@ -194,24 +207,29 @@ impl World {
     fn answer_probe(&mut self, from: &Jid, hash: u64, bare: &str) -> bool {
         let Some(at) = self.user_named(hash, bare) else { return false };
         let Some(user) = self.users.get(at as usize) else { return false };
-        let present: Vec<Packet> =
-            user.links.iter().filter_map(|&link| self.session_at(link)?.presence.clone()).collect();
+        let present = user.links.iter().filter_map(|&link| Some((link, self.session_at(link)?.presence.clone()?)));
+        let mut present: Vec<(Link, Packet)> = present.collect();
         if present.is_empty() {
             return false;
         }
-        if !self.may_see(user, from) {
+        present.retain(|(link, _)| !self.is_concealed(*link, from.as_str()));
+        if present.is_empty() {
+            // Whoever is blocked gets no answer at all (XEP-0191 §3.3).
+            return true;
+        }
+        if !self.may_see(user, from.as_ref()) {
             let mut refusal = Writer::new("presence");
             refusal.attr("type", "unsubscribed").attr("from", bare);
             self.send(&refusal.finish(), &from.to_bare());
             return true;
         }
-        for packet in present {
+        for (_, packet) in present {
             self.route(&packet, from.as_ref());
         }
         true
     }
 
-    fn may_see(&self, user: &User, asker: &Jid) -> bool {
+    pub(crate) fn may_see(&self, user: &User, asker: JidRef<'_>) -> bool {
         let name = self.names.find(self.hash(asker.bare_str()), asker.bare_str());
         name.is_some_and(|name| name == user.name || user.contact(name).is_some_and(Contact::from))
     }
@@ -220,17 +238,7 @@ impl World {
         let from = from.clone();
         let seen = self.stores.last_presence.of(from.bare(), away);
         self.wait(seen, move |world, seen| match seen {
-            Ok(seen) => {
-                for last in seen {
-                    match Packet::scanned(&last.stanza) {
-                        Ok(packet) => {
-                            let delay = delay::element(last.owner.as_str(), last.unix_ms);
-                            world.route(&packet.with_child(&delay), from.as_ref());
-                        }
-                        Err(fault) => warn!(account = %last.owner, ?fault, "the last presence in the store is damaged"),
-                    }
-                }
-            }
+            Ok(seen) => world.show_last(from, seen),
             Err(error) => world.store_failed("answering a presence probe", &from, &error),
         });
     }
@@ -286,7 +294,7 @@ impl World {
     /// Whether an address gets the user's broadcasts.
     fn is_subscribed(&self, link: Link, to: JidRef<'_>) -> bool {
         let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
-        user.is_some_and(|user| self.may_see(user, &to.to_jid()))
+        user.is_some_and(|user| self.may_see(user, to))
     }
 
     /// Presence that came by routing, at the home of the account (§8.5.2.1.2, §8.5.3).
@@ -321,19 +329,35 @@ impl World {
     /// Sends a contact the presence of every available resource of an account (§3.1.5).
     pub(crate) fn show_resources_to(&mut self, owner: &Jid, contact: JidRef<'_>) {
         for link in self.links_of(owner.as_ref()) {
-            if let Some(packet) = self.session_at(link).and_then(|session| session.presence.clone()) {
-                self.route(&packet, contact);
-            }
+            self.show_session_to(link, contact);
         }
     }
 
     /// Tells a contact that no resource of an account is available any more (§3.2.2, §3.3.3).
     pub(crate) fn hide_resources_from(&mut self, owner: &Jid, contact: JidRef<'_>) {
         for link in self.links_of(owner.as_ref()) {
-            let is_available = self.session_at(link).is_some_and(|session| session.is_available());
-            if let Some(packet) = self.outboxes.address(link).filter(|_| is_available).and_then(unavailable) {
-                self.route(&packet, contact);
+            if !self.is_concealed(link, contact.as_str()) {
+                self.hide_session_from(link, contact);
             }
+        }
+    }
+
+    /// Tells a contact that a session is not available any more, if it is, whether it conceals itself or not.
+    pub fn hide_session_from(&mut self, link: Link, contact: JidRef<'_>) {
+        let is_available = self.session_at(link).is_some_and(|session| session.is_available());
+        let directed = self.at_mut(link).and_then(|session| session.rare.as_mut());
+        let was_directed = directed.is_some_and(|rare| rare.directed.remove(&contact.to_jid()));
+        let packet = self.outboxes.address(link).filter(|_| is_available || was_directed).and_then(unavailable);
+        if let Some(packet) = packet {
+            self.route(&packet, contact);
+        }
+    }
+
+    /// Asks for the presence of a contact in the name of a session that is available (§4.3.1).
+    pub fn probe(&mut self, link: Link, contact: JidRef<'_>) {
+        let is_available = self.session_at(link).is_some_and(|session| session.is_available());
+        if let Some(packet) = self.outboxes.address(link).filter(|_| is_available).and_then(probe) {
+            self.route(&packet, contact);
         }
     }
 }

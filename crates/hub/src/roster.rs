@@ -156,6 +156,7 @@ impl World {
     pub(crate) fn roster_changed(&mut self, owner: &Jid, contact: &Jid, changed: &Changed) {
         let subscription = |item: &Option<RosterItem>| item.as_ref().map(|item| item.subscription).unwrap_or_default();
         let (before, after) = (subscription(&changed.before), subscription(&changed.after));
+        self.know(owner.as_ref(), contact, changed.after.as_ref());
         if before != after {
             self.set_contact(owner.as_ref(), contact, after.to(), after.from());
         }

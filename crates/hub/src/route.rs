@@ -53,14 +53,17 @@ impl World {
 
     /// Delivers a stanza at the home of an account, past the modules that want to see it before. `hash` is that of the bare JID.
     pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
-        if self.is_kept_back(hash, packet, to, Passed::No) || !self.has_documents_of(hash, packet, to) {
+        if self.is_behind_others(packet, to)
+            || self.is_kept_back(hash, packet, to, Passed::No)
+            || !self.has_documents_of(hash, packet, to)
+        {
             return;
         }
-        if !self.registry.before_delivery().want(packet) {
+        if !self.registry.before_delivery().want(packet, || self.has_any_document(hash, to.bare_str())) {
             return self.apply_rules(hash, packet, to);
         }
         let registry = self.registry.clone();
-        if let Some(packet) = registry.before_delivery().pass(self, packet, to, to.domain()) {
+        if let Some(packet) = registry.before_delivery().pass(self, packet, to, to) {
             self.apply_rules(hash, &packet, to);
         }
     }
@@ -113,7 +116,9 @@ impl World {
     fn push_to_account(&mut self, user: Option<u32>, packet: &Packet) -> bool {
         let mut any = false;
         self.for_each_link(user, |world, link| {
-            if world.session_at(link).is_some_and(|session| session.takes_messages()) {
+            if world.session_at(link).is_some_and(|session| session.takes_messages())
+                && user.is_some_and(|user| world.may_reach(user, link, packet))
+            {
                 any |= world.push(link, packet, To::Bare);
             }
         });

@@ -21,6 +21,10 @@ impl World {
             return self.refuse(link, stanza, Condition::NotAllowed.into());
         }
         let Some(packet) = self.stamp_as(link, stanza, type_, owner.as_ref()) else { return };
+        let Some(seen) = self.stamp(link, stanza, type_) else { return };
+        if self.leaving(link, &seen, contact.as_ref()).is_none() {
+            return;
+        }
         let Some(session) = self.reference(link) else { return };
         let changed = self.change(&owner, &contact, Event { direction: Direction::Out, type_, stanza: Vec::new() });
         self.wait_in_lane(session, changed, move |world, changed| match changed {

@@ -55,6 +55,7 @@ pub struct World {
     pub(crate) tasks: Slab<Task>,
     pub(crate) timers: Timers,
     pub(crate) now_ms: u64,
+    started_ms: Option<u64>,
     pub(crate) ended: Ended,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) events: VecDeque<Event>,
@@ -177,6 +178,7 @@ impl World {
             tasks: Slab::new(),
             timers: Timers::default(),
             now_ms: 0,
+            started_ms: None,
             ended: Ended::default(),
             wakeups,
             events: VecDeque::new(),
@@ -214,6 +216,7 @@ impl World {
     /// Sets the clock that timers go by, which never goes back, and the time of day since 1970; both in milliseconds.
     pub fn set_time(&mut self, now_ms: u64, unix_ms: u64) {
         self.now_ms = now_ms;
+        self.started_ms.get_or_insert(now_ms);
         self.unix_ms = unix_ms;
     }
 
@@ -232,6 +235,11 @@ impl World {
     /// Whether the server stops.
     pub fn is_stopping(&self) -> bool {
         self.is_stopping
+    }
+
+    /// How long the shard has been running, in milliseconds, on the clock that never goes back.
+    pub fn uptime_ms(&self) -> u64 {
+        self.now_ms.saturating_sub(self.started_ms.unwrap_or(self.now_ms))
     }
 
     /// The settings in force.

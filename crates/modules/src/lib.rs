@@ -26,11 +26,13 @@ pub mod contact;
 pub mod disco;
 pub mod fast;
 pub mod form;
+pub mod last_activity;
 pub mod multicast;
 pub mod offline;
 mod option;
 mod payload;
 pub mod ping;
+pub mod privacy;
 pub mod register;
 mod request;
 pub mod rooms;
@@ -64,6 +66,8 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(version::Version),
         Box::new(time::Time),
         Box::new(contact::Contact),
+        Box::<privacy::Privacy>::default(),
+        Box::new(last_activity::LastActivity),
         Box::new(archive::Archive::new(archives.clone())),
         Box::new(carbons::Carbons::new(archives.clone())),
         Box::new(offline::Offline),

@@ -26,6 +26,14 @@ pub(crate) fn host(value: &Value) -> Result<(), String> {
     }
 }
 
+/// A list of addresses.
+pub(crate) fn addresses(value: &Value) -> Result<(), String> {
+    each(value, |address| match prepare(address) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{address:?} is no address: {error}")),
+    })
+}
+
 /// A list of which every text passes `check`.
 pub(crate) fn each(value: &Value, check: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
     match value {

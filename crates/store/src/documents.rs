@@ -1,7 +1,7 @@
 //! Small things that belong to an account and have a name: private data (XEP-0049), a vCard (XEP-0054), whom it blocks (XEP-0191).
 
 use crate::Pending;
-use rookery_jid::JidRef;
+use rookery_jid::{Jid, JidRef};
 
 /// The documents of all accounts. Owners count by their bare JID; what a name means is its module's business.
 pub trait Documents: Send + Sync {
@@ -14,6 +14,9 @@ pub trait Documents: Send + Sync {
 
     /// The documents whose names begin with `prefix`, in the order of the bytes of their names. Nothing for an owner that isn't an account.
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>>;
+
+    /// The document of that name of each of these owners who has one, in the order of `owners`.
+    fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
 /// A document with its name.

@@ -177,6 +177,10 @@ impl Documents for Held {
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
         self.held(|stores| stores.documents.starting(owner, prefix))
     }
+
+    fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>> {
+        self.held(|stores| stores.documents.of(owners, name))
+    }
 }
 
 impl Archive for Held {

@@ -184,6 +184,12 @@ impl Documents for Memory {
         let found = found.map(|(name, bytes)| Document { name: name.clone(), bytes: bytes.clone() });
         ready(Ok(found.collect()))
     }
+
+    fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>> {
+        let world = self.world();
+        let bytes = |owner: &Jid| world.account(owner.as_ref())?.documents.get(name).cloned();
+        ready(Ok(owners.into_iter().filter_map(|owner| bytes(&owner).map(|bytes| (owner, bytes))).collect()))
+    }
 }
 
 impl LastPresence for Memory {

@@ -63,6 +63,7 @@ over_all_stores! {
     documents::the_last_one_of_a_name_counts,
     documents::documents_are_found_by_prefix,
     documents::documents_belong_to_accounts,
+    documents::one_document_of_many_accounts,
     archive::pages_go_both_ways,
     archive::conversations_are_told_apart,
     archive::ids_must_be_there,

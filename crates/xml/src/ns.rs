@@ -145,6 +145,8 @@ pub const OPENPGP: &str = "urn:xmpp:openpgp:0";
 pub const OMEMO: &str = "urn:xmpp:omemo:2";
 /// XEP-0384 OMEMO Encryption before version 0.4, which most clients speak
 pub const OMEMO_AXOLOTL: &str = "eu.siacs.conversations.axolotl";
+/// XEP-0377 Blocking Command with Reports
+pub const REPORTING: &str = "urn:xmpp:reporting:1";
 /// XEP-0386 Bind 2
 pub const BIND2: &str = "urn:xmpp:bind:0";
 /// XEP-0388 Extensible SASL Profile

@@ -1,9 +1,9 @@
 //! The operations of [`Documents`](crate::Documents).
 
 use super::accounts;
-use super::connection::{Connection, Row, Value, all, one};
+use super::connection::{Connection, Row, Value, account_values, all, one};
 use crate::{Document, StoreError};
-use rookery_jid::JidRef;
+use rookery_jid::{Jid, JidRef};
 
 pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(owner) = accounts::id(c, owner)? else { return Ok(None) };
@@ -40,6 +40,16 @@ pub(crate) fn starting(c: &mut dyn Connection, owner: JidRef<'_>, prefix: &str) 
     }
 }
 
+pub(crate) fn of(c: &mut dyn Connection, owners: &[Jid], name: &str) -> Result<Vec<(Jid, Vec<u8>)>, StoreError> {
+    let mut found = Vec::new();
+    for owner in owners {
+        let [domain, local] = account_values(owner.bare());
+        let read = |row: &dyn Row| Ok((owner.clone(), row.bytes(0)?.to_vec()));
+        found.extend(one(c, DOCUMENT_OF, &[domain, local, Value::Text(name)], read)?);
+    }
+    Ok(found)
+}
+
 /// The least text behind all that begin with a prefix; `None` if there is none.
 fn behind(prefix: &str) -> Option<String> {
     let mut text = prefix.to_owned();
@@ -54,6 +64,11 @@ fn behind(prefix: &str) -> Option<String> {
 
 /// Values: owner, name.
 const DOCUMENT: &str = "SELECT bytes FROM documents WHERE owner = ? AND name = ?";
+
+/// Values: domain, localpart, name.
+const DOCUMENT_OF: &str = "\
+    SELECT d.bytes FROM accounts a, documents d \
+    WHERE a.domain = ? AND a.localpart = ? AND d.owner = a.id AND d.name = ?";
 
 /// Values: owner, first name.
 const DOCUMENTS: &str = "SELECT name, bytes FROM documents WHERE owner = ? AND name >= ? ORDER BY name";

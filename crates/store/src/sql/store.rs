@@ -183,6 +183,12 @@ impl Documents for SqlStore {
         let (owner, prefix) = (owner.bare().to_jid(), prefix.to_owned());
         self.read(prefix.len(), move |c| documents::starting(c, owner.as_ref(), &prefix))
     }
+
+    fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>> {
+        let name = name.to_owned();
+        let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
+        self.read(bytes, move |c| documents::of(c, &owners, &name))
+    }
 }
 
 impl Archive for SqlStore {

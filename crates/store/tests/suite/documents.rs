@@ -44,3 +44,15 @@ pub fn documents_belong_to_accounts(stores: &Stores) {
     account(stores, "romeo@a.example");
     assert_eq!(done(stores.documents.starting(owner.as_ref(), "")), []);
 }
+
+pub fn one_document_of_many_accounts(stores: &Stores) {
+    let (romeo, juliet) = (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"));
+    let (nurse, nobody) = (account(stores, "nurse@b.example"), jid("nobody@a.example"));
+    for owner in [&romeo, &nurse] {
+        done(stores.documents.put(owner.as_ref(), "rules", Some(owner.as_str().into())));
+    }
+    done(stores.documents.put(juliet.as_ref(), "other", Some(vec![1])));
+    let found = done(stores.documents.of(vec![nurse.clone(), nobody, juliet, romeo.clone()], "rules"));
+    let wanted = [nurse, romeo].map(|owner| (owner.clone(), owner.as_str().as_bytes().to_vec()));
+    assert_eq!(found, wanted);
+}

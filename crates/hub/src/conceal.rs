@@ -1,0 +1,144 @@
+//! From whom an account conceals its presence: those whom it blocks, or shuts out of what it shows (XEP-0191 §3.3, XEP-0016 §2.12).
+//!
+//! One module decides, by a document of the account that is at hand ([`Hooks::conceal`](crate::Hooks::conceal)). Broadcasts, directed presence at its
+//! end, answers to probes and what follows subscriptions ask here; an account without the document costs a look at one field.
+
+use std::any::Any;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use rookery_fanout::{Link, Packet};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{LastSeen, StoreError};
+use tracing::warn;
+
+use crate::{World, delay};
+
+/// Decides whether the account with this document, or this session of it, conceals its presence from a contact.
+pub(crate) type Conceal = Box<dyn Fn(&World, &dyn Any, Option<Link>, JidRef<'_>, JidRef<'_>) -> bool>;
+
+impl World {
+    /// Whether an account whose home this is conceals its presence, that of one session or what concerns the whole account, from a contact.
+    /// What modules tell of an account by themselves must stop here too, such as events of personal nodes (XEP-0163).
+    pub fn conceals(&self, owner: JidRef<'_>, link: Option<Link>, contact: JidRef<'_>) -> bool {
+        let Some((document, decide)) = self.registry.conceal(self.domain(owner.domain())) else { return false };
+        let is_own = owner.bare_str() == contact.bare_str();
+        let value = if is_own { None } else { self.document_any(owner, document) };
+        value.is_some_and(|value| decide(self, &*value, link, owner, contact))
+    }
+
+    /// Whether a session conceals itself from the contact with this bare JID.
+    pub(crate) fn is_concealed(&self, link: Link, contact: &str) -> bool {
+        let Some(owner) = self.outboxes.address(link).filter(|_| self.has_documents(link)) else { return false };
+        match JidRef::parse_prepared(contact) {
+            Some(contact) => self.conceals(owner.bare(), Some(link), contact),
+            // Beyond ASCII.
+            None => Jid::parse(contact).is_ok_and(|contact| self.conceals(owner.bare(), Some(link), contact.as_ref())),
+        }
+    }
+
+    /// The bare JIDs of the contacts from whom a session conceals itself.
+    pub(crate) fn concealed_from(&self, link: Link) -> BTreeSet<Box<str>> {
+        let Some(owner) = self.outboxes.address(link).filter(|_| self.has_documents(link)) else {
+            return BTreeSet::new();
+        };
+        let mut contacts = self.watchers(owner.bare());
+        contacts.retain(|contact| self.conceals(owner.bare(), Some(link), contact.as_ref()));
+        contacts.iter().map(|contact| contact.as_str().into()).collect()
+    }
+
+    /// The bare JIDs of the contacts to whom a session may not send this probe.
+    pub(crate) fn shunned(&mut self, link: Link, probe: &Packet) -> BTreeSet<Box<str>> {
+        let owner = self.outboxes.address(link).filter(|_| self.has_documents(link));
+        let mut contacts = owner.map(|owner| self.watched(owner.bare())).unwrap_or_default();
+        contacts.retain(|contact| self.leaving(link, probe, contact.as_ref()).is_none());
+        contacts.iter().map(|contact| contact.as_str().into()).collect()
+    }
+
+    /// The contacts who see the presence of an account whose home this is, as far as it lets them (RFC 6121 §4.2.2). Nobody if it has no session.
+    pub fn watchers(&self, account: JidRef<'_>) -> Vec<Jid> {
+        self.subscribed(account, |_, from| from)
+    }
+
+    /// The contacts whose presence an account sees, whose home this is. Nobody if it has no session.
+    pub fn watched(&self, account: JidRef<'_>) -> Vec<Jid> {
+        self.subscribed(account, |to, _| to)
+    }
+
+    fn subscribed(&self, account: JidRef<'_>, wanted: impl Fn(bool, bool) -> bool) -> Vec<Jid> {
+        let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
+        let contacts = user.and_then(|user| self.users.get(user as usize)).map(|user| &*user.contacts);
+        let wanted = contacts.unwrap_or_default().iter().filter(|contact| wanted(contact.to(), contact.from()));
+        wanted.filter_map(|contact| Jid::parse(self.names.get(contact.name())?.1).ok()).collect()
+    }
+
+    /// Whether an address may see the presence of an account that has a session, whose home this is: the account itself, and contacts with a subscription.
+    pub fn may_see_presence(&self, account: JidRef<'_>, asker: JidRef<'_>) -> bool {
+        let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
+        let user = user.and_then(|user| self.users.get(user as usize));
+        user.is_some_and(|user| self.may_see(user, asker))
+    }
+
+    /// To whom a session has sent directed presence that still stands (RFC 6121 §4.6.3).
+    pub fn directed_to(&self, link: Link) -> Vec<Jid> {
+        let rare = self.session_at(link).and_then(|session| session.rare.as_ref());
+        rare.map(|rare| rare.directed.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Sends the presence of a session to a contact, if it is available and doesn't conceal itself.
+    pub fn show_session_to(&mut self, link: Link, contact: JidRef<'_>) {
+        let presence = self.session_at(link).and_then(|session| session.presence.clone());
+        if let Some(packet) = presence.filter(|_| !self.is_concealed(link, contact.as_str())) {
+            self.route(&packet, contact);
+        }
+    }
+
+    /// Answers probes with the last presence of accounts that are away, without those that conceal it from the asker: their documents are asked for
+    /// in one go.
+    pub(crate) fn show_last(&mut self, asker: Jid, mut seen: Vec<LastSeen>) {
+        let registry = self.registry.clone();
+        let Some(document) = registry.concealing().filter(|_| !seen.is_empty()) else {
+            return seen.iter().for_each(|last| self.show_one_last(&asker, last));
+        };
+        let owners: Vec<Jid> = seen.iter().map(|last| last.owner.clone()).collect();
+        let documents = self.stores.documents.of(owners, &crate::documents::stored_name(document));
+        self.wait(documents, move |world, documents| match documents {
+            Ok(documents) => {
+                seen.retain(|last| {
+                    let of_owner = documents.iter().find(|(owner, _)| *owner == last.owner);
+                    of_owner.is_none_or(|(owner, bytes)| !world.conceals_by(owner, document, bytes, &asker))
+                });
+                seen.iter().for_each(|last| world.show_one_last(&asker, last));
+            }
+            Err(error) => world.store_failed("answering a presence probe", &asker, &error),
+        });
+    }
+
+    /// Whether an account that may be away conceals itself from an asker, by a document as the store has it. A damaged one conceals nothing, as where it
+    /// is at hand.
+    fn conceals_by(&self, owner: &Jid, document: &str, bytes: &[u8], asker: &Jid) -> bool {
+        let Some((_, decide)) = self.registry.conceal(self.domain(owner.domain())) else { return false };
+        let value: Option<Rc<dyn Any>> = self.registry.document(document).and_then(|(_, read)| read(bytes));
+        owner.bare() != asker.bare()
+            && value.is_some_and(|value| decide(self, &*value, None, owner.as_ref(), asker.as_ref()))
+    }
+
+    fn show_one_last(&mut self, asker: &Jid, last: &LastSeen) {
+        match Packet::scanned(&last.stanza) {
+            Ok(packet) => {
+                let delay = delay::element(last.owner.as_str(), last.unix_ms);
+                self.route(&packet.with_child(&delay), asker.as_ref());
+            }
+            Err(fault) => warn!(account = %last.owner, ?fault, "the last presence in the store is damaged"),
+        }
+    }
+
+    /// Lets an account whose documents the store could not give do nothing: nobody knows whom it conceals itself from.
+    pub(crate) fn refuse_without_documents(&mut self, account: &Jid, error: &StoreError) {
+        self.store_failed("loading what modules need of the account", account, error);
+        for link in self.links_of(account.as_ref()) {
+            let text = "what belongs to the account could not be loaded";
+            self.close(link, rookery_stream::error::StreamError::InternalServerError, text);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Rosters at hand, of the few accounts whose documents ask what the roster says, such as privacy lists by group (XEP-0016 §2.1).
+//!
+//! Such a roster is loaded behind the documents, before anything is delivered, and follows every change of an item, which happens at the home of the
+//! account. All other accounts have none.
+
+use std::collections::HashMap;
+
+use ahash::RandomState;
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{Roster, RosterItem, StoreError};
+
+use crate::World;
+use crate::documents::AtHand;
+use crate::session::SessionRef;
+
+/// The items of a roster by contact.
+pub(crate) type Known = HashMap<Jid, RosterItem, RandomState>;
+
+impl World {
+    /// The roster item of a contact, of an account whose roster is at hand; see [`Hooks::roster_with`](crate::Hooks::roster_with).
+    pub fn roster_item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<&RosterItem> {
+        self.at_hand(owner)?.roster.as_ref()?.get(contact.bare_str())
+    }
+
+    /// Whether anybody is in a group of a roster that is at hand.
+    pub fn has_roster_group(&self, owner: JidRef<'_>, group: &str) -> bool {
+        let known = self.at_hand(owner).and_then(|at_hand| at_hand.roster.as_ref());
+        known.is_some_and(|known| known.values().any(|item| item.groups.iter().any(|found| found == group)))
+    }
+
+    /// Loads the roster of an account that has a session, before a document is set that asks for it. `then` runs at once if it is at hand.
+    pub fn load_roster(
+        &mut self,
+        session: SessionRef,
+        account: &Jid,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
+        if self.at_hand(account.as_ref()).is_some_and(|at_hand| at_hand.roster.is_some()) {
+            return then(self, Ok(()));
+        }
+        let roster = self.stores.rosters.get(account.as_ref());
+        let account = account.to_bare();
+        self.wait_in_lane(session, roster, move |world, roster| {
+            let loaded = roster.map(|roster| {
+                if let Some(at_hand) = world.at_hand_mut(account.as_ref()) {
+                    at_hand.roster = Some(Box::new(known(roster)));
+                }
+            });
+            then(world, loaded);
+        });
+    }
+
+    /// Goes on with documents that were loaded, and with the roster if one of them asks for it.
+    pub(crate) fn with_roster(
+        &mut self,
+        session: Option<SessionRef>,
+        account: &Jid,
+        mut at_hand: AtHand,
+        then: impl FnOnce(&mut World, Result<AtHand, StoreError>) + 'static,
+    ) {
+        if !self.registry.want_roster(|name| at_hand.get(name)) {
+            return then(self, Ok(at_hand));
+        }
+        let roster = self.stores.rosters.get(account.as_ref());
+        let go_on = move |world: &mut World, roster: Result<Roster, StoreError>| {
+            let loaded = roster.map(|roster| {
+                at_hand.roster = Some(Box::new(known(roster)));
+                at_hand
+            });
+            then(world, loaded);
+        };
+        match session {
+            Some(session) => self.wait_in_lane(session, roster, go_on),
+            None => self.wait(roster, go_on),
+        }
+    }
+
+    /// Brings a roster at hand up to date with an item that has changed.
+    pub(crate) fn know(&mut self, owner: JidRef<'_>, contact: &Jid, item: Option<&RosterItem>) {
+        if self.at_hand(owner).is_none_or(|at_hand| at_hand.roster.is_none()) {
+            return;
+        }
+        let Some(known) = self.at_hand_mut(owner).and_then(|at_hand| at_hand.roster.as_mut()) else { return };
+        match item {
+            Some(item) => drop(known.insert(contact.clone(), slim(item.clone()))),
+            None => drop(known.remove(contact)),
+        }
+    }
+}
+
+fn known(roster: Roster) -> Known {
+    roster.items.into_iter().map(|item| (item.jid.clone(), slim(item))).collect()
+}
+
+/// Nobody asks for the stanza of a request.
+fn slim(item: RosterItem) -> RosterItem {
+    RosterItem { pending_in: None, ..item }
+}

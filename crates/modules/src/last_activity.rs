@@ -1,0 +1,120 @@
+//! XEP-0012: Last Activity. How long a server runs, when an account was here last, and who may ask a resource.
+//!
+//! The time of an account is that of its last unavailable presence, which the hub keeps for probes; so it is known of those who were available. Nobody
+//! learns it who may not see the presence of the account (§7), nor whether the account exists: both are `forbidden` alike.
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Delivery, Hooks, Iq, Module, Phase, Stanzas, Target, World};
+use rookery_jid::JidRef;
+use rookery_store::LastSeen;
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Kind, Limits, Stanza, ns};
+
+use crate::asker::{Asker, condition, with_asker};
+use crate::request::is_get;
+
+/// Tells when somebody was here last.
+#[derive(Debug)]
+pub struct LastActivity;
+
+impl Module for LastActivity {
+    fn name(&self) -> &'static str {
+        "last_activity"
+    }
+
+    fn summary(&self) -> &'static str {
+        "contacts can find out when somebody was here last, everybody how long the server runs"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0012", "2.0")]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.feature(Target::Server, ns::LAST_ACTIVITY);
+        hooks.feature(Target::Account, ns::LAST_ACTIVITY);
+        hooks.iq(Target::Server, ns::LAST_ACTIVITY, |world, iq| {
+            if is_get(world, &iq, "query") {
+                let seconds = world.uptime_ms() / 1000;
+                reply(world, &iq, seconds, "");
+            }
+        });
+        hooks.iq(Target::Account, ns::LAST_ACTIVITY, |world, iq| {
+            if is_get(world, &iq, "query") {
+                of_account(world, iq);
+            }
+        });
+        hooks.before_delivery(Phase::Guard, Stanzas::of(Kind::Iq, &[StanzaType::Get]), guard);
+    }
+}
+
+/// §3: an account that is here counts as active now.
+fn of_account(world: &mut World, iq: Iq) {
+    if world.conceals(iq.to.as_ref(), None, iq.from.as_ref()) {
+        return world.reply_error(&iq, Condition::Forbidden);
+    }
+    with_asker(world, iq, |world, iq, asker| {
+        if asker == Asker::Stranger {
+            return world.reply_error(&iq, Condition::Forbidden);
+        }
+        if !world.links_of(iq.to.as_ref()).is_empty() {
+            return reply(world, &iq, 0, "");
+        }
+        let seen = world.stores.last_presence.of(iq.from.bare(), vec![iq.to.clone()]);
+        world.wait(seen, move |world, seen| match seen.map(|seen| seen.into_iter().next()) {
+            Ok(Some(last)) => {
+                let seconds = world.time().saturating_sub(last.unix_ms) / 1000;
+                reply(world, &iq, seconds, &status(&last));
+            }
+            // It has never been available.
+            Ok(None) => world.reply_error(&iq, Condition::ItemNotFound),
+            Err(error) => {
+                world.store_failed("telling the last activity", &iq.to, &error);
+                world.reply_error(&iq, condition(&error));
+            }
+        });
+    });
+}
+
+/// §4: a resource is asked by those only who may see its presence. Whether it is there is nobody else's business, so that the answer is the same.
+fn guard(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    if to.resource().is_none() || !mentions(packet.bytes(), ns::LAST_ACTIVITY.as_bytes()) {
+        return Delivery::Pass;
+    }
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+    let iq = stanza.zip(packet.sender()).and_then(|(stanza, from)| Iq::read(stanza, from, to.to_jid(), None));
+    let Some(iq) = iq.filter(|iq| iq.payload.ns() == ns::LAST_ACTIVITY) else { return Delivery::Pass };
+    if world.links_of(to).is_empty() {
+        with_asker(world, iq, |world, iq, asker| {
+            let refusal = if asker == Asker::Stranger { Condition::Forbidden } else { Condition::ServiceUnavailable };
+            world.reply_error(&iq, refusal);
+        });
+        return Delivery::Taken;
+    }
+    if world.may_see_presence(to, iq.from.as_ref()) && !world.conceals(to.bare(), None, iq.from.as_ref()) {
+        return Delivery::Pass;
+    }
+    world.reply_error(&iq, Condition::Forbidden);
+    Delivery::Taken
+}
+
+fn reply(world: &mut World, iq: &Iq, seconds: u64, status: &str) {
+    let mut reply = iq.result();
+    reply.start_ns("query", ns::LAST_ACTIVITY).attr("seconds", &seconds.to_string());
+    if !status.is_empty() {
+        reply.text(status);
+    }
+    reply.end();
+    world.reply(iq, reply);
+}
+
+/// What somebody said when going.
+fn status(last: &LastSeen) -> String {
+    let presence = Element::parse(&last.stanza).ok();
+    presence.and_then(|presence| presence.child_text("status", presence.ns())).unwrap_or_default()
+}
+
+fn mentions(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|window| window == text)
+}

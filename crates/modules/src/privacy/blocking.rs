@@ -1,0 +1,128 @@
+//! XEP-0191: Blocking Command. The block list is a view of the default privacy list (§5).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rookery_fanout::{Packet, To};
+use rookery_hub::{Iq, SessionRef, World};
+use rookery_jid::Jid;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Writer, ns};
+
+use super::report::Reports;
+use super::rules::Rules;
+use super::sessions::{Sessions, Shared, sessions_of};
+use super::{DOCUMENT, MAX_ITEMS, NAME, change};
+use crate::asker::condition;
+
+/// Answers a request of the blocking command.
+pub(crate) fn answer(sessions: &Shared, reports: &Rc<RefCell<Reports>>, world: &mut World, iq: Iq) {
+    // Nobody but the account itself has a block list to ask for.
+    let Some(session) = iq.origin.filter(|_| iq.is_own()) else {
+        return world.reply_error(&iq, Condition::ServiceUnavailable);
+    };
+    match (iq.set, iq.payload.name()) {
+        (false, "blocklist") => get(sessions, world, session, &iq),
+        (true, "block" | "unblock") => set(sessions, reports, world, iq),
+        _ => world.reply_error(&iq, Condition::BadRequest),
+    }
+}
+
+/// §3.2. Who asks hears of changes from now on.
+fn get(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq) {
+    sessions.borrow_mut().asked_for_blocks(session);
+    let rules = world.document::<Rules>(iq.to.as_ref(), DOCUMENT).unwrap_or_default();
+    let mut reply = iq.result();
+    write(&mut reply, "blocklist", rules.blocked());
+    world.reply(iq, reply);
+}
+
+/// §3.3 to §3.5.
+fn set(sessions: &Shared, reports: &Rc<RefCell<Reports>>, world: &mut World, iq: Iq) {
+    let is_block = iq.payload.name() == "block";
+    let jids = match items(&iq, is_block) {
+        Ok(jids) => jids,
+        Err(error) => return world.reply_error(&iq, error),
+    };
+    let mut rules =
+        world.document::<Rules>(iq.to.as_ref(), DOCUMENT).map_or_else(Rules::default, |rules| (*rules).clone());
+    if is_block {
+        rules.block(&jids);
+    } else if jids.is_empty() {
+        let all: Vec<Jid> = rules.blocked().into_iter().cloned().collect();
+        rules.unblock(&all);
+    } else {
+        rules.unblock(&jids);
+    }
+    if is_block && !fit(world, &iq, &rules) {
+        let error = StanzaError::new(Condition::ResourceConstraint).with_text("the block list is full");
+        return world.reply_error(&iq, error);
+    }
+    let (account, sessions, reports) = (iq.to.to_bare(), sessions.clone(), reports.clone());
+    let name = iq.payload.name().to_owned();
+    change::replace(&sessions.clone(), world, &account.clone(), rules, move |world, kept| match kept {
+        Ok(()) => {
+            world.reply_done(&iq);
+            if is_block {
+                reports.borrow_mut().take(world, &iq);
+            }
+            push(&sessions.borrow(), world, &account, &name, &jids);
+            super::lists::push_default(&sessions.borrow(), world, &account);
+        }
+        Err(error) => {
+            world.store_failed("keeping a block list", &account, &error);
+            world.reply_error(&iq, condition(&error));
+        }
+    });
+}
+
+/// The addresses in a request; at least one to block (§3.3), none to unblock means all (§3.5).
+fn items(iq: &Iq, is_block: bool) -> Result<Vec<Jid>, Condition> {
+    let items = iq.payload.children().filter(|child| child.is("item", ns::BLOCKING));
+    let jids = items.map(|item| {
+        let jid = item.attr("jid").ok_or(Condition::BadRequest)?;
+        Jid::parse(jid).map_err(|_| Condition::JidMalformed)
+    });
+    let jids = jids.collect::<Result<Vec<_>, _>>()?;
+    let others = iq.payload.children().any(|child| !child.is("item", ns::BLOCKING));
+    if others || is_block && jids.is_empty() { Err(Condition::BadRequest) } else { Ok(jids) }
+}
+
+/// Whether rules keep to what an account may have.
+pub(crate) fn fit(world: &World, iq: &Iq, rules: &Rules) -> bool {
+    let limit =
+        world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME)).map(|options| options.number(MAX_ITEMS));
+    rules.items() as u64 <= limit.unwrap_or_default() && rules.write().is_none_or(|bytes| bytes.len() <= MAX_BYTES)
+}
+
+/// Tells the resources that follow the block list what has changed.
+pub(crate) fn push<'j>(
+    sessions: &Sessions,
+    world: &mut World,
+    account: &Jid,
+    name: &str,
+    jids: impl IntoIterator<Item = &'j Jid> + Clone,
+) {
+    for session in sessions_of(world, account.as_ref()) {
+        if !sessions.follows_blocks(session) {
+            continue;
+        }
+        let mut iq = Writer::new("iq");
+        iq.attr("type", "set").attr("id", &world.unique_text());
+        write(&mut iq, name, jids.clone());
+        if let Ok(packet) = Packet::built(&iq.finish()) {
+            world.push(session.link, &packet, To::Full);
+        }
+    }
+}
+
+fn write<'j>(out: &mut Writer, name: &str, jids: impl IntoIterator<Item = &'j Jid>) {
+    out.start_ns(name, ns::BLOCKING);
+    for jid in jids {
+        out.start("item").attr("jid", jid.as_str()).end();
+    }
+    out.end();
+}
+
+/// Bytes of the rules of one account.
+const MAX_BYTES: usize = 256 * 1024;

@@ -1,0 +1,155 @@
+//! From one set of rules to the next: what contacts and resources have to hear of it.
+//!
+//! Whoever is shut out now sees the account become unavailable, before the new rules count; whoever is let in sees it again, once they are kept
+//! (XEP-0191 §3.3, §3.4; XEP-0016 §2.11, §2.12). The same in the other direction: a contact whose presence doesn't come any more seems unavailable, and
+//! one whose presence comes again is asked for it.
+
+use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
+
+use rookery_fanout::{Packet, To};
+use rookery_hub::{SessionRef, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::StoreError;
+use rookery_xml::Writer;
+
+use super::DOCUMENT;
+use super::passage::denies;
+use super::rules::{List, Passing, Rules};
+use super::sessions::{Shared, sessions_of};
+
+/// What changes for whom, by session and address.
+#[derive(Debug, Default)]
+pub(crate) struct Shift {
+    /// Who sees the session no longer.
+    hidden: Vec<(SessionRef, Jid)>,
+    /// Who sees it again.
+    shown: Vec<(SessionRef, Jid)>,
+    /// Whose presence comes no longer.
+    gone: Vec<(SessionRef, Jid)>,
+    /// Whose presence may come again.
+    back: Vec<(SessionRef, Jid)>,
+}
+
+/// Replaces the rules of an account that has a session. `then` runs when the store has answered.
+pub(crate) fn replace(
+    sessions: &Shared,
+    world: &mut World,
+    account: &Jid,
+    rules: Rules,
+    then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+) {
+    let after = Rc::new(rules);
+    let before = world.document::<Rules>(account.as_ref(), DOCUMENT).unwrap_or_default();
+    let shift = Shift::of_rules(sessions, world, account, &before, &after);
+    shift.shut(world);
+    let (sessions, account) = (sessions.clone(), account.clone());
+    world.set_document(account.clone().as_ref(), DOCUMENT, after.write(), move |world, kept| {
+        let is_kept = kept.is_ok();
+        then(world, kept);
+        if is_kept {
+            return shift.open(world);
+        }
+        // The former rules count again, or those of a later change.
+        let now = world.document::<Rules>(account.as_ref(), DOCUMENT).unwrap_or_default();
+        Shift::of_rules(&sessions, world, &account, &after, &now).open(world);
+    });
+}
+
+impl Shift {
+    fn of_rules(sessions: &Shared, world: &World, account: &Jid, before: &Rules, after: &Rules) -> Self {
+        let sessions = sessions.borrow();
+        Self::between(world, account, |address| (sessions.list_for(before, address), sessions.list_for(after, address)))
+    }
+
+    /// What changes between two lists, which `lists` tells for the full JID of each session.
+    pub(crate) fn between<'l>(
+        world: &World,
+        account: &Jid,
+        lists: impl Fn(JidRef<'_>) -> (Option<&'l List>, Option<&'l List>),
+    ) -> Self {
+        let (watchers, watched) = (world.watchers(account.as_ref()), world.watched(account.as_ref()));
+        let mut shift = Self::default();
+        for session in sessions_of(world, account.as_ref()) {
+            let Some(address) = world.outboxes.address(session.link) else { continue };
+            if !world.session(session).is_some_and(|found| found.is_available()) {
+                continue;
+            }
+            let lists = lists(address.as_ref());
+            let changes = |contact: &Jid, passing| {
+                let stops = |list: Option<&List>| {
+                    list.is_some_and(|list| denies(world, list, account.as_ref(), contact.as_ref(), passing))
+                };
+                (stops(lists.0), stops(lists.1))
+            };
+            let directed = world.directed_to(session.link);
+            for contact in with_resources(watchers.iter().chain(&directed), lists) {
+                match changes(&contact, Passing::PresenceOut) {
+                    (false, true) => shift.hidden.push((session, contact)),
+                    (true, false) if watchers.iter().any(|watcher| *watcher == contact.bare()) => {
+                        shift.shown.push((session, contact))
+                    }
+                    _ => {}
+                }
+            }
+            for contact in with_resources(watched.iter(), lists) {
+                match changes(&contact, Passing::PresenceIn) {
+                    (false, true) => shift.gone.push((session, contact)),
+                    (true, false) => shift.back.push((session, contact)),
+                    _ => {}
+                }
+            }
+        }
+        shift
+    }
+
+    /// Tells those who are shut out, and for whom nothing comes any more.
+    pub(crate) fn shut(&self, world: &mut World) {
+        for (session, contact) in &self.hidden {
+            world.hide_session_from(session.link, contact.as_ref());
+        }
+        for (session, contact) in &self.gone {
+            let mut presence = Writer::new("presence");
+            presence.attr("type", "unavailable").attr("from", contact.as_str());
+            if let Ok(packet) = Packet::built(&presence.finish()) {
+                world.push(session.link, &packet, To::Full);
+            }
+        }
+    }
+
+    /// Tells those who are let in, and asks for what may come again.
+    pub(crate) fn open(&self, world: &mut World) {
+        show(world, &self.shown);
+        probe(world, &self.back);
+    }
+}
+
+fn show(world: &mut World, shown: &[(SessionRef, Jid)]) {
+    for (session, contact) in shown {
+        if world.session(*session).is_some() {
+            world.show_session_to(session.link, contact.as_ref());
+        }
+    }
+}
+
+fn probe(world: &mut World, back: &[(SessionRef, Jid)]) {
+    let mut asked = HashSet::new();
+    for (session, contact) in back {
+        let contact = contact.to_bare();
+        if world.session(*session).is_some() && asked.insert((*session, contact.clone())) {
+            world.probe(session.link, contact.as_ref());
+        }
+    }
+}
+
+/// These contacts, and those of their resources that a rule names.
+fn with_resources<'c>(
+    contacts: impl Iterator<Item = &'c Jid>,
+    (before, after): (Option<&List>, Option<&List>),
+) -> BTreeSet<Jid> {
+    let mut all: BTreeSet<Jid> = contacts.cloned().collect();
+    let named = before.into_iter().chain(after).flat_map(List::named);
+    let resources: Vec<Jid> = named.filter(|jid| jid.is_full() && all.contains(jid.bare_str())).cloned().collect();
+    all.extend(resources);
+    all
+}

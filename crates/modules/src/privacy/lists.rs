@@ -1,0 +1,266 @@
+//! XEP-0016: Privacy Lists.
+
+use rookery_fanout::{Packet, To};
+use rookery_hub::{Iq, SessionRef, World};
+use rookery_jid::Jid;
+use rookery_store::StoreError;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer, ns};
+
+use super::change::{self, Shift};
+use super::rules::{Fault, Item, List, Rules, Test};
+use super::sessions::{Sessions, Shared, sessions_of};
+use super::{DOCUMENT, blocking};
+use crate::asker::condition;
+
+/// Answers a request of the privacy lists protocol.
+pub(crate) fn answer(sessions: &Shared, world: &mut World, iq: Iq) {
+    // Nobody but the account itself has privacy lists to ask for.
+    let Some(session) = iq.origin.filter(|_| iq.is_own()) else {
+        return world.reply_error(&iq, Condition::ServiceUnavailable);
+    };
+    sessions.borrow_mut().asked_for_lists(session);
+    let answered = match (iq.payload.name(), iq.set) {
+        ("query", false) => get(&sessions.borrow(), world, &iq),
+        ("query", true) => set(sessions, world, session, &iq),
+        _ => Err(Condition::BadRequest.into()),
+    };
+    if let Err(error) = answered {
+        world.reply_error(&iq, error);
+    }
+}
+
+/// §2.3: the names of all lists, or one list.
+fn get(sessions: &Sessions, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+    let rules = rules_of(world, &iq.to);
+    let mut asked = iq.payload.children();
+    let mut reply = iq.result();
+    reply.start_ns("query", ns::PRIVACY);
+    match (asked.next(), asked.next()) {
+        (None, _) => {
+            for (kind, name) in [("active", sessions.active(iq.from.as_ref())), ("default", rules.default.as_deref())] {
+                if let Some(name) = name {
+                    reply.start(kind).attr("name", name).end();
+                }
+            }
+            for list in &rules.lists {
+                reply.start("list").attr("name", &list.name).end();
+            }
+        }
+        (Some(list), None) if list.is("list", ns::PRIVACY) => {
+            let name = list.attr("name").ok_or(Condition::BadRequest)?;
+            rules.list(name).ok_or(Condition::ItemNotFound)?.write(&mut reply);
+        }
+        _ => return Err(Condition::BadRequest.into()),
+    }
+    reply.end();
+    world.reply(iq, reply);
+    Ok(())
+}
+
+fn set(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq) -> Result<(), StanzaError> {
+    let mut asked = iq.payload.children();
+    let (Some(asked), None) = (asked.next(), asked.next()) else { return Err(Condition::BadRequest.into()) };
+    if asked.ns() != ns::PRIVACY {
+        return Err(Condition::BadRequest.into());
+    }
+    let name = asked.attr("name");
+    match (asked.name(), name) {
+        ("active", _) => set_active(sessions, world, session, iq, name),
+        ("default", _) => set_default(sessions, world, session, iq, name),
+        ("list", Some(name)) if asked.children().next().is_none() => remove(sessions, world, session, iq, name),
+        ("list", Some(name)) => put(sessions, world, session, iq, name, asked),
+        _ => Err(Condition::BadRequest.into()),
+    }
+}
+
+/// §2.4.
+fn set_active(
+    sessions: &Shared,
+    world: &mut World,
+    session: SessionRef,
+    iq: &Iq,
+    name: Option<&str>,
+) -> Result<(), StanzaError> {
+    let rules = rules_of(world, &iq.to);
+    if name.is_some_and(|name| rules.list(name).is_none()) {
+        return Err(Condition::ItemNotFound.into());
+    }
+    let account = iq.to.to_bare();
+    let shift = {
+        let sessions = sessions.borrow();
+        Shift::between(world, &account, |address| {
+            let before = sessions.list_for(&rules, address);
+            let is_asker = iq.from == address;
+            let after = name.map_or_else(|| rules.default_list(), |name| rules.list(name));
+            (before, if is_asker { after } else { before })
+        })
+    };
+    shift.shut(world);
+    sessions.borrow_mut().set_active(session, iq.from.clone(), name.map(str::to_owned));
+    sessions.borrow().screen(world, account.as_ref());
+    shift.open(world);
+    world.reply_done(iq);
+    Ok(())
+}
+
+/// §2.5.
+fn set_default(
+    sessions: &Shared,
+    world: &mut World,
+    session: SessionRef,
+    iq: &Iq,
+    name: Option<&str>,
+) -> Result<(), StanzaError> {
+    let mut rules = rules_of(world, &iq.to);
+    if name.is_some_and(|name| rules.list(name).is_none()) {
+        return Err(Condition::ItemNotFound.into());
+    }
+    if rules.default.as_deref() == name {
+        world.reply_done(iq);
+        return Ok(());
+    }
+    let is_in_use = rules.default.is_some() && others_use(&sessions.borrow(), world, session, iq, None);
+    if is_in_use {
+        return Err(Condition::Conflict.into());
+    }
+    rules.default = name.map(str::to_owned);
+    replace(sessions, world, session, iq, rules, None);
+    Ok(())
+}
+
+/// §2.8.
+fn remove(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq, name: &str) -> Result<(), StanzaError> {
+    let mut rules = rules_of(world, &iq.to);
+    if rules.list(name).is_none() {
+        return Err(Condition::ItemNotFound.into());
+    }
+    let is_default = rules.default.as_deref() == Some(name);
+    let is_in_use = others_use(&sessions.borrow(), world, session, iq, Some(name))
+        || is_default && others_use(&sessions.borrow(), world, session, iq, None);
+    if is_in_use {
+        return Err(Condition::Conflict.into());
+    }
+    rules.remove(name);
+    replace(sessions, world, session, iq, rules, Some(name));
+    Ok(())
+}
+
+/// §2.6, §2.7.
+fn put(
+    sessions: &Shared,
+    world: &mut World,
+    session: SessionRef,
+    iq: &Iq,
+    name: &str,
+    list: &Element,
+) -> Result<(), StanzaError> {
+    let items = list.children().map(Item::read).collect::<Result<Vec<_>, _>>();
+    let items = items.map_err(|fault| match fault {
+        Fault::Malformed => Condition::BadRequest,
+        Fault::Jid => Condition::JidMalformed,
+    })?;
+    let list = List::new(name.to_owned(), items).ok_or(Condition::BadRequest)?;
+    let mut rules = rules_of(world, &iq.to);
+    rules.put(list.clone());
+    if rules.lists.len() > MAX_LISTS || name.len() > MAX_NAME || !blocking::fit(world, iq, &rules) {
+        return Err(StanzaError::new(Condition::ResourceConstraint).with_text("too many privacy lists, or too long"));
+    }
+    if !rules.need_roster() {
+        replace(sessions, world, session, iq, rules, Some(name));
+        return Ok(());
+    }
+    let (sessions, iq, name) = (sessions.clone(), iq.clone(), name.to_owned());
+    world.load_roster(session, &iq.to.clone(), move |world, loaded| {
+        let has_groups = loaded.map(|()| has_groups(world, &iq.to, &list));
+        match has_groups {
+            Ok(true) => {
+                // What has changed meanwhile, by another session, stays.
+                let mut rules = rules_of(world, &iq.to);
+                rules.put(list);
+                replace(&sessions, world, session, &iq, rules, Some(&name));
+            }
+            Ok(false) => world.reply_error(&iq, Condition::ItemNotFound),
+            Err(error) => failed(world, &iq, &error),
+        }
+    });
+    Ok(())
+}
+
+/// Whether there is somebody in each group that a list names (§2.1).
+fn has_groups(world: &World, account: &Jid, list: &List) -> bool {
+    list.items().iter().all(|item| match &item.test {
+        Test::Group(group) => world.has_roster_group(account.as_ref(), group),
+        _ => true,
+    })
+}
+
+/// Whether a session other than the asker's uses the list of that name, or the default one.
+fn others_use(sessions: &Sessions, world: &World, asker: SessionRef, iq: &Iq, name: Option<&str>) -> bool {
+    let others = sessions_of(world, iq.to.as_ref()).into_iter().filter(|session| *session != asker);
+    let mut addresses = others.filter_map(|session| world.outboxes.address(session.link));
+    addresses.any(|address| sessions.active(address.as_ref()) == name)
+}
+
+/// Sets new rules and answers; `pushed` is the list that has changed, if one has (§2.2, tenth rule).
+fn replace(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq, rules: Rules, pushed: Option<&str>) {
+    let blocked = |rules: &Rules| rules.blocked().into_iter().cloned().collect::<Vec<Jid>>();
+    let (before, after) = (blocked(&rules_of(world, &iq.to)), blocked(&rules));
+    let (sessions, iq, pushed) = (sessions.clone(), iq.clone(), pushed.map(str::to_owned));
+    let account = iq.to.to_bare();
+    let lost = pushed.clone().filter(|name| rules.list(name).is_none());
+    change::replace(&sessions.clone(), world, &account.clone(), rules, move |world, kept| {
+        if let Err(error) = kept {
+            return failed(world, &iq, &error);
+        }
+        // The asker alone may use a list that it removes.
+        if lost.is_some() && sessions.borrow().active(iq.from.as_ref()) == lost.as_deref() {
+            sessions.borrow_mut().set_active(session, iq.from.clone(), None);
+            sessions.borrow().screen(world, account.as_ref());
+        }
+        world.reply_done(&iq);
+        let sessions = sessions.borrow();
+        if let Some(name) = pushed {
+            push(world, &account, &name, |_| true);
+        }
+        for (name, one, other) in [("block", &after, &before), ("unblock", &before, &after)] {
+            let new: Vec<Jid> = one.iter().filter(|jid| !other.contains(jid)).cloned().collect();
+            if !new.is_empty() {
+                blocking::push(&sessions, world, &account, name, &new);
+            }
+        }
+    });
+}
+
+/// Tells the resources that use privacy lists that the default one has changed by way of the block list.
+pub(crate) fn push_default(sessions: &Sessions, world: &mut World, account: &Jid) {
+    if let Some(name) = rules_of(world, account).default {
+        push(world, account, &name, |session| sessions.follows_lists(session));
+    }
+}
+
+/// §2.6: a privacy list push.
+fn push(world: &mut World, account: &Jid, name: &str, to: impl Fn(SessionRef) -> bool) {
+    for session in sessions_of(world, account.as_ref()).into_iter().filter(|session| to(*session)) {
+        let mut iq = Writer::new("iq");
+        iq.attr("type", "set").attr("id", &world.unique_text());
+        iq.start_ns("query", ns::PRIVACY).start("list").attr("name", name);
+        if let Ok(packet) = Packet::built(&iq.finish()) {
+            world.push(session.link, &packet, To::Full);
+        }
+    }
+}
+
+fn rules_of(world: &World, account: &Jid) -> Rules {
+    world.document::<Rules>(account.as_ref(), DOCUMENT).map_or_else(Rules::default, |rules| (*rules).clone())
+}
+
+fn failed(world: &mut World, iq: &Iq, error: &StoreError) {
+    world.store_failed("keeping privacy lists", &iq.to, error);
+    world.reply_error(iq, condition(error));
+}
+
+/// Lists of one account.
+const MAX_LISTS: usize = 50;
+/// Bytes of a list's name.
+const MAX_NAME: usize = 1023;

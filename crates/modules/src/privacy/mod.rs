@@ -1,0 +1,122 @@
+//! Whom an account lets through: XEP-0191 Blocking Command and XEP-0016 Privacy Lists, over one set of rules.
+//!
+//! # Layout
+//!
+//! [`rules`]: the rules, pure. `passage`: what they do to stanzas that come and go. [`blocking`] and `lists`: the requests of the two standards.
+//! `report`: what users say of whom they block (XEP-0377). `change`: from one set of rules to the next, with what contacts and resources have to hear.
+//!
+//! # Invariants
+//!
+//! * The rules are a document at hand ([`Hooks::document`]), so that they hold for an account without session too: nothing of a blocked contact is
+//!   delivered, stored or archived. They come before every other module (`Phase::Guard`).
+//! * Nothing stops what the resources of an account and its own server tell each other.
+//! * Rules count from the moment when they are asked for; if the store refuses them, the former ones count again and the client gets an error.
+//! * An account without rules costs a look at one field per stanza.
+//!
+//! # What is left out
+//!
+//! A blocked contact stays in the roster ("polite blocking", XEP-0191 §4). Messages that came before the block stay in the archive and in the offline
+//! storage.
+
+pub mod blocking;
+mod change;
+mod lists;
+mod passage;
+mod report;
+pub mod rules;
+mod sessions;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rookery_hub::{Hooks, Module, OptionSpec, Phase, Target, Value};
+use rookery_xml::ns;
+
+use crate::option;
+use report::Reports;
+use rules::Rules;
+use sessions::Shared;
+
+/// Lets users block others, and rule in detail what comes and goes.
+#[derive(Debug, Default)]
+pub struct Privacy {
+    sessions: Shared,
+    reports: Rc<RefCell<Reports>>,
+}
+
+impl Module for Privacy {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "users can block others, and rule what comes and goes"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0016", "1.7"), ("XEP-0191", "1.3"), ("XEP-0377", "0.4.1")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.feature(Target::Server, ns::BLOCKING);
+        hooks.feature(Target::Server, ns::PRIVACY);
+        hooks.feature(Target::Server, ns::REPORTING);
+        hooks.document(DOCUMENT, Rules::read);
+        hooks.roster_with(DOCUMENT, Rules::need_roster);
+        let (sessions, reports) = (self.sessions.clone(), self.reports.clone());
+        hooks.iq(Target::Account, ns::BLOCKING, move |world, iq| blocking::answer(&sessions, &reports, world, iq));
+        let reports = self.reports.clone();
+        hooks.every(HOUR_MS, move |_| reports.borrow_mut().forget());
+        let sessions = self.sessions.clone();
+        hooks.iq(Target::Account, ns::PRIVACY, move |world, iq| lists::answer(&sessions, world, iq));
+        let (going, coming) = (self.sessions.clone(), self.sessions.clone());
+        hooks.before_passage_with(
+            DOCUMENT,
+            Phase::Guard,
+            move |world, packet, to| passage::going(&going.borrow(), world, packet, to),
+            move |world, packet, to| passage::coming(&coming.borrow(), world, packet, to),
+        );
+        let sessions = self.sessions.clone();
+        hooks.screen(move |world, link, packet| passage::may_reach(&sessions.borrow(), world, link, packet));
+        let sessions = self.sessions.clone();
+        hooks.conceal(DOCUMENT, move |world, rules: &Rules, link, owner, contact| {
+            passage::conceals(&sessions.borrow(), world, rules, link, owner, contact)
+        });
+        let sessions = self.sessions.clone();
+        hooks.session_ended(move |world, link| sessions.borrow_mut().ended(world, link));
+    }
+}
+
+/// The key below `[modules]`.
+pub(crate) const NAME: &str = "privacy";
+
+/// What the rules are called among the documents of an account.
+pub(crate) const DOCUMENT: &str = "privacy";
+
+const OPTIONS: [OptionSpec; 3] = [
+    OptionSpec {
+        key: MAX_ITEMS,
+        default: || Value::Number(2000),
+        doc: "how many addresses and other rules the block list and the privacy lists of an account may have together",
+        check: option::at_least_one,
+    },
+    OptionSpec {
+        key: report::REPORT_TO,
+        default: || Value::List(Vec::new()),
+        doc: "who gets what users report of those whom they block, e.g. [\"admin@example.org\"]; it is logged too",
+        check: option::addresses,
+    },
+    OptionSpec {
+        key: report::REPORTS_PER_HOUR,
+        default: || Value::Number(20),
+        doc: "how many reports of an account are taken note of in an hour",
+        check: option::any,
+    },
+];
+
+const MAX_ITEMS: &str = "max_items";
+const HOUR_MS: u64 = 3_600_000;

@@ -1,0 +1,131 @@
+//! What the rules of an account do to stanzas that come and go (XEP-0191 §3.3, XEP-0016 §2.13).
+
+use std::rc::Rc;
+
+use rookery_fanout::{Link, Packet, StanzaType, To};
+use rookery_hub::{Delivery, World};
+use rookery_jid::JidRef;
+use rookery_stream::error::{Condition, ErrorType, StanzaError};
+use rookery_xml::{Element, Kind, Writer, ns};
+
+use super::DOCUMENT;
+use super::rules::{Acquaintance, List, Passing, Rules};
+use super::sessions::Sessions;
+
+/// A stanza that a session sends. One to a blocked address comes back as an error, if it is one that is answered at all.
+pub(crate) fn going(sessions: &Sessions, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    let Some(sender) = packet.sender() else { return Delivery::Pass };
+    let Some(rules) = world.document::<Rules>(sender.bare(), DOCUMENT) else { return Delivery::Pass };
+    let list = sessions.list_for(&rules, sender.as_ref());
+    let passing = match (packet.kind(), packet.type_()) {
+        (Kind::Presence, StanzaType::Available | StanzaType::Unavailable) => Passing::PresenceOut,
+        _ => Passing::Other,
+    };
+    if list.is_none_or(|list| !denies(world, list, sender.as_ref(), to, passing)) {
+        return Delivery::Pass;
+    }
+    refuse_going(world, packet, sender.as_ref(), to);
+    Delivery::Taken
+}
+
+/// A stanza for an account, or for one of its sessions.
+pub(crate) fn coming(sessions: &Sessions, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    let Some(sender) = packet.sender() else { return Delivery::Pass };
+    let Some(rules) = world.document::<Rules>(to, DOCUMENT) else { return Delivery::Pass };
+    if !is_stopped(sessions, world, &rules, packet, sender.as_ref(), to) {
+        return Delivery::Pass;
+    }
+    // XEP-0191 §3.3. A room would take an error for the end of the occupant, who may have blocked another one only.
+    let is_answered =
+        matches!(packet.type_(), StanzaType::Normal | StanzaType::Chat | StanzaType::Get | StanzaType::Set);
+    if is_answered {
+        world.bounce(packet, to, Condition::ServiceUnavailable.into());
+    }
+    Delivery::Taken
+}
+
+/// Whether a stanza for a bare JID may reach a certain session, which may have a list of its own.
+pub(crate) fn may_reach(sessions: &Sessions, world: &World, link: Link, packet: &Packet) -> bool {
+    let (Some(sender), Some(address)) = (packet.sender(), world.outboxes.address(link)) else { return true };
+    let Some(rules) = world.document::<Rules>(address.bare(), DOCUMENT) else { return true };
+    let list = sessions.list_for(&rules, address.as_ref());
+    list.is_none_or(|list| !denies(world, list, address.bare(), sender.as_ref(), coming_as(packet)))
+}
+
+/// Whether an account, or one of its sessions, conceals its presence from a contact.
+pub(crate) fn conceals(
+    sessions: &Sessions,
+    world: &World,
+    rules: &Rules,
+    link: Option<Link>,
+    owner: JidRef<'_>,
+    contact: JidRef<'_>,
+) -> bool {
+    let address = link.and_then(|link| world.outboxes.address(link));
+    let list = sessions.list_for(rules, address.map_or(owner, |address| address.as_ref()));
+    list.is_some_and(|list| denies(world, list, owner, contact, Passing::PresenceOut))
+}
+
+/// Whether a list of an account stops a stanza from or to a contact. What an account and its server say to each other passes always.
+pub(crate) fn denies(world: &World, list: &List, owner: JidRef<'_>, contact: JidRef<'_>, passing: Passing) -> bool {
+    let is_own_server = contact.is_domain() && contact.domain() == owner.domain();
+    let is_own = contact.bare_str() == owner.bare_str();
+    !is_own && !is_own_server && list.denies(contact, passing, || acquaintance(world, owner, contact))
+}
+
+/// A stanza for a bare JID is stopped if no session may have it; which of several may, is decided one by one.
+fn is_stopped(
+    sessions: &Sessions,
+    world: &World,
+    rules: &Rc<Rules>,
+    packet: &Packet,
+    sender: JidRef<'_>,
+    to: JidRef<'_>,
+) -> bool {
+    let passing = coming_as(packet);
+    let stops = |address: JidRef<'_>| {
+        sessions.list_for(rules, address).is_some_and(|list| denies(world, list, to, sender, passing))
+    };
+    if to.resource().is_some() || !world.is_screened(to) {
+        return stops(to);
+    }
+    let links = world.links_of(to);
+    let mut addresses = links.iter().filter_map(|&link| world.outboxes.address(link));
+    addresses.all(|address| stops(address.as_ref()))
+}
+
+fn coming_as(packet: &Packet) -> Passing {
+    match (packet.kind(), packet.type_()) {
+        (Kind::Message, _) => Passing::Message,
+        (Kind::Iq, _) => Passing::Iq,
+        (Kind::Presence, StanzaType::Available | StanzaType::Unavailable) => Passing::PresenceIn,
+        _ => Passing::Other,
+    }
+}
+
+/// What the roster says; nothing of an account that is away and whose roster is not at hand, as where the contact is not in it.
+fn acquaintance(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Acquaintance {
+    let item = world.roster_item(owner, contact);
+    item.map(|item| Acquaintance { subscription: item.subscription, groups: item.groups.clone() }).unwrap_or_default()
+}
+
+/// Tells a session that its stanza went nowhere. Past the queue of its account, in which the error would count as one of the blocked address.
+fn refuse_going(world: &mut World, packet: &Packet, sender: JidRef<'_>, to: JidRef<'_>) {
+    let kind = match (packet.kind(), packet.type_()) {
+        (_, StanzaType::Error | StanzaType::Result | StanzaType::Unavailable | StanzaType::Probe) => return,
+        (Kind::Message, _) => "message",
+        (Kind::Presence, _) => "presence",
+        _ => "iq",
+    };
+    let mut links = world.links_of(sender).into_iter();
+    let Some(link) = links.find(|&link| world.outboxes.address(link).is_some_and(|own| *own == sender)) else { return };
+    let mut reply = Writer::new(kind);
+    reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
+    let blocked = Element::new("blocked", ns::BLOCKING_ERRORS);
+    let error = StanzaError::new(Condition::NotAcceptable).with_type(ErrorType::Cancel).with_application(blocked);
+    error.write(&mut reply);
+    if let Ok(packet) = Packet::built(&reply.finish()) {
+        world.counters.errors += 1;
+        world.push(link, &packet, To::Full);
+    }
+}

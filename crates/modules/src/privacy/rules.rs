@@ -1,0 +1,526 @@
+//! What an account lets in and out: its privacy lists (XEP-0016 §2.1), of which the default one is its block list too (XEP-0191 §5).
+//!
+//! Invariants:
+//! * The items of a list are in the order of their `order`, which is unique; a list has at least one.
+//! * The default list exists.
+//! * Finding the item that decides costs three look-ups and a walk over the items that don't name an address, however many addresses are named.
+
+use std::collections::HashMap;
+
+use rookery_jid::{Jid, JidRef};
+use rookery_store::Subscription;
+use rookery_xml::{Element, Writer, ns};
+
+/// All rules of an account.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The name of the list that counts where no session has made another one active.
+    pub default: Option<String>,
+    /// The lists, in the order in which they came to be.
+    pub lists: Vec<List>,
+}
+
+/// A privacy list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    /// Its name, unique in the account.
+    pub name: String,
+    items: Vec<Item>,
+    by_jid: HashMap<Jid, Vec<usize>>,
+    without_jid: Vec<usize>,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    /// Its place among the others.
+    pub order: u32,
+    /// Whom it is about.
+    pub test: Test,
+    /// Whether what matches is stopped.
+    pub deny: bool,
+    /// What it is about; [`Stanzas::ALL`] if it names nothing.
+    pub stanzas: Stanzas,
+}
+
+/// Whom a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Test {
+    /// A full JID, all of an account, a resource of a domain, or all of a domain.
+    Jid(Jid),
+    /// Contacts in a group of the roster.
+    Group(String),
+    /// Contacts with exactly this subscription; with none also those who are not in the roster.
+    Subscription(Subscription),
+    /// Everybody else.
+    Everybody,
+}
+
+/// A stanza, as rules tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passing {
+    /// A message that comes in.
+    Message = 1,
+    /// An IQ that comes in.
+    Iq = 2,
+    /// Available or unavailable presence that comes in.
+    PresenceIn = 4,
+    /// Available or unavailable presence that goes out.
+    PresenceOut = 8,
+    /// Everything else: only rules about all stanzas apply.
+    Other = 16,
+}
+
+/// A set of [`Passing`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stanzas(u8);
+
+/// What the roster says of a contact.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Acquaintance {
+    /// The subscription.
+    pub subscription: Subscription,
+    /// The groups.
+    pub groups: Vec<String>,
+}
+
+impl Stanzas {
+    /// All that there is.
+    pub const ALL: Self = Self(31);
+
+    fn has(self, passing: Passing) -> bool {
+        self.0 & passing as u8 != 0
+    }
+
+    /// The same with another one.
+    #[must_use]
+    pub fn with(self, passing: Passing) -> Self {
+        Self(self.0 | passing as u8)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Rules {
+    /// The rules as [`Rules::write`] wrote them.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let query = Element::parse(bytes).ok().filter(|query| query.is("query", ns::PRIVACY))?;
+        let lists = query.children().filter(|child| child.name() == "list");
+        let lists = lists.map(List::read).collect::<Option<Vec<_>>>()?;
+        let default = query.child("default", ns::PRIVACY).and_then(|default| default.attr("name")).map(str::to_owned);
+        let rules = Self { default, lists };
+        (rules.default.is_none() || rules.default_list().is_some()).then_some(rules)
+    }
+
+    /// What the store keeps, which is also what XEP-0227 §4.8 exports; nothing if there are no rules.
+    pub fn write(&self) -> Option<Vec<u8>> {
+        if self.lists.is_empty() {
+            return None;
+        }
+        let mut query = Writer::with_ns("query", ns::PRIVACY);
+        if let Some(name) = &self.default {
+            query.start("default").attr("name", name).end();
+        }
+        for list in &self.lists {
+            list.write(&mut query);
+        }
+        Some(query.finish().bytes().to_vec())
+    }
+
+    /// A list by its name.
+    pub fn list(&self, name: &str) -> Option<&List> {
+        self.lists.iter().find(|list| list.name == name)
+    }
+
+    /// The default list.
+    pub fn default_list(&self) -> Option<&List> {
+        self.list(self.default.as_deref()?)
+    }
+
+    /// How many items there are in all lists.
+    pub fn items(&self) -> usize {
+        self.lists.iter().map(|list| list.items.len()).sum()
+    }
+
+    /// Whether any rule asks what the roster says.
+    pub fn need_roster(&self) -> bool {
+        self.lists.iter().any(List::needs_roster)
+    }
+
+    /// Puts a list in the place of the one of its name, or behind the others.
+    pub fn put(&mut self, list: List) {
+        match self.lists.iter_mut().find(|other| other.name == list.name) {
+            Some(other) => *other = list,
+            None => self.lists.push(list),
+        }
+    }
+
+    /// Removes a list.
+    pub fn remove(&mut self, name: &str) {
+        self.lists.retain(|list| list.name != name);
+        self.default.take_if(|default| default == name);
+    }
+
+    /// The block list: whom the default list denies everything (XEP-0191 §5).
+    pub fn blocked(&self) -> Vec<&Jid> {
+        self.default_list().map(List::blocked).unwrap_or_default()
+    }
+
+    /// Blocks addresses: they come first in the default list, which is made if there is none.
+    pub fn block(&mut self, jids: &[Jid]) {
+        let old = self.default_list();
+        let name = old.map_or_else(|| self.unused_name(), |list| list.name.clone());
+        let kept = old.into_iter().flat_map(|list| &list.items).filter(|item| !item.blocks(jids)).cloned();
+        let mut new: Vec<Item> = Vec::with_capacity(jids.len());
+        for jid in jids {
+            let test = Test::Jid(jid.clone());
+            if !new.iter().any(|item| item.test == test) {
+                new.push(Item { order: 0, test, deny: true, stanzas: Stanzas::ALL });
+            }
+        }
+        let items = new.into_iter().chain(kept).collect();
+        self.put(List::numbered(name.clone(), items));
+        self.default = Some(name);
+    }
+
+    /// Unblocks addresses. A default list that has nothing else is removed.
+    pub fn unblock(&mut self, jids: &[Jid]) {
+        let Some(old) = self.default_list() else { return };
+        let name = old.name.clone();
+        let left: Vec<Item> = old.items.iter().filter(|item| !item.blocks(jids)).cloned().collect();
+        match left.is_empty() {
+            true => self.remove(&name),
+            false => self.put(List::numbered(name, left)),
+        }
+    }
+
+    fn unused_name(&self) -> String {
+        let names = (1..).map(|number| if number == 1 { BLOCKED.to_owned() } else { format!("{BLOCKED} {number}") });
+        names.into_iter().find(|name| self.list(name).is_none()).unwrap_or_default()
+    }
+}
+
+impl List {
+    /// A list of these items; `None` if two have the same order or there is none (XEP-0016 §2.1).
+    pub fn new(name: String, mut items: Vec<Item>) -> Option<Self> {
+        items.sort_by_key(|item| item.order);
+        let is_unique = items.windows(2).all(|pair| !matches!(pair, [a, b] if a.order == b.order));
+        (is_unique && !items.is_empty()).then(|| Self::indexed(name, items))
+    }
+
+    /// A list of items in this order.
+    fn numbered(name: String, mut items: Vec<Item>) -> Self {
+        for (item, order) in items.iter_mut().zip(1..) {
+            item.order = order;
+        }
+        Self::indexed(name, items)
+    }
+
+    fn indexed(name: String, items: Vec<Item>) -> Self {
+        let mut list = Self { name, items, by_jid: HashMap::new(), without_jid: Vec::new() };
+        for (at, item) in list.items.iter().enumerate() {
+            match &item.test {
+                Test::Jid(jid) => list.by_jid.entry(jid.clone()).or_default().push(at),
+                _ => list.without_jid.push(at),
+            }
+        }
+        list
+    }
+
+    /// The rules, in their order.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// Whether the list stops a stanza from or to a contact. The first rule that matches decides; if none does, it passes (XEP-0016 §2.2).
+    pub fn denies(&self, contact: JidRef<'_>, passing: Passing, known: impl Fn() -> Acquaintance) -> bool {
+        let named = [contact.as_str(), contact.bare_str(), contact.domain()];
+        let named = named.iter().filter_map(|jid| self.by_jid.get(*jid)).flatten().copied();
+        let is_about = |at: usize| self.items.get(at).is_some_and(|item| item.stanzas.has(passing));
+        let first = named.filter(|&at| is_about(at)).min().unwrap_or(usize::MAX);
+        let earlier = self.without_jid.iter().copied().take_while(|&at| at < first).filter(|&at| is_about(at));
+        let mut acquaintance = None;
+        let mut matching = earlier.filter(|&at| match self.items.get(at).map(|item| &item.test) {
+            Some(Test::Everybody) => true,
+            Some(test) => acquaintance.get_or_insert_with(&known).is(test),
+            None => false,
+        });
+        let first = matching.next().unwrap_or(first);
+        self.items.get(first).is_some_and(|item| item.deny)
+    }
+
+    /// The addresses that are denied everything.
+    pub fn blocked(&self) -> Vec<&Jid> {
+        let blocked = self.items.iter().filter(|item| item.deny && item.stanzas == Stanzas::ALL);
+        blocked.filter_map(|item| if let Test::Jid(jid) = &item.test { Some(jid) } else { None }).collect()
+    }
+
+    /// The addresses that any rule names.
+    pub fn named(&self) -> impl Iterator<Item = &Jid> {
+        self.by_jid.keys()
+    }
+
+    fn needs_roster(&self) -> bool {
+        self.items.iter().any(|item| matches!(item.test, Test::Group(_) | Test::Subscription(_)))
+    }
+
+    fn read(element: &Element) -> Option<Self> {
+        let items = element.children().map(|item| Item::read(item).ok()).collect::<Option<Vec<_>>>()?;
+        Self::new(element.attr("name")?.to_owned(), items)
+    }
+
+    /// Writes `<list/>` with its items.
+    pub fn write(&self, out: &mut Writer) {
+        out.start("list").attr("name", &self.name);
+        for item in &self.items {
+            item.write(out);
+        }
+        out.end();
+    }
+}
+
+/// Why an item is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is not what its schema says.
+    Malformed,
+    /// It names an address that is none.
+    Jid,
+}
+
+impl Item {
+    /// Reads an `<item/>` (XEP-0016 §2.1).
+    pub fn read(element: &Element) -> Result<Self, Fault> {
+        if element.name() != "item" {
+            return Err(Fault::Malformed);
+        }
+        let order = element.attr("order").and_then(|order| order.trim().parse().ok()).ok_or(Fault::Malformed)?;
+        let deny = match element.attr("action") {
+            Some("deny") => true,
+            Some("allow") => false,
+            _ => return Err(Fault::Malformed),
+        };
+        let mut stanzas = Stanzas::default();
+        for child in element.children() {
+            let (_, passing) = GRANULES.iter().find(|(name, _)| *name == child.name()).ok_or(Fault::Malformed)?;
+            stanzas = stanzas.with(*passing);
+        }
+        // All four leave only what is no notification: that is not the same as naming none.
+        let stanzas = if stanzas.is_empty() { Stanzas::ALL } else { stanzas };
+        Ok(Self { order, test: Test::read(element)?, deny, stanzas })
+    }
+
+    fn write(&self, out: &mut Writer) {
+        out.start("item");
+        let (type_, value) = match &self.test {
+            Test::Jid(jid) => (Some("jid"), Some(jid.as_str())),
+            Test::Group(group) => (Some("group"), Some(group.as_str())),
+            Test::Subscription(subscription) => (Some("subscription"), Some(subscription.as_str())),
+            Test::Everybody => (None, None),
+        };
+        out.opt_attr("type", type_).opt_attr("value", value);
+        out.attr("action", if self.deny { "deny" } else { "allow" }).attr("order", &self.order.to_string());
+        if self.stanzas != Stanzas::ALL {
+            for (name, _) in GRANULES.iter().filter(|(_, passing)| self.stanzas.has(*passing)) {
+                out.start(name).end();
+            }
+        }
+        out.end();
+    }
+
+    /// Whether it is what blocks one of these.
+    fn blocks(&self, jids: &[Jid]) -> bool {
+        let is_block = self.deny && self.stanzas == Stanzas::ALL;
+        is_block && matches!(&self.test, Test::Jid(jid) if jids.contains(jid))
+    }
+}
+
+impl Test {
+    fn read(element: &Element) -> Result<Self, Fault> {
+        let value = element.attr("value");
+        Ok(match (element.attr("type"), value) {
+            (None, _) => Self::Everybody,
+            (Some("jid"), Some(value)) => Self::Jid(Jid::parse(value).map_err(|_| Fault::Jid)?),
+            (Some("group"), Some(value)) if !value.is_empty() => Self::Group(value.to_owned()),
+            (Some("subscription"), Some(value)) => {
+                let all = [Subscription::None, Subscription::To, Subscription::From, Subscription::Both];
+                let found = all.into_iter().find(|subscription| subscription.as_str() == value);
+                Self::Subscription(found.ok_or(Fault::Malformed)?)
+            }
+            _ => return Err(Fault::Malformed),
+        })
+    }
+}
+
+impl Acquaintance {
+    fn is(&self, test: &Test) -> bool {
+        match test {
+            Test::Group(group) => self.groups.contains(group),
+            Test::Subscription(subscription) => self.subscription == *subscription,
+            Test::Everybody => true,
+            Test::Jid(_) => false,
+        }
+    }
+}
+
+/// What an item may name, in the order in which it is written.
+const GRANULES: [(&str, Passing); 4] = [
+    ("message", Passing::Message),
+    ("presence-in", Passing::PresenceIn),
+    ("presence-out", Passing::PresenceOut),
+    ("iq", Passing::Iq),
+];
+
+/// What the default list is called that is made for the first who is blocked.
+const BLOCKED: &str = "blocked";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn jid(text: &str) -> Jid {
+        Jid::parse(text).unwrap()
+    }
+
+    fn rules(lists: &str) -> Rules {
+        Rules::read(format!("<query xmlns='jabber:iq:privacy'>{lists}</query>").as_bytes()).expect("rules")
+    }
+
+    fn denies(list: &List, contact: &str, passing: Passing) -> bool {
+        list.denies(jid(contact).as_ref(), passing, Acquaintance::default)
+    }
+
+    #[test]
+    fn an_address_matches_as_the_standard_says() {
+        for (item, yes, no) in [
+            ("a@x.example/r", vec!["a@x.example/r"], vec!["a@x.example", "a@x.example/s", "x.example"]),
+            ("a@x.example", vec!["a@x.example", "a@x.example/r"], vec!["b@x.example", "x.example", "x.example/r"]),
+            ("x.example/r", vec!["x.example/r"], vec!["x.example", "a@x.example/r", "x.example/s"]),
+            ("x.example", vec!["x.example", "x.example/r", "a@x.example", "a@x.example/r"], vec!["y.x.example"]),
+        ] {
+            let mut rules = Rules::default();
+            rules.block(&[jid(item)]);
+            let list = rules.default_list().unwrap();
+            assert!(yes.iter().all(|contact| denies(list, contact, Passing::Message)), "{item}");
+            assert!(!no.iter().any(|contact| denies(list, contact, Passing::Message)), "{item}");
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let rules = rules(
+            "<list name='special'>\
+                <item action='deny' order='666'/>\
+                <item type='jid' value='a@x.example' action='allow' order='6'/>\
+                <item type='jid' value='x.example' action='deny' order='5'><message/></item>\
+                <item type='group' value='Friends' action='allow' order='50'/></list>",
+        );
+        let list = rules.list("special").unwrap();
+        assert!(denies(list, "a@x.example/r", Passing::Message));
+        assert!(!denies(list, "a@x.example/r", Passing::Iq));
+        assert!(denies(list, "b@y.example", Passing::Other));
+        let friend = || Acquaintance { subscription: Subscription::To, groups: vec!["Friends".into()] };
+        assert!(!list.denies(jid("b@y.example").as_ref(), Passing::Other, friend));
+        assert!(rules.need_roster());
+    }
+
+    #[test]
+    fn what_an_item_names_is_all_that_it_stops() {
+        let rules = rules("<list name='l'><item action='deny' order='1'><presence-out/></item></list>");
+        let list = rules.list("l").unwrap();
+        let all = [Passing::Message, Passing::Iq, Passing::PresenceIn, Passing::PresenceOut, Passing::Other];
+        let denied: Vec<_> = all.into_iter().filter(|passing| denies(list, "a@x.example", *passing)).collect();
+        assert_eq!(denied, [Passing::PresenceOut]);
+    }
+
+    #[test]
+    fn blocking_leaves_the_other_rules_behind_it() {
+        let mut rules = rules(
+            "<default name='mine'/><list name='blocked'><item action='deny' order='1'/></list>\
+             <list name='mine'><item type='jid' value='a@x.example' action='allow' order='0'/></list>",
+        );
+        rules.block(&[jid("a@x.example"), jid("b@x.example"), jid("a@x.example")]);
+        rules.block(&[jid("c@x.example")]);
+        let blocked: Vec<_> = rules.blocked().into_iter().map(Jid::as_str).collect();
+        assert_eq!(blocked, ["c@x.example", "a@x.example", "b@x.example"]);
+        assert!(denies(rules.default_list().unwrap(), "a@x.example", Passing::Iq));
+        rules.unblock(&[jid("a@x.example"), jid("b@x.example"), jid("c@x.example")]);
+        assert_eq!(rules.default_list().unwrap().items().len(), 1);
+        rules.default = None;
+        rules.block(&[jid("c@x.example")]);
+        assert_eq!(rules.default.as_deref(), Some("blocked 2"), "another list has the name");
+        rules.unblock(&[jid("c@x.example")]);
+        assert_eq!((rules.default.as_deref(), rules.lists.len()), (None, 2));
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        for item in [
+            "<item action='deny'/>",
+            "<item action='deny' order='-1'/>",
+            "<item action='deny' order='4294967296'/>",
+            "<item action='drop' order='1'/>",
+            "<item order='1'/>",
+            "<item action='deny' order='1' type='jid'/>",
+            "<item action='deny' order='1' type='jid' value='@'/>",
+            "<item action='deny' order='1' type='group' value=''/>",
+            "<item action='deny' order='1' type='subscription' value='remove'/>",
+            "<item action='deny' order='1' type='colour' value='red'/>",
+            "<item action='deny' order='1'><presence/></item>",
+            "<item action='deny' order='1'/><item action='allow' order='1'/>",
+            "",
+        ] {
+            let bytes = format!("<query xmlns='jabber:iq:privacy'><list name='l'>{item}</list></query>");
+            assert_eq!(Rules::read(bytes.as_bytes()), None, "{item}");
+        }
+        assert_eq!(Rules::read(b"<query xmlns='jabber:iq:privacy'><default name='l'/></query>"), None);
+    }
+
+    fn any_test() -> impl Strategy<Value = Test> {
+        prop_oneof![
+            "[a-c]@[x-z]\\.example(/r)?".prop_map(|jid| Test::Jid(Jid::parse(&jid).unwrap())),
+            "[A-Z' <&]{1,5}".prop_map(Test::Group),
+            Just(Test::Subscription(Subscription::None)),
+            Just(Test::Everybody),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn rules_are_read_as_they_were_written(
+            items in prop::collection::vec((any_test(), any::<bool>(), 1u8..16), 1..12), is_default: bool
+        ) {
+            let items = items.into_iter().zip(0u32..).map(|((test, deny, stanzas), order)| {
+                let stanzas = if stanzas == 15 { Stanzas::ALL } else { Stanzas(stanzas) };
+                Item { order: order * 3, test, deny, stanzas }
+            });
+            let list = List::new("a 'list'".into(), items.collect()).unwrap();
+            let default = is_default.then(|| list.name.clone());
+            let rules = Rules { default, lists: vec![list] };
+            prop_assert_eq!(Rules::read(&rules.write().unwrap()), Some(rules));
+        }
+
+        /// The index finds what a walk over all items finds.
+        #[test]
+        fn the_index_is_the_list(
+            items in prop::collection::vec((any_test(), any::<bool>(), 1u8..32), 1..12),
+            contact in "[a-c]@[x-z]\\.example(/r)?",
+        ) {
+            let items = items.into_iter().zip(0u32..).map(|((test, deny, stanzas), order)| {
+                Item { order, test, deny, stanzas: Stanzas(stanzas) }
+            });
+            let list = List::new("l".into(), items.collect()).unwrap();
+            let contact = Jid::parse(&contact).unwrap();
+            let matches = |item: &&Item| item.stanzas.has(Passing::Message) && match &item.test {
+                Test::Jid(jid) => *jid == contact || *jid == contact.to_bare() || jid.as_str() == contact.domain(),
+                test => Acquaintance::default().is(test),
+            };
+            let expected = list.items().iter().find(matches).is_some_and(|item| item.deny);
+            prop_assert_eq!(list.denies(contact.as_ref(), Passing::Message, Acquaintance::default), expected);
+        }
+    }
+}

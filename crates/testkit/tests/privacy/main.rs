@@ -1,0 +1,64 @@
+//! XEP-0191: Blocking Command, and XEP-0016: Privacy Lists, through the whole server.
+
+mod blocking;
+mod documents;
+mod leaks;
+mod lists;
+mod reports;
+
+use rookery_testkit::{Client, Config, Server, befriend};
+
+/// Juliet, who blocks, on shard 0, and Romeo, whom she blocks and who is her contact, on a shard of the test's choice. Both are available.
+struct Scene {
+    server: Server,
+    juliet: Client,
+    romeo: Client,
+}
+
+impl Scene {
+    fn at(shard: usize) -> Self {
+        Self::with(shard, Config { federates: true, ..Config::default() })
+    }
+
+    fn with(shard: usize, config: Config) -> Self {
+        let server = Server::with(config);
+        let (one, other) = (server.name_at("juliet", 0), server.name_at("romeo", shard));
+        let mut juliet = server.online(&format!("{one}/balcony")).named("juliet");
+        let mut romeo = server.online(&format!("{other}/orchard")).named("romeo");
+        befriend(&mut juliet, &mut romeo);
+        Self { server, juliet, romeo }
+    }
+
+    /// Puts the bare JIDs of the scene into a text.
+    fn named(&self, text: &str) -> String {
+        text.replace("JULIET", self.juliet.bare()).replace("ROMEO", self.romeo.bare())
+    }
+
+    fn play(&mut self, dialogue: &str) {
+        let dialogue = self.named(dialogue);
+        rookery_testkit::play(&mut [&mut self.juliet, &mut self.romeo], &dialogue);
+    }
+
+    /// Juliet blocks Romeo, and both have heard what there is to hear.
+    fn block(&mut self) {
+        let romeo = self.romeo.bare().to_owned();
+        block(&mut self.juliet, &[&romeo]);
+        self.juliet.all();
+        self.romeo.all();
+    }
+}
+
+/// Blocks addresses; the next element is the answer.
+fn block(client: &mut Client, jids: &[&str]) {
+    let items: String = jids.iter().map(|jid| format!("<item jid='{jid}'/>")).collect();
+    client.pump();
+    client.send(&format!("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'>{items}</block></iq>"));
+    let all = client.all();
+    let answer = all.iter().find(|element| element.attr("id") == Some("b")).expect("an answer");
+    assert_eq!(answer.attr("type"), Some("result"));
+}
+
+const UNAVAILABLE: &str =
+    "<error type='cancel'><service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error>";
+const BLOCKED: &str = "<error type='cancel'><not-acceptable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/>\
+    <blocked xmlns='urn:xmpp:blocking:errors'/></error>";

@@ -1,0 +1,60 @@
+//! XEP-0377: what users report of whom they block.
+
+use rookery_hub::Value;
+use rookery_testkit::{Config, Server};
+use rookery_xml::ns;
+
+fn server(per_hour: u64) -> Server {
+    let operators = Value::List(vec!["admin@example.org".into()]);
+    let options = vec![("privacy", "report_to", operators), ("privacy", "reports_per_hour", Value::Number(per_hour))];
+    Server::with(Config { options, ..Config::default() })
+}
+
+fn report(jid: &str, attributes: &str) -> String {
+    format!(
+        "<iq type='set' id='r'><block xmlns='urn:xmpp:blocking'><item jid='{jid}'>\
+         <report xmlns='urn:xmpp:reporting:1' {attributes}><text>Never came trouble to my house like this.</text>\
+         <stanza-id xmlns='urn:xmpp:sid:0' by='{jid}' id='28482'/></report></item></block></iq>"
+    )
+}
+
+/// §6: the block is carried out, and the operators read what was said.
+#[test]
+fn the_operators_get_it() {
+    let server = server(20);
+    let mut admin = server.online("admin/desk");
+    let mut juliet = server.login("juliet/balcony");
+    juliet.send(&report("romeo@example.net", "reason='urn:xmpp:reporting:spam'"));
+    juliet.expect("<iq type='result' id='r' from='juliet@example.org'/>");
+    let message = admin.expect_element();
+    assert_eq!(message.attr("from"), Some("example.org"));
+    let body = message.child_text("body", ns::CLIENT).expect("a body");
+    for part in ["juliet@example.org", "romeo@example.net", "urn:xmpp:reporting:spam", "Never came trouble"] {
+        assert!(body.contains(part), "{body}");
+    }
+    let report = message.child("report", "urn:xmpp:reporting:1").expect("the report");
+    assert!(report.child("stanza-id", "urn:xmpp:sid:0").is_some());
+    juliet.send("<iq type='get' id='l'><blocklist xmlns='urn:xmpp:blocking'/></iq>");
+    juliet.expect(
+        "<iq type='result' id='l' from='juliet@example.org'><blocklist xmlns='urn:xmpp:blocking'>\
+         <item jid='romeo@example.net'/></blocklist></iq>",
+    );
+}
+
+/// Without a reason it is no report; more than an account may make are not passed on. The blocks count all the same.
+#[test]
+fn what_is_not_passed_on() {
+    let server = server(2);
+    let mut admin = server.online("admin/desk");
+    let mut juliet = server.login("juliet/balcony");
+    juliet.send(&report("a@example.net", ""));
+    for jid in ["b@example.net", "c@example.net", "d@example.net"] {
+        juliet.send(&report(jid, "reason='urn:xmpp:reporting:abuse'"));
+    }
+    assert_eq!(juliet.all().iter().filter(|answer| answer.attr("type") == Some("result")).count(), 4);
+    assert_eq!(admin.bodies().len(), 2);
+    server.advance(3_600_000);
+    juliet.send(&report("e@example.net", "reason='urn:xmpp:reporting:abuse'"));
+    juliet.all();
+    assert_eq!(admin.bodies().len(), 1);
+}
