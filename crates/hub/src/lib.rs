@@ -18,6 +18,7 @@
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
 //! * [`documents`]: what modules need of an account with every stanza.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection.
+//! * [`errand`]: work on other shards.
 //! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
 pub mod bind;
@@ -25,6 +26,7 @@ pub mod copies;
 pub mod delay;
 pub mod destination;
 pub mod documents;
+pub mod errand;
 pub mod federation;
 pub mod hold;
 pub mod inbound;
@@ -49,6 +51,7 @@ pub mod world;
 
 pub use bind::BindError;
 pub use destination::Destination;
+pub use errand::Reply;
 pub use federation::{Federation, RemoteService};
 pub use hold::Hold;
 pub use inbound::Intake;

@@ -405,7 +405,9 @@ impl<D: Driver> Shard<D> {
         let mut out = Vec::new();
         self.with_machine(link, |machine| match answer {
             LoginAnswer::Credentials(found) => machine.credentials(found.as_deref(), &mut out),
+            LoginAnswer::Disabled(found) => machine.disabled(&found, &mut out),
             LoginAnswer::Verified(correct) => machine.verified(correct, &mut out),
+            LoginAnswer::VerifiedDisabled => machine.verified_disabled(&mut out),
             LoginAnswer::Failed => machine.store_failed(&mut out),
         });
         self.answered(link, &out);
