@@ -18,10 +18,17 @@
 //! pages, [`standards`] lists what is implemented.
 
 pub mod archive;
+//! [`disco`], [`caps`], [`client_state`], [`contact`], [`multicast`], [`offline`], [`ping`], [`register`], [`stream_management`], [`time`] and [`version`] are the modules; `asker` decides who
+//! may know of an account, `request` refuses malformed requests, `option` checks what operators write, [`form`] reads and writes data forms, [`standards`] lists what is
+//! implemented. [`commands`], [`administration`] and [`announce`] are for administrators, whom [`rights`] tells from others; they tell the [`process`].
+
+pub mod administration;
+pub mod announce;
 mod asker;
 pub mod caps;
 pub mod carbons;
 pub mod client_state;
+pub mod commands;
 pub mod contact;
 pub mod disco;
 pub mod form;
@@ -30,8 +37,10 @@ pub mod offline;
 mod option;
 mod payload;
 pub mod ping;
+pub mod process;
 pub mod register;
 mod request;
+pub mod rights;
 pub mod rsm;
 pub mod standards;
 pub mod stream_management;
@@ -47,6 +56,10 @@ use rookery_hub::Module;
 pub struct Shared {
     /// Who has created accounts of late.
     pub creations: register::Creations,
+    /// The messages of the day.
+    pub motds: announce::Motds,
+    /// Who hears when an administrator wants the server to stop.
+    pub process: process::Process,
 }
 
 /// All modules, for one shard.
@@ -65,6 +78,9 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(stream_management::StreamManagement),
         Box::new(client_state::ClientState),
         Box::<multicast::Multicast>::default(),
+        Box::new(commands::Commands::new(shared.clone())),
+        Box::new(administration::Administration),
+        Box::new(announce::Announce::new(shared.motds.clone())),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

@@ -77,16 +77,7 @@ impl Stores {
     /// All of them from one thing that implements them all.
     pub fn of<S>(store: Arc<S>) -> Stores
     where
-        S: Accounts
-            + Rosters
-            + Offline
-            + Archive
-            + Documents
-            + Invitations
-            + LastPresence
-            + Pubsub
-            + Meta
-            + 'static,
+        S: Accounts + Rosters + Offline + Archive + Documents + Invitations + LastPresence + Pubsub + Meta + 'static,
     {
         Stores {
             accounts: store.clone(),
