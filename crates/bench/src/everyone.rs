@@ -69,6 +69,22 @@ impl Accounts for Everyone {
         done(Vec::new())
     }
 
+    fn set_disabled(&self, _account: JidRef<'_>, _disabled: bool) -> Pending<bool> {
+        done(false)
+    }
+
+    fn is_disabled(&self, _account: JidRef<'_>) -> Pending<bool> {
+        done(false)
+    }
+
+    fn list_disabled(&self, _domain: &str, _after: Option<JidRef<'_>>, _limit: usize) -> Pending<Vec<Jid>> {
+        done(Vec::new())
+    }
+
+    fn count_disabled(&self, _domain: &str) -> Pending<u64> {
+        done(0)
+    }
+
     fn count(&self, _domain: Option<&str>) -> Pending<u64> {
         done(self.accounts as u64)
     }
@@ -100,6 +116,10 @@ impl Rosters for Everyone {
 impl LastPresence for Everyone {
     fn put(&self, _owner: JidRef<'_>, _unix_ms: u64, _stanza: Vec<u8>) -> Pending<()> {
         done(())
+    }
+
+    fn last(&self, _owner: JidRef<'_>) -> Pending<Option<LastSeen>> {
+        done(None)
     }
 
     fn of(&self, _asker: JidRef<'_>, _owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {

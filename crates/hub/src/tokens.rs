@@ -56,7 +56,7 @@ impl World {
     pub fn look_up_tokens(&mut self, connection: u64, account: Jid, client: &str) {
         let name = document(client);
         self.with_password(account, move |world, account, password| {
-            let Ok(password) = password else {
+            let Some(password) = password else {
                 return world.events.push_back(Event::Login(connection, LoginAnswer::Failed));
             };
             // An account that doesn't exist is looked up like one that does. No document was made under an empty mark.
@@ -82,7 +82,7 @@ impl World {
     pub fn change_tokens(&mut self, connection: u64, change: TokenChange) {
         let account = change.account.clone();
         self.with_password(account, move |world, account, password| {
-            let Ok(Some(password)) = password else {
+            let Some(Some(password)) = password else {
                 return world.events.push_back(Event::Login(connection, LoginAnswer::Token(None)));
             };
             let all = world.stores.documents.starting(account.as_ref(), PREFIX);
@@ -168,18 +168,11 @@ impl World {
         }
     }
 
-    /// Goes on with what stands for the password of an account; `None` if there is no such account.
-    fn with_password(
-        &mut self,
-        account: Jid,
-        then: impl FnOnce(&mut World, Jid, Result<Option<String>, StoreError>) + 'static,
-    ) {
-        let found = self.stores.accounts.credentials(account.as_ref());
-        self.wait(found, move |world, found| {
-            if let Err(error) = &found {
-                world.store_failed("loading the credentials", &account, error);
-            }
-            then(world, account, found.map(|found| found.as_ref().map(password_mark)));
+    /// Goes on with what stands for the password of an account; without it if there is no such account, or it is disabled. `None` if the store failed.
+    fn with_password(&mut self, account: Jid, then: impl FnOnce(&mut World, Jid, Option<Option<String>>) + 'static) {
+        self.with_credentials(account.clone(), move |world, found| {
+            let mark = found.map(|(found, disabled)| found.filter(|_| !disabled).as_ref().map(password_mark));
+            then(world, account, mark);
         });
     }
 }

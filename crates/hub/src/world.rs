@@ -9,6 +9,7 @@
 //! * Nothing is sent but through the outboxes.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use rookery_stream::error::StreamError;
 use slab::Slab;
 
 use crate::documents::Absent;
+use crate::errand::{Errand, Gatherings, Reply};
 use crate::federation::Federation;
 use crate::management::Ended;
 use crate::module::Registry;
@@ -54,6 +56,7 @@ pub struct World {
     pub(crate) sessions: Vec<Option<Session>>,
     pub(crate) tasks: Slab<Task>,
     pub(crate) timers: Timers,
+    pub(crate) gatherings: Gatherings,
     pub(crate) now_ms: u64,
     started_ms: Option<u64>,
     pub(crate) ended: Ended,
@@ -127,6 +130,8 @@ pub enum Mail {
         /// Their bare JIDs.
         to: Audience,
     },
+    /// Work of a module.
+    Errand(Errand),
 }
 
 /// What the driver has to do.
@@ -146,6 +151,8 @@ pub enum Event {
     Released(Link),
     /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
     GuestReply(u64, rookery_xml::Built),
+    /// Tell from where the client of this session connects, see [`World::with_peer`].
+    Peer(Link, Reply<Option<SocketAddr>>),
     /// The answer to [`World::look_up`] or [`World::verify`].
     Login(u64, crate::LoginAnswer),
 }
@@ -177,6 +184,7 @@ impl World {
             sessions: Vec::new(),
             tasks: Slab::new(),
             timers: Timers::default(),
+            gatherings: Gatherings::new(),
             now_ms: 0,
             started_ms: None,
             ended: Ended::default(),
@@ -280,6 +288,7 @@ impl World {
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
+            Mail::Errand(errand) => errand.run(self),
         }
     }
 
@@ -319,6 +328,20 @@ impl World {
         let user = self.user_named(hash, account.bare_str()).and_then(|user| self.users.get(user as usize));
         let links = user.map(|user| user.links.as_slice()).unwrap_or_default();
         links.iter().copied().filter(|&link| self.session_at(link).is_some_and(|session| !session.ending)).collect()
+    }
+
+    /// The accounts of a domain that have sessions on this shard, with those sessions; without those that are ending.
+    pub fn present<'w>(&'w self, domain: &'w str) -> impl Iterator<Item = (&'w str, Vec<Link>)> {
+        let named = self.users.iter().filter_map(|(_, user)| Some((self.names.get(user.name)?.1, user)));
+        let of_domain = named.filter(move |(bare, _)| bare.split_once('@').is_some_and(|(_, found)| found == domain));
+        let present = of_domain.map(|(bare, user)| {
+            let links = user.links.iter().copied();
+            (
+                bare,
+                links.filter(|&link| self.session_at(link).is_some_and(|session| !session.ending)).collect::<Vec<_>>(),
+            )
+        });
+        present.filter(|(_, links)| !links.is_empty())
     }
 
     /// A text that this server has never given out before and that nobody can guess without its keys: 16 letters and digits.
@@ -367,7 +390,8 @@ impl World {
         self.at_mut(session.link).filter(|found| found.serial == session.serial)
     }
 
-    pub(crate) fn reference(&self, link: Link) -> Option<SessionRef> {
+    /// What tells the session of a link from those that the link has later.
+    pub fn reference(&self, link: Link) -> Option<SessionRef> {
         self.session_at(link).map(|session| SessionRef { link, serial: session.serial })
     }
 

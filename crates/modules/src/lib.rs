@@ -15,13 +15,16 @@
 //!
 //! The modules of the [`table`] have a file or a folder each. Besides: `asker` decides who may know of an account, `request` refuses malformed
 //! requests, `option` checks what operators write, `payload` tells conversations from the rest, [`form`] reads and writes data forms, [`rsm`]
-//! pages, [`standards`] lists what is implemented.
+//! pages, [`rights`] tells administrators from others, [`process`] carries their wish to stop, [`standards`] lists what is implemented.
 
+pub mod administration;
+pub mod announce;
 pub mod archive;
 mod asker;
 pub mod caps;
 pub mod carbons;
 pub mod client_state;
+pub mod commands;
 pub mod contact;
 pub mod disco;
 pub mod fast;
@@ -33,8 +36,10 @@ mod option;
 mod payload;
 pub mod ping;
 pub mod privacy;
+pub mod process;
 pub mod register;
 mod request;
+pub mod rights;
 pub mod rooms;
 pub mod rsm;
 pub mod sasl2;
@@ -54,6 +59,10 @@ pub struct Shared {
     pub creations: register::Creations,
     /// Which rooms there are.
     pub rooms: rooms::Directory,
+    /// The messages of the day.
+    pub motds: announce::Motds,
+    /// Who hears when an administrator wants the server to stop.
+    pub process: process::Process,
 }
 
 /// All modules, for one shard.
@@ -77,6 +86,9 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(fast::Fast),
         Box::<multicast::Multicast>::default(),
         Box::new(rooms::Rooms::new(shared.rooms.clone())),
+        Box::new(commands::Commands::new(shared.clone())),
+        Box::new(administration::Administration),
+        Box::new(announce::Announce::new(shared.motds.clone())),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

@@ -200,6 +200,10 @@ impl<D: Driver> Shard<D> {
             Event::Lost(link) => self.lost(link),
             Event::Released(link) => self.released(link),
             Event::GuestReply(connection, built) => self.guest_reply(connection, &built),
+            Event::Peer(link, reply) => {
+                let peer = self.connections.get(link.0 as usize).map(|connection| connection.peer);
+                reply.give(&mut self.world, peer);
+            }
             Event::Login(connection, answer) => self.login_answer(connection, answer),
         }
     }
@@ -408,9 +412,11 @@ impl<D: Driver> Shard<D> {
         let now = self.world.time() / 1000;
         self.with_machine(link, |machine| match answer {
             LoginAnswer::Credentials(found) => machine.credentials(found.as_deref(), &mut out),
+            LoginAnswer::Disabled(found) => machine.disabled(&found, &mut out),
             LoginAnswer::Verified(correct) => machine.verified(correct, &mut out),
             LoginAnswer::Tokens(found) => machine.tokens(&found, now, &mut out),
             LoginAnswer::Token(issued) => machine.token(issued.as_ref()),
+            LoginAnswer::VerifiedDisabled => machine.verified_disabled(&mut out),
             LoginAnswer::Failed => machine.store_failed(&mut out),
         });
         self.answered(link, &out);

@@ -8,8 +8,8 @@ use crate::pending::{Completer, pending, ready};
 use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
-    EditRoster, Expiry, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
-    RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Stores, Subscription, Swept,
+    EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
+    Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -120,6 +120,22 @@ impl Accounts for Held {
         self.held(|stores| stores.accounts.list(domain, after, limit))
     }
 
+    fn set_disabled(&self, account: JidRef<'_>, disabled: bool) -> Pending<bool> {
+        self.held(|stores| stores.accounts.set_disabled(account, disabled))
+    }
+
+    fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool> {
+        self.held(|stores| stores.accounts.is_disabled(account))
+    }
+
+    fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
+        self.held(|stores| stores.accounts.list_disabled(domain, after, limit))
+    }
+
+    fn count_disabled(&self, domain: &str) -> Pending<u64> {
+        self.held(|stores| stores.accounts.count_disabled(domain))
+    }
+
     fn count(&self, domain: Option<&str>) -> Pending<u64> {
         self.held(|stores| stores.accounts.count(domain))
     }
@@ -205,9 +221,27 @@ impl Archive for Held {
     }
 }
 
+impl Invitations for Held {
+    fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool> {
+        self.held(|stores| stores.invitations.put(invitation, now_ms, limit))
+    }
+
+    fn get(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
+        self.held(|stores| stores.invitations.get(token, now_ms))
+    }
+
+    fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
+        self.held(|stores| stores.invitations.take(token, now_ms))
+    }
+}
+
 impl LastPresence for Held {
     fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()> {
         self.held(|stores| stores.last_presence.put(owner, unix_ms, stanza))
+    }
+
+    fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>> {
+        self.held(|stores| stores.last_presence.last(owner))
     }
 
     fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {

@@ -161,6 +161,18 @@ fn a_new_password_ends_all_tokens() {
     assert_eq!(login(&server, &token, TokenMechanism::Exporter), Err("not-authorized".into()));
 }
 
+/// A disabled account is not to be had by its tokens either, until it is enabled again.
+#[test]
+fn a_disabled_account_has_no_tokens() {
+    let server = tls();
+    let token = first_token(&server, AGENT, TokenMechanism::Exporter);
+    let account = server.address("romeo");
+    for (disabled, expected) in [(true, Err("not-authorized".to_owned())), (false, Ok(()))] {
+        assert_eq!(server.done(server.stores().accounts.set_disabled(account.as_ref(), disabled)), Ok(true));
+        assert_eq!(login(&server, &token, TokenMechanism::Exporter).map(drop), expected);
+    }
+}
+
 /// The clients of one account are bounded; they outlive a restart; their tokens are not in the store.
 #[test]
 fn tokens_are_kept_and_bounded() {
