@@ -24,6 +24,7 @@ pub mod outbox;
 pub mod packet;
 
 pub use audience::{Audience, Names};
+pub use outbox::framing::{Framing, begin_message};
 pub use outbox::managed::{Asking, Bounds, TooHigh};
 pub use outbox::{Attention, Limits, Link, Outboxes, Pushed, To, Unsent};
 pub use packet::{Packet, StanzaType};

@@ -18,8 +18,9 @@
 //! # Layout
 //!
 //! This file: the outboxes of a shard, and what every session has. `queue`: what waits for one session. [`managed`]: stream management.
-//! [`quiet`]: which stanzas may wait, and which take the place of which.
+//! [`quiet`]: which stanzas may wait, and which take the place of which. [`framing`]: what a transport puts around each stanza.
 
+pub mod framing;
 pub mod managed;
 mod queue;
 pub mod quiet;
@@ -27,6 +28,7 @@ pub mod quiet;
 use rookery_jid::Jid;
 
 use crate::packet::Packet;
+use framing::Framing;
 use queue::{Drained, Item, Queue, rendered_len};
 use quiet::Urgency;
 
@@ -114,6 +116,7 @@ struct Slot {
     /// See [`Outboxes::abandon`].
     abandoned: bool,
     attention: Attention,
+    framing: Framing,
 }
 
 /// Whether somebody reads what a session is sent.
@@ -159,6 +162,14 @@ impl Outboxes {
             slot.address = Some(address);
             slot.abandoned = false;
             slot.attention = Attention::Active;
+            slot.framing = Framing::Stream;
+        }
+    }
+
+    /// Says how the session's stanzas are told apart from now on. Nothing of them may be half sent.
+    pub fn set_framing(&mut self, link: Link, framing: Framing) {
+        if let Some(slot) = self.slots.get_mut(link.index()) {
+            slot.framing = framing;
         }
     }
 
@@ -182,13 +193,13 @@ impl Outboxes {
             let urgency = quiet::urgency(packet);
             if let Urgency::Latest(tag) = urgency {
                 item.tag = tag;
-                self.waiting = self.waiting.saturating_sub(queue.forget_superseded(&item, address));
+                self.waiting = self.waiting.saturating_sub(queue.forget_superseded(&item, address, slot.framing));
             }
             let is_late = urgency != Urgency::Now && queue.bytes + size <= self.limits.soft;
             waits = slot.attention == Attention::Detached || is_late;
         }
         if queue.bytes + size > self.limits.soft {
-            if let Some(freed) = queue.replace_superseded(packet, to, address) {
+            if let Some(freed) = queue.replace_superseded(packet, to, address, slot.framing) {
                 self.waiting = self.waiting.saturating_sub(freed);
                 return Pushed::Queued;
             }
@@ -262,7 +273,9 @@ impl Outboxes {
     /// Bytes that wait for this session, or for its acknowledgement.
     pub fn waiting_bytes(&self, link: Link) -> usize {
         let queue = self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref());
-        queue.map_or(0, |queue| queue.bytes - queue.taken + queue.managed.as_ref().map_or(0, |managed| managed.bytes))
+        queue.map_or(0, |queue| {
+            queue.bytes.saturating_sub(queue.taken) + queue.managed.as_ref().map_or(0, |managed| managed.bytes)
+        })
     }
 
     /// Whether a session takes that many more bytes and its bounds stay half empty for what else there is. With nothing waiting it takes
@@ -303,11 +316,11 @@ impl Outboxes {
         let start = out.len();
         let mut skip = queue.taken;
         for item in &queue.items {
-            if out.len() > start && out.len() - start + rendered_len(&item.packet, address, item.to) > max {
+            if out.len() > start && out.len() - start + item.wire_len(address, slot.framing) > max {
                 break;
             }
             let from = out.len();
-            item.render(address, out);
+            item.render(address, slot.framing, out);
             if skip > 0 {
                 // The rest of a stanza whose beginning the transport has taken in an earlier flush.
                 out.copy_within(from + skip.., from);
@@ -332,10 +345,11 @@ impl Outboxes {
         queue.committed = 0;
         while let Some(item) = queue.items.front() {
             let size = rendered_len(&item.packet, address, item.to);
-            if taken < size {
+            let wire = item.wire_len(address, slot.framing);
+            if taken < wire {
                 break;
             }
-            taken -= size;
+            taken -= wire;
             queue.bytes -= size;
             match queue.items.pop_front() {
                 Some(item) => self.waiting -= queue.was_sent(item, size).min(self.waiting),
@@ -392,9 +406,14 @@ impl Outboxes {
         let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
         if let Some(item) = queue.items.front().filter(|_| queue.taken > 0) {
             let mut whole = Vec::new();
-            item.render(address, &mut whole);
+            item.render(address, slot.framing, &mut whole);
             out.extend_from_slice(whole.get(queue.taken..).unwrap_or_default());
         }
+    }
+
+    /// Whether the transport has taken part of a stanza and not the rest.
+    pub fn is_begun(&self, link: Link) -> bool {
+        self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| queue.taken > 0)
     }
 
     /// Closes the outbox. What it still holds is forgotten: see [`Outboxes::abandon`].

@@ -206,14 +206,14 @@ impl Packet {
     pub fn addressed(&self, to: &str) -> Vec<u8> {
         let to = rookery_xml::escape_attr(to);
         let mut out = Vec::with_capacity(self.addressed_len(to.len()));
-        self.render(to.as_bytes(), &mut out);
+        self.render(b"", to.as_bytes(), &mut out);
         out
     }
 
-    /// Appends the stanza for a recipient, whose address is attribute text.
-    pub(crate) fn render(&self, to: &[u8], out: &mut Vec<u8>) {
+    /// Appends the stanza for a recipient, whose address is attribute text. `declaration`: a further attribute with the space before it.
+    pub(crate) fn render(&self, declaration: &[u8], to: &[u8], out: &mut Vec<u8>) {
         let (name, rest) = self.spliced();
-        for part in [name, TO, to, b"'"] {
+        for part in [name, declaration, TO, to, b"'"] {
             out.extend_from_slice(part);
         }
         match self.around_own() {

@@ -2,8 +2,10 @@
 
 use std::net::SocketAddr;
 
+use rookery_fanout::Framing;
 use rookery_stream::c2s::C2s;
 use rookery_stream::tls::ServerTls;
+use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
 
 /// A connection and where it stands.
@@ -14,6 +16,7 @@ pub struct Connection<S> {
     pub(crate) serial: u32,
     pub(crate) stage: Stage,
     pub(crate) tls: Option<ServerTls>,
+    pub(crate) transport: Transport,
     /// What came in and could not be used yet.
     pub(crate) carry: Option<Box<Carry>>,
     /// What must go out before anything else.
@@ -24,6 +27,25 @@ pub struct Connection<S> {
     pub(crate) in_world: bool,
     pub(crate) paused: bool,
     pub(crate) wants_write: bool,
+}
+
+/// What carries the stream.
+#[derive(Debug, Default)]
+pub(crate) enum Transport {
+    /// The bytes of the connection are the stream (RFC 6120).
+    #[default]
+    Stream,
+    /// The messages of a WebSocket (RFC 7395).
+    WebSocket(Frames),
+}
+
+impl Transport {
+    pub(crate) fn framing(&self) -> Framing {
+        match self {
+            Self::Stream => Framing::Stream,
+            Self::WebSocket(_) => Framing::WebSocket,
+        }
+    }
 }
 
 /// How far a connection has come.
@@ -70,6 +92,7 @@ impl<S> Connection<S> {
             serial,
             stage: Stage::Negotiating(Box::new(negotiation)),
             tls: None,
+            transport: Transport::Stream,
             carry: None,
             unsent: None,
             prefixes: None,
@@ -77,6 +100,11 @@ impl<S> Connection<S> {
             paused: false,
             wants_write: false,
         }
+    }
+
+    /// Whether it carries a session of the world.
+    pub(crate) fn is_bound(&self) -> bool {
+        matches!(self.stage, Stage::Bound)
     }
 }
 

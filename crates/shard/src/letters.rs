@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rookery_hub::{Mail, Network, Settings};
 use rookery_observe::Counters;
 use rookery_stream::c2s::Policy;
-use rookery_stream::tls::TlsSettings;
+use rookery_stream::tls::{ServerTls, TlsSettings};
 use rookery_xml::Limits;
 
 use crate::connection::Connection;
@@ -47,6 +47,8 @@ pub enum Letter<S> {
         /// Whether TLS comes first, before any stream (XEP-0368).
         direct_tls: bool,
     },
+    /// A connection that the web front has begun to serve, and that turned out to be for us.
+    Handed(Box<Handed<S>>),
     /// A connection that has logged in and comes to its home.
     Moved(Box<Connection<S>>),
     /// From the world of another shard, in order.
@@ -59,10 +61,27 @@ pub enum Letter<S> {
     Count(Arc<Mutex<(Counters, usize)>>, std::sync::mpsc::SyncSender<()>),
 }
 
+/// A connection behind its handshakes.
+pub struct Handed<S> {
+    /// The connection.
+    pub socket: S,
+    /// Where the client is, which may be behind a proxy that we trust.
+    pub peer: SocketAddr,
+    /// TLS, established.
+    pub tls: Option<ServerTls>,
+    /// What came in behind the handshakes, decrypted.
+    pub input: Vec<u8>,
+    /// Whether a proxy that we trust encrypts what is between the client and itself.
+    pub is_encrypted_by_proxy: bool,
+    /// Whether it is a WebSocket (RFC 7395) rather than a stream that was found by ALPN (XEP-0368).
+    pub is_websocket: bool,
+}
+
 impl<S> std::fmt::Debug for Letter<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Accepted { .. } => "Accepted",
+            Self::Handed(_) => "Handed",
             Self::Moved(_) => "Moved",
             Self::Mail(_) => "Mail",
             Self::Reload(_) => "Reload",

@@ -27,10 +27,11 @@ pub mod reading;
 pub mod resumption;
 pub mod shard;
 pub mod start;
+pub mod websocket;
 pub mod writing;
 
 pub use driver::{Driver, Ready};
 pub use gate::Gate;
-pub use letters::{Generation, Letter, Post};
+pub use letters::{Generation, Handed, Letter, Post};
 pub use shard::{Setup, Shard};
 pub use start::{Listener, Running, Start, start};

@@ -216,7 +216,7 @@ impl<D: Driver> Shard<D> {
         // Others may have written to the resource before its client heard of it.
         self.flush_link(link);
         self.pause(link, false);
-        self.input(link, &[]);
+        self.input(link, &mut []);
     }
 
     /// The negotiation is over: what the session keeps of it is handed on, the rest is dropped.
@@ -226,6 +226,9 @@ impl<D: Driver> Shard<D> {
         if let Some(tls) = &mut connection.tls {
             tls.forget_handshake();
         }
+        let framing = connection.transport.framing();
+        self.world.outboxes.set_framing(link, framing);
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
         let Some(kept) = negotiation.machine.into_bound() else { return };
         if !kept.prefixes.is_empty() {
             connection.prefixes = Some(kept.prefixes.into_boxed_slice());
@@ -240,7 +243,7 @@ impl<D: Driver> Shard<D> {
         self.write_raw(link, out);
         self.asked(link, false);
         self.pause(link, false);
-        self.negotiate(link, &[]);
+        self.input(link, &mut []);
     }
 
     fn asked(&mut self, link: Link, asked: bool) {
@@ -268,4 +271,4 @@ impl<D: Driver> Shard<D> {
 }
 
 /// Bytes that a client may send ahead while a question of its login is open, before reading pauses.
-const MAX_AHEAD: usize = 16 * 1024;
+pub(crate) const MAX_AHEAD: usize = 16 * 1024;

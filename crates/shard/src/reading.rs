@@ -6,12 +6,12 @@ use rookery_stream::error::StreamError;
 use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, ns, slow};
 use tracing::debug;
 
-use crate::connection::{Carry, Stage};
+use crate::connection::{Carry, Stage, Transport};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
 /// What a pass over the input ended with.
-enum Pass {
+pub(crate) enum Pass {
     /// Everything usable is used.
     More,
     /// The world wants no more stanzas of this session for now.
@@ -59,7 +59,7 @@ impl<D: Driver> Shard<D> {
                     self.tls_established(link);
                 }
                 if !plain.is_empty() || progress.established {
-                    self.input(link, &plain);
+                    self.input(link, &mut plain);
                 }
                 if progress.closed {
                     self.lost(link);
@@ -75,11 +75,14 @@ impl<D: Driver> Shard<D> {
         self.plain = plain;
     }
 
-    /// Works off bytes of the stream.
-    pub(crate) fn input(&mut self, link: Link, bytes: &[u8]) {
-        match self.connections.get(link.0 as usize).map(|connection| &connection.stage) {
-            Some(Stage::Negotiating(_)) => self.negotiate(link, bytes),
-            Some(Stage::Bound) => self.stanzas(link, bytes),
+    /// Works off what the transport brought.
+    pub(crate) fn input(&mut self, link: Link, bytes: &mut [u8]) {
+        let Some(connection) = self.connections.get(link.0 as usize) else { return };
+        match (&connection.transport, &connection.stage) {
+            (Transport::Stream, Stage::Negotiating(_)) => self.negotiate(link, bytes),
+            (Transport::Stream, Stage::Bound) => self.stanzas(link, bytes),
+            (Transport::WebSocket(_), Stage::Negotiating(_)) => self.frames_before(link, bytes),
+            (Transport::WebSocket(_), Stage::Bound) => self.frames(link, bytes),
             _ => {}
         }
     }
@@ -111,7 +114,12 @@ impl<D: Driver> Shard<D> {
                 pass
             }
         };
-        match pass {
+        self.passed(link, &pass);
+    }
+
+    /// Does what a pass over the input has led to.
+    pub(crate) fn passed(&mut self, link: Link, pass: &Pass) {
+        match *pass {
             Pass::More | Pass::Over => {}
             Pass::Full => self.pause(link, true),
             Pass::Closed => self.finish(link, STREAM_END),
@@ -170,13 +178,13 @@ impl<D: Driver> Shard<D> {
     }
 
     /// A second stream header, which is no XML within a stream (RFC 6120 §4.9.3.1).
-    fn opened_again(&mut self, link: Link, len: usize) -> (Pass, usize) {
+    pub(crate) fn opened_again(&mut self, link: Link, len: usize) -> (Pass, usize) {
         self.fail(link, &StreamError::BadFormat, Some("the stream is open already"));
         (Pass::Over, len)
     }
 
     /// A stanza that relies on prefixes of the stream header.
-    fn rare(&mut self, link: Link, bytes: &[u8], limits: &Limits) -> Result<Intake, Fault> {
+    pub(crate) fn rare(&mut self, link: Link, bytes: &[u8], limits: &Limits) -> Result<Intake, Fault> {
         let connection = self.connections.get(link.0 as usize);
         let prefixes = connection.and_then(|connection| connection.prefixes.as_deref()).unwrap_or_default();
         let canonical = slow::canonical(bytes, ns::CLIENT, prefixes)?;
@@ -195,7 +203,7 @@ impl<D: Driver> Shard<D> {
             self.driver.interest(socket, link.0, !paused, connection.wants_write);
         }
         if !paused && matches!(connection.stage, Stage::Bound) {
-            self.input(link, &[]);
+            self.input(link, &mut []);
         }
     }
 }

@@ -7,7 +7,7 @@ use rookery_fanout::Link;
 use rookery_hub::NotResumed;
 use rookery_stream::error::StreamError;
 
-use crate::connection::{Connection, Stage};
+use crate::connection::{Connection, Stage, Transport};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -18,6 +18,7 @@ impl<D: Driver> Shard<D> {
             connection.stage = Stage::Detached;
             connection.tls = None;
             connection.prefixes = None;
+            connection.transport = Transport::Stream;
             connection.wants_write = false;
         }
     }
@@ -46,7 +47,7 @@ impl<D: Driver> Shard<D> {
         let is_paused = self.world.is_paused(session);
         self.pause(session, is_paused);
         if !is_paused {
-            self.input(session, &[]);
+            self.input(session, &mut []);
         }
     }
 

@@ -16,14 +16,15 @@ use rookery_jid::Jid;
 use rookery_stream::c2s::{C2s, Facts};
 use rookery_stream::error::StreamError;
 use rookery_stream::tls::ServerTls;
+use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
 use slab::Slab;
 use tracing::{debug, info};
 
-use crate::connection::{Connection, Negotiation, Stage};
+use crate::connection::{Connection, Negotiation, Stage, Transport};
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
-use crate::letters::{Generation, Letter, Post};
+use crate::letters::{Generation, Handed, Letter, Post};
 
 /// One shard: its connections and its world.
 pub struct Shard<D: Driver> {
@@ -211,6 +212,7 @@ impl<D: Driver> Shard<D> {
     fn letter(&mut self, letter: Letter<D::Socket>) {
         match letter {
             Letter::Accepted { socket, peer, direct_tls } => self.accept(socket, peer, direct_tls, self.now_ms),
+            Letter::Handed(handed) => self.handed(*handed),
             Letter::Moved(connection) => self.moved_here(*connection),
             Letter::Mail(mail) => mail.into_iter().for_each(|mail| self.world.mail(mail)),
             Letter::Reload(generation) => {
@@ -232,21 +234,15 @@ impl<D: Driver> Shard<D> {
     /// A new connection, at this moment on the clock of [`Shard::tick`]: the last tick may have been long ago.
     pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, direct_tls: bool, now_ms: u64) {
         self.now_ms = now_ms;
-        // Everybody behind a proxy on this machine has the same address.
-        let is_here = peer.ip().to_canonical().is_loopback();
-        let most = if is_here { 0 } else { self.generation.connections_per_address };
-        if self.stopping || !self.gate.enter(peer.ip(), most) {
-            debug!(%peer, "a connection too many from this address is closed");
+        if !self.may_enter(peer) {
             return;
         }
-        let ids = self.ids.clone();
         let facts = self.facts_without_tls(peer);
-        let mut machine = C2s::new(self.generation.policy.clone(), facts, Box::new(move || ids()));
+        let mut negotiation = self.negotiation(facts);
         if direct_tls {
-            machine.begin_with_tls();
+            negotiation.machine.begin_with_tls();
         }
-        let deadline_ms = self.now_ms + self.generation.login_seconds * 1000;
-        let mut connection = Connection::new(socket, peer, 0, Negotiation { machine, deadline_ms, asked: false });
+        let mut connection = Connection::new(socket, peer, 0, negotiation);
         if direct_tls {
             let tls = self.generation.tls.as_ref().and_then(|settings| ServerTls::accept(settings).ok());
             if tls.is_none() {
@@ -256,6 +252,44 @@ impl<D: Driver> Shard<D> {
             connection.tls = tls;
         }
         self.insert(connection);
+    }
+
+    /// A connection that was begun elsewhere.
+    fn handed(&mut self, handed: Handed<D::Socket>) {
+        let Handed { socket, peer, tls, mut input, is_encrypted_by_proxy, is_websocket } = handed;
+        if !self.may_enter(peer) {
+            return;
+        }
+        let secure = tls.is_some() || is_encrypted_by_proxy;
+        let bindings = tls.as_ref().map(ServerTls::bindings).unwrap_or_default();
+        // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
+        let facts = Facts { secure, tls_available: false, bindings, ..self.facts_without_tls(peer) };
+        let mut connection = Connection::new(socket, peer, 0, self.negotiation(facts));
+        connection.tls = tls;
+        if is_websocket {
+            connection.transport = Transport::WebSocket(Frames::default());
+        }
+        if let Some(link) = self.insert(connection) {
+            self.input(link, &mut input);
+        }
+    }
+
+    /// Lets a connection in; `false` if it is one too many.
+    fn may_enter(&self, peer: SocketAddr) -> bool {
+        // Everybody behind a proxy on this machine has the same address.
+        let is_here = peer.ip().to_canonical().is_loopback();
+        let most = if is_here { 0 } else { self.generation.connections_per_address };
+        let enters = !self.stopping && self.gate.enter(peer.ip(), most);
+        if !enters {
+            debug!(%peer, "a connection too many from this address is closed");
+        }
+        enters
+    }
+
+    fn negotiation(&self, facts: Facts) -> Negotiation {
+        let ids = self.ids.clone();
+        let machine = C2s::new(self.generation.policy.clone(), facts, Box::new(move || ids()));
+        Negotiation { machine, deadline_ms: self.now_ms + self.generation.login_seconds * 1000, asked: false }
     }
 
     fn facts_without_tls(&self, peer: SocketAddr) -> Facts {
@@ -313,7 +347,7 @@ impl<D: Driver> Shard<D> {
                 return self.fail(link, &StreamError::SystemShutdown, None);
             }
             self.write_interest(link);
-            self.negotiate(link, &[]);
+            self.input(link, &mut []);
         }
     }
 
@@ -347,6 +381,9 @@ impl<D: Driver> Shard<D> {
         }
         connection.carry = None;
         connection.unsent = None;
+        if let Transport::WebSocket(frames) = &mut connection.transport {
+            *frames = Frames::default();
+        }
         // Once it lingers, or is detached, the world has been told already.
         if connection.in_world && !matches!(connection.stage, Stage::Lingering | Stage::Detached) {
             let is_bound = matches!(connection.stage, Stage::Bound);

@@ -2,11 +2,12 @@
 
 use std::io::ErrorKind;
 
-use rookery_fanout::Link;
+use rookery_fanout::{Link, begin_message};
 use rookery_stream::error::StreamError;
+use rookery_stream::websocket::framing;
 use tracing::debug;
 
-use crate::connection::{Stage, Unsent};
+use crate::connection::{Stage, Transport, Unsent};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -36,6 +37,7 @@ impl<D: Driver> Shard<D> {
 
     fn write_waiting(&mut self, link: Link) {
         loop {
+            self.write_pong(link);
             let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
             let is_free = connection.unsent.is_none() && connection.socket.is_some();
             if !is_free || !matches!(connection.stage, Stage::Bound) || !self.world.outboxes.has_waiting(link) {
@@ -45,7 +47,7 @@ impl<D: Driver> Shard<D> {
             rendered.clear();
             self.world.outboxes.render(link, WRITE, &mut rendered);
             if connection.tls.is_some() {
-                self.write_raw(link, &rendered);
+                self.write_through(link, &rendered, rendered.len());
             } else {
                 self.write_plain(link, &rendered);
             }
@@ -74,14 +76,29 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// Writes bytes of the stream, encrypted if the connection is. If it is bound, they come from its outbox.
+    /// Writes what the machine of a stream says, as the transport wants it.
     pub(crate) fn write_raw(&mut self, link: Link, bytes: &[u8]) {
+        match self.connections.get(link.0 as usize).map(|connection| &connection.transport) {
+            Some(Transport::WebSocket(_)) => {
+                let mut frames = Vec::new();
+                framing::write(bytes, |message| {
+                    begin_message(message.len(), &mut frames);
+                    frames.extend_from_slice(message);
+                });
+                self.write_through(link, &frames, 0);
+            }
+            Some(Transport::Stream) => self.write_through(link, bytes, 0),
+            None => {}
+        }
+    }
+
+    /// Writes bytes, encrypted if the connection is. `covers`: bytes of the outbox that they are.
+    pub(crate) fn write_through(&mut self, link: Link, bytes: &[u8], covers: usize) {
         if bytes.is_empty() {
             return;
         }
         let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
-        let Some(tls) = &mut connection.tls else { return self.write_wire(link, bytes, 0) };
-        let covers = if matches!(connection.stage, Stage::Bound) { bytes.len() } else { 0 };
+        let Some(tls) = &mut connection.tls else { return self.write_wire(link, bytes, covers) };
         let mut cipher = std::mem::take(&mut self.cipher);
         cipher.clear();
         if let Err(error) = tls.write(bytes, &mut cipher) {
@@ -202,6 +219,7 @@ impl<D: Driver> Shard<D> {
         connection.carry = None;
         if !handshaking {
             self.write_raw(link, last);
+            self.write_closing(link);
         }
         let mut farewell = Vec::new();
         if let Some(connection) = self.connections.get_mut(link.0 as usize)

@@ -9,6 +9,7 @@ use rookery_xml::{Element, Writer, ns};
 use crate::net::Peer;
 use crate::pattern;
 use crate::server::Server;
+use crate::websocket;
 use crate::wire::{Item, Wire};
 
 /// A client.
@@ -62,7 +63,7 @@ impl Client {
 
     /// Sends bytes.
     pub fn send_bytes(&mut self, bytes: &[u8]) {
-        self.wire.send(bytes);
+        self.wire.send_bytes(bytes);
     }
 
     /// Lets the server work, and reads until nothing comes any more.
@@ -248,7 +249,7 @@ impl Client {
 
     /// Closes the stream and the connection (RFC 6120 §4.4).
     pub fn close(&mut self) {
-        self.send("</stream:stream>");
+        self.send(if self.wire.is_websocket { websocket::CLOSE_STREAM } else { "</stream:stream>" });
         loop {
             match self.take() {
                 Some(Item::End) => break,

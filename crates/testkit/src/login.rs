@@ -8,6 +8,7 @@ use rookery_xml::{Element, Writer, ns};
 
 use crate::client::Client;
 use crate::server::PASSWORD;
+use crate::websocket;
 use crate::wire::Item;
 
 /// How a connection is protected.
@@ -48,7 +49,7 @@ impl Client {
 
     /// Opens a stream and takes header and features.
     pub fn open(&mut self, domain: &str) -> &Element {
-        self.send(&stream_header(domain));
+        self.send(&if self.wire.is_websocket { websocket::open(domain) } else { stream_header(domain) });
         self.expect_header();
         let features = self.expect_element();
         assert!(features.is("features", ns::STREAMS), "features were expected, not {features:?}");

@@ -12,7 +12,7 @@ use rookery_jid::Jid;
 use rookery_modules::Shared;
 use rookery_modules::process::Wish;
 use rookery_sasl::Credentials;
-use rookery_shard::{Gate, Letter, Post, Setup, Shard};
+use rookery_shard::{Gate, Handed, Letter, Post, Setup, Shard};
 use rookery_store::{Background, StoreError, Stores};
 use rookery_xml::{Limits, Stanza};
 
@@ -114,6 +114,31 @@ impl Server {
     /// A connection to the port for direct TLS (XEP-0368).
     pub fn connect_direct_tls(&self) -> Client {
         Client::new(self, self.plug(0, Ipv4Addr::new(192, 0, 2, 1).into(), true))
+    }
+
+    /// A WebSocket behind its opening handshake, at a certain shard, without TLS.
+    pub fn connect_websocket(&self, shard: usize) -> Client {
+        let mut running = self.0.borrow_mut();
+        running.next_port += 1;
+        let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), running.next_port);
+        let (socket, end) = net::connection();
+        let handed =
+            Handed { socket, peer, tls: None, input: Vec::new(), is_encrypted_by_proxy: false, is_websocket: true };
+        running.post.send(shard, Letter::Handed(Box::new(handed)));
+        drop(running);
+        let mut client = Client::new(self, end);
+        client.wire.is_websocket = true;
+        client
+    }
+
+    /// The same as [`Server::login`], over a WebSocket that begins at a shard that is not that of the account.
+    pub fn login_websocket(&self, address: &str) -> Client {
+        let (name, resource) = address.split_once('/').expect("user/resource");
+        let account = self.account(name);
+        let mut client = self.connect_websocket((self.home_of(name) + 1) % self.shards());
+        client.log_in(&account, Security::Plain);
+        client.bind(resource);
+        client
     }
 
     /// A session from `user/resource` or `user@domain/resource`: makes the account if it has to, connects, logs in, binds. It has not

@@ -9,6 +9,7 @@ use rookery_xml::{Element, Limits, Scan, Scanner, ns};
 
 use crate::net::Peer;
 use crate::pattern;
+use crate::websocket;
 
 /// Something that a server sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,10 @@ pub struct Wire {
     items: VecDeque<Item>,
     /// What came in all, decrypted, for those who look at bytes.
     pub plain: Vec<u8>,
+    /// Stanzas are messages of a WebSocket (RFC 7395).
+    pub is_websocket: bool,
+    /// What came in control frames, opcode first (RFC 6455 §5.5).
+    pub controls: Vec<(u8, Vec<u8>)>,
 }
 
 impl Wire {
@@ -50,6 +55,8 @@ impl Wire {
             appetite: usize::MAX,
             items: VecDeque::new(),
             plain: Vec::new(),
+            is_websocket: false,
+            controls: Vec::new(),
         }
     }
 
@@ -78,8 +85,17 @@ impl Wire {
         self.scanner.reset();
     }
 
+    /// Sends text: as one message, where there are messages.
+    pub fn send(&mut self, text: &[u8]) {
+        if self.is_websocket {
+            self.send_bytes(&websocket::frame(true, websocket::TEXT, text));
+        } else {
+            self.send_bytes(text);
+        }
+    }
+
     /// Sends bytes, encrypted if the connection is.
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
         match &mut self.tls {
             None => self.peer.write(bytes),
             Some(tls) => {
@@ -127,10 +143,20 @@ impl Wire {
 
     fn cut(&mut self) {
         let mut at = 0;
-        while let Some(len) = self.item(at) {
+        while let Some(len) = if self.is_websocket { self.frame(at) } else { self.item(at) } {
             at += len;
         }
         self.input.drain(..at);
+    }
+
+    /// Takes one frame at `at`; its length, or `None` if it is not complete.
+    fn frame(&mut self, at: usize) -> Option<usize> {
+        let (len, opcode, payload) = websocket::read_frame(&self.input[at..])?;
+        match opcode {
+            websocket::TEXT => self.items.push_back(websocket::item(&payload)),
+            opcode => self.controls.push((opcode, payload)),
+        }
+        Some(len)
     }
 
     /// Takes one item at `at`; its length, or `None` if it is not complete.

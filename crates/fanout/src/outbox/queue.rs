@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use rookery_jid::Jid;
 use rookery_xml::Kind;
 
+use super::framing::Framing;
 use super::managed::Managed;
 use super::{To, Unsent};
 use crate::packet::{Packet, StanzaType};
@@ -15,7 +16,7 @@ pub(super) struct Queue {
     pub items: VecDeque<Item>,
     /// Rendered bytes of all items.
     pub bytes: usize,
-    /// Rendered bytes of the first item that the transport has taken already.
+    /// Bytes on the wire of the first item that the transport has taken already.
     pub taken: usize,
     /// See [`super::Outboxes::commit`].
     pub committed: usize,
@@ -79,11 +80,11 @@ impl Queue {
 
     /// Drops the waiting item that a newer one makes obsolete, if there is one. Answers the bytes that this saved. What the
     /// transport has begun with stays.
-    pub fn forget_superseded(&mut self, newer: &Item, address: &Jid) -> usize {
+    pub fn forget_superseded(&mut self, newer: &Item, address: &Jid, framing: Framing) -> usize {
         let is_obsolete = |item: &Item| {
             item.tag == newer.tag && item.to == newer.to && item.packet.from_escaped() == newer.packet.from_escaped()
         };
-        let begun = self.begun(address);
+        let begun = self.begun(address, framing);
         let at = self.items.iter().skip(begun).position(is_obsolete);
         let Some(item) = at.and_then(|at| self.items.remove(at + begun)) else { return 0 };
         let size = rendered_len(&item.packet, address, item.to);
@@ -93,11 +94,11 @@ impl Queue {
 
     /// Puts `packet` in the place of the waiting presence of the same sender that it supersedes, if there is one.
     /// Answers the bytes that this saved. The first item stays, and so does what the transport has begun with.
-    pub fn replace_superseded(&mut self, packet: &Packet, to: To, address: &Jid) -> Option<usize> {
+    pub fn replace_superseded(&mut self, packet: &Packet, to: To, address: &Jid, framing: Framing) -> Option<usize> {
         if !is_state(packet) {
             return None;
         }
-        let begun = self.begun(address).max(1);
+        let begun = self.begun(address, framing).max(1);
         let at = self.items.iter().skip(begun).position(|item| {
             item.to == to && is_state(&item.packet) && item.packet.from_escaped() == packet.from_escaped()
         })? + begun;
@@ -112,9 +113,9 @@ impl Queue {
     }
 
     /// How many items, from the first, have left in part, or are encrypted already.
-    fn begun(&self, address: &Jid) -> usize {
+    fn begun(&self, address: &Jid, framing: Framing) -> usize {
         let mut rest = self.taken.max(self.committed);
-        let sizes = self.items.iter().map(|item| rendered_len(&item.packet, address, item.to));
+        let sizes = self.items.iter().map(|item| item.wire_len(address, framing));
         let is_begun = |size: usize| {
             let begun = rest > 0;
             rest = rest.saturating_sub(size);
@@ -136,18 +137,34 @@ impl Item {
         (!matches!(to, To::Kept | To::Copy | To::Nobody)).then_some(Unsent { packet, to, number })
     }
 
-    pub fn render(&self, address: &Jid, out: &mut Vec<u8>) {
+    /// Writes it as the transport wants it.
+    pub fn render(&self, address: &Jid, framing: Framing, out: &mut Vec<u8>) {
+        if framing != Framing::Stream {
+            framing.begin(rendered_len(&self.packet, address, self.to), self.declares(), out);
+        }
+        let declaration = framing.declaration(self.declares());
         match self.to {
-            To::Bare | To::Kept => self.packet.render(address.bare_str().as_bytes(), out),
+            To::Bare | To::Kept => self.packet.render(declaration, address.bare_str().as_bytes(), out),
             To::Nobody => out.extend_from_slice(self.packet.bytes()),
             To::Full | To::Copy => match escaped(address) {
-                None => self.packet.render(address.as_str().as_bytes(), out),
-                Some(text) => self.packet.render(text.as_bytes(), out),
+                None => self.packet.render(declaration, address.as_str().as_bytes(), out),
+                Some(text) => self.packet.render(declaration, text.as_bytes(), out),
             },
         }
     }
+
+    /// The length of [`Item::render`].
+    pub fn wire_len(&self, address: &Jid, framing: Framing) -> usize {
+        framing.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
+    }
+
+    /// Whether its root relies on the namespace that a stream has declared: what is no stanza has its own.
+    fn declares(&self) -> bool {
+        self.to != To::Nobody
+    }
 }
 
+/// The length of a stanza on a stream.
 pub(super) fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
     packet.addressed_len(match to {
         To::Nobody => return packet.bytes().len(),

@@ -1,0 +1,135 @@
+//! The elements that frame a stream over WebSocket (RFC 7395 §3.3), and back.
+//!
+//! Every message is one XML document of its own: a stanza says that it is one of `jabber:client`, `<stream:features/>` declares its
+//! prefix, and the tags of the stream, which are no documents, become `<open/>` and `<close/>`.
+
+use rookery_xml::header::{self, Header};
+use rookery_xml::{Element, Fault, Limits, Scan, Scanner, Stanza, Writer, escape_attr, ns, slow};
+
+/// What a client's message is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Framed {
+    /// `<open/>`, as the header of a stream.
+    Open(Vec<u8>),
+    /// `<close/>`.
+    Close,
+    /// Any other element, as it came.
+    Element,
+    /// White space, which some clients send to keep the connection.
+    Nothing,
+}
+
+/// Reads a message before a resource is bound: one element, whole, and nothing else but white space around it.
+///
+/// # Errors
+/// The fault of what is none.
+pub fn read(message: &[u8], limits: &Limits) -> Result<Framed, Fault> {
+    let message = message.trim_ascii();
+    if message.is_empty() {
+        return Ok(Framed::Nothing);
+    }
+    let mut scanner = Scanner::new();
+    let element = match scanner.scan(message, limits)? {
+        Scan::Stanza(len) if len == message.len() => Element::read(&scanner.stanza(message)),
+        Scan::Rare(len) if len == message.len() => {
+            let canonical = slow::canonical(message, ns::CLIENT, &[])?;
+            Element::read(&Stanza::parse(&canonical, limits)?)
+        }
+        _ => return Err(Fault::NotWellFormed),
+    };
+    Ok(match (element.ns(), element.name()) {
+        (ns::FRAMING, "open") => Framed::Open(stream_header(&element)),
+        (ns::FRAMING, "close") => Framed::Close,
+        _ => Framed::Element,
+    })
+}
+
+/// Whether a stanza that the scanner has read is `<open/>` or `<close/>`.
+pub fn of_stanza(stanza: &Stanza<'_>) -> Option<Framed> {
+    match stanza.name() {
+        "open" | "close" if stanza.ns() == ns::FRAMING => {}
+        _ => return None,
+    }
+    let element = Element::read(stanza);
+    Some(if element.name() == "close" { Framed::Close } else { Framed::Open(stream_header(&element)) })
+}
+
+/// Cuts what the server says on a stream into messages, and gives each to `each`.
+pub fn write(stream: &[u8], mut each: impl FnMut(&[u8])) {
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let mut rest = stream;
+    let mut message = Vec::new();
+    while !rest.is_empty() {
+        message.clear();
+        let Some(len) = item(rest, &limits, &mut message) else { return };
+        if !message.is_empty() {
+            each(&message);
+        }
+        rest = rest.get(len..).unwrap_or_default();
+    }
+}
+
+/// Writes the message for the item at the start of `rest`; its length. `None` if it is no item of a stream, which the server never says.
+fn item(rest: &[u8], limits: &Limits, message: &mut Vec<u8>) -> Option<usize> {
+    if let Ok(Some((len, header))) = header::parse(rest, limits) {
+        message.extend_from_slice(open(&header).finish().bytes());
+        return Some(len);
+    }
+    if let Some(behind) = rest.strip_prefix(crate::error::STREAM_END) {
+        message.extend_from_slice(Writer::with_ns("close", ns::FRAMING).finish().bytes());
+        return Some(rest.len() - behind.len());
+    }
+    match Scanner::new().scan(rest, limits) {
+        Ok(Scan::Space(len)) => Some(len),
+        Ok(Scan::Stanza(len) | Scan::Rare(len)) => {
+            declare(rest.get(..len)?, message);
+            Some(len)
+        }
+        _ => None,
+    }
+}
+
+/// `<open/>` for the server's header (§3.4).
+fn open(header: &Header) -> Writer {
+    let mut open = Writer::with_ns("open", ns::FRAMING);
+    open.opt_attr("from", header.from.as_deref())
+        .opt_attr("to", header.to.as_deref())
+        .opt_attr("id", header.id.as_deref())
+        .opt_attr("version", header.version.as_deref())
+        .opt_attr("xml:lang", header.lang.as_deref());
+    open
+}
+
+/// Writes an element of the stream with the namespaces that the stream's header had declared for it (§3.3.3).
+fn declare(element: &[u8], message: &mut Vec<u8>) {
+    let name_end = element.iter().position(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'>'));
+    let (name, behind) = element.split_at_checked(name_end.unwrap_or_default()).unwrap_or((element, &[]));
+    message.extend_from_slice(name);
+    if name.starts_with(b"<stream:") {
+        message.extend_from_slice(DECLARED);
+    } else if !has_namespace(element) {
+        message.extend_from_slice(CLIENT);
+    }
+    message.extend_from_slice(behind);
+}
+
+/// Whether the root names its namespace.
+fn has_namespace(element: &[u8]) -> bool {
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    Stanza::parse(element, &limits).is_ok_and(|stanza| stanza.head().xmlns.is_some())
+}
+
+/// The header that `<open/>` stands for.
+fn stream_header(open: &Element) -> Vec<u8> {
+    let mut header = format!("<stream:stream xmlns='{}' xmlns:stream='{}'", ns::CLIENT, ns::STREAMS);
+    for name in ["to", "from", "version", "xml:lang"] {
+        if let Some(value) = open.attr(name) {
+            header.push_str(&format!(" {name}='{}'", escape_attr(value)));
+        }
+    }
+    header.push('>');
+    header.into_bytes()
+}
+
+const DECLARED: &[u8] = b" xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'";
+const CLIENT: &[u8] = b" xmlns='jabber:client'";

@@ -1,0 +1,5 @@
+//! XMPP over WebSocket (RFC 7395), from the first frame on.
+
+mod bad_input;
+mod frames;
+mod sessions;

@@ -1,0 +1,35 @@
+//! Frames of a WebSocket: how they are cut on the way makes no difference, and what is no message breaks nothing.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rookery_stream::websocket::{FrameFault, Frames, Kept, framing};
+use rookery_xml::Limits;
+
+fuzz_target!(|input: (u16, &[u8])| {
+    let (split, bytes) = input;
+    let split = usize::from(split).min(bytes.len());
+    let whole = read(&[bytes]);
+    assert_eq!(whole, read(&[&bytes[..split], &bytes[split..]]));
+    for kept in whole.into_iter().flatten() {
+        if let Kept::Message(message) = kept {
+            let _ = framing::read(&message, &Limits::BEFORE_LOGIN);
+            framing::write(&message, |_| {});
+        }
+    }
+});
+
+fn read(pieces: &[&[u8]]) -> Result<Vec<Kept>, FrameFault> {
+    let (mut frames, mut found) = (Frames::default(), Vec::new());
+    for piece in pieces {
+        frames.keep(piece);
+        while let Some(kept) = frames.next_kept(MOST)? {
+            found.push(kept);
+        }
+        assert!(frames.kept() < MOST + 14);
+    }
+    Ok(found)
+}
+
+/// Bytes of a message.
+const MOST: usize = 1000;
