@@ -69,6 +69,22 @@ impl Accounts for Everyone {
         done(Vec::new())
     }
 
+    fn set_disabled(&self, _account: JidRef<'_>, _disabled: bool) -> Pending<bool> {
+        done(false)
+    }
+
+    fn is_disabled(&self, _account: JidRef<'_>) -> Pending<bool> {
+        done(false)
+    }
+
+    fn list_disabled(&self, _domain: &str, _after: Option<JidRef<'_>>, _limit: usize) -> Pending<Vec<Jid>> {
+        done(Vec::new())
+    }
+
+    fn count_disabled(&self, _domain: &str) -> Pending<u64> {
+        done(0)
+    }
+
     fn count(&self, _domain: Option<&str>) -> Pending<u64> {
         done(self.accounts as u64)
     }

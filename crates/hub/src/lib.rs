@@ -19,6 +19,7 @@
 //! * [`documents`]: what modules need of an account with every stanza; `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection.
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
+//! * [`errand`]: work on other shards.
 //! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
 pub mod bind;
@@ -27,6 +28,7 @@ pub mod copies;
 pub mod delay;
 pub mod destination;
 pub mod documents;
+pub mod errand;
 pub mod federation;
 pub mod hold;
 pub mod inbound;
@@ -54,6 +56,7 @@ pub mod world;
 
 pub use bind::BindError;
 pub use destination::Destination;
+pub use errand::Reply;
 pub use federation::{Federation, RemoteService};
 pub use hold::Hold;
 pub use inbound::Intake;

@@ -13,12 +13,16 @@ use crate::world::Event;
 pub enum LoginAnswer {
     /// The credentials of the account, if there is one.
     Credentials(Option<Box<Credentials>>),
+    /// The credentials of an account that is disabled: whoever proves them is told so, and nobody else.
+    Disabled(Box<Credentials>),
     /// Whether the password is the account's.
     Verified(bool),
     /// The tokens of a client.
     Tokens(Vec<StoredToken>),
     /// The token that a client gets, if it gets one.
     Token(Option<Issued>),
+    /// The password is that of an account that is disabled.
+    VerifiedDisabled,
     /// The store did not answer well; the log has it.
     Failed,
 }
@@ -26,14 +30,11 @@ pub enum LoginAnswer {
 impl World {
     /// Loads the credentials of an account. Answered with [`Event::Login`]; `connection` is the driver's.
     pub fn look_up(&mut self, connection: u64, account: Jid) {
-        let found = self.stores.accounts.credentials(account.as_ref());
-        self.wait(found, move |world, found| {
+        self.with_credentials(account, move |world, found| {
             let answer = match found {
-                Ok(found) => LoginAnswer::Credentials(found.map(Box::new)),
-                Err(error) => {
-                    world.store_failed("loading the credentials", &account, &error);
-                    LoginAnswer::Failed
-                }
+                Some((Some(found), true)) => LoginAnswer::Disabled(Box::new(found)),
+                Some((found, _)) => LoginAnswer::Credentials(found.map(Box::new)),
+                None => LoginAnswer::Failed,
             };
             world.events.push_back(Event::Login(connection, answer));
         });
@@ -41,19 +42,15 @@ impl World {
 
     /// Checks a password against an account, off the shard: it costs milliseconds. Answered with [`Event::Login`].
     pub fn verify(&mut self, connection: u64, account: Jid, password: String, decoy: Decoy) {
-        let found = self.stores.accounts.credentials(account.as_ref());
-        self.wait(found, move |world, found| {
-            let found = match found {
-                Ok(found) => found,
-                Err(error) => {
-                    world.store_failed("loading the credentials", &account, &error);
-                    return world.events.push_back(Event::Login(connection, LoginAnswer::Failed));
-                }
+        let name = account.local().unwrap_or_default().to_owned();
+        self.with_credentials(account.clone(), move |world, found| {
+            let Some((found, disabled)) = found else {
+                return world.events.push_back(Event::Login(connection, LoginAnswer::Failed));
             };
-            let name = account.local().unwrap_or_default().to_owned();
             let verified = world.background.run(move || decoy.verify(found.as_ref(), &name, &password));
             world.wait(verified, move |world, verified| {
                 let answer = match verified {
+                    Ok(true) if disabled => LoginAnswer::VerifiedDisabled,
                     Ok(correct) => LoginAnswer::Verified(correct),
                     Err(error) => {
                         world.store_failed("checking a password", &account, &error);
@@ -61,6 +58,26 @@ impl World {
                     }
                 };
                 world.events.push_back(Event::Login(connection, answer));
+            });
+        });
+    }
+
+    /// The credentials of an account, if there is one, and whether it is disabled; `None` if the store failed. Both are asked for in any case, so that
+    /// the time tells nothing.
+    fn with_credentials(
+        &mut self,
+        account: Jid,
+        then: impl FnOnce(&mut World, Option<(Option<Credentials>, bool)>) + 'static,
+    ) {
+        let found = self.stores.accounts.credentials(account.as_ref());
+        let disabled = self.stores.accounts.is_disabled(account.as_ref());
+        self.wait(found, move |world, found| {
+            world.wait(disabled, move |world, disabled| match found.and_then(|found| Ok((found, disabled?))) {
+                Ok(found) => then(world, Some(found)),
+                Err(error) => {
+                    world.store_failed("loading the credentials", &account, &error);
+                    then(world, None);
+                }
             });
         });
     }

@@ -23,6 +23,7 @@ use rookery_stream::error::StreamError;
 use slab::Slab;
 
 use crate::documents::Absent;
+use crate::errand::{Errand, Gatherings};
 use crate::federation::Federation;
 use crate::management::Ended;
 use crate::module::Registry;
@@ -54,6 +55,7 @@ pub struct World {
     pub(crate) sessions: Vec<Option<Session>>,
     pub(crate) tasks: Slab<Task>,
     pub(crate) timers: Timers,
+    pub(crate) gatherings: Gatherings,
     pub(crate) now_ms: u64,
     started_ms: Option<u64>,
     pub(crate) ended: Ended,
@@ -127,6 +129,8 @@ pub enum Mail {
         /// Their bare JIDs.
         to: Audience,
     },
+    /// Work of a module.
+    Errand(Errand),
 }
 
 /// What the driver has to do.
@@ -177,6 +181,7 @@ impl World {
             sessions: Vec::new(),
             tasks: Slab::new(),
             timers: Timers::default(),
+            gatherings: Gatherings::new(),
             now_ms: 0,
             started_ms: None,
             ended: Ended::default(),
@@ -280,6 +285,7 @@ impl World {
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
+            Mail::Errand(errand) => errand.run(self),
         }
     }
 
@@ -319,6 +325,17 @@ impl World {
         let user = self.user_named(hash, account.bare_str()).and_then(|user| self.users.get(user as usize));
         let links = user.map(|user| user.links.as_slice()).unwrap_or_default();
         links.iter().copied().filter(|&link| self.session_at(link).is_some_and(|session| !session.ending)).collect()
+    }
+
+    /// The accounts of a domain that have sessions on this shard, with those sessions; without those that are ending.
+    pub fn present<'w>(&'w self, domain: &'w str) -> impl Iterator<Item = (&'w str, Vec<Link>)> {
+        let named = self.users.iter().filter_map(|(_, user)| Some((self.names.get(user.name)?.1, user)));
+        let of_domain = named.filter(move |(bare, _)| bare.split_once('@').is_some_and(|(_, found)| found == domain));
+        let present = of_domain.map(|(bare, user)| {
+            let links = user.links.iter().copied();
+            (bare, links.filter(|&link| self.session_at(link).is_some_and(|session| !session.ending)).collect::<Vec<_>>())
+        });
+        present.filter(|(_, links)| !links.is_empty())
     }
 
     /// A text that this server has never given out before and that nobody can guess without its keys: 16 letters and digits.

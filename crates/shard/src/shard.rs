@@ -408,9 +408,11 @@ impl<D: Driver> Shard<D> {
         let now = self.world.time() / 1000;
         self.with_machine(link, |machine| match answer {
             LoginAnswer::Credentials(found) => machine.credentials(found.as_deref(), &mut out),
+            LoginAnswer::Disabled(found) => machine.disabled(&found, &mut out),
             LoginAnswer::Verified(correct) => machine.verified(correct, &mut out),
             LoginAnswer::Tokens(found) => machine.tokens(&found, now, &mut out),
             LoginAnswer::Token(issued) => machine.token(issued.as_ref()),
+            LoginAnswer::VerifiedDisabled => machine.verified_disabled(&mut out),
             LoginAnswer::Failed => machine.store_failed(&mut out),
         });
         self.answered(link, &out);

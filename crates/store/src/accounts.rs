@@ -32,6 +32,19 @@ pub trait Accounts: Send + Sync {
     /// Whether there is such an account.
     fn exists(&self, account: JidRef<'_>) -> Pending<bool>;
 
+    /// Disables an account, or enables it again: who proves to be its owner is told that it may not log in (RFC 6120 §6.5.2). Whatever is kept for it
+    /// stays. `false` if there is no such account.
+    fn set_disabled(&self, account: JidRef<'_>, disabled: bool) -> Pending<bool>;
+
+    /// Whether there is such an account, and it is disabled.
+    fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool>;
+
+    /// The disabled accounts of a domain, as [`list`](Accounts::list).
+    fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
+
+    /// How many accounts of a domain are disabled. For operators.
+    fn count_disabled(&self, domain: &str) -> Pending<u64>;
+
     /// Up to `limit` accounts of a domain, ordered by the bytes of their localpart, those behind the account `after`.
     fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>>;
 

@@ -120,6 +120,22 @@ impl Accounts for Held {
         self.held(|stores| stores.accounts.list(domain, after, limit))
     }
 
+    fn set_disabled(&self, account: JidRef<'_>, disabled: bool) -> Pending<bool> {
+        self.held(|stores| stores.accounts.set_disabled(account, disabled))
+    }
+
+    fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool> {
+        self.held(|stores| stores.accounts.is_disabled(account))
+    }
+
+    fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
+        self.held(|stores| stores.accounts.list_disabled(domain, after, limit))
+    }
+
+    fn count_disabled(&self, domain: &str) -> Pending<u64> {
+        self.held(|stores| stores.accounts.count_disabled(domain))
+    }
+
     fn count(&self, domain: Option<&str>) -> Pending<u64> {
         self.held(|stores| stores.accounts.count(domain))
     }
@@ -202,6 +218,20 @@ impl Archive for Held {
 
     fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
         self.held(|stores| stores.archive.sweep(after, expiry, limit))
+    }
+}
+
+impl Invitations for Held {
+    fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool> {
+        self.held(|stores| stores.invitations.put(invitation, now_ms, limit))
+    }
+
+    fn get(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
+        self.held(|stores| stores.invitations.get(token, now_ms))
+    }
+
+    fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
+        self.held(|stores| stores.invitations.take(token, now_ms))
     }
 }
 

@@ -25,6 +25,7 @@ pub mod background;
 pub mod documents;
 pub mod error;
 pub mod held;
+pub mod invitations;
 pub mod memory;
 pub mod meta;
 pub mod offline;
@@ -42,6 +43,7 @@ pub use archive::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage
 pub use background::Background;
 pub use documents::{Document, Documents};
 pub use error::StoreError;
+pub use invitations::{Invitation, Invitations, Purpose};
 pub use meta::Meta;
 pub use offline::{Offline, OfflineMessage, Pushed};
 pub use pending::{Pending, wait};
@@ -64,6 +66,8 @@ pub struct Stores {
     pub documents: Arc<dyn Documents>,
     /// What was said.
     pub archive: Arc<dyn Archive>,
+    /// Who may come in without a password, once.
+    pub invitations: Arc<dyn Invitations>,
     /// What those who are away said last.
     pub last_presence: Arc<dyn LastPresence>,
     /// What others can subscribe to.
@@ -79,6 +83,16 @@ impl Stores {
     pub fn of<S>(store: Arc<S>) -> Stores
     where
         S: Accounts + Rosters + Offline + Archive + Documents + LastPresence + Pubsub + Rooms + Meta + 'static,
+        S: Accounts
+            + Rosters
+            + Offline
+            + Archive
+            + Documents
+            + Invitations
+            + LastPresence
+            + Pubsub
+            + Meta
+            + 'static,
     {
         Stores {
             accounts: store.clone(),
@@ -86,6 +100,7 @@ impl Stores {
             offline: store.clone(),
             documents: store.clone(),
             archive: store.clone(),
+            invitations: store.clone(),
             last_presence: store.clone(),
             pubsub: store.clone(),
             rooms: store.clone(),

@@ -4,6 +4,7 @@
 //! runs twice sees the same ids and versions.
 
 mod archive;
+mod invitations;
 mod pubsub;
 mod rooms;
 mod roster;
@@ -73,6 +74,7 @@ impl Accounts for Memory {
         let mut world = self.world();
         let removed = world.accounts.remove(&key(account));
         world.archives.remove(account);
+        world.invitations.retain(|_, invitation| invitation.owner.as_ref().map(Jid::as_ref) != Some(account.bare()));
         if let Some(removed) = &removed {
             world.pubsub.forget(account);
             world.next_roster_version = world.next_roster_version.max(removed.roster.version() + 1);
@@ -90,6 +92,30 @@ impl Accounts for Memory {
         let world = self.world();
         let of_domain = world.accounts.range((start, Bound::Unbounded)).take_while(|(key, _)| key.0 == domain);
         ready(Ok(of_domain.map(|(_, account)| account.jid.clone()).take(limit).collect()))
+    }
+
+    fn set_disabled(&self, account: JidRef<'_>, disabled: bool) -> Pending<bool> {
+        let mut world = self.world();
+        ready(Ok(world.account_mut(account).map(|account| account.disabled = disabled).is_some()))
+    }
+
+    fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool> {
+        ready(Ok(self.world().account(account).is_some_and(|account| account.disabled)))
+    }
+
+    fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
+        let after = after.and_then(JidRef::local).unwrap_or_default();
+        let start = Bound::Excluded((domain.to_owned(), after.to_owned()));
+        let world = self.world();
+        let of_domain = world.accounts.range((start, Bound::Unbounded)).take_while(|(key, _)| key.0 == domain);
+        let disabled = of_domain.filter(|(_, account)| account.disabled);
+        ready(Ok(disabled.map(|(_, account)| account.jid.clone()).take(limit).collect()))
+    }
+
+    fn count_disabled(&self, domain: &str) -> Pending<u64> {
+        let world = self.world();
+        let counted = world.accounts.iter().filter(|(key, account)| key.0 == domain && account.disabled).count();
+        ready(Ok(counted as u64))
     }
 
     fn count(&self, domain: Option<&str>) -> Pending<u64> {
@@ -252,6 +278,7 @@ struct World {
     /// By domain and localpart, which is the order that lists have.
     accounts: BTreeMap<(String, String), Account>,
     archives: archive::Archives,
+    invitations: BTreeMap<String, crate::Invitation>,
     meta: BTreeMap<String, Vec<u8>>,
     rooms: rooms::AllRooms,
     last_offline_id: u64,
@@ -265,6 +292,7 @@ impl Default for World {
         World {
             accounts: BTreeMap::new(),
             archives: archive::Archives::default(),
+            invitations: BTreeMap::new(),
             meta: BTreeMap::new(),
             last_offline_id: 0,
             next_roster_version: 1,
@@ -277,6 +305,7 @@ impl Default for World {
 struct Account {
     jid: Jid,
     credentials: Credentials,
+    disabled: bool,
     roster: roster::Versioned,
     offline: BTreeMap<u64, OfflineMessage>,
     documents: BTreeMap<String, Vec<u8>>,
@@ -302,6 +331,7 @@ impl World {
             let account_row = Account {
                 jid: account.bare().to_jid(),
                 credentials,
+                disabled: false,
                 roster: roster::Versioned::new(self.next_roster_version),
                 offline: BTreeMap::new(),
                 documents: BTreeMap::new(),

@@ -4,6 +4,7 @@ mod suite {
     pub mod accounts;
     pub mod archive;
     pub mod documents;
+    pub mod invitations;
     pub mod last_presence;
     pub mod offline;
     pub mod order;
@@ -42,6 +43,7 @@ over_all_stores! {
     accounts::many_are_created_in_order,
     accounts::lists_go_on_behind_an_account,
     accounts::a_removed_account_leaves_nothing,
+    accounts::disabled_accounts_are_listed,
     accounts::settings_are_kept,
     rosters::items_read_as_written,
     rosters::an_edit_decides_on_what_is_there,
@@ -64,6 +66,8 @@ over_all_stores! {
     documents::documents_are_found_by_prefix,
     documents::documents_belong_to_accounts,
     documents::one_document_of_many_accounts,
+    invitations::a_token_is_good_once_and_for_a_time,
+    invitations::owners_have_a_limit_and_take_theirs_along,
     archive::pages_go_both_ways,
     archive::conversations_are_told_apart,
     archive::ids_must_be_there,

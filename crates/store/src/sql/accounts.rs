@@ -66,9 +66,19 @@ pub(crate) fn list(
     after: Option<JidRef<'_>>,
     limit: usize,
 ) -> Result<Vec<Jid>, StoreError> {
+    list_by(c, LIST_ACCOUNTS, domain, after, limit)
+}
+
+fn list_by(
+    c: &mut dyn Connection,
+    statement: &'static str,
+    domain: &str,
+    after: Option<JidRef<'_>>,
+    limit: usize,
+) -> Result<Vec<Jid>, StoreError> {
     let after = after.and_then(JidRef::local).unwrap_or_default();
     let values = [Value::Text(domain), Value::Text(after), Value::number(limit as u64)];
-    all(c, LIST_ACCOUNTS, &values, |row| {
+    all(c, statement, &values, |row| {
         let local = row.text(0)?;
         Jid::new(Some(local), domain, None).map_err(|error| row.corrupt(format!("the localpart {local:?}: {error}")))
     })
@@ -81,6 +91,33 @@ pub(crate) fn count(c: &mut dyn Connection, domain: Option<&str>) -> Result<u64,
         None => one(c, COUNT_ACCOUNTS, &[], count)?,
     };
     Ok(counted.unwrap_or_default())
+}
+
+pub(crate) fn set_disabled(c: &mut dyn Connection, account: JidRef<'_>, disabled: bool) -> Result<bool, StoreError> {
+    let Some(id) = id(c, account)? else { return Ok(false) };
+    let id = Value::Integer(id);
+    match disabled {
+        true => c.execute(DISABLE, &[id, id])?,
+        false => c.execute(ENABLE, &[id])?,
+    };
+    Ok(true)
+}
+
+pub(crate) fn is_disabled(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool, StoreError> {
+    Ok(one(c, IS_DISABLED, &account_values(account), |_| Ok(()))?.is_some())
+}
+
+pub(crate) fn list_disabled(
+    c: &mut dyn Connection,
+    domain: &str,
+    after: Option<JidRef<'_>>,
+    limit: usize,
+) -> Result<Vec<Jid>, StoreError> {
+    list_by(c, LIST_DISABLED, domain, after, limit)
+}
+
+pub(crate) fn count_disabled(c: &mut dyn Connection, domain: &str) -> Result<u64, StoreError> {
+    Ok(one(c, COUNT_DISABLED, &[Value::Text(domain)], |row| row.number(0))?.unwrap_or_default())
 }
 
 /// The key of an account's row.
@@ -126,3 +163,26 @@ fn number_of(hash: Hash) -> i64 {
         Hash::Sha512 => 512,
     }
 }
+
+/// Values: account, account.
+const DISABLE: &str = "\
+    INSERT INTO disabled_accounts (account) SELECT id FROM accounts WHERE id = ? \
+    AND NOT EXISTS (SELECT 1 FROM disabled_accounts WHERE account = ?)";
+
+/// Values: account.
+const ENABLE: &str = "DELETE FROM disabled_accounts WHERE account = ?";
+
+/// Values: domain, localpart.
+const IS_DISABLED: &str = "\
+    SELECT 1 FROM accounts JOIN disabled_accounts ON disabled_accounts.account = accounts.id \
+    WHERE accounts.domain = ? AND accounts.localpart = ?";
+
+/// Values: domain, localpart to start behind, limit.
+const LIST_DISABLED: &str = "\
+    SELECT accounts.localpart FROM disabled_accounts JOIN accounts ON accounts.id = disabled_accounts.account \
+    WHERE accounts.domain = ? AND accounts.localpart > ? ORDER BY accounts.localpart LIMIT ?";
+
+/// Values: domain.
+const COUNT_DISABLED: &str = "\
+    SELECT COUNT(*) FROM disabled_accounts JOIN accounts ON accounts.id = disabled_accounts.account \
+    WHERE accounts.domain = ?";

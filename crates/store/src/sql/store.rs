@@ -9,6 +9,12 @@ use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
     RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Subscription, Swept,
+use super::{accounts, archive, documents, invitations, meta, offline, operation, presence, pubsub, rosters, worker};
+use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
+use crate::{
+    Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
+    Expiry, Invitation, Invitations, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
+    Roster, Rosters, StoreError, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -109,6 +115,26 @@ impl Accounts for SqlStore {
     fn list(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
         let (domain, after) = (domain.to_owned(), after.map(JidRef::to_jid));
         self.read(0, move |c| accounts::list(c, &domain, after.as_ref().map(Jid::as_ref), limit))
+    }
+
+    fn set_disabled(&self, account: JidRef<'_>, disabled: bool) -> Pending<bool> {
+        let account = account.bare().to_jid();
+        self.write(0, move |c| accounts::set_disabled(c, account.as_ref(), disabled))
+    }
+
+    fn is_disabled(&self, account: JidRef<'_>) -> Pending<bool> {
+        let account = account.bare().to_jid();
+        self.read(0, move |c| accounts::is_disabled(c, account.as_ref()))
+    }
+
+    fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
+        let (domain, after) = (domain.to_owned(), after.map(JidRef::to_jid));
+        self.read(0, move |c| accounts::list_disabled(c, &domain, after.as_ref().map(Jid::as_ref), limit))
+    }
+
+    fn count_disabled(&self, domain: &str) -> Pending<u64> {
+        let domain = domain.to_owned();
+        self.read(0, move |c| accounts::count_disabled(c, &domain))
     }
 
     fn count(&self, domain: Option<&str>) -> Pending<u64> {
@@ -214,6 +240,22 @@ impl Archive for SqlStore {
 
     fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
         self.write(0, move |c| archive::sweep(c, after, &expiry, limit))
+    }
+}
+
+impl Invitations for SqlStore {
+    fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool> {
+        self.write(BYTES_PER_EDIT, move |c| invitations::put(c, &invitation, now_ms, limit as u64))
+    }
+
+    fn get(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
+        let token = token.to_owned();
+        self.read(token.len(), move |c| invitations::get(c, &token, now_ms))
+    }
+
+    fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
+        let token = token.to_owned();
+        self.write(token.len(), move |c| invitations::take(c, &token, now_ms))
     }
 }
 

@@ -47,6 +47,29 @@ pub fn many_are_created_in_order(stores: &Stores) {
     assert_eq!(done(stores.accounts.create_many(Vec::new())), []);
 }
 
+pub fn disabled_accounts_are_listed(stores: &Stores) {
+    let names = ["a", "b", "c"].map(|local| account(stores, &format!("{local}@a.example")));
+    let elsewhere = account(stores, "a@b.example");
+    for account in names[1..].iter().chain([&elsewhere]) {
+        assert!(done(stores.accounts.set_disabled(account.as_ref(), true)));
+        assert!(done(stores.accounts.set_disabled(account.as_ref(), true)));
+        assert!(done(stores.accounts.is_disabled(account.as_ref())));
+    }
+    let list = |after, limit| done(stores.accounts.list_disabled("a.example", after, limit));
+    assert_eq!((list(None, 9).as_slice(), list(None, 1).as_slice()), (&names[1..], &names[1..2]));
+    assert_eq!(list(Some(names[1].as_ref()), 9), names[2..]);
+    assert_eq!(done(stores.accounts.count_disabled("a.example")), 2);
+    assert!(done(stores.accounts.set_disabled(names[1].as_ref(), false)));
+    assert!(!done(stores.accounts.is_disabled(names[1].as_ref())));
+    assert!(!done(stores.accounts.set_disabled(jid("x@a.example").as_ref(), true)));
+    assert!(!done(stores.accounts.is_disabled(jid("x@a.example").as_ref())));
+    // A successor of the same name may log in.
+    assert!(done(stores.accounts.remove(names[2].as_ref())));
+    account(stores, "c@a.example");
+    assert!(!done(stores.accounts.is_disabled(names[2].as_ref())));
+    assert_eq!(done(stores.accounts.count_disabled("a.example")), 0);
+}
+
 pub fn lists_go_on_behind_an_account(stores: &Stores) {
     for local in ["b", "é", "a", "aa", "日本"] {
         account(stores, &format!("{local}@a.example"));

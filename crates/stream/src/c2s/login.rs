@@ -15,6 +15,8 @@ pub(super) struct Attempt {
     account: Option<Jid>,
     /// What the client asked for along with it: that it is one of XEP-0388.
     pub request: Option<Box<Request>>,
+    /// It is disabled, which only who proves to be its owner is told.
+    is_disabled: bool,
 }
 
 /// What an authentication needs next.
@@ -42,6 +44,7 @@ impl Attempt {
         let (exchange, step) = Exchange::start(mechanism, initial, offer);
         let mut attempt =
             Attempt { exchange: Box::new(exchange), domain: offer.domain.to_owned(), account: None, request: None };
+        let mut attempt = Attempt { exchange: Box::new(exchange), domain: offer.domain.to_owned(), account: None, is_disabled: false };
         let progress = attempt.progress(step, decoy);
         (attempt, progress)
     }
@@ -56,6 +59,12 @@ impl Attempt {
     pub fn credentials(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> Progress {
         let step = self.exchange.credentials(found, decoy);
         self.progress(step, decoy)
+    }
+
+    /// Takes the credentials of an account that is disabled.
+    pub fn disabled(&mut self, found: &Credentials, decoy: &Decoy) -> Progress {
+        self.is_disabled = true;
+        self.credentials(Some(found), decoy)
     }
 
     /// Takes the verdict on the password.
@@ -87,6 +96,7 @@ impl Attempt {
                 None => self.verified(false, decoy),
             },
             Step::Challenge(message) => Progress::Challenge(message),
+            Step::Success { .. } if self.is_disabled => Progress::Failure(Failure::AccountDisabled),
             Step::Success { additional, .. } => match self.account.take() {
                 Some(account) => {
                     let additional = Some(additional).filter(|data| !data.is_empty());

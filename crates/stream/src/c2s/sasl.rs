@@ -23,6 +23,21 @@ impl C2s {
         }
     }
 
+    /// Answers [`Event::Credentials`] for an account that is disabled: a client that proves them gets `account-disabled` (RFC 6120 §6.5.2).
+    pub fn disabled(&mut self, found: &Credentials, out: &mut Vec<u8>) {
+        if let Some(mut attempt) = self.take_credentials() {
+            let progress = attempt.disabled(found, &self.policy.decoy);
+            self.proceed(attempt, progress, out);
+        }
+    }
+
+    /// Answers [`Event::Verify`] if the password is that of an account that is disabled.
+    pub fn verified_disabled(&mut self, out: &mut Vec<u8>) {
+        if let Some(attempt) = self.take_verify() {
+            self.proceed(attempt, Progress::Failure(Failure::AccountDisabled), out);
+        }
+    }
+
     /// Answers [`Event::Verify`] with what [`Decoy::verify`](rookery_sasl::server::Decoy::verify) said.
     pub fn verified(&mut self, correct: bool, out: &mut Vec<u8>) {
         if let Some(mut attempt) = self.take_verify() {

@@ -1,0 +1,41 @@
+//! Tokens that let somebody without a password in, once: invitations to create an account (XEP-0401, XEP-0445), and links to set a new password.
+
+use crate::Pending;
+use rookery_jid::Jid;
+
+/// The invitations of all domains.
+pub trait Invitations: Send + Sync {
+    /// Keeps an invitation, unless its owner has `limit` of them already. Those that have expired are removed first. `now_ms`: milliseconds since 1970.
+    /// Answers [`NoAccount`](crate::StoreError::NoAccount) if it has an owner and that isn't an account.
+    fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool>;
+
+    /// The invitation with this token, unless it has expired.
+    fn get(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
+
+    /// The same, and it is gone: nobody else can use it.
+    fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
+}
+
+/// A token and what it is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// What only those who are invited know.
+    pub token: String,
+    /// The domain that it is for.
+    pub domain: String,
+    /// What it lets them do.
+    pub purpose: Purpose,
+    /// Who invites, a bare JID: the contact that a new account gets. For [`Purpose::Password`] the account itself. It goes when that is removed.
+    pub owner: Option<Jid>,
+    /// Until when it is good, milliseconds since 1970.
+    pub expires_ms: u64,
+}
+
+/// What an invitation is good for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// Create an account, with this localpart if there is one.
+    Account(Option<String>),
+    /// Set the owner's password.
+    Password,
+}

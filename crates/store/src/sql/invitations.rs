@@ -1,0 +1,85 @@
+//! The operations of [`Invitations`](crate::Invitations).
+
+use super::accounts;
+use super::connection::{Connection, Row, Value, one};
+use crate::{Invitation, Purpose, StoreError};
+use rookery_jid::Jid;
+
+pub(crate) fn put(
+    c: &mut dyn Connection,
+    invitation: &Invitation,
+    now_ms: u64,
+    limit: u64,
+) -> Result<bool, StoreError> {
+    c.execute(REMOVE_EXPIRED, &[Value::number(now_ms)])?;
+    let owner = match &invitation.owner {
+        Some(owner) => Some(accounts::id(c, owner.as_ref())?.ok_or(StoreError::NoAccount)?),
+        None => None,
+    };
+    if let Some(owner) = owner
+        && one(c, COUNT, &[Value::Integer(owner)], |row| row.number(0))?.unwrap_or_default() >= limit
+    {
+        return Ok(false);
+    }
+    let (purpose, localpart) = match &invitation.purpose {
+        Purpose::Account(localpart) => (ACCOUNT, localpart.as_deref()),
+        Purpose::Password => (PASSWORD, None),
+    };
+    let values = [
+        Value::Text(&invitation.token),
+        Value::Text(&invitation.domain),
+        Value::Integer(purpose),
+        localpart.map_or(Value::Null, Value::Text),
+        owner.map_or(Value::Null, Value::Integer),
+        Value::number(invitation.expires_ms),
+    ];
+    c.execute(INSERT, &values)?;
+    Ok(true)
+}
+
+pub(crate) fn get(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<Option<Invitation>, StoreError> {
+    one(c, INVITATION, &[Value::Text(token), Value::number(now_ms)], |row| read(row, token))
+}
+
+pub(crate) fn take(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<Option<Invitation>, StoreError> {
+    let found = get(c, token, now_ms)?;
+    c.execute(REMOVE, &[Value::Text(token)])?;
+    Ok(found)
+}
+
+fn read(row: &dyn Row, token: &str) -> Result<Invitation, StoreError> {
+    let localpart = row.optional_text(2)?.map(str::to_owned);
+    let owner = row.optional_text(3)?.map(str::to_owned).zip(row.optional_text(4)?.map(str::to_owned));
+    let jid = |(domain, local): (String, String)| Jid::new(Some(&local), &domain, None);
+    let owner = owner.map(jid).transpose().map_err(|error| row.corrupt(format!("the owner of an invitation: {error}")))?;
+    let purpose = match row.integer(1)? {
+        ACCOUNT => Purpose::Account(localpart),
+        PASSWORD => Purpose::Password,
+        other => return Err(row.corrupt(format!("{other} is no purpose of an invitation"))),
+    };
+    let (token, domain, expires_ms) = (token.to_owned(), row.text(0)?.to_owned(), row.number(5)?);
+    Ok(Invitation { token, domain, purpose, owner, expires_ms })
+}
+
+/// How rows name what an invitation is good for.
+const ACCOUNT: i64 = 1;
+const PASSWORD: i64 = 2;
+
+/// Values: time.
+const REMOVE_EXPIRED: &str = "DELETE FROM invitations WHERE expires_ms <= ?";
+
+/// Values: owner.
+const COUNT: &str = "SELECT COUNT(*) FROM invitations WHERE owner = ?";
+
+/// Values: token, domain, purpose, localpart, owner, time.
+const INSERT: &str =
+    "INSERT INTO invitations (token, domain, purpose, localpart, owner, expires_ms) SELECT ?, ?, ?, ?, ?, ?";
+
+/// Values: token, time.
+const INVITATION: &str = "\
+    SELECT invitations.domain, invitations.purpose, invitations.localpart, accounts.domain, accounts.localpart, \
+    invitations.expires_ms FROM invitations LEFT JOIN accounts ON accounts.id = invitations.owner \
+    WHERE invitations.token = ? AND invitations.expires_ms > ?";
+
+/// Values: token.
+const REMOVE: &str = "DELETE FROM invitations WHERE token = ?";

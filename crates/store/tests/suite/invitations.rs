@@ -1,0 +1,34 @@
+//! [`Invitations`](rookery_store::Invitations).
+
+use super::samples::*;
+use rookery_store::{Invitation, Purpose, StoreError, Stores, wait};
+
+fn invitation(token: &str, expires_ms: u64) -> Invitation {
+    let purpose = Purpose::Account(Some("romeo".into()));
+    Invitation { token: token.into(), domain: "a.example".into(), purpose, owner: None, expires_ms }
+}
+
+pub fn a_token_is_good_once_and_for_a_time(stores: &Stores) {
+    let one = invitation("one", 100);
+    assert!(done(stores.invitations.put(one.clone(), 0, 1)));
+    assert!(done(stores.invitations.put(invitation("two", 50), 0, 1)));
+    assert_eq!(done(stores.invitations.get("one", 99)), Some(one.clone()));
+    assert_eq!(done(stores.invitations.get("one", 100)), None);
+    assert_eq!(done(stores.invitations.get("One", 0)), None);
+    assert_eq!(done(stores.invitations.take("two", 50)), None, "expired");
+    assert_eq!(done(stores.invitations.take("one", 99)), Some(one));
+    assert_eq!(done(stores.invitations.take("one", 99)), None);
+}
+
+pub fn owners_have_a_limit_and_take_theirs_along(stores: &Stores) {
+    let owner = account(stores, "romeo@a.example");
+    let of = |token, purpose, expires_ms| Invitation { purpose, owner: Some(owner.clone()), ..invitation(token, expires_ms) };
+    assert!(done(stores.invitations.put(of("a", Purpose::Account(None), 50), 0, 2)));
+    assert!(done(stores.invitations.put(of("b", Purpose::Password, 90), 0, 2)));
+    assert!(!done(stores.invitations.put(of("c", Purpose::Password, 90), 49, 2)));
+    assert!(done(stores.invitations.put(of("c", Purpose::Password, 90), 50, 2)), "one has expired");
+    assert_eq!(done(stores.invitations.get("b", 50)), Some(of("b", Purpose::Password, 90)));
+    assert!(done(stores.accounts.remove(owner.as_ref())));
+    assert_eq!(done(stores.invitations.get("b", 50)), None);
+    assert_eq!(wait(stores.invitations.put(of("d", Purpose::Password, 90), 0, 2)), Err(StoreError::NoAccount));
+}
