@@ -118,6 +118,10 @@ impl LastPresence for Everyone {
         done(())
     }
 
+    fn last(&self, _owner: JidRef<'_>) -> Pending<Option<LastSeen>> {
+        done(None)
+    }
+
     fn of(&self, _asker: JidRef<'_>, _owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
         done(Vec::new())
     }

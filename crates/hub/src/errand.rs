@@ -10,12 +10,14 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 
+use rookery_fanout::Link;
 use rookery_jid::JidRef;
 use slab::Slab;
 
 use crate::World;
-use crate::world::Mail;
+use crate::world::{Event, Mail};
 
 /// Work for the world of another shard.
 pub struct Errand(Box<dyn FnOnce(&mut World) + Send>);
@@ -108,11 +110,16 @@ impl World {
         self.run_at(home, move |world| work(world, reply));
     }
 
-    fn await_answers<T: 'static>(
-        &mut self,
-        count: usize,
-        then: impl FnOnce(&mut World, Vec<T>) + 'static,
-    ) -> usize {
+    /// Goes on with the address that the client of a session connects from; `None` if it is gone. The driver knows it.
+    pub fn with_peer(&mut self, link: Link, then: impl FnOnce(&mut World, Option<SocketAddr>) + 'static) {
+        let gathering = self.await_answers(1, move |world, answers: Vec<Option<SocketAddr>>| {
+            then(world, answers.into_iter().next().flatten());
+        });
+        let reply = Reply { shard: self.shard(), gathering, at: 0, answer: PhantomData };
+        self.events.push_back(Event::Peer(link, reply));
+    }
+
+    fn await_answers<T: 'static>(&mut self, count: usize, then: impl FnOnce(&mut World, Vec<T>) + 'static) -> usize {
         self.gatherings.insert(Gathering {
             answers: (0..count).map(|_| None).collect(),
             then: Box::new(move |world, answers| {

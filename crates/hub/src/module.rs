@@ -200,7 +200,7 @@ impl Hooks<'_> {
         self.registry.documents.push((name, read));
     }
 
-    /// Sees messages and presence for a domain itself.
+    /// Sees messages and presence for a domain itself, with or without a resource.
     pub fn to_domain(&mut self, phase: Phase, call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Verdict + 'static) {
         let hook = self.hook(phase, Box::new(call) as Filter);
         insert(&mut self.registry.to_domain, hook);

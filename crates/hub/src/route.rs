@@ -38,7 +38,7 @@ impl World {
 
     /// A stanza for the server itself (RFC 6120 §10.5.2, §10.5.3).
     fn route_to_server(&mut self, packet: &Packet, to: JidRef<'_>) {
-        if packet.kind() != Kind::Iq && to.is_domain() {
+        if packet.kind() != Kind::Iq {
             let registry = self.registry.clone();
             if registry.to_domain(self, packet, to) == Verdict::Taken {
                 return;

@@ -9,6 +9,7 @@
 //! * Nothing is sent but through the outboxes.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use rookery_stream::error::StreamError;
 use slab::Slab;
 
 use crate::documents::Absent;
-use crate::errand::{Errand, Gatherings};
+use crate::errand::{Errand, Gatherings, Reply};
 use crate::federation::Federation;
 use crate::management::Ended;
 use crate::module::Registry;
@@ -150,6 +151,8 @@ pub enum Event {
     Released(Link),
     /// The reply to a request of a connection that has not logged in, see [`crate::Guest`].
     GuestReply(u64, rookery_xml::Built),
+    /// Tell from where the client of this session connects, see [`World::with_peer`].
+    Peer(Link, Reply<Option<SocketAddr>>),
     /// The answer to [`World::look_up`] or [`World::verify`].
     Login(u64, crate::LoginAnswer),
 }
@@ -333,7 +336,10 @@ impl World {
         let of_domain = named.filter(move |(bare, _)| bare.split_once('@').is_some_and(|(_, found)| found == domain));
         let present = of_domain.map(|(bare, user)| {
             let links = user.links.iter().copied();
-            (bare, links.filter(|&link| self.session_at(link).is_some_and(|session| !session.ending)).collect::<Vec<_>>())
+            (
+                bare,
+                links.filter(|&link| self.session_at(link).is_some_and(|session| !session.ending)).collect::<Vec<_>>(),
+            )
         });
         present.filter(|(_, links)| !links.is_empty())
     }
@@ -384,7 +390,8 @@ impl World {
         self.at_mut(session.link).filter(|found| found.serial == session.serial)
     }
 
-    pub(crate) fn reference(&self, link: Link) -> Option<SessionRef> {
+    /// What tells the session of a link from those that the link has later.
+    pub fn reference(&self, link: Link) -> Option<SessionRef> {
         self.session_at(link).map(|session| SessionRef { link, serial: session.serial })
     }
 

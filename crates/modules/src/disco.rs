@@ -6,6 +6,7 @@ use rookery_xml::{Element, Writer, ns};
 
 use crate::asker::{Asker, with_asker};
 use crate::caps;
+use crate::commands::discovery;
 use crate::request::is_get;
 use crate::version::NAME;
 
@@ -99,6 +100,9 @@ fn server_info(world: &mut World, iq: Iq) {
     if !is_get(world, &iq, "query") {
         return;
     }
+    if node(&iq).is_some_and(|node| discovery::info(world, &iq, node)) {
+        return;
+    }
     let Some(domain) = world.domain(iq.to.domain()) else {
         return world.reply_error(&iq, Condition::ItemNotFound);
     };
@@ -118,6 +122,7 @@ fn server_items(world: &mut World, iq: Iq) {
         return;
     }
     match node(&iq) {
+        Some(ns::COMMANDS) if discovery::is_on(world, &iq) => discovery::items(world, iq),
         Some(_) => world.reply_error(&iq, Condition::ItemNotFound),
         None => {
             let services = world.services_of(iq.to.domain());

@@ -126,6 +126,11 @@ impl Form {
         })
     }
 
+    /// The names of the fields that must be filled in.
+    pub fn required(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().filter(|field| field.is_required).map(Field::var)
+    }
+
     fn get(&self, var: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.var == var)
     }

@@ -18,10 +18,17 @@
 //! pages, [`standards`] lists what is implemented.
 
 pub mod archive;
+//! [`disco`], [`caps`], [`client_state`], [`contact`], [`multicast`], [`offline`], [`ping`], [`register`], [`stream_management`], [`time`] and [`version`] are the modules; `asker` decides who
+//! may know of an account, `request` refuses malformed requests, `option` checks what operators write, [`form`] reads and writes data forms, [`standards`] lists what is
+//! implemented. [`commands`], [`administration`] and [`announce`] are for administrators, whom [`rights`] tells from others; they tell the [`process`].
+
+pub mod administration;
+pub mod announce;
 mod asker;
 pub mod caps;
 pub mod carbons;
 pub mod client_state;
+pub mod commands;
 pub mod contact;
 pub mod disco;
 pub mod fast;
@@ -36,6 +43,10 @@ pub mod privacy;
 pub mod register;
 mod request;
 pub mod rooms;
+pub mod process;
+pub mod register;
+mod request;
+pub mod rights;
 pub mod rsm;
 pub mod sasl2;
 pub mod standards;
@@ -54,6 +65,10 @@ pub struct Shared {
     pub creations: register::Creations,
     /// Which rooms there are.
     pub rooms: rooms::Directory,
+    /// The messages of the day.
+    pub motds: announce::Motds,
+    /// Who hears when an administrator wants the server to stop.
+    pub process: process::Process,
 }
 
 /// All modules, for one shard.
@@ -77,6 +92,9 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(fast::Fast),
         Box::<multicast::Multicast>::default(),
         Box::new(rooms::Rooms::new(shared.rooms.clone())),
+        Box::new(commands::Commands::new(shared.clone())),
+        Box::new(administration::Administration),
+        Box::new(announce::Announce::new(shared.motds.clone())),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

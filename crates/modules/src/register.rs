@@ -12,7 +12,7 @@
 //! * No answer repeats the password (§3.3 asks for that).
 
 pub mod creation;
-mod password;
+pub(crate) mod password;
 pub mod rate;
 
 use rookery_hub::{Hooks, Iq, Module, OptionSpec, Options, SessionRef, Target, Value, World};
@@ -129,6 +129,14 @@ fn reply_registered(world: &mut World, iq: &Iq) {
 fn remove(world: &mut World, iq: &Iq) {
     world.reply_done(iq);
     let account = iq.from.to_bare();
+    // Whoever gets the name next must not get the rights with it.
+    let forgotten = crate::rights::forget(&world.stores, account.as_ref());
+    let whose = account.clone();
+    world.wait(forgotten, move |world, forgotten| {
+        if let Err(error) = forgotten {
+            world.store_failed("taking the rights of an account", &whose, &error);
+        }
+    });
     world.remove_account(account.clone(), move |world, removed| {
         if let Err(error) = removed {
             world.store_failed("removing an account", &account, &error);

@@ -200,6 +200,10 @@ impl<D: Driver> Shard<D> {
             Event::Lost(link) => self.lost(link),
             Event::Released(link) => self.released(link),
             Event::GuestReply(connection, built) => self.guest_reply(connection, &built),
+            Event::Peer(link, reply) => {
+                let peer = self.connections.get(link.0 as usize).map(|connection| connection.peer);
+                reply.give(&mut self.world, peer);
+            }
             Event::Login(connection, answer) => self.login_answer(connection, answer),
         }
     }

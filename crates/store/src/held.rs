@@ -10,6 +10,9 @@ use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
     RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Stores, Subscription, Swept,
+    Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
+    Expiry, Invitation, Invitations, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
+    Roster, Rosters, StoreError, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -238,6 +241,10 @@ impl Invitations for Held {
 impl LastPresence for Held {
     fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()> {
         self.held(|stores| stores.last_presence.put(owner, unix_ms, stanza))
+    }
+
+    fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>> {
+        self.held(|stores| stores.last_presence.last(owner))
     }
 
     fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {

@@ -93,6 +93,7 @@ impl Stores {
             + Pubsub
             + Meta
             + 'static,
+        S: Accounts + Rosters + Offline + Archive + Documents + Invitations + LastPresence + Pubsub + Meta + 'static,
     {
         Stores {
             accounts: store.clone(),

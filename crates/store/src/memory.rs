@@ -225,6 +225,13 @@ impl LastPresence for Memory {
         ready(owner.map(|owner| owner.last_presence = Some((unix_ms, stanza))))
     }
 
+    fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>> {
+        let world = self.world();
+        let found = world.account(owner).and_then(|account| account.last_presence.clone());
+        let owner = owner.bare().to_jid();
+        ready(Ok(found.map(|(unix_ms, stanza)| LastSeen { owner, unix_ms, stanza })))
+    }
+
     fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
         let world = self.world();
         let seen = owners.into_iter().filter_map(|owner| {

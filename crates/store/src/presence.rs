@@ -9,6 +9,9 @@ pub trait LastPresence: Send + Sync {
     /// [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
     fn put(&self, owner: JidRef<'_>, unix_ms: u64, stanza: Vec<u8>) -> Pending<()>;
 
+    /// The last presence of an account, whoever may see it: for the server itself and for operators.
+    fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>>;
+
     /// The last presence of those `owners` whose roster lets `asker` see it (subscription `from` or `both`), in the
     /// order of `owners`. Owners who have none, or don't let, or don't exist are left out, so an asker can't tell
     /// which it was.

@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use rookery_fanout::Packet;
 use rookery_hub::{Place, Registry, Wakeups, World};
 use rookery_jid::Jid;
 use rookery_modules::Shared;
+use rookery_modules::process::Wish;
 use rookery_sasl::Credentials;
 use rookery_shard::{Gate, Letter, Post, Setup, Shard};
 use rookery_store::{Background, StoreError, Stores};
@@ -34,6 +35,7 @@ struct Running {
     next_shard: usize,
     next_port: u16,
     sent: Sent,
+    wishes: Arc<Mutex<Vec<Wish>>>,
 }
 
 impl Default for Server {
@@ -254,6 +256,12 @@ impl Server {
         running.settle();
     }
 
+    /// What administrators have wished of the process since the last call.
+    pub fn wishes(&self) -> Vec<Wish> {
+        self.settle();
+        std::mem::take(&mut *self.0.borrow().wishes.lock().expect("no test panics here"))
+    }
+
     /// Whether a stopped server has nothing left to finish.
     pub fn is_finished(&self) -> bool {
         self.0.borrow().shards.iter().all(Shard::is_finished)
@@ -280,6 +288,9 @@ impl Running {
         let generation = config.generation();
         let gate = Arc::new(Gate::default());
         let shared = Shared::default();
+        let wishes = Arc::<Mutex<Vec<Wish>>>::default();
+        let heard = wishes.clone();
+        shared.process.listen(move |wish| heard.lock().expect("no test panics here").push(wish));
         let counter = AtomicU64::new(now_ms);
         let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
             Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
@@ -305,7 +316,7 @@ impl Running {
             })
         });
         let shards = shards.collect();
-        Self { shards, config, post, awake, now_ms, next_shard: 0, next_port: 40_000, sent }
+        Self { shards, config, post, awake, now_ms, next_shard: 0, next_port: 40_000, sent, wishes }
     }
 
     fn kill(&mut self) {

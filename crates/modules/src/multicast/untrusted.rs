@@ -18,6 +18,9 @@ use crate::option;
 
 /// A message or presence for a domain itself: it is handled as by the service, if it has a header.
 pub(super) fn for_domain(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+    if !to.is_domain() {
+        return Verdict::Pass;
+    }
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     let has_header = Stanza::parse(packet.bytes(), &limits).is_ok_and(|stanza| find(&stanza).is_some());
     let settings = world.settings().clone();

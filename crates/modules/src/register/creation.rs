@@ -9,7 +9,9 @@ use rookery_xml::ns;
 
 use super::rate::{Creations, Slot};
 use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, NAME, long_enough, password, rate};
+use crate::administration::service::welcome;
 use crate::asker::condition;
+use crate::rights::{Rights, with_rights};
 
 /// Answers a request of a guest: with what to fill in, or by creating the account.
 pub(super) fn request(world: &mut World, guest: Guest, iq: Iq, creations: &Creations) {
@@ -78,6 +80,16 @@ impl Creation {
 
     /// Names that are taken are refused before any work is done for them.
     fn look_up(self, world: &mut World) {
+        // The name of an administrator without an account is not for whoever comes first.
+        let account = self.account.clone();
+        with_rights(world, &account.domain().to_owned(), &account, move |world, rights| match rights {
+            Ok(Rights::Admin) => self.conflict(world),
+            Ok(_) => self.look_up_account(world),
+            Err(error) => self.refuse(world, error),
+        });
+    }
+
+    fn look_up_account(self, world: &mut World) {
         let exists = world.stores.accounts.exists(self.account.as_ref());
         world.wait(exists, move |world, exists| match exists {
             Ok(false) => self.derive(world),
@@ -100,6 +112,7 @@ impl Creation {
             Ok(true) => {
                 tracing::info!(account = %self.account, address = %self.guest.address, "an account was created");
                 world.reply_to_guest(self.guest, self.iq.result());
+                welcome(world, &self.account);
             }
             // Somebody else was quicker.
             Ok(false) => self.conflict(world),

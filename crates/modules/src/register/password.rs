@@ -9,15 +9,15 @@ use rookery_stream::error::{Condition, StanzaError};
 use crate::asker::condition;
 
 /// What [`derive()`] answers with.
-pub(super) type Derived = Result<Credentials, CredentialsError>;
+pub(crate) type Derived = Result<Credentials, CredentialsError>;
 
 /// Derives the keys of a password in the background: that takes some ten milliseconds.
-pub(super) fn derive(world: &World, password: String) -> Pending<Derived> {
+pub(crate) fn derive(world: &World, password: String) -> Pending<Derived> {
     world.background.run(move || Credentials::derive(&password, DEFAULT_ITERATIONS))
 }
 
 /// The keys, or what to tell whoever chose the password.
-pub(super) fn derived(
+pub(crate) fn derived(
     world: &mut World,
     whose: &Jid,
     derived: Result<Derived, StoreError>,

@@ -51,7 +51,8 @@ fn read(row: &dyn Row, token: &str) -> Result<Invitation, StoreError> {
     let localpart = row.optional_text(2)?.map(str::to_owned);
     let owner = row.optional_text(3)?.map(str::to_owned).zip(row.optional_text(4)?.map(str::to_owned));
     let jid = |(domain, local): (String, String)| Jid::new(Some(&local), &domain, None);
-    let owner = owner.map(jid).transpose().map_err(|error| row.corrupt(format!("the owner of an invitation: {error}")))?;
+    let owner =
+        owner.map(jid).transpose().map_err(|error| row.corrupt(format!("the owner of an invitation: {error}")))?;
     let purpose = match row.integer(1)? {
         ACCOUNT => Purpose::Account(localpart),
         PASSWORD => Purpose::Password,

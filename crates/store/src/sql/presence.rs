@@ -14,6 +14,13 @@ pub(crate) fn put(c: &mut dyn Connection, owner: JidRef<'_>, unix_ms: u64, stanz
     Ok(())
 }
 
+pub(crate) fn last(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<LastSeen>, StoreError> {
+    let read = |row: &dyn Row| {
+        Ok(LastSeen { owner: owner.bare().to_jid(), unix_ms: row.number(0)?, stanza: row.bytes(1)?.to_vec() })
+    };
+    one(c, LAST_PRESENCE, &account_values(owner), read)
+}
+
 pub(crate) fn of(c: &mut dyn Connection, asker: JidRef<'_>, owners: &[Jid]) -> Result<Vec<LastSeen>, StoreError> {
     let mut seen = Vec::new();
     for owner in owners {
@@ -25,3 +32,8 @@ pub(crate) fn of(c: &mut dyn Connection, asker: JidRef<'_>, owners: &[Jid]) -> R
     }
     Ok(seen)
 }
+
+/// Values: domain, localpart.
+const LAST_PRESENCE: &str = "\
+    SELECT last_presence.unix_ms, last_presence.stanza FROM accounts \
+    JOIN last_presence ON last_presence.owner = accounts.id WHERE accounts.domain = ? AND accounts.localpart = ?";

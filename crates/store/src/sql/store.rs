@@ -265,6 +265,11 @@ impl LastPresence for SqlStore {
         self.write(stanza.len(), move |c| presence::put(c, owner.as_ref(), unix_ms, &stanza))
     }
 
+    fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>> {
+        let owner = owner.bare().to_jid();
+        self.read(0, move |c| presence::last(c, owner.as_ref()))
+    }
+
     fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
         let asker = asker.bare().to_jid();
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();

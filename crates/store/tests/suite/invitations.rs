@@ -22,7 +22,11 @@ pub fn a_token_is_good_once_and_for_a_time(stores: &Stores) {
 
 pub fn owners_have_a_limit_and_take_theirs_along(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
-    let of = |token, purpose, expires_ms| Invitation { purpose, owner: Some(owner.clone()), ..invitation(token, expires_ms) };
+    let of = |token, purpose, expires_ms| Invitation {
+        purpose,
+        owner: Some(owner.clone()),
+        ..invitation(token, expires_ms)
+    };
     assert!(done(stores.invitations.put(of("a", Purpose::Account(None), 50), 0, 2)));
     assert!(done(stores.invitations.put(of("b", Purpose::Password, 90), 0, 2)));
     assert!(!done(stores.invitations.put(of("c", Purpose::Password, 90), 49, 2)));

@@ -37,7 +37,10 @@ pub fn the_last_one_counts(stores: &Stores) {
     done(stores.last_presence.put(owner.as_ref(), 1, b"first".to_vec()));
     done(stores.last_presence.put(owner.as_ref(), 2, b"second".to_vec()));
     let seen = done(stores.last_presence.of(asker.as_ref(), vec![owner.clone()]));
-    assert_eq!(seen, [LastSeen { owner, unix_ms: 2, stanza: b"second".to_vec() }]);
+    let last = LastSeen { owner: owner.clone(), unix_ms: 2, stanza: b"second".to_vec() };
+    assert_eq!(seen, std::slice::from_ref(&last));
+    assert_eq!(done(stores.last_presence.last(owner.as_ref())), Some(last));
+    assert_eq!(done(stores.last_presence.last(asker.as_ref())), None);
     let nobody = jid("nobody@a.example");
     assert_eq!(wait(stores.last_presence.put(nobody.as_ref(), 1, vec![])), Err(StoreError::NoAccount));
 }

@@ -1,0 +1,205 @@
+//! Accounts and their sessions: XEP-0133 §4.1 to §4.7.
+
+use rookery_hub::{Reply, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::StoreError;
+use rookery_stream::error::{Condition, StanzaError, StreamError};
+
+use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, is_own};
+use crate::commands::Command;
+use crate::commands::order::Order;
+use crate::form::Field;
+use crate::register::password;
+use crate::rights::{self, Rights};
+
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        node: "http://jabber.org/protocol/admin#add-user",
+        name: "Add a user",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            let form = form("Adding a User", "Fill out this form to add a user.")
+                .field(Field::jid_single("accountjid").label("The Jabber ID for the account to be added").required())
+                .field(Field::text_private("password").label("The password for this account").required())
+                .field(Field::text_private("password-verify").label("Retype password").required());
+            order.ask(world, form);
+        }],
+        run: add,
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#delete-user",
+        name: "Delete users",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            order.ask(world, accounts_form("Deleting a User", "Fill out this form to delete a user."))
+        }],
+        run: |world, order| with_others(world, order, "deleted accounts", remove),
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#disable-user",
+        name: "Disable users",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            order.ask(world, accounts_form("Disabling a User", "Fill out this form to disable a user."))
+        }],
+        run: |world, order| with_others(world, order, "disabled accounts", disable),
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#reenable-user",
+        name: "Re-enable users",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            order.ask(world, accounts_form("Re-Enable a User", "Fill out this form to re-enable a user."))
+        }],
+        run: |world, order| match accounts_of(&order) {
+            Ok(accounts) => each(world, order, accounts, "re-enabled accounts", enable),
+            Err(text) => order.send_back(world, text),
+        },
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#end-user-session",
+        name: "End sessions of users",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            let instructions = "Fill out this form to end a user's session.";
+            order.ask(world, accounts_form("Ending a User Session", instructions));
+        }],
+        run: |world, order| match accounts_of(&order) {
+            Ok(accounts) => each(world, order, accounts, "accounts whose sessions were ended", end_sessions),
+            Err(text) => order.send_back(world, text),
+        },
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#change-user-password",
+        name: "Change the password of a user",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            let form = account_form("Changing a User Password", "Fill out this form to change a user's password.");
+            let password = Field::text_private("password").label("The password for this account");
+            order.ask(world, form.field(password.required()));
+        }],
+        run: |world, order| match accounts_of(&order).as_deref() {
+            Ok([account]) => change_password(world, order, account.to_bare()),
+            Ok(_) => order.send_back(world, "one account must be given"),
+            Err(text) => order.send_back(world, text.clone()),
+        },
+    },
+];
+
+/// §4.1.
+fn add(world: &mut World, order: Order) {
+    let account = match accounts_of(&order).as_deref() {
+        Ok([account]) if account.resource().is_none() => account.clone(),
+        Ok(_) => return order.send_back(world, "one account must be given, without a resource"),
+        Err(text) => return order.send_back(world, text.clone()),
+    };
+    let password = order.value("password").unwrap_or_default().to_owned();
+    if order.value("password-verify") != Some(&password) {
+        return order.send_back(world, "the two passwords differ");
+    }
+    let derived = password::derive(world, password);
+    world.wait(derived, move |world, derived| {
+        let credentials = match password::derived(world, &account, derived) {
+            Ok(credentials) => credentials,
+            Err(error) => return order.refuse(world, error),
+        };
+        let created = world.stores.accounts.create(account.as_ref(), credentials);
+        world.wait(created, move |world, created| match created {
+            Ok(true) => {
+                super::service::welcome(world, &account);
+                order.done(world, &format!("{account} was added"));
+            }
+            Ok(false) => {
+                order.refuse(world, StanzaError::new(Condition::Conflict).with_text("the account exists already"))
+            }
+            Err(error) => order.store_failed(world, "adding an account", &error),
+        });
+    });
+}
+
+/// Does something to the accounts of a form, unless the administrator's own is among them.
+fn with_others(world: &mut World, order: Order, what: &'static str, deed: super::Deed) {
+    match accounts_of(&order) {
+        Ok(accounts) => match is_own(&order, &accounts) {
+            Ok(()) => each(world, order, accounts, what, deed),
+            Err(error) => order.refuse(world, error),
+        },
+        Err(text) => order.send_back(world, text),
+    }
+}
+
+/// §4.2.
+fn remove(world: &mut World, account: Jid, done: Done) {
+    let forgotten = rights::forget(&world.stores, account.as_ref());
+    world.wait(forgotten, move |world, forgotten| {
+        if let Err(error) = forgotten {
+            return done(world, Err(error));
+        }
+        let removed = account.to_bare();
+        let work = move |world: &mut World, reply: Reply<Result<bool, StoreError>>| {
+            world.remove_account(removed, move |world, removed| reply.give(world, removed));
+        };
+        world.ask_home(account.as_ref(), work, done);
+    });
+}
+
+/// §4.3. Who is here has to go.
+fn disable(world: &mut World, account: Jid, done: Done) {
+    let disabled = world.stores.accounts.set_disabled(account.as_ref(), true);
+    world.wait(disabled, move |world, disabled| match disabled {
+        Ok(true) => end_sessions_with(world, account.to_bare(), "the account is disabled", done),
+        disabled => done(world, disabled),
+    });
+}
+
+/// §4.4.
+fn enable(world: &mut World, account: Jid, done: Done) {
+    let enabled = world.stores.accounts.set_disabled(account.as_ref(), false);
+    world.wait(enabled, done);
+}
+
+/// §4.5: all sessions of an account, or the one of a full JID.
+fn end_sessions(world: &mut World, account: Jid, done: Done) {
+    let exists = world.stores.accounts.exists(account.as_ref());
+    world.wait(exists, move |world, exists| match exists {
+        Ok(true) => end_sessions_with(world, account, "an administrator has ended the session", done),
+        exists => done(world, exists),
+    });
+}
+
+fn end_sessions_with(world: &mut World, address: Jid, text: &'static str, done: Done) {
+    let whose = address.clone();
+    let work = move |world: &mut World, reply: Reply<Result<bool, StoreError>>| {
+        for link in world.links_of(address.as_ref()) {
+            let is_meant = |of: JidRef<'_>| address.resource().is_none() || of == address.as_ref();
+            if world.outboxes.address(link).is_some_and(|of| is_meant(of.as_ref())) {
+                world.close(link, StreamError::PolicyViolation, text);
+            }
+        }
+        reply.give(world, Ok(true));
+    };
+    world.ask_home(whose.as_ref(), work, done);
+}
+
+/// §4.7.
+fn change_password(world: &mut World, order: Order, account: Jid) {
+    let derived = password::derive(world, order.value("password").unwrap_or_default().to_owned());
+    world.wait(derived, move |world, derived| {
+        let credentials = match password::derived(world, &account, derived) {
+            Ok(credentials) => credentials,
+            Err(error) => return order.refuse(world, error),
+        };
+        let set = world.stores.accounts.set_credentials(account.as_ref(), credentials);
+        world.wait(set, move |world, set| match set {
+            Ok(true) => order.done(world, &format!("{account} has a new password")),
+            Ok(false) => order.refuse(world, Condition::ItemNotFound),
+            Err(error) => order.store_failed(world, "changing a password", &error),
+        });
+    });
+}

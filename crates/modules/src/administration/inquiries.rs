@@ -1,0 +1,184 @@
+//! What is known of one account: XEP-0133 §4.8 to §4.10.
+
+use std::net::SocketAddr;
+
+use rookery_hub::{Reply, World, delay};
+use rookery_jid::Jid;
+use rookery_store::RosterItem;
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, ns};
+
+use super::{NAME, account_form, accounts_of, result};
+use crate::commands::Command;
+use crate::commands::order::{Order, Outcome};
+use crate::form::Field;
+use crate::rights::Rights;
+
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        node: "http://jabber.org/protocol/admin#get-user-roster",
+        name: "Get the roster of a user",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            ask(world, order, "Getting a User's Roster", "Fill out this form to get a user's roster.")
+        }],
+        run: |world, order| with_account(world, order, roster),
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#get-user-lastlogin",
+        name: "Get the time when a user was last here",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            ask(
+                world,
+                order,
+                "Getting a User's Last Login Time",
+                "Fill out this form to get a user's last login time.",
+            );
+        }],
+        run: |world, order| with_account(world, order, last_login),
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#user-stats",
+        name: "Get statistics of a user",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            order.ask(world, account_form("Get User Statistics", "Fill out this form to gather user statistics."));
+        }],
+        run: |world, order| with_account(world, order, statistics),
+    },
+];
+
+/// The standard has `accountjids` here, and the answer tells of one.
+fn ask(world: &mut World, order: Order, title: &str, instructions: &str) {
+    order.ask(world, super::accounts_form(title, instructions));
+}
+
+/// Goes on with the account of a form; `item-not-found` if there is none of that name.
+fn with_account(world: &mut World, order: Order, then: fn(&mut World, Order, Jid)) {
+    let account = match accounts_of(&order).as_deref() {
+        Ok([account]) => account.to_bare(),
+        Ok(_) => return order.send_back(world, "one account must be given"),
+        Err(text) => return order.send_back(world, text.clone()),
+    };
+    let exists = world.stores.accounts.exists(account.as_ref());
+    world.wait(exists, move |world, exists| match exists {
+        Ok(true) => then(world, order, account),
+        Ok(false) => order.refuse(world, Condition::ItemNotFound),
+        Err(error) => order.store_failed(world, "looking an account up", &error),
+    });
+}
+
+/// §4.8.
+fn roster(world: &mut World, order: Order, account: Jid) {
+    let roster = world.stores.rosters.get(account.as_ref());
+    world.wait(roster, move |world, roster| match roster {
+        Ok(roster) => {
+            let items = roster.items.iter().filter(|item| item.visible());
+            let query = items.fold(Element::new("query", ns::ROSTER), |query, item| query.with_child(element(item)));
+            let form = result().field(Field::jid_multi("accountjids").value(account.as_str())).element();
+            order.complete(world, Outcome::result(form.with_child(query)));
+        }
+        Err(error) => order.store_failed(world, "reading a roster", &error),
+    });
+}
+
+fn element(item: &RosterItem) -> Element {
+    let element = Element::new("item", ns::ROSTER).with_attr("jid", item.jid.as_str());
+    let element = element.with_opt_attr("name", item.name.as_deref());
+    let element = element.with_attr("subscription", item.subscription.as_str());
+    let element = element.with_opt_attr("ask", item.ask.then_some("subscribe"));
+    item.groups
+        .iter()
+        .fold(element, |element, group| element.with_child(Element::new("group", ns::ROSTER).with_text(group)))
+}
+
+/// §4.9.
+fn last_login(world: &mut World, order: Order, account: Jid) {
+    let asked = account.clone();
+    with_sessions(world, &account, move |world, sessions| {
+        if !sessions.is_empty() {
+            let now = world.time();
+            return tell_last_login(world, order, &asked, Some(now));
+        }
+        let seen = world.stores.last_presence.last(asked.as_ref());
+        world.wait(seen, move |world, seen| match seen {
+            Ok(seen) => tell_last_login(world, order, &asked, seen.map(|seen| seen.unix_ms)),
+            Err(error) => order.store_failed(world, "reading when an account was last here", &error),
+        });
+    });
+}
+
+fn tell_last_login(world: &mut World, order: Order, account: &Jid, unix_ms: Option<u64>) {
+    let form = result().field(Field::jid_multi("accountjids").value(account.as_str()));
+    let outcome = match unix_ms {
+        Some(unix_ms) => {
+            let time = Field::text_single("lastlogin").value(&delay::timestamp(unix_ms));
+            Outcome::result(form.field(time).element())
+        }
+        None => Outcome::result(form.element()).note("info", "the account was never here"),
+    };
+    order.complete(world, outcome);
+}
+
+/// §4.10, without rates: nobody counts them per account.
+fn statistics(world: &mut World, order: Order, account: Jid) {
+    let asked = account.clone();
+    with_sessions(world, &account, move |world, sessions| {
+        let roster = world.stores.rosters.get(asked.as_ref());
+        world.wait(roster, move |world, roster| match roster {
+            Ok(roster) => {
+                let mut addresses: Vec<_> = sessions
+                    .iter()
+                    .filter_map(|(_, peer)| *peer)
+                    .map(|peer| peer.ip().to_canonical().to_string())
+                    .collect();
+                addresses.sort_unstable();
+                addresses.dedup();
+                let size = roster.items.iter().filter(|item| item.visible()).count().to_string();
+                let resources = sessions.into_iter().map(|(resource, _)| resource);
+                let form = result()
+                    .field(Field::text_multi("ipaddresses").with_values(addresses))
+                    .field(Field::text_single("rostersize").value(&size))
+                    .field(Field::text_multi("onlineresources").with_values(resources));
+                order.complete(world, Outcome::result(form.element()));
+            }
+            Err(error) => order.store_failed(world, "reading a roster", &error),
+        });
+    });
+}
+
+/// The resources of an account with the addresses that their clients come from.
+fn with_sessions(
+    world: &mut World,
+    account: &Jid,
+    then: impl FnOnce(&mut World, Vec<(String, Option<SocketAddr>)>) + 'static,
+) {
+    let asked = account.clone();
+    let work = move |world: &mut World, reply: Reply<_>| {
+        let links = world.links_of(asked.as_ref());
+        let resources =
+            links.iter().filter_map(|&link| Some((link, world.outboxes.address(link)?.resource()?.to_owned())));
+        let resources: Vec<_> = resources.collect();
+        collect(world, resources.into_iter(), Vec::new(), reply);
+    };
+    world.ask_home(account.as_ref(), work, then);
+}
+
+type Sessions = Vec<(String, Option<SocketAddr>)>;
+
+fn collect(
+    world: &mut World,
+    mut resources: std::vec::IntoIter<(rookery_fanout::Link, String)>,
+    mut found: Sessions,
+    reply: Reply<Sessions>,
+) {
+    let Some((link, resource)) = resources.next() else { return reply.give(world, found) };
+    world.with_peer(link, move |world, peer| {
+        found.push((resource, peer));
+        collect(world, resources, found, reply);
+    });
+}

@@ -1,0 +1,212 @@
+//! How many accounts there are, and which: XEP-0133 §4.13 to §4.22.
+//!
+//! Registered and disabled accounts are in the store; who is online is asked of all shards. *Active* is an account with an available resource that
+//! doesn't say `away` or `xa`; *idle* one whose resources all say so.
+
+use rookery_fanout::Link;
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_store::Pending;
+use rookery_xml::{Limits, Stanza, ns};
+
+use super::{NAME, form, result};
+use crate::commands::order::{Order, Outcome};
+use crate::commands::{Command, Step};
+use crate::form::Field;
+use crate::rights::Rights;
+
+pub(crate) const COMMANDS: &[Command] = &[
+    number(
+        "http://jabber.org/protocol/admin#get-registered-users-num",
+        "Get the number of registered users",
+        |world, order| {
+            let count = world.stores.accounts.count(Some(order.domain()));
+            tell_stored(world, order, "registeredusersnum", count);
+        },
+    ),
+    number(
+        "http://jabber.org/protocol/admin#get-disabled-users-num",
+        "Get the number of disabled users",
+        |world, order| {
+            let count = world.stores.accounts.count_disabled(order.domain());
+            tell_stored(world, order, "disabledusersnum", count);
+        },
+    ),
+    number(
+        "http://jabber.org/protocol/admin#get-online-users-num",
+        "Get the number of online users",
+        |world, order| {
+            count(world, order, "onlineusersnum", |_, _| true);
+        },
+    ),
+    number(
+        "http://jabber.org/protocol/admin#get-active-users-num",
+        "Get the number of active users",
+        |world, order| {
+            count(world, order, "activeusersnum", is_active);
+        },
+    ),
+    number("http://jabber.org/protocol/admin#get-idle-users-num", "Get the number of idle users", |world, order| {
+        count(world, order, "idleusersnum", is_idle);
+    }),
+    list(
+        "http://jabber.org/protocol/admin#get-registered-users-list",
+        "Get the list of registered users",
+        |world, order| {
+            let page = Page::of(&order);
+            let listed = world.stores.accounts.list(order.domain(), page.after(), page.limit + 1);
+            list_stored(world, order, "registereduserjids", listed);
+        },
+    ),
+    list(
+        "http://jabber.org/protocol/admin#get-disabled-users-list",
+        "Get the list of disabled users",
+        |world, order| {
+            let page = Page::of(&order);
+            let listed = world.stores.accounts.list_disabled(order.domain(), page.after(), page.limit + 1);
+            list_stored(world, order, "disableduserjids", listed);
+        },
+    ),
+    list("http://jabber.org/protocol/admin#get-online-users-list", "Get the list of online users", |world, order| {
+        list_present(world, order, "onlineuserjids", |_, _| true);
+    }),
+    list("http://jabber.org/protocol/admin#get-active-users", "Get the list of active users", |world, order| {
+        list_present(world, order, "activeuserjids", is_active);
+    }),
+    list("http://jabber.org/protocol/admin#get-idle-users", "Get the list of idle users", |world, order| {
+        // Not an oversight: the standard's own name for the field of this list (§4.22).
+        list_present(world, order, "activeuserjids", is_idle);
+    }),
+];
+
+const fn number(node: &'static str, name: &'static str, run: Step) -> Command {
+    Command { node, name, module: NAME, may: Rights::Admin, stages: &[], run }
+}
+
+const fn list(node: &'static str, name: &'static str, run: Step) -> Command {
+    Command { node, name, module: NAME, may: Rights::Admin, stages: &[ask], run }
+}
+
+/// Asks how many; the standard leaves it to services how to go on behind them.
+fn ask(world: &mut World, order: Order) {
+    let most = Field::list_single("max_items").label("Maximum number of items to show");
+    let most = ["25", "50", "75", "100", "150", "200"].iter().fold(most, |field, number| field.option(number, number));
+    let most = most.option("none", "None").value("100");
+    let after = Field::text_single("after").label("Only those behind this Jabber ID");
+    let form = form("Requesting a List of Users", "Fill out this form to request users of this service.");
+    order.ask(world, form.field(most).field(after));
+}
+
+/// Which part of a list is asked for.
+struct Page {
+    limit: usize,
+    after: Option<Jid>,
+}
+
+impl Page {
+    fn of(order: &Order) -> Self {
+        let limit = order.value("max_items").and_then(|text| text.parse().ok()).unwrap_or(MAX_ITEMS);
+        let after = order.value("after").and_then(|text| Jid::parse(text).ok());
+        Self { limit: limit.clamp(1, MAX_ITEMS), after }
+    }
+
+    fn after(&self) -> Option<rookery_jid::JidRef<'_>> {
+        self.after.as_ref().map(Jid::as_ref)
+    }
+}
+
+fn tell_stored(world: &mut World, order: Order, var: &'static str, count: Pending<u64>) {
+    world.wait(count, move |world, count| match count {
+        Ok(count) => tell(world, order, var, count),
+        Err(error) => order.store_failed(world, "counting accounts", &error),
+    });
+}
+
+fn tell(world: &mut World, order: Order, var: &str, count: u64) {
+    let form = result().field(Field::text_single(var).value(&count.to_string()));
+    order.complete(world, Outcome::result(form.element()));
+}
+
+fn list_stored(world: &mut World, order: Order, var: &'static str, listed: Pending<Vec<Jid>>) {
+    world.wait(listed, move |world, listed| match listed {
+        Ok(listed) => show(world, order, var, listed.iter().map(ToString::to_string).collect()),
+        Err(error) => order.store_failed(world, "listing accounts", &error),
+    });
+}
+
+/// A choice among the accounts that are online, by their sessions.
+type Choice = fn(&World, &[Link]) -> bool;
+
+fn count(world: &mut World, order: Order, var: &'static str, choice: Choice) {
+    let domain = order.domain().to_owned();
+    let work = move |world: &mut World| world.present(&domain).filter(|(_, links)| choice(world, links)).count() as u64;
+    world.ask_shards(work, move |world, counts| tell(world, order, var, counts.iter().sum()));
+}
+
+fn list_present(world: &mut World, order: Order, var: &'static str, choice: Choice) {
+    let (domain, Page { limit, after }) = (order.domain().to_owned(), Page::of(&order));
+    let work = move |world: &mut World| {
+        let after = after.as_ref().map_or("", Jid::as_str);
+        let chosen = world.present(&domain).filter(|(bare, links)| *bare > after && choice(world, links));
+        first(chosen.map(|(bare, _)| bare).collect(), limit + 1)
+    };
+    world.ask_shards(work, move |world, found| {
+        let found = first(found.iter().flatten().map(String::as_str).collect(), limit + 1);
+        show(world, order, var, found);
+    });
+}
+
+/// The first so many names, in order.
+fn first(mut names: Vec<&str>, limit: usize) -> Vec<String> {
+    if names.len() > limit {
+        names.select_nth_unstable(limit);
+        names.truncate(limit);
+    }
+    names.sort_unstable();
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// Shows a part of a list that was asked for with one more than is shown.
+fn show(world: &mut World, order: Order, var: &str, mut names: Vec<String>) {
+    let limit = Page::of(&order).limit;
+    let is_cut = names.len() > limit;
+    names.truncate(limit);
+    let last = names.last().cloned();
+    let outcome = Outcome::result(result().field(Field::text_multi(var).with_values(names)).element());
+    order.complete(
+        world,
+        match last.filter(|_| is_cut) {
+            Some(last) => outcome.note("info", format!("there are more behind {last}")),
+            None => outcome,
+        },
+    );
+}
+
+fn is_active(world: &World, links: &[Link]) -> bool {
+    links.iter().any(|&link| shows(world, link) == Some(Attention::Here))
+}
+
+fn is_idle(world: &World, links: &[Link]) -> bool {
+    !is_active(world, links) && links.iter().any(|&link| shows(world, link).is_some())
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attention {
+    Here,
+    Away,
+}
+
+/// What the presence of a session says of its user; `None` if it isn't available.
+fn shows(world: &World, link: Link) -> Option<Attention> {
+    let presence = world.session_at(link)?.presence.as_ref()?;
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(presence.bytes(), &limits).ok()?;
+    let show = stanza.child("show", ns::CLIENT).map(|show| show.element().text());
+    Some(match show.as_deref().map(str::trim) {
+        Some("away" | "xa") => Attention::Away,
+        _ => Attention::Here,
+    })
+}
+
+/// Accounts that one answer lists: it is one stanza.
+const MAX_ITEMS: usize = 2000;

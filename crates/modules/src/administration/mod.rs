@@ -1,0 +1,161 @@
+//! XEP-0133: Service Administration. Commands for the administrators of a domain (see `rights`), who administer its accounts and what the domain says.
+//!
+//! # Layout
+//!
+//! Here: the module, and reading the accounts that a command is about. [`accounts`]: accounts and their sessions. [`inquiries`]: what is known of
+//! one account. [`lists`]: how many accounts there are, and which. [`service`]: announcements, the message of the day, administrators, stop and restart.
+//!
+//! Left out: getting a password (§4.6, retracted: no server with SCRAM keys knows one), and black- and whitelists (§4.11, §4.12), for which the operator has
+//! the configuration. `lastlogin` (§4.9) is when an account was last here: now for one that is online, else when its last session ended.
+
+pub(crate) mod accounts;
+pub(crate) mod inquiries;
+pub(crate) mod lists;
+pub(crate) mod service;
+
+use rookery_hub::{Hooks, Module, OptionSpec, Value, World};
+use rookery_jid::Jid;
+use rookery_stream::error::{Condition, StanzaError};
+
+use crate::commands::order::{Order, Outcome};
+use crate::form::{Field, Form};
+use crate::option;
+
+/// Lets administrators look after a domain from their clients.
+#[derive(Debug)]
+pub struct Administration;
+
+impl Module for Administration {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "administrators can look after accounts and the server from their clients (needs commands)"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0133", "1.3.1")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &[ADMINS]
+    }
+
+    fn install(&self, _: &mut Hooks<'_>) {}
+}
+
+/// The key below `[modules]`.
+pub(crate) const NAME: &str = "administration";
+
+/// The option that names administrators.
+pub(crate) const ADMINS: OptionSpec = OptionSpec {
+    key: "admins",
+    default: || Value::List(Vec::new()),
+    doc: "administrators besides those who were named by the first start or by administrators, e.g. [\"alice@example.org\"]",
+    check: |value| option::each(value, is_account),
+};
+
+fn is_account(text: &str) -> Result<(), String> {
+    match Jid::parse(text) {
+        Ok(jid) if jid.local().is_some() && jid.resource().is_none() => Ok(()),
+        _ => Err(format!("{text:?} is no address of an account; write e.g. \"alice@example.org\"")),
+    }
+}
+
+/// A form of a command.
+fn form(title: &str, instructions: &str) -> Form {
+    Form::new("form").title(title).instructions(instructions).hidden("FORM_TYPE", FORM_TYPE)
+}
+
+/// What a command tells.
+fn result() -> Form {
+    Form::new("result").hidden("FORM_TYPE", FORM_TYPE)
+}
+
+/// A form that asks for accounts.
+fn accounts_form(title: &str, instructions: &str) -> Form {
+    form(title, instructions).field(Field::jid_multi("accountjids").label("The Jabber ID(s)").required())
+}
+
+/// A form that asks for one account.
+fn account_form(title: &str, instructions: &str) -> Form {
+    form(title, instructions).field(Field::jid_single("accountjid").label("The Jabber ID").required())
+}
+
+/// The accounts of the domain that a command is about, each once.
+///
+/// # Errors
+/// What is wrong with the form.
+fn accounts_of(order: &Order) -> Result<Vec<Jid>, String> {
+    let mut accounts = Vec::new();
+    for text in order.values("accountjids").into_iter().chain(order.value("accountjid").map(str::to_owned)) {
+        let account = Jid::parse(&text).map_err(|error| format!("{text}: {error}"))?;
+        if account.local().is_none() || account.domain() != order.domain() {
+            return Err(format!("{text} is no account of {}", order.domain()));
+        }
+        if !accounts.contains(&account) {
+            accounts.push(account);
+        }
+    }
+    match accounts.len() {
+        0 => Err("an account must be given".into()),
+        1..=MAX_ACCOUNTS => Ok(accounts),
+        _ => Err(format!("at most {MAX_ACCOUNTS} accounts can be given at once")),
+    }
+}
+
+/// Whether an administrator is about to lock itself out (`not-allowed`).
+fn is_own(order: &Order, accounts: &[Jid]) -> Result<(), StanzaError> {
+    match accounts.iter().any(|account| account.bare() == order.from().bare()) {
+        true => Err(StanzaError::new(Condition::NotAllowed).with_text("administrators can't do that to themselves")),
+        false => Ok(()),
+    }
+}
+
+/// Something that is done to one account; it tells whether there is such an account.
+type Deed = fn(&mut World, Jid, Done);
+/// Takes what came of it.
+type Done = Box<dyn FnOnce(&mut World, Result<bool, rookery_store::StoreError>)>;
+
+/// Does something to account after account, then ends the command with what came of it.
+fn each(world: &mut World, order: Order, accounts: Vec<Jid>, what: &'static str, deed: Deed) {
+    next(world, order, accounts.into_iter(), (what, deed), (0, Vec::new()));
+}
+
+fn next(
+    world: &mut World,
+    order: Order,
+    mut accounts: std::vec::IntoIter<Jid>,
+    (what, deed): (&'static str, Deed),
+    (mut done, mut unknown): (usize, Vec<String>),
+) {
+    let Some(account) = accounts.next() else {
+        let outcome = Outcome::info(format!("{what}: {done}"));
+        return order.complete(
+            world,
+            match unknown.is_empty() {
+                true => outcome,
+                false => outcome.error(format!("there is no such account: {}", unknown.join(", "))),
+            },
+        );
+    };
+    let name = account.to_string();
+    let then = move |world: &mut World, outcome| match outcome {
+        Ok(is_there) => {
+            if is_there {
+                done += 1;
+            } else {
+                unknown.push(name);
+            }
+            next(world, order, accounts, (what, deed), (done, unknown));
+        }
+        Err(error) => order.store_failed(world, "a command of an administrator", &error),
+    };
+    deed(world, account, Box::new(then));
+}
+
+/// What the fields of all forms mean.
+const FORM_TYPE: &str = "http://jabber.org/protocol/admin";
+/// Accounts that one command may be about.
+const MAX_ACCOUNTS: usize = 1000;

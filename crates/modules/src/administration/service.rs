@@ -1,0 +1,284 @@
+//! What the domain says, who administers it, and its end: XEP-0133 §4.23 to §4.32.
+
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_stream::error::Condition;
+use rookery_xml::Writer;
+
+use super::{NAME, form};
+use crate::announce::{self, Text};
+use crate::commands::Command;
+use crate::commands::order::Order;
+use crate::form::{Field, Form};
+use crate::process::Wish;
+use crate::rights::{self, Rights, with_named};
+
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        node: "http://jabber.org/protocol/admin#announce",
+        name: "Send an announcement to online users",
+        module: announce::NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            let form = form(
+                "Making an Announcement",
+                "Fill out this form to make an announcement to all active users of this service.",
+            );
+            order.ask(world, with_text(form, "announcement", "Announcement", None));
+        }],
+        run: |world, order| {
+            announce::to_online(world, &order.domain().to_owned(), &text(&order, "announcement"));
+            order.done(world, "the announcement was sent");
+        },
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#set-motd",
+        name: "Set the message of the day",
+        module: announce::NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            let form = form("Setting the Message of the Day", "Fill out this form to set the message of the day.");
+            order.ask(world, with_text(form, "motd", "Message of the Day", None));
+        }],
+        run: |world, order| {
+            let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
+            motds.announce(world, &domain, text(&order, "motd"), |world, kept| match kept {
+                Ok(()) => order.done(world, "the message of the day was set"),
+                Err(error) => order.store_failed(world, "keeping a message of the day", &error),
+            });
+        },
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#edit-motd",
+        name: "Edit the message of the day",
+        module: announce::NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
+            motds.text(world, &domain, |world, text| match text {
+                Ok(text) => {
+                    let form =
+                        form("Editing the Message of the Day", "Fill out this form to edit the message of the day.");
+                    order.ask(world, with_text(form, "motd", "Message of the Day", text.as_ref()));
+                }
+                Err(error) => order.store_failed(world, "reading the message of the day", &error),
+            });
+        }],
+        run: |world, order| {
+            let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
+            motds.update(world, &domain, text(&order, "motd"), |world, kept| match kept {
+                Ok(()) => order.done(world, "the message of the day was changed for those who have not got it yet"),
+                Err(error) => order.store_failed(world, "keeping a message of the day", &error),
+            });
+        },
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#delete-motd",
+        name: "Delete the message of the day",
+        module: announce::NAME,
+        may: Rights::Admin,
+        stages: &[],
+        run: |world, order| {
+            let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
+            motds.delete(world, &domain, |world, kept| match kept {
+                Ok(()) => order.done(world, "there is no message of the day any more"),
+                Err(error) => order.store_failed(world, "removing a message of the day", &error),
+            });
+        },
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#set-welcome",
+        name: "Set the welcome message",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            let kept = world.stores.meta.get(&welcome_key(order.domain()));
+            world.wait(kept, move |world, kept| {
+                let body = kept.ok().flatten().and_then(|bytes| String::from_utf8(bytes).ok());
+                let text = body.map(|body| Text { subject: None, body });
+                let form =
+                    form("Setting Welcome Message", "Fill out this form to set the welcome message for this service.");
+                let field = multi("welcome", "Welcome Message", text.as_ref()).required();
+                order.ask(world, form.field(field));
+            });
+        }],
+        run: |world, order| {
+            let text = order.text("welcome");
+            set_welcome(world, order, text, "new users are welcomed from now on");
+        },
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#delete-welcome",
+        name: "Delete the welcome message",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[],
+        run: |world, order| set_welcome(world, order, String::new(), "there is no welcome message any more"),
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#edit-admin",
+        name: "Edit the list of administrators",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[ask_admins],
+        run: set_admins,
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#restart",
+        name: "Restart the server",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| ask_end(world, order, "Restarting the Service", "restart")],
+        run: |world, order| end(world, order, Wish::Restart),
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#shutdown",
+        name: "Shut the server down",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| ask_end(world, order, "Shutting Down the Service", "shut down")],
+        run: |world, order| end(world, order, Wish::Stop),
+    },
+];
+
+/// Welcomes an account that was just made, if there is a message for that (§4.27).
+pub(crate) fn welcome(world: &mut World, account: &Jid) {
+    if world.domain(account.domain()).is_none_or(|domain| domain.module(NAME).is_none()) {
+        return;
+    }
+    let account = account.clone();
+    let kept = world.stores.meta.get(&welcome_key(account.domain()));
+    world.wait(kept, move |world, kept| match kept {
+        Ok(Some(bytes)) if !bytes.is_empty() => {
+            let mut message = Writer::new("message");
+            message.attr("type", "normal").attr("id", &world.unique_text()).attr("from", account.domain());
+            message.text_child("body", &String::from_utf8_lossy(&bytes));
+            world.send(&message.finish(), &account);
+        }
+        Ok(_) => {}
+        Err(error) => world.store_failed("reading the welcome message", &account, &error),
+    });
+}
+
+fn welcome_key(domain: &str) -> String {
+    format!("welcome/{domain}")
+}
+
+fn set_welcome(world: &mut World, order: Order, text: String, done: &'static str) {
+    let kept = world.stores.meta.put(&welcome_key(order.domain()), text.into_bytes());
+    world.wait(kept, move |world, kept| match kept {
+        Ok(()) => order.done(world, done),
+        Err(error) => order.store_failed(world, "keeping the welcome message", &error),
+    });
+}
+
+/// §4.29: the administrators that can be changed here, and those that the configuration names.
+fn ask_admins(world: &mut World, order: Order) {
+    let configured = rights::configured(world, order.domain()).unwrap_or_default();
+    with_named(world, &order.domain().to_owned(), move |world, named| match named {
+        Ok(named) => {
+            let field = Field::jid_multi("adminjids").label("The admin list");
+            let field = field.with_values(named.iter().map(Jid::to_string));
+            let form = form(
+                "Editing the Admin List",
+                "Fill out this form to edit the list of entities who have administrative privileges.",
+            );
+            let form = match configured.is_empty() {
+                true => form,
+                false => {
+                    let names: Vec<_> = configured.iter().map(Jid::as_str).collect();
+                    form.field(Field::fixed(&format!("The configuration names besides: {}", names.join(", "))))
+                }
+            };
+            order.ask(world, form.field(field));
+        }
+        Err(error) => order.refuse(world, error),
+    });
+}
+
+fn set_admins(world: &mut World, order: Order) {
+    let mut admins = Vec::new();
+    for text in order.values("adminjids") {
+        match Jid::parse(&text) {
+            Ok(jid) if jid.local().is_some() && jid.resource().is_none() => admins.push(jid),
+            _ => return order.send_back(world, format!("{text} is no address of an account")),
+        }
+    }
+    if admins.len() > MAX_ADMINS {
+        return order.send_back(world, format!("at most {MAX_ADMINS} administrators can be named"));
+    }
+    let configured = rights::configured(world, order.domain()).unwrap_or_default();
+    if !admins.iter().chain(&configured).any(|admin| admin.as_ref() == order.from().bare()) {
+        return order.send_back(world, "administrators can't remove themselves; another one can");
+    }
+    let set = rights::set_named(&world.stores, order.domain(), &admins);
+    world.wait(set, move |world, set| match set {
+        Ok(()) => order.done(world, "the list of administrators was changed"),
+        Err(error) => order.store_failed(world, "keeping the list of administrators", &error),
+    });
+}
+
+/// §4.30, §4.31.
+fn ask_end(world: &mut World, order: Order, title: &str, what: &str) {
+    if !order.shared().process.listens() {
+        return order.refuse(world, Condition::FeatureNotImplemented);
+    }
+    let delay = Field::list_single("delay")
+        .label(&format!("Time delay before the server is {what}ed").replace("downed", "down"));
+    let delays = [
+        ("0", "none"),
+        ("30", "30 seconds"),
+        ("60", "60 seconds"),
+        ("90", "90 seconds"),
+        ("120", "2 minutes"),
+        ("180", "3 minutes"),
+        ("240", "4 minutes"),
+        ("300", "5 minutes"),
+    ];
+    let delay = delays.iter().fold(delay, |field, (value, label)| field.option(value, label)).value("60");
+    let form = form(title, &format!("Fill out this form to {what} the service."));
+    order.ask(world, form.field(delay).field(multi("announcement", "Announcement", None)));
+}
+
+fn end(world: &mut World, order: Order, wish: Wish) {
+    let seconds = match order.value("delay").map(str::parse::<u64>) {
+        None => 0,
+        Some(Ok(seconds)) if seconds <= MAX_DELAY => seconds,
+        Some(_) => return order.send_back(world, format!("the delay must be a number of seconds up to {MAX_DELAY}")),
+    };
+    let announcement = text(&order, "announcement");
+    if !announcement.body.is_empty() {
+        // All domains of this server end.
+        let domains: Vec<_> = world.settings().domains.iter().map(|domain| domain.name.clone()).collect();
+        domains.iter().for_each(|domain| announce::to_online(world, domain, &announcement));
+    }
+    tracing::warn!(administrator = %order.from(), ?wish, seconds, "an administrator ends the service");
+    let process = order.shared().process.clone();
+    order.done(world, &format!("the server does so in {seconds} seconds"));
+    // At least a moment: the answer and the announcement go first.
+    world.after((seconds * 1000).max(LAST_WORDS_MS), move |_| process.wish(wish));
+}
+
+/// Subject and text of an announcement.
+fn text(order: &Order, var: &str) -> Text {
+    Text { subject: order.value("subject").map(str::to_owned), body: order.text(var) }
+}
+
+fn with_text(form: Form, var: &str, label: &str, text: Option<&Text>) -> Form {
+    let subject = Field::text_single("subject").label("Subject");
+    let subject =
+        text.and_then(|text| text.subject.as_deref()).into_iter().fold(subject, |field, text| field.value(text));
+    form.field(subject).field(multi(var, label, text).required())
+}
+
+/// A field for lines of text.
+fn multi(var: &str, label: &str, text: Option<&Text>) -> Field {
+    Field::text_multi(var).label(label).with_values(text.into_iter().flat_map(|text| text.body.lines()))
+}
+
+/// Administrators that can be named.
+const MAX_ADMINS: usize = 100;
+/// The longest delay before an end, seconds.
+const MAX_DELAY: u64 = 86_400;
+/// The shortest one, milliseconds.
+const LAST_WORDS_MS: u64 = 500;

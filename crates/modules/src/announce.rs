@@ -1,0 +1,361 @@
+//! Announcements of administrators, and the message of the day: XEP-0133 §4.23 to §4.26, and by messages to addresses as other servers have them.
+//!
+//! A message to `DOMAIN/announce/online` goes to those who are available, one to `DOMAIN/announce/all` to all accounts, also to those who are away.
+//! `DOMAIN/announce/motd` sets the message of the day: those who are available get it at once, the others when they come next, everybody once.
+//! `DOMAIN/announce/motd/update` changes it for those who haven't got it yet, `DOMAIN/announce/motd/delete` removes it.
+//!
+//! # Invariants
+//!
+//! * Only administrators announce; others get `forbidden`.
+//! * What is announced has a subject and a body and nothing else of what the administrator's client sent; it comes from the domain.
+//! * Large domains are served in steps: the store is never flooded.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rookery_fanout::{Link, Packet, StanzaType, To};
+use rookery_hub::{Hooks, Module, Phase, Verdict, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::StoreError;
+use rookery_stream::error::Condition;
+use rookery_xml::{Built, Element, Kind, Limits, Stanza, Writer, ns};
+
+use crate::asker::condition;
+use crate::rights::{Rights, with_rights};
+
+/// Sends announcements, and the message of the day to whoever comes.
+#[derive(Debug)]
+pub struct Announce {
+    motds: Motds,
+}
+
+impl Announce {
+    /// The module for one shard; `motds` is the same for all shards.
+    pub fn new(motds: Motds) -> Self {
+        Self { motds }
+    }
+}
+
+impl Module for Announce {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "administrators can tell all users something, and leave a message of the day"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0133", "1.3.1")]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        let motds = self.motds.clone();
+        hooks.to_domain(Phase::Act, move |world, packet, to| by_message(&motds, world, packet, to));
+        let motds = self.motds.clone();
+        hooks.reachable(move |world, link| greet(&motds, world, link));
+    }
+}
+
+/// The messages of the day of all domains, as far as anybody has asked for them. Clones are handles on the same table; a look costs a lock per login.
+#[derive(Debug, Clone, Default)]
+pub struct Motds(Arc<Mutex<HashMap<String, Option<Motd>>>>);
+
+/// A message of the day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Motd {
+    /// Tells it from others that an account may have got.
+    id: String,
+    text: Text,
+}
+
+/// What is announced.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Text {
+    /// In a line.
+    pub subject: Option<String>,
+    /// The whole.
+    pub body: String,
+}
+
+impl Text {
+    fn of(packet: &Packet) -> Option<Self> {
+        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+        let message = Element::read(&Stanza::parse(packet.bytes(), &limits).ok()?);
+        let body = message.child_text("body", ns::CLIENT).filter(|body| !body.trim().is_empty())?;
+        Some(Self { subject: message.child_text("subject", ns::CLIENT), body })
+    }
+
+    /// The message, in the name of a domain.
+    fn message(&self, type_: &str, from: &str, id: &str) -> Built {
+        let mut message = Writer::new("message");
+        message.attr("type", type_).attr("id", id).attr("from", from);
+        if let Some(subject) = &self.subject {
+            message.text_child("subject", subject);
+        }
+        message.text_child("body", &self.body);
+        message.finish()
+    }
+}
+
+impl Motd {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let (id, rest) = text.split_once('\n')?;
+        let (subject, body) = rest.split_once('\n')?;
+        let subject = Some(subject.to_owned()).filter(|subject| !subject.is_empty());
+        Some(Self { id: id.to_owned(), text: Text { subject, body: body.to_owned() } })
+    }
+
+    fn write(&self) -> Vec<u8> {
+        let subject = self.text.subject.as_deref().unwrap_or_default().replace(['\n', '\r'], " ");
+        format!("{}\n{subject}\n{}", self.id, self.text.body).into_bytes()
+    }
+}
+
+impl Motds {
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Option<Motd>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on with the message of the day of a domain, if it has one.
+    fn with(
+        &self,
+        world: &mut World,
+        domain: &str,
+        then: impl FnOnce(&mut World, Result<Option<Motd>, StoreError>) + 'static,
+    ) {
+        if let Some(known) = self.table().get(domain).cloned() {
+            return then(world, Ok(known));
+        }
+        let (motds, domain) = (self.clone(), domain.to_owned());
+        let kept = world.stores.meta.get(&key(&domain));
+        world.wait(kept, move |world, kept| {
+            let motd = kept.map(|kept| kept.as_deref().and_then(Motd::read));
+            let motd = motd.map(|motd| motds.table().entry(domain).or_insert(motd).clone());
+            then(world, motd);
+        });
+    }
+
+    /// Replaces or removes it.
+    fn set(
+        &self,
+        world: &mut World,
+        domain: &str,
+        motd: Option<Motd>,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
+        let bytes = motd.as_ref().map(Motd::write).unwrap_or_default();
+        let kept = world.stores.meta.put(&key(domain), bytes);
+        let (motds, domain) = (self.clone(), domain.to_owned());
+        world.wait(kept, move |world, kept| {
+            if kept.is_ok() {
+                motds.table().insert(domain, motd);
+            }
+            then(world, kept);
+        });
+    }
+
+    /// The text of the message of the day.
+    pub(crate) fn text(
+        &self,
+        world: &mut World,
+        domain: &str,
+        then: impl FnOnce(&mut World, Result<Option<Text>, StoreError>) + 'static,
+    ) {
+        self.with(world, domain, |world, motd| then(world, motd.map(|motd| motd.map(|motd| motd.text))));
+    }
+
+    /// Sets a new message of the day, and gives it to those who are here.
+    pub(crate) fn announce(
+        &self,
+        world: &mut World,
+        domain: &str,
+        text: Text,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
+        let motd = Motd { id: world.unique_text(), text };
+        let (here, domain_name) = (motd.clone(), domain.to_owned());
+        self.set(world, domain, Some(motd), move |world, kept| {
+            if kept.is_ok() {
+                give_to_online(world, domain_name, here);
+            }
+            then(world, kept);
+        });
+    }
+
+    /// Changes the text for those who haven't got it yet; a first one is for everybody who comes.
+    pub(crate) fn update(
+        &self,
+        world: &mut World,
+        domain: &str,
+        text: Text,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
+        let (motds, name) = (self.clone(), domain.to_owned());
+        self.with(world, domain, move |world, before| match before {
+            Ok(before) => {
+                let id = before.map_or_else(|| world.unique_text(), |before| before.id);
+                motds.set(world, &name, Some(Motd { id, text }), then);
+            }
+            Err(error) => then(world, Err(error)),
+        });
+    }
+
+    /// Removes it.
+    pub(crate) fn delete(
+        &self,
+        world: &mut World,
+        domain: &str,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
+        self.set(world, domain, None, then);
+    }
+}
+
+/// Tells everybody in a domain who is available.
+pub(crate) fn to_online(world: &mut World, domain: &str, text: &Text) {
+    let id = world.unique_text();
+    let (message, domain) = (text.message("headline", domain, &id), domain.to_owned());
+    world.ask_shards(
+        move |world| {
+            let online: Vec<_> = world.present(&domain).filter_map(|(bare, _)| Jid::parse(bare).ok()).collect();
+            if let Ok(packet) = Packet::built(&message) {
+                world.fan_out(&packet, online.iter().map(Jid::as_ref));
+            }
+        },
+        |_, _| {},
+    );
+}
+
+/// Tells all accounts of a domain, page by page.
+fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>) {
+    let page = world.stores.accounts.list(&domain, after.as_ref().map(Jid::as_ref), PAGE);
+    world.wait(page, move |world, page| match page {
+        Ok(page) => {
+            world.fan_out(&packet, page.iter().map(Jid::as_ref));
+            if page.len() == PAGE {
+                // The messages of those who are away are in the store's queue now: it gets time for them.
+                world.after(STEP_MS, move |world| to_all(world, domain, packet, page.last().cloned()));
+            }
+        }
+        Err(error) => tracing::error!(%error, %domain, "an announcement did not reach all accounts"),
+    });
+}
+
+/// Gives a message of the day to those who are online, and remembers that they have it.
+fn give_to_online(world: &mut World, domain: String, motd: Motd) {
+    let message = motd.text.message("headline", &domain, &motd.id);
+    world.ask_shards(
+        move |world| {
+            let present = world.present(&domain).map(|(bare, links)| (bare.to_owned(), links));
+            let present: Vec<_> = present.collect();
+            let Ok(packet) = Packet::built(&message) else { return };
+            let mut have = Vec::new();
+            for (bare, links) in present {
+                let takes = |&link: &Link| world.session_at(link).is_some_and(|session| session.takes_messages());
+                let links: Vec<_> = links.into_iter().filter(takes).collect();
+                if let (false, Ok(jid)) = (links.is_empty(), Jid::parse(&bare)) {
+                    for link in links {
+                        world.push(link, &packet, To::Bare);
+                    }
+                    have.push(jid);
+                }
+            }
+            remember(world, have.into_iter(), motd.id.clone());
+        },
+        |_, _| {},
+    );
+}
+
+/// Remembers that accounts have got a message of the day, one after the other: the store has other things to do as well.
+fn remember(world: &mut World, mut accounts: std::vec::IntoIter<Jid>, id: String) {
+    let Some(account) = accounts.next() else { return };
+    let kept = world.stores.documents.put(account.as_ref(), SEEN, Some(id.clone().into_bytes()));
+    world.wait(kept, move |world, kept| {
+        if let Err(error) = kept.or_else(|error| if error == StoreError::NoAccount { Ok(()) } else { Err(error) }) {
+            world.store_failed("remembering who has the message of the day", &account, &error);
+        }
+        remember(world, accounts, id);
+    });
+}
+
+/// A resource takes messages: it gets the message of the day, unless its account has it.
+fn greet(motds: &Motds, world: &mut World, link: Link) {
+    let Some(account) = world.outboxes.address(link).map(Jid::to_bare) else { return };
+    let Some(session) = world.reference(link) else { return };
+    motds.with(world, &account.domain().to_owned(), move |world, motd| {
+        // A store that fails has told so; the message comes another time.
+        let Ok(Some(motd)) = motd else { return };
+        let seen = world.stores.documents.get(account.as_ref(), SEEN);
+        world.wait(seen, move |world, seen| {
+            let has_it = !matches!(&seen, Ok(seen) if seen.as_deref() != Some(motd.id.as_bytes()));
+            if has_it || world.session(session).is_none() {
+                return;
+            }
+            if let Ok(packet) = Packet::built(&motd.text.message("headline", account.domain(), &motd.id)) {
+                world.push(session.link, &packet, To::Bare);
+            }
+            remember(world, vec![account].into_iter(), motd.id);
+        });
+    });
+}
+
+/// A message to one of the addresses.
+fn by_message(motds: &Motds, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+    let Some(what) = to.resource().and_then(|resource| resource.strip_prefix("announce/")) else {
+        return Verdict::Pass;
+    };
+    let is_known = ["online", "all", "motd", "motd/update", "motd/delete"].contains(&what);
+    if packet.kind() != Kind::Message || packet.type_() == StanzaType::Error || !is_known {
+        return Verdict::Pass;
+    }
+    let Some(from) = packet.sender() else { return Verdict::Pass };
+    let (motds, packet, to) = (motds.clone(), packet.clone(), to.to_jid());
+    with_rights(world, &to.domain().to_owned(), &from, move |world, rights| match rights {
+        Ok(Rights::Admin) => carry_out(&motds, world, packet, to),
+        Ok(_) => world.bounce(&packet, to.as_ref(), Condition::Forbidden.into()),
+        Err(error) => world.bounce(&packet, to.as_ref(), error),
+    });
+    Verdict::Taken
+}
+
+fn carry_out(motds: &Motds, world: &mut World, packet: Packet, to: Jid) {
+    let domain = to.domain().to_owned();
+    let what = to.resource().and_then(|resource| resource.strip_prefix("announce/")).unwrap_or_default().to_owned();
+    let text = Text::of(&packet);
+    let told = move |world: &mut World, kept: Result<(), StoreError>| {
+        if let Err(error) = kept {
+            world.store_failed("keeping a message of the day", &to, &error);
+            world.bounce(&packet, to.as_ref(), condition(&error).into());
+        }
+    };
+    match (what.as_str(), text) {
+        ("motd/delete", _) => motds.delete(world, &domain, told),
+        // There is nothing to announce, as in a chat state.
+        (_, None) => {}
+        ("online", Some(text)) => to_online(world, &domain, &text),
+        ("motd", Some(text)) => motds.announce(world, &domain, text, told),
+        ("motd/update", Some(text)) => motds.update(world, &domain, text, told),
+        (_, Some(text)) => {
+            let id = world.unique_text();
+            if let Ok(packet) = Packet::built(&text.message("normal", &domain, &id)) {
+                to_all(world, domain, packet, None);
+            }
+        }
+    }
+}
+
+/// Where the store keeps the message of the day of a domain.
+fn key(domain: &str) -> String {
+    format!("motd/{domain}")
+}
+
+/// The key below `[modules]`.
+pub(crate) const NAME: &str = "announce";
+/// The document that tells which message of the day an account has got.
+const SEEN: &str = "announce/seen";
+/// Accounts that are told in one step.
+const PAGE: usize = 500;
+/// Time between two steps, milliseconds.
+const STEP_MS: u64 = 50;

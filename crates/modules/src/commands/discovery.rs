@@ -1,0 +1,63 @@
+//! Which commands there are (XEP-0050 §3.2).
+
+use rookery_hub::{Iq, World};
+use rookery_stream::error::Condition;
+use rookery_xml::ns;
+
+use super::{Command, find, of_domain};
+use crate::disco::{Identity, Info};
+use crate::rights::with_rights;
+
+/// Whether the domain that is asked has commands.
+pub(crate) fn is_on(world: &World, iq: &Iq) -> bool {
+    world.domain(iq.to.domain()).is_some_and(|domain| domain.module(super::NAME).is_some())
+}
+
+/// Answers disco#items for the node of all commands: those that the asker may run.
+pub(crate) fn items(world: &mut World, iq: Iq) {
+    let (domain, from) = (iq.to.domain().to_owned(), iq.from.clone());
+    with_rights(world, &domain, &from, move |world, rights| {
+        let rights = match rights {
+            Ok(rights) => rights,
+            Err(error) => return world.reply_error(&iq, error),
+        };
+        let commands = world.domain(iq.to.domain()).into_iter().flat_map(of_domain);
+        let mut reply = iq.result();
+        reply.start_ns("query", ns::DISCO_ITEMS).attr("node", ns::COMMANDS);
+        for command in commands.filter(|command| rights >= command.may) {
+            reply.start("item").attr("jid", iq.to.as_str()).attr("node", command.node).attr("name", command.name).end();
+        }
+        world.reply(&iq, reply);
+    });
+}
+
+/// Answers disco#info for a node, if it is that of all commands or of one. `false`: it is neither.
+pub(crate) fn info(world: &mut World, iq: &Iq, node: &str) -> bool {
+    let Some(domain) = world.domain(iq.to.domain()).filter(|domain| domain.module(super::NAME).is_some()) else {
+        return false;
+    };
+    if node == ns::COMMANDS {
+        let identity = Identity { category: "automation", type_: "command-list", name: Some("Commands") };
+        write(world, iq, identity, vec![ns::COMMANDS, ns::DISCO_INFO, ns::DISCO_ITEMS]);
+        return true;
+    }
+    let Some(command) = find(domain, node) else { return false };
+    let (domain, iq) = (domain.name.clone(), iq.clone());
+    with_rights(world, &domain, &iq.from.clone(), move |world, rights| match rights {
+        Ok(rights) if rights >= command.may => describe(world, &iq, command),
+        Ok(_) => world.reply_error(&iq, Condition::Forbidden),
+        Err(error) => world.reply_error(&iq, error),
+    });
+    true
+}
+
+fn describe(world: &mut World, iq: &Iq, command: &Command) {
+    let identity = Identity { category: "automation", type_: "command-node", name: Some(command.name) };
+    write(world, iq, identity, vec![ns::COMMANDS, ns::DATA_FORMS]);
+}
+
+fn write(world: &mut World, iq: &Iq, identity: Identity<'_>, features: Vec<&'static str>) {
+    let mut reply = iq.result();
+    Info { identity, features, forms: Vec::new() }.write(&mut reply, iq.payload.attr("node"));
+    world.reply(iq, reply);
+}

@@ -1,0 +1,119 @@
+//! XEP-0050: Ad-Hoc Commands. A command is an entry of the [table]: its node, its name, who may run it, the forms that it asks for, and what it does.
+//!
+//! # Layout
+//!
+//! Here: the module, the [`Command`] and the table. `request`: what comes in, and its errors. [`order`]: a command on its way, as the commands
+//! themselves see it. `session`: what is remembered between stages. `discovery`: lists and descriptions of commands.
+//!
+//! # Invariants
+//!
+//! * Whoever may not run a command gets `forbidden` for it, and doesn't see it in lists.
+//! * A session belongs to one full JID and one command; its id is never given again. Sessions are bounded in number, per account and in all, and in
+//!   age; a session that ended is told from one that never was (`session-expired`, `bad-sessionid`) as long as it is remembered.
+//!
+//! Left out: `bad-locale`. Texts are in English; a client that prefers another language is answered in English, marked as such, rather than refused.
+
+pub(crate) mod discovery;
+pub(crate) mod order;
+mod request;
+mod session;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rookery_hub::{Domain, Hooks, Module, Target, World};
+use rookery_xml::ns;
+
+use crate::rights::Rights;
+use crate::{Shared, administration};
+use order::Order;
+use session::Sessions;
+
+/// Lets clients run commands of the server.
+#[derive(Debug)]
+pub struct Commands {
+    context: Rc<Context>,
+}
+
+/// What all commands of a shard have in common.
+#[derive(Debug)]
+pub(crate) struct Context {
+    sessions: RefCell<Sessions>,
+    pub(crate) shared: Shared,
+}
+
+/// A command.
+pub(crate) struct Command {
+    /// Its node: what clients name it by.
+    pub node: &'static str,
+    /// Its name for people.
+    pub name: &'static str,
+    /// The module that it belongs to; where that is off there is no such command.
+    pub module: &'static str,
+    /// The least right of whoever runs it.
+    pub may: Rights,
+    /// The stages: each makes a form and hands it to [`Order::ask`].
+    pub stages: &'static [Step],
+    /// Does what the command is for, when all forms are filled in.
+    pub run: Step,
+}
+
+/// A part of a command.
+pub(crate) type Step = fn(&mut World, Order);
+
+impl Commands {
+    /// The module for one shard.
+    pub fn new(shared: Shared) -> Self {
+        Self { context: Rc::new(Context { sessions: RefCell::default(), shared }) }
+    }
+}
+
+impl Module for Commands {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "clients can run commands of the server, such as those of administrators"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0050", "1.3.0")]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.feature(Target::Server, ns::COMMANDS);
+        let context = self.context.clone();
+        hooks.iq(Target::Server, ns::COMMANDS, move |world, iq| request::handle(&context, world, iq));
+    }
+}
+
+/// All commands, in the order in which they are listed.
+fn table() -> impl Iterator<Item = &'static Command> {
+    [
+        #[cfg(test)]
+        tests::COMMANDS,
+        administration::accounts::COMMANDS,
+        administration::inquiries::COMMANDS,
+        administration::lists::COMMANDS,
+        administration::service::COMMANDS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// The command of a node, if the domain has it.
+pub(crate) fn find(domain: &Domain, node: &str) -> Option<&'static Command> {
+    of_domain(domain).find(|command| command.node == node)
+}
+
+/// The commands of a domain.
+fn of_domain(domain: &Domain) -> impl Iterator<Item = &'static Command> {
+    let is_on = domain.module(NAME).is_some();
+    table().filter(move |command| is_on && domain.module(command.module).is_some())
+}
+
+const NAME: &str = "commands";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! A command on its way, as the command itself sees it.
+
+use std::rc::Rc;
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::StoreError;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer, ns};
+
+use super::session::Session;
+use super::{Command, Context};
+use crate::Shared;
+use crate::asker::condition;
+use crate::form::Form;
+
+/// A command that somebody runs. It ends with [`Order::ask`], [`Order::done`], [`Order::complete`], [`Order::refuse`] or [`Order::send_back`].
+pub(crate) struct Order {
+    pub(super) context: Rc<Context>,
+    pub(super) command: &'static Command,
+    pub(super) iq: Iq,
+    /// The id of its session.
+    pub(super) id: String,
+    /// The session as it was before the last form came in.
+    pub(super) before: Option<Session>,
+    pub(super) answers: Vec<Form>,
+}
+
+/// What a command leads to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outcome {
+    result: Option<Element>,
+    notes: Vec<(&'static str, String)>,
+}
+
+impl Outcome {
+    /// A form of type `result`.
+    pub fn result(form: Element) -> Self {
+        Self { result: Some(form), notes: Vec::new() }
+    }
+
+    /// A word that all went well.
+    pub fn info(text: impl Into<String>) -> Self {
+        Self::default().note("info", text)
+    }
+
+    /// The same with a word of what did not go well.
+    #[must_use]
+    pub fn error(self, text: impl Into<String>) -> Self {
+        self.note("error", text)
+    }
+
+    /// The same with a note: `info`, `warn` or `error`.
+    #[must_use]
+    pub fn note(mut self, severity: &'static str, text: impl Into<String>) -> Self {
+        self.notes.push((severity, text.into()));
+        self
+    }
+}
+
+impl Order {
+    /// Who runs it: a full JID.
+    pub fn from(&self) -> &Jid {
+        &self.iq.from
+    }
+
+    /// The domain that it is run at.
+    pub fn domain(&self) -> &str {
+        self.iq.to.domain()
+    }
+
+    /// What the modules of all shards have in common.
+    pub fn shared(&self) -> &Shared {
+        &self.context.shared
+    }
+
+    /// The first value of a field, of whichever stage; `None` if it is empty.
+    pub fn value(&self, var: &str) -> Option<&str> {
+        self.answers.iter().rev().find_map(|form| form.value(var)).filter(|value| !value.is_empty())
+    }
+
+    /// The values of a field, of whichever stage, without empty ones.
+    pub fn values(&self, var: &str) -> Vec<String> {
+        let form = self.answers.iter().rev().find(|form| form.has(var));
+        let values = form.into_iter().flat_map(|form| form.values(var)).map(str::trim);
+        values.filter(|value| !value.is_empty()).map(str::to_owned).collect()
+    }
+
+    /// The lines of a field of type `text-multi` as one text.
+    pub fn text(&self, var: &str) -> String {
+        let form = self.answers.iter().rev().find(|form| form.has(var));
+        let lines: Vec<_> = form.into_iter().flat_map(|form| form.values(var)).collect();
+        lines.join("\n").trim().to_owned()
+    }
+
+    /// Asks for a form to be filled in.
+    pub fn ask(self, world: &mut World, form: Form) {
+        let required = form.required().map(str::to_owned).collect();
+        let stage = self.answers.len();
+        let mut reply = self.reply("executing");
+        reply.start("actions").attr("execute", if self.is_last(stage) { "complete" } else { "next" });
+        if stage > 0 {
+            reply.start("prev").end();
+        }
+        reply.start(if self.is_last(stage) { "complete" } else { "next" }).end().end();
+        reply.element(&form.element());
+        let (owner, node, at_ms) = (self.iq.from.clone(), self.command.node, world.time());
+        let session = Session { owner, node, answers: self.answers, required, at_ms };
+        self.context.sessions.borrow_mut().put(self.id, session);
+        world.reply(&self.iq, reply);
+    }
+
+    /// Ends it with a word of success.
+    pub fn done(self, world: &mut World, text: &str) {
+        self.complete(world, Outcome::info(text));
+    }
+
+    /// Ends it.
+    pub fn complete(self, world: &mut World, outcome: Outcome) {
+        let mut reply = self.reply("completed");
+        for (severity, text) in &outcome.notes {
+            reply.start("note").attr("type", severity).text(text).end();
+        }
+        if let Some(result) = &outcome.result {
+            reply.element(result);
+        }
+        self.end();
+        world.reply(&self.iq, reply);
+    }
+
+    /// Ends it with an error.
+    pub fn refuse(self, world: &mut World, error: impl Into<StanzaError>) {
+        self.end();
+        world.reply_error(&self.iq, error);
+    }
+
+    /// Ends it since the store failed.
+    pub fn store_failed(self, world: &mut World, doing: &'static str, error: &StoreError) {
+        world.store_failed(doing, &self.iq.from, error);
+        self.refuse(world, condition(error));
+    }
+
+    /// Refuses the last form (`bad-payload`); the session goes on, and another one may be sent.
+    pub fn send_back(self, world: &mut World, text: impl Into<String>) {
+        match self.before {
+            Some(session) => self.context.sessions.borrow_mut().put(self.id, session),
+            None => self.context.sessions.borrow_mut().end(&self.id),
+        }
+        world.reply_error(&self.iq, specific(Condition::BadRequest, "bad-payload").with_text(text.into()));
+    }
+
+    pub(super) fn is_last(&self, stage: usize) -> bool {
+        stage + 1 >= self.command.stages.len()
+    }
+
+    pub(super) fn end(&self) {
+        self.context.sessions.borrow_mut().end(&self.id);
+    }
+
+    pub(super) fn reply(&self, status: &str) -> Writer {
+        let mut reply = self.iq.result();
+        reply.attr("xml:lang", "en").start_ns("command", ns::COMMANDS).attr("node", self.command.node);
+        reply.attr("sessionid", &self.id).attr("status", status);
+        reply
+    }
+}
+
+/// An error with one of the conditions of XEP-0050 §4.4.
+pub(super) fn specific(condition: Condition, name: &'static str) -> StanzaError {
+    StanzaError::new(condition).with_application(Element::new(name, ns::COMMANDS))
+}

@@ -1,0 +1,134 @@
+//! Requests to run a command, and the errors of XEP-0050 §4.4.
+
+use std::rc::Rc;
+
+use rookery_hub::{Iq, World};
+use rookery_stream::error::{Condition, ErrorType, StanzaError};
+use rookery_xml::ns;
+
+use super::order::{Order, specific};
+use super::session::{Gone, Session};
+use super::{Command, Context, find};
+use crate::form::Form;
+use crate::rights::with_rights;
+
+/// What is to be done with a session (§3.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Execute,
+    Next,
+    Complete,
+    Prev,
+    Cancel,
+}
+
+/// Answers a request.
+pub(super) fn handle(context: &Rc<Context>, world: &mut World, iq: Iq) {
+    let (action, node) = match read(&iq) {
+        Ok(read) => read,
+        Err(error) => return world.reply_error(&iq, error),
+    };
+    let Some(command) = world.domain(iq.to.domain()).and_then(|domain| find(domain, node)) else {
+        return world.reply_error(&iq, Condition::ItemNotFound);
+    };
+    let (context, domain, from) = (context.clone(), iq.to.domain().to_owned(), iq.from.clone());
+    with_rights(world, &domain, &from, move |world, rights| match rights {
+        Ok(rights) if rights >= command.may => permitted(context, world, iq, command, action),
+        Ok(_) => world.reply_error(&iq, Condition::Forbidden),
+        Err(error) => world.reply_error(&iq, error),
+    });
+}
+
+fn read(iq: &Iq) -> Result<(Action, &str), StanzaError> {
+    let command = &iq.payload;
+    let node = command.attr("node").filter(|_| iq.set && command.name() == "command").ok_or(Condition::BadRequest)?;
+    let action = match command.attr("action") {
+        None | Some("execute") => Action::Execute,
+        Some("next") => Action::Next,
+        Some("complete") => Action::Complete,
+        Some("prev") => Action::Prev,
+        Some("cancel") => Action::Cancel,
+        Some(_) => return Err(specific(Condition::BadRequest, "malformed-action")),
+    };
+    Ok((action, node))
+}
+
+fn permitted(context: Rc<Context>, world: &mut World, iq: Iq, command: &'static Command, action: Action) {
+    let Some(id) = iq.payload.attr("sessionid").map(str::to_owned) else {
+        if action != Action::Execute {
+            // There is nothing yet to go on with, to go back from or to end.
+            return world.reply_error(&iq, bad_action());
+        }
+        let id = world.unique_text();
+        return go(world, Order { context, command, iq, id, before: None, answers: Vec::new() });
+    };
+    let taken = context.sessions.borrow_mut().take(&id, &iq.from, command.node, world.time());
+    match taken {
+        Ok(session) => {
+            let order =
+                Order { context, command, iq, id, answers: session.answers.clone(), before: Some(session.clone()) };
+            go_on(world, order, session, action);
+        }
+        Err(Gone::Ended) => {
+            let error = specific(Condition::NotAllowed, "session-expired").with_type(ErrorType::Cancel);
+            world.reply_error(&iq, error);
+        }
+        Err(Gone::Unknown) => world.reply_error(&iq, specific(Condition::BadRequest, "bad-sessionid")),
+    }
+}
+
+fn go_on(world: &mut World, mut order: Order, session: Session, action: Action) {
+    let stage = session.answers.len();
+    let is_possible = match action {
+        Action::Execute | Action::Cancel => true,
+        Action::Next => !order.is_last(stage),
+        Action::Complete => order.is_last(stage),
+        Action::Prev => stage > 0,
+    };
+    if !is_possible {
+        order.context.sessions.borrow_mut().put(order.id, session);
+        return world.reply_error(&order.iq, bad_action());
+    }
+    match action {
+        Action::Cancel => {
+            let reply = order.reply("canceled");
+            order.end();
+            world.reply(&order.iq, reply);
+        }
+        Action::Prev => {
+            order.answers.pop();
+            go(world, order);
+        }
+        Action::Execute | Action::Next | Action::Complete => match filled_in(&order.iq, &session) {
+            Ok(form) => {
+                order.answers.push(form);
+                go(world, order);
+            }
+            Err(text) => order.send_back(world, text),
+        },
+    }
+}
+
+/// Goes on to the next stage, or carries the command out.
+fn go(world: &mut World, order: Order) {
+    let command = order.command;
+    match command.stages.get(order.answers.len()) {
+        Some(stage) => stage(world, order),
+        None => (command.run)(world, order),
+    }
+}
+
+/// The form that was sent, if it has what it must have. §3.6.1: whatever its type says, it is one that was submitted.
+fn filled_in(iq: &Iq, session: &Session) -> Result<Form, String> {
+    let x = iq.payload.child("x", ns::DATA_FORMS).ok_or("the form is missing")?;
+    let form = Form::read(x).ok_or("the form is larger than anybody needs")?;
+    let is_there = |var: &String| form.values(var).any(|value| !value.is_empty());
+    match session.required.iter().find(|var| !is_there(var)) {
+        Some(missing) => Err(format!("the field {missing} must be filled in")),
+        None => Ok(form),
+    }
+}
+
+fn bad_action() -> StanzaError {
+    specific(Condition::BadRequest, "bad-action")
+}

@@ -1,0 +1,148 @@
+//! What is remembered of commands between their stages.
+
+use std::collections::{HashMap, VecDeque};
+
+use rookery_jid::Jid;
+
+use crate::form::Form;
+
+/// The sessions of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    open: HashMap<String, Session>,
+    /// The same by age, oldest first; one that was continued is there more than once.
+    by_age: VecDeque<(String, u64)>,
+    /// Those that ended last.
+    ended: VecDeque<String>,
+}
+
+/// A command that waits for a form.
+#[derive(Debug, Clone)]
+pub(super) struct Session {
+    /// The full JID that it belongs to.
+    pub owner: Jid,
+    /// Its node.
+    pub node: &'static str,
+    /// The forms that are filled in; the stage that waits is the one behind them.
+    pub answers: Vec<Form>,
+    /// The fields that the form must have.
+    pub required: Vec<String>,
+    /// When it began to wait, milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// Why there is no such session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gone {
+    /// There never was, as far as anybody remembers, or it is somebody else's.
+    Unknown,
+    /// It has ended.
+    Ended,
+}
+
+impl Sessions {
+    /// Keeps a session.
+    pub fn put(&mut self, id: String, session: Session) {
+        self.sweep(session.at_ms);
+        let of_owner = self.open.values().filter(|other| other.owner.bare() == session.owner.bare()).count();
+        if of_owner >= MAX_PER_ACCOUNT {
+            let oldest = self.open.iter().filter(|(_, other)| other.owner.bare() == session.owner.bare());
+            let oldest = oldest.min_by_key(|(_, other)| other.at_ms).map(|(id, _)| id.clone());
+            oldest.into_iter().for_each(|id| self.end(&id));
+        }
+        if self.open.len() >= MAX_SESSIONS
+            && let Some((oldest, _)) = self.by_age.pop_front()
+        {
+            self.end(&oldest);
+        }
+        self.by_age.push_back((id.clone(), session.at_ms));
+        self.open.insert(id, session);
+    }
+
+    /// Takes a session out to go on with it.
+    pub fn take(&mut self, id: &str, owner: &Jid, node: &str, now_ms: u64) -> Result<Session, Gone> {
+        self.sweep(now_ms);
+        match self.open.get(id) {
+            Some(found) if found.owner == *owner && found.node == node => self.open.remove(id).ok_or(Gone::Unknown),
+            Some(_) => Err(Gone::Unknown),
+            None if self.ended.iter().any(|ended| ended == id) => Err(Gone::Ended),
+            None => Err(Gone::Unknown),
+        }
+    }
+
+    /// Remembers that a session has ended.
+    pub fn end(&mut self, id: &str) {
+        self.open.remove(id);
+        self.ended.push_back(id.to_owned());
+        if self.ended.len() > REMEMBERED {
+            self.ended.pop_front();
+        }
+    }
+
+    fn sweep(&mut self, now_ms: u64) {
+        while let Some((id, at_ms)) = self.by_age.front() {
+            let is_current = self.open.get(id).is_some_and(|session| session.at_ms == *at_ms);
+            if is_current && now_ms.saturating_sub(*at_ms) < MAX_AGE_MS {
+                return;
+            }
+            let id = id.clone();
+            self.by_age.pop_front();
+            if is_current {
+                self.end(&id);
+            }
+        }
+    }
+}
+
+/// Sessions that a shard keeps.
+const MAX_SESSIONS: usize = 10_000;
+/// Sessions that one account may have; a further one ends its oldest.
+const MAX_PER_ACCOUNT: usize = 10;
+/// How long a form may be filled in, milliseconds.
+pub(super) const MAX_AGE_MS: u64 = 15 * 60_000;
+/// Sessions that are remembered after their end.
+const REMEMBERED: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(owner: &str, at_ms: u64) -> Session {
+        let owner = Jid::parse(owner).unwrap();
+        Session { owner, node: "n", answers: Vec::new(), required: Vec::new(), at_ms }
+    }
+
+    fn take(sessions: &mut Sessions, id: &str, owner: &str, now_ms: u64) -> Result<(), Gone> {
+        sessions.take(id, &Jid::parse(owner).unwrap(), "n", now_ms).map(drop)
+    }
+
+    #[test]
+    fn a_session_is_its_owners_alone_and_grows_old() {
+        let mut sessions = Sessions::default();
+        sessions.put("1".into(), session("a@x/r", 0));
+        assert_eq!(take(&mut sessions, "1", "a@x/s", 1), Err(Gone::Unknown));
+        assert_eq!(take(&mut sessions, "1", "a@x/r", 1), Ok(()));
+        sessions.put("1".into(), session("a@x/r", 1000));
+        assert_eq!(take(&mut sessions, "1", "a@x/r", MAX_AGE_MS), Ok(()), "it was continued");
+        sessions.put("1".into(), session("a@x/r", 1000));
+        assert_eq!(take(&mut sessions, "1", "a@x/r", 1000 + MAX_AGE_MS), Err(Gone::Ended));
+        assert_eq!(take(&mut sessions, "2", "a@x/r", 0), Err(Gone::Unknown));
+    }
+
+    #[test]
+    fn sessions_are_bounded() {
+        let mut sessions = Sessions::default();
+        sessions.put("other".into(), session("b@x/r", 0));
+        for at in 0..100 {
+            sessions.put(at.to_string(), session(&format!("a@x/{at}"), at));
+        }
+        assert_eq!(sessions.open.len(), 1 + MAX_PER_ACCOUNT);
+        assert_eq!(take(&mut sessions, "0", "a@x/0", 100), Err(Gone::Ended));
+        assert_eq!(take(&mut sessions, "99", "a@x/99", 100), Ok(()));
+        for at in 0..MAX_SESSIONS + 10 {
+            sessions.put(format!("n{at}"), session(&format!("u{at}@x/r"), 100));
+        }
+        assert_eq!(sessions.open.len(), MAX_SESSIONS);
+        assert!(sessions.ended.len() <= REMEMBERED);
+    }
+}

@@ -1,0 +1,41 @@
+//! What administrators wish of the process that they administer.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// A wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// It should stop, as if the operator had told it to.
+    Stop,
+    /// It should stop and start again.
+    Restart,
+}
+
+/// Whoever runs the shards, as far as modules may tell it something. Clones are handles on the same one.
+#[derive(Clone, Default)]
+pub struct Process(Arc<OnceLock<Box<dyn Fn(Wish) + Send + Sync>>>);
+
+impl Process {
+    /// Says who hears of wishes, from any thread. The first one counts.
+    pub fn listen(&self, hear: impl Fn(Wish) + Send + Sync + 'static) {
+        let _ = self.0.set(Box::new(hear));
+    }
+
+    /// Whether anybody does.
+    pub(crate) fn listens(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    pub(crate) fn wish(&self, wish: Wish) {
+        if let Some(hear) = self.0.get() {
+            hear(wish);
+        }
+    }
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Process").field(&self.listens()).finish()
+    }
+}

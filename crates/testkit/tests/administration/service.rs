@@ -1,0 +1,104 @@
+//! What the domain says, who administers it, and its end: §4.23 to §4.32.
+
+use rookery_modules::process::Wish;
+
+use crate::{Scene, condition, run, values};
+
+#[test]
+fn announcements_reach_those_who_are_here() {
+    let mut scene = Scene::new();
+    let mut users = [0, 1].map(|at| scene.server.online(&format!("{}/r", scene.names[at])));
+    let mut silent = scene.server.login("silent/r");
+    scene.succeed("announce", &[("subject", &["Soon"]), ("announcement", &["Log off", "now!"])]);
+    for user in &mut users {
+        user.expect("<message type='headline' id='*' from='example.org'><subject>Soon</subject><body>Log off\nnow!</body></message>");
+    }
+    silent.expect_nothing();
+    assert_eq!(condition(&scene.run("announce", &[("announcement", &[""])])), "bad-request bad-payload");
+}
+
+#[test]
+fn the_message_of_the_day_is_set_changed_and_deleted() {
+    let mut scene = Scene::new();
+    let names = scene.names.clone();
+    let mut here = scene.server.online(&format!("{}/r", names[0]));
+    scene.succeed("set-motd", &[("motd", &["one"])]);
+    here.expect_message("example.org", "one");
+    here.close();
+    // Who has got it doesn't get it again, not even changed; who hasn't gets it as it is now.
+    scene.succeed("edit-motd", &[("motd", &["two"])]);
+    scene.server.online(&format!("{}/r", names[0])).expect_nothing();
+    let mut later = scene.server.online(&format!("{}/r", names[1]));
+    later.expect_message("example.org", "two");
+    later.close();
+    scene.server.online(&format!("{}/r", names[1])).expect_nothing();
+    scene.succeed("delete-motd", &[]);
+    scene.server.online("third/r").expect_nothing();
+}
+
+#[test]
+fn a_message_of_the_day_survives_a_restart() {
+    let mut scene = Scene::new();
+    scene.succeed("set-motd", &[("motd", &["stay"])]);
+    scene.server.restart();
+    scene.server.online("romeo/r").expect_message("example.org", "stay");
+    scene.server.online("romeo/s").all();
+    scene.server.restart();
+    scene.server.online("romeo/r").expect_nothing();
+}
+
+#[test]
+fn new_users_are_welcomed() {
+    let mut scene = Scene::new();
+    scene.succeed("set-welcome", &[("welcome", &["Hello!"])]);
+    let fields =
+        |jid| [("accountjid", jid), ("password", &["r0m30myr0m30"][..]), ("password-verify", &["r0m30myr0m30"][..])];
+    scene.succeed("add-user", &fields(&["new@example.org"]));
+    let mut new = scene.server.online("new/r");
+    assert_eq!(new.bodies(), ["Hello!"]);
+    scene.succeed("delete-welcome", &[]);
+    scene.succeed("add-user", &fields(&["newer@example.org"]));
+    assert_eq!(scene.server.online("newer/r").bodies(), [""; 0]);
+}
+
+#[test]
+fn administrators_name_others() {
+    let mut scene = Scene::new();
+    let mut user = scene.server.login(&format!("{}/r", scene.names[1]));
+    assert_eq!(condition(&run(&mut user, "get-online-users-num", &[])), "forbidden");
+    let jid = scene.jid(1);
+    scene.succeed("edit-admin", &[("adminjids", &[&jid])]);
+    run(&mut user, "get-online-users-num", &[]);
+    assert_eq!(condition(&scene.run("edit-admin", &[("adminjids", &["example.org"])])), "bad-request bad-payload");
+    // The other one isn't named by the configuration, so it must not lock itself out.
+    assert_eq!(
+        condition(&run(&mut user, "edit-admin", &[("adminjids", &["x@example.org"])])),
+        "bad-request bad-payload"
+    );
+    scene.succeed("edit-admin", &[("adminjids", &[])]);
+    assert_eq!(condition(&run(&mut user, "get-online-users-num", &[])), "forbidden");
+    // A removed account doesn't leave its rights to whoever gets its name.
+    scene.succeed("edit-admin", &[("adminjids", &[&jid])]);
+    scene.succeed("delete-user", &[("accountjids", &[&jid])]);
+    let mut successor = scene.server.login(&format!("{}/r", scene.names[1]));
+    assert_eq!(condition(&run(&mut successor, "get-online-users-num", &[])), "forbidden");
+}
+
+#[test]
+fn the_end_is_announced_and_comes_later() {
+    let mut scene = Scene::new();
+    let mut user = scene.server.online(&format!("{}/r", scene.names[1]));
+    scene.succeed("shutdown", &[("delay", &["30"]), ("announcement", &["Bye"])]);
+    user.expect_message("example.org", "Bye");
+    scene.server.advance(29_000);
+    assert_eq!(scene.server.wishes(), []);
+    scene.server.advance(2_000);
+    assert_eq!(scene.server.wishes(), [Wish::Stop]);
+    scene.succeed("restart", &[]);
+    scene.server.advance(1_000);
+    assert_eq!(scene.server.wishes(), [Wish::Restart]);
+    for delay in ["-1", "soon", "99999999999999999999999"] {
+        assert_eq!(condition(&scene.run("shutdown", &[("delay", &[delay])])), "bad-request bad-payload", "{delay}");
+    }
+    assert_eq!(values(&scene.succeed("get-online-users-num", &[]), "onlineusersnum"), ["2"]);
+}
