@@ -79,11 +79,22 @@ pub enum UserCommand {
         #[arg(value_name = "DOMAIN")]
         domain: Option<String>,
     },
-    /// Add the accounts of a file of `jid,password` lines; says which lines are wrong and adds the others
+    /// Add the accounts of a file: `jid,password` lines, or an export of this or another server (XEP-0227); says what is wrong in
+    /// it and adds the rest
     #[command(after_help = IMPORT_EXAMPLES)]
     Import {
-        /// The file: UTF-8, fields may be quoted, a first line `jid,password` is skipped
-        #[arg(value_name = "FILE.csv")]
+        /// The file: XML, or lines of UTF-8 whose fields may be quoted and of which a first `jid,password` is skipped
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Write an account, or all of a domain, to a file that this and other servers can import (XEP-0227)
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export {
+        /// The account, such as alice@example.org, or a domain
+        #[arg(value_name = "JID")]
+        what: String,
+        /// The file to make; it holds all that is kept for the account, the keys of its password included
+        #[arg(value_name = "FILE.xml")]
         file: PathBuf,
     },
 }
@@ -162,11 +173,17 @@ Examples:
 const IMPORT_EXAMPLES: &str = "\
 Examples:
   rookery user import accounts.csv
+  rookery user import everybody.xml
 
 A file of accounts:
   jid,password
   alice@example.org,correct horse battery staple
   bob@example.org,\"with, comma and \"\"quotes\"\"\"";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  rookery user export alice@example.org alice.xml
+  rookery user export example.org everybody.xml";
 
 const CONFIG_EXAMPLES: &str = "\
 Examples:

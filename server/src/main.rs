@@ -27,6 +27,7 @@ mod state;
 mod user;
 mod welcome;
 
+use std::os::unix::process::CommandExt;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -34,6 +35,7 @@ use clap::Parser;
 use arguments::{Arguments, Command, ConfigCommand};
 use failure::Failure;
 use loaded::Source;
+use serve::Ending;
 
 /// Gives memory back after a wave of logins, and can tell where it went.
 #[global_allocator]
@@ -53,11 +55,23 @@ fn main() -> ExitCode {
     }
 }
 
+/// Becomes this server anew, as an administrator wishes: the same command in the same process. Returns only if that fails.
+fn again() -> Failure {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
+    let error = std::process::Command::new(&name).args(arguments).exec();
+    Failure::Failed(format!("{} can't be started again: {error}", name.display()))
+}
+
 fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let source = Source::new(arguments.config, arguments.data_dir);
     match arguments.command.unwrap_or(Command::Serve) {
         Command::Bench(bench) => return Ok(bench.run()),
-        Command::Serve => serve::run(start::start(source)?)?,
+        Command::Serve => {
+            if serve::run(start::start(source)?)? == Ending::Restart {
+                return Err(again());
+            }
+        }
         Command::User { command } => user::run(&source, command)?,
         Command::Config { command: ConfigCommand::Example } => {
             let table = rookery_modules::table(&rookery_modules::Shared::default());

@@ -2,10 +2,11 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rookery_hub::Registry;
+use rookery_modules::process::Wish;
 use rookery_shard::{Generation, Running};
 use rookery_store::Background;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
@@ -18,14 +19,32 @@ use crate::listener::Kind;
 use crate::loaded::{Loaded, reload};
 use crate::start::Start;
 
-/// Serves until SIGTERM or SIGINT; a second one stops at once.
+/// What is to be done when the server has stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing.
+    Exit,
+    /// To start it again: an administrator wishes it.
+    Restart,
+}
+
+/// Serves until SIGTERM or SIGINT, or until an administrator ends it; a second signal stops at once.
 ///
 /// # Errors
 ///
 /// [`Failure::Failed`] if the operating system refuses signals or threads.
-pub fn run(mut start: Start) -> Result<(), Failure> {
+pub fn run(mut start: Start) -> Result<Ending, Failure> {
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]);
     let mut signals = signals.map_err(|error| Failure::Failed(format!("no signals can be received: {error}")))?;
+    let wish = Arc::new(OnceLock::new());
+    let wished = wish.clone();
+    start.shared.process.listen(move |wish| {
+        // The signal wakes the thread that waits below; one that can't be raised leaves the server running.
+        let _ = wished.set(wish);
+        if let Err(error) = signal_hook::low_level::raise(SIGTERM) {
+            error!(%error, "an administrator wishes the server to stop, but it can't");
+        }
+    });
     let running = start_shards(&mut start)?;
     start.announce()?;
     loop {
@@ -33,7 +52,11 @@ pub fn run(mut start: Start) -> Result<(), Failure> {
             match signal {
                 SIGHUP => load_again(&mut start, &running),
                 SIGUSR1 => tell(&start, &running),
-                _ => return stop(start, running, &mut signals),
+                _ => {
+                    stop(start, running, &mut signals)?;
+                    let restart = wish.get() == Some(&Wish::Restart);
+                    return Ok(if restart { Ending::Restart } else { Ending::Exit });
+                }
             }
         }
     }

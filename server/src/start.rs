@@ -89,6 +89,7 @@ fn make_admin(loaded: &Loaded, database: &Database) -> Result<Admin, Failure> {
     let credentials = Credentials::derive(&password, loaded.config.login.scram_iterations);
     let credentials = credentials.map_err(|error| Failure::Failed(error.to_string()))?;
     wait(accounts.create(jid.as_ref(), credentials))?;
+    wait(rookery_modules::rights::set_named(&database.stores, jid.domain(), std::slice::from_ref(&jid)))?;
     Ok(Admin::Made { jid, password })
 }
 

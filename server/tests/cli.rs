@@ -3,6 +3,7 @@
 mod cli {
     pub mod check;
     pub mod config;
+    pub mod export;
     pub mod rig;
     pub mod start;
     pub mod user;

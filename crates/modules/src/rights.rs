@@ -56,11 +56,13 @@ pub(crate) fn with_named(
     domain: &str,
     then: impl FnOnce(&mut World, Result<Vec<Jid>, StanzaError>) + 'static,
 ) {
-    let named = named(&world.stores, domain);
+    let (named, domain) = (named(&world.stores, domain), Jid::parse(domain));
     world.wait(named, move |world, named| match named {
         Ok(bytes) => then(world, Ok(read(bytes.as_deref().unwrap_or_default()))),
         Err(error) => {
-            tracing::error!(%error, "the list of administrators can't be read");
+            if let Ok(domain) = domain {
+                world.store_failed("reading the list of administrators", &domain, &error);
+            }
             then(world, Err(condition(&error).into()));
         }
     });

@@ -3,14 +3,18 @@
 mod csv;
 mod import;
 mod password;
+mod pie;
 
-use std::io::{ErrorKind, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::wait;
 
 use crate::arguments::UserCommand;
+use crate::clock;
 use crate::config::Config;
 use crate::database::Database;
 use crate::failure::Failure;
@@ -47,7 +51,9 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
             remove(&address(&jid).map_err(Failure::Failed)?, &open()?)
         }
         UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
+        UserCommand::Import { file } if is_xml(&file)? => pie::import::run(&file, &config, &open()?),
         UserCommand::Import { file } => import::run(&file, &config, &open()?),
+        UserCommand::Export { what, file } => pie::export::run(&exported(&what)?, &file, &open()?),
     }
 }
 
@@ -71,6 +77,9 @@ fn remove(jid: &Jid, database: &Database) -> Result<(), Failure> {
     if !wait(database.stores.accounts.remove(jid.as_ref()))? {
         return Err(no_account(jid));
     }
+    // Its name must not hand on its rights, and a server that runs beside has to end its sessions.
+    wait(rookery_modules::rights::forget(&database.stores, jid.as_ref()))?;
+    wait(rookery_modules::administration::removed::note(&database.stores, jid.as_ref(), clock::now() * 1000))?;
     say(&format!("removed {jid}\n"));
     Ok(())
 }
@@ -101,6 +110,24 @@ fn list(domain: Option<&str>, config: &Config, database: &Database) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Whether a file is XML rather than lines of accounts: it begins with `<`.
+fn is_xml(file: &Path) -> Result<bool, Failure> {
+    let mut first = [0; 64];
+    let mut opened = File::open(file).map_err(|error| Failure::file(file, &error))?;
+    let read = opened.read(&mut first).map_err(|error| Failure::file(file, &error))?;
+    let text = first.get(..read).unwrap_or_default();
+    let text = text.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(text);
+    Ok(text.trim_ascii_start().starts_with(b"<"))
+}
+
+/// An account or a domain.
+fn exported(text: &str) -> Result<Jid, Failure> {
+    match Jid::parse(text) {
+        Ok(jid) if jid.resource().is_none() => Ok(jid),
+        _ => Err(Failure::Failed(format!("{text:?} is neither an account such as alice@example.org nor a domain"))),
+    }
 }
 
 /// Asks for a password and derives what is stored of it.

@@ -5,12 +5,15 @@
 //! Here: the module, and reading the accounts that a command is about. [`accounts`]: accounts and their sessions. [`inquiries`]: what is known of
 //! one account. [`lists`]: how many accounts there are, and which. [`service`]: announcements, the message of the day, administrators, stop and restart.
 //!
+//! [`removed`]: accounts that somebody removed beside the server.
+//!
 //! Left out: getting a password (§4.6, retracted: no server with SCRAM keys knows one), and black- and whitelists (§4.11, §4.12), for which the operator has
 //! the configuration. `lastlogin` (§4.9) is when an account was last here: now for one that is online, else when its last session ended.
 
 pub(crate) mod accounts;
 pub(crate) mod inquiries;
 pub(crate) mod lists;
+pub mod removed;
 pub(crate) mod service;
 
 use rookery_hub::{Hooks, Module, OptionSpec, Value, World};
@@ -42,7 +45,9 @@ impl Module for Administration {
         &[ADMINS]
     }
 
-    fn install(&self, _: &mut Hooks<'_>) {}
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        removed::install(hooks);
+    }
 }
 
 /// The key below `[modules]`.

@@ -1,5 +1,6 @@
 //! What the domain says, who administers it, and its end: §4.23 to §4.32.
 
+use rookery_modules::administration::removed;
 use rookery_modules::process::Wish;
 
 use crate::{Scene, condition, run, values};
@@ -101,4 +102,25 @@ fn the_end_is_announced_and_comes_later() {
         assert_eq!(condition(&scene.run("shutdown", &[("delay", &[delay])])), "bad-request bad-payload", "{delay}");
     }
     assert_eq!(values(&scene.succeed("get-online-users-num", &[]), "onlineusersnum"), ["2"]);
+}
+
+#[test]
+fn who_was_removed_beside_the_server_has_to_go() {
+    for at in [0, 1] {
+        let scene = Scene::new();
+        let mut user = scene.server.online(&format!("{}/r", scene.names[at]));
+        let mut other = scene.server.online(&format!("{}/r", scene.names[1 - at]));
+        let (stores, account) = (scene.server.stores(), scene.server.address(&scene.names[at]));
+        assert_eq!(scene.server.done(stores.accounts.remove(account.as_ref())), Ok(true));
+        let now = rookery_testkit::server::EPOCH_MS + scene.server.now();
+        scene.server.done(removed::note(&stores, account.as_ref(), now)).expect("a note");
+        scene.server.advance(5_000);
+        user.expect_stream_error("not-authorized");
+        // Once: a successor is left alone.
+        let mut successor = scene.server.online(&format!("{}/r", scene.names[at]));
+        scene.server.advance(30_000);
+        successor.expect_alive();
+        other.all();
+        other.expect_alive();
+    }
 }

@@ -1,0 +1,294 @@
+//! One account of an import on its way into the stores.
+//!
+//! The standard has no order of the parts: the account is made when the first of them needs it, with keys that nobody has unless they came before;
+//! keys that come later replace those.
+
+use std::collections::VecDeque;
+
+use rookery_jid::Jid;
+use rookery_sasl::{Credentials, Keys};
+use rookery_store::{Edit, EditRoster, Pending, RosterItem, Subscription, wait};
+use rookery_xml::{Element, Writer, ns};
+
+use super::import::{Broken, Import, is_keys};
+use super::input::{Input, Next, Tag};
+use super::parts::{DOCUMENTS, complete, name_of, read_document, read_keys, time};
+use super::{ARCHIVE, OURS, PIE};
+
+/// An account.
+pub struct Account {
+    /// Its address.
+    pub jid: Jid,
+    line: u64,
+    password: Option<String>,
+    keys: Vec<Keys>,
+    is_made: bool,
+    /// It has keys that were in the file.
+    is_open: bool,
+    /// What the store is still writing, oldest first.
+    writing: VecDeque<Pending<()>>,
+}
+
+impl Account {
+    /// An account that isn't made yet.
+    pub fn new(jid: Jid, password: Option<String>, line: u64) -> Self {
+        let password = password.filter(|password| !password.is_empty());
+        Self { jid, line, password, keys: Vec::new(), is_made: false, is_open: false, writing: VecDeque::new() }
+    }
+
+    /// Whether there is one of that name.
+    pub fn exists(&self, import: &Import<'_>) -> Result<bool, Broken> {
+        Ok(wait(import.database.stores.accounts.exists(self.jid.as_ref()))?)
+    }
+
+    /// Takes one part of what is kept for it.
+    pub fn part(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), Broken> {
+        match () {
+            () if is_keys(&tag) => self.keys(import, input, tag),
+            () if tag.is("query", ns::ROSTER) => self.roster(import, input),
+            () if tag.is("presence", ns::CLIENT) => self.request(import, input, tag),
+            () if tag.is("offline-messages", PIE) => self.offline(import, input),
+            () if tag.is("query", ns::PRIVATE) => self.private(import, input),
+            () if tag.is("document", OURS) => self.document(import, input, tag),
+            () if tag.is("disabled", OURS) => {
+                input.skip()?;
+                self.make(import)?;
+                let disabled = import.database.stores.accounts.set_disabled(self.jid.as_ref(), true);
+                self.write(Box::pin(async move { disabled.await.map(drop) }))
+            }
+            () if tag.is("archive", ARCHIVE) => {
+                import.leave_out(input, tag.line, "archives can't be imported yet");
+                Ok(input.skip()?)
+            }
+            () => match DOCUMENTS.iter().find(|(name, ns, _)| tag.is(name, ns)) {
+                Some((.., document)) => self.known_document(import, input, tag, document),
+                None => import.unknown(input, tag),
+            },
+        }
+    }
+
+    /// The file has no more of it. `false` if there was nothing that makes an account.
+    pub fn finish(mut self, import: &mut Import<'_>, input: &Input) -> Result<bool, Broken> {
+        self.make(import)?;
+        if !self.is_open {
+            let what = format!("{} has no password in the file: set one with `rookery user passwd {}`", self.jid, self.jid);
+            import.leave_out(input, self.line, &what);
+        } else if self.password.is_none() {
+            let (credentials, lacks) = complete(self.keys.clone()).map_err(Broken::File)?;
+            wait(import.database.stores.accounts.set_credentials(self.jid.as_ref(), credentials))?;
+            if lacks {
+                let names: Vec<_> = self.keys.iter().map(|keys| name_of(keys.hash)).collect();
+                let what = format!(
+                    "{} has keys for {} only: clients that log in by another mechanism need a new password",
+                    self.jid,
+                    names.join(", ")
+                );
+                import.leave_out(input, self.line, &what);
+            }
+        }
+        while let Some(write) = self.writing.pop_front() {
+            wait(write)?;
+        }
+        Ok(true)
+    }
+
+    /// Makes the account, if it isn't made yet.
+    fn make(&mut self, import: &Import<'_>) -> Result<(), Broken> {
+        if self.is_made {
+            return Ok(());
+        }
+        let derived = self.password.as_ref().map(|password| Credentials::derive(password, import.iterations()));
+        let credentials = match derived {
+            Some(Ok(credentials)) => {
+                self.is_open = true;
+                credentials
+            }
+            _ => {
+                self.password = None;
+                complete(self.keys.clone()).map_err(Broken::File)?.0
+            }
+        };
+        wait(import.database.stores.accounts.create(self.jid.as_ref(), credentials))?;
+        self.is_made = true;
+        Ok(())
+    }
+
+    fn keys(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), Broken> {
+        let line = tag.line;
+        let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
+        match read_keys(&element) {
+            Ok(keys) => {
+                self.keys.retain(|other| other.hash != keys.hash);
+                self.keys.push(keys);
+                self.is_open = true;
+            }
+            Err(reason) => import.leave_out(input, line, &reason),
+        }
+        Ok(())
+    }
+
+    /// §4.4, item by item.
+    fn roster(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+        self.make(import)?;
+        while let Next::Start(tag) = input.next()? {
+            let line = tag.line;
+            let Some(element) = self.element(import, input, tag)? else { continue };
+            match roster_item(&element) {
+                Some(item) => self.put_item(import, item)?,
+                None => import.leave_out(input, line, "an item of a roster that names no contact"),
+            }
+        }
+        Ok(())
+    }
+
+    fn put_item(&mut self, import: &Import<'_>, item: RosterItem) -> Result<(), Broken> {
+        let contact = item.jid.clone();
+        let edit: EditRoster = Box::new(move |before, _| {
+            Edit::Put(RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item })
+        });
+        let changed = import.database.stores.rosters.change(self.jid.as_ref(), contact.as_ref(), edit);
+        self.write(Box::pin(async move { changed.await.map(drop) }))
+    }
+
+    /// §4.9: a request that waits for an answer.
+    fn request(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), Broken> {
+        self.make(import)?;
+        let line = tag.line;
+        let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
+        let from = element.attr("from").and_then(|from| Jid::parse(from).ok()).map(|from| from.to_bare());
+        let Some(from) = from.filter(|_| element.attr("type") == Some("subscribe")) else {
+            import.leave_out(input, line, "presence that is no request for a subscription");
+            return Ok(());
+        };
+        let stanza = Writer::write(&element).into_bytes();
+        let contact = from.clone();
+        let edit: EditRoster = Box::new(move |before, _| {
+            Edit::Put(match before {
+                Some(item) => RosterItem { pending_in: Some(stanza), ..item.clone() },
+                None => RosterItem::requested(contact, stanza),
+            })
+        });
+        let changed = import.database.stores.rosters.change(self.jid.as_ref(), from.as_ref(), edit);
+        self.write(Box::pin(async move { changed.await.map(drop) }))
+    }
+
+    /// §4.5, message by message.
+    fn offline(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+        self.make(import)?;
+        while let Next::Start(tag) = input.next()? {
+            let line = tag.line;
+            let is_message = tag.is("message", ns::CLIENT);
+            let Some(mut message) = self.element(import, input, tag)? else { continue };
+            if !is_message {
+                import.leave_out(input, line, "among the offline messages something that is none");
+                continue;
+            }
+            let unix_ms = take_delay(&mut message, self.jid.domain());
+            message.set_attr("to", self.jid.as_str());
+            let stanza = Writer::write(&message).into_bytes();
+            let pushed = import.database.stores.offline.push(self.jid.as_ref(), stanza, unix_ms, usize::MAX);
+            self.write(Box::pin(async move { pushed.await.map(drop) }))?;
+        }
+        Ok(())
+    }
+
+    /// §4.6: element by element, each a document of its own.
+    fn private(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+        self.make(import)?;
+        while let Next::Start(tag) = input.next()? {
+            if let Some(element) = self.element(import, input, tag)? {
+                let name = format!("private/{} {}", element.ns(), element.name());
+                self.put(import, &name, Writer::write(&element).into_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn known_document(
+        &mut self,
+        import: &mut Import<'_>,
+        input: &mut Input,
+        tag: Tag,
+        document: &str,
+    ) -> Result<(), Broken> {
+        self.make(import)?;
+        match self.element(import, input, tag)? {
+            Some(element) => self.put(import, document, Writer::write(&element).into_bytes()),
+            None => Ok(()),
+        }
+    }
+
+    fn document(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), Broken> {
+        self.make(import)?;
+        let line = tag.line;
+        let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
+        match read_document(&element) {
+            Some((name, bytes)) => self.put(import, &name, bytes),
+            None => {
+                import.leave_out(input, line, "a document that can't be read");
+                Ok(())
+            }
+        }
+    }
+
+    fn put(&mut self, import: &Import<'_>, name: &str, bytes: Vec<u8>) -> Result<(), Broken> {
+        let put = import.database.stores.documents.put(self.jid.as_ref(), name, Some(bytes));
+        self.write(put)
+    }
+
+    /// An element, unless it is too large.
+    fn element(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<Option<Element>, Broken> {
+        let (line, name) = (tag.line, tag.name());
+        let element = input.element(tag)?;
+        if element.is_none() {
+            import.leave_out(input, line, &format!("{name} is larger than this server takes"));
+        }
+        Ok(element)
+    }
+
+    /// Lets the store write, a stretch ahead of the file.
+    fn write(&mut self, write: Pending<()>) -> Result<(), Broken> {
+        self.writing.push_back(write);
+        if self.writing.len() >= AHEAD
+            && let Some(oldest) = self.writing.pop_front()
+        {
+            wait(oldest)?;
+        }
+        Ok(())
+    }
+}
+
+fn roster_item(element: &Element) -> Option<RosterItem> {
+    let jid = Jid::parse(element.attr("jid")?).ok()?.to_bare();
+    let subscription = match element.attr("subscription") {
+        Some("both") => Subscription::Both,
+        Some("to") => Subscription::To,
+        Some("from") => Subscription::From,
+        _ => Subscription::None,
+    };
+    let groups = element.children().filter(|child| child.is("group", ns::ROSTER)).map(Element::text);
+    Some(RosterItem {
+        name: element.attr("name").map(str::to_owned),
+        groups: groups.filter(|group| !group.is_empty()).collect(),
+        subscription,
+        ask: element.attr("ask") == Some("subscribe"),
+        approved: matches!(element.attr("approved"), Some("true" | "1")),
+        ..RosterItem::new(jid)
+    })
+}
+
+/// When a message came, by the stamp of the server that kept it, which is taken out: this server writes its own when it delivers.
+fn take_delay(message: &mut Element, domain: &str) -> u64 {
+    let is_stamp = |child: &Element| {
+        let is_delay = child.is("delay", ns::DELAY) || child.is("x", LEGACY_DELAY);
+        is_delay && child.attr("from").is_none_or(|from| from == domain)
+    };
+    let stamp = message.children().filter(|child| is_stamp(child)).find_map(|child| time(child.attr("stamp")?));
+    message.retain_children(|child| !is_stamp(child));
+    stamp.unwrap_or_else(|| crate::clock::now() * 1000)
+}
+
+/// Writes that the store may have before it.
+const AHEAD: usize = 256;
+/// XEP-0091, which XEP-0203 replaced.
+const LEGACY_DELAY: &str = "jabber:x:delay";

@@ -1,0 +1,221 @@
+//! `rookery user export`: an account, or all of a domain, into a file.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rookery_hub::delay;
+use rookery_jid::Jid;
+use rookery_store::{RosterItem, Stores, wait};
+use rookery_xml::{Element, Writer, ns};
+
+use super::parts::{DOCUMENTS, write_document, write_keys};
+use super::{OURS, PIE};
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::welcome::say;
+
+/// Exports an account, or with a domain all of its accounts. The file is readable for its owner alone; one that exists is left alone.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if there is no such account, or if the file or the store failed. What was written then is removed.
+pub fn run(what: &Jid, file: &Path, database: &Database) -> Result<(), Failure> {
+    if what.local().is_some() && !wait(database.stores.accounts.exists(what.as_ref()))? {
+        return Err(super::super::no_account(what));
+    }
+    let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    let opened = opened.map_err(|error| Failure::file(file, &error))?;
+    match write(what, opened, database) {
+        Ok(accounts) => {
+            say(&format!("exported {accounts} accounts to {}\n", file.display()));
+            Ok(())
+        }
+        Err(error) => {
+            // Half an export would be taken for a whole one.
+            let _ = fs::remove_file(file);
+            Err(match error {
+                Wrong::File(error) => Failure::file(file, &error),
+                Wrong::Failed(failure) => failure,
+            })
+        }
+    }
+}
+
+enum Wrong {
+    File(io::Error),
+    Failed(Failure),
+}
+
+impl From<io::Error> for Wrong {
+    fn from(error: io::Error) -> Self {
+        Wrong::File(error)
+    }
+}
+
+impl From<rookery_store::StoreError> for Wrong {
+    fn from(error: rookery_store::StoreError) -> Self {
+        Wrong::Failed(error.into())
+    }
+}
+
+fn write(what: &Jid, file: File, database: &Database) -> Result<usize, Wrong> {
+    let mut out = BufWriter::new(file);
+    write!(out, "<?xml version='1.0' encoding='UTF-8'?>\n<server-data xmlns='{PIE}'>\n")?;
+    out.write_all(&open("host", &[("jid", what.domain())]))?;
+    let mut accounts = 0;
+    if what.local().is_some() {
+        Account { out: &mut out, stores: &database.stores, jid: what }.write()?;
+        accounts = 1;
+    } else {
+        let mut after: Option<Jid> = None;
+        loop {
+            let page = wait(database.stores.accounts.list(what.domain(), after.as_ref().map(Jid::as_ref), PAGE))?;
+            for jid in &page {
+                Account { out: &mut out, stores: &database.stores, jid }.write()?;
+            }
+            accounts += page.len();
+            after = page.last().cloned();
+            if page.len() < PAGE {
+                break;
+            }
+        }
+    }
+    out.write_all(b"</host>\n</server-data>\n")?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+    Ok(accounts)
+}
+
+/// An account on its way into the file.
+struct Account<'a> {
+    out: &'a mut BufWriter<File>,
+    stores: &'a Stores,
+    jid: &'a Jid,
+}
+
+impl Account<'_> {
+    fn write(mut self) -> Result<(), Wrong> {
+        self.out.write_all(&open("user", &[("name", self.jid.local().unwrap_or_default())]))?;
+        self.credentials()?;
+        self.roster()?;
+        self.offline()?;
+        self.documents()?;
+        self.out.write_all(b"</user>\n")?;
+        Ok(())
+    }
+
+    fn credentials(&mut self) -> Result<(), Wrong> {
+        if let Some(found) = wait(self.stores.accounts.credentials(self.jid.as_ref()))? {
+            for keys in [&found.sha1, &found.sha256, &found.sha512] {
+                self.element(&write_keys(keys))?;
+            }
+        }
+        if wait(self.stores.accounts.is_disabled(self.jid.as_ref()))? {
+            self.element(&Element::new("disabled", OURS))?;
+        }
+        Ok(())
+    }
+
+    /// §4.4 and §4.9: the roster as clients get it, then the requests that wait for an answer.
+    fn roster(&mut self) -> Result<(), Wrong> {
+        let roster = wait(self.stores.rosters.get(self.jid.as_ref()))?;
+        let visible = roster.items.iter().filter(|item| item.visible());
+        let query = visible.fold(Element::new("query", ns::ROSTER), |query, item| query.with_child(item_element(item)));
+        self.element(&query)?;
+        for request in roster.items.iter().filter_map(|item| item.pending_in.as_ref()) {
+            self.stanza(request)?;
+        }
+        Ok(())
+    }
+
+    /// §4.5: as they would be delivered, with the time when they came.
+    fn offline(&mut self) -> Result<(), Wrong> {
+        let (mut after, mut is_open) = (0, false);
+        loop {
+            let page = wait(self.stores.offline.load(self.jid.as_ref(), after, PAGE_BYTES))?;
+            let Some(last) = page.last() else { break };
+            after = last.id;
+            if !is_open {
+                self.out.write_all(b"<offline-messages>\n")?;
+                is_open = true;
+            }
+            for message in &page {
+                if let Some(mut stanza) = self.read(&message.stanza) {
+                    let delay = Element::new("delay", ns::DELAY).with_attr("from", self.jid.domain());
+                    stanza.push_child(delay.with_attr("stamp", delay::timestamp(message.unix_ms)));
+                    self.element(&stanza)?;
+                }
+            }
+        }
+        if is_open {
+            self.out.write_all(b"</offline-messages>\n")?;
+        }
+        Ok(())
+    }
+
+    /// §4.6 to §4.8, and what modules keep besides.
+    fn documents(&mut self) -> Result<(), Wrong> {
+        for document in wait(self.stores.documents.starting(self.jid.as_ref(), ""))? {
+            let known = DOCUMENTS.iter().find(|(.., name)| *name == document.name);
+            let element = known.and_then(|(name, ns, _)| {
+                Element::parse(&document.bytes).ok().filter(|element| element.is(name, ns))
+            });
+            self.element(&element.unwrap_or_else(|| write_document(&document.name, &document.bytes)))?;
+        }
+        Ok(())
+    }
+
+    /// A stanza that the store keeps.
+    fn stanza(&mut self, bytes: &[u8]) -> Result<(), Wrong> {
+        match self.read(bytes) {
+            Some(stanza) => self.element(&stanza),
+            None => Ok(()),
+        }
+    }
+
+    fn read(&self, bytes: &[u8]) -> Option<Element> {
+        let read = Element::parse(bytes);
+        if let Err(fault) = &read {
+            eprintln!("{}: a stanza in the store is damaged and left out: {fault}", self.jid);
+        }
+        read.ok()
+    }
+
+    fn element(&mut self, element: &Element) -> Result<(), Wrong> {
+        // The writer leaves the namespace of a client's stream out, which is another one here.
+        let mut wrapped = Writer::with_ns("x", PIE);
+        wrapped.element(element);
+        let bytes = wrapped.finish().into_bytes();
+        let start = bytes.iter().position(|byte| *byte == b'>').map_or(0, |at| at + 1);
+        let end = bytes.len().saturating_sub(b"</x>".len());
+        self.out.write_all(bytes.get(start..end).unwrap_or_default())?;
+        self.out.write_all(b"\n")?;
+        Ok(())
+    }
+}
+
+fn item_element(item: &RosterItem) -> Element {
+    let element = Element::new("item", ns::ROSTER).with_attr("jid", item.jid.as_str());
+    let element = element.with_opt_attr("name", item.name.as_deref());
+    let element = element.with_attr("subscription", item.subscription.as_str());
+    let element = element.with_opt_attr("ask", item.ask.then_some("subscribe"));
+    let element = element.with_opt_attr("approved", item.approved.then_some("true"));
+    item.groups.iter().fold(element, |element, group| {
+        element.with_child(Element::new("group", ns::ROSTER).with_text(group))
+    })
+}
+
+/// The start tag of an element of the file.
+fn open(name: &str, attrs: &[(&str, &str)]) -> Vec<u8> {
+    let mut writer = Writer::with_ns(name, PIE);
+    attrs.iter().for_each(|(name, value)| drop(writer.attr(name, value)));
+    let text = String::from_utf8_lossy(writer.finish().bytes()).into_owned();
+    let tag = text.replacen(&format!(" xmlns='{PIE}'"), "", 1);
+    format!("{}>\n", tag.trim_end_matches('>').trim_end_matches('/')).into_bytes()
+}
+
+/// Accounts that are asked for at a time.
+const PAGE: usize = 1000;
+/// Bytes of messages that are asked for at a time.
+const PAGE_BYTES: usize = 1 << 20;

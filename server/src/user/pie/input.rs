@@ -1,0 +1,270 @@
+//! The file that is imported: events with the lines where they stand, elements, and the files that it includes.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rookery_xml::{Attr, Element, ns};
+use rxml::{Event, Options, Reader, WithOptions};
+
+/// A file that is open.
+pub struct Input {
+    reader: Reader<Lines>,
+    line: Rc<Cell<u64>>,
+    /// Its name.
+    pub path: PathBuf,
+    /// How many files include it, one in the other.
+    depth: usize,
+}
+
+/// The start of an element.
+#[derive(Debug)]
+pub struct Tag {
+    element: Element,
+    /// Where it stands.
+    pub line: u64,
+}
+
+/// What comes next within an element.
+#[derive(Debug)]
+pub enum Next {
+    /// A child begins.
+    Start(Tag),
+    /// The element ends.
+    End,
+}
+
+impl Tag {
+    /// Whether it is this element.
+    pub fn is(&self, name: &str, ns: &str) -> bool {
+        self.element.is(name, ns)
+    }
+
+    /// An attribute.
+    pub fn attr(&self, name: &str) -> Option<&str> {
+        self.element.attr(name)
+    }
+
+    /// How a report calls it.
+    pub fn name(&self) -> String {
+        format!("<{} xmlns='{}'/>", self.element.name(), self.element.ns())
+    }
+}
+
+impl Input {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Self::nested(path.to_owned(), 0)
+    }
+
+    fn nested(path: PathBuf, depth: usize) -> io::Result<Self> {
+        let line = Rc::new(Cell::new(1));
+        let lines = Lines { file: BufReader::new(File::open(&path)?), line: line.clone() };
+        let mut options = Options::default();
+        options.max_token_length = MAX_TOKEN;
+        options.comments = rxml::parser::CommentMode::Discard;
+        Ok(Self { reader: Reader::with_options(lines, options), line, path, depth })
+    }
+
+    /// The file that an element of XInclude names (§5): a relative URI, beside this file.
+    ///
+    /// # Errors
+    /// Why it isn't opened.
+    pub fn included(&self, include: &Tag) -> Result<Self, String> {
+        let href = include.attr("href").ok_or("an include without href")?;
+        if include.attr("parse").is_some_and(|parse| parse != "xml") || include.attr("xpointer").is_some() {
+            return Err("an include that isn't of whole XML files".into());
+        }
+        if href.starts_with('/') || href.contains(':') {
+            return Err(format!("an include of {href:?}, which isn't beside this file"));
+        }
+        if self.depth == MAX_INCLUDES {
+            return Err("includes within includes, too many".into());
+        }
+        let href = unescape(href).ok_or_else(|| format!("an include of {href:?}, which is no name of a file"))?;
+        let path = self.path.parent().unwrap_or(Path::new("")).join(href);
+        Self::nested(path.clone(), self.depth + 1).map_err(|error| format!("{} can't be included: {error}", path.display()))
+    }
+
+    /// The root element.
+    ///
+    /// # Errors
+    /// As for [`Input::next`].
+    pub fn root(&mut self) -> Result<Tag, String> {
+        match self.next()? {
+            Next::Start(tag) => Ok(tag),
+            Next::End => Err(self.fault("there is no element in it")),
+        }
+    }
+
+    /// What comes next, without text.
+    ///
+    /// # Errors
+    /// What is wrong with the file, with its name and line.
+    pub fn next(&mut self) -> Result<Next, String> {
+        loop {
+            match self.event()? {
+                Event::StartElement(_, (ns, name), attrs) => {
+                    let mut element = Element::new(name.as_str(), ns.as_str());
+                    for ((ns, name), value) in attrs {
+                        let prefix = if ns == ns::XML { "xml:" } else { "" };
+                        let name = format!("{prefix}{name}");
+                        element = element.with_namespaced_attr(Attr { name, ns: ns.to_string(), value });
+                    }
+                    return Ok(Next::Start(Tag { element, line: self.line() }));
+                }
+                Event::EndElement(_) => return Ok(Next::End),
+                Event::Text(..) | Event::XmlDeclaration(..) => {}
+            }
+        }
+    }
+
+    /// Reads the whole of an element that has begun; `None` if it is larger than a server would take, and has been passed over.
+    ///
+    /// # Errors
+    /// As for [`Input::next`].
+    pub fn element(&mut self, tag: Tag) -> Result<Option<Element>, String> {
+        let (mut open, mut bytes) = (vec![tag.element], 0);
+        let mut is_too_large = false;
+        let mut depth = 1_usize;
+        loop {
+            let event = self.event()?;
+            bytes += event.metrics().len();
+            is_too_large |= bytes > MAX_ELEMENT || depth > MAX_DEPTH;
+            match event {
+                Event::StartElement(_, (ns, name), attrs) => {
+                    depth += 1;
+                    if is_too_large {
+                        continue;
+                    }
+                    let mut element = Element::new(name.as_str(), ns.as_str());
+                    for ((ns, name), value) in attrs {
+                        let prefix = if ns == ns::XML { "xml:" } else { "" };
+                        let name = format!("{prefix}{name}");
+                        element = element.with_namespaced_attr(Attr { name, ns: ns.to_string(), value });
+                    }
+                    open.push(element);
+                }
+                Event::EndElement(_) => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Ok(open.pop().filter(|_| !is_too_large));
+                    }
+                    if is_too_large {
+                        continue;
+                    }
+                    if let (Some(element), Some(parent)) = (open.pop(), open.last_mut()) {
+                        parent.push_child(element);
+                    }
+                }
+                Event::Text(_, text) if !is_too_large => {
+                    if let Some(element) = open.last_mut() {
+                        element.push_text(&text);
+                    }
+                }
+                Event::Text(..) | Event::XmlDeclaration(..) => {}
+            }
+        }
+    }
+
+    /// Passes over the rest of an element that has begun.
+    ///
+    /// # Errors
+    /// As for [`Input::next`].
+    pub fn skip(&mut self) -> Result<(), String> {
+        let mut depth = 1_usize;
+        while depth > 0 {
+            match self.next()? {
+                Next::Start(_) => depth += 1,
+                Next::End => depth -= 1,
+            }
+        }
+        Ok(())
+    }
+
+    /// The line that is being read.
+    pub fn line(&self) -> u64 {
+        self.line.get()
+    }
+
+    fn event(&mut self) -> Result<Event, String> {
+        match self.reader.read() {
+            Ok(Some(event)) => Ok(event),
+            Ok(None) => Err(self.fault("it ends too early")),
+            Err(error) => Err(self.fault(&error.to_string())),
+        }
+    }
+
+    fn fault(&self, what: &str) -> String {
+        format!("{}:{}: {what}", self.path.display(), self.line())
+    }
+}
+
+/// A file that counts its lines.
+struct Lines {
+    file: BufReader<File>,
+    line: Rc<Cell<u64>>,
+}
+
+impl Read for Lines {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.fill_buf()?.read(buffer)?;
+        self.consume(read);
+        Ok(read)
+    }
+}
+
+impl BufRead for Lines {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.file.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        let passed = self.file.buffer().get(..amount).unwrap_or_default();
+        let lines = passed.iter().filter(|byte| **byte == b'\n').count() as u64;
+        self.line.set(self.line.get() + lines);
+        self.file.consume(amount);
+    }
+}
+
+/// The text of a part of a URI (RFC 3986 §2.1).
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = rest.get(2..)?;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Bytes of an attribute or of a piece of text.
+const MAX_TOKEN: usize = 1 << 20;
+/// Bytes of one element, such as an avatar or a message.
+const MAX_ELEMENT: usize = 16 << 20;
+/// Elements inside one another, as in stanzas.
+const MAX_DEPTH: usize = 30;
+/// Files that include one another.
+const MAX_INCLUDES: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_of_names_are_resolved() {
+        assert_eq!(unescape("a%20b/c.xml").as_deref(), Some("a b/c.xml"));
+        assert_eq!((unescape("a%2"), unescape("a%zz"), unescape("%ff")), (None, None, None));
+    }
+}

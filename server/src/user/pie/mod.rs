@@ -1,0 +1,24 @@
+//! XEP-0227: accounts with all that is kept for them, as a file that other servers read and write as well.
+//!
+//! Both ways are streams: of an archive, however large, a page is in memory. What this server keeps and the standard has no word for (that an account
+//! is disabled, documents of modules) stands in elements of the namespace [`OURS`], so that what Rookery exports it also imports.
+//!
+//! # Layout
+//!
+//! [`export`] writes, [`import`] reads: `input` is the file as events and elements, with its line numbers and what it includes; `account` is one
+//! account on its way into the stores; `parts` holds what both ways must agree on.
+
+mod account;
+pub mod export;
+pub mod import;
+mod input;
+mod parts;
+
+/// The namespace of the file.
+const PIE: &str = "urn:xmpp:pie:0";
+/// SCRAM keys (§4.3).
+const SCRAM: &str = "urn:xmpp:pie:0#scram";
+/// Archives (§4.11).
+const ARCHIVE: &str = "urn:xmpp:pie:0#mam";
+/// What only this server knows.
+const OURS: &str = "urn:rookery:export:0";

@@ -1,0 +1,146 @@
+//! What export and import must agree on.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use rookery_sasl::{Credentials, Hash, Keys};
+use rookery_xml::{Element, ns};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::{OURS, SCRAM};
+
+/// Documents that are elements of their own in the file: name and namespace of the element, name of the document.
+pub const DOCUMENTS: [(&str, &str, &str); 2] =
+    [("query", ns::PRIVACY, "at-hand/privacy"), ("vCard", ns::VCARD, "vcard")];
+
+/// The SCRAM mechanisms by their hash.
+pub const MECHANISMS: [(Hash, &str); 3] =
+    [(Hash::Sha1, "SCRAM-SHA-1"), (Hash::Sha256, "SCRAM-SHA-256"), (Hash::Sha512, "SCRAM-SHA-512")];
+
+/// The mechanism of a hash.
+pub fn name_of(hash: Hash) -> &'static str {
+    MECHANISMS.iter().find(|(other, _)| *other == hash).map_or("", |(_, name)| name)
+}
+
+/// The keys for one hash (§4.3).
+pub fn write_keys(keys: &Keys) -> Element {
+    let child = |name: &str, text: &str| Element::new(name, SCRAM).with_text(text);
+    Element::new("scram-credentials", SCRAM)
+        .with_attr("mechanism", name_of(keys.hash))
+        .with_child(child("iter-count", &keys.iterations.to_string()))
+        .with_child(child("salt", &STANDARD.encode(&keys.salt)))
+        .with_child(child("server-key", &STANDARD.encode(&keys.server_key)))
+        .with_child(child("stored-key", &STANDARD.encode(&keys.stored_key)))
+}
+
+/// Reads them.
+///
+/// # Errors
+/// Why they can't be used.
+pub fn read_keys(element: &Element) -> Result<Keys, String> {
+    let mechanism = element.attr("mechanism").unwrap_or_default();
+    let hash = MECHANISMS.iter().find(|(_, name)| *name == mechanism).map(|(hash, _)| *hash);
+    let hash = hash.ok_or_else(|| format!("SCRAM keys for {mechanism:?}, which this server doesn't have"))?;
+    let text = |name: &str| element.child_text(name, SCRAM).ok_or_else(|| format!("SCRAM keys without {name}"));
+    let bytes = |name: &str| {
+        let text = text(name)?;
+        STANDARD.decode(text.trim()).map_err(|_| format!("SCRAM keys whose {name} is no Base64"))
+    };
+    let iterations = text("iter-count")?.trim().parse().ok().filter(|count| *count > 0);
+    let keys = Keys {
+        hash,
+        salt: bytes("salt")?,
+        iterations: iterations.ok_or("SCRAM keys with an impossible iter-count")?,
+        stored_key: bytes("stored-key")?,
+        server_key: bytes("server-key")?,
+    };
+    match keys.stored_key.len() == hash.size() && keys.server_key.len() == hash.size() && !keys.salt.is_empty() {
+        true => Ok(keys),
+        false => Err(format!("SCRAM keys of a wrong length for {mechanism}")),
+    }
+}
+
+/// Credentials from the keys that a file has. Hashes that are missing get keys that no password has: whoever logs in with one of them fails, and needs a
+/// new password. The second value tells whether there are such.
+///
+/// # Errors
+/// No randomness.
+pub fn complete(keys: Vec<Keys>) -> Result<(Credentials, bool), String> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|_| "the operating system gives no random bytes".to_owned())?;
+    // Nobody knows this password.
+    let unknown = Credentials::derive(&STANDARD.encode(random), 1).map_err(|error| error.to_string())?;
+    let mut credentials = unknown;
+    let mut found = [false; 3];
+    for keys in keys {
+        let at = MECHANISMS.iter().position(|(hash, _)| *hash == keys.hash);
+        at.into_iter().for_each(|at| if let Some(found) = found.get_mut(at) { *found = true });
+        match keys.hash {
+            Hash::Sha1 => credentials.sha1 = keys,
+            Hash::Sha256 => credentials.sha256 = keys,
+            Hash::Sha512 => credentials.sha512 = keys,
+        }
+    }
+    Ok((credentials, found.contains(&false)))
+}
+
+/// A document without an element of its own.
+pub fn write_document(name: &str, bytes: &[u8]) -> Element {
+    Element::new("document", OURS).with_attr("name", name).with_text(STANDARD.encode(bytes))
+}
+
+/// Reads one.
+pub fn read_document(element: &Element) -> Option<(String, Vec<u8>)> {
+    Some((element.attr("name")?.to_owned(), STANDARD.decode(element.text().trim()).ok()?))
+}
+
+/// Milliseconds since 1970 from a date of XMPP (XEP-0082) or of its older form (XEP-0091).
+pub fn time(stamp: &str) -> Option<u64> {
+    let stamp = stamp.trim();
+    let legacy = || {
+        // 20020910T23:41:07
+        let (date, time) = stamp.split_once('T').filter(|(date, _)| date.len() == 8 && date.is_ascii())?;
+        let (year, rest) = date.split_at_checked(4)?;
+        let (month, day) = rest.split_at_checked(2)?;
+        OffsetDateTime::parse(&format!("{year}-{month}-{day}T{}Z", time.trim_end_matches('Z')), &Rfc3339).ok()
+    };
+    let time = OffsetDateTime::parse(stamp, &Rfc3339).ok().or_else(legacy)?;
+    u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_read_as_written() {
+        let credentials = Credentials::derive("pencil", 1).expect("credentials");
+        for keys in [&credentials.sha1, &credentials.sha256, &credentials.sha512] {
+            assert_eq!(read_keys(&write_keys(keys)).as_ref(), Ok(keys));
+        }
+        let (found, lacks) = complete(vec![credentials.sha1.clone()]).expect("completed");
+        assert!(lacks && found.sha1.verify("pencil") && !found.sha256.verify("pencil"));
+        let all = [credentials.sha1.clone(), credentials.sha256.clone(), credentials.sha512.clone()];
+        assert_eq!(complete(all.to_vec()), Ok((credentials, false)));
+    }
+
+    #[test]
+    fn keys_that_cannot_be_are_refused() {
+        let good = write_keys(&Credentials::derive("pencil", 1).expect("credentials").sha256);
+        assert!(read_keys(&Element::new("scram-credentials", SCRAM)).is_err());
+        let mut other = good.clone();
+        other.set_attr("mechanism", "SCRAM-SHA-1");
+        assert!(read_keys(&other).is_err_and(|reason| reason.contains("length")));
+        other.set_attr("mechanism", "SCRAM-MD5");
+        assert!(read_keys(&other).is_err());
+    }
+
+    #[test]
+    fn dates_come_in_two_forms() {
+        assert_eq!(time("2010-07-10T23:08:25Z"), Some(1_278_803_305_000));
+        assert_eq!(time("2010-07-10T23:08:25.5Z"), Some(1_278_803_305_500));
+        assert_eq!(time("2010-07-11T01:08:25+02:00"), Some(1_278_803_305_000));
+        assert_eq!(time("20100710T23:08:25"), Some(1_278_803_305_000));
+        assert_eq!((time("1469-07-21T00:32:29Z"), time("yesterday"), time("2010-07-1éT0:0:0")), (None, None, None));
+    }
+}

@@ -1,0 +1,109 @@
+//! Export and import (XEP-0227).
+
+use super::rig::Rig;
+
+/// What another server exports: the examples of the standard, and what ejabberd and Prosody do besides.
+const FOREIGN: &str = "<?xml version='1.0' encoding='UTF-8'?>
+<server-data xmlns='urn:xmpp:pie:0'>
+  <!-- a comment -->
+  <host jid='localhost'>
+    <user name='juliet' password='secret'>
+      <query xmlns='jabber:iq:roster'>
+        <item jid='romeo@montague.net' name='Romeo' subscription='both'><group>Friends</group></item>
+      </query>
+      <presence xmlns='jabber:client' from='paris@montague.net' to='juliet@localhost' type='subscribe'/>
+      <offline-messages>
+        <message xmlns='jabber:client' from='romeo@montague.net/orchard' to='juliet@localhost/balcony' type='chat'>
+          <body>Neither, fair saint</body>
+          <delay xmlns='urn:xmpp:delay' from='localhost' stamp='2010-07-10T23:08:25Z'>Offline Storage</delay>
+        </message>
+      </offline-messages>
+      <vCard xmlns='vcard-temp'><FN>Juliet &amp; Co</FN></vCard>
+      <odd xmlns='urn:odd'><deep/></odd>
+    </user>
+    <user name='ro meo'/>
+    <user name='tybalt'>
+      <scram-credentials xmlns='urn:xmpp:pie:0#scram' mechanism='SCRAM-SHA-1'>
+        <iter-count>10000</iter-count><salt>TmFDbA==</salt>
+        <server-key>0pXWGK0GZJ6TR73AIUN3ITYtA1g=</server-key><stored-key>Q6qT/SbybblGCZz8e8eSfCJOQic=</stored-key>
+      </scram-credentials>
+    </user>
+  </host>
+  <host jid='elsewhere.example'><user name='x'/></host>
+</server-data>
+";
+
+#[test]
+fn what_others_export_is_imported_and_what_is_left_out_is_told() {
+    let rig = Rig::new();
+    rig.write("all.xml", FOREIGN);
+    let imported = rig.run(&["user", "import", "all.xml"]);
+    assert_eq!(imported.code, 1, "{imported:?}");
+    assert!(imported.out.contains("2 accounts imported, 4 things left out"), "{imported:?}");
+    for told in [
+        "all.xml:17: <odd xmlns='urn:odd'/> is unknown here",
+        "all.xml:19: the account \"ro meo\"",
+        "all.xml:20: tybalt@localhost has keys for SCRAM-SHA-1 only",
+        "all.xml:27: the host \"elsewhere.example\" is no domain of this server",
+    ] {
+        assert!(imported.err.contains(told), "{told} is not in\n{}", imported.err);
+    }
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\ntybalt@localhost\n");
+    rig.run(&["user", "export", "juliet@localhost", "juliet.xml"]).fine();
+    let exported = std::fs::read_to_string(rig.path("juliet.xml")).expect("an export");
+    for there in [
+        "<item jid='romeo@montague.net' name='Romeo' subscription='both'><group>Friends</group></item>",
+        "<presence xmlns='jabber:client' from='paris@montague.net' to='juliet@localhost' type='subscribe'/>",
+        "<body>Neither, fair saint</body>",
+        "stamp='2010-07-10T23:08:25Z'",
+        "<vCard xmlns='vcard-temp'><FN>Juliet &amp; Co</FN></vCard>",
+        "mechanism='SCRAM-SHA-512'",
+    ] {
+        assert!(exported.contains(there), "{there} is not in\n{exported}");
+    }
+    assert_eq!(exported.matches("<delay").count(), 1, "{exported}");
+    assert!(!exported.contains("secret"));
+}
+
+#[test]
+fn an_export_is_imported_as_it_was() {
+    let (one, other) = (Rig::new(), Rig::new());
+    one.write("all.xml", FOREIGN);
+    one.run(&["user", "import", "all.xml"]);
+    one.run(&["user", "export", "localhost", "first.xml"]).fine();
+    let first = std::fs::read_to_string(one.path("first.xml")).expect("an export");
+    other.write("first.xml", &first);
+    let imported = other.run(&["user", "import", "first.xml"]);
+    assert_eq!((imported.out.as_str(), imported.err.as_str()), ("2 accounts imported, 0 things left out\n", ""));
+    other.run(&["user", "export", "localhost", "second.xml"]).fine();
+    assert_eq!(std::fs::read_to_string(other.path("second.xml")).expect("an export"), first);
+    // What exists is left alone, accounts as well as files.
+    other.run(&["user", "import", "first.xml"]).failed(1, "juliet@localhost exists already and is left alone");
+    other.run(&["user", "export", "localhost", "second.xml"]).failed(1, "second.xml");
+}
+
+#[test]
+fn files_may_include_others() {
+    let rig = Rig::new();
+    let xi = "xmlns:xi='http://www.w3.org/2001/XInclude'";
+    rig.write("main.xml", &format!("<server-data xmlns='urn:xmpp:pie:0' {xi}><xi:include href='local%68ost.xml'/><xi:include href='/etc/passwd'/></server-data>"));
+    rig.write("localhost.xml", &format!("<host xmlns='urn:xmpp:pie:0' {xi} jid='localhost'><xi:include href='juliet.xml'/>\n<xi:include href='nobody.xml'/></host>"));
+    rig.write("juliet.xml", "<user xmlns='urn:xmpp:pie:0' name='juliet' password='secret'/>");
+    let imported = rig.run(&["user", "import", "main.xml"]);
+    assert!(imported.out.contains("1 accounts imported, 2 things left out"), "{imported:?}");
+    assert!(imported.err.contains("localhost.xml:2: ") && imported.err.contains("/etc/passwd"), "{imported:?}");
+    assert_eq!(rig.run(&["user", "list"]).fine(), "juliet@localhost\n");
+}
+
+#[test]
+fn broken_files_are_told_with_their_line() {
+    let rig = Rig::new();
+    rig.write("broken.xml", "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n<user name='a' password='secret'>\n</host>");
+    rig.run(&["user", "import", "broken.xml"]).failed(1, "broken.xml:4: ");
+    rig.write("short.xml", "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n");
+    rig.run(&["user", "import", "short.xml"]).failed(1, "short.xml:3: ");
+    rig.write("other.xml", "<html/>");
+    rig.run(&["user", "import", "other.xml"]).failed(1, "this is no export of accounts");
+    rig.run(&["user", "export", "nobody@localhost", "nobody.xml"]).failed(1, "there is no account nobody@localhost");
+    assert!(!rig.path("nobody.xml").exists());
+}
