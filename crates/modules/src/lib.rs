@@ -15,15 +15,11 @@
 //!
 //! The modules of the [`table`] have a file or a folder each. Besides: `asker` decides who may know of an account, `request` refuses malformed
 //! requests, `option` checks what operators write, `payload` tells conversations from the rest, [`form`] reads and writes data forms, [`rsm`]
-//! pages, [`standards`] lists what is implemented.
-
-pub mod archive;
-//! [`disco`], [`caps`], [`client_state`], [`contact`], [`multicast`], [`offline`], [`ping`], [`register`], [`stream_management`], [`time`] and [`version`] are the modules; `asker` decides who
-//! may know of an account, `request` refuses malformed requests, `option` checks what operators write, [`form`] reads and writes data forms, [`standards`] lists what is
-//! implemented. [`commands`], [`administration`] and [`announce`] are for administrators, whom [`rights`] tells from others; they tell the [`process`].
+//! pages, [`standards`] lists what is implemented. [`rights`] tells administrators from others, [`process`] hears what they wish.
 
 pub mod administration;
 pub mod announce;
+pub mod archive;
 mod asker;
 pub mod caps;
 pub mod carbons;

@@ -40,17 +40,7 @@ fn a_domain_tells_what_it_can_do() {
     );
     assert_eq!(
         features(query),
-        [
-            ns::CAPS,
-            ns::COMMANDS,
-            ns::DISCO_INFO,
-            ns::DISCO_ITEMS,
-            ns::ROSTER,
-            ns::VERSION,
-            ns::OFFLINE,
-            ns::PING,
-            ns::TIME
-        ]
+        [ns::CAPS, ns::DISCO_INFO, ns::DISCO_ITEMS, ns::ROSTER, ns::VERSION, ns::OFFLINE, ns::PING, ns::TIME]
     );
     let answer = stage.ask(link, "get", DOMAIN, ITEMS);
     assert_eq!(items(result(&answer).unwrap()), [format!("multicast.{DOMAIN}")]);
