@@ -17,12 +17,12 @@ pub enum LoginAnswer {
     Disabled(Box<Credentials>),
     /// Whether the password is the account's.
     Verified(bool),
+    /// The password is that of an account that is disabled.
+    VerifiedDisabled,
     /// The tokens of a client.
     Tokens(Vec<StoredToken>),
     /// The token that a client gets, if it gets one.
     Token(Option<Issued>),
-    /// The password is that of an account that is disabled.
-    VerifiedDisabled,
     /// The store did not answer well; the log has it.
     Failed,
 }

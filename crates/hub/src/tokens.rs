@@ -175,11 +175,16 @@ impl World {
         then: impl FnOnce(&mut World, Jid, Result<Option<String>, StoreError>) + 'static,
     ) {
         let found = self.stores.accounts.credentials(account.as_ref());
+        let disabled = self.stores.accounts.is_disabled(account.as_ref());
         self.wait(found, move |world, found| {
-            if let Err(error) = &found {
-                world.store_failed("loading the credentials", &account, error);
-            }
-            then(world, account, found.map(|found| found.as_ref().map(password_mark)));
+            world.wait(disabled, move |world, disabled| {
+                // No token of a disabled account is good: its clients fall back to the password, and are told then.
+                let found = found.and_then(|found| disabled.map(|disabled| found.filter(|_| !disabled)));
+                if let Err(error) = &found {
+                    world.store_failed("loading the credentials", &account, error);
+                }
+                then(world, account, found.map(|found| found.as_ref().map(password_mark)));
+            });
         });
     }
 }

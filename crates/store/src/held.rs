@@ -8,11 +8,8 @@ use crate::pending::{Completer, pending, ready};
 use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
-    EditRoster, Expiry, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
-    RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Stores, Subscription, Swept,
-    Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
-    Expiry, Invitation, Invitations, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
-    Roster, Rosters, StoreError, Stores, Subscription, Swept,
+    EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
+    Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;

@@ -82,7 +82,6 @@ impl Stores {
     /// All of them from one thing that implements them all.
     pub fn of<S>(store: Arc<S>) -> Stores
     where
-        S: Accounts + Rosters + Offline + Archive + Documents + LastPresence + Pubsub + Rooms + Meta + 'static,
         S: Accounts
             + Rosters
             + Offline
@@ -91,9 +90,9 @@ impl Stores {
             + Invitations
             + LastPresence
             + Pubsub
+            + Rooms
             + Meta
             + 'static,
-        S: Accounts + Rosters + Offline + Archive + Documents + Invitations + LastPresence + Pubsub + Meta + 'static,
     {
         Stores {
             accounts: store.clone(),

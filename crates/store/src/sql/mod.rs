@@ -1,9 +1,8 @@
 //! The stores over SQL, written once for every engine.
 //!
 //! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions;
-//! `accounts`, `archive`, `documents`, `rosters`, `offline`, `presence`, `pubsub`, `rooms` and `meta` are the operations over the `Connection` that a driver
-//! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub` and `meta` are the operations over the `Connection`
-//! that a driver
+//! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms` and `meta` are the operations over the
+//! `Connection` that a driver
 //! gives; `statements` holds all SQL. An engine adds a driver and a schema: [`sqlite`].
 //!
 //! # Invariants

@@ -3,18 +3,14 @@
 use super::connection::{Connection, Transactions};
 use super::operation::Operation;
 use super::queue::{Bounds, Queue};
-use super::{accounts, archive, documents, meta, offline, operation, presence, pubsub, rooms, rosters, worker};
+use super::{
+    accounts, archive, documents, invitations, meta, offline, operation, presence, pubsub, rooms, rosters, worker,
+};
 use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
-    EditRoster, Expiry, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
-    RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Subscription, Swept,
-use super::{accounts, archive, documents, invitations, meta, offline, operation, presence, pubsub, rosters, worker};
-use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
-use crate::{
-    Accounts, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents, EditRoster,
-    Expiry, Invitation, Invitations, LastPresence, LastSeen, Meta, Offline, OfflineMessage, Pending, Pubsub, Pushed,
-    Roster, Rosters, StoreError, Subscription, Swept,
+    EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
+    Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;

@@ -42,9 +42,13 @@ impl Attempt {
         decoy: &Decoy,
     ) -> (Attempt, Progress) {
         let (exchange, step) = Exchange::start(mechanism, initial, offer);
-        let mut attempt =
-            Attempt { exchange: Box::new(exchange), domain: offer.domain.to_owned(), account: None, request: None };
-        let mut attempt = Attempt { exchange: Box::new(exchange), domain: offer.domain.to_owned(), account: None, is_disabled: false };
+        let mut attempt = Attempt {
+            exchange: Box::new(exchange),
+            domain: offer.domain.to_owned(),
+            account: None,
+            request: None,
+            is_disabled: false,
+        };
         let progress = attempt.progress(step, decoy);
         (attempt, progress)
     }
