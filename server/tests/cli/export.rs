@@ -98,7 +98,10 @@ fn files_may_include_others() {
 #[test]
 fn broken_files_are_told_with_their_line() {
     let rig = Rig::new();
-    rig.write("broken.xml", "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n<user name='a' password='secret'>\n</host>");
+    rig.write(
+        "broken.xml",
+        "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n<user name='a' password='secret'>\n</host>",
+    );
     rig.run(&["user", "import", "broken.xml"]).failed(1, "broken.xml:4: ");
     rig.write("short.xml", "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='localhost'>\n");
     rig.run(&["user", "import", "short.xml"]).failed(1, "short.xml:3: ");

@@ -71,7 +71,8 @@ impl Account {
     pub fn finish(mut self, import: &mut Import<'_>, input: &Input) -> Result<bool, Broken> {
         self.make(import)?;
         if !self.is_open {
-            let what = format!("{} has no password in the file: set one with `rookery user passwd {}`", self.jid, self.jid);
+            let what =
+                format!("{} has no password in the file: set one with `rookery user passwd {}`", self.jid, self.jid);
             import.leave_out(input, self.line, &what);
         } else if self.password.is_none() {
             let (credentials, lacks) = complete(self.keys.clone()).map_err(Broken::File)?;

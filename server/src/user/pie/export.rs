@@ -158,9 +158,8 @@ impl Account<'_> {
     fn documents(&mut self) -> Result<(), Wrong> {
         for document in wait(self.stores.documents.starting(self.jid.as_ref(), ""))? {
             let known = DOCUMENTS.iter().find(|(.., name)| *name == document.name);
-            let element = known.and_then(|(name, ns, _)| {
-                Element::parse(&document.bytes).ok().filter(|element| element.is(name, ns))
-            });
+            let element = known
+                .and_then(|(name, ns, _)| Element::parse(&document.bytes).ok().filter(|element| element.is(name, ns)));
             self.element(&element.unwrap_or_else(|| write_document(&document.name, &document.bytes)))?;
         }
         Ok(())
@@ -201,15 +200,17 @@ fn item_element(item: &RosterItem) -> Element {
     let element = element.with_attr("subscription", item.subscription.as_str());
     let element = element.with_opt_attr("ask", item.ask.then_some("subscribe"));
     let element = element.with_opt_attr("approved", item.approved.then_some("true"));
-    item.groups.iter().fold(element, |element, group| {
-        element.with_child(Element::new("group", ns::ROSTER).with_text(group))
-    })
+    item.groups
+        .iter()
+        .fold(element, |element, group| element.with_child(Element::new("group", ns::ROSTER).with_text(group)))
 }
 
 /// The start tag of an element of the file.
 fn open(name: &str, attrs: &[(&str, &str)]) -> Vec<u8> {
     let mut writer = Writer::with_ns(name, PIE);
-    attrs.iter().for_each(|(name, value)| drop(writer.attr(name, value)));
+    for (name, value) in attrs {
+        writer.attr(name, value);
+    }
     let text = String::from_utf8_lossy(writer.finish().bytes()).into_owned();
     let tag = text.replacen(&format!(" xmlns='{PIE}'"), "", 1);
     format!("{}>\n", tag.trim_end_matches('>').trim_end_matches('/')).into_bytes()

@@ -82,7 +82,11 @@ impl Import<'_> {
         match () {
             () if root.is("server-data", PIE) => self.server(input),
             () if root.is("host", PIE) => self.host(input, &root),
-            () => Err(Broken::File(format!("{}:{}: this is no export of accounts (XEP-0227)", input.path.display(), root.line))),
+            () => Err(Broken::File(format!(
+                "{}:{}: this is no export of accounts (XEP-0227)",
+                input.path.display(),
+                root.line
+            ))),
         }
     }
 
@@ -106,7 +110,11 @@ impl Import<'_> {
         let name = host.attr("jid").unwrap_or_default();
         let domain = rookery_jid::prepare_domain(name).ok().map(|name| name.into_owned());
         let Some(domain) = domain.filter(|domain| self.config.domain(domain).is_some()) else {
-            self.leave_out(input, host.line, &format!("the host {name:?} is no domain of this server; its accounts are left out"));
+            self.leave_out(
+                input,
+                host.line,
+                &format!("the host {name:?} is no domain of this server; its accounts are left out"),
+            );
             return Ok(input.skip()?);
         };
         while let Next::Start(tag) = input.next()? {

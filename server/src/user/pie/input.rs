@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rookery_xml::{Attr, Element, ns};
-use rxml::{Event, Options, Reader, WithOptions};
+use rxml::{Event, Options, Reader};
 
 /// A file that is open.
 pub struct Input {
@@ -88,7 +88,8 @@ impl Input {
         }
         let href = unescape(href).ok_or_else(|| format!("an include of {href:?}, which is no name of a file"))?;
         let path = self.path.parent().unwrap_or(Path::new("")).join(href);
-        Self::nested(path.clone(), self.depth + 1).map_err(|error| format!("{} can't be included: {error}", path.display()))
+        Self::nested(path.clone(), self.depth + 1)
+            .map_err(|error| format!("{} can't be included: {error}", path.display()))
     }
 
     /// The root element.

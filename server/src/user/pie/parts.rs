@@ -74,7 +74,11 @@ pub fn complete(keys: Vec<Keys>) -> Result<(Credentials, bool), String> {
     let mut found = [false; 3];
     for keys in keys {
         let at = MECHANISMS.iter().position(|(hash, _)| *hash == keys.hash);
-        at.into_iter().for_each(|at| if let Some(found) = found.get_mut(at) { *found = true });
+        at.into_iter().for_each(|at| {
+            if let Some(found) = found.get_mut(at) {
+                *found = true
+            }
+        });
         match keys.hash {
             Hash::Sha1 => credentials.sha1 = keys,
             Hash::Sha256 => credentials.sha256 = keys,
