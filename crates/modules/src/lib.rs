@@ -76,7 +76,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(sasl2::Sasl2Module),
         Box::new(fast::Fast),
         Box::<multicast::Multicast>::default(),
-        Box::new(rooms::Rooms::new(shared.rooms.clone())),
+        Box::new(rooms::Rooms::new(shared.rooms.clone(), archives.clone())),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }
