@@ -33,6 +33,7 @@ mod option;
 mod payload;
 pub mod ping;
 pub mod privacy;
+pub mod push;
 pub mod register;
 mod request;
 pub mod rooms;
@@ -73,6 +74,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(offline::Offline),
         Box::new(stream_management::StreamManagement),
         Box::new(client_state::ClientState),
+        Box::new(push::Push),
         Box::new(sasl2::Sasl2Module),
         Box::new(fast::Fast),
         Box::<multicast::Multicast>::default(),
