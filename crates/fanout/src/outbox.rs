@@ -84,6 +84,8 @@ impl Default for Limits {
 pub enum Pushed {
     /// It waits for the next flush.
     Queued,
+    /// The same, or it waits for its client; and it is of some urgency, while nobody looks at the client.
+    Unattended,
     /// The outbox is over its hard limit: the packet was not taken, the session has to be closed with
     /// `resource-constraint`.
     Overflow,
@@ -188,12 +190,15 @@ impl Outboxes {
             return Pushed::Overflow;
         }
         let mut item = Item { packet: packet.clone(), to, tag: 0, number: self.pushed };
-        let mut waits = false;
+        let (mut waits, mut pushed) = (false, Pushed::Queued);
         if slot.attention != Attention::Active {
             let urgency = quiet::urgency(packet);
             if let Urgency::Latest(tag) = urgency {
                 item.tag = tag;
                 self.waiting = self.waiting.saturating_sub(queue.forget_superseded(&item, address, slot.framing));
+            }
+            if urgency == Urgency::Now {
+                pushed = Pushed::Unattended;
             }
             let is_late = urgency != Urgency::Now && queue.bytes + size <= self.limits.soft;
             waits = slot.attention == Attention::Detached || is_late;
@@ -215,7 +220,7 @@ impl Outboxes {
             slot.dirty = true;
             self.dirty.push(link);
         }
-        Pushed::Queued
+        pushed
     }
 
     /// Says whether the client of a connected session is being looked at. What waited for that is sent when it is.

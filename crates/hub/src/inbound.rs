@@ -127,6 +127,8 @@ impl World {
             if let Some(iq) = Iq::read(stanza, from, to, origin) {
                 self.answer(iq);
             }
+        } else if let Some(packet) = self.stamp(link, stanza, type_) {
+            self.answered(&packet);
         }
     }
 

@@ -13,7 +13,7 @@
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an account conceals it.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2.
-//! * [`iq`]: requests that this server answers itself, and their replies.
+//! * [`iq`]: requests that this server answers itself, and their replies; [`ask`]: requests that it makes.
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides.
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
 //! * [`documents`]: what modules need of an account with every stanza; `known`: its roster, where they need that.
@@ -22,6 +22,7 @@
 //! * [`errand`]: work on other shards.
 //! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
+pub mod ask;
 pub mod bind;
 pub mod conceal;
 pub mod copies;
@@ -54,6 +55,7 @@ pub mod timer;
 pub mod tokens;
 pub mod world;
 
+pub use ask::Answer;
 pub use bind::BindError;
 pub use destination::Destination;
 pub use errand::Reply;

@@ -188,6 +188,10 @@ impl World {
         managed.turn = managed.turn.wrapping_add(1);
         let (turn, seconds) = (managed.turn, managed.seconds);
         self.outboxes.detach(link);
+        if let Some(packet) = self.outboxes.newest_urgent(link) {
+            let registry = self.registry.clone();
+            registry.unattended(self, &packet, link);
+        }
         self.after(u64::from(seconds) * 1000, move |world| {
             let is_same = |world: &World| world.managed(session.link).is_some_and(|managed| managed.turn == turn);
             if world.session(session).is_some_and(|session| !session.ending) && is_same(world) {

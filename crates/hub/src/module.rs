@@ -90,6 +90,8 @@ type Screen = Box<dyn Fn(&World, Link, &Packet) -> bool>;
 pub(crate) type Round = Box<dyn Fn(&mut World)>;
 /// Hears of a session.
 pub type SessionHook = Box<dyn Fn(&mut World, Link)>;
+/// Hears of a stanza that a session gets while nobody looks.
+pub type Unattended = Box<dyn Fn(&mut World, &Packet, Link)>;
 /// Adds to an answer or a stream feature list of a domain; the registry tells what else is there.
 pub type Extras<T> = Box<dyn Fn(&Registry, &Domain) -> Vec<T>>;
 /// Handles an IQ that came before login, from a connection of that address, for that domain; answers with the reply.
@@ -132,6 +134,7 @@ pub struct Registry {
     undelivered: Vec<Hook<Filter>>,
     reachable: Vec<Hook<SessionHook>>,
     ended: Vec<Hook<SessionHook>>,
+    unattended: Vec<Hook<Unattended>>,
     features: Vec<(Target, Hook<&'static str>)>,
     forms: Vec<Hook<Extras<Element>>>,
     stream_features: Vec<Hook<Extras<Built>>>,
@@ -286,6 +289,12 @@ impl Hooks<'_> {
     pub fn session_ended(&mut self, call: impl Fn(&mut World, Link) + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as SessionHook);
         self.registry.ended.push(hook);
+    }
+
+    /// Hears of a stanza of some urgency for a session whose client is inactive or has no connection.
+    pub fn unattended(&mut self, call: impl Fn(&mut World, &Packet, Link) + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as Unattended);
+        self.registry.unattended.push(hook);
     }
 
     /// Shows a feature in service discovery (XEP-0030).
@@ -460,6 +469,15 @@ impl Registry {
 
     pub(crate) fn session_reachable(&self, world: &mut World, link: Link) {
         tell(&self.reachable, world, link);
+    }
+
+    pub(crate) fn unattended(&self, world: &mut World, packet: &Packet, link: Link) {
+        for hook in &self.unattended {
+            let Some(domain) = world.outboxes.address(link).map(|address| address.domain().to_owned()) else { return };
+            if world.domain(&domain).is_some_and(|domain| domain.module(hook.module).is_some()) {
+                (hook.call)(world, packet, link);
+            }
+        }
     }
 
     pub(crate) fn session_ended(&self, world: &mut World, link: Link) {

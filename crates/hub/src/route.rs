@@ -45,7 +45,10 @@ impl World {
             }
         }
         match packet.kind() {
-            Kind::Iq if to.is_domain() => self.answer_packet(packet, to.to_jid()),
+            Kind::Iq if to.is_domain() => match packet.type_() {
+                StanzaType::Result | StanzaType::Error => self.answered(packet),
+                _ => self.answer_packet(packet, to.to_jid()),
+            },
             Kind::Presence => {}
             _ => self.bounce(packet, to, Condition::ServiceUnavailable.into()),
         }
@@ -169,6 +172,11 @@ impl World {
     pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> bool {
         match self.outboxes.push(link, packet, to) {
             Pushed::Queued => true,
+            Pushed::Unattended => {
+                let registry = self.registry.clone();
+                registry.unattended(self, packet, link);
+                true
+            }
             Pushed::Gone => false,
             Pushed::Overflow => {
                 self.counters.overflows += 1;

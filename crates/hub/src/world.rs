@@ -23,6 +23,7 @@ use rookery_store::{Background, Stores};
 use rookery_stream::error::StreamError;
 use slab::Slab;
 
+use crate::ask::Asked;
 use crate::documents::Absent;
 use crate::errand::{Errand, Gatherings, Reply};
 use crate::federation::Federation;
@@ -60,6 +61,7 @@ pub struct World {
     pub(crate) now_ms: u64,
     started_ms: Option<u64>,
     pub(crate) ended: Ended,
+    pub(crate) asked: Asked,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) mail: Vec<Vec<Mail>>,
@@ -114,6 +116,8 @@ pub enum Mail {
         /// The stanzas.
         packets: Vec<Packet>,
     },
+    /// The answer to a request of the receiving shard.
+    Answer(Packet),
     /// A stanza for a service that the receiving shard has a part of.
     Service {
         /// The service.
@@ -188,6 +192,7 @@ impl World {
             now_ms: 0,
             started_ms: None,
             ended: Ended::default(),
+            asked: Asked::default(),
             wakeups,
             events: VecDeque::new(),
             given_back: None,
@@ -285,6 +290,7 @@ impl World {
             }
             Mail::Copies { to, packet } => self.give(&packet, &to),
             Mail::Bundle { to, packets } => self.bundle(packets, &to),
+            Mail::Answer(packet) => self.answered(&packet),
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Probe { from, to } => self.answer_probes(&from, &to),

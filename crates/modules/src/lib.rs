@@ -37,6 +37,7 @@ mod payload;
 pub mod ping;
 pub mod privacy;
 pub mod process;
+pub mod push;
 pub mod register;
 mod request;
 pub mod rights;
@@ -82,6 +83,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(offline::Offline),
         Box::new(stream_management::StreamManagement),
         Box::new(client_state::ClientState),
+        Box::new(push::Push),
         Box::new(sasl2::Sasl2Module),
         Box::new(fast::Fast),
         Box::<multicast::Multicast>::default(),

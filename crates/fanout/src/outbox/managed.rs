@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use super::queue::{Drained, Item, Queue, rendered_len};
+use super::quiet::{self, Urgency};
 use super::{Attention, Link, Outboxes, To};
 use crate::packet::Packet;
 
@@ -162,6 +163,14 @@ impl Outboxes {
             managed.uncounted -= elements_before_count;
             (managed.asked, managed.asking) = (false, false);
         }
+    }
+
+    /// The last stanza that the client of a session has not acknowledged and that a user wants to be told of.
+    pub fn newest_urgent(&self, link: Link) -> Option<Packet> {
+        let queue = self.slots.get(link.index())?.queue.as_ref()?;
+        let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
+        let mut all = unacked.chain(&queue.items).rev();
+        all.find(|item| quiet::urgency(&item.packet) == Urgency::Now).map(|item| item.packet.clone())
     }
 
     /// A new connection carries on with a detached session, whose client has acknowledged all that it has handled: what it has not waits

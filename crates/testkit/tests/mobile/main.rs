@@ -5,6 +5,7 @@ mod acks;
 mod client_state;
 mod cuts;
 mod fast;
+mod push;
 mod resumption;
 mod sasl2;
 

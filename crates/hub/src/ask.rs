@@ -1,0 +1,102 @@
+//! Requests that this server makes itself, in the name of one of its domains, and the answers to them.
+//!
+//! # Invariants
+//!
+//! * An answer counts if it comes from whom the request went to, with an id that nobody else can know. There is exactly one: if none comes,
+//!   time answers.
+//! * The shard that asks gets the answer, wherever it comes in: the id says which one it is.
+
+use std::collections::HashMap;
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_jid::Jid;
+use rookery_xml::{Element, Limits, Stanza, Writer, ns};
+
+use crate::World;
+use crate::world::Mail;
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It was carried out: with the payload, if there is any.
+    Result(Option<Element>),
+    /// It was refused: the condition's name, and whether the same may go well later (type `wait`).
+    Error {
+        /// The defined condition (RFC 6120 §8.3.3).
+        condition: String,
+        /// The error's type is `wait`.
+        wait: bool,
+    },
+    /// There was no answer.
+    Nothing,
+}
+
+type Then = Box<dyn FnOnce(&mut World, Answer)>;
+
+/// Requests without an answer yet.
+#[derive(Default)]
+pub(crate) struct Asked(HashMap<String, (Jid, Then)>);
+
+impl World {
+    /// Sends a request from a domain of this server; `then` gets what came of it, at the latest after a minute.
+    pub fn ask(
+        &mut self,
+        domain: &str,
+        to: &Jid,
+        is_set: bool,
+        payload: &Element,
+        then: impl FnOnce(&mut World, Answer) + 'static,
+    ) {
+        if self.asked.0.len() >= MAX_ASKED {
+            return then(self, Answer::Nothing);
+        }
+        let id = format!("{PREFIX}{}-{}", self.shard(), self.unique_text());
+        self.asked.0.insert(id.clone(), (to.clone(), Box::new(then)));
+        let mut request = Writer::new("iq");
+        request.attr("type", if is_set { "set" } else { "get" }).attr("id", &id).attr("from", domain);
+        request.element(payload);
+        self.after(PATIENCE_MS, move |world| {
+            if let Some((_, then)) = world.asked.0.remove(&id) {
+                then(world, Answer::Nothing);
+            }
+        });
+        self.send(&request.finish(), to);
+    }
+
+    /// A result or an error that came for a domain. One that answers nothing is dropped.
+    pub(crate) fn answered(&mut self, packet: &Packet) {
+        let Some(id) = packet.id() else { return };
+        let Some(shard) = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')?.0.parse().ok()) else { return };
+        if shard != self.shard() {
+            return self.post(shard, Mail::Answer(packet.clone()));
+        }
+        let sender = packet.sender();
+        let is_from = |(to, _): &(Jid, Then)| sender.as_ref() == Some(to);
+        if !self.asked.0.get(&*id).is_some_and(is_from) {
+            return;
+        }
+        if let Some((_, then)) = self.asked.0.remove(&*id) {
+            then(self, read(packet));
+        }
+    }
+}
+
+fn read(packet: &Packet) -> Answer {
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return Answer::Nothing };
+    if packet.type_() == StanzaType::Result {
+        return Answer::Result(stanza.children().next().map(|child| child.element()));
+    }
+    let error = stanza.children().find(|child| child.name() == "error").map(|child| child.element());
+    let wait = error.as_ref().and_then(|error| error.attr("type")) == Some("wait");
+    let defined = |child: &&Element| child.ns() == ns::STANZA_ERRORS && child.name() != "text";
+    let condition = error.as_ref().and_then(|error| error.children().find(defined)).map(Element::name);
+    Answer::Error { condition: condition.unwrap_or("undefined-condition").to_owned(), wait }
+}
+
+/// What the ids of requests begin with.
+const PREFIX: &str = "ask-";
+/// How long an answer may take.
+const PATIENCE_MS: u64 = 60_000;
+/// Requests of one shard that may be without an answer.
+const MAX_ASKED: usize = 10_000;

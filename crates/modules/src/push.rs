@@ -1,0 +1,325 @@
+//! XEP-0357: Push Notifications. A phone that has no connection hears that a message waits for it.
+//!
+//! The user's clients name the push services of their makers. When a message comes that a user wants to be told of, and none of the user's
+//! sessions is looked at – there is none, or they are inactive (XEP-0352), or have lost their connection (XEP-0198) – each service gets a
+//! notification. By default it says how many messages there are and nothing of them: it passes through others' hands.
+//!
+//! # Invariants
+//!
+//! * A service is told at most once in [`INTERVAL_MS`] for one registration, and never again before it has answered: what comes meanwhile
+//!   is told together.
+//! * A registration ends when its service refuses it. An error that may pass, or no answer, does not end it.
+//! * Registrations are bounded in number and size per account; they are kept in its documents.
+//!
+//! Left out: retries of a service that has refused (§7.1), and remote disabling by a message (§8), which the next refusal does as well.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use rookery_fanout::outbox::quiet::{Urgency, urgency};
+use rookery_fanout::{Attention, Link, Packet, StanzaType};
+use rookery_hub::{Answer, Hooks, Iq, Module, OptionSpec, Phase, Target, Value, Verdict, World};
+use rookery_jid::{Jid, JidRef, prepare};
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
+
+use crate::asker::condition;
+use crate::form::{Field, Form};
+use crate::option;
+
+/// Notifications for those who are away.
+#[derive(Debug)]
+pub struct Push;
+
+impl Module for Push {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "phones without a connection are told that a message waits"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0357", "0.4.1")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &[CONTENT, REGISTRATIONS]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.feature(Target::Account, ns::PUSH);
+        hooks.document(NAME, read);
+        hooks.iq(Target::Account, ns::PUSH, switch);
+        let news = Rc::<RefCell<News>>::default();
+        let for_sessions = news.clone();
+        hooks.undelivered(Phase::Guard, move |world, packet, to| {
+            notify(world, packet, to, &news);
+            Verdict::Pass
+        });
+        hooks.unattended(move |world, packet, link| unattended(world, packet, link, &for_sessions));
+    }
+}
+
+const CONTENT: OptionSpec = OptionSpec {
+    key: "content",
+    default: || Value::Text("none".to_owned()),
+    doc: "what a notification says of the last message: \"none\", \"sender\", or \"body\", which is sender and text",
+    check: content,
+};
+
+const REGISTRATIONS: OptionSpec = OptionSpec {
+    key: "registrations",
+    default: || Value::Number(10),
+    doc: "push services that one user may have; one more takes the place of the oldest",
+    check: option::at_least_one,
+};
+
+fn content(value: &Value) -> Result<(), String> {
+    match value {
+        Value::Text(text) if !matches!(text.as_str(), "none" | "sender" | "body") => {
+            Err(format!("{text:?} is none of \"none\", \"sender\" and \"body\""))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A push service that a client has named (§5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Registration {
+    service: Jid,
+    node: Option<String>,
+    /// The form to publish with.
+    options: Option<Element>,
+}
+
+/// The registrations of an account, oldest first.
+type Registrations = Vec<Registration>;
+
+/// Registrations that have something to be told, or have been told a moment ago.
+type News = HashMap<(Jid, Jid, Option<String>), State>;
+
+/// What is going on with one of them.
+#[derive(Debug, Default)]
+struct State {
+    /// Messages since the last notification.
+    count: u64,
+    /// The last of them.
+    last: Option<Packet>,
+    /// A notification waits for its answer or for its time.
+    is_busy: bool,
+}
+
+/// §5 and §6: enabling and disabling, by the account itself.
+fn switch(world: &mut World, iq: Iq) {
+    if !iq.is_own() {
+        return world.reply_error(&iq, Condition::ServiceUnavailable);
+    }
+    let service = match iq.payload.attr("jid").map(prepare) {
+        Some(Ok(jid)) if iq.set => jid.as_ref().to_jid(),
+        Some(Err(_)) if iq.set => return world.reply_error(&iq, Condition::JidMalformed),
+        _ => return world.reply_error(&iq, Condition::BadRequest),
+    };
+    let node = iq.payload.attr("node").map(str::to_owned);
+    let mut all = registrations(world, iq.to.as_ref()).map(|all| (*all).clone()).unwrap_or_default();
+    match iq.payload.name() {
+        "enable" => {
+            let options = iq.payload.child("x", ns::DATA_FORMS).cloned();
+            if options.as_ref().is_some_and(|options| !is_usable(options))
+                || node.as_ref().is_some_and(|node| node.len() > MAX_NODE)
+            {
+                return world.reply_error(&iq, Condition::NotAcceptable);
+            }
+            all.retain(|other| other.service != service || other.node != node);
+            all.push(Registration { service, node, options });
+            let domain = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
+            let most = domain.map_or(0, |options| options.number(REGISTRATIONS.key)).max(1) as usize;
+            all.drain(..all.len().saturating_sub(most));
+        }
+        // §6: without a node, all of the service.
+        "disable" => all.retain(|other| other.service != service || (node.is_some() && other.node != node)),
+        _ => return world.reply_error(&iq, Condition::BadRequest),
+    }
+    world.set_document(iq.to.clone().as_ref(), NAME, write(&all), move |world, kept| match kept {
+        Ok(()) => world.reply_done(&iq),
+        Err(error) => {
+            world.store_failed("keeping a push service", &iq.to, &error);
+            world.reply_error(&iq, condition(&error));
+        }
+    });
+}
+
+/// Whether a form can be published with: one that is read, and not larger than anybody needs.
+fn is_usable(options: &Element) -> bool {
+    Form::read(options).is_some() && Writer::write(options).bytes().len() <= MAX_FORM
+}
+
+fn registrations(world: &World, account: JidRef<'_>) -> Option<Rc<Registrations>> {
+    world.document::<Registrations>(account, NAME)
+}
+
+/// A stanza for a session that nobody looks at.
+fn unattended(world: &mut World, packet: &Packet, link: Link, news: &Rc<RefCell<News>>) {
+    let Some(account) = world.outboxes.address(link).map(Jid::to_bare) else { return };
+    if registrations(world, account.as_ref()).is_none() {
+        return;
+    }
+    let is_looked_at = |&link: &Link| {
+        world.outboxes.attention(link) == Attention::Active
+            && world.session_at(link).is_some_and(|session| session.takes_messages())
+    };
+    if !world.links_of(account.as_ref()).iter().any(is_looked_at) {
+        notify(world, packet, account.as_ref(), news);
+    }
+}
+
+/// Tells the push services of an account of a message.
+fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>, news: &Rc<RefCell<News>>) {
+    let is_message = packet.kind() == Kind::Message && packet.type_() != StanzaType::Error;
+    let Some(all) = registrations(world, account).filter(|_| is_message && urgency(packet) == Urgency::Now) else {
+        return;
+    };
+    let account = account.bare().to_jid();
+    for registration in &*all {
+        let is_idle = {
+            let key = (account.clone(), registration.service.clone(), registration.node.clone());
+            let mut news = news.borrow_mut();
+            let state = news.entry(key).or_default();
+            state.count += 1;
+            state.last = Some(packet.clone());
+            !std::mem::replace(&mut state.is_busy, true)
+        };
+        if is_idle {
+            publish(world, account.clone(), registration.clone(), news.clone());
+        }
+    }
+}
+
+/// §7: publishes what there is, then waits for the answer and a moment.
+fn publish(world: &mut World, account: Jid, registration: Registration, news: Rc<RefCell<News>>) {
+    let key = (account.clone(), registration.service.clone(), registration.node.clone());
+    let (count, last) = match news.borrow_mut().get_mut(&key) {
+        Some(state) => (std::mem::take(&mut state.count), state.last.take()),
+        None => return,
+    };
+    let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
+    let content = options.map_or("none", |options| options.text(CONTENT.key)).to_owned();
+    let payload = notification(&registration, count, last.as_ref(), &content);
+    let (domain, service) = (account.domain().to_owned(), registration.service.clone());
+    world.ask(&domain, &service, true, &payload, move |world, answer| {
+        if let Answer::Error { condition, wait: false } = &answer
+            && !PASSING.contains(&condition.as_str())
+        {
+            news.borrow_mut().remove(&key);
+            return disable(world, &account, &registration);
+        }
+        world.after(INTERVAL_MS, move |world| {
+            let is_done = news.borrow().get(&key).is_none_or(|state| state.count == 0);
+            // It may have been disabled meanwhile.
+            let is_there = registrations(world, account.as_ref()).is_none_or(|all| all.contains(&registration));
+            if is_done || !is_there {
+                news.borrow_mut().remove(&key);
+            } else {
+                publish(world, account, registration, news);
+            }
+        });
+    });
+}
+
+/// §7.1: a service has refused.
+fn disable(world: &mut World, account: &Jid, refused: &Registration) {
+    let Some(all) = registrations(world, account.as_ref()) else { return };
+    let left: Registrations = all.iter().filter(|other| *other != refused).cloned().collect();
+    let owner = account.clone();
+    world.set_document(account.as_ref(), NAME, write(&left), move |world, kept| {
+        if let Err(error) = kept {
+            world.store_failed("disabling a push service", &owner, &error);
+        }
+    });
+}
+
+/// The payload of §7.
+fn notification(registration: &Registration, count: u64, last: Option<&Packet>, content: &str) -> Element {
+    let mut summary = Form::new("submit").hidden("FORM_TYPE", SUMMARY);
+    summary = summary.field(Field::text_single("message-count").value(&count.to_string()));
+    if let Some(last) = last.filter(|_| content != "none") {
+        if let Some(sender) = last.sender() {
+            summary = summary.field(Field::jid_single("last-message-sender").value(sender.as_str()));
+        }
+        if let Some(body) = body(last).filter(|_| content == "body") {
+            summary = summary.field(Field::text_single("last-message-body").value(&body));
+        }
+    }
+    let notification = Element::new("notification", ns::PUSH).with_child(summary.element());
+    let item = Element::new("item", ns::PUBSUB).with_child(notification);
+    let publish =
+        Element::new("publish", ns::PUBSUB).with_opt_attr("node", registration.node.as_deref()).with_child(item);
+    let mut pubsub = Element::new("pubsub", ns::PUBSUB).with_child(publish);
+    if let Some(options) = &registration.options {
+        pubsub.push_child(Element::new("publish-options", ns::PUBSUB).with_child(options.clone()));
+    }
+    pubsub
+}
+
+fn body(packet: &Packet) -> Option<String> {
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    let body = stanza.children().find(|child| child.name() == "body")?.element().text();
+    Some(body.chars().take(MAX_BODY).collect())
+}
+
+/// The document of an account; `None` without registrations.
+fn write(all: &[Registration]) -> Option<Vec<u8>> {
+    let mut root = Element::new("push", ns::PUSH);
+    for Registration { service, node, options } in all {
+        let mut enable = Element::new("enable", ns::PUSH).with_attr("jid", service.as_str());
+        enable = enable.with_opt_attr("node", node.as_deref());
+        options.iter().for_each(|options| enable.push_child(options.clone()));
+        root.push_child(enable);
+    }
+    (!all.is_empty()).then(|| Writer::write(&root).into_bytes())
+}
+
+fn read(document: &[u8]) -> Option<Registrations> {
+    let root = Element::parse(document).ok()?;
+    let registration = |enable: &Element| {
+        let service = Jid::parse(enable.attr("jid")?).ok()?;
+        let (node, options) = (enable.attr("node").map(str::to_owned), enable.child("x", ns::DATA_FORMS).cloned());
+        Some(Registration { service, node, options })
+    };
+    Some(root.children().filter_map(registration).collect())
+}
+
+const NAME: &str = "push";
+/// What the fields of a summary mean (§7).
+const SUMMARY: &str = "urn:xmpp:push:summary";
+/// Errors that say nothing of the registration: the service can't be reached.
+const PASSING: [&str; 3] = ["remote-server-not-found", "remote-server-timeout", "internal-server-error"];
+/// Between two notifications for one registration.
+const INTERVAL_MS: u64 = 5_000;
+/// Bytes of the name of a node.
+const MAX_NODE: usize = 1024;
+/// Bytes of the form to publish with.
+const MAX_FORM: usize = 4096;
+/// Characters of a text.
+const MAX_BODY: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registrations_come_back() {
+        let service = Jid::parse("push.example.net").unwrap();
+        let options = Form::new("submit").hidden("FORM_TYPE", "x").element();
+        let all = vec![
+            Registration { service: service.clone(), node: Some("it's <a> node".into()), options: Some(options) },
+            Registration { service, node: None, options: None },
+        ];
+        assert_eq!(read(&write(&all).unwrap()), Some(all));
+        assert_eq!(write(&[]), None);
+        assert_eq!(read(b"<"), None);
+    }
+}
