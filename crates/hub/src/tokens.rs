@@ -11,7 +11,7 @@
 use rookery_jid::Jid;
 use rookery_sasl::token::new_token;
 use rookery_sasl::{Credentials, Hash, TokenKey, TokenMechanism};
-use rookery_store::{Document, StoreError};
+use rookery_store::Document;
 use rookery_stream::c2s::{Issued, Slot, StoredToken};
 use tracing::warn;
 

@@ -116,8 +116,6 @@ pub enum Mail {
         /// The stanzas.
         packets: Vec<Packet>,
     },
-    /// The answer to a request of the receiving shard.
-    Answer(Packet),
     /// A stanza for a service that the receiving shard has a part of.
     Service {
         /// The service.
@@ -290,7 +288,6 @@ impl World {
             }
             Mail::Copies { to, packet } => self.give(&packet, &to),
             Mail::Bundle { to, packets } => self.bundle(packets, &to),
-            Mail::Answer(packet) => self.answered(&packet),
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
