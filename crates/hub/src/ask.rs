@@ -13,7 +13,6 @@ use rookery_jid::Jid;
 use rookery_xml::{Element, Limits, Stanza, Writer, ns};
 
 use crate::World;
-use crate::world::Mail;
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +67,8 @@ impl World {
         let Some(id) = packet.id() else { return };
         let Some(shard) = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')?.0.parse().ok()) else { return };
         if shard != self.shard() {
-            return self.post(shard, Mail::Answer(packet.clone()));
+            let packet = packet.clone();
+            return self.run_at(shard, move |world| world.answered(&packet));
         }
         let sender = packet.sender();
         let is_from = |(to, _): &(Jid, Then)| sender.as_ref() == Some(to);

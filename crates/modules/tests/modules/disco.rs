@@ -19,7 +19,7 @@ fn items(query: &Element) -> Vec<&str> {
 }
 
 /// The modules whose features these tests know.
-const SHOWN: [&str; 7] = ["disco", "caps", "ping", "version", "time", "offline", "multicast"];
+const SHOWN: [&str; 8] = ["disco", "caps", "ping", "version", "time", "offline", "multicast", "commands"];
 
 fn only(settings: &mut rookery_hub::Settings, modules: &[&str]) {
     settings.domains[0].modules.retain(|name, _| modules.contains(name));
