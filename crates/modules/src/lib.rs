@@ -87,7 +87,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(sasl2::Sasl2Module),
         Box::new(fast::Fast),
         Box::<multicast::Multicast>::default(),
-        Box::new(rooms::Rooms::new(shared.rooms.clone())),
+        Box::new(rooms::Rooms::new(shared.rooms.clone(), archives.clone())),
         Box::new(commands::Commands::new(shared.clone())),
         Box::new(administration::Administration),
         Box::new(announce::Announce::new(shared.motds.clone())),

@@ -6,21 +6,22 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::Condition;
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
 
-use super::directory::{Directory, Entry};
+use super::actor::State;
+use super::directory::Entry;
 use super::join;
 use super::limits::Limits;
 use super::occupant::nick_key;
 use super::room::Room;
 
 /// A stanza for a room that doesn't exist. The room, if it is created by that; it has not seen the stanza yet.
-pub(crate) fn receive(directory: &Directory, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<Box<Room>> {
+pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<Box<Room>> {
     let enters = packet.kind() == Kind::Presence && packet.type_() == StanzaType::Available && join::enters(packet);
     let sender = packet.sender()?;
     if !enters || to.resource().and_then(nick_key).is_none() {
         refuse(world, packet, to);
         return None;
     }
-    match create(directory, world, to.bare().to_jid(), &sender) {
+    match create(state, world, to.bare().to_jid(), &sender) {
         Ok(room) => Some(Box::new(room)),
         Err(condition) => {
             world.bounce(packet, to, condition.into());
@@ -29,17 +30,19 @@ pub(crate) fn receive(directory: &Directory, world: &mut World, packet: &Packet,
     }
 }
 
-fn create(directory: &Directory, world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, Condition> {
+fn create(state: &State, world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, Condition> {
     if creator.resource().is_none() || !Room::may_create(world, jid.domain(), creator) {
         // §10.1.1.
         return Err(Condition::NotAllowed);
     }
     let limit = world.domain_of(jid.domain()).map_or(0, |domain| Limits::of(domain).rooms);
     let entry = Entry { name: jid.local().unwrap_or_default().to_owned(), is_public: false, is_stored: false };
-    if !directory.add(jid.as_ref(), entry, limit) {
+    if !state.directory.add(jid.as_ref(), entry, limit) {
         return Err(Condition::ResourceConstraint);
     }
-    Room::new(directory, world, jid, creator.as_ref()).ok_or(Condition::ItemNotFound)
+    let mut room = Room::new(state, world, jid, creator.as_ref()).ok_or(Condition::ItemNotFound)?;
+    room.forget_past(world);
+    Ok(room)
 }
 
 /// Answers in the name of a room that is not there.

@@ -17,13 +17,17 @@ use tracing::warn;
 
 use super::absent;
 use super::directory::Directory;
+use super::logs::Logs;
 use super::room::Room;
+use crate::archive::Archives;
 use crate::asker::condition;
 
 /// The rooms whose home is this shard.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     pub(crate) directory: Directory,
+    pub(crate) archives: Archives,
+    pub(crate) logs: Rc<Logs>,
     slots: RefCell<HashMap<Jid, Slot>>,
     /// What waits for the list of a service's rooms; `None` once that is here.
     listed: RefCell<HashMap<String, Option<Queue>>>,
@@ -39,8 +43,8 @@ enum Slot {
 }
 
 impl State {
-    pub(crate) fn new(directory: Directory) -> Rc<Self> {
-        Rc::new(Self { directory, ..Self::default() })
+    pub(crate) fn new(directory: Directory, archives: Archives) -> Rc<Self> {
+        Rc::new(Self { directory, archives, ..Self::default() })
     }
 
     /// Runs `then` with the stanza when it is known which rooms the service has; at once, but for the first moment after the start.
@@ -109,7 +113,7 @@ impl State {
             self.slots.borrow_mut().insert(to.bare().to_jid(), Slot::Busy(queue));
             return self.load(world, to.bare().to_jid());
         }
-        if let Some(mut room) = absent::receive(&self.directory, world, packet, to) {
+        if let Some(mut room) = absent::receive(self, world, packet, to) {
             self.slots.borrow_mut().insert(to.bare().to_jid(), Slot::Busy(VecDeque::new()));
             room.receive(world, packet, to);
             self.go_on(world, room);
@@ -135,7 +139,7 @@ impl State {
     }
 
     fn loaded(self: &Rc<Self>, world: &mut World, jid: &Jid, stored: &StoredRoom) {
-        match Room::stored(&self.directory, world, jid, stored) {
+        match Room::stored(self, world, jid, stored) {
             Some(room) => self.go_on(world, Box::new(room)),
             None => {
                 warn!(room = %jid, "the configuration in the store is damaged");
@@ -156,8 +160,19 @@ impl State {
             return;
         }
         self.slots.borrow_mut().remove(&room.jid);
-        if !room.is_stored() {
+        if !room.is_stored() && !room.is_over {
+            room.forget_past(world);
             self.directory.remove(room.jid.as_ref());
+        }
+    }
+
+    /// The server stops: occupants are told so (§18.2), those of other servers above all.
+    pub(crate) fn shut_down(&self, world: &mut World) {
+        let slots = std::mem::take(&mut *self.slots.borrow_mut());
+        for slot in slots.into_values() {
+            if let Slot::Here(mut room) = slot {
+                room.remove_all(world, vec![332], None);
+            }
         }
     }
 

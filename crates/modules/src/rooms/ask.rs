@@ -15,6 +15,7 @@ impl Room {
             ("query", ns::MUC_OWNER) => self.own(world, iq),
             ("query", ns::REGISTER) => self.register(world, iq),
             ("moderate", ns::MODERATE) => self.moderate(world, iq),
+            (_, ns::MAM) => self.archive_asked(world, iq),
             ("vCard", ns::VCARD) => self.vcard_asked(world, iq),
             (_, ns::DISCO_INFO) if is_get(world, iq, "query") => self.info(world, iq),
             (_, ns::DISCO_ITEMS) if is_get(world, iq, "query") => self.items(world, iq),

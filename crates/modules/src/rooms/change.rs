@@ -157,6 +157,10 @@ impl Room {
             occupant.role = role;
             occupant.changed();
         }
+        match role {
+            Role::Moderator => self.moderating.insert(at),
+            _ => self.moderating.remove(&at),
+        };
         if role == Role::Moderator && before != role && !self.config.is_nonanonymous {
             self.show_real_jids(world, at);
         }
@@ -165,11 +169,8 @@ impl Room {
     /// Who has become a moderator sees from now on who the others are (§5.1.1).
     fn show_real_jids(&mut self, world: &mut World, at: usize) {
         let mut packets = Vec::new();
-        for other in self.occupants.iter().map(|(other, _)| other).collect::<Vec<_>>() {
-            let is_shown = self.occupants.get(other).is_some_and(|other| self.is_broadcast(other.role));
-            if other != at && is_shown {
-                packets.extend(self.presence_of(other, true));
-            }
+        for other in self.visible().into_iter().filter(|other| *other != at) {
+            packets.extend(self.presence_of(other, true));
         }
         let Some(occupant) = self.occupants.get(at) else { return };
         for session in occupant.addresses() {

@@ -34,6 +34,8 @@ pub(crate) struct Config {
     /// Messages that it remembers for those who enter.
     pub history: usize,
     pub is_logged: bool,
+    /// What is said goes into the room's archive.
+    pub is_archived: bool,
 }
 
 impl Config {
@@ -58,6 +60,7 @@ impl Config {
             member_list: Role::PRESENT.to_vec(),
             history: defaults.history.min(limits.history),
             is_logged: false,
+            is_archived: defaults.archived,
         }
     }
 
@@ -105,6 +108,7 @@ impl Config {
             .field(roles(MEMBER_LIST, "Roles that may get the list of members", &self.member_list))
             .field(self.max_field())
             .field(Field::text_single(HISTORY).label("Messages for those who enter").value(&self.history.to_string()))
+            .field(Field::boolean(ARCHIVING, self.is_archived).label("Keep what is said in the archive of the room"))
             .field(Field::boolean(LOGGING, self.is_logged).label("Log what is said for the public"))
     }
 
@@ -132,6 +136,7 @@ impl Config {
             (MODERATED, &mut new.is_moderated),
             (SUBJECT, &mut new.subject_by_all),
             (LOGGING, &mut new.is_logged),
+            (ARCHIVING, &mut new.is_archived),
         ] {
             *switch = boolean(form, var)?.unwrap_or(*switch);
         }
@@ -244,6 +249,8 @@ const PM: &str = "muc#roomconfig_allowpm";
 const BROADCAST: &str = "muc#roomconfig_presencebroadcast";
 const MEMBER_LIST: &str = "muc#roomconfig_getmemberlist";
 const MAX_USERS: &str = "muc#roomconfig_maxusers";
+/// No field of the standard, but what other servers call it too.
+const ARCHIVING: &str = "muc#roomconfig_enablearchiving";
 const LOGGING: &str = "muc#roomconfig_enablelogging";
 
 /// Who may send private messages: the least role, the value, the label.

@@ -27,7 +27,10 @@ impl Room {
             Some(_) => return Err(Condition::ItemNotFound.into()),
         }
         let identity = Identity { category: "conference", type_: "text", name: Some(self.name()) };
-        let info = Info { identity, features: self.features(), forms: vec![self.room_info(world, &iq.from)] };
+        let mut features = self.features();
+        features.extend(self.is_archived(world).then_some(ns::MAM));
+        features.sort_unstable();
+        let info = Info { identity, features, forms: vec![self.room_info(world, &iq.from)] };
         let mut reply = iq.result();
         info.write(&mut reply, None);
         world.reply(iq, reply);
@@ -55,7 +58,6 @@ impl Room {
             either(config.is_nonanonymous, "muc_nonanonymous", "muc_semianonymous"),
             either(config.password.is_empty(), "muc_unsecured", "muc_passwordprotected"),
         ]);
-        features.sort_unstable();
         features
     }
 

@@ -181,6 +181,10 @@ impl Room {
         };
         let at = self.occupants.insert(occupant);
         self.nicks.insert(key.to_owned(), at);
+        if self.occupants.get(at).is_some_and(|occupant| occupant.role == Role::Moderator) {
+            self.moderating.insert(at);
+        }
+        self.log_coming(world, at);
         self.announce(world, at, &Shown::default());
         at
     }
@@ -206,12 +210,9 @@ impl Room {
         wanted: Wanted,
     ) {
         let sees_all = self.sees_all(at);
-        let mut packets = Vec::with_capacity(self.occupants.len() + self.config.history + 2);
-        for other in self.occupants.iter().map(|(other, _)| other).collect::<Vec<_>>() {
-            let is_shown = self.occupants.get(other).is_some_and(|other| self.is_broadcast(other.role));
-            if other != at && is_shown {
-                packets.extend(self.presence_of(other, sees_all));
-            }
+        let mut packets = Vec::new();
+        for other in self.visible().into_iter().filter(|other| *other != at) {
+            packets.extend(self.presence_of(other, sees_all));
         }
         let shown = Shown { codes: codes.to_vec(), id, ..Shown::default() };
         packets.extend(self.own_presence(at, session, &shown));

@@ -44,7 +44,9 @@ impl Room {
 
     /// Takes an occupant out and tells its sessions. The others are told by [`Room::tell_parted`].
     pub(crate) fn remove(&mut self, world: &mut World, at: usize, shown: &Shown<'_>) -> Option<Occupant> {
+        self.log_going(world, at, shown);
         let mut occupant = self.occupants.try_remove(at)?;
+        self.moderating.remove(&at);
         if let Some(key) = nick_key(occupant.nick()) {
             self.nicks.remove(&key);
         }

@@ -31,6 +31,7 @@ pub(crate) struct Defaults {
     pub members_only: bool,
     pub moderated: bool,
     pub nonanonymous: bool,
+    pub archived: bool,
     pub occupants: usize,
     pub history: usize,
 }
@@ -58,6 +59,7 @@ impl Limits {
                 members_only: switch("default_members_only"),
                 moderated: switch("default_moderated"),
                 nonanonymous: switch("default_nonanonymous"),
+                archived: switch("default_archived"),
                 occupants: size("default_occupants"),
                 history: size("default_history"),
             },
@@ -65,7 +67,7 @@ impl Limits {
     }
 }
 
-pub(super) const OPTIONS: [OptionSpec; 21] = [
+pub(super) const OPTIONS: [OptionSpec; 22] = [
     OptionSpec {
         key: "host",
         default: || Value::Text("conference.@".to_owned()),
@@ -172,6 +174,12 @@ pub(super) const OPTIONS: [OptionSpec; 21] = [
         key: "default_nonanonymous",
         default: || Value::Switch(false),
         doc: "whether all occupants of a new room see real addresses, or moderators only",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "default_archived",
+        default: || Value::Switch(true),
+        doc: "whether what is said in a new room goes into its archive; needs the module archive",
         check: option::any,
     },
     OptionSpec {

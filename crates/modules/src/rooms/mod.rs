@@ -8,7 +8,7 @@
 //! * `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
 //! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`. `change`: what becomes of roles and affiliations.
 //!   `relay`: IQs between occupants. `service`: the service itself.
-//! * `keep`: what the store has.
+//! * `keep`: what the store has; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
 //!
@@ -41,10 +41,12 @@ mod join;
 mod keep;
 mod leave;
 mod limits;
+mod logs;
 mod moderate;
 mod nick;
 mod occupant;
 mod owner;
+mod past;
 mod rate;
 mod register;
 mod relay;
@@ -60,6 +62,7 @@ use rookery_fanout::Packet;
 use rookery_hub::{Domain, Hooks, Module, OptionSpec, World};
 use rookery_jid::JidRef;
 
+use crate::archive::Archives;
 use actor::State;
 pub use directory::Directory;
 
@@ -71,8 +74,8 @@ pub struct Rooms {
 
 impl Rooms {
     /// The rooms of one shard. All shards share the directory.
-    pub fn new(directory: Directory) -> Self {
-        Self { state: State::new(directory) }
+    pub fn new(directory: Directory, archives: Archives) -> Self {
+        Self { state: State::new(directory, archives) }
     }
 }
 
@@ -88,6 +91,7 @@ impl Module for Rooms {
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("XEP-0045", "1.35.5"),
+            ("XEP-0313", "1.1.3"),
             ("XEP-0317", "0.3.1"),
             ("XEP-0359", "0.7.0"),
             ("XEP-0410", "1.1.0"),
@@ -105,6 +109,8 @@ impl Module for Rooms {
     fn install(&self, hooks: &mut Hooks<'_>) {
         let state = self.state.clone();
         hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
+        let state = self.state.clone();
+        hooks.stopping(move |world| state.shut_down(world));
     }
 }
 

@@ -7,6 +7,7 @@ use rookery_xml::{Writer, ns};
 
 use super::role::Role;
 use super::room::Room;
+use crate::archive::stanza_id;
 
 impl Room {
     /// A request to retract a message by the id that the room gave it.
@@ -30,11 +31,10 @@ impl Room {
             message.text_child("reason", &reason);
         }
         message.end();
-        let stable = world.unique_text();
-        message.start_ns("stanza-id", ns::STANZA_ID).attr("by", self.jid.as_str()).attr("id", &stable).end();
         self.history.retract(id, None);
         if let Ok(packet) = Packet::built(&message.finish()) {
-            self.to_all(world, &packet);
+            let stable = self.record(world, None, &packet);
+            self.to_all(world, &packet.with_child(&stanza_id(self.jid.as_ref(), &stable)));
         }
         world.reply_done(iq);
         Ok(())

@@ -47,6 +47,7 @@ impl Room {
         }
         let nick = to.resource().unwrap_or_default();
         self.announce(world, at, &Shown { is_gone: true, nick: Some(nick), codes: vec![303], ..Shown::default() });
+        self.log_nick(world, at, nick);
         let Some(occupant) = self.occupants.get_mut(at) else { return Ok(()) };
         if let Some(old) = nick_key(occupant.nick()) {
             self.nicks.remove(&old);

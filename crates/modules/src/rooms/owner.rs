@@ -146,6 +146,7 @@ impl Room {
     fn destroy(&mut self, world: &mut World, iq: &Iq, destroy: &Element) -> Result<(), StanzaError> {
         self.remove_all(world, Vec::new(), Some(destroy));
         let was_stored = self.is_stored();
+        self.forget_past(world);
         self.is_over = true;
         self.directory.remove(self.jid.as_ref());
         if !was_stored {

@@ -1,6 +1,6 @@
 //! A room: plain data, and which part of it deals with what comes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,14 +12,17 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Element, Kind, Limits as XmlLimits, Stanza};
 use slab::Slab;
 
+use super::actor::State;
 use super::config::Config;
 use super::directory::{Directory, Entry};
 use super::history::History;
 use super::keep::Kept;
 use super::limits::Limits;
+use super::logs::Logs;
 use super::occupant::{Occupant, nick_key};
 use super::rate::Bucket;
 use super::role::{Actor, Role};
+use crate::archive::Archives;
 use crate::option;
 
 /// A room.
@@ -45,6 +48,8 @@ pub(crate) struct Room {
     pub nicks: HashMap<String, usize>,
     /// By the full JIDs of sessions.
     pub seats: HashMap<Jid, usize>,
+    /// The occupants that are moderators.
+    pub moderating: BTreeSet<usize>,
     /// Sessions of those who see every real JID.
     pub moderators: Roll,
     /// All other sessions.
@@ -54,6 +59,8 @@ pub(crate) struct Room {
     pub joins: Bucket,
     pub limits: Rc<Limits>,
     pub directory: Directory,
+    pub archives: Archives,
+    pub logs: Rc<Logs>,
     settings: Arc<Settings>,
     last_number: u64,
     /// It was destroyed.
@@ -64,10 +71,10 @@ pub(crate) struct Room {
 
 impl Room {
     /// A new room, which is locked and has one owner. `None` where the host has no rooms any more.
-    pub(crate) fn new(directory: &Directory, world: &mut World, jid: Jid, owner: JidRef<'_>) -> Option<Self> {
+    pub(crate) fn new(state: &State, world: &mut World, jid: Jid, owner: JidRef<'_>) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let secret = format!("{}{}", world.unique_text(), world.unique_text());
-        let mut room = Self::with(directory, world, jid, Config::new(&limits), limits, secret);
+        let mut room = Self::with(state, world, jid, Config::new(&limits), limits, secret);
         room.is_locked = true;
         let owner = owner.bare().to_jid();
         let affiliated = Affiliated { user: owner.clone(), affiliation: Affiliation::Owner, nick: None, reason: None };
@@ -76,11 +83,11 @@ impl Room {
     }
 
     /// A room from the store. `None` if it can't be read, or its host has no rooms any more.
-    pub(crate) fn stored(directory: &Directory, world: &mut World, jid: &Jid, stored: &StoredRoom) -> Option<Self> {
+    pub(crate) fn stored(state: &State, world: &mut World, jid: &Jid, stored: &StoredRoom) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
         let Kept { config, secret, hats } = Kept::read(&document.config, &limits)?;
-        let mut room = Self::with(directory, world, jid.clone(), config, limits, secret);
+        let mut room = Self::with(state, world, jid.clone(), config, limits, secret);
         room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
         room.vcard = document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok());
         room.hats = hats;
@@ -89,7 +96,7 @@ impl Room {
         Some(room)
     }
 
-    fn with(directory: &Directory, world: &World, jid: Jid, config: Config, limits: Limits, secret: String) -> Self {
+    fn with(state: &State, world: &World, jid: Jid, config: Config, limits: Limits, secret: String) -> Self {
         Self {
             jid,
             config,
@@ -103,13 +110,16 @@ impl Room {
             occupants: Slab::new(),
             nicks: HashMap::new(),
             seats: HashMap::new(),
+            moderating: BTreeSet::new(),
             moderators: Roll::default(),
             others: Roll::default(),
             history: History::default(),
             hats: HashMap::new(),
             joins: Bucket::default(),
             limits: Rc::new(limits),
-            directory: directory.clone(),
+            directory: state.directory.clone(),
+            archives: state.archives.clone(),
+            logs: state.logs.clone(),
             settings: world.settings().clone(),
             last_number: 0,
             is_over: false,
@@ -237,6 +247,18 @@ impl Room {
     /// Whether a role's presence is broadcast.
     pub(crate) fn is_broadcast(&self, role: Role) -> bool {
         self.config.broadcast.contains(&role)
+    }
+
+    /// The occupants whose presence others see. Where that is only the moderators', a room of ten thousand is not looked through.
+    pub(crate) fn visible(&self) -> Vec<usize> {
+        match self.config.broadcast.as_slice() {
+            [] => Vec::new(),
+            [Role::Moderator] => self.moderating.iter().copied().collect(),
+            _ => {
+                let shown = self.occupants.iter().filter(|(_, occupant)| self.is_broadcast(occupant.role));
+                shown.map(|(at, _)| at).collect()
+            }
+        }
     }
 
     /// The audience that a session belongs to.

@@ -6,9 +6,11 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Child, Element, Limits as XmlLimits, Stanza, Writer, ns};
 
+use super::past::is_lasting;
 use super::role::Role;
 use super::room::Room;
 use super::shown::is_forged;
+use crate::archive::stanza_id;
 
 impl Room {
     /// A message to the room or to somebody in it.
@@ -50,8 +52,12 @@ impl Room {
         if is_subject && stanza.bytes().len() > self.limits.subject {
             return Err(StanzaError::new(Condition::NotAcceptable).with_text("the subject is too long"));
         }
-        let id = world.unique_text();
-        let packet = self.reflection(stanza, at, &id);
+        let packet = self.reflection(stanza, at);
+        let id = match is_subject || is_lasting(stanza) {
+            true => self.record(world, Some(at), &packet),
+            false => world.unique_text(),
+        };
+        let packet = packet.with_child(&stanza_id(self.jid.as_ref(), &id));
         self.to_all(world, &packet);
         if is_subject {
             self.subject = Some(self.stamped(world, &packet));
@@ -68,9 +74,8 @@ impl Room {
         self.occupant_of(from).ok_or(stranger.into())
     }
 
-    /// A message as the room sends it: from the occupant, with the room's id for it (XEP-0359 §3.1) and the sender's pseudonym (XEP-0421), and
-    /// without what only the room may say.
-    fn reflection(&self, stanza: Stanza<'_>, at: usize, id: &str) -> Packet {
+    /// A message as the room sends it: from the occupant, with the sender's pseudonym (XEP-0421), and without what only the room may say.
+    fn reflection(&self, stanza: Stanza<'_>, at: usize) -> Packet {
         let Some(occupant) = self.occupants.get(at) else {
             return Packet::stamped(stanza, StanzaType::Groupchat, self.jid.as_str(), None);
         };
@@ -78,9 +83,7 @@ impl Room {
         let packet = packet.without_children(|child| self.is_forged_in_message(child));
         let mut pseudonym = Writer::with_ns("occupant-id", ns::OCCUPANT_ID);
         pseudonym.attr("id", &occupant.id);
-        let mut stable = Writer::with_ns("stanza-id", ns::STANZA_ID);
-        stable.attr("by", self.jid.as_str()).attr("id", id);
-        packet.with_child(&pseudonym.finish()).with_child(&stable.finish())
+        packet.with_child(&pseudonym.finish())
     }
 
     /// What a message must not say in the room's name.
@@ -94,27 +97,6 @@ impl Room {
             ns::RETRACT => child.children().any(|inner| inner.is("moderated", ns::MODERATE)),
             ns::MODERATE | ns::CARBONS | ns::MAM => true,
             _ => is_forged(child),
-        }
-    }
-
-    /// What happened stays: in the history and in the log. This is the one place that every lasting message of the room passes, with its id.
-    fn remember(
-        &mut self,
-        world: &mut World,
-        at: usize,
-        packet: &Packet,
-        stanza: Stanza<'_>,
-        id: &str,
-        is_subject: bool,
-    ) {
-        let sender = self.occupants.get(at).map(|occupant| occupant.id.clone()).unwrap_or_default();
-        if let Some(retracted) = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id")) {
-            // XEP-0424 §4: whoever enters now doesn't see it any more.
-            self.history.retract(&retracted, Some(&sender));
-        }
-        // §7.2.13: the subject is no part of the history.
-        if !is_subject && is_lasting(stanza) {
-            self.history.push(&self.jid, packet, id, &sender, world.time(), self.config.history);
         }
     }
 
@@ -178,16 +160,6 @@ fn is_subject(stanza: Stanza<'_>) -> bool {
     !stanza.has_body() && in_stream("subject") && !in_stream("thread")
 }
 
-/// Whether a message still means something to who enters later: not a chat state, and not one that wants to be forgotten (XEP-0334 §4).
-fn is_lasting(stanza: Stanza<'_>) -> bool {
-    if stanza.child("no-store", ns::HINTS).is_some() {
-        return false;
-    }
-    stanza.has_body()
-        || stanza.child("store", ns::HINTS).is_some()
-        || stanza.children().any(|child| !FLEETING.contains(&&*child.ns()) && child.ns() != ns::CLIENT)
-}
-
 /// Whether a text is the room's address, or the beginning of an occupant's.
 fn names(text: &str, room: &Jid) -> bool {
     match Jid::parse(text) {
@@ -195,10 +167,6 @@ fn names(text: &str, room: &Jid) -> bool {
         Err(_) => false,
     }
 }
-
-/// What goes along with other content and means nothing by itself.
-const FLEETING: [&str; 7] =
-    [ns::CHAT_STATES, ns::HINTS, ns::STANZA_ID, ns::DELAY, ns::OCCUPANT_ID, ns::MUC_USER, ns::MARKERS];
 
 /// Errors that say that the session is not there any more (§18.1.1 with what servers say when a client has gone).
 const GONE: [&str; 8] = [

@@ -7,10 +7,12 @@ mod admins;
 mod bad_input;
 mod entering;
 mod keeping;
+mod large;
 mod moderators;
 mod newer;
 mod occupants;
 mod owners;
+mod past;
 mod service;
 
 use rookery_hub::Value;

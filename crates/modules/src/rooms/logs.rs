@@ -1,0 +1,291 @@
+//! Logs of rooms whose owners want them: a text and a page for each day, in `FOLDER/SERVICE/ROOM/YYYY-MM-DD.txt` and `.html`, in UTC.
+//!
+//! What is said is gathered and written in the background: one piece of work per room at a time, so that lines stay in their order and a slow disk
+//! delays nobody. What can't be written is missing, and the operator reads so once per piece of work.
+//!
+//! Invariants: nothing that occupants write ends a line of the text or is read as HTML; a room's name never leads out of its folder; private
+//! messages are not logged, and neither are real addresses.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, create_dir_all};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_xml::{Element, Stanza, escape_text, ns};
+use time::OffsetDateTime;
+use tracing::warn;
+
+use super::room::Room;
+use super::shown::Shown;
+
+/// What waits to be written, by room.
+#[derive(Debug, Default)]
+pub(crate) struct Logs(RefCell<HashMap<Jid, Waiting>>);
+
+/// A room with lines that wait, or are being written.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<Line>,
+    bytes: usize,
+    /// There was no room for some.
+    lost: usize,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    unix_ms: u64,
+    nick: String,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum What {
+    /// A message.
+    Said(String),
+    /// What somebody did: "enters".
+    Did(String),
+}
+
+impl Room {
+    pub(crate) fn log_message(&self, world: &mut World, at: usize, stanza: Stanza<'_>, is_subject: bool) {
+        if !self.is_logged() || !(is_subject || stanza.has_body()) {
+            return;
+        }
+        let message = Element::read(&stanza);
+        let text = |name| message.child_text(name, ns::CLIENT).unwrap_or_default();
+        let what = match is_subject {
+            true => What::Did(format!("sets the subject to: {}", text("subject"))),
+            false => What::Said(text("body")),
+        };
+        self.log(world, at, what);
+    }
+
+    pub(crate) fn log_coming(&self, world: &mut World, at: usize) {
+        self.log(world, at, What::Did("enters".to_owned()));
+    }
+
+    pub(crate) fn log_going(&self, world: &mut World, at: usize, shown: &Shown<'_>) {
+        let how = match shown.codes.first() {
+            Some(301) => "is banned",
+            Some(307) => "is kicked",
+            Some(321 | 322) => "is removed",
+            _ => "leaves",
+        };
+        let what = shown.reason.map_or(how.to_owned(), |reason| format!("{how}: {reason}"));
+        self.log(world, at, What::Did(what));
+    }
+
+    pub(crate) fn log_nick(&self, world: &mut World, at: usize, nick: &str) {
+        self.log(world, at, What::Did(format!("is now known as {nick}")));
+    }
+
+    fn is_logged(&self) -> bool {
+        self.config.is_logged && self.limits.logs.is_some()
+    }
+
+    fn log(&self, world: &mut World, at: usize, what: What) {
+        if !self.is_logged() {
+            return;
+        }
+        let (Some(folder), Some(occupant)) = (&self.limits.logs, self.occupants.get(at)) else { return };
+        let line = Line { unix_ms: world.time(), nick: occupant.nick().to_owned(), what };
+        self.logs.add(world, Path::new(folder), &self.jid, line);
+    }
+}
+
+impl Logs {
+    fn add(self: &Rc<Self>, world: &mut World, folder: &Path, room: &Jid, line: Line) {
+        let is_idle = !self.0.borrow().contains_key(room);
+        {
+            let mut rooms = self.0.borrow_mut();
+            let waiting = rooms.entry(room.clone()).or_default();
+            let bytes = line.bytes();
+            if waiting.bytes + bytes > MOST_WAITING {
+                waiting.lost += 1;
+            } else {
+                waiting.bytes += bytes;
+                waiting.lines.push(line);
+            }
+        }
+        if is_idle {
+            self.write(world, folder.to_owned(), room.clone());
+        }
+    }
+
+    /// Writes what waits for a room, then what has come meanwhile.
+    fn write(self: &Rc<Self>, world: &mut World, folder: PathBuf, room: Jid) {
+        let waiting = self.0.borrow_mut().get_mut(&room).map(std::mem::take).unwrap_or_default();
+        if waiting.lines.is_empty() && waiting.lost == 0 {
+            self.0.borrow_mut().remove(&room);
+            return;
+        }
+        let Waiting { lines, lost, .. } = waiting;
+        let (logs, path, name) = (self.clone(), place(&folder, &room), room.clone());
+        let written = world.background.run(move || append(&path, &name, &lines));
+        world.wait(written, move |world, written| {
+            let failed = match written {
+                Ok(Ok(())) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(error) = failed.or_else(|| (lost > 0).then(|| format!("{lost} lines: too much waits"))) {
+                warn!(%room, error, "the log of a room lacks what was said");
+            }
+            logs.write(world, folder, room);
+        });
+    }
+}
+
+impl Line {
+    fn bytes(&self) -> usize {
+        let (What::Said(text) | What::Did(text)) = &self.what;
+        self.nick.len() + text.len() + BYTES_PER_LINE
+    }
+
+    /// `[12:34:56] <nick> text`; more lines of a text are set off, so that none is taken for another's.
+    fn text(&self) -> String {
+        let time = time(self.unix_ms);
+        let clean = |text: &str| {
+            let text = text.replace("\r\n", "\n").replace('\n', "\n    ");
+            text.chars().filter(|&c| c == '\n' || !(c.is_control() || BREAKS.contains(&c))).collect::<String>()
+        };
+        let nick = clean(&self.nick);
+        match &self.what {
+            What::Said(text) => match text.strip_prefix("/me ") {
+                Some(action) => format!("[{time}] * {nick} {}\n", clean(action)),
+                None => format!("[{time}] <{nick}> {}\n", clean(text)),
+            },
+            What::Did(text) => format!("[{time}] * {nick} {}\n", clean(text)),
+        }
+    }
+
+    fn html(&self) -> String {
+        let (time, nick) = (time(self.unix_ms), escape_text(&self.nick));
+        let escaped = |text: &str| escape_text(text).replace('\n', "<br>");
+        match &self.what {
+            What::Said(text) => match text.strip_prefix("/me ") {
+                Some(action) => format!("<p class=\"did\"><time>{time}</time> <b>{nick}</b> {}</p>\n", escaped(action)),
+                None => format!("<p><time>{time}</time> <b>{nick}</b>: {}</p>\n", escaped(text)),
+            },
+            What::Did(text) => format!("<p class=\"did\"><time>{time}</time> <b>{nick}</b> {}</p>\n", escaped(text)),
+        }
+    }
+}
+
+/// Adds lines to the files of their days.
+fn append(folder: &Path, room: &Jid, lines: &[Line]) -> std::io::Result<()> {
+    create_dir_all(folder)?;
+    for of_day in lines.chunk_by(|one, other| day(one.unix_ms) == day(other.unix_ms)) {
+        let Some(first) = of_day.first() else { continue };
+        let day = day(first.unix_ms);
+        let (text, _) = open(&folder.join(format!("{day}.txt")))?;
+        let (html, is_new) = open(&folder.join(format!("{day}.html")))?;
+        let text_lines: String = of_day.iter().map(Line::text).collect();
+        let mut page = if is_new { head(room, &day) } else { String::new() };
+        page.extend(of_day.iter().map(Line::html));
+        write_all(text, &text_lines)?;
+        write_all(html, &page)?;
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> std::io::Result<(File, bool)> {
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    let is_new = file.metadata()?.len() == 0;
+    Ok((file, is_new))
+}
+
+fn write_all(mut file: File, text: &str) -> std::io::Result<()> {
+    file.write_all(text.as_bytes())
+}
+
+/// The beginning of a page. Its end needs no tags.
+fn head(room: &Jid, day: &str) -> String {
+    let room = escape_text(room.as_str()).into_owned();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{room}, {day}</title>\n\
+         <style>body {{ font-family: sans-serif }} p {{ margin: 0.2em }} time, .did {{ color: #666 }}</style>\n\
+         <h1>{room}, {day}</h1>\n"
+    )
+}
+
+/// The folder of a room: letters that could mean something else in a path are written as their bytes.
+fn place(folder: &Path, room: &Jid) -> PathBuf {
+    folder.join(file_name(room.domain())).join(file_name(room.local().unwrap_or_default()))
+}
+
+fn file_name(text: &str) -> String {
+    let mut name = String::with_capacity(text.len());
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(byte)),
+            b'.' if at > 0 => name.push('.'),
+            _ => name.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    // File systems know no longer names; the hash of the rest would help nobody to find the room.
+    name.truncate(LONGEST_NAME);
+    name
+}
+
+fn moment(unix_ms: u64) -> OffsetDateTime {
+    let seconds = i64::try_from(unix_ms / 1000).unwrap_or_default();
+    OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+fn day(unix_ms: u64) -> String {
+    let moment = moment(unix_ms);
+    format!("{:04}-{:02}-{:02}", moment.year(), u8::from(moment.month()), moment.day())
+}
+
+fn time(unix_ms: u64) -> String {
+    let moment = moment(unix_ms);
+    format!("{:02}:{:02}:{:02}", moment.hour(), moment.minute(), moment.second())
+}
+
+/// Bytes that may wait for the log of one room.
+const MOST_WAITING: usize = 1024 * 1024;
+/// What a line takes beside its text.
+const BYTES_PER_LINE: usize = 64;
+/// The longest name of a folder, in bytes.
+const LONGEST_NAME: usize = 200;
+/// Letters that some programs take for the end of a line.
+const BREAKS: [char; 2] = ['\u{2028}', '\u{2029}'];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(what: What) -> Line {
+        Line { unix_ms: 1_700_000_000_000, nick: "<script>".into(), what }
+    }
+
+    #[test]
+    fn nothing_that_is_said_becomes_html_or_another_line() {
+        let said = line(What::Said("<b>1 & 2</b>\n[00:00:00] <crone> forged\u{2028}\u{7}".into()));
+        assert_eq!(said.text(), "[22:13:20] <<script>> <b>1 & 2</b>\n    [00:00:00] <crone> forged\n");
+        let html = said.html();
+        assert!(
+            html.starts_with("<p><time>22:13:20</time> <b>&lt;script&gt;</b>: &lt;b&gt;1 &amp; 2&lt;/b&gt;<br>"),
+            "{html}"
+        );
+        assert!(line(What::Said("/me waves".into())).text().ends_with("* <script> waves\n"));
+    }
+
+    #[test]
+    fn a_room_stays_in_its_folder() {
+        for (room, wanted) in [
+            ("..@chat.example", "logs/chat.example/%2E."),
+            ("a.b@chat.example", "logs/chat.example/a.b"),
+            ("hex%@chat.example", "logs/chat.example/hex%25"),
+            ("\u{e9}@chat.example", "logs/chat.example/%C3%A9"),
+        ] {
+            assert_eq!(place(Path::new("logs"), &Jid::parse(room).unwrap()), Path::new(wanted));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What stays of what was said: the room's archive (XEP-0313 §5.1.2), the history for those who enter, the log.
+//!
+//! An archive knows who spoke. Who may not see real addresses gets its messages without them.
+
+use rookery_fanout::Packet;
+use rookery_hub::{Iq, World};
+use rookery_store::{Affiliation, ArchiveOf};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Stanza, Writer, ns};
+
+use super::role::{Role, affiliation_name};
+use super::room::Room;
+use crate::archive::{NAME as ARCHIVE, Record, View};
+use crate::payload;
+
+impl Room {
+    /// Whether what is said goes into the room's archive: where the owner wants it, and the operator has archives at all.
+    pub(crate) fn is_archived(&self, world: &World) -> bool {
+        let domain = world.domain_of(self.jid.domain());
+        self.config.is_archived && domain.is_some_and(|domain| domain.module(ARCHIVE).is_some())
+    }
+
+    /// Records a message of an occupant, or of the room itself, and answers the id that it has from now on: that of the archive if it is there.
+    pub(crate) fn record(&mut self, world: &mut World, at: Option<usize>, packet: &Packet) -> String {
+        let recorded = self.is_archived(world).then(|| {
+            let occupant = at.and_then(|at| self.occupants.get(at));
+            let with = occupant.map_or(&self.jid, |occupant| &occupant.jid).clone();
+            let stanza = match occupant {
+                None => packet.clone(),
+                Some(occupant) => {
+                    let mut who = Writer::with_ns("x", ns::MUC_USER);
+                    who.start("item").attr("affiliation", affiliation_name(occupant.affiliation));
+                    who.opt_attr("jid", occupant.seat().map(|seat| seat.jid.as_str()))
+                        .attr("role", occupant.role.name());
+                    packet.with_child(&who.finish())
+                }
+            };
+            let stanza = stanza.bytes().to_vec();
+            let record = Record { owner: self.jid.as_ref(), of: ArchiveOf::Room, with, contacts_only: false, stanza };
+            self.archives.record(world, record)
+        });
+        recorded.flatten().unwrap_or_else(|| world.unique_text())
+    }
+
+    /// What happened stays: in the history and in the log. Every lasting message of the room passes here, with the room's id for it.
+    pub(crate) fn remember(
+        &mut self,
+        world: &mut World,
+        at: usize,
+        packet: &Packet,
+        stanza: Stanza<'_>,
+        id: &str,
+        is_subject: bool,
+    ) {
+        let sender = self.occupants.get(at).map(|occupant| occupant.id.clone()).unwrap_or_default();
+        if let Some(retracted) = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id")) {
+            // XEP-0424 §4: whoever enters now doesn't see it any more.
+            self.history.retract(&retracted, Some(&sender));
+        }
+        self.log_message(world, at, stanza, is_subject);
+        // §7.2.13: the subject is no part of the history.
+        if !is_subject && is_lasting(stanza) {
+            self.history.push(&self.jid, packet, id, &sender, world.time(), self.config.history);
+        }
+    }
+
+    /// A request for the archive: for those who are in the room, or might be.
+    pub(crate) fn archive_asked(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        if !self.is_archived(world) {
+            return Err(Condition::ServiceUnavailable.into());
+        }
+        let affiliation = self.affiliation_of(world, iq.from.as_ref());
+        let role = self.role_of(&iq.from);
+        let is_open = !self.is_locked && !self.config.is_members_only && self.config.password.is_empty();
+        if affiliation == Affiliation::Outcast || (role == Role::None && affiliation == Affiliation::None && !is_open) {
+            return Err(Condition::Forbidden.into());
+        }
+        let sees_all = self.config.is_nonanonymous || role == Role::Moderator || affiliation >= Affiliation::Admin;
+        let view = if sees_all { View::Whole } else { View::WithoutJids };
+        self.archives.clone().answer(world, iq.clone(), view);
+        Ok(())
+    }
+
+    /// Empties the archive: a new room of an old name has nothing to do with what was said there before.
+    pub(crate) fn forget_past(&mut self, world: &mut World) {
+        let room = self.jid.clone();
+        self.archives.write(world);
+        let purged = world.stores.archive.purge(room.as_ref());
+        world.wait(purged, move |world, purged| {
+            if let Err(error) = purged {
+                world.store_failed("emptying the archive of a room", &room, &error);
+            }
+        });
+    }
+}
+
+/// Whether a message still means something to who enters later: not a chat state, and not one that wants to be forgotten (XEP-0334 §4).
+pub(crate) fn is_lasting(stanza: Stanza<'_>) -> bool {
+    if stanza.child("no-store", ns::HINTS).is_some() {
+        return false;
+    }
+    stanza.has_body()
+        || stanza.child("store", ns::HINTS).is_some()
+        || stanza.children().any(|child| payload::is_lasting(&child))
+}

@@ -1,0 +1,126 @@
+//! What stays of what was said: archives (XEP-0313 §5.1.2) and logs.
+
+use super::*;
+
+fn query(client: &mut Client, content: &str) -> (Vec<Element>, Element) {
+    let id = "<iq to='coven@conference.example.org' type='set' id='q'><query xmlns='urn:xmpp:mam:2'>";
+    client.send(&format!("{id}{content}</query></iq>"));
+    let mut all = client.all();
+    let answer = all.pop().unwrap();
+    let results = all.iter().filter_map(|message| message.child("result", ns::MAM).cloned());
+    (results.collect(), answer)
+}
+
+fn message(result: &Element) -> Element {
+    let forwarded = result.child("forwarded", ns::FORWARD).unwrap();
+    forwarded.child("message", ns::CLIENT).unwrap().clone()
+}
+
+/// The archive has what was said under the ids that all have seen; real addresses are for those who may see them.
+#[test]
+fn a_room_has_an_archive() {
+    let mut s = Scene::opened().all_in();
+    say(&mut s.hag, "one");
+    s.hag.send(&format!(
+        "<message to='{COVEN}' type='groupchat'><composing xmlns='http://jabber.org/protocol/chatstates'/></message>"
+    ));
+    say(&mut s.wiccarocks, "two");
+    let heard = s.crone.all();
+    let ids: Vec<_> = heard
+        .iter()
+        .filter(|found| found.child("body", ns::CLIENT).is_some())
+        .map(|found| found.child("stanza-id", ns::STANZA_ID).unwrap().attr("id").unwrap().to_owned())
+        .collect();
+    s.hush();
+    let (results, answer) = query(&mut s.wiccarocks, "");
+    assert_eq!(outcome(&answer), "result");
+    assert_eq!(results.iter().map(|result| result.attr("id").unwrap()).collect::<Vec<_>>(), ids);
+    let found = message(&results[0]);
+    assert_eq!(found.attr("from"), Some(format!("{COVEN}/thirdwitch").as_str()));
+    assert!(found.child("x", ns::MUC_USER).is_none(), "who that is, is not for everybody");
+    let (results, _) = query(&mut s.crone, "");
+    let item = message(&results[0]).child("x", ns::MUC_USER).unwrap().children().next().unwrap().clone();
+    assert_eq!(item.attr("jid"), Some(s.hag.full()));
+    let info = ask(&mut s.hag, COVEN, "get", "<query xmlns='http://jabber.org/protocol/disco#info'/>");
+    let query_found = info.child("query", ns::DISCO_INFO).unwrap();
+    assert!(query_found.children().any(|child| child.attr("var") == Some(ns::MAM)));
+}
+
+#[test]
+fn archives_are_for_those_who_may_enter() {
+    let mut s = Scene::configured("membersonly=1");
+    say(&mut s.crone, "secret");
+    s.crone.all();
+    assert_eq!(outcome(&query(&mut s.hag, "").1), "forbidden");
+    configure(&mut s.crone, "membersonly=0 passwordprotectedroom=1 roomsecret=x");
+    s.hush();
+    assert_eq!(outcome(&query(&mut s.hag, "").1), "forbidden");
+    configure(&mut s.crone, "passwordprotectedroom=0");
+    s.hush();
+    assert_eq!(query(&mut s.hag, "").0.len(), 1);
+    let outcast = s.named("<item affiliation='outcast' jid='HAG'/>");
+    administer(&mut s.crone, "set", &outcast);
+    assert_eq!(outcome(&query(&mut s.hag, "").1), "forbidden");
+    configure(&mut s.crone, "enablearchiving=0");
+    s.hush();
+    assert_eq!(outcome(&query(&mut s.crone, "").1), "service-unavailable");
+}
+
+/// Whoever takes a name that is free again learns nothing of what was said there before.
+#[test]
+fn a_new_room_has_no_past() {
+    let mut s = Scene::opened();
+    say(&mut s.crone, "secret");
+    s.crone.all();
+    leave(&mut s.crone, "firstwitch");
+    s.crone.all();
+    join(&mut s.hag, "thirdwitch");
+    configure(&mut s.hag, "");
+    s.hag.all();
+    assert_eq!(query(&mut s.hag, "").0.len(), 0);
+}
+
+#[test]
+fn rooms_are_logged_where_owners_and_operators_want_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap().to_owned();
+    let mut s = Scene::with_options(vec![("logs", Value::Text(path.clone()))]).open("enablelogging=1");
+    join(&mut s.hag, "third&lt;witch");
+    let own = heard(&mut s.hag).into_iter().find(|text| text.contains(" 110")).unwrap();
+    assert!(own.ends_with("110 170"), "{own}");
+    say(&mut s.hag, "1 &lt; 2");
+    s.hag.send(&format!("<message to='{COVEN}/firstwitch' type='chat'><body>psst</body></message>"));
+    s.hush();
+    leave(&mut s.hag, "third&lt;witch");
+    s.hush();
+    let logs = folder.path().join("conference.example.org").join("coven");
+    let mut files: Vec<_> = std::fs::read_dir(&logs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let [html, text] = files.as_slice() else { panic!("{files:?}") };
+    let text = std::fs::read_to_string(text).unwrap();
+    let lines: Vec<_> = text.lines().map(|line| line.split_once(' ').unwrap().1).collect();
+    assert_eq!(lines, ["* third<witch enters", "<third<witch> 1 < 2", "* third<witch leaves"]);
+    let html = std::fs::read_to_string(html).unwrap();
+    assert!(
+        html.starts_with("<!DOCTYPE html>") && html.contains("third&lt;witch") && html.contains("1 &lt; 2"),
+        "{html}"
+    );
+    // Without a folder nobody is told that there is a log.
+    let mut s = Scene::configured("enablelogging=1");
+    join(&mut s.hag, "thirdwitch");
+    assert!(heard(&mut s.hag).iter().all(|text| !text.contains("170")));
+}
+
+/// §18.2.
+#[test]
+fn who_is_in_a_room_hears_that_the_server_stops() {
+    let mut s = Scene::opened().all_in();
+    s.server.stop();
+    let found: Vec<_> = std::iter::from_fn(|| s.crone.take())
+        .filter_map(|item| match item {
+            rookery_testkit::wire::Item::Element(element) => Some(short(&element)),
+            _ => None,
+        })
+        .collect();
+    assert!(found.iter().any(|text| text.ends_with("110 332")), "{found:?}");
+}
