@@ -121,6 +121,7 @@ fn tell(start: &Start, running: &Running) {
         iqs_in,
         errors,
         overflows,
+        throttled,
         store_errors,
         archive_lost,
         bound,
@@ -134,6 +135,7 @@ fn tell(start: &Start, running: &Running) {
         iqs_in,
         errors,
         overflows,
+        throttled,
         store_errors,
         archive_lost,
         "counted since the start"

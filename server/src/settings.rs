@@ -1,9 +1,10 @@
 //! From the configuration to what the hub and the streams work by.
 
 use rookery_fanout::Limits as OutboxLimits;
+use rookery_hub::rate::Rate;
 use rookery_hub::{Domain, Module, Options, Registry, RosterLimits, Settings};
-use rookery_sasl::server::Decoy;
 use rookery_modules::sasl2;
+use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::Policy;
 
 use crate::config::{Config, DomainConfig};
@@ -23,6 +24,7 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
         },
         outbox: OutboxLimits { soft: limits.outbox.soft, hard: limits.outbox.hard, total: limits.outbox.total },
         lane_bytes: limits.lane_bytes,
+        rate: Rate { bytes: limits.rate_bytes as u64, stanzas: limits.rate_stanzas, ..Rate::default() },
         profile: config.profile,
         max_directed: limits.directed_presence,
     }

@@ -147,6 +147,7 @@ impl World {
             rare: None,
         };
         self.outboxes.open(link, address.clone());
+        self.paid.open(link);
         let at = link.0 as usize;
         if self.sessions.len() <= at {
             self.sessions.resize_with(at + 1, || None);
@@ -250,7 +251,7 @@ impl World {
         let Some(found) = self.session_mut(session) else { return };
         let (ending, gone) = (found.ending, found.gone);
         if let Some(rare) = &mut found.rare {
-            let paused = std::mem::take(&mut rare.lane.paused);
+            let paused = !rare.lane.throttled && std::mem::take(&mut rare.lane.paused);
             rare.lane.queue = VecDeque::new();
             if !rare.is_needed() {
                 found.rare = None;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{LastSeen, StoreError};
+use rookery_store::{LastSeen, StoreError, Subscription};
 use tracing::warn;
 
 use crate::{World, delay};
@@ -77,6 +77,15 @@ impl World {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
         let user = user.and_then(|user| self.users.get(user as usize));
         user.is_some_and(|user| self.may_see(user, asker))
+    }
+
+    /// What an account that has a session, and whose home this is, and a contact show each other; `None` if it has no session.
+    pub fn subscription(&self, account: JidRef<'_>, contact: JidRef<'_>) -> Option<Subscription> {
+        let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
+        let user = self.users.get(user as usize)?;
+        let name = self.names.find(self.hash(contact.bare_str()), contact.bare_str());
+        let found = name.and_then(|name| user.contact(name));
+        Some(found.map_or(Subscription::None, |found| Subscription::new(found.to(), found.from())))
     }
 
     /// To whom a session has sent directed presence that still stands (RFC 6121 §4.6.3).

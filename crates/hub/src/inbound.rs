@@ -27,6 +27,15 @@ pub enum Intake {
 impl World {
     /// A stanza from a bound session.
     pub fn stanza(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
+        let too_fast = self.charge(link, stanza.bytes().len());
+        let intake = self.take_in(link, stanza);
+        match too_fast.map(|wait_ms| self.throttle(link, wait_ms)) {
+            Some(Intake::Full) => Intake::Full,
+            _ => intake,
+        }
+    }
+
+    fn take_in(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
         let limit = self.settings.lane_bytes;
         let Some(session) = self.at_mut(link) else { return Intake::Open };
         if stanza.kind() == Kind::Other && matches!(&*stanza.ns(), ns::SM | ns::CSI) {

@@ -20,6 +20,7 @@
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection.
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
 //! * [`errand`]: work on other shards.
+//! * [`rate`]: how fast a session may send.
 //! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
 pub mod ask;
@@ -42,6 +43,7 @@ pub mod names;
 pub mod network;
 pub mod passage;
 pub mod presence;
+pub mod rate;
 pub mod roll;
 pub mod roster;
 pub mod route;

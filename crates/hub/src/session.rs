@@ -57,7 +57,7 @@ pub(crate) struct Rare {
 impl Rare {
     /// Whether it holds anything but a lane that has run empty.
     pub fn is_needed(&self) -> bool {
-        self.lang.is_some() || !self.directed.is_empty() || self.managed.is_some()
+        self.lang.is_some() || !self.directed.is_empty() || self.managed.is_some() || self.lane.throttled
     }
 }
 
@@ -68,6 +68,8 @@ pub(crate) struct Lane {
     pub queue: VecDeque<Box<[u8]>>,
     pub bytes: usize,
     pub paused: bool,
+    /// It sent too fast: reading is paused for that, whatever else waits.
+    pub throttled: bool,
 }
 
 impl Session {

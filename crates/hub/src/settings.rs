@@ -6,6 +6,8 @@ use std::collections::HashMap;
 
 use rookery_fanout::Limits;
 
+use crate::rate::Rate;
+
 /// One generation of settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -25,6 +27,8 @@ pub struct Settings {
     pub profile: bool,
     /// Addresses that one session may have sent directed presence to (RFC 6121 §4.6).
     pub max_directed: usize,
+    /// How fast a session may send.
+    pub rate: Rate,
 }
 
 impl Default for Settings {
@@ -38,6 +42,7 @@ impl Default for Settings {
             lane_bytes: 256 * 1024,
             profile: false,
             max_directed: 1000,
+            rate: Rate::default(),
         }
     }
 }

@@ -30,6 +30,7 @@ use crate::federation::Federation;
 use crate::management::Ended;
 use crate::module::Registry;
 use crate::names::Names;
+use crate::rate::Paid;
 use crate::service::{self, Service};
 use crate::session::{Session, SessionRef, User};
 use crate::settings::{Domain, Settings};
@@ -56,6 +57,7 @@ pub struct World {
     pub(crate) absent: Absent,
     pub(crate) sessions: Vec<Option<Session>>,
     pub(crate) tasks: Slab<Task>,
+    pub(crate) paid: Paid,
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
     pub(crate) now_ms: u64,
@@ -187,6 +189,7 @@ impl World {
             absent: Absent::default(),
             sessions: Vec::new(),
             tasks: Slab::new(),
+            paid: Paid::default(),
             timers: Timers::default(),
             gatherings: Gatherings::new(),
             now_ms: 0,

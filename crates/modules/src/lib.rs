@@ -45,6 +45,7 @@ pub mod rooms;
 pub mod rsm;
 pub mod sasl2;
 pub mod standards;
+pub mod strangers;
 pub mod stream_management;
 pub mod time;
 pub mod version;
@@ -77,6 +78,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(time::Time),
         Box::new(contact::Contact),
         Box::<privacy::Privacy>::default(),
+        Box::<strangers::Strangers>::default(),
         Box::new(last_activity::LastActivity),
         Box::new(archive::Archive::new(archives.clone())),
         Box::new(carbons::Carbons::new(archives.clone())),

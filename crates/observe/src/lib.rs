@@ -19,6 +19,8 @@ pub struct Counters {
     pub errors: u64,
     /// Sessions ended because they did not read what they were sent.
     pub overflows: u64,
+    /// Pauses in reading from a session that sent too fast.
+    pub throttled: u64,
     /// Answers of the store that were errors.
     pub store_errors: u64,
     /// Messages that are missing in an archive, since the store was busy or failed.
@@ -38,6 +40,7 @@ impl AddAssign<&Counters> for Counters {
         self.iqs_in += other.iqs_in;
         self.errors += other.errors;
         self.overflows += other.overflows;
+        self.throttled += other.throttled;
         self.store_errors += other.store_errors;
         self.archive_lost += other.archive_lost;
         self.remote_out += other.remote_out;

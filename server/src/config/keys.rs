@@ -226,6 +226,20 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: "limits",
+        name: "rate_bytes",
+        doc: "What a client may send per second, five times as much at once, before the server reads it later; 0 for no limit.",
+        set: |config, given| put(&mut config.limits.rate_bytes, given.bytes(0..=1 << 40)),
+        show: |config| bytes(config.limits.rate_bytes),
+    },
+    Key {
+        table: "limits",
+        name: "rate_stanzas",
+        doc: "The same in stanzas.",
+        set: |config, given| put(&mut config.limits.rate_stanzas, given.number(0..=1_000_000_000)),
+        show: |config| plain(config.limits.rate_stanzas),
+    },
+    Key {
+        table: "limits",
         name: "directed_presence",
         doc: "Addresses outside of its roster to which one session may have sent presence, rooms included.",
         set: |config, given| put(&mut config.limits.directed_presence, given.number(0..=1_000_000)),

@@ -142,6 +142,10 @@ pub struct Limits {
     pub outbox: OutboxBytes,
     /// Bytes that one client may have sent ahead of a request that isn't answered yet.
     pub lane_bytes: usize,
+    /// Bytes that one client may send per second; 0 means no limit.
+    pub rate_bytes: usize,
+    /// Stanzas that one client may send per second; 0 means no limit.
+    pub rate_stanzas: u64,
     /// Addresses to which one session may have sent directed presence.
     pub directed_presence: usize,
     /// Of a roster.
@@ -223,6 +227,8 @@ impl Config {
                 conflict: hub.conflict,
                 outbox: OutboxBytes { soft: outbox.soft, hard: outbox.hard, total: outbox.total },
                 lane_bytes: hub.lane_bytes,
+                rate_bytes: hub.rate.bytes as usize,
+                rate_stanzas: hub.rate.stanzas,
                 directed_presence: hub.max_directed,
                 roster: RosterSizes {
                     items: roster.items,

@@ -1,0 +1,181 @@
+//! Limits for messages and subscription requests between those who are no contacts of each other: what spam consists of.
+//!
+//! What a local account sends to strangers is counted at its home; what strangers of other servers send to an account, at the home of that. Whether
+//! somebody is a contact is known of accounts that are here. For others the store is asked, but only where it decides about a refusal, and the answer to
+//! a sender is that for an account that doesn't exist.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Delivery, Hooks, Module, OptionSpec, Options, Phase, Stanzas, Value, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{Edit, EditRoster, StoreError, Subscription};
+use rookery_stream::error::{Condition, ErrorType, StanzaError};
+use rookery_xml::Kind;
+
+use crate::asker::condition;
+use crate::option;
+
+/// Limits what strangers send.
+#[derive(Debug, Default)]
+pub struct Strangers {
+    state: Rc<State>,
+}
+
+/// What a shard has counted in this minute.
+#[derive(Debug, Default)]
+struct State {
+    /// To strangers, by the account that sends.
+    sent: RefCell<HashMap<Jid, u64>>,
+    /// From strangers of other servers, by the address that receives.
+    received: RefCell<HashMap<Jid, u64>>,
+    /// The stanza that is delivered now has been looked at.
+    is_cleared: Cell<bool>,
+}
+
+impl Module for Strangers {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "what strangers send is limited, against spam"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0205", "1.0.2")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        let stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat])
+            .and(Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]));
+        let state = self.state.clone();
+        hooks.before_route(Phase::Guard, stanzas, move |world, packet, to| going(&state, world, packet, to));
+        let state = self.state.clone();
+        hooks.before_delivery(Phase::Guard, stanzas, move |world, packet, to| coming(&state, world, packet, to));
+        let state = self.state.clone();
+        hooks.every(MINUTE_MS, move |_| {
+            state.sent.take();
+            state.received.take();
+        });
+    }
+}
+
+fn going(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    let Some(sender) = packet.sender() else { return Delivery::Pass };
+    let limit = options(world, sender.domain()).map_or(0, |options| options.number(SENT));
+    let is_own = sender.bare_str() == to.bare_str();
+    if limit == 0 || is_own || to.local().is_none() || is_contact(world, sender.bare(), to) == Some(true) {
+        return Delivery::Pass;
+    }
+    if count(&state.sent, sender.bare()) <= limit {
+        return Delivery::Pass;
+    }
+    let error = StanzaError::new(Condition::PolicyViolation).with_type(ErrorType::Wait);
+    world.bounce(packet, to, error.with_text("too much to those who are not among your contacts"));
+    Delivery::Taken
+}
+
+fn coming(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    if state.is_cleared.take() {
+        return Delivery::Pass;
+    }
+    let Some(sender) = packet.sender().filter(|sender| !world.is_here(sender.domain())) else { return Delivery::Pass };
+    let Some(options) = options(world, to.domain()) else { return Delivery::Pass };
+    let (limit, refuses) = (options.number(RECEIVED), options.switch(REFUSE) && packet.kind() == Kind::Message);
+    let contact = is_contact(world, to, sender.as_ref());
+    if contact == Some(true) {
+        return Delivery::Pass;
+    }
+    let is_too_much = count(&state.received, to) > limit && limit > 0;
+    let refusal = match (refuses, is_too_much) {
+        (true, _) => Condition::ServiceUnavailable,
+        (false, true) => Condition::ResourceConstraint,
+        (false, false) => return Delivery::Pass,
+    };
+    match contact {
+        Some(_) => world.bounce(packet, to, refusal.into()),
+        None => look_up(state, world, packet, &sender, to, refusal),
+    }
+    Delivery::Taken
+}
+
+/// Asks the store whether a sender is a contact of an account that has no session. Those to one account keep their order.
+fn look_up(state: &Rc<State>, world: &mut World, packet: &Packet, sender: &Jid, to: JidRef<'_>, refusal: Condition) {
+    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
+    let item = world.stores.rosters.change(to.bare(), sender.bare(), keep);
+    let (state, packet, to) = (state.clone(), packet.clone(), to.to_jid());
+    world.wait(item, move |world, item| {
+        let passes = match item {
+            Ok(item) => item.before.is_some_and(|item| item.subscription != Subscription::None),
+            // The rules for addresses without account apply.
+            Err(StoreError::NoAccount) => true,
+            Err(error) => {
+                world.store_failed("looking up a contact", &to, &error);
+                return world.bounce(&packet, to.as_ref(), condition(&error).into());
+            }
+        };
+        if !passes {
+            return world.bounce(&packet, to.as_ref(), refusal.into());
+        }
+        state.is_cleared.set(true);
+        world.route(&packet, to.as_ref());
+        state.is_cleared.set(false);
+    });
+}
+
+/// Whether two share presence in either direction; `None` if the account is not here to tell.
+fn is_contact(world: &World, account: JidRef<'_>, contact: JidRef<'_>) -> Option<bool> {
+    world.subscription(account, contact).map(|subscription| subscription != Subscription::None)
+}
+
+/// One more for an address. Too many addresses at once are forgotten together: an attacker must not fill the memory.
+fn count(counts: &RefCell<HashMap<Jid, u64>>, address: JidRef<'_>) -> u64 {
+    let mut counts = counts.borrow_mut();
+    if counts.len() >= MAX_ADDRESSES {
+        counts.clear();
+    }
+    let count = counts.entry(address.bare().to_jid()).or_default();
+    *count += 1;
+    *count
+}
+
+fn options<'w>(world: &'w World, domain: &str) -> Option<&'w Options> {
+    world.domain(domain)?.module(NAME)
+}
+
+const NAME: &str = "strangers";
+
+const OPTIONS: [OptionSpec; 3] = [
+    OptionSpec {
+        key: SENT,
+        default: || Value::Number(0),
+        doc: "messages and subscription requests per minute that an account may send to those who are no contacts; 0: no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: RECEIVED,
+        default: || Value::Number(600),
+        doc: "the same that an account may get from strangers of other servers together; 0: no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: REFUSE,
+        default: || Value::Switch(false),
+        doc: "whether messages of strangers of other servers are refused; they can still ask for a subscription",
+        check: option::any,
+    },
+];
+
+const SENT: &str = "sent_per_minute";
+const RECEIVED: &str = "received_per_minute";
+const REFUSE: &str = "refuse_remote";
+const MINUTE_MS: u64 = 60_000;
+/// Addresses that a shard counts for.
+const MAX_ADDRESSES: usize = 100_000;

@@ -1,0 +1,4 @@
+//! What floods and spam meet: limits for strangers, and sessions that send too fast.
+
+mod rate;
+mod strangers;

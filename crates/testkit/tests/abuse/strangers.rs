@@ -1,0 +1,118 @@
+//! Limits between those who are no contacts of each other.
+
+use rookery_hub::Value;
+use rookery_testkit::{Client, Config, Server, befriend};
+
+fn server(options: &[(&'static str, Value)]) -> Server {
+    let options = options.iter().map(|(key, value)| ("strangers", *key, value.clone())).collect();
+    Server::with(Config { federates: true, options, ..Config::default() })
+}
+
+fn say(client: &mut Client, to: &str, times: usize) {
+    for _ in 0..times {
+        client.send(&format!("<message to='{to}' type='chat' id='m'><body>x</body></message>"));
+    }
+}
+
+fn errors(client: &mut Client, condition: &str) -> usize {
+    let is_it = |error: &rookery_xml::Element| {
+        error
+            .child("error", "jabber:client")
+            .is_some_and(|error| error.children().any(|child| child.name() == condition))
+    };
+    client.all().iter().filter(|element| is_it(element)).count()
+}
+
+/// A stranger of another server says something to an account.
+fn comes(server: &Server, to: &str, times: usize) {
+    for _ in 0..times {
+        server.incoming(&format!("<message from='spam@x.example/r' to='{to}' type='chat'><body>x</body></message>"));
+    }
+}
+
+/// Local accounts: contacts are free, strangers and requests count, a minute later there is a new allowance.
+#[test]
+fn an_account_sends_so_much_to_strangers() {
+    let server = server(&[("sent_per_minute", Value::Number(3))]);
+    let mut romeo = server.online("romeo/orchard");
+    let mut juliet = server.online("juliet/balcony");
+    let mut paris = server.online("paris/crypt");
+    befriend(&mut romeo, &mut juliet);
+    server.advance(60_000);
+    say(&mut romeo, "juliet@example.org", 10);
+    say(&mut romeo, "romeo@example.org", 10);
+    assert_eq!(juliet.bodies().len(), 10);
+    assert_eq!(romeo.bodies().len(), 10);
+    say(&mut romeo, "paris@example.org", 2);
+    romeo.send("<presence type='subscribe' to='nurse@example.org'/>");
+    say(&mut romeo, "paris@example.org", 2);
+    romeo.send("<presence type='subscribe' to='paris@example.org' id='p'/>");
+    assert_eq!(errors(&mut romeo, "policy-violation"), 3);
+    assert_eq!(paris.bodies().len(), 2);
+    server.advance(60_000);
+    say(&mut romeo, "paris@example.org", 1);
+    assert_eq!(paris.bodies().len(), 1);
+}
+
+/// From other servers, with and without session, and the same for an address without account.
+#[test]
+fn an_account_gets_so_much_from_strangers() {
+    for is_here in [true, false] {
+        let server = server(&[("received_per_minute", Value::Number(2))]);
+        server.account("juliet");
+        let _juliet = is_here.then(|| server.online("juliet/balcony"));
+        comes(&server, "juliet@example.org", 4);
+        let left = server.left();
+        assert_eq!(left.len(), 2);
+        assert!(left.iter().all(|left| left.text.contains("resource-constraint")), "{left:?}");
+        server.advance(60_000);
+        comes(&server, "juliet@example.org", 1);
+        assert_eq!(server.left(), []);
+    }
+}
+
+/// Contacts of an account are never strangers, whether it is here or away, and keep their order.
+#[test]
+fn contacts_of_other_servers_pass() {
+    for refuses in [false, true] {
+        let server = server(&[("received_per_minute", Value::Number(1)), ("refuse_remote", Value::Switch(refuses))]);
+        let mut juliet = server.online("juliet/balcony");
+        juliet.send("<presence type='subscribe' to='friend@x.example'/>");
+        server.left();
+        server.incoming("<presence from='friend@x.example' to='juliet@example.org' type='subscribed'/>");
+        juliet.all();
+        for is_here in [true, false] {
+            if !is_here {
+                juliet.close();
+                server.left();
+            }
+            for body in 0..5 {
+                server.incoming(&format!(
+                    "<message from='friend@x.example/r' to='juliet@example.org' type='chat'><body>{body}</body></message>"
+                ));
+            }
+            let mut client = if is_here { None } else { Some(server.online("juliet/balcony")) };
+            assert_eq!(client.as_mut().unwrap_or(&mut juliet).bodies(), ["0", "1", "2", "3", "4"]);
+        }
+        assert!(server.left().iter().all(|left| !left.text.contains("<error")), "nothing was refused");
+    }
+}
+
+/// Refused are messages of strangers, as if there were no such account; requests come through.
+#[test]
+fn an_operator_may_refuse_strangers() {
+    let server = server(&[("refuse_remote", Value::Switch(true))]);
+    server.account("away");
+    let mut juliet = server.online("juliet/balcony");
+    let mut answers = Vec::new();
+    for to in ["juliet@example.org", "away@example.org", "nobody@example.org"] {
+        comes(&server, to, 1);
+        let left = server.left();
+        assert_eq!(left.len(), 1, "{to}");
+        answers.push(left[0].text.replace(to, "TO"));
+    }
+    assert!(answers[0].contains("service-unavailable"));
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    server.incoming("<presence from='spam@x.example' to='juliet@example.org' type='subscribe'/>");
+    juliet.expect("<presence from='spam@x.example' type='subscribe'/>");
+}
