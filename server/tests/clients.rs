@@ -88,6 +88,12 @@ scenarios! {
         who_is_away_reads_it_later
         too_many_are_refused
     }
+    rooms {
+        people_talk_in_a_room
+        who_enters_later_reads_what_was_said
+        an_owner_rules
+        a_room_outlives_the_server
+    }
     registration {
         nobody_can_register_by_default
         people_register_where_it_is_on

@@ -14,7 +14,10 @@ import io
 import logging
 import sys
 
-MODULES = ["login", "contacts", "messages", "archive", "services", "privacy", "multicast", "registration", "domains", "operation", "terminal", "others"]
+MODULES = [
+    "login", "contacts", "privacy", "messages", "archive", "services", "multicast", "rooms", "registration", "domains", "operation", "terminal",
+    "others",
+]
 # Nothing is measured with it: it ends a scenario that would wait for ever.
 PATIENCE = 90
 

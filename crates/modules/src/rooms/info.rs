@@ -42,7 +42,11 @@ impl Room {
         if self.is_locked && self.affiliation_of(world, iq.from.as_ref()) < Affiliation::Owner {
             return Err(Condition::ItemNotFound.into());
         }
-        reply_items(world, iq, &[]);
+        match iq.payload.attr("node").filter(|node| !node.is_empty()) {
+            None => reply_items(world, iq, &[]),
+            Some(ns::COMMANDS) => self.list_commands(world, iq),
+            Some(_) => return Err(Condition::ItemNotFound.into()),
+        }
         Ok(())
     }
 
@@ -112,7 +116,8 @@ impl Room {
 }
 
 /// What a service and each of its rooms can do.
-pub(crate) const FEATURES: [&str; 13] = [
+pub(crate) const FEATURES: [&str; 14] = [
+    ns::COMMANDS,
     ns::DISCO_INFO,
     ns::DISCO_ITEMS,
     ns::HATS,

@@ -17,6 +17,7 @@ use crate::form::Form;
 pub(crate) struct Kept {
     pub config: Config,
     pub secret: String,
+    pub hat_list: Vec<Element>,
     pub hats: HashMap<Jid, Vec<Element>>,
 }
 
@@ -28,10 +29,11 @@ impl Kept {
         let secret = document.child_text("secret", FORMAT)?;
         let mut hats = HashMap::<Jid, Vec<Element>>::new();
         for worn in document.children().filter(|child| child.is("hats", FORMAT)) {
-            let wearer = Jid::parse(worn.attr("jid")?).ok()?;
-            hats.insert(wearer, worn.children().cloned().collect());
+            let worn_by = Jid::parse(worn.attr("jid")?).ok()?;
+            hats.insert(worn_by, worn.children().cloned().collect());
         }
-        Some(Self { config, secret, hats })
+        let hat_list = document.child("hat-list", FORMAT).map(|list| list.children().cloned().collect());
+        Some(Self { config, secret, hat_list: hat_list.unwrap_or_default(), hats })
     }
 }
 
@@ -40,6 +42,8 @@ impl Room {
         let mut document = Element::new("room", FORMAT);
         document.push_child(self.config.document().element());
         document.push_child(Element::new("secret", FORMAT).with_text(&self.secret));
+        let list = Element::new("hat-list", FORMAT);
+        document.push_child(self.hat_list.iter().cloned().fold(list, Element::with_child));
         for (wearer, hats) in &self.hats {
             let worn = Element::new("hats", FORMAT).with_attr("jid", wearer.as_str());
             document.push_child(hats.iter().cloned().fold(worn, Element::with_child));

@@ -6,7 +6,7 @@
 //! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which rooms there are. `absent`: those that there are not.
 //! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`, `history`, `rate`: what it is made of.
 //! * `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
-//! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`. `change`: what becomes of roles and affiliations.
+//! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`, `hats`. `change`: what becomes of roles and affiliations.
 //!   `relay`: IQs between occupants. `service`: the service itself.
 //! * `keep`: what the store has; `past`: the archive and the history; `logs`: files for people.
 //!
@@ -24,7 +24,7 @@
 //! * A change is seen at once; its request is answered when it is in the store.
 //!
 //! Left out: groupchat 1.0 (§7.2.17 has it removed), the `pubsub` and `ldapgroup` fields, approval of registrations by admins (§9.9), unique room names,
-//! roles that persist across visits (§5.1).
+//! roles that persist across visits (§5.1), the hash of the list of hats (XEP-0317 §4), tombstones in archives (XEP-0424 §5).
 
 mod absent;
 pub mod actor;
@@ -34,6 +34,7 @@ mod avatar;
 mod change;
 mod config;
 pub mod directory;
+mod hats;
 mod history;
 mod info;
 mod invite;

@@ -46,9 +46,13 @@ impl Room {
             users.map(|one| one.user.to_string()).collect::<BTreeSet<_>>()
         };
         let form = self.config.form(self.jid.as_str());
-        let form = form
-            .field(Field::jid_multi(ADMINS).label("Admins").with_values(of(Affiliation::Admin)))
-            .field(Field::jid_multi(OWNERS).label("Owners").with_values(of(Affiliation::Owner)));
+        // Longer lists are for `muc#admin`, which takes changes by themselves.
+        let lists = [(ADMINS, "Admins", Affiliation::Admin), (OWNERS, "Owners", Affiliation::Owner)];
+        let lists = lists.map(|(var, label, affiliation)| (var, label, of(affiliation)));
+        let form = lists
+            .into_iter()
+            .filter(|(.., users)| users.len() <= MOST_LISTED)
+            .fold(form, |form, (var, label, users)| form.field(Field::jid_multi(var).label(label).with_values(users)));
         let mut reply = iq.result();
         reply.start_ns("query", ns::MUC_OWNER).element(&form.element());
         world.reply(iq, reply);
@@ -165,3 +169,6 @@ impl Room {
         Ok(())
     }
 }
+
+/// Users of a list in the form.
+const MOST_LISTED: usize = 1000;

@@ -55,6 +55,9 @@ pub(crate) struct Room {
     /// All other sessions.
     pub others: Roll,
     pub history: History,
+    /// The hats that there are (XEP-0317).
+    pub hat_list: Vec<Element>,
+    /// Who wears which.
     pub hats: HashMap<Jid, Vec<Element>>,
     pub joins: Bucket,
     pub limits: Rc<Limits>,
@@ -86,11 +89,11 @@ impl Room {
     pub(crate) fn stored(state: &State, world: &mut World, jid: &Jid, stored: &StoredRoom) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
-        let Kept { config, secret, hats } = Kept::read(&document.config, &limits)?;
+        let Kept { config, secret, hat_list, hats } = Kept::read(&document.config, &limits)?;
         let mut room = Self::with(state, world, jid.clone(), config, limits, secret);
         room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
         room.vcard = document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok());
-        room.hats = hats;
+        (room.hat_list, room.hats) = (hat_list, hats);
         stored.affiliations.iter().for_each(|affiliated| room.note_affiliation(affiliated));
         room.is_stored = true;
         Some(room)
@@ -114,6 +117,7 @@ impl Room {
             moderators: Roll::default(),
             others: Roll::default(),
             history: History::default(),
+            hat_list: Vec::new(),
             hats: HashMap::new(),
             joins: Bucket::default(),
             limits: Rc::new(limits),

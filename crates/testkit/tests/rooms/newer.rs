@@ -106,3 +106,49 @@ fn owners_give_a_room_an_avatar() {
     assert_eq!(outcome(&ask(&mut s.crone, COVEN, "set", "<vCard xmlns='vcard-temp'/>")), "result");
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", "<vCard xmlns='vcard-temp'/>")), "item-not-found");
 }
+
+fn command(client: &mut Client, name: &str, fields: &[(&str, &str)]) -> Element {
+    let fields: String =
+        fields.iter().map(|(var, value)| format!("<field var='hats#{var}'><value>{value}</value></field>")).collect();
+    let form = format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>");
+    let form = if fields.is_empty() { "" } else { &form };
+    let node = format!("urn:xmpp:hats:commands:{name}");
+    ask(
+        client,
+        COVEN,
+        "set",
+        &format!("<command xmlns='http://jabber.org/protocol/commands' node='{node}'>{form}</command>"),
+    )
+}
+
+/// XEP-0317 §5: hats are invented, given, shown, and taken away; they outlive a restart.
+#[test]
+fn admins_give_hats() {
+    let mut s = Scene::configured("persistentroom=1").all_in();
+    let hag = s.hag.bare().to_owned();
+    let (title, uri) = (("title", "Host"), ("uri", "http://schemas.example.com/hats#host"));
+    assert_eq!(outcome(&command(&mut s.hag, "create", &[title, uri])), "forbidden");
+    let form = command(&mut s.crone, "create", &[]);
+    let asked = form.child("command", ns::COMMANDS).unwrap();
+    assert_eq!(asked.attr("status"), Some("executing"));
+    assert_eq!(outcome(&command(&mut s.crone, "assign", &[uri, ("jid", &hag)])), "item-not-found");
+    assert_eq!(outcome(&command(&mut s.crone, "create", &[uri])), "bad-request");
+    assert_eq!(outcome(&command(&mut s.crone, "create", &[title, uri, ("hue", "many")])), "not-acceptable");
+    assert_eq!(outcome(&command(&mut s.crone, "create", &[title, uri, ("hue", "327.2")])), "result");
+    assert_eq!(outcome(&command(&mut s.crone, "create", &[title, uri])), "conflict");
+    s.hush();
+    assert_eq!(outcome(&command(&mut s.crone, "assign", &[uri, ("jid", &hag)])), "result");
+    let shown = s.wiccarocks.expect_element();
+    let hat = shown.child("hats", ns::HATS).unwrap().children().next().unwrap();
+    assert_eq!((hat.attr("title"), hat.attr("hue")), (Some("Host"), Some("327.2")));
+    let list = command(&mut s.crone, "list-assigned", &[]);
+    let x = list.child("command", ns::COMMANDS).unwrap().child("x", ns::DATA_FORMS).unwrap();
+    assert_eq!(x.children().filter(|child| child.name() == "item").count(), 1);
+    s.server.restart();
+    let mut hag = s.server.online(s.hag.full());
+    join(&mut hag, "thirdwitch");
+    assert!(hag.expect_element().child("hats", ns::HATS).is_some());
+    let mut crone = s.server.online(s.crone.full());
+    assert_eq!(outcome(&command(&mut crone, "destroy", &[uri])), "result");
+    assert!(hag.all().iter().any(|found| found.name() == "presence" && found.child("hats", ns::HATS).is_none()));
+}
