@@ -1,0 +1,249 @@
+"""Cuts connections at random under load, and checks that every message arrives once and in order, in both directions.
+
+    ROOKERY=target/release/rookery python3 bench/cuts.py --seconds 60 --pairs 40 --rate 20
+
+Starts a server of its own on loopback. In each pair a phone with stream management (XEP-0198) and a desk without talk to each other; the phone's
+connection is cut at random, in whatever it does, and it comes back by SASL2 with the resumption inline. Needs nothing but Python 3.11.
+Ends with 1 if anything was lost, doubled or out of order.
+"""
+
+import argparse
+import asyncio
+import base64
+import logging
+import random
+import re
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/clients"))
+
+from rookery import Rookery
+
+TABLES = "[limits]\nconnections_per_address = 0\nlogin_failures = 100"
+STANZA = re.compile(
+    r"<(?:(message|presence|iq)\b[^>]*?(?:/>|>.*?</\1>)|(r|a|enabled|resumed|failed)\b([^>]*)/?>)", re.S
+)
+
+
+class Wire:
+    """A stream over TCP, cut into what matters here."""
+
+    def __init__(self, port):
+        self.port, self.heard = port, ""
+
+    async def open(self, user, along):
+        """Logs in; answers with `<success/>`."""
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
+        self.send(
+            "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' "
+            "xmlns:stream='http://etherx.jabber.org/streams'>"
+        )
+        await self.until("</stream:features>")
+        initial = base64.b64encode(f"\0{user}\0secret".encode()).decode()
+        self.send(
+            "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='PLAIN'>"
+            f"<initial-response>{initial}</initial-response>{along}</authenticate>"
+        )
+        success = await self.until("</success>", "</failure>")
+        assert "</success>" in success, success
+        if "<resumed" not in success:
+            await self.until("</stream:features>")
+        return success
+
+    def send(self, text):
+        self.writer.write(text.encode())
+
+    async def more(self):
+        bytes_read = await self.reader.read(65536)
+        if not bytes_read:
+            raise ConnectionResetError
+        self.heard += bytes_read.decode(errors="replace")
+
+    async def until(self, *ends):
+        while True:
+            at = min((self.heard.find(end) + len(end) for end in ends if end in self.heard), default=0)
+            if at:
+                text, self.heard = self.heard[:at], self.heard[at:]
+                return text
+            await self.more()
+
+    def items(self):
+        """What is complete, in order: kind, attributes or text."""
+        end = 0
+        for found in STANZA.finditer(self.heard):
+            end = found.end()
+            yield found[1] or found[2], found[0] if found[1] else found[3]
+        self.heard = self.heard[end:]
+
+    def cut(self):
+        self.writer.transport.abort()
+
+
+class Talker:
+    """Sends numbers and checks those that come."""
+
+    def __init__(self):
+        self.sent, self.expected, self.wrong, self.lags = 0, 0, [], []
+
+    def text(self, to):
+        self.sent += 1
+        return f"<message to='{to}' type='chat'><body>{self.sent - 1} {time.monotonic()}</body></message>"
+
+    def hear(self, stanza):
+        if found := re.search(r"<body>(\d+) ([\d.]+)</body>", stanza):
+            if int(found[1]) != self.expected:
+                self.wrong.append((self.expected, int(found[1])))
+            self.expected = int(found[1]) + 1
+            self.lags.append(time.monotonic() - float(found[2]))
+
+
+class Desk(Talker):
+    async def start(self, port, user):
+        self.wire = Wire(port)
+        await self.wire.open(user, "<bind xmlns='urn:xmpp:bind:0'><tag>desk</tag></bind>")
+        self.wire.send("<presence/>")
+
+    async def listen(self):
+        while True:
+            await self.wire.more()
+            for kind, text in self.wire.items():
+                if kind == "message":
+                    self.hear(text)
+
+
+class Phone(Talker):
+    """Keeps the books that XEP-0198 asks of a client."""
+
+    def __init__(self):
+        super().__init__()
+        self.cuts = self.replaced = 0
+
+    async def start(self, port, user):
+        self.port, self.user = port, user
+        bind = "<bind xmlns='urn:xmpp:bind:0'><tag>phone</tag><enable xmlns='urn:xmpp:sm:3' resume='true'/></bind>"
+        self.wire = Wire(port)
+        success = await self.wire.open(user, bind)
+        self.id = re.search(r"<enabled [^>]*?id='(\w+)'", success)[1]
+        self.handled, self.acked, self.unacked = 0, 0, deque()
+        self.say("<presence/>")
+
+    def say(self, stanza):
+        self.unacked.append(stanza)
+        self.wire.send(stanza)
+
+    def acknowledge(self, h):
+        for _ in range(h - self.acked):
+            self.unacked.popleft()
+        self.acked = h
+
+    def work(self):
+        for kind, text in self.wire.items():
+            if kind in ("message", "presence", "iq"):
+                self.handled += 1
+                self.hear(text)
+            elif kind == "r":
+                self.wire.send(f"<a xmlns='urn:xmpp:sm:3' h='{self.handled}'/>")
+            elif kind == "a":
+                self.acknowledge(int(re.search(r"h='(\d+)'", text)[1]))
+
+    async def listen(self, until):
+        while time.monotonic() < until:
+            cut = asyncio.get_running_loop().time() + random.expovariate(2)
+            try:
+                while True:
+                    async with asyncio.timeout_at(min(cut, until + 5)):
+                        await self.wire.more()
+                    self.work()
+            except (TimeoutError, ConnectionError):
+                pass
+            if time.monotonic() >= until:
+                return
+            # Now and then the old connection is still there when the new one comes.
+            old = self.wire
+            if random.random() < 0.2:
+                self.replaced += 1
+            else:
+                old.cut()
+            self.cuts += 1
+            await asyncio.sleep(random.choice((0, 0, 0.05, 0.3)))
+            await self.resume()
+            old.cut()
+
+    async def resume(self):
+        wire = Wire(self.port)
+        resume = f"<resume xmlns='urn:xmpp:sm:3' previd='{self.id}' h='{self.handled}'/>"
+        success = await wire.open(self.user, resume)
+        found = re.search(r"<resumed [^>]*?h='(\d+)'", success)
+        assert found, success
+        self.wire = wire
+        self.acknowledge(int(found[1]))
+        for stanza in self.unacked:
+            wire.send(stanza)
+        self.work()
+
+
+async def pair(number, port, seconds, rate):
+    """A phone and a desk; answers with both when everything has arrived or nothing comes any more."""
+    desk, phone = Desk(), Phone()
+    await desk.start(port, f"desk{number}")
+    await phone.start(port, f"phone{number}")
+    until = time.monotonic() + seconds
+    listening = asyncio.create_task(desk.listen())
+    cutting = asyncio.create_task(phone.listen(until))
+    while time.monotonic() < until:
+        desk.wire.send(desk.text(f"phone{number}@localhost"))
+        phone.say(phone.text(f"desk{number}@localhost"))
+        await asyncio.sleep(random.expovariate(rate))
+    await cutting
+    await phone.resume()
+    quiet = time.monotonic() + 20
+    while (phone.expected, desk.expected) != (desk.sent, phone.sent) and time.monotonic() < quiet:
+        try:
+            async with asyncio.timeout(0.2):
+                await phone.wire.more()
+        except TimeoutError:
+            pass
+        phone.work()
+    listening.cancel()
+    return phone, desk
+
+
+async def main(options):
+    random.seed(options.seed)
+    # It tells of every write to a connection that was cut.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    users = [f"{role}{number}" for number in range(options.pairs) for role in ("desk", "phone")]
+    tables = "plaintext_loopback = true\nplain_without_tls = true\n" + TABLES
+    async with Rookery(tables=tables) as server:
+        accounts = server.folder / "accounts.csv"
+        accounts.write_text("".join(f"{user}@localhost,secret\n" for user in users))
+        server.command("user", "import", str(accounts))
+        began = time.monotonic()
+        pairs = [pair(number, server.port, options.seconds, options.rate) for number in range(options.pairs)]
+        ended = await asyncio.gather(*pairs)
+        took = time.monotonic() - began
+        ticks = Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")")[1].split()
+        cpu = (int(ticks[11]) + int(ticks[12])) / 100
+    sent = sum(talker.sent for both in ended for talker in both)
+    heard = sum(phone.expected + desk.expected for phone, desk in ended)
+    wrong = [wrong for both in ended for talker in both for wrong in talker.wrong]
+    lags = sorted(lag for both in ended for talker in both for lag in talker.lags)
+    cuts = sum(phone.cuts for phone, _ in ended)
+    replaced = sum(phone.replaced for phone, _ in ended)
+    print(f"{options.pairs} pairs, {took:.0f} s, seed {options.seed}")
+    print(f"connections cut or replaced: {cuts}, of these replaced: {replaced}")
+    print(f"messages sent: {sent}, arrived: {heard}, lost: {sent - heard}, doubled or out of order: {len(wrong)}")
+    print(f"time to arrive: median {lags[len(lags) // 2] * 1000:.1f} ms, longest {lags[-1]:.2f} s; server's CPU: {cpu:.1f} s")
+    return 1 if wrong or sent != heard else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--rate", type=float, default=20, help="messages a second, of each of both")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    sys.exit(asyncio.run(main(parser.parse_args())))

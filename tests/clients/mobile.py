@@ -1,0 +1,216 @@
+"""What phones need: sessions that outlive their connection, quiet while nobody looks, and being back in one exchange."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import re
+import ssl
+
+from person import Person, befriend
+from rookery import Rookery
+
+
+async def a_session_goes_on_after_a_break():
+    async with Rookery("alice", "bob") as server:
+        alice = await _phone(server)
+        async with Person(server, "bob@localhost") as bob:
+            await befriend(alice, bob)
+            bob.write(alice.bare, "before")
+            await alice.reads("before", of=bob.bare)
+            for text in ("1", "2", "3"):
+                alice.client.transport.abort()
+                await alice.until(lambda: alice.client.transport is None, "the loss of the connection")
+                bob.write(alice.bare, text)
+                await bob.quiet()
+                await _again(alice)
+                await alice.reads(text, of=bob.bare)
+                alice.write(bob.bare, f"got {text}")
+                await bob.reads(f"got {text}", of=alice.bare)
+            assert not any(presence["type"] == "unavailable" for presence in bob.seen["presence"])
+        await alice.logout()
+
+
+async def what_was_on_its_way_comes_once_and_in_order():
+    async with Rookery("alice", "bob") as server:
+        alice = await _phone(server)
+        async with Person(server, "bob@localhost") as bob:
+            texts = [str(number) for number in range(200)]
+            for number, text in enumerate(texts):
+                bob.write(alice.bare, text)
+                if number % 40 == 20:
+                    await asyncio.sleep(0)
+                    alice.client.transport.abort()
+                    await alice.until(lambda: alice.client.transport is None, "the loss of the connection")
+                    await _again(alice)
+            await bob.quiet()
+            for text in texts:
+                await alice.reads(text, of=bob.bare)
+            await alice.quiet()
+            assert not alice.seen["message"]
+        await alice.logout()
+
+
+async def a_session_that_waited_too_long_is_over():
+    tables = "[modules.stream_management]\nresume_seconds = 1"
+    async with Rookery("alice", "bob", tables=tables) as server:
+        alice = await _phone(server)
+        async with Person(server, "bob@localhost") as bob:
+            await befriend(alice, bob)
+            alice.client.transport.abort()
+            await bob.presence(alice.bare, "unavailable")
+            bob.write(alice.bare, "later")
+            await bob.quiet()
+        async with Person(server, "alice@localhost") as again:
+            await again.reads("later", of="bob@localhost")
+        await alice.logout()
+
+
+async def an_inactive_client_is_left_alone():
+    async with Rookery("alice", "bob") as server:
+        alice = Person(server, "alice@localhost")
+        alice.client.register_plugin("xep_0352")
+        async with alice, Person(server, "bob@localhost") as bob:
+            await befriend(alice, bob)
+            alice.client["xep_0352"].send_inactive()
+            await alice.quiet()
+            alice.seen["presence"].clear()
+            for show in ("away", "xa", "dnd"):
+                bob.client.send_presence(pshow=show)
+            await bob.quiet()
+            await asyncio.sleep(0.3)
+            assert not alice.seen["presence"]
+            bob.write(alice.bare, "hi")
+            await alice.reads("hi", of=bob.bare)
+            assert [presence["show"] for presence in alice.seen["presence"]] == ["dnd"]
+            alice.client["xep_0352"].send_active()
+            bob.client.send_presence()
+            await alice.until(lambda: len(alice.seen["presence"]) == 2, "presence")
+
+
+async def login_and_session_are_one_exchange():
+    async with Rookery("alice", "bob") as server:
+        wire = await _Wire.open(server)
+        assert "urn:xmpp:sasl:2" in wire.features and "urn:xmpp:bind:0" in wire.features
+        bind = "<bind xmlns='urn:xmpp:bind:0'><tag>Wire</tag><enable xmlns='urn:xmpp:sm:3' resume='true'/></bind>"
+        success = await wire.plain("alice", "secret", AGENT + bind)
+        jid = re.search(r"<authorization-identifier>(.*?)</", success)[1]
+        assert re.fullmatch(r"alice@localhost/Wire/\w+", jid), jid
+        session = re.search(r"<enabled [^>]*id='(\w+)'", success)[1]
+        wire.send("<presence/>")
+        await wire.until("<presence")
+        wire.abort()
+        async with Person(server, "bob@localhost") as bob:
+            bob.write(jid, "hi")
+            await bob.quiet()
+            again = await _Wire.open(server)
+            resume = f"<resume xmlns='urn:xmpp:sm:3' previd='{session}' h='1'/>"
+            success = await again.plain("alice", "secret", AGENT + resume + bind)
+            assert "<resumed " in success and "<bound" not in success, success
+            await again.until("<body>hi</body>")
+            again.abort()
+
+
+async def a_token_is_enough():
+    async with Rookery("alice") as server:
+        for mechanism in ("HT-SHA-256-NONE", "HT-SHA-256-ENDP"):
+            wire = await _Wire.open(server)
+            assert mechanism in wire.features
+            want = f"<request-token xmlns='urn:xmpp:fast:0' mechanism='{mechanism}'/>"
+            success = await wire.plain("alice", "secret", AGENT + want)
+            token = re.search(r"<token [^>]*token='([^']+)'", success)[1]
+            wire.abort()
+            for _ in range(2):
+                wire = await _Wire.open(server)
+                success = await wire.token("alice", token, mechanism, AGENT + "<bind xmlns='urn:xmpp:bind:0'/>")
+                assert "<bound" in success, success
+                wire.abort()
+        server.command("user", "passwd", "alice@localhost", "--password-stdin", said="other\n")
+        wire = await _Wire.open(server)
+        refused = await wire.token("alice", token, mechanism, AGENT)
+        assert "<failure" in refused and "not-authorized" in refused, refused
+        wire.abort()
+
+
+async def _phone(server):
+    """Alice with stream management."""
+    alice = Person(server, "alice@localhost")
+    # Breaks are what the scenarios are about.
+    for event in ("disconnected", "connection_failed"):
+        alice.client.del_event_handler(event, alice.seen[event].append)
+    alice.client.register_plugin("xep_0198")
+    enabled = asyncio.ensure_future(alice.client.wait_until("sm_enabled", 20))
+    await asyncio.sleep(0)
+    await alice.login()
+    await enabled
+    await alice.quiet()
+    return alice
+
+
+async def _again(person):
+    """Connects again; the session goes on."""
+    resumed = asyncio.ensure_future(person.client.wait_until("session_resumed", 20))
+    await asyncio.sleep(0)
+    person.client.connect("127.0.0.1", person.server.port)
+    await resumed
+
+
+class _Wire:
+    """A client that says what a scenario says, over direct TLS."""
+
+    @classmethod
+    async def open(cls, server):
+        self = cls()
+        trust = ssl.create_default_context(cafile=str(server.certificate))
+        self.reader, self.writer = await asyncio.open_connection(
+            "127.0.0.1", server.tls_port, ssl=trust, server_hostname="localhost"
+        )
+        self.heard = ""
+        self.send(
+            "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' "
+            "xmlns:stream='http://etherx.jabber.org/streams'>"
+        )
+        self.features = await self.until("</stream:features>")
+        return self
+
+    def send(self, text):
+        self.writer.write(text.encode())
+
+    async def until(self, *ends):
+        """What came up to the first of these texts."""
+        async with asyncio.timeout(20):
+            while not (found := re.search("|".join(map(re.escape, ends)), self.heard)):
+                more = await self.reader.read(65536)
+                assert more, f"the server closed after {self.heard}"
+                self.heard += more.decode()
+        text, self.heard = self.heard[: found.end()], self.heard[found.end() :]
+        return text
+
+    async def plain(self, user, password, along):
+        return await self.authenticate("PLAIN", f"\0{user}\0{password}".encode(), along)
+
+    async def token(self, user, token, mechanism, along):
+        binding = b""
+        if mechanism.endswith("-ENDP"):
+            certificate = self.writer.get_extra_info("ssl_object").getpeercert(True)
+            binding = hashlib.sha256(certificate).digest()
+        prove = lambda who: hmac.new(token.encode(), who + binding, "sha256").digest()
+        answer = await self.authenticate(mechanism, user.encode() + b"\0" + prove(b"Initiator"), along)
+        if "<success" in answer:
+            data = re.search(r"<additional-data>(.*?)</", answer)[1]
+            assert base64.b64decode(data) == prove(b"Responder")
+        return answer
+
+    async def authenticate(self, mechanism, initial, along):
+        initial = base64.b64encode(initial).decode()
+        self.send(
+            f"<authenticate xmlns='urn:xmpp:sasl:2' mechanism='{mechanism}'><initial-response>{initial}</initial-response>"
+            f"{along}</authenticate>"
+        )
+        return await self.until("</success>", "</failure>")
+
+    def abort(self):
+        self.writer.transport.abort()
+
+
+AGENT = "<user-agent id='d4565fa7-4d72-4749-b3d3-740edbf87770'><software>scenario</software></user-agent>"
