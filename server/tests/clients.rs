@@ -102,6 +102,13 @@ scenarios! {
         an_owner_rules
         a_room_outlives_the_server
     }
+    pubsub {
+        who_subscribes_is_notified
+        a_node_is_for_members_only
+        contacts_hear_of_news_that_they_want
+        an_avatar_is_the_photo_of_the_card
+        old_and_new_bookmarks_are_the_same
+    }
     registration {
         nobody_can_register_by_default
         people_register_where_it_is_on

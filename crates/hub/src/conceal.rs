@@ -37,6 +37,23 @@ impl World {
         }
     }
 
+    /// Goes on with those of some accounts, here or away, that conceal themselves from nobody or at least not from `asker`.
+    pub fn unconcealed(&mut self, asker: Jid, mut owners: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
+        let registry = self.registry.clone();
+        let Some(document) = registry.concealing().filter(|_| !owners.is_empty()) else { return then(self, owners) };
+        let documents = self.stores.documents.of(owners.clone(), &crate::documents::stored_name(document));
+        self.wait(documents, move |world, documents| match documents {
+            Ok(documents) => {
+                owners.retain(|owner| {
+                    let of_owner = documents.iter().find(|(of, _)| of == owner);
+                    of_owner.is_none_or(|(owner, bytes)| !world.conceals_by(owner, document, bytes, &asker))
+                });
+                then(world, owners);
+            }
+            Err(error) => world.store_failed("looking up who conceals itself", &asker, &error),
+        });
+    }
+
     /// The bare JIDs of the contacts from whom a session conceals itself.
     pub(crate) fn concealed_from(&self, link: Link) -> BTreeSet<Box<str>> {
         let Some(owner) = self.outboxes.address(link).filter(|_| self.has_documents(link)) else {

@@ -88,6 +88,14 @@ type Asks = Box<dyn Fn(&dyn Any) -> bool>;
 type Screen = Box<dyn Fn(&World, Link, &Packet) -> bool>;
 /// Runs again and again.
 pub(crate) type Round = Box<dyn Fn(&mut World)>;
+/// Gives presence of a session another form, or leaves it.
+pub type PresenceForm = Box<dyn Fn(&mut World, &Packet) -> Option<Packet>>;
+/// Hears of an account.
+pub type AccountHook = Box<dyn Fn(&mut World, JidRef<'_>)>;
+/// Reads a letter of the same module on another shard.
+pub type ReadLetter = Box<dyn Fn(&mut World, Letter)>;
+/// What a module on one shard tells itself on another.
+pub type Letter = Box<dyn Any + Send>;
 /// Hears of a session.
 pub type SessionHook = Box<dyn Fn(&mut World, Link)>;
 /// Hears of a stanza that a session gets while nobody looks.
@@ -135,6 +143,10 @@ pub struct Registry {
     reachable: Vec<Hook<SessionHook>>,
     ended: Vec<Hook<SessionHook>>,
     unattended: Vec<Hook<Unattended>>,
+    presence: Vec<Hook<SessionHook>>,
+    own_presence: Vec<Hook<PresenceForm>>,
+    account_removed: Vec<Hook<AccountHook>>,
+    letters: HashMap<&'static str, ReadLetter>,
     features: Vec<(Target, Hook<&'static str>)>,
     forms: Vec<Hook<Extras<Element>>>,
     stream_features: Vec<Hook<Extras<Built>>>,
@@ -283,6 +295,31 @@ impl Hooks<'_> {
     pub fn reachable(&mut self, call: impl Fn(&mut World, Link) + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as SessionHook);
         self.registry.reachable.push(hook);
+    }
+
+    /// Hears when the presence of a session has changed: it has become available, says something new while it is, or is available no more. After
+    /// the broadcast; [`Session::presence`](crate::Session::presence) is what holds now.
+    pub fn presence(&mut self, call: impl Fn(&mut World, Link) + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as SessionHook);
+        self.registry.presence.push(hook);
+    }
+
+    /// Sees available presence that a session broadcasts, before it is kept and sent, and may give it another form. Directed presence is seen by
+    /// [`Hooks::before_route`].
+    pub fn own_presence(&mut self, call: impl Fn(&mut World, &Packet) -> Option<Packet> + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as PresenceForm);
+        self.registry.own_presence.push(hook);
+    }
+
+    /// Hears, at its home, that an account was removed: the store has nothing of it any more.
+    pub fn account_removed(&mut self, call: impl Fn(&mut World, JidRef<'_>) + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as AccountHook);
+        self.registry.account_removed.push(hook);
+    }
+
+    /// Reads what the module on another shard has sent with [`World::tell`].
+    pub fn letters(&mut self, call: impl Fn(&mut World, Letter) + 'static) {
+        self.registry.letters.insert(self.module, Box::new(call));
     }
 
     /// Hears when a session ends; its address is still known.
@@ -477,6 +514,36 @@ impl Registry {
             if world.domain(&domain).is_some_and(|domain| domain.module(hook.module).is_some()) {
                 (hook.call)(world, packet, link);
             }
+        }
+    }
+
+    pub(crate) fn session_presence(&self, world: &mut World, link: Link) {
+        tell(&self.presence, world, link);
+    }
+
+    /// Presence of a session in the form that modules give it; nothing if they leave it as it is.
+    pub(crate) fn own_presence(&self, world: &mut World, domain: &str, packet: &Packet) -> Option<Packet> {
+        let mut new = None;
+        for hook in &self.own_presence {
+            if world.domain(domain).is_some_and(|domain| domain.module(hook.module).is_some()) {
+                let form = (hook.call)(world, new.as_ref().unwrap_or(packet));
+                new = form.or(new);
+            }
+        }
+        new
+    }
+
+    pub(crate) fn account_removed(&self, world: &mut World, account: JidRef<'_>) {
+        for hook in &self.account_removed {
+            if world.domain(account.domain()).is_some_and(|domain| domain.module(hook.module).is_some()) {
+                (hook.call)(world, account);
+            }
+        }
+    }
+
+    pub(crate) fn letter(&self, world: &mut World, module: &str, letter: Letter) {
+        if let Some(read) = self.letters.get(module) {
+            read(world, letter);
         }
     }
 

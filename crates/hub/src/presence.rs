@@ -39,6 +39,7 @@ impl World {
             return self.refuse(link, stanza, Condition::BadRequest.into());
         };
         let Some(packet) = self.stamp(link, stanza, StanzaType::Available) else { return };
+        let packet = self.presence_form(link, &packet).unwrap_or(packet);
         let delivered = self.outboxes.pushed_total();
         let Some(session) = self.at_mut(link) else { return };
         let (is_initial, was_reachable) = (session.presence.is_none(), session.takes_messages());
@@ -56,6 +57,28 @@ impl World {
         if !was_reachable && priority >= 0 {
             let registry = self.registry.clone();
             registry.session_reachable(self, link);
+        }
+        let registry = self.registry.clone();
+        registry.session_presence(self, link);
+    }
+
+    fn presence_form(&mut self, link: Link, packet: &Packet) -> Option<Packet> {
+        let domain = self.outboxes.address(link)?.domain().to_owned();
+        let registry = self.registry.clone();
+        registry.own_presence(self, &domain, packet)
+    }
+
+    /// Broadcasts the presence of an account's sessions again, where modules give it another form than before.
+    pub fn show_again(&mut self, account: JidRef<'_>) {
+        for link in self.links_of(account) {
+            let presence = self.session_at(link).and_then(|session| session.presence.clone());
+            let new = presence.and_then(|presence| self.presence_form(link, &presence));
+            if let Some(new) = new {
+                if let Some(session) = self.at_mut(link) {
+                    session.presence = Some(new.clone());
+                }
+                self.broadcast(link, &new);
+            }
         }
     }
 
@@ -80,6 +103,8 @@ impl World {
             {
                 self.keep_last(&address, &packet);
             }
+            let registry = self.registry.clone();
+            registry.session_presence(self, link);
         }
         directed.retain(|to| !self.is_concealed(link, to.as_str()));
         self.fan_out(&packet, directed.iter().map(Jid::as_ref));

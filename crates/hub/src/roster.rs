@@ -148,7 +148,13 @@ impl World {
                 world.close(link, rookery_stream::error::StreamError::NotAuthorized, "the account was removed");
             }
             let removed = world.stores.accounts.remove(account.as_ref());
-            world.wait(removed, then);
+            world.wait(removed, move |world, removed| {
+                if removed == Ok(true) {
+                    let registry = world.registry.clone();
+                    registry.account_removed(world, account.as_ref());
+                }
+                then(world, removed);
+            });
         });
     }
 

@@ -146,5 +146,7 @@ mod tests {
         assert!(size_of::<Session>() <= 48, "{}", size_of::<Session>());
         assert!(size_of::<User>() <= 64, "{}", size_of::<User>());
         assert_eq!(size_of::<Contact>(), 4);
+        let managed = size_of::<Rare>() + size_of::<crate::management::Managed>();
+        assert!(managed <= 160, "{managed}");
     }
 }

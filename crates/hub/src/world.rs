@@ -28,7 +28,7 @@ use crate::documents::Absent;
 use crate::errand::{Errand, Gatherings, Reply};
 use crate::federation::Federation;
 use crate::management::Ended;
-use crate::module::Registry;
+use crate::module::{Letter, Registry};
 use crate::names::Names;
 use crate::rate::Paid;
 use crate::service::{self, Service};
@@ -126,6 +126,13 @@ pub enum Mail {
         to: Jid,
         /// The stanza.
         packet: Packet,
+    },
+    /// What a module tells itself on the receiving shard.
+    Letter {
+        /// The module.
+        module: &'static str,
+        /// What it says.
+        letter: Letter,
     },
     /// A part of a multicast for a remote domain whose home is the receiving shard.
     Distant(Box<Distant>),
@@ -296,6 +303,10 @@ impl World {
             Mail::Answer(packet) => self.answered(&packet),
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
+            Mail::Letter { module, letter } => {
+                let registry = self.registry.clone();
+                registry.letter(self, module, letter);
+            }
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
             Mail::Errand(errand) => errand.run(self),
         }
@@ -304,6 +315,21 @@ impl World {
     /// The shard that is home to an account.
     pub fn home_of(&self, account: JidRef<'_>) -> usize {
         home(self.hash(account.bare_str()), self.mail.len())
+    }
+
+    /// The shard that is home to what is no account, by any text that names it.
+    pub fn home_of_text(&self, text: &str) -> usize {
+        home(self.hash(text), self.mail.len())
+    }
+
+    /// Sends a letter to a module on another shard, or on this one: see [`Hooks::letters`](crate::Hooks::letters).
+    pub fn tell(&mut self, shard: usize, module: &'static str, letter: Letter) {
+        if shard == self.shard {
+            let registry = self.registry.clone();
+            registry.letter(self, module, letter);
+        } else {
+            self.post(shard, Mail::Letter { module, letter });
+        }
     }
 
     /// How many sessions the shard has.
@@ -376,7 +402,8 @@ impl World {
         self.shard
     }
 
-    pub(crate) fn shards(&self) -> usize {
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
         self.mail.len()
     }
 

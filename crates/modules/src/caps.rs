@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use rookery_hub::{Domain, Hooks, Module, Target};
 use rookery_xml::{Element, Writer, ns};
 use sha1::{Digest, Sha1};
+use sha2::{Sha256, Sha512};
 
 use crate::disco::{Identity, Info};
 
@@ -55,6 +56,35 @@ fn ver(info: &Info) -> String {
     let Identity { category, type_, name } = info.identity;
     let identity = format!("{category}/{type_}//{}", name.unwrap_or_default());
     STANDARD.encode(Sha1::digest(described(vec![identity], info.features.clone(), &info.forms)))
+}
+
+/// Whether `ver` is the hash of a service discovery answer (§5.4), by one of the algorithms that clients use. An answer that says something twice has none.
+pub(crate) fn is_hash_of(algorithm: &str, ver: &str, answer: &Element) -> bool {
+    let of = |name: &'static str| answer.children().filter(move |child| child.is(name, ns::DISCO_INFO));
+    let part = |element: &Element, name: &str| element.attr(name).unwrap_or_default().to_owned();
+    let identities = of("identity").map(|found| {
+        [part(found, "category"), part(found, "type"), part(found, "xml:lang"), part(found, "name")].join("/")
+    });
+    let identities: Vec<_> = identities.collect();
+    let features: Vec<_> = of("feature").filter_map(|feature| feature.attr("var")).collect();
+    let forms: Vec<_> = answer.children().filter(|child| child.is("x", ns::DATA_FORMS)).cloned().collect();
+    let types: Vec<_> = forms.iter().filter_map(described_form).map(|(form_type, _)| form_type).collect();
+    if repeats(&identities) || repeats(&features) || repeats(&types) {
+        return false;
+    }
+    let text = described(identities, features, &forms);
+    ver == match algorithm {
+        "sha-1" => STANDARD.encode(Sha1::digest(text)),
+        "sha-256" => STANDARD.encode(Sha256::digest(text)),
+        "sha-512" => STANDARD.encode(Sha512::digest(text)),
+        _ => return false,
+    }
+}
+
+fn repeats<T: Ord>(all: &[T]) -> bool {
+    let mut sorted: Vec<_> = all.iter().collect();
+    sorted.sort_unstable();
+    sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// The text that is hashed. Identities are given as `category/type/lang/name`. Sorting is by bytes everywhere.

@@ -1,12 +1,14 @@
 //! XEP-0030: Service Discovery. What a domain and its accounts can do, from what the modules that are on declare.
 
 use rookery_hub::{Domain, Hooks, Iq, Module, Registry, Target, World};
+use rookery_jid::Jid;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
 use crate::asker::{Asker, with_asker};
 use crate::caps;
 use crate::commands::discovery;
+use crate::pubsub::pep;
 use crate::request::is_get;
 use crate::version::NAME;
 
@@ -34,16 +36,8 @@ impl Module for Disco {
         }
         hooks.iq(Target::Server, ns::DISCO_INFO, server_info);
         hooks.iq(Target::Server, ns::DISCO_ITEMS, server_items);
-        hooks.iq(Target::Account, ns::DISCO_INFO, |world, iq| {
-            if is_get(world, &iq, "query") {
-                with_asker(world, iq, account_info);
-            }
-        });
-        hooks.iq(Target::Account, ns::DISCO_ITEMS, |world, iq| {
-            if is_get(world, &iq, "query") {
-                with_asker(world, iq, account_items);
-            }
-        });
+        hooks.iq(Target::Account, ns::DISCO_INFO, |world, iq| account(world, iq, account_info));
+        hooks.iq(Target::Account, ns::DISCO_ITEMS, |world, iq| account(world, iq, account_items));
     }
 }
 
@@ -83,9 +77,15 @@ impl Info<'_> {
     }
 
     pub(crate) fn write(&self, reply: &mut Writer, node: Option<&str>) {
+        self.write_with(reply, node, &[]);
+    }
+
+    /// The same with more identities.
+    fn write_with(&self, reply: &mut Writer, node: Option<&str>, more: &[Identity<'_>]) {
         reply.start_ns("query", ns::DISCO_INFO).opt_attr("node", node);
-        let Identity { category, type_, name } = self.identity;
-        reply.start("identity").attr("category", category).attr("type", type_).opt_attr("name", name).end();
+        for Identity { category, type_, name } in [&self.identity].into_iter().chain(more) {
+            reply.start("identity").attr("category", category).attr("type", type_).opt_attr("name", *name).end();
+        }
         for feature in &self.features {
             reply.start("feature").attr("var", feature).end();
         }
@@ -133,6 +133,21 @@ fn server_items(world: &mut World, iq: Iq) {
     }
 }
 
+/// A request to an account: about itself, or about one of its nodes.
+fn account(world: &mut World, iq: Iq, answer: fn(&mut World, Iq, Asker)) {
+    if !is_get(world, &iq, "query") {
+        return;
+    }
+    if node(&iq).is_some() && has_nodes(world, &iq) {
+        return pep::discovered(world, iq);
+    }
+    with_asker(world, iq, answer);
+}
+
+fn has_nodes(world: &World, iq: &Iq) -> bool {
+    world.domain(iq.to.domain()).is_some_and(|domain| domain.module(pep::NAME).is_some())
+}
+
 /// §8, first rule: `service-unavailable` for a stranger as for an account that doesn't exist.
 fn account_info(world: &mut World, iq: Iq, asker: Asker) {
     if asker == Asker::Stranger {
@@ -142,8 +157,11 @@ fn account_info(world: &mut World, iq: Iq, asker: Asker) {
         return world.reply_error(&iq, Condition::ItemNotFound);
     };
     let info = Info::of_account(world.registry(), domain);
+    // XEP-0163 §6.1.
+    let pep = Identity { category: "pubsub", type_: "pep", name: None };
+    let more = domain.module(pep::NAME).map(|_| pep);
     let mut reply = iq.result();
-    info.write(&mut reply, None);
+    info.write_with(&mut reply, None, more.as_slice());
     world.reply(&iq, reply);
 }
 
@@ -158,8 +176,24 @@ fn account_items(world: &mut World, iq: Iq, asker: Asker) {
     let links = world.links_of(iq.to.as_ref()).into_iter();
     let available = links.filter(|&link| world.session_at(link).is_some_and(|session| session.is_available()));
     let items: Vec<_> = available.filter_map(|link| world.outboxes.address(link).cloned()).collect();
-    let items: Vec<_> = items.iter().map(|item| (item.as_str(), None)).collect();
-    reply_items(world, &iq, &items);
+    if has_nodes(world, &iq) {
+        return pep::nodes(world, iq, move |world, iq, nodes| reply_all(world, iq, &items, &nodes));
+    }
+    reply_all(world, &iq, &items, &[]);
+}
+
+/// The resources of an account, and its nodes with their titles (XEP-0163 §6.1).
+fn reply_all(world: &mut World, iq: &Iq, resources: &[Jid], nodes: &[(String, String)]) {
+    let mut reply = iq.result();
+    reply.start_ns("query", ns::DISCO_ITEMS);
+    for resource in resources {
+        reply.start("item").attr("jid", resource.as_str()).end();
+    }
+    for (node, title) in nodes {
+        let title = Some(title.as_str()).filter(|title| !title.is_empty());
+        reply.start("item").attr("jid", iq.to.as_str()).attr("node", node).opt_attr("name", title).end();
+    }
+    world.reply(iq, reply);
 }
 
 /// Answers with a list of items: address and name.

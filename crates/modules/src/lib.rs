@@ -37,6 +37,7 @@ mod payload;
 pub mod ping;
 pub mod privacy;
 pub mod process;
+pub mod pubsub;
 pub mod push;
 pub mod register;
 mod request;
@@ -93,6 +94,10 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(commands::Commands::new(shared.clone())),
         Box::new(administration::Administration),
         Box::new(announce::Announce::new(shared.motds.clone())),
+        Box::<pubsub::Pubsub>::default(),
+        Box::<pubsub::pep::PersonalEventing>::default(),
+        Box::new(pubsub::private::Private),
+        Box::new(pubsub::vcard::Vcard),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

@@ -42,6 +42,10 @@ impl<D: Driver> Shard<D> {
         self.with_machine(link, |machine| machine.resumed(jid, handled, &mut out));
         self.write_raw(link, &out);
         self.take_over(link, session);
+        if self.connections.get(session.0 as usize).is_none_or(|connection| connection.socket.is_none()) {
+            // The system could not watch it: it is closed already.
+            return;
+        }
         self.is_bound(session);
         self.flush_link(session);
         let is_paused = self.world.is_paused(session);

@@ -77,6 +77,10 @@ pub const OOB: &str = "jabber:x:oob";
 pub const REGISTER: &str = "jabber:iq:register";
 /// XEP-0077 In-Band Registration, stream feature
 pub const REGISTER_FEATURE: &str = "http://jabber.org/features/iq-register";
+/// XEP-0084 User Avatar, the image
+pub const AVATAR_DATA: &str = "urn:xmpp:avatar:data";
+/// XEP-0084 User Avatar, what the image is
+pub const AVATAR_METADATA: &str = "urn:xmpp:avatar:metadata";
 /// XEP-0085 Chat State Notifications
 pub const CHAT_STATES: &str = "http://jabber.org/protocol/chatstates";
 /// XEP-0092 Software Version
@@ -151,6 +155,8 @@ pub const REPORTING: &str = "urn:xmpp:reporting:1";
 pub const BIND2: &str = "urn:xmpp:bind:0";
 /// XEP-0388 Extensible SASL Profile
 pub const SASL2: &str = "urn:xmpp:sasl:2";
+/// XEP-0398 User Avatar to vCard-Based Avatars Conversion
+pub const AVATAR_CONVERSION: &str = "urn:xmpp:pep-vcard-conversion:0";
 /// XEP-0402 PEP Native Bookmarks
 pub const BOOKMARKS: &str = "urn:xmpp:bookmarks:1";
 /// XEP-0317 Hats

@@ -283,3 +283,138 @@ const ASK_STANZAS: usize = 20;
 const ASK_BYTES: usize = 32 * 1024;
 /// Places for sent stanzas that an idle session keeps.
 const IDLE_CAPACITY: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use rookery_jid::Jid;
+
+    use super::*;
+
+    const LINK: Link = Link(0);
+
+    /// A managed session that was sent nothing, with the count of what both sides have said so far.
+    fn managed(count: u32) -> Outboxes {
+        let mut outboxes = Outboxes::default();
+        outboxes.open(LINK, Jid::parse("u@x/r").unwrap());
+        outboxes.manage(LINK, Bounds { stanzas: 10, bytes: 10_000 }, false);
+        let queue = outboxes.slots[0].queue.as_mut().unwrap();
+        queue.managed.as_mut().unwrap().sent = count;
+        outboxes
+    }
+
+    fn push(outboxes: &mut Outboxes, bodies: &[&str]) {
+        for body in bodies {
+            let stanza = format!("<message from='a@x/r'><body>{body}</body></message>");
+            let packet = Packet::scanned(stanza.as_bytes()).unwrap();
+            assert_eq!(outboxes.push(LINK, &packet, To::Full), super::super::Pushed::Queued);
+        }
+    }
+
+    fn rendered(outboxes: &mut Outboxes) -> String {
+        let mut out = Vec::new();
+        outboxes.render(LINK, usize::MAX, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn send_all(outboxes: &mut Outboxes) {
+        let bytes = rendered(outboxes).len();
+        outboxes.sent(LINK, bytes);
+    }
+
+    /// The bodies that wait, in order.
+    fn bodies(outboxes: &mut Outboxes) -> Vec<String> {
+        let text = rendered(outboxes);
+        text.split("<body>").skip(1).map(|rest| rest.split('<').next().unwrap().to_owned()).collect()
+    }
+
+    fn resume(outboxes: &mut Outboxes, h: u32) -> Vec<String> {
+        outboxes.acknowledge(LINK, h).unwrap();
+        outboxes.detach(LINK);
+        outboxes.resume(LINK);
+        bodies(outboxes)
+    }
+
+    #[test]
+    fn what_was_sent_waits_for_its_acknowledgement() {
+        let mut outboxes = managed(0);
+        push(&mut outboxes, &["1", "2", "3"]);
+        send_all(&mut outboxes);
+        assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((3, 3)));
+        assert_eq!(outboxes.acknowledge(LINK, 4), Err(TooHigh { sent: 3 }));
+        outboxes.acknowledge(LINK, 2).unwrap();
+        outboxes.acknowledge(LINK, 1).unwrap();
+        assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((3, 1)), "less than before says nothing");
+        push(&mut outboxes, &["4"]);
+        assert_eq!(resume(&mut outboxes, 2), ["3", "4"]);
+        send_all(&mut outboxes);
+        outboxes.acknowledge(LINK, 4).unwrap();
+        assert_eq!(outboxes.waiting_total(), 0);
+    }
+
+    /// XEP-0198 §4: behind 2^32 - 1 comes 0.
+    #[test]
+    fn counters_begin_anew() {
+        let mut outboxes = managed(u32::MAX - 1);
+        push(&mut outboxes, &["1", "2", "3", "4"]);
+        send_all(&mut outboxes);
+        assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((2, 4)));
+        outboxes.acknowledge(LINK, u32::MAX).unwrap();
+        outboxes.acknowledge(LINK, 1).unwrap();
+        assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((2, 1)));
+        assert_eq!(resume(&mut outboxes, 1), ["4"]);
+    }
+
+    /// With TLS a run leaves as a whole: the client may have stanzas of it that still count as waiting.
+    #[test]
+    fn a_client_may_be_ahead_of_our_books() {
+        let mut outboxes = managed(0);
+        push(&mut outboxes, &["1", "2", "3"]);
+        let bytes = rendered(&mut outboxes).len();
+        outboxes.commit(LINK, bytes);
+        assert_eq!(outboxes.acknowledge(LINK, 4), Err(TooHigh { sent: 0 }));
+        outboxes.acknowledge(LINK, 2).unwrap();
+        push(&mut outboxes, &["4"]);
+        outboxes.sent(LINK, bytes);
+        assert_eq!(outboxes.sent_and_unacknowledged(LINK), Some((3, 1)));
+        assert_eq!(resume(&mut outboxes, 2), ["3", "4"]);
+        let bytes = rendered(&mut outboxes).len();
+        outboxes.commit(LINK, bytes);
+        assert_eq!(resume(&mut outboxes, 3), ["4"], "the rest of the run never came");
+        send_all(&mut outboxes);
+        outboxes.acknowledge(LINK, 4).unwrap();
+        assert_eq!((outboxes.waiting_total(), outboxes.waiting_bytes(LINK)), (0, 0));
+    }
+
+    /// What waited before the count began is sent before the client hears of it, and never again.
+    #[test]
+    fn what_precedes_the_count_does_not_count() {
+        let mut outboxes = Outboxes::default();
+        outboxes.open(LINK, Jid::parse("u@x/r").unwrap());
+        push(&mut outboxes, &["before"]);
+        outboxes.manage(LINK, Bounds { stanzas: 10, bytes: 10_000 }, false);
+        outboxes.push_element(LINK, &request());
+        push(&mut outboxes, &["1"]);
+        let bytes = rendered(&mut outboxes).len();
+        outboxes.commit(LINK, bytes);
+        assert_eq!(resume(&mut outboxes, 0), ["1"]);
+    }
+
+    #[test]
+    fn what_ends_unacknowledged_is_given_back_in_order() {
+        let mut outboxes = managed(0);
+        push(&mut outboxes, &["1", "2"]);
+        send_all(&mut outboxes);
+        push(&mut outboxes, &["3"]);
+        outboxes.acknowledge(LINK, 1).unwrap();
+        let unsent = outboxes.abandon(LINK);
+        assert_eq!(unsent.iter().map(|unsent| unsent.number).collect::<Vec<_>>(), [1, 2]);
+        outboxes.close(LINK);
+        assert_eq!(outboxes.waiting_total(), 0);
+    }
+
+    #[test]
+    fn an_idle_managed_session_is_small() {
+        let idle = size_of::<Queue>() + size_of::<Managed>() + IDLE_CAPACITY * size_of::<Item>();
+        assert!(idle <= 320, "{idle}");
+    }
+}

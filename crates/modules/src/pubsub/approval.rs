@@ -1,0 +1,111 @@
+//! Owners and who subscribes: requests to approve (XEP-0060 §8.6), and news of subscriptions (§8.8.4, `pubsub#notify_sub`).
+
+use std::rc::Rc;
+
+use rookery_fanout::Packet;
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
+
+use super::node::{Node, Subscription};
+use super::state::{Key, State};
+use super::subscribe;
+use crate::form::{Field, Form};
+
+/// §8.6: asks the owners of a node whether somebody may subscribe.
+pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: &Jid) {
+    let form = Form::new("form")
+        .title("Request for a subscription")
+        .instructions("Decide whether this address may subscribe to the node.")
+        .hidden("FORM_TYPE", AUTHORIZATION)
+        .field(Field::text_single("pubsub#node").label("The node").value(&key.1))
+        .field(Field::jid_single("pubsub#subscriber_jid").label("Who wants to subscribe").value(subscriber.as_str()))
+        .field(Field::boolean("pubsub#allow", false).label("Allow it?"));
+    let mut message = Writer::new("message");
+    message.attr("from", key.0.as_str()).attr("id", &world.unique_text()).element(&form.element());
+    if let Ok(packet) = Packet::built(&message.finish()) {
+        world.fan_out(&packet, node.owners().map(Jid::as_ref));
+    }
+}
+
+/// A message for a host: the decision of an owner, or nothing that it understands.
+pub(super) fn message(state: &Rc<State>, world: &mut World, packet: &Packet, host: &Jid) {
+    let Some((key, subscriber, allow)) = decision(packet, host) else { return };
+    let Some(owner) = packet.sender() else { return };
+    let again = state.clone();
+    state.with_node(world, key.clone(), move |world, node| {
+        let Ok(Some(node)) = node else { return };
+        let is_pending = node.subscriptions.get(&subscriber).is_some_and(|subscription| subscription.pending);
+        if node.is_owner(owner.as_ref()) && is_pending {
+            decide(&again, world, key, &node, subscriber, allow);
+        }
+    });
+}
+
+/// The home of a decision is that of its node.
+pub(super) fn node_of(packet: &Packet, host: &Jid) -> Option<String> {
+    decision(packet, host).map(|((_, node), ..)| node)
+}
+
+/// Approves a request, or denies it.
+pub(super) fn decide(state: &Rc<State>, world: &mut World, key: Key, node: &Rc<Node>, subscriber: Jid, allow: bool) {
+    let node = node.clone();
+    let subscription = allow.then(Subscription::new);
+    subscribe::set(state, world, key, subscriber, subscription, move |world, key, subscriber, done| {
+        let Ok(subscription) = done else { return };
+        tell_subscriber(world, key, subscriber, subscription.as_ref());
+        if subscription.is_some() {
+            subscribe::begun(world, key, &node, subscriber);
+        }
+    });
+}
+
+/// §8.8.4: a subscriber hears what an owner has made of the subscription.
+pub(super) fn tell_subscriber(world: &mut World, key: &Key, subscriber: &Jid, subscription: Option<&Subscription>) {
+    if let Some(packet) = news(world, key, subscriber, subscription) {
+        world.route(&packet, subscriber.as_ref());
+    }
+}
+
+/// The owners hear of a subscription, if they want to.
+pub(super) fn tell_owners(
+    world: &mut World,
+    key: &Key,
+    node: &Node,
+    subscriber: &Jid,
+    subscription: Option<&Subscription>,
+) {
+    if !node.config.notify_sub {
+        return;
+    }
+    if let Some(packet) = news(world, key, subscriber, subscription) {
+        world.fan_out(&packet, node.owners().map(Jid::as_ref));
+    }
+}
+
+fn news(world: &mut World, key: &Key, subscriber: &Jid, subscription: Option<&Subscription>) -> Option<Packet> {
+    let mut message = Writer::new("message");
+    message.attr("from", key.0.as_str()).attr("id", &world.unique_text()).start_ns("event", ns::PUBSUB_EVENT);
+    subscribe::write(&mut message, Some(&key.1), subscriber, subscription);
+    Packet::built(&message.finish()).ok()
+}
+
+/// What an owner's form says: node, subscriber, and whether the subscription is allowed.
+fn decision(packet: &Packet, host: &Jid) -> Option<(Key, Jid, bool)> {
+    if packet.kind() != Kind::Message {
+        return None;
+    }
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    let element: Element = stanza.child("x", ns::DATA_FORMS)?.element();
+    let form = Form::read(&element)?;
+    if form.type_() != "submit" || form.form_type() != Some(AUTHORIZATION) {
+        return None;
+    }
+    let subscriber = Jid::parse(form.value("pubsub#subscriber_jid")?).ok()?;
+    let node = form.value("pubsub#node")?.to_owned();
+    let allow = form.boolean("pubsub#allow")?.ok()?;
+    Some(((host.to_bare(), node), subscriber, allow))
+}
+
+const AUTHORIZATION: &str = "http://jabber.org/protocol/pubsub#subscribe_authorization";

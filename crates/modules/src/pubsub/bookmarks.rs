@@ -1,0 +1,196 @@
+//! XEP-0402: PEP Native Bookmarks, and the older kinds, which are the same bookmarks in another form.
+//!
+//! What is kept are the items of the node `urn:xmpp:bookmarks:1`. Whoever asks for bookmarks in private storage (XEP-0049), or for the one item of the
+//! node `storage:bookmarks` (XEP-0048), gets them translated; what is written there is taken apart into items. So no two copies can differ (XEP-0411).
+//! Bookmarks of web pages are not kept, as XEP-0402 has none.
+
+use std::rc::Rc;
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::pubsub::{Item, Wanted};
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Writer, ns};
+
+use super::config::{Access, Config, SendLast};
+use super::node::Node;
+use super::pep::Pep;
+use super::request::{Action, Call};
+use super::state::Key;
+use super::{create, interest, notify, publish};
+use crate::asker::condition;
+
+/// Private storage: answers a request for bookmarks.
+pub(super) fn private(pep: &Rc<Pep>, world: &mut World, iq: Iq) {
+    if iq.set {
+        let storage = iq.payload.child("storage", LEGACY).cloned();
+        return replace(pep, world, iq, storage, |world, iq| world.reply_done(iq));
+    }
+    with_items(world, iq, |world, iq, items| {
+        let mut reply = iq.result();
+        reply.start_ns("query", ns::PRIVATE).element(&legacy(&items));
+        world.reply(iq, reply);
+    });
+}
+
+/// The node of the older kind: takes a request that reads or writes it, else gives it back.
+pub(super) fn node(pep: &Rc<Pep>, world: &mut World, call: Call, action: Action) -> Option<(Call, Action)> {
+    if action.node() != Some(LEGACY) || !call.iq.is_own() {
+        return Some((call, action));
+    }
+    match action {
+        Action::Publish { item, .. } => {
+            let storage = item.as_ref().and_then(|item| item.child("storage", LEGACY)).cloned();
+            replace(pep, world, call.iq, storage, |world, iq| {
+                let mut reply = iq.result();
+                reply.start_ns("pubsub", ns::PUBSUB).start("publish").attr("node", LEGACY);
+                reply.start("item").attr("id", CURRENT);
+                world.reply(iq, reply);
+            });
+        }
+        Action::Items { .. } => with_items(world, call.iq, |world, iq, items| {
+            let mut reply = iq.result();
+            reply.start_ns("pubsub", ns::PUBSUB).start("items").attr("node", LEGACY);
+            reply.start("item").attr("id", CURRENT).element(&legacy(&items));
+            world.reply(iq, reply);
+        }),
+        action => return Some((call, action)),
+    }
+    None
+}
+
+/// The bookmarks of an account have changed, or a resource has become available: resources that want the older kind get it whole.
+pub(super) fn tell(pep: &Rc<Pep>, world: &mut World, account: Jid, only: Option<Jid>) {
+    let links = world.links_of(account.as_ref());
+    let wanting = links.into_iter().filter(|&link| pep.interests.borrow().has(link, LEGACY));
+    let mut addresses: Vec<_> = wanting.filter_map(|link| interest::address(world, link)).collect();
+    addresses.retain(|address| only.as_ref().is_none_or(|only| only == address));
+    if addresses.is_empty() {
+        return;
+    }
+    let found = world.stores.pubsub.items(account.as_ref(), ns::BOOKMARKS, Wanted::Newest(MAX_BOOKMARKS), 0);
+    world.wait(found, move |world, found| {
+        let Ok(Some(found)) = found else { return };
+        let payload = Writer::write(&legacy(&found.items)).into_bytes();
+        let item = Item { id: CURRENT.to_owned(), publisher: account.clone(), unix_ms: world.time(), payload };
+        let packet = notify::items(world, &(account, LEGACY.to_owned()), &Config::of_account(LEGACY), &item);
+        if let Some(packet) = packet {
+            world.fan_out(&packet, addresses.iter().map(Jid::as_ref));
+        }
+    });
+}
+
+/// Goes on with the bookmarks of who asks.
+fn with_items(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<Item>) + 'static) {
+    let found = world.stores.pubsub.items(iq.to.bare(), ns::BOOKMARKS, Wanted::Newest(MAX_BOOKMARKS), 0);
+    world.wait(found, move |world, found| match found {
+        Ok(found) => then(world, &iq, found.map(|found| found.items).unwrap_or_default()),
+        Err(error) => {
+            world.store_failed("reading bookmarks", &iq.to, &error);
+            world.reply_error(&iq, condition(&error));
+        }
+    });
+}
+
+/// Makes the bookmarks of who asks what a client of the older kind has written.
+fn replace(
+    pep: &Rc<Pep>,
+    world: &mut World,
+    iq: Iq,
+    storage: Option<Element>,
+    then: impl FnOnce(&mut World, &Iq) + 'static,
+) {
+    let Some(storage) = storage else { return world.reply_error(&iq, Condition::BadRequest) };
+    let Some(wanted) = conferences(&storage) else { return world.reply_error(&iq, Condition::JidMalformed) };
+    if wanted.len() > MAX_BOOKMARKS {
+        return world.reply_error(&iq, Condition::PolicyViolation);
+    }
+    let key = (iq.to.to_bare(), ns::BOOKMARKS.to_owned());
+    create::ensure(&pep.state, world, key.clone(), config(), move |world, node| {
+        // XEP-0411 §5: nobody else may see them.
+        let Some(node) = node.filter(|node| node.config.access == Access::Whitelist) else {
+            return world.reply_error(&iq, Condition::NotAllowed);
+        };
+        with_items(world, iq, move |world, iq, items| {
+            write(world, &key, &node, wanted, &items);
+            then(world, iq);
+        });
+    });
+}
+
+/// Publishes what is new or different, and removes what is gone.
+fn write(world: &mut World, key: &Key, node: &Rc<Node>, wanted: Vec<(String, Element)>, items: &[Item]) {
+    let gone = items.iter().filter(|item| wanted.iter().all(|(id, _)| *id != item.id));
+    let gone: Vec<String> = gone.map(|item| item.id.clone()).collect();
+    for (id, mut conference) in wanted {
+        let before = items.iter().find(|item| item.id == id);
+        let known = before.and_then(|item| Element::parse(&item.payload).ok());
+        // XEP-0402 §2: what others have added stays.
+        if let Some(extensions) = known.as_ref().and_then(|known| known.child("extensions", ns::BOOKMARKS)) {
+            conference.push_child(extensions.clone());
+        }
+        let payload = Writer::write(&conference).into_bytes();
+        if before.is_none_or(|before| before.payload != payload) {
+            publish::put(world, key.clone(), node.clone(), id, payload);
+        }
+    }
+    if !gone.is_empty() {
+        publish::take(world, key.clone(), node.clone(), gone);
+    }
+}
+
+/// The conferences of the older kind, each with its id and new form; `None` if one has no address.
+fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
+    let conferences = storage.children().filter(|child| child.is("conference", LEGACY));
+    let mut found = Vec::<(String, Element)>::new();
+    for conference in conferences {
+        let id = Jid::parse(conference.attr("jid")?).ok()?.as_str().to_owned();
+        let mut new = Element::new("conference", ns::BOOKMARKS)
+            .with_opt_attr("name", conference.attr("name"))
+            .with_opt_attr("autojoin", conference.attr("autojoin"));
+        for name in ["nick", "password"] {
+            if let Some(text) = conference.child_text(name, LEGACY) {
+                new.push_child(Element::new(name, ns::BOOKMARKS).with_text(text));
+            }
+        }
+        found.retain(|(other, _)| *other != id);
+        found.push((id, new));
+    }
+    Some(found)
+}
+
+/// Bookmarks in the form of the older kind.
+fn legacy(items: &[Item]) -> Element {
+    let mut storage = Element::new("storage", LEGACY);
+    for item in items {
+        let Ok(conference) = Element::parse(&item.payload) else { continue };
+        let mut old = Element::new("conference", LEGACY)
+            .with_attr("jid", &item.id)
+            .with_opt_attr("name", conference.attr("name"))
+            .with_opt_attr("autojoin", conference.attr("autojoin"));
+        for name in ["nick", "password"] {
+            if let Some(text) = conference.child_text(name, ns::BOOKMARKS) {
+                old.push_child(Element::new(name, LEGACY).with_text(text));
+            }
+        }
+        storage.push_child(old);
+    }
+    storage
+}
+
+/// XEP-0402 §3.3.
+fn config() -> Config {
+    Config {
+        access: Access::Whitelist,
+        max_items: None,
+        send_last: SendLast::Never,
+        ..Config::of_account(ns::BOOKMARKS)
+    }
+}
+
+/// The namespace of the older kind, and the id of its node (XEP-0048).
+pub(super) const LEGACY: &str = "storage:bookmarks";
+/// The id of its one item.
+const CURRENT: &str = "current";
+/// Bookmarks that are translated.
+const MAX_BOOKMARKS: usize = 1000;

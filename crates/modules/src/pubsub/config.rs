@@ -1,0 +1,393 @@
+//! The configuration of a node (XEP-0060 §8.2, §16.4.4).
+//!
+//! It is kept as the form that an owner would submit to set it, so that a field which a later version adds means its default in a node of
+//! an older one.
+
+use rookery_jid::Jid;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer};
+
+use super::error::specific;
+use crate::form::{Field, Form};
+
+/// The configuration of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Config {
+    pub title: String,
+    pub description: String,
+    /// The namespace of the payload, or what else it is.
+    pub type_: String,
+    pub contact: Vec<Jid>,
+    pub access: Access,
+    pub publish: Publish,
+    /// Items that are kept; `None` is `max`, as many as the operator allows.
+    pub max_items: Option<usize>,
+    /// Seconds after which an item goes; `None` for never.
+    pub item_expire: Option<u64>,
+    /// Bytes of a payload; `None` for as many as the operator allows.
+    pub max_payload: Option<usize>,
+    pub persist_items: bool,
+    pub deliver_payloads: bool,
+    pub deliver_notifications: bool,
+    pub notify_config: bool,
+    pub notify_delete: bool,
+    pub notify_retract: bool,
+    pub notify_sub: bool,
+    pub notification: Notification,
+    pub send_last: SendLast,
+    pub presence_based: bool,
+    /// Groups of the owner's roster, for [`Access::Roster`].
+    pub roster_groups: Vec<String>,
+    /// Whether notifications say who published.
+    pub publisher: bool,
+}
+
+/// Who may subscribe and retrieve (§4.5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Open,
+    Presence,
+    Roster,
+    Authorize,
+    Whitelist,
+}
+
+/// Who may publish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Publish {
+    Publishers,
+    Subscribers,
+    Open,
+}
+
+/// The type of messages that notify.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notification {
+    Normal,
+    Headline,
+    Chat,
+}
+
+/// When the last item is sent without a publication.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SendLast {
+    Never,
+    OnSub,
+    OnSubAndPresence,
+}
+
+/// Values of a field with what people read.
+type Names<T> = &'static [(T, &'static str, &'static str)];
+
+impl Config {
+    /// What a node of a service is if nobody says otherwise.
+    pub(crate) fn of_service() -> Self {
+        Self {
+            title: String::new(),
+            description: String::new(),
+            type_: String::new(),
+            contact: Vec::new(),
+            access: Access::Open,
+            publish: Publish::Publishers,
+            max_items: None,
+            item_expire: None,
+            max_payload: None,
+            persist_items: true,
+            deliver_payloads: true,
+            deliver_notifications: true,
+            notify_config: false,
+            notify_delete: true,
+            notify_retract: true,
+            notify_sub: false,
+            notification: Notification::Headline,
+            send_last: SendLast::Never,
+            presence_based: false,
+            roster_groups: Vec::new(),
+            publisher: false,
+        }
+    }
+
+    /// What a node of an account is if nobody says otherwise (XEP-0163 §5). Keys for encryption are for everybody (XEP-0384 §5.3).
+    pub(crate) fn of_account(node: &str) -> Self {
+        let access = if node.starts_with(OMEMO) { Access::Open } else { Access::Presence };
+        Self {
+            access,
+            max_items: Some(1),
+            send_last: SendLast::OnSubAndPresence,
+            presence_based: true,
+            ..Self::of_service()
+        }
+    }
+
+    /// Takes the fields of a submitted form over. `false` if there is one that no node has.
+    ///
+    /// # Errors
+    /// Which value is impossible.
+    pub(crate) fn apply(&mut self, form: &Form) -> Result<bool, StanzaError> {
+        let mut all_known = true;
+        for field in form.fields().filter(|field| field.var() != "FORM_TYPE") {
+            let Some(var) = field.var().strip_prefix("pubsub#") else {
+                all_known = false;
+                continue;
+            };
+            all_known &= self.set(var, field.all())?;
+        }
+        Ok(all_known)
+    }
+
+    fn set(&mut self, var: &str, values: &[String]) -> Result<bool, StanzaError> {
+        let text = values.first().map(|value| value.trim()).unwrap_or_default();
+        match var {
+            "title" => self.title = short(text)?,
+            "description" => self.description = short(text)?,
+            "type" => self.type_ = short(text)?,
+            "contact" => {
+                let jids = values.iter().take(MAX_CONTACTS).map(|value| Jid::parse(value));
+                self.contact = jids.collect::<Result<_, _>>().map_err(|_| impossible(var))?;
+            }
+            "access_model" => {
+                let unsupported = || specific(Condition::NotAcceptable, "unsupported-access-model");
+                self.access = named(ACCESS, text).ok_or_else(unsupported)?;
+            }
+            "publish_model" => self.publish = named(PUBLISH, text).ok_or_else(|| impossible(var))?,
+            "notification_type" => self.notification = named(NOTIFICATION, text).ok_or_else(|| impossible(var))?,
+            "send_last_published_item" => self.send_last = named(SEND_LAST, text).ok_or_else(|| impossible(var))?,
+            "max_items" => self.max_items = bound(var, text)?,
+            "item_expire" => self.item_expire = bound(var, text)?.map(|seconds| seconds as u64),
+            "max_payload_size" => self.max_payload = bound(var, text)?,
+            "persist_items" => self.persist_items = boolean(var, text)?,
+            "deliver_payloads" => self.deliver_payloads = boolean(var, text)?,
+            "deliver_notifications" => self.deliver_notifications = boolean(var, text)?,
+            "notify_config" => self.notify_config = boolean(var, text)?,
+            "notify_delete" => self.notify_delete = boolean(var, text)?,
+            "notify_retract" => self.notify_retract = boolean(var, text)?,
+            "notify_sub" => self.notify_sub = boolean(var, text)?,
+            "presence_based_delivery" => self.presence_based = boolean(var, text)?,
+            "itemreply" => self.publisher = named(ITEM_REPLY, text).ok_or_else(|| impossible(var))?,
+            "roster_groups_allowed" => {
+                self.roster_groups =
+                    values.iter().take(MAX_GROUPS).map(|group| short(group)).collect::<Result<_, _>>()?;
+            }
+            // There are no other nodes, and no batches.
+            "node_type" => return Ok(text == "leaf"),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The form that shows it: `form` to be filled in, `submit` as it is kept.
+    pub(crate) fn form(&self, type_: &str) -> Form {
+        let text = |var: &str, value: &str| Field::text_single(&name(var)).value(value);
+        let boolean = |var: &str, value: bool| Field::boolean(&name(var), value);
+        let number = |bound: Option<usize>| bound.map_or("max".to_owned(), |number| number.to_string());
+        Form::new(type_)
+            .hidden("FORM_TYPE", NODE_CONFIG)
+            .field(text("title", &self.title).label("A short name for the node"))
+            .field(text("description", &self.description).label("What the node is about"))
+            .field(text("type", &self.type_).label("The namespace of its payloads"))
+            .field(
+                Field::jid_multi(&name("contact"))
+                    .label("Whom to ask about the node")
+                    .with_values(self.contact.iter().map(Jid::as_str)),
+            )
+            .field(choice("access_model", ACCESS, self.access).label("Who may subscribe and retrieve items"))
+            .field(
+                Field::text_multi(&name("roster_groups_allowed"))
+                    .label("Roster groups that may subscribe, for the access model roster")
+                    .with_values(self.roster_groups.iter().map(String::as_str)),
+            )
+            .field(choice("publish_model", PUBLISH, self.publish).label("Who may publish"))
+            .field(boolean("persist_items", self.persist_items).label("Keep items"))
+            .field(text("max_items", &number(self.max_items)).label("How many items are kept"))
+            .field(
+                text("item_expire", &number(self.item_expire.map(|seconds| seconds as usize)))
+                    .label("Seconds after which items go"),
+            )
+            .field(text("max_payload_size", &number(self.max_payload)).label("Bytes of a payload"))
+            .field(boolean("deliver_notifications", self.deliver_notifications).label("Notify subscribers"))
+            .field(boolean("deliver_payloads", self.deliver_payloads).label("Notify with payloads"))
+            .field(boolean("notify_config", self.notify_config).label("Notify of changes of the configuration"))
+            .field(boolean("notify_delete", self.notify_delete).label("Notify when the node is deleted"))
+            .field(boolean("notify_retract", self.notify_retract).label("Notify when items are removed"))
+            .field(boolean("notify_sub", self.notify_sub).label("Notify owners of new and lost subscribers"))
+            .field(choice("notification_type", NOTIFICATION, self.notification).label("The type of notifications"))
+            .field(boolean("presence_based_delivery", self.presence_based).label("Notify only those who are available"))
+            .field(choice("send_last_published_item", SEND_LAST, self.send_last).label("When to send the last item"))
+            .field(choice("itemreply", ITEM_REPLY, self.publisher).label("Whom a notification names"))
+    }
+
+    /// The bytes that the store keeps.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        Writer::write(&self.form("submit").element()).into_bytes()
+    }
+
+    /// Reads what the store has kept, over the defaults. What is damaged counts as missing.
+    pub(crate) fn read(mut self, bytes: &[u8]) -> Self {
+        if let Some(form) = Element::parse(bytes).ok().and_then(|element| Form::read(&element)) {
+            // A field that no value fits keeps its default.
+            for field in form.fields() {
+                if let Some(var) = field.var().strip_prefix("pubsub#") {
+                    self.set(var, field.all()).ok();
+                }
+            }
+        }
+        self
+    }
+
+    /// The name of the access model.
+    pub(crate) fn access_name(&self) -> &'static str {
+        name_of(ACCESS, self.access)
+    }
+
+    /// The name of the publish model.
+    pub(crate) fn publish_name(&self) -> &'static str {
+        name_of(PUBLISH, self.publish)
+    }
+
+    /// The type of its notifications. Those for whoever is available are headlines, which nobody keeps for later (RFC 6121 §5.2.2).
+    pub(crate) fn message_type(&self) -> Option<&'static str> {
+        match self.notification {
+            _ if self.presence_based => Some("headline"),
+            Notification::Headline => Some("headline"),
+            Notification::Chat => Some("chat"),
+            Notification::Normal => None,
+        }
+    }
+}
+
+fn name(var: &str) -> String {
+    format!("pubsub#{var}")
+}
+
+fn choice<T: Copy + PartialEq>(var: &str, names: Names<T>, value: T) -> Field {
+    let field =
+        names.iter().fold(Field::list_single(&name(var)), |field, (_, value, label)| field.option(value, label));
+    field.value(name_of(names, value))
+}
+
+fn name_of<T: Copy + PartialEq>(names: Names<T>, value: T) -> &'static str {
+    names.iter().find(|(found, ..)| *found == value).map_or("", |(_, name, _)| name)
+}
+
+fn named<T: Copy>(names: Names<T>, name: &str) -> Option<T> {
+    names.iter().find(|(_, found, _)| *found == name).map(|(value, ..)| *value)
+}
+
+/// A number, or `max` or nothing for none.
+fn bound(var: &str, text: &str) -> Result<Option<usize>, StanzaError> {
+    match text {
+        "" | "max" => Ok(None),
+        text if text.bytes().all(|byte| byte.is_ascii_digit()) => Ok(Some(text.parse().unwrap_or(usize::MAX))),
+        _ => Err(impossible(var)),
+    }
+}
+
+fn boolean(var: &str, text: &str) -> Result<bool, StanzaError> {
+    match text {
+        "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        _ => Err(impossible(var)),
+    }
+}
+
+fn short(text: &str) -> Result<String, StanzaError> {
+    if text.len() > MAX_TEXT {
+        return Err(StanzaError::new(Condition::NotAcceptable).with_text("a text is too long"));
+    }
+    Ok(text.to_owned())
+}
+
+fn impossible(var: &str) -> StanzaError {
+    StanzaError::new(Condition::NotAcceptable).with_text(format!("the value of pubsub#{var} is none that it can have"))
+}
+
+const ACCESS: Names<Access> = &[
+    (Access::Open, "open", "Everybody"),
+    (Access::Presence, "presence", "Those who see the owner's presence"),
+    (Access::Roster, "roster", "Those in some groups of the owner's roster"),
+    (Access::Authorize, "authorize", "Those whom an owner has approved"),
+    (Access::Whitelist, "whitelist", "Members"),
+];
+
+const PUBLISH: Names<Publish> = &[
+    (Publish::Publishers, "publishers", "Publishers"),
+    (Publish::Subscribers, "subscribers", "Subscribers"),
+    (Publish::Open, "open", "Everybody"),
+];
+
+const NOTIFICATION: Names<Notification> = &[
+    (Notification::Normal, "normal", "Normal, kept for those who are away"),
+    (Notification::Headline, "headline", "Headline, for those who are there"),
+    (Notification::Chat, "chat", "Chat"),
+];
+
+const SEND_LAST: Names<SendLast> = &[
+    (SendLast::Never, "never", "Never"),
+    (SendLast::OnSub, "on_sub", "To new subscribers"),
+    (SendLast::OnSubAndPresence, "on_sub_and_presence", "To new subscribers and those who become available"),
+];
+
+const ITEM_REPLY: Names<bool> = &[(false, "owner", "Nobody"), (true, "publisher", "The publisher")];
+
+/// The form of a configuration.
+pub(super) const NODE_CONFIG: &str = "http://jabber.org/protocol/pubsub#node_config";
+/// The beginning of the names of nodes that hold keys (XEP-0384).
+const OMEMO: &str = "eu.siacs.conversations.axolotl.";
+/// Bytes of a text.
+const MAX_TEXT: usize = 2000;
+/// Addresses of contacts.
+const MAX_CONTACTS: usize = 20;
+/// Roster groups.
+const MAX_GROUPS: usize = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn submit(fields: &[(&str, &[&str])]) -> Form {
+        fields.iter().fold(Form::new("submit"), |form, (var, values)| {
+            form.field(Field::plain(&name(var)).with_values(values.iter().copied()))
+        })
+    }
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let mut config = Config::of_account("x");
+        let form = submit(&[
+            ("title", &["Ideas & more"]),
+            ("contact", &["a@example.org", "b@example.org"]),
+            ("access_model", &["roster"]),
+            ("roster_groups_allowed", &["Friends", "Servants"]),
+            ("publish_model", &["open"]),
+            ("max_items", &["max"]),
+            ("item_expire", &["604800"]),
+            ("max_payload_size", &["1028"]),
+            ("persist_items", &["0"]),
+            ("deliver_payloads", &["false"]),
+            ("notification_type", &["normal"]),
+            ("send_last_published_item", &["never"]),
+            ("itemreply", &["publisher"]),
+        ]);
+        assert_eq!(config.apply(&form), Ok(true));
+        assert_eq!((config.max_items, config.item_expire, config.max_payload), (None, Some(604_800), Some(1028)));
+        assert_eq!(Config::of_service().read(&config.to_bytes()), Config { ..config.clone() });
+        assert_eq!(config.clone().apply(&submit(&[("max_items", &["18446744073709551616"])])), Ok(true));
+    }
+
+    #[test]
+    fn impossible_values_are_refused() {
+        for (var, value) in [
+            ("access_model", "closed"),
+            ("publish_model", ""),
+            ("max_items", "-1"),
+            ("max_items", "1 OR 1=1"),
+            ("persist_items", "maybe"),
+            ("contact", "@"),
+            ("title", &"x".repeat(2001)),
+        ] {
+            assert!(Config::of_service().apply(&submit(&[(var, &[value])])).is_err(), "{var} {value}");
+        }
+        assert_eq!(Config::of_service().apply(&submit(&[("children", &["x"])])), Ok(false));
+        assert_eq!(Config::of_service().read(b"<damaged").access, Access::Open);
+    }
+}

@@ -1,0 +1,137 @@
+//! Making nodes: by request (XEP-0060 §8.1) and by publishing (§7.1.4).
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use rookery_hub::World;
+use rookery_store::pubsub::{Affiliation, Created};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::ns;
+
+use super::config::Config;
+use super::error::{failed, specific};
+use super::node::Node;
+use super::request::Call;
+use super::state::{Change, Key, State, defaults};
+use super::{Limits, may_create, pep};
+use crate::form::Form;
+
+/// §8.1: the node isn't there yet.
+pub(super) fn create(state: &Rc<State>, world: &mut World, call: Call, node: &str, form: Option<Form>) {
+    let key = call.key(node);
+    let mut config = defaults(&key.0, node);
+    let applied = form.map_or(Ok(true), |form| config.apply(&form));
+    if let Err(error) = applied.and_then(|_| fits(&config, &Limits::of(world, &key.0))) {
+        return call.refuse(world, error);
+    }
+    make(state, world, call, key, config, |world, call, key, _| {
+        let mut reply = call.iq.result();
+        reply.start_ns("pubsub", ns::PUBSUB).start("create").attr("node", &key.1);
+        world.reply(&call.iq, reply);
+    });
+}
+
+/// §7.1.4: a publication makes its node, configured as its options want. `then` goes on with the node.
+pub(super) fn create_for(
+    state: &Rc<State>,
+    world: &mut World,
+    call: Call,
+    node: &str,
+    options: Option<&Form>,
+    then: impl FnOnce(&mut World, Call, Key, Rc<Node>) + 'static,
+) {
+    let key = call.key(node);
+    let mut config = defaults(&key.0, node);
+    match options.map_or(Ok(true), |form| config.apply(form)) {
+        Ok(true) => {}
+        // §7.1.5: what is unknown can't be met.
+        Ok(false) => return call.refuse(world, specific(Condition::Conflict, "precondition-not-met")),
+        Err(error) => return call.refuse(world, error),
+    }
+    if let Err(error) = fits(&config, &Limits::of(world, &key.0)) {
+        return call.refuse(world, error);
+    }
+    make(state, world, call, key, config, then);
+}
+
+/// A node of an account that the server itself needs: the one that is there, or a new one. `then` gets nothing if there can't be one.
+pub(super) fn ensure(
+    state: &Rc<State>,
+    world: &mut World,
+    key: Key,
+    config: Config,
+    then: impl FnOnce(&mut World, Option<Rc<Node>>) + 'static,
+) {
+    let again = state.clone();
+    state.with_node(world, key.clone(), move |world, found| match found {
+        Ok(Some(node)) => then(world, Some(node)),
+        Err(_) => then(world, None),
+        Ok(None) => {
+            again.hold(&key);
+            let (host, limit) = (key.0.as_ref(), Limits::of(world, &key.0).nodes);
+            let made = world.stores.pubsub.create_node(host, &key.1, config.to_bytes(), host, limit);
+            world.wait(made, move |world, made| {
+                if made != Ok(Created::Done) {
+                    then(world, None);
+                    return again.let_go(world, key, Change::Forget);
+                }
+                let affiliations = BTreeMap::from([(key.0.clone(), Affiliation::Owner)]);
+                let node = Node { config, affiliations, subscriptions: BTreeMap::new() };
+                pep::made(world, &key);
+                then(world, Some(Rc::new(node.clone())));
+                again.let_go(world, key, Change::Put(node));
+            });
+        }
+    });
+}
+
+fn make(
+    state: &Rc<State>,
+    world: &mut World,
+    call: Call,
+    key: Key,
+    config: Config,
+    then: impl FnOnce(&mut World, Call, Key, Rc<Node>) + 'static,
+) {
+    if !may_create(world, &key.0, call.from()) {
+        return call.refuse(world, Condition::Forbidden);
+    }
+    state.hold(&key);
+    let (owner, limit) = (call.iq.from.to_bare(), Limits::of(world, &key.0).nodes);
+    let made = world.stores.pubsub.create_node(key.0.as_ref(), &key.1, config.to_bytes(), owner.as_ref(), limit);
+    let state = state.clone();
+    world.wait(made, move |world, made| {
+        let error = match made {
+            Ok(Created::Done) => {
+                let affiliations = BTreeMap::from([(owner, Affiliation::Owner)]);
+                let node = Node { config, affiliations, subscriptions: BTreeMap::new() };
+                if key.0.local().is_some() {
+                    pep::made(world, &key);
+                }
+                then(world, call, key.clone(), Rc::new(node.clone()));
+                return state.let_go(world, key, Change::Put(node));
+            }
+            Ok(Created::Exists) => Condition::Conflict.into(),
+            Ok(Created::Full) => StanzaError::new(Condition::PolicyViolation).with_text("there are too many nodes"),
+            Ok(Created::NoAccount) => Condition::ItemNotFound.into(),
+            Err(error) => {
+                world.store_failed("creating a node", &key.0, &error);
+                failed(&error)
+            }
+        };
+        call.refuse(world, error);
+        state.let_go(world, key, Change::Forget);
+    });
+}
+
+/// Whether a configuration stays within what the operator allows (§8.2.5).
+pub(super) fn fits(config: &Config, limits: &Limits) -> Result<(), StanzaError> {
+    let too_much = |what: &str, most: usize| {
+        Err(StanzaError::new(Condition::NotAcceptable).with_text(format!("at most {most} {what} are allowed")))
+    };
+    match config {
+        _ if config.max_items.is_some_and(|items| items > limits.items) => too_much("items", limits.items),
+        _ if config.max_payload.is_some_and(|bytes| bytes > limits.payload) => too_much("bytes", limits.payload),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,160 @@
+//! What service discovery tells of a host and its nodes: XEP-0060 §5.1 to §5.5.
+
+use std::rc::Rc;
+
+use rookery_hub::{Iq, World};
+use rookery_store::pubsub::{Affiliation, Wanted};
+use rookery_stream::error::Condition;
+use rookery_xml::ns;
+
+use super::error::failed;
+use super::node::Node;
+use super::publish::since;
+use super::request::Call;
+use super::state::{Key, State, defaults};
+use crate::disco::{Identity, Info};
+use crate::form::{Field, Form};
+
+/// The features of publish-subscribe that both fronts have, without the common beginning; sorted with all the others by whoever shows them.
+pub(super) const FEATURES: [&str; 28] = [
+    "http://jabber.org/protocol/pubsub#access-authorize",
+    "http://jabber.org/protocol/pubsub#access-open",
+    "http://jabber.org/protocol/pubsub#access-presence",
+    "http://jabber.org/protocol/pubsub#access-roster",
+    "http://jabber.org/protocol/pubsub#access-whitelist",
+    "http://jabber.org/protocol/pubsub#auto-create",
+    "http://jabber.org/protocol/pubsub#config-node",
+    "http://jabber.org/protocol/pubsub#config-node-max",
+    "http://jabber.org/protocol/pubsub#create-and-configure",
+    "http://jabber.org/protocol/pubsub#create-nodes",
+    "http://jabber.org/protocol/pubsub#delete-items",
+    "http://jabber.org/protocol/pubsub#delete-nodes",
+    "http://jabber.org/protocol/pubsub#item-ids",
+    "http://jabber.org/protocol/pubsub#member-affiliation",
+    "http://jabber.org/protocol/pubsub#modify-affiliations",
+    "http://jabber.org/protocol/pubsub#multi-items",
+    "http://jabber.org/protocol/pubsub#outcast-affiliation",
+    "http://jabber.org/protocol/pubsub#persistent-items",
+    "http://jabber.org/protocol/pubsub#publish",
+    "http://jabber.org/protocol/pubsub#publish-only-affiliation",
+    "http://jabber.org/protocol/pubsub#publish-options",
+    "http://jabber.org/protocol/pubsub#publisher-affiliation",
+    "http://jabber.org/protocol/pubsub#purge-nodes",
+    "http://jabber.org/protocol/pubsub#retrieve-affiliations",
+    "http://jabber.org/protocol/pubsub#retrieve-default",
+    "http://jabber.org/protocol/pubsub#retrieve-items",
+    "http://jabber.org/protocol/pubsub#rsm",
+    "http://jabber.org/protocol/pubsub#subscribe",
+];
+
+/// More of them.
+pub(super) const MORE_FEATURES: [&str; 6] = [
+    "http://jabber.org/protocol/pubsub#item-expire",
+    "http://jabber.org/protocol/pubsub#manage-subscriptions",
+    "http://jabber.org/protocol/pubsub#meta-data",
+    "http://jabber.org/protocol/pubsub#retrieve-default-sub",
+    "http://jabber.org/protocol/pubsub#retrieve-subscriptions",
+    "http://jabber.org/protocol/pubsub#subscription-options",
+];
+
+/// §5.3, §5.4: what a node is.
+pub(super) fn node_info(state: &Rc<State>, world: &mut World, call: Call, node: &str) {
+    let key = call.key(node);
+    state.with_node(world, key.clone(), move |world, node| match node {
+        Ok(Some(node)) if Node::shows_to(&node.config, node.affiliation(call.from()), &call.relation()) => {
+            let identity = Identity { category: "pubsub", type_: "leaf", name: Some(node.config.title.as_str()) };
+            let identity = Identity { name: identity.name.filter(|name| !name.is_empty()), ..identity };
+            let features = vec![ns::DISCO_INFO, ns::DISCO_ITEMS, ns::PUBSUB];
+            let info = Info { identity, features, forms: vec![meta_data(&node).element()] };
+            let mut reply = call.iq.result();
+            info.write(&mut reply, Some(&key.1));
+            world.reply(&call.iq, reply);
+        }
+        Ok(_) => call.refuse(world, Condition::ItemNotFound),
+        Err(error) => call.refuse(world, failed(&error)),
+    });
+}
+
+/// §5.4.
+fn meta_data(node: &Node) -> Form {
+    let text = |var: &str, value: &str| Field::text_single(var).value(value);
+    let publishers = node.affiliations.iter().filter(|(_, affiliation)| {
+        matches!(affiliation, Affiliation::Owner | Affiliation::Publisher | Affiliation::PublishOnly)
+    });
+    let subscribers = node.subscriptions.values().filter(|subscription| !subscription.pending).count();
+    let contacts = node.config.contact.iter().map(rookery_jid::Jid::as_str);
+    Form::new("result")
+        .hidden("FORM_TYPE", META_DATA)
+        .field(text("pubsub#title", &node.config.title).label("A short name for the node"))
+        .field(text("pubsub#description", &node.config.description).label("What the node is about"))
+        .field(text("pubsub#type", &node.config.type_).label("The namespace of its payloads"))
+        .field(Field::jid_multi("pubsub#contact").label("Whom to ask").with_values(contacts))
+        .field(
+            Field::jid_multi("pubsub#owner").label("Owners").with_values(node.owners().map(rookery_jid::Jid::as_str)),
+        )
+        .field(
+            Field::jid_multi("pubsub#publisher")
+                .label("Publishers")
+                .with_values(publishers.map(|(publisher, _)| publisher.as_str())),
+        )
+        .field(text("pubsub#num_subscribers", &subscribers.to_string()).label("Subscribers"))
+        .field(text("pubsub#access_model", node.config.access_name()).label("Who may subscribe and retrieve items"))
+        .field(text("pubsub#publish_model", node.config.publish_name()).label("Who may publish"))
+}
+
+/// §5.5: the items of a node, for those who may retrieve them.
+pub(super) fn node_items(state: &Rc<State>, world: &mut World, call: Call, node: &str) {
+    let key = call.key(node);
+    state.with_node(world, key.clone(), move |world, node| {
+        let node = match node {
+            Ok(Some(node)) => node,
+            Ok(None) => return call.refuse(world, Condition::ItemNotFound),
+            Err(error) => return call.refuse(world, failed(&error)),
+        };
+        if let Err(error) = node.lets_retrieve(call.from(), &call.relation()) {
+            return call.refuse(world, error);
+        }
+        let since = since(&node.config, world.time());
+        let found = world.stores.pubsub.items(key.0.as_ref(), &key.1, Wanted::Newest(MAX_LISTED), since);
+        world.wait(found, move |world, found| match found {
+            Ok(found) => {
+                let mut reply = call.iq.result();
+                reply.start_ns("query", ns::DISCO_ITEMS).attr("node", &key.1);
+                for item in found.unwrap_or_default().items {
+                    reply.start("item").attr("jid", key.0.as_str()).attr("name", &item.id).end();
+                }
+                world.reply(&call.iq, reply);
+            }
+            Err(error) => call.refuse(world, failed(&error)),
+        });
+    });
+}
+
+/// §5.2: the nodes of a host that somebody may see, with their titles. `then` writes the answer.
+pub(super) fn nodes(
+    world: &mut World,
+    call: Call,
+    then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static,
+) {
+    let found = world.stores.pubsub.nodes(call.iq.to.bare(), call.from(), "", MAX_LISTED);
+    world.wait(found, move |world, found| match found {
+        Ok(found) => {
+            let host: Key = call.key("");
+            let seen = found.into_iter().filter_map(|listed| {
+                let config = defaults(&host.0, &listed.node).read(&listed.config);
+                let is_seen = Node::shows_to(&config, listed.affiliation, &call.relation());
+                is_seen.then_some((listed.node, config.title))
+            });
+            let seen = seen.collect();
+            then(world, &call.iq, seen);
+        }
+        Err(error) => {
+            world.store_failed("listing nodes", &call.iq.to, &error);
+            call.refuse(world, failed(&error));
+        }
+    });
+}
+
+const META_DATA: &str = "http://jabber.org/protocol/pubsub#meta-data";
+/// Nodes or items in an answer of service discovery.
+const MAX_LISTED: usize = 1000;

@@ -1,0 +1,96 @@
+//! Retrieving items: XEP-0060 §6.5.
+
+use std::rc::Rc;
+
+use rookery_hub::World;
+use rookery_store::pubsub::{Item, Items, Wanted};
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Writer, ns};
+use tracing::warn;
+
+use super::error::{failed, unsupported};
+use super::node::Node;
+use super::publish::since;
+use super::request::Call;
+use super::state::Key;
+use crate::rsm::{self, Part};
+
+/// §6.5, for somebody whose relation to the owner is known where it matters.
+pub(super) fn retrieve(
+    world: &mut World,
+    call: Call,
+    key: Key,
+    node: &Rc<Node>,
+    ids: Vec<String>,
+    max_items: Option<usize>,
+    page: Option<rsm::Request>,
+) {
+    if let Err(error) = node.lets_retrieve(call.from(), &call.relation()) {
+        return call.refuse(world, error);
+    }
+    if !node.config.persist_items {
+        return call.refuse(world, unsupported("persistent-items"));
+    }
+    let is_cut = ids.is_empty() && max_items.is_none();
+    let wanted = match &page {
+        _ if !ids.is_empty() => Wanted::Ids(ids),
+        Some(page) => part(page, max_items),
+        None => Wanted::Newest(max_items.unwrap_or(MAX_PAGE).min(MAX_PAGE)),
+    };
+    let found = world.stores.pubsub.items(key.0.as_ref(), &key.1, wanted, since(&node.config, world.time()));
+    let (node, asks_page) = (node.clone(), page.is_some());
+    world.wait(found, move |world, found| match found {
+        Ok(Some(found)) if !found.lost => {
+            // §6.5.4: what was left out is told.
+            let tells_page = asks_page || (is_cut && found.items.len() < found.total);
+            reply(world, &call, &key, &node, &found, tells_page);
+        }
+        Ok(_) => call.refuse(world, Condition::ItemNotFound),
+        Err(error) => {
+            world.store_failed("retrieving items", &key.0, &error);
+            call.refuse(world, failed(&error));
+        }
+    });
+}
+
+fn part(page: &rsm::Request, max_items: Option<usize>) -> Wanted {
+    let most = page.max.unwrap_or(MAX_PAGE).min(max_items.unwrap_or(MAX_PAGE)).min(MAX_PAGE);
+    match &page.part {
+        Part::First => Wanted::After(None, most),
+        Part::After(id) => Wanted::After(Some(id.clone()), most),
+        Part::Before(id) => Wanted::Before(Some(id.clone()), most),
+        Part::Last => Wanted::Before(None, most),
+        Part::Index(index) => Wanted::From(*index, most),
+    }
+}
+
+fn reply(world: &mut World, call: &Call, key: &Key, node: &Node, found: &Items, tells_page: bool) {
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("items").attr("node", &key.1);
+    for item in &found.items {
+        write(&mut reply, item, true, node.config.publisher);
+    }
+    reply.end();
+    if tells_page {
+        let ends = found.items.first().zip(found.items.last());
+        let ends = ends.map(|(first, last)| (first.id.clone(), last.id.clone()));
+        rsm::Answer { ends, index: Some(found.index), count: Some(found.total) }.write(&mut reply);
+    }
+    world.reply(&call.iq, reply);
+}
+
+/// Writes an item, with its payload or without.
+pub(super) fn write(out: &mut Writer, item: &Item, payload: bool, publisher: bool) {
+    let publisher = publisher.then_some(item.publisher.as_str());
+    out.start("item").attr("id", &item.id).opt_attr("publisher", publisher);
+    if payload && !item.payload.is_empty() {
+        match Element::parse(&item.payload) {
+            Ok(payload) => drop(out.element(&payload)),
+            Err(fault) => warn!(item = item.id, ?fault, "the payload of an item in the store is damaged"),
+        }
+    }
+    out.end();
+}
+
+/// Items that are given at once.
+const MAX_PAGE: usize = 1000;

@@ -1,0 +1,437 @@
+//! XEP-0060: Publish-Subscribe, by the service `pubsub.DOMAIN`, and the engine that it shares with the nodes of accounts ([`pep`], XEP-0163).
+//!
+//! # How it works
+//!
+//! A *host* has nodes: the service, or an account under its bare JID. A node has a home shard, where all is done that concerns it: for an account's node
+//! that of the account, for the service's that of the node itself, so that no shard carries the whole service. A request that comes in elsewhere is handed
+//! over as it is. What concerns no node, as the list of one's subscriptions, is asked of the store wherever it comes in.
+//!
+//! At its home a node is at hand while it is used ([`state`]): configuration, affiliations, subscriptions. Items are in the store only. A publication is
+//! checked against the node at hand, written, and when the store has it the publisher is answered and one packet goes out to all who get it
+//! ([`notify`]).
+//!
+//! # Layout
+//!
+//! [`request`] reads what is asked for; [`config`] and [`node`] are the data, and say who may do what; [`create`], [`publish`], [`items`], [`subscribe`],
+//! [`approval`], [`owner`] and [`members`] carry it out; [`bookmarks`], [`avatar`], [`private`] and [`vcard`] are what accounts keep beside or in their nodes; [`discovery`] answers service discovery; [`error`] makes the errors.
+//!
+//! # Left out
+//!
+//! Collections (XEP-0248), several subscriptions of one address and with them subscription ids, leased and filtered subscriptions, digests, payment, and
+//! the command for pending requests (§8.7).
+
+mod approval;
+mod avatar;
+mod bookmarks;
+mod config;
+mod create;
+mod discovery;
+mod error;
+mod interest;
+mod items;
+mod members;
+mod node;
+mod notify;
+mod owner;
+pub mod pep;
+pub mod private;
+mod publish;
+mod request;
+mod state;
+mod subscribe;
+pub mod vcard;
+
+use std::rc::Rc;
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Value, World};
+use rookery_jid::{Jid, JidRef, prepare};
+use rookery_store::{Edit, EditRoster, StoreError};
+use rookery_stream::error::Condition;
+use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
+
+use crate::disco::{Identity, Info};
+use crate::option;
+use crate::request::is_get;
+use error::failed;
+use node::{Node, Relation};
+use request::{Action, Call};
+use state::State;
+
+/// Keeps nodes for everybody, under an address of their own.
+#[derive(Debug, Default)]
+pub struct Pubsub {
+    state: Rc<State>,
+}
+
+impl Module for Pubsub {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "programs can publish under a name, and others subscribe to it"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0060", "1.30.0")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        let state = self.state.clone();
+        hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
+        // The only letter there is: what is at hand may know an account that was removed.
+        let state = self.state.clone();
+        hooks.letters(move |_, _| state.forget_all());
+        hooks.account_removed(|world, _| {
+            for shard in 0..world.shards() {
+                world.tell(shard, NAME, Box::new(()));
+            }
+        });
+    }
+}
+
+/// The key below `[modules]`.
+const NAME: &str = "pubsub";
+
+const OPTIONS: [OptionSpec; 7] = [
+    OptionSpec {
+        key: "host",
+        default: || Value::Text("pubsub.@".to_owned()),
+        doc: "the address of the service; @ stands for the domain",
+        check: option::host,
+    },
+    OptionSpec {
+        key: "name",
+        default: || Value::Text("Publish-Subscribe".to_owned()),
+        doc: "its name in lists of services",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "create",
+        default: || Value::List(vec!["local".to_owned()]),
+        doc: "who may create nodes: \"all\", \"local\" (users of this server), domains, or addresses such as \"news@example.org\"",
+        check: is_access_list,
+    },
+    OptionSpec {
+        key: "nodes",
+        default: || Value::Number(10_000),
+        doc: "nodes that the service may have",
+        check: option::at_least_one,
+    },
+    ITEMS,
+    ITEM_BYTES,
+    SUBSCRIPTIONS,
+];
+
+const ITEMS: OptionSpec = OptionSpec {
+    key: "items",
+    default: || Value::Number(10_000),
+    doc: "items that a node may keep; what \"max\" means in its configuration",
+    check: option::at_least_one,
+};
+
+const ITEM_BYTES: OptionSpec = OptionSpec {
+    key: "item_bytes",
+    default: || Value::Number(128 * 1024),
+    doc: "bytes of an item's payload",
+    check: option::at_least_one,
+};
+
+const SUBSCRIPTIONS: OptionSpec = OptionSpec {
+    key: "subscriptions",
+    default: || Value::Number(20_000),
+    doc: "subscriptions that a node may have, and affiliations",
+    check: option::at_least_one,
+};
+
+/// What the operator allows a host.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    nodes: usize,
+    items: usize,
+    payload: usize,
+    subscriptions: usize,
+}
+
+impl Limits {
+    fn of(world: &World, host: &Jid) -> Self {
+        let module = if host.local().is_some() { pep::NAME } else { NAME };
+        let options = world.domain_of(host.domain()).and_then(|domain| domain.module(module));
+        let number = |key| usize::try_from(options.map_or(0, |options| options.number(key))).unwrap_or(usize::MAX);
+        Self {
+            nodes: number("nodes"),
+            items: number(ITEMS.key),
+            payload: number(ITEM_BYTES.key),
+            subscriptions: number(SUBSCRIPTIONS.key),
+        }
+    }
+}
+
+/// A stanza for the service.
+fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    if !to.is_domain() {
+        return world.bounce(packet, to, Condition::ItemNotFound.into());
+    }
+    match (packet.kind(), packet.type_()) {
+        (Kind::Iq, StanzaType::Get | StanzaType::Set) => asked(state, world, packet, to, domain),
+        (Kind::Message, StanzaType::Normal | StanzaType::Chat) => {
+            let host = to.to_jid();
+            if let Some(node) = approval::node_of(packet, &host)
+                && is_at_home(world, packet, to, &node)
+            {
+                approval::message(state, world, packet, &host);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a node of the service is at home on this shard; if not, its home gets the stanza.
+fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
+    let home = world.home_of_text(&format!("{}/{node}", to.as_str()));
+    if home != world.shard() {
+        world.hand_to_service(home, packet, to);
+    }
+    home == world.shard()
+}
+
+/// A request to the service.
+fn asked(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    let Some(from) = packet.sender() else { return };
+    let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+        return world.bounce(packet, to, Condition::BadRequest.into());
+    };
+    let named = iq.payload.attr("node").filter(|node| !node.is_empty()).map(str::to_owned);
+    match iq.payload.ns() {
+        ns::DISCO_INFO | ns::DISCO_ITEMS => {
+            let is_home = named.as_ref().is_none_or(|node| is_at_home(world, packet, to, node));
+            if is_home && is_get(world, &iq, "query") {
+                discovered(state, world, iq, named, domain);
+            }
+        }
+        ns::PUBSUB | ns::PUBSUB_OWNER => match Action::read(&iq) {
+            Ok(action) => {
+                let action = named_here(world, to, action);
+                if action.node().is_none_or(|node| is_at_home(world, packet, to, node)) {
+                    run(state, world, Call { iq, relation: None }, action);
+                }
+            }
+            Err(error) => world.reply_error(&iq, error),
+        },
+        _ => world.reply_error(&iq, Condition::ServiceUnavailable),
+    }
+}
+
+/// §8.1.2: a node without a name gets one, and its home is here.
+fn named_here(world: &mut World, to: JidRef<'_>, action: Action) -> Action {
+    let Action::Create { node: None, form } = action else { return action };
+    loop {
+        let node = world.unique_text();
+        if world.home_of_text(&format!("{}/{node}", to.as_str())) == world.shard() {
+            return Action::Create { node: Some(node), form };
+        }
+    }
+}
+
+fn discovered(state: &Rc<State>, world: &mut World, iq: Iq, node: Option<String>, domain: &Domain) {
+    let is_info = iq.payload.ns() == ns::DISCO_INFO;
+    let call = Call { iq, relation: None };
+    match node {
+        Some(node) => {
+            let state = state.clone();
+            state.clone().with_node(world, call.key(&node), move |world, found| {
+                let found = found.ok().flatten().filter(|found| found.asks_roster(call.from()));
+                let owner = found.and_then(|found| local_owner(world, &found));
+                let then = move |world: &mut World, call: Call| match is_info {
+                    true => discovery::node_info(&state, world, call, &node),
+                    false => discovery::node_items(&state, world, call, &node),
+                };
+                match owner {
+                    Some(owner) => relation(world, &owner, call, move |world, call| {
+                        if let Some(call) = call {
+                            then(world, call);
+                        }
+                    }),
+                    None => then(world, call),
+                }
+            });
+        }
+        None if is_info => {
+            let Some(options) = domain.module(NAME) else { return };
+            let identity = Identity { category: "pubsub", type_: "service", name: Some(options.text("name")) };
+            let more = [ns::DISCO_INFO, ns::DISCO_ITEMS, ns::PUBSUB, INSTANT_NODES];
+            let mut features: Vec<_> =
+                discovery::FEATURES.into_iter().chain(discovery::MORE_FEATURES).chain(more).collect();
+            features.sort_unstable();
+            let info = Info { identity, features, forms: Vec::new() };
+            let mut reply = call.iq.result();
+            info.write(&mut reply, None);
+            world.reply(&call.iq, reply);
+        }
+        None => discovery::nodes(world, call, |world, iq, nodes| {
+            let mut reply = iq.result();
+            reply.start_ns("query", ns::DISCO_ITEMS);
+            for (node, title) in &nodes {
+                let title = Some(title.as_str()).filter(|title| !title.is_empty());
+                reply.start("item").attr("jid", iq.to.as_str()).attr("node", node).opt_attr("name", title).end();
+            }
+            world.reply(iq, reply);
+        }),
+    }
+}
+
+/// Carries out a request, at the home of the node that it is about.
+fn run(state: &Rc<State>, world: &mut World, call: Call, action: Action) {
+    match action {
+        Action::DefaultConfiguration => return owner::default_configuration(world, &call),
+        Action::DefaultOptions => return subscribe::default_options(world, &call),
+        // Whether there is such a node is not told.
+        Action::Subscriptions { node } => return members::own_subscriptions(world, call, node),
+        Action::Affiliations { node } => return members::own_affiliations(world, call, node),
+        // Only a service makes names up, and has done so.
+        Action::Create { node: None, .. } => return call.refuse(world, error::nodeid_required()),
+        _ => {}
+    }
+    let Some(node) = action.node().map(str::to_owned) else { return };
+    let (state, key) = (state.clone(), call.key(&node));
+    state.clone().with_node(world, key, move |world, found| match found {
+        Ok(Some(found)) => with_relation(&state, world, call, action, found),
+        Ok(None) => without_node(&state, world, call, action),
+        Err(error) => call.refuse(world, failed(&error)),
+    });
+}
+
+/// The node isn't there.
+fn without_node(state: &Rc<State>, world: &mut World, call: Call, action: Action) {
+    match action {
+        Action::Create { node: Some(node), form } => create::create(state, world, call, &node, form),
+        Action::Publish { node, item, options } => {
+            let options_for_node = options.clone();
+            create::create_for(state, world, call, &node, options_for_node.as_ref(), move |world, call, key, node| {
+                publish::publish(world, call, key, &node, item, options.as_ref());
+            });
+        }
+        _ => call.refuse(world, Condition::ItemNotFound),
+    }
+}
+
+/// Finds out how the owner of a node sees who asks, where that matters and isn't known.
+fn with_relation(state: &Rc<State>, world: &mut World, call: Call, action: Action, node: Rc<Node>) {
+    let matters = matches!(action, Action::Subscribe { .. } | Action::Items { .. }) && node.asks_roster(call.from());
+    let owner = local_owner(world, &node).filter(|_| matters && call.relation.is_none());
+    let Some(owner) = owner else { return with_node(state, world, call, action, node) };
+    let (state, key) = (state.clone(), call.key(action.node().unwrap_or_default()));
+    state.hold(&key);
+    relation(world, &owner, call, move |world, call| {
+        if let Some(call) = call {
+            with_node(&state, world, call, action, node);
+        }
+        state.let_go(world, key, state::Change::None);
+    });
+}
+
+/// How an account sees who asks, then goes on; with nothing if the store failed, of which who asks has heard.
+fn relation(world: &mut World, owner: &Jid, call: Call, then: impl FnOnce(&mut World, Option<Call>) + 'static) {
+    // A change that keeps everything is the way to read one item without the rest of the roster.
+    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
+    let found = world.stores.rosters.change(owner.as_ref(), call.iq.from.bare(), keep);
+    let owner = owner.clone();
+    world.wait(found, move |world, found| {
+        let item = match found {
+            Ok(found) => found.before,
+            Err(StoreError::NoAccount) => None,
+            Err(error) => {
+                world.store_failed("looking up who may use a node", &owner, &error);
+                call.refuse(world, failed(&error));
+                return then(world, None);
+            }
+        };
+        let seen = item.filter(|item| item.subscription.from());
+        let relation = seen.map(|item| Relation { sees_presence: true, groups: item.groups }).unwrap_or_default();
+        then(world, Some(Call { relation: Some(relation), ..call }));
+    });
+}
+
+/// The owner of a node whose roster says who may use it: the first who has an account here.
+fn local_owner(world: &World, node: &Node) -> Option<Jid> {
+    node.owners().find(|owner| owner.local().is_some() && world.domain(owner.domain()).is_some()).cloned()
+}
+
+/// Carries out what needs a node.
+fn with_node(state: &Rc<State>, world: &mut World, call: Call, action: Action, node: Rc<Node>) {
+    let key = call.key(action.node().unwrap_or_default());
+    let is_owner = node.is_owner(call.from());
+    let is_for_owners = matches!(
+        action,
+        Action::Configuration { .. }
+            | Action::Configure { .. }
+            | Action::Delete { .. }
+            | Action::Purge { .. }
+            | Action::Subscribers { .. }
+            | Action::SetSubscribers { .. }
+            | Action::Affiliated { .. }
+            | Action::SetAffiliated { .. }
+    );
+    if is_for_owners && !is_owner {
+        return call.refuse(world, Condition::Forbidden);
+    }
+    match action {
+        Action::Create { .. } => call.refuse(world, Condition::Conflict),
+        Action::Publish { item, options, .. } => publish::publish(world, call, key, &node, item, options.as_ref()),
+        Action::Retract { ids, notify, .. } => publish::retract(world, call, key, &node, ids, notify),
+        Action::Items { ids, max_items, page, .. } => items::retrieve(world, call, key, &node, ids, max_items, page),
+        Action::Subscribe { jid, options, .. } => subscribe::subscribe(state, world, call, key, &node, jid, options),
+        Action::Unsubscribe { jid, .. } => subscribe::unsubscribe(state, world, call, key, &node, jid),
+        Action::Options { jid, .. } => subscribe::options(world, &call, &key, &node, &jid),
+        Action::SetOptions { jid, form, .. } => subscribe::set_options(state, world, call, key, &node, jid, &form),
+        Action::Configuration { .. } => owner::configuration(world, &call, &key, &node),
+        Action::Configure { form, .. } => owner::configure(state, world, call, key, &node, form),
+        Action::Delete { redirect, .. } => owner::delete(state, world, call, key, &node, redirect),
+        Action::Purge { .. } => owner::purge(world, call, key, &node),
+        Action::Subscribers { .. } => members::subscribers(world, &call, &key, &node),
+        Action::SetSubscribers { changes, .. } => {
+            members::set_subscribers(state, world, call, key, &node, changes);
+        }
+        Action::Affiliated { .. } => members::affiliated(world, &call, &key, &node),
+        Action::SetAffiliated { changes, .. } => members::set_affiliated(state, world, call, key, &node, changes),
+        // These need no node.
+        Action::Subscriptions { .. }
+        | Action::Affiliations { .. }
+        | Action::DefaultOptions
+        | Action::DefaultConfiguration => {}
+    }
+}
+
+/// Whether somebody may make nodes: an account its own, at the service whom the operator lets.
+fn may_create(world: &World, host: &Jid, from: JidRef<'_>) -> bool {
+    if host.local().is_some() {
+        return host.as_ref() == from.bare();
+    }
+    let options = world.domain_of(host.domain()).and_then(|domain| domain.module(NAME));
+    let rules = options.map(|options| options.list("create")).unwrap_or_default();
+    rules.iter().any(|rule| match rule.as_str() {
+        "all" => true,
+        "local" => world.domain(from.domain()).is_some(),
+        rule => rule == from.bare_str() || rule == from.domain(),
+    })
+}
+
+fn is_access_list(value: &Value) -> Result<(), String> {
+    option::each(value, |rule| {
+        let is_address = || prepare(rule).is_ok_and(|jid| jid.as_ref().is_bare() && jid.as_ref().as_str() == rule);
+        if matches!(rule, "all" | "local") || is_address() {
+            return Ok(());
+        }
+        Err(format!("{rule:?} is neither \"all\" nor \"local\" nor a domain nor an address without resource"))
+    })
+}
+
+/// Only a service makes names up (§8.1.2).
+const INSTANT_NODES: &str = "http://jabber.org/protocol/pubsub#instant-nodes";

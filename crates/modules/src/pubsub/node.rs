@@ -1,0 +1,196 @@
+//! A node as its home shard holds it, and who may do what with it (XEP-0060 §4).
+
+use std::collections::BTreeMap;
+
+use rookery_jid::{Jid, JidRef};
+use rookery_store::pubsub::{Affiliation, NodeSubscription};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer};
+
+use super::config::{Access, Config, Publish};
+use super::error::{presence_required, specific};
+use crate::form::{Field, Form};
+
+/// A node without its items.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub config: Config,
+    pub affiliations: BTreeMap<Jid, Affiliation>,
+    pub subscriptions: BTreeMap<Jid, Subscription>,
+}
+
+/// How an address is subscribed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subscription {
+    /// An owner has yet to approve it.
+    pub pending: bool,
+    /// Whether the subscriber wants to be notified (§16.4.2, `pubsub#deliver`).
+    pub deliver: bool,
+}
+
+/// How the owner of a node sees somebody.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Relation {
+    /// Whether they see the owner's presence.
+    pub sees_presence: bool,
+    /// The groups of the owner's roster that they are in.
+    pub groups: Vec<String>,
+}
+
+impl Node {
+    /// A node as the store has it. `defaults` are for what its configuration doesn't say.
+    pub(crate) fn of(stored: rookery_store::pubsub::Node, defaults: Config) -> Self {
+        let subscriptions = stored.subscriptions.into_iter();
+        Self {
+            config: defaults.read(&stored.config),
+            affiliations: stored.affiliations.into_iter().collect(),
+            subscriptions: subscriptions.map(|(jid, found)| (jid, Subscription::of(&found))).collect(),
+        }
+    }
+
+    /// The affiliation of somebody, whatever their resource.
+    pub(crate) fn affiliation(&self, entity: JidRef<'_>) -> Option<Affiliation> {
+        self.affiliations.get(&entity.bare().to_jid()).copied()
+    }
+
+    /// Whether somebody owns the node.
+    pub(crate) fn is_owner(&self, entity: JidRef<'_>) -> bool {
+        self.affiliation(entity) == Some(Affiliation::Owner)
+    }
+
+    /// Its owners.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = &Jid> {
+        self.affiliations.iter().filter(|(_, affiliation)| **affiliation == Affiliation::Owner).map(|(owner, _)| owner)
+    }
+
+    /// The subscriptions of somebody, whatever the resource.
+    pub(crate) fn subscriptions_of<'a>(
+        &'a self,
+        entity: JidRef<'_>,
+    ) -> impl Iterator<Item = (&'a Jid, &'a Subscription)> + use<'a> {
+        let bare = entity.bare().to_jid();
+        // Full JIDs sort right behind their bare one and those that continue it.
+        let from = self.subscriptions.range(bare.clone()..);
+        let until = move |jid: &Jid| jid.as_str().starts_with(bare.as_str());
+        let same = entity.bare().to_jid();
+        from.take_while(move |(jid, _)| until(jid)).filter(move |(jid, _)| jid.bare() == same.as_ref())
+    }
+
+    /// Whether somebody has a subscription that is approved.
+    pub(crate) fn is_subscribed(&self, entity: JidRef<'_>) -> bool {
+        self.subscriptions_of(entity).any(|(_, subscription)| !subscription.pending)
+    }
+
+    /// Whether the relation to an owner decides what this somebody may.
+    pub(crate) fn asks_roster(&self, entity: JidRef<'_>) -> bool {
+        matches!(self.config.access, Access::Presence | Access::Roster) && self.affiliation(entity).is_none()
+    }
+
+    /// Whether somebody may subscribe (§6.1.3). Where an owner has to approve it, that is no matter of this.
+    pub(crate) fn lets_subscribe(&self, entity: JidRef<'_>, relation: &Relation) -> Result<(), StanzaError> {
+        match self.affiliation(entity) {
+            Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::Member) => return Ok(()),
+            Some(Affiliation::PublishOnly | Affiliation::Outcast) => return Err(Condition::Forbidden.into()),
+            None => {}
+        }
+        match self.config.access {
+            Access::Open | Access::Authorize => Ok(()),
+            Access::Presence if relation.sees_presence => Ok(()),
+            Access::Presence => Err(presence_required()),
+            Access::Roster if relation.sees_presence && self.allows_group(relation) => Ok(()),
+            Access::Roster => Err(specific(Condition::NotAuthorized, "not-in-roster-group")),
+            Access::Whitelist => Err(specific(Condition::NotAllowed, "closed-node")),
+        }
+    }
+
+    /// Whether somebody may retrieve items (§6.5.9).
+    pub(crate) fn lets_retrieve(&self, entity: JidRef<'_>, relation: &Relation) -> Result<(), StanzaError> {
+        let needs_approval = self.config.access == Access::Authorize && self.affiliation(entity).is_none();
+        if needs_approval && !self.is_subscribed(entity) {
+            return Err(specific(Condition::NotAuthorized, "not-subscribed"));
+        }
+        self.lets_subscribe(entity, relation)
+    }
+
+    /// Whether somebody may publish (§7.1.3.1).
+    pub(crate) fn lets_publish(&self, entity: JidRef<'_>) -> bool {
+        match (self.affiliation(entity), self.config.publish) {
+            (Some(Affiliation::Outcast), _) => false,
+            (Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::PublishOnly), _) => true,
+            (_, Publish::Open) => true,
+            (_, Publish::Subscribers) => self.is_subscribed(entity),
+            (_, Publish::Publishers) => false,
+        }
+    }
+
+    /// Whether somebody may see in lists that the node exists.
+    pub(crate) fn shows_to(config: &Config, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
+        match affiliation {
+            Some(Affiliation::Outcast) => false,
+            Some(_) => true,
+            None => match config.access {
+                Access::Open | Access::Authorize => true,
+                Access::Presence => relation.sees_presence,
+                Access::Roster => {
+                    relation.sees_presence && config.roster_groups.iter().any(|g| relation.groups.contains(g))
+                }
+                Access::Whitelist => false,
+            },
+        }
+    }
+
+    fn allows_group(&self, relation: &Relation) -> bool {
+        self.config.roster_groups.iter().any(|group| relation.groups.contains(group))
+    }
+}
+
+impl Subscription {
+    /// One that is approved, with the default options.
+    pub(crate) fn new() -> Self {
+        Self { pending: false, deliver: true }
+    }
+
+    fn of(stored: &NodeSubscription) -> Self {
+        let mut found = Self { pending: stored.pending, deliver: true };
+        if let Some(form) = Element::parse(&stored.options).ok().and_then(|element| Form::read(&element)) {
+            found.apply(&form).ok();
+        }
+        found
+    }
+
+    /// As the store keeps it.
+    pub(crate) fn stored(&self) -> NodeSubscription {
+        let options = match self.deliver {
+            true => Vec::new(),
+            false => Writer::write(&self.form("submit").element()).into_bytes(),
+        };
+        NodeSubscription { pending: self.pending, options }
+    }
+
+    /// Takes the options of a submitted form over (§6.3.5).
+    ///
+    /// # Errors
+    /// `invalid-options` where a value is none that an option has.
+    pub(crate) fn apply(&mut self, form: &Form) -> Result<(), StanzaError> {
+        match form.boolean("pubsub#deliver") {
+            Some(Ok(deliver)) => self.deliver = deliver,
+            Some(Err(_)) => return Err(specific(Condition::BadRequest, "invalid-options")),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// The form of its options.
+    pub(crate) fn form(&self, type_: &str) -> Form {
+        Form::new(type_)
+            .hidden("FORM_TYPE", SUBSCRIBE_OPTIONS)
+            .field(Field::boolean("pubsub#deliver", self.deliver).label("Receive notifications"))
+    }
+
+    /// The value of the attribute `subscription`.
+    pub(crate) fn state(&self) -> &'static str {
+        if self.pending { "pending" } else { "subscribed" }
+    }
+}
+
+const SUBSCRIBE_OPTIONS: &str = "http://jabber.org/protocol/pubsub#subscribe_options";

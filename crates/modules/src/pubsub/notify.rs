@@ -1,0 +1,174 @@
+//! Notifications: one message for each form, built once, for all who get it (XEP-0060 §12).
+//!
+//! Who gets it are the subscribers, of whom those of a node that is for the roster of its owner must still be there as the node wants it; and, for the
+//! node of an account, whoever shows interest in it (XEP-0163 §4.3), which [`pep`](super::pep) knows.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use rookery_fanout::Packet;
+use rookery_hub::{World, delay};
+use rookery_jid::Jid;
+use rookery_store::pubsub::{Affiliation, Item};
+use rookery_xml::{Writer, ns};
+use tracing::warn;
+
+use super::config::{Access, Config};
+use super::items::write as write_item;
+use super::node::{Node, Relation};
+use super::pep;
+use super::state::Key;
+
+/// Those who see the presence of the owner of a node, with the groups that the owner has put them in where that matters.
+pub(super) type Contacts = HashMap<Jid, Relation>;
+
+/// §7.1.2: an item was published.
+pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &Item) {
+    if !node.config.deliver_notifications {
+        return;
+    }
+    let config = &node.config;
+    let packet = event(world, key, config, |event| {
+        event.start("items").attr("node", &key.1);
+        if config.persist_items || config.deliver_payloads {
+            write_item(event, item, config.deliver_payloads, config.publisher);
+        }
+    });
+    send(world, key, node, packet);
+}
+
+/// §7.2.2.1: items were removed.
+pub(super) fn retracted(world: &mut World, key: &Key, node: &Rc<Node>, ids: &[String]) {
+    let packet = event(world, key, &node.config, |event| {
+        event.start("items").attr("node", &key.1);
+        for id in ids {
+            event.start("retract").attr("id", id).end();
+        }
+    });
+    send(world, key, node, packet);
+}
+
+/// §8.5.2: all items were removed.
+pub(super) fn purged(world: &mut World, key: &Key, node: &Rc<Node>) {
+    let packet = event(world, key, &node.config, |event| {
+        event.start("purge").attr("node", &key.1);
+    });
+    send(world, key, node, packet);
+}
+
+/// §8.4.2: the node was deleted.
+pub(super) fn deleted(world: &mut World, key: &Key, node: &Rc<Node>, redirect: Option<&str>) {
+    let packet = event(world, key, &node.config, |event| {
+        event.start("delete").attr("node", &key.1);
+        if let Some(uri) = redirect {
+            event.start("redirect").attr("uri", uri).end();
+        }
+    });
+    send(world, key, node, packet);
+}
+
+/// §8.2.5.3: the node was configured.
+pub(super) fn configured(world: &mut World, key: &Key, node: &Rc<Node>) {
+    let packet = event(world, key, &node.config, |event| {
+        event.start("configuration").attr("node", &key.1);
+        if node.config.deliver_payloads {
+            event.element(&node.config.form("result").element());
+        }
+    });
+    send(world, key, node, packet);
+}
+
+/// One item as a notification.
+pub(super) fn items(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
+    event(world, key, config, |event| {
+        event.start("items").attr("node", &key.1);
+        write_item(event, item, config.deliver_payloads, config.publisher);
+    })
+}
+
+/// The last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4): with the time of its publication.
+pub(super) fn last(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
+    let packet = items(world, key, config, item);
+    Some(packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms)))
+}
+
+/// A message that notifies.
+pub(super) fn event(world: &mut World, key: &Key, config: &Config, write: impl FnOnce(&mut Writer)) -> Option<Packet> {
+    let mut message = Writer::new("message");
+    message.attr("from", key.0.as_str()).opt_attr("type", config.message_type()).attr("id", &world.unique_text());
+    message.start_ns("event", ns::PUBSUB_EVENT);
+    write(&mut message);
+    let packet = Packet::built(&message.finish());
+    packet
+        .inspect_err(|fault| warn!(node = key.1, ?fault, "a notification is refused by the server's own scanner"))
+        .ok()
+}
+
+fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
+    let Some(packet) = packet else { return };
+    let is_account = key.0.local().is_some();
+    if is_account && key.1 == ns::BOOKMARKS {
+        pep::bookmarks_changed(world, &key.0);
+    }
+    let is_for_roster = matches!(node.config.access, Access::Presence | Access::Roster);
+    if !is_account && !is_for_roster {
+        return to_subscribers(world, node, &packet, &Contacts::new());
+    }
+    let owner = if is_account { Some(key.0.clone()) } else { super::local_owner(world, node) };
+    let (key, node) = (key.clone(), node.clone());
+    with_contacts(world, owner, node.config.access == Access::Roster, move |world, contacts| {
+        to_subscribers(world, &node, &packet, &contacts);
+        if key.0.local().is_some() {
+            pep::notify(world, &key, &node, &packet, &contacts);
+        }
+    });
+}
+
+fn to_subscribers(world: &mut World, node: &Node, packet: &Packet, contacts: &Contacts) {
+    let nobody = Relation::default();
+    let is_for_roster = matches!(node.config.access, Access::Presence | Access::Roster);
+    let mut subscribers: Vec<&Jid> = Vec::new();
+    for (jid, subscription) in &node.subscriptions {
+        let relation = || contacts.get(&jid.to_bare()).unwrap_or(&nobody);
+        let may = match node.affiliation(jid.as_ref()) {
+            Some(Affiliation::Outcast) => false,
+            None if is_for_roster => node.lets_subscribe(jid.as_ref(), relation()).is_ok(),
+            _ => true,
+        };
+        if may && subscription.deliver && !subscription.pending {
+            subscribers.push(jid);
+        }
+    }
+    if let Some(host) = packet.sender().filter(|host| host.local().is_some()) {
+        subscribers.retain(|jid| !world.conceals(host.as_ref(), None, jid.bare()));
+    }
+    world.fan_out(packet, subscribers.into_iter().map(Jid::as_ref));
+}
+
+/// Goes on with those who see the presence of somebody: from memory if that is enough and they are there, else from the store.
+pub(super) fn with_contacts(
+    world: &mut World,
+    owner: Option<Jid>,
+    groups: bool,
+    then: impl FnOnce(&mut World, Contacts) + 'static,
+) {
+    let Some(owner) = owner else { return then(world, Contacts::new()) };
+    let relation = |groups: Vec<String>| Relation { sees_presence: true, groups };
+    if groups {
+        let roster = world.stores.rosters.get(owner.as_ref());
+        return world.wait(roster, move |world, roster| {
+            let items = roster.map(|roster| roster.items).unwrap_or_default();
+            let seeing = items.into_iter().filter(|item| item.subscription.from());
+            then(world, seeing.map(|item| (item.jid, relation(item.groups))).collect());
+        });
+    }
+    if !world.links_of(owner.as_ref()).is_empty() {
+        let watchers = world.watchers(owner.as_ref());
+        return then(world, watchers.into_iter().map(|jid| (jid, relation(Vec::new()))).collect());
+    }
+    let contacts = world.stores.rosters.contacts(owner.as_ref());
+    world.wait(contacts, move |world, contacts| {
+        let seeing = contacts.unwrap_or_default().into_iter().filter(|(_, subscription)| subscription.from());
+        then(world, seeing.map(|(jid, _)| (jid, relation(Vec::new()))).collect());
+    });
+}

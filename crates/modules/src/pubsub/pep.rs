@@ -1,0 +1,427 @@
+//! XEP-0163: Personal Eventing Protocol. Every account is a host of nodes, whose news reach contacts without a subscription.
+//!
+//! # Who hears of an account's news
+//!
+//! Beside those with a subscription to a node: the resources of the account, and of the contacts who see its presence, that want that node by their
+//! capabilities ([`interest`](super::interest)). Nothing is kept for that with the account: its home knows its contacts, and the home of a contact knows the
+//! contact's resources. A publication goes as one letter to each shard that is home to any of the contacts, with one packet; there, those
+//! resources get it that want it.
+//!
+//! When a resource becomes available, or wants more than before, it gets the last items. Its home sends one letter to each shard that is home to any of
+//! its contacts, with all it wants; there, one question to the store answers for all those contacts. A filter in memory keeps those out of
+//! the question who have no such node: for each account that has nodes 32 bits, one for each class of node ids ([`Holders`]). So a login
+//! costs nothing where nobody has news, and at most one question per shard where somebody has.
+//!
+//! # Strangers
+//!
+//! To who doesn't see the account's presence, every node that they may not use looks as one for those who do: whether it exists or
+//! not, whether the account exists or not.
+//!
+//! # Left out
+//!
+//! Presence from other servers is not looked at for capabilities: contacts there hear of news by subscriptions.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::collections::hash_map::RandomState;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasher;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rookery_fanout::{Link, Packet, StanzaType};
+use rookery_hub::{Delivery, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::pubsub::{Affiliation, News};
+use rookery_xml::{Kind, ns};
+
+use super::config::{Access, Config, SendLast};
+use super::interest::{self, Interests};
+use super::node::{Node, Relation};
+use super::notify::Contacts;
+use super::publish::since;
+use super::request::{Action, Call};
+use super::state::{Key, State, defaults};
+use super::vcard::Photo;
+use super::{ITEM_BYTES, ITEMS, SUBSCRIPTIONS, approval, avatar, bookmarks, discovery, notify, relation, run};
+use crate::option;
+
+/// Lets every account have nodes.
+#[derive(Debug, Default)]
+pub struct PersonalEventing {
+    pep: Rc<Pep>,
+}
+
+/// What a shard remembers.
+#[derive(Debug, Default)]
+pub(super) struct Pep {
+    pub(super) state: Rc<State>,
+    pub(super) interests: RefCell<Interests>,
+    holders: RefCell<Holders>,
+}
+
+impl Module for PersonalEventing {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "users publish avatars, keys, moods, bookmarks, and their contacts see them"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("XEP-0163", "1.2.2"),
+            ("XEP-0223", "1.1.1"),
+            ("XEP-0222", "1.0"),
+            ("XEP-0084", "1.1.4"),
+            ("XEP-0402", "1.2.0"),
+            ("XEP-0411", "1.1.0"),
+        ]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        for feature in discovery::FEATURES.into_iter().chain(discovery::MORE_FEATURES).chain(FEATURES) {
+            hooks.feature(Target::Account, feature);
+        }
+        for namespace in [ns::PUBSUB, ns::PUBSUB_OWNER] {
+            let pep = self.pep.clone();
+            hooks.iq(Target::Account, namespace, move |world, iq| asked(&pep, world, iq));
+        }
+        let pep = self.pep.clone();
+        hooks.presence(move |world, link| interest::presence(&pep, world, link));
+        let pep = self.pep.clone();
+        hooks.letters(move |world, letter| read(&pep, world, letter));
+        hooks.account_removed(|world, _| {
+            for shard in 0..world.shards() {
+                world.tell(shard, NAME, Box::new(Letter::Removed));
+            }
+        });
+        let pep = self.pep.clone();
+        let normal = Stanzas::of(Kind::Message, &[StanzaType::Normal]);
+        hooks.before_route(Phase::Act, normal, move |world, packet, to| decided(&pep, world, packet, to));
+    }
+}
+
+/// The key below `[modules]`.
+pub(crate) const NAME: &str = "pep";
+
+const OPTIONS: [OptionSpec; 4] = [
+    OptionSpec {
+        key: "nodes",
+        default: || Value::Number(500),
+        doc: "nodes that an account may have",
+        check: option::at_least_one,
+    },
+    ITEMS,
+    ITEM_BYTES,
+    SUBSCRIPTIONS,
+];
+
+/// What one shard tells another.
+#[derive(Debug)]
+enum Letter {
+    /// Resources of these accounts that want the node get the packet.
+    Event { packet: Packet, node: Arc<str>, to: Vec<Jid> },
+    /// A resource wants the last items of these nodes of these accounts.
+    Wanted { resource: Jid, nodes: Vec<String>, owners: Vec<Jid> },
+    /// An account was removed: what is at hand may still know it.
+    Removed,
+    /// An account has a node.
+    Made(Key),
+    /// A request to private storage for bookmarks.
+    Bookmarks(Box<Iq>),
+    /// The bookmarks of an account have changed.
+    BookmarksChanged(Jid),
+    /// The vCard of an account has another photo.
+    Photo(Jid, Option<Photo>),
+    /// A service discovery request about a node.
+    Discover(Box<Iq>),
+}
+
+/// A request to an account about its nodes.
+fn asked(pep: &Rc<Pep>, world: &mut World, iq: Iq) {
+    let action = match Action::read(&iq) {
+        Ok(action) => action,
+        Err(error) => return world.reply_error(&iq, error),
+    };
+    let pep = pep.clone();
+    related(world, iq, move |world, call| {
+        if let Some((call, action)) = bookmarks::node(&pep, world, call, action) {
+            run(&pep.state, world, call, action);
+        }
+    });
+}
+
+/// Goes on with a request once it is known how the account sees who asks.
+fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Call) + 'static) {
+    if iq.is_own() {
+        let relation = Relation { sees_presence: true, groups: Vec::new() };
+        return then(world, Call { iq, relation: Some(relation) });
+    }
+    let account = iq.to.clone();
+    relation(world, &account, Call { iq, relation: None }, |world, call| {
+        if let Some(call) = call {
+            then(world, call);
+        }
+    });
+}
+
+/// An owner's decision about a subscription to an own node (XEP-0060 §8.6).
+fn decided(pep: &Rc<Pep>, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    let is_own = to.is_bare() && packet.sender().is_some_and(|sender| sender.bare() == to);
+    let host = to.to_jid();
+    if !is_own || approval::node_of(packet, &host).is_none() {
+        return Delivery::Pass;
+    }
+    approval::message(&pep.state, world, packet, &host);
+    Delivery::Taken
+}
+
+/// Service discovery about a node of an account.
+pub(crate) fn discovered(world: &mut World, iq: Iq) {
+    let here = world.shard();
+    world.tell(here, NAME, Box::new(Letter::Discover(Box::new(iq))));
+}
+
+/// The nodes of an account, for a list of what it has.
+pub(crate) fn nodes(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static) {
+    related(world, iq, |world, call| discovery::nodes(world, call, then));
+}
+
+/// A request of an account to its private storage, for bookmarks.
+pub(super) fn bookmarks(world: &mut World, iq: Iq) {
+    let here = world.shard();
+    world.tell(here, NAME, Box::new(Letter::Bookmarks(Box::new(iq))));
+}
+
+/// The bookmarks of an account have changed.
+pub(super) fn bookmarks_changed(world: &mut World, account: &Jid) {
+    let here = world.shard();
+    world.tell(here, NAME, Box::new(Letter::BookmarksChanged(account.clone())));
+}
+
+/// The vCard of an account has another photo, or none any more.
+pub(super) fn photo(world: &mut World, account: &Jid, photo: Option<Photo>) {
+    if world.domain(account.domain()).is_some_and(|domain| domain.module(NAME).is_some()) {
+        let here = world.shard();
+        world.tell(here, NAME, Box::new(Letter::Photo(account.clone(), photo)));
+    }
+}
+
+/// An account has made a node.
+pub(super) fn made(world: &mut World, key: &Key) {
+    let here = world.shard();
+    world.tell(here, NAME, Box::new(Letter::Made(key.clone())));
+}
+
+/// Gives a notification to whoever wants it without a subscription.
+pub(super) fn notify(world: &mut World, key: &Key, node: &Node, packet: &Packet, contacts: &Contacts) {
+    let own = Relation { sees_presence: true, groups: Vec::new() };
+    let all = contacts.iter().chain([(&key.0, &own)]);
+    let mut shards = BTreeMap::<usize, Vec<Jid>>::new();
+    for (contact, relation) in all {
+        let hears = hears(&node.config, node.affiliation(contact.as_ref()), relation);
+        // §4.3.1: nobody gets it twice, and nobody who is blocked gets it at all.
+        let hears = hears && !world.conceals(key.0.as_ref(), None, contact.as_ref());
+        if hears && world.domain(contact.domain()).is_some() && !node.is_subscribed(contact.as_ref()) {
+            shards.entry(world.home_of(contact.as_ref())).or_default().push(contact.clone());
+        }
+    }
+    let id: Arc<str> = key.1.as_str().into();
+    for (shard, to) in shards {
+        world.tell(shard, NAME, Box::new(Letter::Event { packet: packet.clone(), node: id.clone(), to }));
+    }
+}
+
+/// A resource wants more nodes than before: the accounts that it sees are asked for the last items (§4.3.4).
+pub(super) fn wanted(world: &mut World, link: Link, nodes: Vec<String>) {
+    let Some(resource) = interest::address(world, link).filter(|_| !nodes.is_empty()) else { return };
+    let seen = world.watched(resource.bare());
+    let mut shards = BTreeMap::<usize, Vec<Jid>>::new();
+    for owner in seen.into_iter().chain([resource.to_bare()]) {
+        if world.domain(owner.domain()).is_some() {
+            shards.entry(world.home_of(owner.as_ref())).or_default().push(owner);
+        }
+    }
+    for (shard, owners) in shards {
+        let letter = Letter::Wanted { resource: resource.clone(), nodes: nodes.clone(), owners };
+        world.tell(shard, NAME, Box::new(letter));
+    }
+}
+
+fn read(pep: &Rc<Pep>, world: &mut World, letter: Box<dyn Any + Send>) {
+    let Ok(letter) = letter.downcast::<Letter>() else { return };
+    match *letter {
+        Letter::Event { packet, node, to } => {
+            for account in to {
+                for link in world.links_of(account.as_ref()) {
+                    let wants = pep.interests.borrow().has(link, &node);
+                    if let Some(address) = interest::address(world, link).filter(|_| wants) {
+                        world.route(&packet, address.as_ref());
+                    }
+                }
+            }
+        }
+        Letter::Wanted { resource, nodes, owners } => last_items(pep, world, resource, nodes, owners),
+        Letter::Removed => pep.state.forget_all(),
+        Letter::Bookmarks(iq) => bookmarks::private(pep, world, *iq),
+        Letter::BookmarksChanged(account) => bookmarks::tell(pep, world, account, None),
+        Letter::Photo(account, photo) => avatar::photo(pep, world, account, photo),
+        Letter::Made(key) => pep.holders.borrow_mut().insert(&key.0, &key.1),
+        Letter::Discover(iq) => {
+            let is_info = iq.payload.ns() == ns::DISCO_INFO;
+            let node = iq.payload.attr("node").unwrap_or_default().to_owned();
+            let pep = pep.clone();
+            related(world, *iq, move |world, call| match is_info {
+                true => discovery::node_info(&pep.state, world, call, &node),
+                false => discovery::node_items(&pep.state, world, call, &node),
+            });
+        }
+    }
+}
+
+/// Sends a resource the last items of nodes that it wants.
+fn last_items(pep: &Rc<Pep>, world: &mut World, resource: Jid, nodes: Vec<String>, mut owners: Vec<Jid>) {
+    let account = resource.to_bare();
+    if nodes.iter().any(|node| node == bookmarks::LEGACY) && owners.contains(&account) {
+        bookmarks::tell(pep, world, account.clone(), Some(resource.clone()));
+    }
+    load_holders(pep, world);
+    owners.retain(|owner| pep.holders.borrow().may_have(owner, &nodes));
+    if owners.is_empty() {
+        return;
+    }
+    // §4.3: not to whom they block.
+    world.unconcealed(account, owners, move |world, owners| {
+        let news = world.stores.pubsub.news(resource.bare(), owners, nodes);
+        world.wait(news, move |world, news| match news {
+            Ok(news) => news.iter().for_each(|news| last_item(world, &resource, news)),
+            Err(error) => world.store_failed("loading last items", &resource, &error),
+        });
+    });
+}
+
+fn last_item(world: &mut World, resource: &Jid, news: &News) {
+    let config = defaults(&news.host, &news.node).read(&news.config);
+    let relation = Relation { sees_presence: news.sees_presence, groups: news.groups.clone() };
+    let is_due = config.send_last == SendLast::OnSubAndPresence && config.persist_items;
+    let is_old = news.item.unix_ms < since(&config, world.time());
+    if !is_due || is_old || !hears(&config, news.affiliation, &relation) {
+        return;
+    }
+    let key = (news.host.clone(), news.node.clone());
+    if let Some(packet) = notify::last(world, &key, &config, &news.item) {
+        world.route(&packet, resource.as_ref());
+    }
+}
+
+/// Whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060 §9.1), or one of the whitelist.
+fn hears(config: &Config, affiliation: Option<Affiliation>, relation: &Relation) -> bool {
+    match affiliation {
+        Some(Affiliation::Owner | Affiliation::Publisher | Affiliation::Member) => return true,
+        Some(Affiliation::PublishOnly | Affiliation::Outcast) => return false,
+        None => {}
+    }
+    match config.access {
+        Access::Open | Access::Presence => relation.sees_presence,
+        Access::Roster => {
+            relation.sees_presence && config.roster_groups.iter().any(|group| relation.groups.contains(group))
+        }
+        Access::Authorize | Access::Whitelist => false,
+    }
+}
+
+/// Which accounts of a shard may have nodes of which names: never too few.
+#[derive(Debug, Default)]
+struct Holders {
+    hashing: RandomState,
+    /// By the hash of the account, one bit for each class of node ids.
+    classes: HashMap<u64, u32>,
+    loading: Loading,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Loading {
+    /// Nobody has asked.
+    #[default]
+    Never,
+    /// Until it is done, everybody may have anything.
+    Now,
+    /// All are known.
+    Done,
+}
+
+impl Holders {
+    fn insert(&mut self, account: &Jid, node: &str) {
+        let class = self.class(node);
+        *self.classes.entry(self.hashing.hash_one(account)).or_default() |= class;
+    }
+
+    fn may_have(&self, account: &Jid, nodes: &[String]) -> bool {
+        if self.loading != Loading::Done {
+            return true;
+        }
+        let classes = self.classes.get(&self.hashing.hash_one(account)).copied().unwrap_or_default();
+        nodes.iter().any(|node| classes & self.class(node) != 0)
+    }
+
+    fn class(&self, node: &str) -> u32 {
+        1 << (self.hashing.hash_one(node) & 31)
+    }
+}
+
+/// Begins to learn who has nodes, if nobody has yet.
+fn load_holders(pep: &Rc<Pep>, world: &mut World) {
+    let is_new = std::mem::replace(&mut pep.holders.borrow_mut().loading, Loading::Now);
+    match is_new {
+        Loading::Never => load_more_holders(pep, world, 0),
+        known => pep.holders.borrow_mut().loading = known,
+    }
+}
+
+fn load_more_holders(pep: &Rc<Pep>, world: &mut World, after: u64) {
+    let page = world.stores.pubsub.accounts_nodes(after, PAGE);
+    let pep = pep.clone();
+    world.wait(page, move |world, page| match page {
+        Ok(page) => {
+            let here = world.shard();
+            for (_, account, node) in &page {
+                if world.home_of(account.as_ref()) == here {
+                    pep.holders.borrow_mut().insert(account, node);
+                }
+            }
+            match page.last() {
+                Some((last, ..)) => load_more_holders(&pep, world, *last),
+                None => pep.holders.borrow_mut().loading = Loading::Done,
+            }
+        }
+        Err(error) => {
+            let domain = world.settings().domains.first().and_then(|domain| Jid::parse(&domain.name).ok());
+            if let Some(domain) = domain {
+                world.store_failed("listing who has nodes", &domain, &error);
+            }
+            // The next one who asks tries again.
+            pep.holders.borrow_mut().loading = Loading::Never;
+        }
+    });
+}
+
+/// What accounts have and services don't.
+const FEATURES: [&str; 9] = [
+    ns::PUBSUB,
+    "urn:xmpp:bookmarks-conversion:0",
+    "urn:xmpp:bookmarks:1#compat",
+    "urn:xmpp:bookmarks:1#compat-pep",
+    "http://jabber.org/protocol/pubsub#auto-subscribe",
+    "http://jabber.org/protocol/pubsub#filtered-notifications",
+    "http://jabber.org/protocol/pubsub#last-published",
+    "http://jabber.org/protocol/pubsub#presence-notifications",
+    "http://jabber.org/protocol/pubsub#pubsub-on-a-jid",
+];
+/// Nodes that are listed at once.
+const PAGE: usize = 10_000;

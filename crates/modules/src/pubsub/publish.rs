@@ -1,0 +1,189 @@
+//! Publishing and removing items: XEP-0060 §7.
+
+use std::rc::Rc;
+
+use rookery_hub::World;
+use rookery_store::pubsub::{Affiliation, Item, Kept, Published, Wanted};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Writer, ns};
+
+use super::config::Config;
+use super::error::{failed, specific, unsupported};
+use super::node::Node;
+use super::request::{Call, MAX_ID};
+use super::state::Key;
+use super::{Limits, avatar, notify};
+use crate::form::Form;
+
+/// §7.1, with a node that is there.
+pub(super) fn publish(
+    world: &mut World,
+    call: Call,
+    key: Key,
+    node: &Rc<Node>,
+    item: Option<Element>,
+    options: Option<&Form>,
+) {
+    if !node.lets_publish(call.from()) {
+        return call.refuse(world, Condition::Forbidden);
+    }
+    if let Some(options) = options
+        && !meets(&node.config, options)
+    {
+        return call.refuse(world, specific(Condition::Conflict, "precondition-not-met"));
+    }
+    let limits = Limits::of(world, &key.0);
+    let item = match check(&node.config, item.as_ref(), &limits) {
+        Ok(payload) => Item {
+            id: id_of(item.as_ref()).map_or_else(|| world.unique_text(), str::to_owned),
+            publisher: call.iq.from.to_bare(),
+            unix_ms: world.time(),
+            payload,
+        },
+        Err(error) => return call.refuse(world, error),
+    };
+    if !node.config.persist_items {
+        return published(world, &call, &key, node, &item);
+    }
+    let kept = kept(&node.config, &limits, world.time());
+    let written = world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept);
+    let node = node.clone();
+    world.wait(written, move |world, written| match written {
+        Ok(Published::Kept) => published(world, &call, &key, &node, &item),
+        // It was deleted meanwhile.
+        Ok(Published::NoNode) => call.refuse(world, Condition::ItemNotFound),
+        Err(error) => {
+            world.store_failed("publishing an item", &key.0, &error);
+            call.refuse(world, failed(&error));
+        }
+    });
+}
+
+/// §7.1.2: the publisher hears of it, then the subscribers.
+fn published(world: &mut World, call: &Call, key: &Key, node: &Rc<Node>, item: &Item) {
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("publish").attr("node", &key.1);
+    let is_nameless = !node.config.persist_items && !node.config.deliver_payloads;
+    if !is_nameless {
+        reply.start("item").attr("id", &item.id);
+    }
+    world.reply(&call.iq, reply);
+    notify::published(world, key, node, item);
+    avatar::published(world, key, node, item);
+}
+
+/// Publishes an item that the server itself has made, in the name of the host.
+pub(super) fn put(world: &mut World, key: Key, node: Rc<Node>, id: String, payload: Vec<u8>) {
+    let item = Item { id, publisher: key.0.clone(), unix_ms: world.time(), payload };
+    let kept = kept(&node.config, &Limits::of(world, &key.0), world.time());
+    let written = world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept);
+    world.wait(written, move |world, written| match written {
+        Ok(Published::Kept) => notify::published(world, &key, &node, &item),
+        Ok(Published::NoNode) => {}
+        Err(error) => world.store_failed("publishing an item", &key.0, &error),
+    });
+}
+
+/// Removes items in the name of the host.
+pub(super) fn take(world: &mut World, key: Key, node: Rc<Node>, ids: Vec<String>) {
+    let removed = world.stores.pubsub.retract(key.0.as_ref(), &key.1, ids);
+    world.wait(removed, move |world, removed| match removed {
+        Ok(removed) => notify::retracted(world, &key, &node, &removed),
+        Err(error) => world.store_failed("removing items", &key.0, &error),
+    });
+}
+
+/// How many items a node keeps, and for how long.
+pub(super) fn kept(config: &Config, limits: &Limits, now_ms: u64) -> Kept {
+    Kept { items: config.max_items.unwrap_or(limits.items).min(limits.items), since_ms: since(config, now_ms) }
+}
+
+/// Since when items count, milliseconds since 1970.
+pub(super) fn since(config: &Config, now_ms: u64) -> u64 {
+    config.item_expire.map_or(0, |seconds| now_ms.saturating_sub(seconds.saturating_mul(1000)))
+}
+
+/// §7.1.5: every option is a precondition.
+fn meets(config: &Config, options: &Form) -> bool {
+    let mut wanted = config.clone();
+    wanted.apply(options) == Ok(true) && wanted == *config
+}
+
+/// The payload of an item that is as the node wants it (§7.1.3).
+fn check(config: &Config, item: Option<&Element>, limits: &Limits) -> Result<Vec<u8>, StanzaError> {
+    let refused = |name: &str| Err(specific(Condition::BadRequest, name));
+    let Some(item) = item else {
+        return match (config.persist_items, config.deliver_payloads) {
+            (true, _) => refused("item-required"),
+            (false, true) => refused("payload-required"),
+            (false, false) => Ok(Vec::new()),
+        };
+    };
+    if !config.persist_items && !config.deliver_payloads {
+        return refused("item-forbidden");
+    }
+    if id_of(Some(item)).is_some_and(|id| id.len() > MAX_ID) {
+        return Err(StanzaError::new(Condition::NotAcceptable).with_text("the id is too long"));
+    }
+    let mut payloads = item.children();
+    let Some(payload) = payloads.next() else {
+        return if config.deliver_payloads { refused("payload-required") } else { Ok(Vec::new()) };
+    };
+    // The type is a namespace where it looks like one.
+    let is_other = config.type_.contains(':') && payload.ns() != config.type_;
+    if payloads.next().is_some() || is_other {
+        return refused("invalid-payload");
+    }
+    let bytes = Writer::write(payload).into_bytes();
+    if bytes.len() > config.max_payload.unwrap_or(limits.payload).min(limits.payload) {
+        return Err(specific(Condition::NotAcceptable, "payload-too-big"));
+    }
+    Ok(bytes)
+}
+
+fn id_of(item: Option<&Element>) -> Option<&str> {
+    item?.attr("id").filter(|id| !id.is_empty())
+}
+
+/// §7.2.
+pub(super) fn retract(world: &mut World, call: Call, key: Key, node: &Rc<Node>, ids: Vec<String>, notify: bool) {
+    if !node.config.persist_items {
+        return call.refuse(world, unsupported("persistent-items"));
+    }
+    match node.affiliation(call.from()) {
+        Some(Affiliation::Owner | Affiliation::Publisher) => remove(world, call, key, node.clone(), ids, notify),
+        _ if !node.lets_publish(call.from()) => call.refuse(world, Condition::Forbidden),
+        // Others remove what they have published themselves.
+        _ => {
+            let theirs = world.stores.pubsub.items(key.0.as_ref(), &key.1, Wanted::Ids(ids.clone()), 0);
+            let node = node.clone();
+            world.wait(theirs, move |world, found| match found {
+                Ok(found) => {
+                    let items = found.map(|found| found.items).unwrap_or_default();
+                    if items.iter().any(|item| item.publisher.as_ref() != call.from().bare()) {
+                        return call.refuse(world, Condition::Forbidden);
+                    }
+                    remove(world, call, key, node, ids, notify);
+                }
+                Err(error) => call.refuse(world, failed(&error)),
+            });
+        }
+    }
+}
+
+fn remove(world: &mut World, call: Call, key: Key, node: Rc<Node>, ids: Vec<String>, notify: bool) {
+    let removed = world.stores.pubsub.retract(key.0.as_ref(), &key.1, ids);
+    world.wait(removed, move |world, removed| match removed {
+        Ok(removed) if removed.is_empty() => call.refuse(world, Condition::ItemNotFound),
+        Ok(removed) => {
+            call.done(world);
+            if notify || node.config.notify_retract {
+                notify::retracted(world, &key, &node, &removed);
+            }
+        }
+        Err(error) => {
+            world.store_failed("removing items", &key.0, &error);
+            call.refuse(world, failed(&error));
+        }
+    });
+}

@@ -1,0 +1,202 @@
+//! The nodes that a shard is home to: what is done to one is done in order, and those in use are at hand.
+//!
+//! Whatever needs a node runs when the node is there: at once if it is, else when the store has answered. An operation that changes a node
+//! holds it ([`State::hold`]) until the store has taken the change; later ones wait in line. What leaves the node as it is, a publication
+//! above all, holds nothing: the store carries out what it is called for in the order of the calls, so those never wait for each other.
+//!
+//! # Invariants
+//!
+//! * A node that is at hand is what the store has, or is held.
+//! * The memory for nodes at hand is bounded by their number, that for what waits by its length.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_store::StoreError;
+
+use super::config::Config;
+use super::node::Node;
+
+/// What names a node: its host and its id.
+pub(crate) type Key = (Jid, String);
+
+/// What needs a node: it gets it, nothing if there is no such node, or why the store did not tell.
+type Operation = Box<dyn FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>)>;
+
+/// What a shard remembers of nodes.
+#[derive(Default)]
+pub(crate) struct State {
+    at_hand: RefCell<AtHand>,
+    busy: RefCell<HashMap<Key, Busy>>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("busy", &self.busy.borrow().len()).finish_non_exhaustive()
+    }
+}
+
+/// Nodes of two generations: when the younger one is full it becomes the older one, whose nodes go that nobody has used since.
+#[derive(Default)]
+struct AtHand {
+    young: HashMap<Key, Rc<Node>>,
+    old: HashMap<Key, Rc<Node>>,
+}
+
+/// A node that somebody holds, or that is being loaded.
+#[derive(Default)]
+struct Busy {
+    holders: u32,
+    line: VecDeque<Operation>,
+}
+
+/// What has become of a node that was held.
+pub(crate) enum Change {
+    /// It is what it was.
+    None,
+    /// It is new.
+    Put(Node),
+    /// It has changed so.
+    Edit(Box<dyn FnOnce(&mut Node)>),
+    /// It has to be loaded anew, or is no more.
+    Forget,
+}
+
+impl State {
+    /// Runs `operation` with a node, after what waits for that node already.
+    pub(crate) fn with_node(
+        self: &Rc<Self>,
+        world: &mut World,
+        key: Key,
+        operation: impl FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>) + 'static,
+    ) {
+        let is_busy = {
+            let mut all = self.busy.borrow_mut();
+            match all.get_mut(&key) {
+                Some(busy) if busy.line.len() < MAX_WAITING => {
+                    return busy.line.push_back(Box::new(operation));
+                }
+                busy => busy.is_some(),
+            }
+        };
+        let node = self.at_hand.borrow_mut().get(&key);
+        match node {
+            _ if is_busy => operation(world, Err(StoreError::Busy)),
+            Some(node) => operation(world, Ok(Some(node))),
+            None => {
+                self.busy.borrow_mut().entry(key.clone()).or_default().line.push_back(Box::new(operation));
+                self.go_on(world, key);
+            }
+        }
+    }
+
+    /// Lets everything that comes for a node wait. It must be [let go](State::let_go).
+    pub(crate) fn hold(&self, key: &Key) {
+        self.busy.borrow_mut().entry(key.clone()).or_default().holders += 1;
+    }
+
+    /// Ends a hold.
+    pub(crate) fn let_go(self: &Rc<Self>, world: &mut World, key: Key, change: Change) {
+        match change {
+            Change::None => {}
+            Change::Put(node) => self.at_hand.borrow_mut().put(key.clone(), Rc::new(node)),
+            Change::Edit(edit) => self.at_hand.borrow_mut().edit(&key, edit),
+            Change::Forget => self.at_hand.borrow_mut().forget(&key),
+        }
+        if let Some(busy) = self.busy.borrow_mut().get_mut(&key) {
+            busy.holders = busy.holders.saturating_sub(1);
+        }
+        self.go_on(world, key);
+    }
+
+    /// Forgets all nodes at hand: somebody has changed them behind the back of their homes, as the removal of an account does.
+    pub(crate) fn forget_all(&self) {
+        *self.at_hand.borrow_mut() = AtHand::default();
+    }
+
+    /// Works off what waits for a node until something holds it.
+    fn go_on(self: &Rc<Self>, world: &mut World, key: Key) {
+        loop {
+            let operation = {
+                let mut all = self.busy.borrow_mut();
+                let Some(busy) = all.get_mut(&key).filter(|busy| busy.holders == 0) else { return };
+                match busy.line.pop_front() {
+                    Some(operation) => operation,
+                    None => {
+                        all.remove(&key);
+                        return;
+                    }
+                }
+            };
+            let node = self.at_hand.borrow_mut().get(&key);
+            match node {
+                Some(node) => operation(world, Ok(Some(node))),
+                None => return self.load(world, key, operation),
+            }
+        }
+    }
+
+    fn load(self: &Rc<Self>, world: &mut World, key: Key, operation: Operation) {
+        self.hold(&key);
+        let stored = world.stores.pubsub.node(key.0.as_ref(), &key.1);
+        let state = self.clone();
+        world.wait(stored, move |world, stored| {
+            let node = match stored {
+                Ok(stored) => Ok(stored.map(|stored| Rc::new(Node::of(stored, defaults(&key.0, &key.1))))),
+                Err(error) => {
+                    world.store_failed("loading a node", &key.0, &error);
+                    Err(error)
+                }
+            };
+            if let Ok(Some(node)) = &node {
+                state.at_hand.borrow_mut().put(key.clone(), node.clone());
+            }
+            operation(world, node);
+            state.let_go(world, key, Change::None);
+        });
+    }
+}
+
+/// The configuration of a node for which nobody has said anything.
+pub(crate) fn defaults(host: &Jid, node: &str) -> Config {
+    if host.local().is_some() { Config::of_account(node) } else { Config::of_service() }
+}
+
+impl AtHand {
+    fn get(&mut self, key: &Key) -> Option<Rc<Node>> {
+        if let Some(node) = self.young.get(key) {
+            return Some(node.clone());
+        }
+        let node = self.old.remove(key)?;
+        self.put(key.clone(), node.clone());
+        Some(node)
+    }
+
+    fn put(&mut self, key: Key, node: Rc<Node>) {
+        if self.young.len() >= MAX_AT_HAND / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.old.remove(&key);
+        self.young.insert(key, node);
+    }
+
+    /// Changes a node that is at hand; the store gives the new one where it isn't. Whoever still has the old one keeps it.
+    fn edit(&mut self, key: &Key, edit: impl FnOnce(&mut Node)) {
+        if let Some(node) = self.young.get_mut(key).or_else(|| self.old.get_mut(key)) {
+            edit(Rc::make_mut(node));
+        }
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+}
+
+/// Nodes that a shard has at hand.
+const MAX_AT_HAND: usize = 20_000;
+/// Operations that may wait for one node.
+const MAX_WAITING: usize = 1000;

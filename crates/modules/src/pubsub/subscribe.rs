@@ -1,0 +1,182 @@
+//! Subscribing: XEP-0060 §6.1 to §6.4.
+
+use std::rc::Rc;
+
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_store::pubsub::Wanted;
+use rookery_stream::error::{Condition, ErrorType};
+use rookery_xml::{Writer, ns};
+
+use super::config::{Access, SendLast};
+use super::error::{failed, not_subscribed, specific};
+use super::node::{Node, Subscription};
+use super::publish::since;
+use super::request::Call;
+use super::state::{Change, Key, State};
+use super::{Limits, approval, notify};
+use crate::form::Form;
+
+/// §6.1, for somebody whose relation to the owner is known where it matters.
+pub(super) fn subscribe(
+    state: &Rc<State>,
+    world: &mut World,
+    call: Call,
+    key: Key,
+    node: &Rc<Node>,
+    jid: Jid,
+    options: Option<Form>,
+) {
+    if let Err(error) = node.lets_subscribe(call.from(), &call.relation()) {
+        return call.refuse(world, error);
+    }
+    let before = node.subscriptions.get(&jid);
+    if before.is_some_and(|before| before.pending) {
+        return call.refuse(world, specific(Condition::NotAuthorized, "pending-subscription"));
+    }
+    if before.is_none() && node.subscriptions.len() >= Limits::of(world, &key.0).subscriptions {
+        let error = specific(Condition::PolicyViolation, "too-many-subscriptions").with_type(ErrorType::Wait);
+        return call.refuse(world, error);
+    }
+    let is_new = before.is_none();
+    let mut subscription = before.cloned().unwrap_or_else(|| Subscription {
+        pending: node.config.access == Access::Authorize && node.affiliation(call.from()).is_none(),
+        ..Subscription::new()
+    });
+    if let Some(Err(error)) = options.map(|form| subscription.apply(&form)) {
+        return call.refuse(world, error);
+    }
+    let node = node.clone();
+    set(state, world, key, jid, Some(subscription), move |world, key, jid, done| match done {
+        Ok(subscription) => {
+            let subscription = subscription.unwrap_or_else(Subscription::new);
+            let mut reply = call.iq.result();
+            reply.start_ns("pubsub", ns::PUBSUB);
+            write(&mut reply, Some(&key.1), jid, Some(&subscription));
+            world.reply(&call.iq, reply);
+            match is_new {
+                true if subscription.pending => approval::ask_owners(world, key, &node, jid),
+                true => begun(world, key, &node, jid),
+                false => {}
+            }
+        }
+        Err(error) => call.refuse(world, error),
+    });
+}
+
+/// A subscription has begun: the last item goes out, and owners may hear of it.
+pub(super) fn begun(world: &mut World, key: &Key, node: &Rc<Node>, subscriber: &Jid) {
+    approval::tell_owners(world, key, node, subscriber, Some(&Subscription::new()));
+    if node.config.send_last == SendLast::Never || !node.config.persist_items {
+        return;
+    }
+    let found = world.stores.pubsub.items(key.0.as_ref(), &key.1, Wanted::Newest(1), since(&node.config, world.time()));
+    let (key, node, subscriber) = (key.clone(), node.clone(), subscriber.clone());
+    world.wait(found, move |world, found| {
+        let item = found.ok().flatten().and_then(|found| found.items.into_iter().next());
+        let Some(item) = item else { return };
+        if let Some(packet) = notify::last(world, &key, &node.config, &item) {
+            world.route(&packet, subscriber.as_ref());
+        }
+    });
+}
+
+/// §6.2.
+pub(super) fn unsubscribe(state: &Rc<State>, world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid) {
+    if !node.subscriptions.contains_key(&jid) {
+        return call.refuse(world, not_subscribed(ErrorType::Cancel));
+    }
+    let node = node.clone();
+    set(state, world, key, jid, None, move |world, key, jid, done| match done {
+        Ok(_) => {
+            call.done(world);
+            approval::tell_owners(world, key, &node, jid, None);
+        }
+        Err(error) => call.refuse(world, error),
+    });
+}
+
+/// §6.3.2: the options of a subscription.
+pub(super) fn options(world: &mut World, call: &Call, key: &Key, node: &Node, jid: &Jid) {
+    let Some(subscription) = node.subscriptions.get(jid) else {
+        return call.refuse(world, not_subscribed(ErrorType::Modify));
+    };
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("options").attr("node", &key.1).attr("jid", jid.as_str());
+    reply.element(&subscription.form("form").element());
+    world.reply(&call.iq, reply);
+}
+
+/// §6.3.5: sets the options of a subscription.
+pub(super) fn set_options(
+    state: &Rc<State>,
+    world: &mut World,
+    call: Call,
+    key: Key,
+    node: &Node,
+    jid: Jid,
+    form: &Form,
+) {
+    let Some(subscription) = node.subscriptions.get(&jid) else {
+        return call.refuse(world, not_subscribed(ErrorType::Modify));
+    };
+    let mut subscription = subscription.clone();
+    if let Err(error) = subscription.apply(form) {
+        return call.refuse(world, error);
+    }
+    set(state, world, key, jid, Some(subscription), move |world, _, _, done| match done {
+        Ok(_) => call.done(world),
+        Err(error) => call.refuse(world, error),
+    });
+}
+
+/// §6.4: the options of a subscription that nobody has set any of.
+pub(super) fn default_options(world: &mut World, call: &Call) {
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("default");
+    reply.element(&Subscription::new().form("form").element());
+    world.reply(&call.iq, reply);
+}
+
+/// What is done when a subscription is set: with the node, the subscriber and the new subscription, or why not.
+type Then = Result<Option<Subscription>, rookery_stream::error::StanzaError>;
+
+/// Sets or removes a subscription, in the store and at hand.
+pub(super) fn set(
+    state: &Rc<State>,
+    world: &mut World,
+    key: Key,
+    jid: Jid,
+    subscription: Option<Subscription>,
+    then: impl FnOnce(&mut World, &Key, &Jid, Then) + 'static,
+) {
+    state.hold(&key);
+    let stored = subscription.as_ref().map(Subscription::stored);
+    let written = world.stores.pubsub.set_subscription(key.0.as_ref(), &key.1, jid.as_ref(), stored);
+    let state = state.clone();
+    world.wait(written, move |world, written| {
+        let (change, outcome) = match written {
+            Ok(true) => {
+                let (entry, new) = (jid.clone(), subscription.clone());
+                let edit = move |node: &mut Node| match new {
+                    Some(new) => drop(node.subscriptions.insert(entry, new)),
+                    None => drop(node.subscriptions.remove(&entry)),
+                };
+                (Change::Edit(Box::new(edit)), Ok(subscription))
+            }
+            Ok(false) => (Change::Forget, Err(Condition::ItemNotFound.into())),
+            Err(error) => {
+                world.store_failed("changing a subscription to a node", &key.0, &error);
+                (Change::Forget, Err(failed(&error)))
+            }
+        };
+        then(world, &key, &jid, outcome);
+        state.let_go(world, key, change);
+    });
+}
+
+/// Writes a subscription; `None` is one that there is not.
+pub(super) fn write(out: &mut Writer, node: Option<&str>, jid: &Jid, subscription: Option<&Subscription>) {
+    let state = subscription.map_or("none", Subscription::state);
+    out.start("subscription").opt_attr("node", node).attr("jid", jid.as_str()).attr("subscription", state).end();
+}
