@@ -74,6 +74,15 @@ scenarios! {
         login_and_session_are_one_exchange
         a_token_is_enough
     }
+    archive {
+        a_conversation_is_kept_for_both
+        a_page_follows_the_other
+        an_archive_is_filtered
+        who_was_away_finds_it_there
+        preferences_are_kept
+        nobody_reads_what_is_not_theirs
+        all_devices_have_both_sides
+    }
     services {
         the_server_tells_what_it_can
         it_answers_pings

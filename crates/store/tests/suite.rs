@@ -74,6 +74,7 @@ over_all_stores! {
     archive::counts_are_bounded,
     archive::archives_have_ends_and_can_be_emptied,
     archive::only_accounts_and_rooms_have_archives,
+    archive::groups_of_any_size_are_written_once,
     archive::a_sweep_goes_through_all_archives_in_steps,
     rooms::rooms_read_as_written,
     rooms::services_list_their_own_rooms,

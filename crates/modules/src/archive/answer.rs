@@ -148,7 +148,8 @@ fn finish(world: &mut World, iq: &Iq, query: &Query, page: &ArchivePage) {
         reply.attr("complete", "true");
     }
     let ends = page.messages.first().zip(page.messages.last());
-    let index = page.count.map(|count| if query.wanted.last { count.saturating_sub(page.messages.len()) } else { 0 });
+    // Not for the last page: clients that count on from there take it for the only one.
+    let index = page.count.filter(|_| !query.wanted.last).map(|_| 0);
     let ends = ends.map(|((first, _), (last, _))| (id::text(*first), id::text(*last)));
     Answer { ends, index, count: page.count }.write(&mut reply);
     reply.end();

@@ -1,14 +1,15 @@
 //! The way of messages into the archives.
 //!
-//! What is said is delivered at once; it goes to the store in groups, which costs a fraction of writing each by itself. Whoever asks for an archive
-//! sees what waits, since it is written before the question is put.
+//! What is said is delivered at once; it goes to the store in groups. In a busy server a message of every user touches pages of the database of
+//! its own: written one by one, it is pages that cost, not messages. Whoever asks for an archive sees what waits, since it is written before the
+//! question is put.
 //!
 //! # Invariants
 //!
 //! * Nobody waits for the archive. What the store doesn't take is missing there, counted and logged; a message that is not recorded has no id.
 //! * What waits and what the store has not confirmed is bounded together.
-//! * A server that stops has written everything. When it is killed, archives lack what came in the last quarter of a second; what was for users who
-//!   were away is in the offline store.
+//! * A server that stops has written everything. When it is killed, archives lack what came in the last second; what was for users who were
+//!   away is in the offline store.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,7 +32,7 @@ struct State {
     /// Bytes that the store has not confirmed.
     unconfirmed: Cell<usize>,
     /// Under which id the message that a session is sending was recorded for its sender.
-    sent: Cell<Option<u64>>,
+    sent: Cell<Option<MessageId>>,
 }
 
 /// A group in the making.
@@ -46,6 +47,16 @@ struct Waiting {
 impl std::fmt::Debug for Archives {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Archives").field("waiting", &self.0.waiting.borrow().messages.len()).finish_non_exhaustive()
+    }
+}
+
+/// The place of a message in an archive. As text it is what clients see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MessageId(u64);
+
+impl std::fmt::Display for MessageId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&id::text(self.0))
     }
 }
 
@@ -65,21 +76,22 @@ pub struct Record<'a> {
 }
 
 impl Archives {
-    /// Records a message, and answers the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store is too far behind, and the archive lacks it.
-    pub fn record(&self, world: &mut World, record: Record<'_>) -> Option<String> {
-        self.record_id(world, record).map(id::text)
+    /// An id for a message of this moment, which its `<stanza-id/>` shows (XEP-0313 §3.4).
+    pub fn next_id(&self, world: &World) -> MessageId {
+        MessageId(self.0.ids.next(world.time()))
     }
 
-    pub(super) fn record_id(&self, world: &mut World, record: Record<'_>) -> Option<u64> {
+    /// Records a message under an id that was given out for it, above those of the owner's older messages. `false`: the store is too far behind, and the
+    /// archive lacks it.
+    pub fn record(&self, world: &mut World, id: MessageId, record: Record<'_>) -> bool {
         let bytes = record.stanza.len() + BYTES_PER_MESSAGE;
         let state = &*self.0;
         if state.unconfirmed.get() + state.waiting.borrow().bytes + bytes > MAX_BYTES {
             world.counters.archive_lost += 1;
-            return None;
+            return false;
         }
-        let id = state.ids.next(world.time());
         let Record { owner, of, with, contacts_only, stanza } = record;
-        let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza };
+        let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id: id.0, with, contacts_only, stanza };
         let (count, bytes) = {
             let mut waiting = state.waiting.borrow_mut();
             waiting.bytes += bytes;
@@ -93,21 +105,28 @@ impl Archives {
             let timer = world.after(GATHER_MS, move |world| archives.write(world));
             state.waiting.borrow_mut().timer = Some(timer);
         }
-        Some(id)
+        true
     }
 
-    /// Writes what waits.
+    /// Writes what waits: in the order of the owners, so that what lies side by side in the store is written together, and in portions, so that others
+    /// get their turn at the store in between.
     pub fn write(&self, world: &mut World) {
-        let Waiting { messages, bytes, timer } = self.0.waiting.take();
+        let Waiting { mut messages, bytes: _, timer } = self.0.waiting.take();
         if let Some(timer) = timer {
             world.cancel(timer);
         }
-        if messages.is_empty() {
-            return;
+        messages.sort_by(|one, other| (&one.owner, one.id).cmp(&(&other.owner, other.id)));
+        while !messages.is_empty() {
+            let rest = messages.split_off(messages.len().min(PORTION));
+            self.append(world, std::mem::replace(&mut messages, rest));
         }
-        let (state, count) = (self.0.clone(), messages.len());
+    }
+
+    fn append(&self, world: &mut World, portion: Vec<ArchivedMessage>) {
+        let (state, count) = (self.0.clone(), portion.len());
+        let bytes: usize = portion.iter().map(|message| message.stanza.len() + BYTES_PER_MESSAGE).sum();
         state.unconfirmed.set(state.unconfirmed.get() + bytes);
-        let appended = world.stores.archive.append(messages);
+        let appended = world.stores.archive.append(portion);
         world.wait(appended, move |world, appended| {
             state.unconfirmed.set(state.unconfirmed.get().saturating_sub(bytes));
             if let Err(error) = appended {
@@ -119,23 +138,25 @@ impl Archives {
     }
 
     /// Remembers under which id the message that a session is sending was recorded for its sender.
-    pub(super) fn set_sent(&self, id: Option<u64>) {
+    pub(super) fn set_sent(&self, id: Option<MessageId>) {
         self.0.sent.set(id);
     }
 
     /// The id that [`Archives::set_sent`] was given last, once.
-    pub(crate) fn take_sent(&self) -> Option<String> {
-        self.0.sent.take().map(id::text)
+    pub(crate) fn take_sent(&self) -> Option<MessageId> {
+        self.0.sent.take()
     }
 }
 
 /// How long a group gathers, milliseconds.
-const GATHER_MS: u64 = 250;
+const GATHER_MS: u64 = 1000;
 /// Messages of a group.
-const GROUP: usize = 1000;
+const GROUP: usize = 20_000;
 /// Bytes of a group.
-const GROUP_BYTES: usize = 1 << 20;
+const GROUP_BYTES: usize = 8 << 20;
+/// Messages that are written at once.
+const PORTION: usize = 1000;
 /// Bytes that wait in one shard, or are not confirmed by the store.
-const MAX_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 32 << 20;
 /// What a message takes besides its stanza.
 const BYTES_PER_MESSAGE: usize = 256;

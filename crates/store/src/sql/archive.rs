@@ -8,18 +8,40 @@ use super::connection::{Connection, EachRow, Value, account_values, all, one};
 use crate::archive::{ARCHIVES_PER_SWEEP, Gathered};
 use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, StoreError, Swept};
 use rookery_jid::{Jid, JidRef};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 
+macro_rules! ten_rows {
+    () => {
+        "(?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), \
+         (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?)"
+    };
+}
+
 pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
+    let mut rows = Vec::with_capacity(messages.len());
+    let mut known = HashMap::new();
     for message in messages {
-        if message.contacts_only && !is_contact(c, message)? {
-            continue;
-        }
-        if insert(c, message)? == 0 && make(c, message)? {
-            insert(c, message)?;
+        if !message.contacts_only || is_contact(c, message)? {
+            let archive = match known.entry(message.owner.as_str()) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(unknown) => *unknown.insert(archive_for(c, message)?),
+            };
+            rows.extend(archive.map(|archive| (archive, message)));
         }
     }
-    Ok(())
+    // Neighbours in the keys are written one after the other.
+    rows.sort_by_key(|(archive, message)| (*archive, message.id));
+    let (many, rest) = rows.as_chunks::<ROWS>();
+    for rows in many {
+        let values: Vec<_> = rows.iter().flat_map(|(archive, message)| row_values(*archive, message)).collect();
+        // A message that is there already spoils the whole statement, and nothing of it was written.
+        if c.execute(APPEND_MANY, &values).is_err() {
+            append_each(c, rows)?;
+        }
+    }
+    append_each(c, rest)
 }
 
 pub(crate) fn page(
@@ -85,12 +107,22 @@ fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -
     c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])
 }
 
-fn insert(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<u64, StoreError> {
-    let id = Value::number(message.id);
-    let [domain, local] = account_values(message.owner.as_ref());
-    let contact = Value::Text(message.with.bare_str());
-    let resource = Value::Text(message.with.resource().unwrap_or_default());
-    c.execute(APPEND, &[id, contact, resource, Value::Bytes(&message.stanza), domain, local, id])
+fn append_each(c: &mut dyn Connection, rows: &[(i64, &ArchivedMessage)]) -> Result<(), StoreError> {
+    for (archive, message) in rows {
+        let [archive, id, contact, resource, stanza] = row_values(*archive, message);
+        c.execute(APPEND, &[archive, id, contact, resource, stanza, archive, id])?;
+    }
+    Ok(())
+}
+
+fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 5] {
+    [
+        Value::Integer(archive),
+        Value::number(message.id),
+        Value::Text(message.with.bare_str()),
+        Value::Text(message.with.resource().unwrap_or_default()),
+        Value::Bytes(&message.stanza),
+    ]
 }
 
 /// Whether the other party is in the owner's roster.
@@ -100,14 +132,19 @@ fn is_contact(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool,
     Ok(one(c, CONTACT, &[domain, local, contact], |_| Ok(()))?.is_some())
 }
 
-/// Makes the archive of a message, if there may be one; whether that was what was missing.
-fn make(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool, StoreError> {
-    let [domain, local] = account_values(message.owner.as_ref());
+/// The archive of a message, which is made if there may be one.
+fn archive_for(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<Option<i64>, StoreError> {
+    let owner = message.owner.as_ref();
+    if let Some(archive) = archive(c, owner)? {
+        return Ok(Some(archive));
+    }
+    let [domain, local] = account_values(owner);
     let make = match message.of {
         ArchiveOf::Account => MAKE_FOR_ACCOUNT,
         ArchiveOf::Room => MAKE_FOR_ROOM,
     };
-    Ok(c.execute(make, &[domain, local, domain, local])? > 0)
+    c.execute(make, &[domain, local, domain, local])?;
+    archive(c, owner)
 }
 
 fn archive(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
@@ -209,11 +246,28 @@ const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE domain = ? AND localpar
 /// Values: archive.
 const DOMAIN: &str = "SELECT domain FROM archives WHERE id = ?";
 
-/// Values: id, contact, resource, stanza, domain, localpart, id.
+/// Values: archive, id, contact, resource, stanza, archive, id.
 const APPEND: &str = "\
     INSERT INTO archive_messages (owner, id, contact, resource, stanza) \
-    SELECT archives.id, ?, ?, ?, ? FROM archives WHERE domain = ? AND localpart = ? \
-    AND NOT EXISTS (SELECT 1 FROM archive_messages WHERE owner = archives.id AND id = ?)";
+    SELECT ?, ?, ?, ?, ? FROM counters WHERE name = 'next_roster_version' \
+    AND NOT EXISTS (SELECT 1 FROM archive_messages WHERE owner = ? AND id = ?)";
+
+/// Rows that are written by one statement: each statement costs a note of what would undo it.
+const ROWS: usize = 50;
+
+/// Values: archive, id, contact, resource and stanza of each of [`ROWS`] rows.
+const APPEND_MANY: &str = concat!(
+    "INSERT INTO archive_messages (owner, id, contact, resource, stanza) VALUES ",
+    ten_rows!(),
+    ", ",
+    ten_rows!(),
+    ", ",
+    ten_rows!(),
+    ", ",
+    ten_rows!(),
+    ", ",
+    ten_rows!()
+);
 
 /// Values: domain, localpart, contact.
 const CONTACT: &str = "\

@@ -103,6 +103,24 @@ pub fn only_accounts_and_rooms_have_archives(stores: &Stores) {
     assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((20, 20)));
 }
 
+pub fn groups_of_any_size_are_written_once(stores: &Stores) {
+    let (romeo, juliet) = (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"));
+    append(stores, &romeo, &[70]);
+    // More than one statement takes, of two owners in turn, with one that is there already and one that comes twice.
+    let ids = (1..=100).chain([33]);
+    let messages = ids.flat_map(|id| [message(&romeo, id), message(&juliet, id)]);
+    done(stores.archive.append(messages.collect()));
+    for owner in [&romeo, &juliet] {
+        let query = ArchiveQuery { limit: 200, max_bytes: usize::MAX, ..ArchiveQuery::default() };
+        let page = ids_of(done(stores.archive.page(owner.as_ref(), query)));
+        assert_eq!(page, (1..=100).collect::<Vec<_>>());
+    }
+}
+
+fn ids_of(page: Option<ArchivePage>) -> Vec<u64> {
+    ids(page).expect("a page").0
+}
+
 pub fn a_sweep_goes_through_all_archives_in_steps(stores: &Stores) {
     let owners: Vec<_> = (0..3).map(|n| account(stores, &format!("user{n}@a.example"))).collect();
     let kept = account(stores, "user@b.example");

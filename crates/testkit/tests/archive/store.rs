@@ -50,11 +50,11 @@ fn what_waits_is_bounded() {
     held.set_flowing(false);
     let body = "x".repeat(200_000);
     let mut without_id = 0;
-    for _ in 0..100 {
+    for _ in 0..200 {
         let message = scene.romeo_says(&body);
         without_id += usize::from(message.child("stanza-id", ns::STANZA_ID).is_none());
     }
-    assert!(without_id > 0, "20 MB do not all wait");
+    assert!(without_id > 0, "40 MB do not all wait");
     assert!(scene.server.counters().archive_lost >= without_id as u64);
     held.set_flowing(true);
     while held.release_all() > 0 {

@@ -59,8 +59,11 @@ impl Driver {
 
     fn set_bounds(&self, options: &Options) -> rusqlite::Result<()> {
         self.pragma("synchronous", "FULL")?;
+        // What undoes one operation of a transaction: else a file, and a write to it for every page that is touched.
+        self.pragma("temp_store", "MEMORY")?;
         self.pragma("foreign_keys", "ON")?;
         self.pragma("journal_size_limit", LOG_BYTES)?;
+        self.pragma("wal_autocheckpoint", LOG_PAGES)?;
         self.pragma("cache_size", format!("-{}", options.cache_bytes / 1024))?;
         if let Some(bytes) = options.max_bytes {
             let page_bytes: u32 = self.sqlite.pragma_query_value(None, "page_size", |row| row.get(0))?;
@@ -241,6 +244,10 @@ const CACHED_STATEMENTS: usize = 64;
 
 /// What the log is cut down to after a burst made it longer, in bytes.
 const LOG_BYTES: u32 = 64 << 20;
+
+/// Pages of the log after which they are written to where they belong. Rows of many owners touch the same pages again and again, which are written
+/// once for all that happened in between.
+const LOG_PAGES: u32 = LOG_BYTES / 2 / 4096;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,114 @@
+//! What archives cost in SQLite: pages of 50 out of a million messages of one owner, wherever they lie, and messages that are written in groups.
+//!
+//! Times are those of the store's thread and of the wait for it; with the file in memory or on a fast disk that is nearly all CPU.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use divan::{Bencher, black_box};
+use rookery_jid::Jid;
+use rookery_sasl::Credentials;
+use rookery_store::sql::SqlStore;
+use rookery_store::{Accounts, Archive, ArchiveOf, ArchiveQuery, ArchivedMessage, sqlite, wait};
+
+fn main() {
+    divan::main();
+}
+
+/// A page of 50 at a share of the archive, in thousandths.
+#[divan::bench(args = [0, 1, 250, 500, 900, 999])]
+fn page_forward(bencher: Bencher<'_, '_>, at: u64) {
+    page(bencher, ArchiveQuery { after: at * MESSAGES / 1000, ..query() });
+}
+
+#[divan::bench(args = [1, 500, 1000])]
+fn page_backward(bencher: Bencher<'_, '_>, at: u64) {
+    page(bencher, ArchiveQuery { before: at * MESSAGES / 1000 + 1, last: true, ..query() });
+}
+
+/// Of one conversation out of a hundred.
+#[divan::bench(args = [0, 500, 999])]
+fn page_of_a_conversation(bencher: Bencher<'_, '_>, at: u64) {
+    page(bencher, ArchiveQuery { after: at * MESSAGES / 1000, with: Some(contact(7)), ..query() });
+}
+
+/// The first page, with a count up to ten thousand.
+#[divan::bench]
+fn page_with_count(bencher: Bencher<'_, '_>) {
+    page(bencher, ArchiveQuery { count_to: 10_000, ..query() });
+}
+
+/// A group of messages to as many owners.
+#[divan::bench(args = [1, 10, 100, 1000], sample_size = 1, sample_count = 30)]
+fn append(bencher: Bencher<'_, '_>, group: usize) {
+    let store = store();
+    bencher.counter(divan::counter::ItemsCount::new(group)).with_inputs(|| messages_of_many(group)).bench_values(
+        |messages| {
+            wait(store.append(messages)).expect("written");
+        },
+    );
+}
+
+fn page(bencher: Bencher<'_, '_>, query: ArchiveQuery) {
+    let (store, owner) = (store(), owner());
+    bencher.bench(|| {
+        let page = wait(store.page(owner.as_ref(), query.clone())).expect("read").expect("known");
+        assert!(!page.messages.is_empty());
+        black_box(page)
+    });
+}
+
+fn query() -> ArchiveQuery {
+    ArchiveQuery { limit: 50, max_bytes: usize::MAX, ..ArchiveQuery::default() }
+}
+
+fn owner() -> Jid {
+    Jid::parse("juliet@example.org").expect("an address")
+}
+
+fn contact(number: u64) -> Jid {
+    Jid::parse(&format!("contact{number}@example.org/phone")).expect("an address").to_bare()
+}
+
+fn message(owner: Jid, id: u64) -> ArchivedMessage {
+    let stanza = format!(
+        "<message to='{owner}' from='contact{}@example.org/phone' type='chat' id='m{id}'><body>{}</body></message>",
+        id % 100,
+        "Wherefore art thou? ".repeat(6)
+    );
+    let with = contact(id % 100);
+    ArchivedMessage { owner, of: ArchiveOf::Account, id, with, contacts_only: false, stanza: stanza.into_bytes() }
+}
+
+/// Messages to owners that are picked all over.
+fn messages_of_many(count: usize) -> Vec<ArchivedMessage> {
+    static LAST: AtomicU64 = AtomicU64::new(MESSAGES * 2);
+    let next = |_| {
+        let id = LAST.fetch_add(1, Ordering::Relaxed);
+        let owner = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        message(Jid::parse(&format!("user{}@example.org", owner % OWNERS)).expect("an address"), id)
+    };
+    (0..count).map(next).collect()
+}
+
+/// A store with a million messages of one owner, and accounts for others. It is made once.
+fn store() -> &'static SqlStore {
+    static STORE: OnceLock<(tempfile::TempDir, SqlStore)> = OnceLock::new();
+    let (_, store) = STORE.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = sqlite::open(&folder.path().join("rookery.db"), &sqlite::Options::default()).expect("a database");
+        let keys = Credentials::derive_with("secret", 1, [[7; 16]; 3]).expect("keys");
+        let users = (0..OWNERS).map(|user| Jid::parse(&format!("user{user}@example.org")).expect("an address"));
+        let accounts = users.chain([owner()]).map(|jid| (jid, keys.clone())).collect();
+        wait(store.create_many(accounts)).expect("accounts");
+        for group in 0..MESSAGES / 1000 {
+            let ids = group * 1000 + 1..=(group + 1) * 1000;
+            wait(store.append(ids.map(|id| message(owner(), id)).collect())).expect("written");
+        }
+        (folder, store)
+    });
+    store
+}
+
+const MESSAGES: u64 = 1_000_000;
+const OWNERS: u64 = 2000;

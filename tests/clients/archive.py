@@ -1,0 +1,136 @@
+"""Conversations that the server keeps and copies to all devices, with slixmpp's plugins for them."""
+
+from datetime import datetime, timedelta, timezone
+
+from slixmpp.exceptions import IqError
+from slixmpp.xmlstream import ET
+
+from person import Person
+from rookery import Rookery
+
+
+def _device(server, jid):
+    person = Person(server, jid)
+    for plugin in ("xep_0004", "xep_0059", "xep_0280", "xep_0297", "xep_0313", "xep_0334", "xep_0359", "xep_0441"):
+        person.client.register_plugin(plugin)
+    for event in ("carbon_received", "carbon_sent"):
+        person.seen[event] = []
+        person.client.add_event_handler(event, person.seen[event].append)
+    return person
+
+
+async def _archived(person, rsm=None, **wanted):
+    """The texts on a page of somebody's own archive, and its end."""
+    page = await person.client["xep_0313"].retrieve(rsm=rsm, **wanted)
+    messages = [result["mam_result"]["forwarded"]["stanza"]["body"] for result in page["mam"]["results"]]
+    return messages, page["mam_fin"]
+
+
+async def a_conversation_is_kept_for_both():
+    async with Rookery("alice", "bob") as server:
+        async with _device(server, "alice@localhost") as alice, _device(server, "bob@localhost") as bob:
+            alice.write(bob.bare, "Größe 🐦 <&>")
+            await bob.reads("Größe 🐦 <&>", alice.bare)
+            bob.write(alice.jid, "two")
+            await alice.reads("two", bob.bare)
+            for person in alice, bob:
+                messages, end = await _archived(person)
+                assert messages == ["Größe 🐦 <&>", "two"], messages
+                assert end["complete"], end
+
+
+async def a_page_follows_the_other():
+    async with Rookery("alice", "bob") as server:
+        async with _device(server, "alice@localhost") as alice, _device(server, "bob@localhost") as bob:
+            for number in range(120):
+                alice.write(bob.bare, str(number))
+            for number in range(120):
+                await bob.reads(str(number), alice.bare)
+            read, after = [], None
+            while True:
+                messages, end = await _archived(bob, rsm={"max": 50, **({"after": after} if after else {})})
+                read += messages
+                if end["complete"]:
+                    break
+                after = end["rsm"]["last"]
+            assert read == [str(number) for number in range(120)], read
+            newest = bob.client["xep_0313"].iterate(reverse=True, rsm={"max": 3}, total=4)
+            texts = [result["mam_result"]["forwarded"]["stanza"]["body"] async for result in newest]
+            assert texts == ["119", "118", "117", "116"], texts
+
+
+async def an_archive_is_filtered():
+    async with Rookery("alice", "bob", "carol") as server:
+        async with _device(server, "alice@localhost") as alice, _device(server, "bob@localhost") as bob:
+            async with _device(server, "carol@localhost") as carol:
+                for person in bob, carol:
+                    person.write(alice.bare, f"from {person.bare}")
+                    await alice.reads(f"from {person.bare}", person.bare)
+            messages, _ = await _archived(alice, with_jid=bob.bare)
+            assert messages == [f"from {bob.bare}"], messages
+            future = datetime.now(timezone.utc) + timedelta(hours=1)
+            messages, _ = await _archived(alice, start=future)
+            assert messages == [], messages
+
+
+async def who_was_away_finds_it_there():
+    async with Rookery("alice", "bob") as server:
+        async with _device(server, "alice@localhost") as alice:
+            alice.write("bob@localhost", "see you")
+            await alice.quiet()
+        await server.stop()
+        await server.start()
+        async with _device(server, "bob@localhost") as bob:
+            message = await bob.reads("see you", "alice@localhost")
+            messages, end = await _archived(bob)
+            assert messages == ["see you"], messages
+            assert message["stanza_id"]["id"] == end["rsm"]["first"], (str(message), str(end))
+
+
+async def preferences_are_kept():
+    async with Rookery("alice", "bob") as server:
+        async with _device(server, "alice@localhost") as alice, _device(server, "bob@localhost") as bob:
+            set_to = await alice.client["xep_0441"].set_preferences(default="always", never=[bob.bare])
+            assert [str(jid) for jid in set_to["mam_prefs"]["never"]] == [bob.bare], set_to
+            bob.write(alice.bare, "off the record")
+            await alice.reads("off the record", bob.bare)
+            assert (await _archived(alice))[0] == []
+            default, _, never = await alice.client["xep_0441"].get_preferences()
+            assert (default, [str(jid) for jid in never]) == ("always", [bob.bare]), (default, never)
+
+
+async def nobody_reads_what_is_not_theirs():
+    async with Rookery("alice", "bob") as server:
+        async with _device(server, "alice@localhost") as alice, _device(server, "bob@localhost") as bob:
+            alice.write(bob.bare, "for you only")
+            await bob.reads("for you only", alice.bare)
+            try:
+                await alice.client["xep_0313"].retrieve(jid=bob.bare)
+                raise AssertionError("Alice reads the archive of Bob")
+            except IqError as error:
+                assert error.condition == "forbidden", error
+
+
+async def all_devices_have_both_sides():
+    async with Rookery("alice", "bob") as server:
+        async with _device(server, "alice@localhost/desk") as desk, _device(server, "alice@localhost/phone") as phone:
+            await phone.client["xep_0280"].enable()
+            async with _device(server, "bob@localhost/home") as bob:
+                desk.write(bob.jid, "from the desk")
+                await bob.reads("from the desk", desk.bare)
+                sent = await phone.take("carbon_sent", lambda _: True)
+                assert sent["carbon_sent"]["body"] == "from the desk", sent
+                bob.write(desk.jid, "to the desk")
+                await desk.reads("to the desk", bob.bare)
+                got = await phone.take("carbon_received", lambda _: True)
+                assert (got["carbon_received"]["body"], got["from"]) == ("to the desk", phone.bare), got
+                # What somebody else writes is no copy.
+                forged = bob.client.make_message(mto=phone.jid, mtype="chat", mbody="look")
+                forged.append(ET.fromstring(
+                    "<received xmlns='urn:xmpp:carbons:2'><forwarded xmlns='urn:xmpp:forward:0'><message xmlns='jabber:client' "
+                    "from='carol@localhost'><body>lies</body></message></forwarded></received>"
+                ))
+                forged.send()
+                await phone.take("message", lambda it: it["body"] == "look" and "lies" not in str(it))
+                await phone.quiet()
+                assert not phone.seen["carbon_received"], phone.seen["carbon_received"]
