@@ -14,7 +14,7 @@ import io
 import logging
 import sys
 
-MODULES = ["login", "contacts", "messages", "archive", "mobile", "services", "privacy", "multicast", "pubsub", "registration", "domains", "operation", "terminal", "others"]
+MODULES = ["login", "contacts", "messages", "mobile", "archive", "services", "privacy", "multicast", "pubsub", "registration", "domains", "operation", "terminal", "others"]
 # Nothing is measured with it: it ends a scenario that would wait for ever.
 PATIENCE = 90
 
