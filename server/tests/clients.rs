@@ -66,6 +66,14 @@ scenarios! {
         a_message_to_nobody_comes_back
         other_domains_cannot_be_reached
     }
+    mobile {
+        a_session_goes_on_after_a_break
+        what_was_on_its_way_comes_once_and_in_order
+        a_session_that_waited_too_long_is_over
+        an_inactive_client_is_left_alone
+        login_and_session_are_one_exchange
+        a_token_is_enough
+    }
     archive {
         a_conversation_is_kept_for_both
         a_page_follows_the_other
@@ -74,14 +82,6 @@ scenarios! {
         preferences_are_kept
         nobody_reads_what_is_not_theirs
         all_devices_have_both_sides
-    }
-    mobile {
-        a_session_goes_on_after_a_break
-        what_was_on_its_way_comes_once_and_in_order
-        a_session_that_waited_too_long_is_over
-        an_inactive_client_is_left_alone
-        login_and_session_are_one_exchange
-        a_token_is_enough
     }
     services {
         the_server_tells_what_it_can

@@ -98,7 +98,7 @@ fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives)
     }
     let is_archived = world.domain(from.domain()).is_some_and(|domain| domain.module(archive::NAME).is_some());
     let id = archives.take_sent().filter(|_| is_archived);
-    let copied = id.map(|id| packet.with_child(&archive::stanza_id(from.as_ref(), id)));
+    let copied = id.map(|id| packet.with_child(&archive::stanza_id(from.as_ref(), &id)));
     give(world, &links, "sent", from.as_ref(), copied.as_ref().unwrap_or(packet), to);
     Delivery::Pass
 }

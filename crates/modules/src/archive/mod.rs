@@ -38,7 +38,7 @@ mod search;
 mod sweep;
 
 pub use answer::View;
-pub use recorder::{Archives, MessageId, Record};
+pub use recorder::{Archives, Record};
 
 use std::rc::Rc;
 
@@ -177,7 +177,7 @@ fn received(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archi
         _ => None,
     };
     match id {
-        Some(id) => Delivery::As(passing.with_child(&stanza_id(to, id))),
+        Some(id) => Delivery::As(passing.with_child(&stanza_id(to, &id))),
         None => stripped.map_or(Delivery::Pass, Delivery::As),
     }
 }
@@ -187,14 +187,13 @@ fn is_accepted(world: &World, packet: &Packet, to: JidRef<'_>) -> bool {
     matches!(world.destination(packet, to), Destination::Session(_) | Destination::Account)
 }
 
-fn record(world: &mut World, archives: &Archives, owner: JidRef<'_>, with: Jid, stanza: Vec<u8>) -> Option<MessageId> {
+fn record(world: &mut World, archives: &Archives, owner: JidRef<'_>, with: Jid, stanza: Vec<u8>) -> Option<String> {
     let policy = prefs::wanted(world, owner, with.as_ref());
     if policy == Policy::Never {
         return None;
     }
     let contacts_only = policy == Policy::Roster;
-    let id = archives.next_id(world);
-    archives.record(world, id, Record { owner, of: ArchiveOf::Account, with, contacts_only, stanza }).then_some(id)
+    archives.record(world, Record { owner, of: ArchiveOf::Account, with, contacts_only, stanza })
 }
 
 /// Whether a message of a conversation means something later.

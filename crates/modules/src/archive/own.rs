@@ -9,7 +9,6 @@ use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Built, Child, Writer, ns};
 
-use super::MessageId;
 use crate::payload::{has, may_have};
 
 /// Finds ids by a recipient's own address.
@@ -36,9 +35,9 @@ impl OwnIds {
 }
 
 /// The `<stanza-id/>` of an archive.
-pub(crate) fn stanza_id(by: JidRef<'_>, id: MessageId) -> Built {
+pub(crate) fn stanza_id(by: JidRef<'_>, id: &str) -> Built {
     let mut stanza_id = Writer::with_ns("stanza-id", ns::STANZA_ID);
-    stanza_id.attr("by", by.bare_str()).attr("id", &id.to_string());
+    stanza_id.attr("by", by.bare_str()).attr("id", id);
     stanza_id.finish()
 }
 

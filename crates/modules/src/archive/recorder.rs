@@ -32,7 +32,7 @@ struct State {
     /// Bytes that the store has not confirmed.
     unconfirmed: Cell<usize>,
     /// Under which id the message that a session is sending was recorded for its sender.
-    sent: Cell<Option<MessageId>>,
+    sent: Cell<Option<String>>,
 }
 
 /// A group in the making.
@@ -47,16 +47,6 @@ struct Waiting {
 impl std::fmt::Debug for Archives {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Archives").field("waiting", &self.0.waiting.borrow().messages.len()).finish_non_exhaustive()
-    }
-}
-
-/// The place of a message in an archive. As text it is what clients see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MessageId(u64);
-
-impl std::fmt::Display for MessageId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&id::text(self.0))
     }
 }
 
@@ -76,22 +66,17 @@ pub struct Record<'a> {
 }
 
 impl Archives {
-    /// An id for a message of this moment, which its `<stanza-id/>` shows (XEP-0313 §3.4).
-    pub fn next_id(&self, world: &World) -> MessageId {
-        MessageId(self.0.ids.next(world.time()))
-    }
-
-    /// Records a message under an id that was given out for it, above those of the owner's older messages. `false`: the store is too far behind, and the
-    /// archive lacks it.
-    pub fn record(&self, world: &mut World, id: MessageId, record: Record<'_>) -> bool {
+    /// Records a message, and answers the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store is too far behind, and the archive lacks it.
+    pub fn record(&self, world: &mut World, record: Record<'_>) -> Option<String> {
         let bytes = record.stanza.len() + BYTES_PER_MESSAGE;
         let state = &*self.0;
         if state.unconfirmed.get() + state.waiting.borrow().bytes + bytes > MAX_BYTES {
             world.counters.archive_lost += 1;
-            return false;
+            return None;
         }
+        let id = state.ids.next(world.time());
         let Record { owner, of, with, contacts_only, stanza } = record;
-        let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id: id.0, with, contacts_only, stanza };
+        let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza };
         let (count, bytes) = {
             let mut waiting = state.waiting.borrow_mut();
             waiting.bytes += bytes;
@@ -105,7 +90,7 @@ impl Archives {
             let timer = world.after(GATHER_MS, move |world| archives.write(world));
             state.waiting.borrow_mut().timer = Some(timer);
         }
-        true
+        Some(id::text(id))
     }
 
     /// Writes what waits: in the order of the owners, so that what lies side by side in the store is written together, and in portions, so that others
@@ -138,12 +123,12 @@ impl Archives {
     }
 
     /// Remembers under which id the message that a session is sending was recorded for its sender.
-    pub(super) fn set_sent(&self, id: Option<MessageId>) {
+    pub(super) fn set_sent(&self, id: Option<String>) {
         self.0.sent.set(id);
     }
 
     /// The id that [`Archives::set_sent`] was given last, once.
-    pub(crate) fn take_sent(&self) -> Option<MessageId> {
+    pub(crate) fn take_sent(&self) -> Option<String> {
         self.0.sent.take()
     }
 }

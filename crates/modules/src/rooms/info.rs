@@ -28,7 +28,9 @@ impl Room {
         }
         let identity = Identity { category: "conference", type_: "text", name: Some(self.name()) };
         let mut features = self.features();
-        features.extend(self.is_archived(world).then_some(ns::MAM));
+        if self.is_archived(world) {
+            features.extend([ns::MAM, ns::MAM_EXTENDED, ns::FULLTEXT]);
+        }
         features.sort_unstable();
         let info = Info { identity, features, forms: vec![self.room_info(world, &iq.from)] };
         let mut reply = iq.result();

@@ -34,7 +34,7 @@ impl Room {
         self.history.retract(id, None);
         if let Ok(packet) = Packet::built(&message.finish()) {
             let stable = self.record(world, None, &packet);
-            self.to_all(world, &packet.with_child(&stanza_id(self.jid.as_ref(), stable)));
+            self.to_all(world, &packet.with_child(&stanza_id(self.jid.as_ref(), &stable)));
         }
         world.reply_done(iq);
         Ok(())

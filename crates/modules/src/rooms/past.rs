@@ -10,7 +10,7 @@ use rookery_xml::{Stanza, Writer, ns};
 
 use super::role::{Role, affiliation_name};
 use super::room::Room;
-use crate::archive::{MessageId, NAME as ARCHIVE, Record, View};
+use crate::archive::{NAME as ARCHIVE, Record, View};
 use crate::payload;
 
 impl Room {
@@ -21,9 +21,8 @@ impl Room {
     }
 
     /// Records a message of an occupant, or of the room itself, and answers the id that it has from now on: that of the archive if it is there.
-    pub(crate) fn record(&mut self, world: &mut World, at: Option<usize>, packet: &Packet) -> MessageId {
-        let id = self.archives.next_id(world);
-        if self.is_archived(world) {
+    pub(crate) fn record(&mut self, world: &mut World, at: Option<usize>, packet: &Packet) -> String {
+        let recorded = self.is_archived(world).then(|| {
             let occupant = at.and_then(|at| self.occupants.get(at));
             let with = occupant.map_or(&self.jid, |occupant| &occupant.jid).clone();
             let stanza = match occupant {
@@ -38,9 +37,9 @@ impl Room {
             };
             let stanza = stanza.bytes().to_vec();
             let record = Record { owner: self.jid.as_ref(), of: ArchiveOf::Room, with, contacts_only: false, stanza };
-            self.archives.record(world, id, record);
-        }
-        id
+            self.archives.record(world, record)
+        });
+        recorded.flatten().unwrap_or_else(|| world.unique_text())
     }
 
     /// What happened stays: in the history and in the log. Every lasting message of the room passes here, with the room's id for it.

@@ -55,15 +55,15 @@ impl Room {
         let packet = self.reflection(stanza, at);
         let id = match is_subject || is_lasting(stanza) {
             true => self.record(world, Some(at), &packet),
-            false => self.archives.next_id(world),
+            false => world.unique_text(),
         };
-        let packet = packet.with_child(&stanza_id(self.jid.as_ref(), id));
+        let packet = packet.with_child(&stanza_id(self.jid.as_ref(), &id));
         self.to_all(world, &packet);
         if is_subject {
             self.subject = Some(self.stamped(world, &packet));
             self.keep_document(world);
         }
-        self.remember(world, at, &packet, stanza, &id.to_string(), is_subject);
+        self.remember(world, at, &packet, stanza, &id, is_subject);
         Ok(())
     }
 
