@@ -45,6 +45,8 @@ pub enum Command {
     Check,
     /// Measure this server, or any other that speaks XMPP
     Bench(rookery_bench::cli::Bench),
+    /// Poll each device once and serve everyone who asks for it (the accelerator's data pool manager)
+    Dpm(rookery_dpm::cli::Dpm),
 }
 
 /// What to do with accounts.

@@ -67,6 +67,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     let source = Source::new(arguments.config, arguments.data_dir);
     match arguments.command.unwrap_or(Command::Serve) {
         Command::Bench(bench) => return Ok(bench.run()),
+        Command::Dpm(dpm) => return Ok(dpm.run()),
         Command::Serve => {
             if serve::run(start::start(source)?)? == Ending::Restart {
                 return Err(again());

@@ -1,4 +1,4 @@
-//! The file that the database is read from: TOML, with tables `[[node]]`, `[[device]]` and `[[script]]`.
+//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`, and for simulated front-ends `[[script]]` and `[[fault]]`.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -54,6 +54,42 @@ pub struct Script {
     pub seconds: f64,
 }
 
+/// What is wrong with a simulated node.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// The node.
+    pub node: String,
+    /// How late its answers are, in milliseconds.
+    #[serde(default)]
+    pub delay_millis: u64,
+    /// Which share of its answers is lost, from 0 to 1.
+    #[serde(default)]
+    pub loss: f64,
+    /// How long it works at a time, in seconds; always if 0.
+    #[serde(default)]
+    pub up_seconds: u64,
+    /// How long it is dead then, in seconds.
+    #[serde(default)]
+    pub down_seconds: u64,
+}
+
+impl Fault {
+    /// Is the node dead at a time?
+    pub(crate) fn is_down(&self, millis: u64) -> bool {
+        self.up_seconds > 0 && millis % self.cycle() >= self.up_seconds * 1000
+    }
+
+    /// How often it was restarted before a time.
+    pub(crate) fn restarts(&self, millis: u64) -> u64 {
+        if self.up_seconds > 0 { millis / self.cycle() } else { 0 }
+    }
+
+    fn cycle(&self) -> u64 {
+        (self.up_seconds + self.down_seconds) * 1000
+    }
+}
+
 /// Reads a file.
 pub(super) fn read(text: &str) -> Result<Database, Mistake> {
     let file: File = toml::from_str(text).map_err(|error| {
@@ -92,6 +128,14 @@ pub(super) fn read(text: &str) -> Result<Database, Mistake> {
         }
         database.scripts.push(script);
     }
+    for row in file.fault {
+        let span = row.span();
+        let fault = row.into_inner();
+        if !database.nodes.iter().any(|node| node.name.to_string() == fault.node) {
+            return Err(Wrong::new("node", "there is no such node").at(text, &span, "fault"));
+        }
+        database.faults.push(fault);
+    }
     Ok(database)
 }
 
@@ -104,6 +148,8 @@ struct File {
     device: Vec<Spanned<DeviceRow>>,
     #[serde(default)]
     script: Vec<Spanned<Script>>,
+    #[serde(default)]
+    fault: Vec<Spanned<Fault>>,
 }
 
 #[derive(Deserialize)]

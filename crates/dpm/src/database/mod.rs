@@ -6,7 +6,7 @@
 mod file;
 mod find;
 
-pub use file::{Mistake, Script};
+pub use file::{Fault, Mistake, Script};
 pub use find::{Form, Stored, Target, Wanted};
 
 use std::collections::HashMap;
@@ -26,6 +26,7 @@ pub struct Database {
     names: HashMap<String, usize, ahash::RandomState>,
     indices: HashMap<u32, usize, ahash::RandomState>,
     scripts: Vec<Script>,
+    faults: Vec<Fault>,
 }
 
 /// A node of the ACNET network that front-end tasks run on.
@@ -169,5 +170,18 @@ impl Database {
     /// What a simulated front-end plays.
     pub fn scripts(&self) -> &[Script] {
         &self.scripts
+    }
+
+    /// What is wrong with simulated nodes.
+    pub fn faults(&self) -> &[Fault] {
+        &self.faults
+    }
+
+    /// The same database with all nodes at one address, as a simulated front-end plays them.
+    pub fn at(mut self, socket: SocketAddr) -> Self {
+        for node in &mut self.nodes {
+            node.socket = socket;
+        }
+        self
     }
 }

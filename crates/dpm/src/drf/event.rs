@@ -172,11 +172,30 @@ impl Clock {
 }
 
 impl Comparison {
+    /// The comparison that is written so.
+    pub fn of_sign(sign: &str) -> Option<Self> {
+        Self::parse(sign).ok()
+    }
+
+    /// Does a state compare so with a value?
+    pub fn holds(self, state: i32, value: i32) -> bool {
+        match self {
+            Self::Equal => state == value,
+            Self::NotEqual => state != value,
+            Self::Any => true,
+            Self::Greater => state > value,
+            Self::Less => state < value,
+            Self::LessOrEqual => state <= value,
+            Self::GreaterOrEqual => state >= value,
+        }
+    }
+
     fn parse(text: &str) -> Result<Self, Error> {
         COMPARISONS.iter().find(|row| row.1 == text).map(|row| row.0).ok_or(Error::Event)
     }
 
-    fn sign(self) -> &'static str {
+    /// How it is written.
+    pub fn sign(self) -> &'static str {
         COMPARISONS.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 }

@@ -1,6 +1,6 @@
 //! SDD: the binary encoding of every message between DPM and its clients.
 //!
-//! [`value`] codes integers, doubles, strings and arrays; [`message`] is the table of all messages. What is read borrows nothing and is bounded
+//! [`request`] and [`reply`] are the tables of all messages, from which reading and writing follow. What is read borrows nothing and is bounded
 //! by the bytes that are there: a length that lies is an error before memory is taken for it. [`Shared`] is a reply that was encoded once and is
 //! sent to many readers, each with its own reference number.
 

@@ -1,0 +1,67 @@
+//! ACNET: packets, outstanding requests, and what front-ends are asked.
+//!
+//! [`packet`] is the header on the network and the swapping of its words; [`Requests`] holds what was asked and not answered yet, by an id that is found
+//! in constant time; [`retdat`] and [`gets32`] are the bodies of requests and replies.
+
+pub mod gets32;
+pub mod packet;
+mod requests;
+pub mod retdat;
+
+pub use packet::{Header, Kind, Packet};
+pub use requests::Requests;
+
+use crate::rad50::Rad50;
+use crate::status::Status;
+
+/// A device in a front-end request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    /// The device's number, 24 bits.
+    pub device: u32,
+    /// The property's number.
+    pub property: u8,
+    /// Its place within the front-end.
+    pub ssdn: [u8; 8],
+    /// How many bytes.
+    pub length: u32,
+    /// From which byte on.
+    pub offset: u32,
+}
+
+impl Item {
+    /// Device and property as they are packed.
+    fn dipi(&self) -> u32 {
+        self.device & 0xff_ffff | u32::from(self.property) << 24
+    }
+
+    /// How many bytes its answer takes: a status, the data, and a byte that makes it even.
+    pub fn reply_size(&self) -> usize {
+        2 + self.length.next_multiple_of(2) as usize
+    }
+}
+
+/// The readings of a reply, as it lists them: `None` if it is too short for what was asked.
+pub fn split(mut body: &[u8], lengths: impl Iterator<Item = u32>) -> Option<Vec<(Status, &[u8])>> {
+    let mut readings = Vec::new();
+    for length in lengths {
+        let (status, rest) = body.split_first_chunk()?;
+        let length = length as usize;
+        // The last byte of an odd reading may have been left off at the end.
+        let padded = length.next_multiple_of(2).min(rest.len());
+        readings.push((Status(i16::from_le_bytes(*status)), rest.get(..length)?));
+        body = rest.get(padded..)?;
+    }
+    Some(readings)
+}
+
+/// The task that answers pings.
+pub const ACNET: Rad50 = Rad50::literal(b"ACNET");
+/// The task that DPM answers as.
+pub const DPMD: Rad50 = Rad50::literal(b"DPMD");
+/// The name of everyone.
+pub const MCAST: Rad50 = Rad50::literal(b"MCAST");
+/// The node that is everyone.
+pub const MULTICAST_NODE: u16 = 0x00ff;
+/// The largest packet that a front-end takes or sends, in bytes.
+pub const LARGEST: usize = 8450;

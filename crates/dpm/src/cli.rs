@@ -1,0 +1,210 @@
+//! The command line: `rookery dpm …`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Process, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Subcommand};
+
+use crate::database::Database;
+use crate::driver::{Front, Server, Settings};
+use crate::rad50::Rad50;
+use crate::service::{Dpm as Service, Options};
+use crate::simulator::Simulator;
+
+/// Poll each device once and serve everyone who asks for it (the accelerator's data pool manager)
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Dpm {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum Command {
+    /// Play the front-ends of a database on the network, each device by its script
+    #[command(after_help = SIMULATE_EXAMPLES)]
+    Simulate(Simulate),
+}
+
+#[derive(Debug, Clone, Args)]
+struct Serve {
+    /// Start with a small device database and front-ends that are simulated in a process of their own
+    #[arg(long)]
+    demo: bool,
+    /// The device database
+    #[arg(long, value_name = "FILE.toml", required_unless_present = "demo")]
+    database: Option<PathBuf>,
+    /// Where clients connect: DPM over TCP, and the ACNET client protocol
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
+    listen: SocketAddr,
+    /// Where front-ends are talked to over UDP [default: 0.0.0.0:6801, or any free port of this machine with --demo]
+    #[arg(long, value_name = "ADDRESS")]
+    network: Option<SocketAddr>,
+    /// The name of this node
+    #[arg(long, value_name = "NAME", default_value = "DPM06")]
+    name: String,
+    /// Trunk and node number of this node, four hexadecimal digits
+    #[arg(long, value_name = "NODE", default_value = "0ad6")]
+    node: String,
+}
+
+#[derive(Debug, Clone, Args)]
+struct Simulate {
+    /// The device database; the one of --demo if there is none
+    #[arg(long, value_name = "FILE.toml")]
+    database: Option<PathBuf>,
+    /// Where all of its nodes listen over UDP
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6801")]
+    listen: SocketAddr,
+    /// End when standard input does
+    #[arg(long, hide = true)]
+    attached: bool,
+}
+
+impl Dpm {
+    /// Does what the command says. Exit code 1: failed; 78: the database cannot be used.
+    pub fn run(self) -> ExitCode {
+        let done = match self.command {
+            Some(Command::Simulate(simulate)) => simulate.run(),
+            None => self.serve.run(),
+        };
+        done.map_or_else(
+            |failure| {
+                eprintln!("rookery: {}", failure.words);
+                failure.code
+            },
+            |()| ExitCode::SUCCESS,
+        )
+    }
+}
+
+impl Serve {
+    fn run(self) -> Result<(), Failure> {
+        let mut database = read(self.database.as_deref())?;
+        let mut network = self.network;
+        // The simulator ends with us: its standard input is closed then.
+        let _simulator = if self.demo {
+            let (simulator, address) = attach(self.database.as_deref())?;
+            database = database.at(address);
+            network = network.or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
+            Some(simulator)
+        } else {
+            None
+        };
+        let name = Rad50::parse(&self.name).map_err(|_| Failure::new("--name: up to six of A-Z, 0-9, $, . and %"))?;
+        let address =
+            u16::from_str_radix(&self.node, 16).map_err(|_| Failure::new("--node: four hexadecimal digits"))?;
+        let front_ends = network.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 6801)));
+        let settings =
+            Settings { clients: self.listen, front_ends, options: Options { name, address, ..Options::default() } };
+        let devices = database.devices().len();
+        let server = Server::open(settings, Arc::new(database))
+            .map_err(|error| Failure::new(format!("{}: {error}", self.listen)))?;
+        let listens = server.address().map_err(|error| Failure::new(error.to_string()))?;
+        println!("DPM serves {devices} devices on {listens}.");
+        if self.demo {
+            println!("Try it: acget -H {} -P {} M:OUTTMP", listens.ip(), listens.port());
+        }
+        let hangup = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hangup))
+            .map_err(|error| Failure::new(error.to_string()))?;
+        let path = self.database.filter(|_| !self.demo);
+        let turn = |dpm: &mut Service| {
+            if hangup.swap(false, Ordering::Relaxed)
+                && let Some(path) = &path
+            {
+                reload(dpm, path);
+            }
+            false
+        };
+        server.run(turn).map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
+impl Simulate {
+    fn run(self) -> Result<(), Failure> {
+        let simulator = Simulator::new(read(self.database.as_deref())?);
+        let front =
+            Front::open(self.listen, simulator).map_err(|error| Failure::new(format!("{}: {error}", self.listen)))?;
+        let address = front.address().map_err(|error| Failure::new(error.to_string()))?;
+        println!("{address}");
+        let is_over = Arc::new(AtomicBool::new(false));
+        if self.attached {
+            let is_over = Arc::clone(&is_over);
+            std::thread::spawn(move || {
+                let _ = std::io::stdin().read_to_end(&mut Vec::new());
+                is_over.store(true, Ordering::Relaxed);
+            });
+        }
+        front.run(|| is_over.load(Ordering::Relaxed)).map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
+/// Starts a simulator that ends when this process does, and tells where it listens.
+fn attach(database: Option<&Path>) -> Result<(Child, SocketAddr), Failure> {
+    let failed = |error: std::io::Error| Failure::new(format!("the simulated front-ends cannot be started: {error}"));
+    let mut process = Process::new(std::env::current_exe().map_err(failed)?);
+    process.args(["dpm", "simulate", "--attached", "--listen", "127.0.0.1:0"]);
+    if let Some(path) = database {
+        process.arg("--database").arg(path);
+    }
+    let mut child = process.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        BufReader::new(output).read_line(&mut line).map_err(failed)?;
+    }
+    let address =
+        line.trim().parse().map_err(|_| Failure::new("the simulated front-ends do not say where they listen"))?;
+    Ok((child, address))
+}
+
+fn read(path: Option<&Path>) -> Result<Database, Failure> {
+    let Some(path) = path else { return Database::read(DEMO).map_err(|mistake| Failure::new(mistake.to_string())) };
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+    Database::read(&text)
+        .map_err(|mistake| Failure { words: format!("{}: {mistake}", path.display()), code: ExitCode::from(78) })
+}
+
+/// Takes on the database file as it is now, or says why not and keeps the old one.
+fn reload(dpm: &mut Service, path: &Path) {
+    let taken = read(Some(path)).map_err(|failure| failure.words).and_then(|database| {
+        let devices = database.devices().len();
+        dpm.reload(Arc::new(database)).map(|()| devices).map_err(str::to_owned)
+    });
+    match taken {
+        Ok(devices) => println!("The database was read again: {devices} devices."),
+        Err(words) => eprintln!("rookery: the database stays as it was: {words}"),
+    }
+}
+
+/// Why a command failed.
+struct Failure {
+    words: String,
+    code: ExitCode,
+}
+
+impl Failure {
+    fn new(words: impl Into<String>) -> Self {
+        Self { words: words.into(), code: ExitCode::FAILURE }
+    }
+}
+
+const DEMO: &str = include_str!("database/demo.toml");
+
+const EXAMPLES: &str = "\
+Examples:
+  rookery dpm --demo
+  rookery dpm --database devices.toml --listen 0.0.0.0:6802
+
+SIGHUP makes it read the database again.";
+
+const SIMULATE_EXAMPLES: &str = "\
+Examples:
+  rookery dpm simulate --database devices.toml --listen 127.0.0.1:6801";

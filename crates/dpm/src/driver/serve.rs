@@ -1,0 +1,205 @@
+//! The service on its sockets.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+
+use super::set::{Ready, Set};
+use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
+use crate::database::Database;
+use crate::service::{ClientKey, Dpm, Options, Statistics};
+use crate::time::Moment;
+
+/// Where the service listens.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// For clients, TCP.
+    pub clients: SocketAddr,
+    /// For front-ends, UDP.
+    pub front_ends: SocketAddr,
+    /// The rest.
+    pub options: Options,
+}
+
+/// The service and its sockets.
+#[derive(Debug)]
+pub struct Server {
+    dpm: Dpm,
+    set: Set,
+    clock: Clock,
+    listener: TcpListener,
+    front_ends: UdpSocket,
+    /// By the number of the client.
+    connections: Vec<Option<Connection>>,
+    buffer: Vec<u8>,
+    rendered: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    /// Rendered bytes that the socket did not take.
+    unsent: Vec<u8>,
+    reads: bool,
+    writes: bool,
+}
+
+impl Server {
+    /// Opens the sockets.
+    pub fn open(settings: Settings, database: Arc<Database>) -> io::Result<Self> {
+        let listener = TcpListener::bind(settings.clients)?;
+        listener.set_nonblocking(true)?;
+        let front_ends = UdpSocket::bind(settings.front_ends)?;
+        front_ends.set_nonblocking(true)?;
+        // A thousand front-ends may answer at the same moment.
+        let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&front_ends, RECEIVE_BUFFER);
+        let set = Set::new()?;
+        set.add(&listener, LISTENER)?;
+        set.add(&front_ends, FRONT_ENDS)?;
+        Ok(Self {
+            dpm: Dpm::new(settings.options, database),
+            set,
+            clock: Clock::new(),
+            listener,
+            front_ends,
+            connections: Vec::new(),
+            buffer: vec![0; LARGEST_DATAGRAM],
+            rendered: Vec::new(),
+        })
+    }
+
+    /// Where clients connect.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until something goes wrong, or `each` turn says so: it is called after every turn, and at least every 200 ms.
+    pub fn run(mut self, mut each: impl FnMut(&mut Dpm) -> bool) -> io::Result<()> {
+        let mut ready = Vec::new();
+        loop {
+            let now = self.clock.now();
+            let wait = self.dpm.deadline().map_or(IDLE, |deadline| deadline.saturating_sub(now.millis).min(IDLE));
+            self.set.wait(Some(wait), &mut ready)?;
+            let now = self.clock.now();
+            for event in &ready {
+                match event.key {
+                    LISTENER => self.accept()?,
+                    FRONT_ENDS => self.take_datagrams(now)?,
+                    _ => self.take_client(*event, now),
+                }
+            }
+            self.dpm.tick(now);
+            for (to, datagram) in self.dpm.datagrams(now) {
+                // A datagram that cannot be sent is lost, as others are; what it asked for is asked again.
+                let _ = self.front_ends.send_to(&datagram, to);
+            }
+            for client in self.dpm.take_dirty() {
+                self.write(client);
+            }
+            if each(&mut self.dpm) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What it did and has.
+    pub fn statistics(&self) -> Statistics {
+        self.dpm.statistics()
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                // The client is gone already, or there are no descriptors: the others go on.
+                Err(_) => return Ok(()),
+            };
+            if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_err() {
+                continue;
+            }
+            let client = self.dpm.connect();
+            if self.set.add(&stream, client as u64).is_err() {
+                self.dpm.disconnect(client);
+                continue;
+            }
+            if self.connections.len() <= client {
+                self.connections.resize_with(client + 1, || None);
+            }
+            self.connections[client] = Some(Connection { stream, unsent: Vec::new(), reads: true, writes: false });
+        }
+    }
+
+    fn take_datagrams(&mut self, now: Moment) -> io::Result<()> {
+        for _ in 0..DATAGRAMS {
+            let Some((length, from)) = next_datagram(&self.front_ends, &mut self.buffer)? else { return Ok(()) };
+            self.dpm.datagram(from, &mut self.buffer[..length], now);
+        }
+        Ok(())
+    }
+
+    fn take_client(&mut self, event: Ready, now: Moment) {
+        let client = event.key as ClientKey;
+        if event.write {
+            self.write(client);
+        }
+        let Some(Some(connection)) = self.connections.get_mut(client) else { return };
+        if !event.read {
+            return;
+        }
+        let is_over = match connection.stream.read(&mut self.buffer) {
+            Ok(0) => true,
+            Ok(length) => self.dpm.receive(client, &self.buffer[..length], now).is_err(),
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        };
+        if is_over {
+            // It may be owed the reason.
+            self.write(client);
+            self.close(client);
+        }
+    }
+
+    /// Writes what a client is owed, as far as its socket takes it.
+    fn write(&mut self, client: ClientKey) {
+        let Some(Some(connection)) = self.connections.get_mut(client) else { return };
+        loop {
+            self.rendered.clear();
+            self.rendered.append(&mut connection.unsent);
+            let more = self.dpm.render(client, &mut self.rendered, WRITE);
+            if self.rendered.is_empty() {
+                break;
+            }
+            match connection.stream.write(&self.rendered) {
+                Ok(sent) if sent == self.rendered.len() && more => continue,
+                Ok(sent) => connection.unsent.extend_from_slice(&self.rendered[sent..]),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    connection.unsent.extend_from_slice(&self.rendered);
+                }
+                Err(_) => return self.close(client),
+            }
+            break;
+        }
+        let (reads, writes) = (self.dpm.wants_input(client), !connection.unsent.is_empty());
+        if (reads, writes) != (connection.reads, connection.writes) {
+            (connection.reads, connection.writes) = (reads, writes);
+            let _ = self.set.change(&connection.stream, client as u64, reads, writes);
+        }
+    }
+
+    fn close(&mut self, client: ClientKey) {
+        if let Some(place) = self.connections.get_mut(client) {
+            // Closing the socket takes it out of the set.
+            *place = None;
+        }
+        self.dpm.disconnect(client);
+    }
+}
+
+const LISTENER: u64 = u64::MAX;
+const FRONT_ENDS: u64 = u64::MAX - 1;
+/// After as many milliseconds a turn comes even if nothing happens.
+const IDLE: u64 = 200;
+/// About how many bytes are rendered for one write.
+const WRITE: usize = 64 << 10;
+/// In bytes; the system may give less.
+const RECEIVE_BUFFER: usize = 8 << 20;

@@ -1,0 +1,60 @@
+//! Sockets that are waited for: an epoll set, level-triggered.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{Timespec, epoll};
+
+/// A set of sockets.
+#[derive(Debug)]
+pub(super) struct Set {
+    set: OwnedFd,
+}
+
+/// A socket that is ready.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ready {
+    pub(super) key: u64,
+    pub(super) read: bool,
+    pub(super) write: bool,
+}
+
+impl Set {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { set: epoll::create(epoll::CreateFlags::CLOEXEC)? })
+    }
+
+    /// Waits for a socket to have something to read.
+    pub(super) fn add(&self, socket: impl AsFd, key: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.set, socket, epoll::EventData::new_u64(key), epoll::EventFlags::IN)?)
+    }
+
+    /// Changes what a socket is waited for.
+    pub(super) fn change(&self, socket: impl AsFd, key: u64, read: bool, write: bool) -> io::Result<()> {
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, read);
+        flags.set(epoll::EventFlags::OUT, write);
+        Ok(epoll::modify(&self.set, socket, epoll::EventData::new_u64(key), flags)?)
+    }
+
+    /// Waits for sockets, for as many milliseconds at most. A signal ends it, too.
+    pub(super) fn wait(&self, millis: Option<u64>, ready: &mut Vec<Ready>) -> io::Result<()> {
+        ready.clear();
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
+        let timeout = millis
+            .map(|millis| Timespec { tv_sec: (millis / 1000) as i64, tv_nsec: (millis % 1000 * 1_000_000) as i64 });
+        match epoll::wait(&self.set, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        ready.extend(events.iter().map(|event| {
+            let flags = event.flags;
+            let read = epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+            let (read, write) = (flags.intersects(read), flags.intersects(epoll::EventFlags::OUT));
+            Ready { key: event.data.u64(), read, write }
+        }));
+        Ok(())
+    }
+}
+
+const EVENTS: usize = 1024;

@@ -1,0 +1,56 @@
+//! Simulated front-ends on a UDP socket.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use super::set::Set;
+use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
+use crate::simulator::Simulator;
+
+/// A simulator and its socket.
+#[derive(Debug)]
+pub struct Front {
+    simulator: Simulator,
+    socket: UdpSocket,
+}
+
+impl Front {
+    /// Opens the socket.
+    pub fn open(listen: SocketAddr, simulator: Simulator) -> io::Result<Self> {
+        let socket = UdpSocket::bind(listen)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { simulator, socket })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Answers until something goes wrong, or `stop` says so.
+    pub fn run(mut self, stop: impl Fn() -> bool) -> io::Result<()> {
+        let (set, clock) = (Set::new()?, Clock::new());
+        set.add(&self.socket, 0)?;
+        let mut ready = Vec::new();
+        let mut buffer = vec![0; LARGEST_DATAGRAM];
+        while !stop() {
+            let now = clock.now();
+            let wait = self.simulator.deadline().map_or(IDLE, |deadline| deadline.saturating_sub(now.millis).min(IDLE));
+            set.wait(Some(wait), &mut ready)?;
+            let now = clock.now();
+            for _ in 0..DATAGRAMS {
+                let Some((length, from)) = next_datagram(&self.socket, &mut buffer)? else { break };
+                self.simulator.datagram(from, &mut buffer[..length], now);
+            }
+            self.simulator.tick(now);
+            for (to, datagram) in self.simulator.flush() {
+                // A datagram that cannot be sent is lost, as others are.
+                let _ = self.socket.send_to(&datagram, to);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// After as many milliseconds `stop` is asked again.
+const IDLE: u64 = 200;

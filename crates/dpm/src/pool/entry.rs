@@ -1,0 +1,129 @@
+//! One thing that is read, and who reads it.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::database::{Device, Form, Wanted};
+use crate::sdd::Shared;
+use crate::show::{self, Sample};
+use crate::time::Moment;
+
+/// The number of an entry.
+pub type EntryKey = usize;
+
+/// Who reads: a client's list, and the number by which it calls the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Reader {
+    /// The list.
+    pub list: usize,
+    /// The client's number.
+    pub ref_id: i64,
+}
+
+/// One thing that is read from a node at some event.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) wanted: Wanted,
+    pub(super) poll: usize,
+    /// The request that asks for it, and its place there.
+    pub(super) group: Option<(u16, usize)>,
+    channels: SmallVec<[Channel; 1]>,
+    /// When it was read last, and for how long that counts as current.
+    read_at: Option<u64>,
+    fresh_for: u64,
+}
+
+/// Readers of one form of an entry.
+#[derive(Debug)]
+pub(super) struct Channel {
+    form: Form,
+    on_change: bool,
+    device: Arc<Device>,
+    current: Option<Arc<Shared>>,
+    /// What was told last, to see changes.
+    told: Option<Sample>,
+    readers: Vec<Reader>,
+}
+
+impl Channel {
+    pub(super) fn new(form: Form, on_change: bool, device: &Arc<Device>) -> Self {
+        Self { form, on_change, device: Arc::clone(device), current: None, told: None, readers: Vec::new() }
+    }
+}
+
+impl Entry {
+    pub(super) fn new(wanted: Wanted, poll: usize) -> Self {
+        Self { wanted, poll, group: None, channels: SmallVec::new(), read_at: None, fresh_for: 0 }
+    }
+
+    /// Adds a reader to its channel, which is made if it is the first. The channel's current message is returned.
+    pub(super) fn join(&mut self, channel: Channel, reader: Reader) -> Option<Arc<Shared>> {
+        let is_same = |other: &Channel| {
+            // After a reload the same device may be scaled in another way.
+            (other.form, other.on_change) == (channel.form, channel.on_change)
+                && Arc::ptr_eq(&other.device, &channel.device)
+        };
+        let place = self.channels.iter().position(is_same).unwrap_or_else(|| {
+            self.channels.push(channel);
+            self.channels.len() - 1
+        });
+        self.channels[place].readers.push(reader);
+        self.channels[place].current.clone()
+    }
+
+    /// Removes a reader. Was it there?
+    pub(super) fn leave(&mut self, reader: Reader) -> bool {
+        for (number, channel) in self.channels.iter_mut().enumerate() {
+            if let Some(place) = channel.readers.iter().position(|other| *other == reader) {
+                channel.readers.swap_remove(place);
+                if channel.readers.is_empty() {
+                    self.channels.remove(number);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(super) fn is_unread(&self) -> bool {
+        self.channels.is_empty()
+    }
+
+    pub(super) fn is_fresh(&self, now: Moment) -> bool {
+        self.read_at.is_some_and(|at| now.millis.saturating_sub(at) <= self.fresh_for)
+    }
+
+    /// Takes a sample: makes one message for each form and gives it to `give` for each of its readers. Returns how many messages were made.
+    pub(super) fn take(
+        &mut self,
+        sample: &Sample,
+        fresh_for: u64,
+        now: Moment,
+        mut give: impl FnMut(Reader, &Arc<Shared>),
+    ) -> u64 {
+        self.read_at = (!sample.status.is_fatal()).then_some(now.millis);
+        self.fresh_for = fresh_for;
+        let mut made = 0;
+        for channel in &mut self.channels {
+            if channel.on_change {
+                let is_known = channel
+                    .told
+                    .as_ref()
+                    .is_some_and(|told| (told.status, &told.bytes) == (sample.status, &sample.bytes));
+                if is_known {
+                    continue;
+                }
+                channel.told = Some(sample.clone());
+            }
+            let Some(shared) = Shared::new(&show::reply(&channel.device, channel.form, sample)) else { continue };
+            let shared = Arc::new(shared);
+            made += 1;
+            for reader in &channel.readers {
+                give(*reader, &shared);
+            }
+            channel.current = Some(shared);
+        }
+        made
+    }
+}

@@ -1,0 +1,195 @@
+//! A client's connection: what it speaks, what it sent, what waits for it.
+
+use std::sync::Arc;
+
+use super::list::Route;
+use super::outbox::{Item, Outbox};
+use super::raw::Raw;
+use super::{ClientKey, Close, Dpm, Outlets, greeting, raw, tcp};
+use crate::pool::Reader;
+use crate::sdd::{Message, Shared, reply::Reply};
+use crate::show;
+use crate::status::Status;
+use crate::time::Moment;
+
+/// A client.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    pub(super) speaks: Speaks,
+    /// Bytes that make no whole frame yet.
+    pub(super) input: Vec<u8>,
+    pub(super) outbox: Outbox,
+    pub(super) lists: Vec<usize>,
+    is_dirty: bool,
+}
+
+/// What a client speaks.
+#[derive(Debug, Default)]
+pub(super) enum Speaks {
+    /// It has not said.
+    #[default]
+    Unknown,
+    /// DPM over TCP, with one list.
+    Dpm,
+    /// acnetd's client protocol.
+    Raw(Raw),
+    /// Something else; it was told so.
+    Refused,
+}
+
+impl Dpm {
+    /// Takes as many whole frames as there are, and tells how many bytes they were.
+    pub(super) fn take_input(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, Close> {
+        let mut taken = 0;
+        while let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) {
+            let Some(state) = self.outlets.clients.get(client) else { return Err(Close) };
+            let used = match state.speaks {
+                Speaks::Unknown => self.greet(client, rest)?,
+                Speaks::Refused => rest.len(),
+                Speaks::Dpm => match frame(rest)? {
+                    Some(frame) => {
+                        self.take_message(client, frame, now);
+                        PREFIX + frame.len()
+                    }
+                    None => 0,
+                },
+                Speaks::Raw(_) => match frame(rest)? {
+                    Some(frame) => {
+                        self.take_frame(client, frame, now)?;
+                        PREFIX + frame.len()
+                    }
+                    None => 0,
+                },
+            };
+            if used == 0 {
+                break;
+            }
+            taken += used;
+        }
+        Ok(taken)
+    }
+
+    fn greet(&mut self, client: ClientKey, input: &[u8]) -> Result<usize, Close> {
+        let (speaks, used) = match greeting::read(input)? {
+            None => return Ok(0),
+            Some((greeting::Greeting::Dpm, used)) => (Speaks::Dpm, used),
+            Some((greeting::Greeting::Raw, used)) => (Speaks::Raw(Raw::default()), used),
+            Some((greeting::Greeting::Refused(answer), used)) => {
+                self.outlets.frame(client, answer.as_bytes().to_vec());
+                (Speaks::Refused, used)
+            }
+        };
+        let opens = matches!(speaks, Speaks::Dpm);
+        if let Some(state) = self.outlets.clients.get_mut(client) {
+            state.speaks = speaks;
+        }
+        if opens {
+            self.open_list(client, Route::Tcp).map_err(|_| Close)?;
+        }
+        Ok(used)
+    }
+}
+
+impl Outlets {
+    /// Queues a message for a reader, unless too much is waiting.
+    pub(super) fn push(&mut self, reader: Reader, message: &Arc<Shared>) {
+        let Some(list) = self.lists.get_mut(reader.list) else { return };
+        let Some(client) = self.clients.get_mut(list.client) else { return };
+        if client.outbox.bytes() >= self.queue {
+            self.dropped += 1;
+            list.overflowed.insert(reader.ref_id);
+            return;
+        }
+        list.sent_at = self.now.millis;
+        let key = list.client;
+        let mut message = Arc::clone(message);
+        if matches!(list.route, Route::Acnet(_)) && message.size() > raw::LARGEST {
+            let truncated = show::status(Status::TRUNC_REPLY, self.now.unix_millis, 0);
+            let Some(status) = Shared::new(&truncated) else { return };
+            message = Arc::new(status);
+        }
+        client.outbox.push(Item::Shared { list: reader.list, ref_id: reader.ref_id, message });
+        self.touch(key);
+    }
+
+    /// Queues a status for a request of a list.
+    pub(super) fn push_status(&mut self, list: usize, ref_id: i64, status: Status) {
+        self.push_reply(list, ref_id, &show::status(status, self.now.unix_millis, 0));
+    }
+
+    /// Queues a reply for a request of a list; its own number does not count.
+    pub(super) fn push_reply(&mut self, list: usize, ref_id: i64, reply: &Reply) {
+        if let Some(shared) = Shared::new(reply) {
+            self.push(Reader { list, ref_id }, &Arc::new(shared));
+        }
+    }
+
+    /// Queues a reply of a list as a whole.
+    pub(super) fn push_of_list(&mut self, list: usize, reply: impl Into<Reply>) {
+        let Some(state) = self.lists.get_mut(list) else { return };
+        state.sent_at = self.now.millis;
+        let key = state.client;
+        let mut message = Vec::new();
+        reply.into().encode(&mut message);
+        if let Some(client) = self.clients.get_mut(key) {
+            client.outbox.push(Item::OfList { list, message: message.into() });
+            self.touch(key);
+        }
+    }
+
+    /// Queues bytes as they are.
+    pub(super) fn frame(&mut self, client: ClientKey, bytes: Vec<u8>) {
+        if let Some(state) = self.clients.get_mut(client) {
+            state.outbox.push(Item::Framed(bytes.into()));
+            self.touch(client);
+        }
+    }
+
+    pub(super) fn render(&mut self, key: ClientKey, out: &mut Vec<u8>, limit: usize) -> bool {
+        let Some(client) = self.clients.get_mut(key) else { return false };
+        client.is_dirty = false;
+        while out.len() < limit {
+            let Some(item) = client.outbox.pop() else { break };
+            let Some(list) = item.list() else {
+                item.write(out);
+                continue;
+            };
+            match self.lists.get(list).map(|list| &list.route) {
+                Some(Route::Tcp) => tcp::frame(out, |out| item.write(out)),
+                Some(Route::Acnet(header)) => raw::data(header, true, out, |out| item.write(out)),
+                None => {}
+            }
+        }
+        let is_relieved = client.outbox.bytes() <= self.queue / 2;
+        let lists = if is_relieved { client.lists.clone() } else { Vec::new() };
+        for list in lists {
+            let lost = self.lists.get_mut(list).map(|list| std::mem::take(&mut list.overflowed)).unwrap_or_default();
+            for ref_id in lost {
+                self.push_status(list, ref_id, Status::REPLY_OVERFLOW);
+            }
+        }
+        self.clients.get(key).is_some_and(|client| !client.outbox.is_empty())
+    }
+
+    fn touch(&mut self, key: ClientKey) {
+        if let Some(client) = self.clients.get_mut(key)
+            && !std::mem::replace(&mut client.is_dirty, true)
+        {
+            self.dirty.push(key);
+        }
+    }
+}
+
+/// The frame that bytes begin with, if it is whole. Both protocols begin frames with a length.
+fn frame(input: &[u8]) -> Result<Option<&[u8]>, Close> {
+    let Some((prefix, rest)) = input.split_first_chunk::<PREFIX>() else { return Ok(None) };
+    match u32::from_be_bytes(*prefix) as usize {
+        length if length > LARGEST => Err(Close),
+        length => Ok(rest.get(..length)),
+    }
+}
+
+/// The length in front of a frame, in bytes.
+const PREFIX: usize = 4;
+/// The largest frame that a client may send, in bytes.
+const LARGEST: usize = 128 << 10;

@@ -1,0 +1,49 @@
+//! The first lines of a connection, which say what it speaks.
+
+use super::Close;
+
+/// What a client wants to speak.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Greeting {
+    /// DPM over TCP.
+    Dpm,
+    /// acnetd's client protocol.
+    Raw,
+    /// Something that is not spoken here, and what to tell the client.
+    Refused(&'static str),
+}
+
+/// Reads the first lines, and tells how many bytes they are. `None` if they have not all come.
+pub(super) fn read(input: &[u8]) -> Result<Option<(Greeting, usize)>, Close> {
+    let end = input.windows(END.len()).position(|window| window == END).map(|end| end + END.len());
+    let Some(end) = end else {
+        let could_be = |start: &[u8]| input.starts_with(&start[..start.len().min(input.len())]);
+        let is_hopeless = input.len() > LONGEST || !(could_be(b"RAW\r\n\r\n") || could_be(b"GET "));
+        return if is_hopeless { Err(Close) } else { Ok(None) };
+    };
+    let Ok(text) = std::str::from_utf8(&input[..end - END.len()]) else { return Err(Close) };
+    let mut lines = text.split("\r\n");
+    let greeting = match lines.next().unwrap_or_default() {
+        "RAW" => Greeting::Raw,
+        first if first.starts_with("GET /dpm ") => {
+            let mut kind = "application/pc";
+            for line in lines {
+                let Some((key, value)) = line.split_once(':') else { return Ok(Some((Greeting::Refused(BAD), end))) };
+                if key.eq_ignore_ascii_case("content-type") {
+                    kind = value.trim();
+                }
+            }
+            if kind == "application/pc" { Greeting::Dpm } else { Greeting::Refused(UNSUPPORTED) }
+        }
+        first if first.starts_with("GET ") => Greeting::Refused(NOT_FOUND),
+        _ => return Err(Close),
+    };
+    Ok(Some((greeting, end)))
+}
+
+const END: &[u8] = b"\r\n\r\n";
+/// In bytes.
+const LONGEST: usize = 4096;
+const BAD: &str = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+const NOT_FOUND: &str = "HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+const UNSUPPORTED: &str = "HTTP/1.1 415 Unsupported Media Type\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";

@@ -1,0 +1,250 @@
+//! Lists: what a client asks for together, starts and stops.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{ClientKey, Dpm};
+use crate::acnet::Header;
+use crate::database::{Stored, Target};
+use crate::drf;
+use crate::pool::{EntryKey, Reader};
+use crate::sdd::reply::{self, Reply};
+use crate::show;
+use crate::status::Status;
+use crate::time::Moment;
+use crate::when::{When, Wish};
+
+/// A client's list.
+#[derive(Debug)]
+pub(super) struct List {
+    /// Its number for the client.
+    pub(super) id: i32,
+    pub(super) client: ClientKey,
+    pub(super) route: Route,
+    pub(super) requests: BTreeMap<i64, Asked>,
+    /// The model of requests that name none.
+    model: Option<String>,
+    is_started: bool,
+    /// When something was sent last, in milliseconds.
+    pub(super) sent_at: u64,
+    /// Requests that lost readings.
+    pub(super) overflowed: BTreeSet<i64>,
+}
+
+/// How a list's messages go to its client.
+#[derive(Debug)]
+pub(super) enum Route {
+    /// In frames.
+    Tcp,
+    /// As replies to a request of ACNET.
+    Acnet(Header),
+}
+
+/// A request on a list.
+#[derive(Debug)]
+pub(super) struct Asked {
+    request: Result<Box<drf::Request>, Status>,
+    /// What it reads, if it does.
+    pub(super) joined: Option<EntryKey>,
+    /// Was it put on the list after the last start?
+    is_new: bool,
+    /// Was its error told since?
+    is_told: bool,
+    /// Was it answered for good? What is asked once is not repeated.
+    is_done: bool,
+}
+
+impl Dpm {
+    /// Makes a list and tells its number.
+    pub(super) fn open_list(&mut self, client: ClientKey, route: Route) -> Result<usize, Status> {
+        let Some(state) = self.outlets.clients.get_mut(client) else { return Err(Status::NOT_CONNECTED) };
+        if state.lists.len() >= self.options.lists {
+            return Err(Status::BUSY);
+        }
+        while self.list_ids.contains_key(&self.next_list) {
+            self.next_list = self.next_list.checked_add(1).unwrap_or(super::FIRST_LIST);
+        }
+        let id = self.next_list;
+        self.next_list = id.checked_add(1).unwrap_or(super::FIRST_LIST);
+        let list = self.outlets.lists.insert(List {
+            id,
+            client,
+            route,
+            requests: BTreeMap::new(),
+            model: None,
+            is_started: false,
+            sent_at: 0,
+            overflowed: BTreeSet::new(),
+        });
+        state.lists.push(list);
+        self.list_ids.insert(id, list);
+        self.outlets.push_of_list(list, reply::OpenList { list_id: id });
+        Ok(list)
+    }
+
+    /// Forgets a list with all that waits for it.
+    pub(super) fn close_list(&mut self, list: usize) {
+        self.halt(list);
+        let Some(state) = self.outlets.lists.try_remove(list) else { return };
+        self.list_ids.remove(&state.id);
+        if let Some(client) = self.outlets.clients.get_mut(state.client) {
+            client.lists.retain(|other| *other != list);
+            client.outbox.forget(list, true);
+        }
+    }
+
+    /// Puts a request on a list. A mistake in it is told at once; what begins with `#` is a property of the list, kept by nobody.
+    pub(super) fn add(&mut self, list: usize, ref_id: i64, text: &str) {
+        if text.starts_with('#') && !text.starts_with("#:") {
+            return;
+        }
+        let Some(state) = self.outlets.lists.get_mut(list) else { return };
+        let request = if state.requests.len() >= self.options.requests && !state.requests.contains_key(&ref_id) {
+            self.outlets.push_status(list, ref_id, Status::OUTOMEM);
+            return;
+        } else {
+            drf::Request::parse(text).map(Box::new).map_err(drf::Error::status)
+        };
+        let error = request.as_ref().err().copied();
+        let joined = state.requests.get(&ref_id).and_then(|asked| asked.joined);
+        let asked = Asked { request, joined, is_new: true, is_told: error.is_some(), is_done: false };
+        state.requests.insert(ref_id, asked);
+        if let Some(status) = error {
+            self.outlets.push_status(list, ref_id, status);
+        }
+    }
+
+    /// Takes a request from a list and stops its data.
+    pub(super) fn remove(&mut self, list: usize, ref_id: i64) {
+        let Some(state) = self.outlets.lists.get_mut(list) else { return };
+        state.overflowed.remove(&ref_id);
+        if let Some(entry) = state.requests.remove(&ref_id).and_then(|asked| asked.joined) {
+            self.pool.leave(entry, Reader { list, ref_id });
+        }
+    }
+
+    /// Stops a list and keeps its requests.
+    pub(super) fn stop(&mut self, list: usize) {
+        self.halt(list);
+        if let Some(state) = self.outlets.lists.get_mut(list) {
+            state.is_started = false;
+            state.overflowed.clear();
+            if let Some(client) = self.outlets.clients.get_mut(state.client) {
+                client.outbox.forget(list, false);
+            }
+        }
+    }
+
+    /// Stops a list and forgets its requests.
+    pub(super) fn clear(&mut self, list: usize) {
+        self.stop(list);
+        if let Some(state) = self.outlets.lists.get_mut(list) {
+            state.requests.clear();
+        }
+    }
+
+    /// Starts a list, or takes up what changed since it was started. Running requests run on.
+    pub(super) fn start(&mut self, list: usize, model: Option<String>, now: Moment) {
+        let Some(state) = self.outlets.lists.get_mut(list) else { return };
+        if model.is_some() {
+            state.model = model;
+        }
+        let model = state.model.clone();
+        let mut requests = std::mem::take(&mut state.requests);
+        for (ref_id, asked) in &mut requests {
+            self.start_one(Reader { list, ref_id: *ref_id }, asked, model.as_deref(), now);
+        }
+        let Some(state) = self.outlets.lists.get_mut(list) else { return };
+        state.requests = requests;
+        if !std::mem::replace(&mut state.is_started, true) {
+            self.heartbeats.push(Reverse((now.millis + SILENCE, state.id)));
+        }
+    }
+
+    fn start_one(&mut self, reader: Reader, asked: &mut Asked, model: Option<&str>, now: Moment) {
+        if let Some(entry) = asked.joined.take_if(|_| asked.is_new) {
+            self.pool.leave(entry, reader);
+        }
+        let found = match &asked.request {
+            Err(status) => Err(*status),
+            Ok(request) => self.find(request, model),
+        };
+        asked.is_new = false;
+        let started = found.and_then(|(target, wish)| {
+            self.outlets.push_reply(reader.list, reader.ref_id, &target.device.info(target.form).into());
+            if asked.is_done || asked.joined.is_some() {
+                return Ok(());
+            }
+            let Some(wish) = wish else { return Ok(()) };
+            asked.is_done = wish.when == When::Once;
+            let answer: Reply = match target.stored {
+                Stored::FrontEnd(wanted) => {
+                    let (entry, current) = self.pool.join(wanted, wish, &target.device, target.form, reader, now)?;
+                    asked.joined = Some(entry);
+                    if let Some(current) = current {
+                        self.outlets.push(reader, &current);
+                    }
+                    return Ok(());
+                }
+                Stored::Text(text) => show::text(text, now.unix_millis),
+                Stored::Number(number) => show::number(number, now.unix_millis),
+                Stored::Nothing => show::status(Status::SUCCESS, now.unix_millis, 0),
+            };
+            self.outlets.push_reply(reader.list, reader.ref_id, &answer);
+            Ok(())
+        });
+        let is_told = std::mem::take(&mut asked.is_told);
+        if let Err(status) = started
+            && !is_told
+        {
+            self.outlets.push_status(reader.list, reader.ref_id, status);
+        }
+    }
+
+    fn find(&self, request: &drf::Request, model: Option<&str>) -> Result<(Target, Option<Wish>), Status> {
+        let model = request.model.as_deref().or(model).unwrap_or(LIVE);
+        if !model.eq_ignore_ascii_case(LIVE) {
+            return Err(Status::INVALID_DATASOURCE);
+        }
+        let target = self.database.find(request)?;
+        let wish = Wish::of(&target.event, &self.database)?;
+        Ok((target, wish))
+    }
+
+    /// Stops all reading for a list.
+    fn halt(&mut self, list: usize) {
+        let Some(state) = self.outlets.lists.get_mut(list) else { return };
+        for (ref_id, asked) in &mut state.requests {
+            if let Some(entry) = asked.joined.take() {
+                self.pool.leave(entry, Reader { list, ref_id: *ref_id });
+            }
+        }
+    }
+
+    /// Tells clients of started lists that were silent for long that somebody is there.
+    pub(super) fn beat(&mut self, now: Moment) {
+        while let Some(Reverse((due, id))) = self.heartbeats.peek().copied() {
+            if due > now.millis {
+                break;
+            }
+            self.heartbeats.pop();
+            let Some(key) = self.list_ids.get(&id).copied() else { continue };
+            let Some(list) = self.outlets.lists.get(key).filter(|list| list.is_started) else { continue };
+            let mut next = list.sent_at + SILENCE;
+            if next <= now.millis {
+                let is_waiting = self.outlets.clients.get(list.client).is_some_and(|client| !client.outbox.is_empty());
+                // Whoever does not read would only get more to read.
+                if !is_waiting {
+                    self.outlets.push_of_list(key, reply::ListStatus { list_id: id, status: 0 });
+                }
+                next = now.millis + SILENCE;
+            }
+            self.heartbeats.push(Reverse((next, id)));
+        }
+    }
+}
+
+/// The model that is served.
+const LIVE: &str = "LIVEDATA";
+/// After as many milliseconds without a message a list's client is told that it is alive.
+const SILENCE: u64 = 2000;

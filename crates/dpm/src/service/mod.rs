@@ -1,0 +1,243 @@
+//! The service: clients, their lists, and the pool that reads for all of them.
+//!
+//! [`Dpm`] takes bytes of clients, datagrams of front-ends and the time, and has bytes and datagrams to send. It opens no socket and asks for no
+//! time, so that a test can run it against a simulated front-end in one thread. `rookery dpm` puts sockets around it.
+//!
+//! Invariants:
+//! - Every request of a list gets a `DeviceInfo` or a `Status` when the list starts; an error of one request is told for that one and stops no other.
+//! - After a list is stopped nothing that was queued for its requests is sent any more.
+//! - What waits for a client is bounded in bytes. Readings beyond that are dropped, and once the client has read half of it, it gets the status
+//!   [`REPLY_OVERFLOW`](crate::status::Status::REPLY_OVERFLOW) for each request that lost some. Other clients do not notice.
+//! - Requests of a client that does not read are not read either.
+
+mod client;
+mod greeting;
+mod list;
+mod outbox;
+mod raw;
+mod tcp;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use slab::Slab;
+
+use crate::acnet::{DPMD, packet};
+use crate::database::Database;
+use crate::pool::{Counters, Deliver, Pool, Reader};
+use crate::rad50::Rad50;
+use crate::sdd::Shared;
+use crate::time::Moment;
+use client::Client;
+use list::List;
+
+/// The number of a client's connection.
+pub type ClientKey = usize;
+
+/// What can be chosen.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// The name of our node.
+    pub name: Rad50,
+    /// Its trunk and node number.
+    pub address: u16,
+    /// How many bytes may wait for a client before readings are dropped.
+    pub queue: usize,
+    /// How many requests a list may have.
+    pub requests: usize,
+    /// How many lists a connection may have.
+    pub lists: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { name: Rad50::literal(b"DPM06"), address: 0x0ad6, queue: 4 << 20, requests: 50_000, lists: 256 }
+    }
+}
+
+/// The connection of a client is over: it said something that it cannot recover from, or said goodbye.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Close;
+
+/// Clients, lists and pool.
+#[derive(Debug)]
+pub struct Dpm {
+    options: Options,
+    database: Arc<Database>,
+    pool: Pool,
+    outlets: Outlets,
+    list_ids: HashMap<i32, usize, ahash::RandomState>,
+    next_list: i32,
+    heartbeats: BinaryHeap<Reverse<(u64, i32)>>,
+}
+
+/// Where readings go to. Apart from the rest so that the pool can deliver while it is borrowed.
+#[derive(Debug)]
+pub(crate) struct Outlets {
+    clients: Slab<Client>,
+    lists: Slab<List>,
+    /// Clients that have something to be sent.
+    dirty: Vec<ClientKey>,
+    now: Moment,
+    /// What a client may have waiting, in bytes.
+    queue: usize,
+    /// Readings that were dropped.
+    dropped: u64,
+}
+
+/// What the service did and has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Of the pool.
+    pub pool: Counters,
+    /// Things that are being read.
+    pub entries: usize,
+    /// Outstanding requests to front-ends.
+    pub groups: usize,
+    /// Connections.
+    pub clients: usize,
+    /// Lists.
+    pub lists: usize,
+    /// Readings that were dropped because their client did not take them.
+    pub dropped: u64,
+}
+
+impl Dpm {
+    /// A service without clients.
+    pub fn new(options: Options, database: Arc<Database>) -> Self {
+        let now = Moment { millis: 0, unix_millis: 0 };
+        let outlets = Outlets {
+            clients: Slab::new(),
+            lists: Slab::new(),
+            dirty: Vec::new(),
+            now,
+            queue: options.queue,
+            dropped: 0,
+        };
+        Self {
+            pool: Pool::new(&database, options.address),
+            options,
+            database,
+            outlets,
+            list_ids: HashMap::default(),
+            next_list: FIRST_LIST,
+            heartbeats: BinaryHeap::new(),
+        }
+    }
+
+    /// A client connected.
+    pub fn connect(&mut self) -> ClientKey {
+        self.outlets.clients.insert(Client::default())
+    }
+
+    /// A client sent bytes.
+    pub fn receive(&mut self, client: ClientKey, bytes: &[u8], now: Moment) -> Result<(), Close> {
+        self.outlets.now = now;
+        let Some(state) = self.outlets.clients.get_mut(client) else { return Err(Close) };
+        let mut input = std::mem::take(&mut state.input);
+        input.extend_from_slice(bytes);
+        let taken = self.take_input(client, &input, now)?;
+        if let Some(state) = self.outlets.clients.get_mut(client) {
+            input.drain(..taken);
+            state.input = input;
+        }
+        Ok(())
+    }
+
+    /// A client's connection is gone.
+    pub fn disconnect(&mut self, client: ClientKey) {
+        let Some(state) = self.outlets.clients.get_mut(client) else { return };
+        for list in std::mem::take(&mut state.lists) {
+            self.close_list(list);
+        }
+        self.outlets.clients.try_remove(client);
+    }
+
+    /// A datagram came from the network. It is swapped in place.
+    pub fn datagram(&mut self, from: SocketAddr, datagram: &mut [u8], now: Moment) {
+        self.outlets.now = now;
+        packet::swap(datagram);
+        for packet in packet::packets(datagram) {
+            // Several nodes may share an address.
+            let nodes = self.database.nodes();
+            let node = nodes.iter().position(|node| node.socket == from && node.address == packet.header.server);
+            if let Some(node) = node {
+                self.pool.take(node, packet, now, &mut self.outlets);
+            }
+        }
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Moment) {
+        self.outlets.now = now;
+        self.pool.tick(now, &mut self.outlets);
+        self.beat(now);
+    }
+
+    /// When [`tick`](Self::tick) has something to do next.
+    pub fn deadline(&self) -> Option<u64> {
+        let beat = self.heartbeats.peek().map(|beat| beat.0.0);
+        self.pool.deadline().into_iter().chain(beat).min()
+    }
+
+    /// Datagrams to send. To be called after each turn's input.
+    pub fn datagrams(&mut self, now: Moment) -> impl Iterator<Item = (SocketAddr, Vec<u8>)> {
+        let nodes = self.database.nodes();
+        self.pool.flush(now).filter_map(|(node, datagram)| Some((nodes.get(node)?.socket, datagram)))
+    }
+
+    /// Clients that have something to be sent since this was called last.
+    pub fn take_dirty(&mut self) -> Vec<ClientKey> {
+        std::mem::take(&mut self.outlets.dirty)
+    }
+
+    /// Appends what a client is to be sent, until `out` has about `limit` bytes. Is there more?
+    pub fn render(&mut self, client: ClientKey, out: &mut Vec<u8>, limit: usize) -> bool {
+        self.outlets.render(client, out, limit)
+    }
+
+    /// Should a client's bytes be read now?
+    pub fn wants_input(&self, client: ClientKey) -> bool {
+        self.outlets.clients.get(client).is_some_and(|client| client.outbox.bytes() < self.options.queue)
+    }
+
+    /// Takes on another database. Nodes must keep their places, as what is being read refers to them; new ones may follow.
+    ///
+    /// Running requests keep the device as it was; those that start afterwards see the new one.
+    pub fn reload(&mut self, database: Arc<Database>) -> Result<(), &'static str> {
+        let (old, new) = (self.database.nodes(), database.nodes());
+        let kept = old.iter().zip(new).all(|(old, new)| (old.name, old.protocol) == (new.name, new.protocol));
+        if new.len() < old.len() || !kept {
+            return Err("nodes may be added at the end or change their addresses; for anything else restart");
+        }
+        self.pool.replace_nodes(new);
+        self.database = database;
+        Ok(())
+    }
+
+    /// What it did and has.
+    pub fn statistics(&self) -> Statistics {
+        let (entries, groups) = self.pool.size();
+        let (clients, lists) = (self.outlets.clients.len(), self.outlets.lists.len());
+        Statistics { pool: self.pool.counters(), entries, groups, clients, lists, dropped: self.outlets.dropped }
+    }
+}
+
+impl Deliver for Outlets {
+    fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool) {
+        if last
+            && let Some(list) = self.lists.get_mut(reader.list)
+            && let Some(asked) = list.requests.get_mut(&reader.ref_id)
+        {
+            asked.joined = None;
+        }
+        self.push(reader, message);
+    }
+}
+
+/// The number of the first list, as elsewhere.
+const FIRST_LIST: i32 = 4096;
+/// The task whose requests we answer.
+const TASK: Rad50 = DPMD;

@@ -1,0 +1,105 @@
+//! What waits for a client: references to shared messages, and messages of its own.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::sdd::Shared;
+
+/// Messages in the order in which they are sent.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    queue: VecDeque<Item>,
+    bytes: usize,
+}
+
+/// A message.
+#[derive(Debug)]
+pub(super) enum Item {
+    /// About a request of a list.
+    Shared {
+        /// The list.
+        list: usize,
+        /// The client's number.
+        ref_id: i64,
+        /// The message without the number.
+        message: Arc<Shared>,
+    },
+    /// Of a list as a whole, encoded.
+    OfList {
+        /// The list.
+        list: usize,
+        /// The message.
+        message: Box<[u8]>,
+    },
+    /// Bytes as they are sent.
+    Framed(Box<[u8]>),
+}
+
+impl Outbox {
+    pub(super) fn push(&mut self, item: Item) {
+        self.bytes += item.size();
+        self.queue.push_back(item);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Item> {
+        let item = self.queue.pop_front()?;
+        self.bytes -= item.size();
+        if self.queue.is_empty() {
+            // An idle client holds no memory for what it once had to wait for.
+            self.queue.shrink_to(IDLE);
+        }
+        Some(item)
+    }
+
+    /// Drops what is about requests of a list.
+    pub(super) fn forget(&mut self, list: usize, all: bool) {
+        let bytes = &mut self.bytes;
+        self.queue.retain(|item| {
+            let is_kept = match item {
+                Item::Shared { list: other, .. } => *other != list,
+                Item::OfList { list: other, .. } => !all || *other != list,
+                Item::Framed(_) => true,
+            };
+            if !is_kept {
+                *bytes -= item.size();
+            }
+            is_kept
+        });
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+}
+
+impl Item {
+    /// The list that it is of; none if it is framed already.
+    pub(super) fn list(&self) -> Option<usize> {
+        match self {
+            Item::Shared { list, .. } | Item::OfList { list, .. } => Some(*list),
+            Item::Framed(_) => None,
+        }
+    }
+
+    /// Appends its bytes.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Item::Shared { ref_id, message, .. } => message.write(*ref_id, out),
+            Item::OfList { message, .. } | Item::Framed(message) => out.extend_from_slice(message),
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Item::Shared { message, .. } => message.size(),
+            Item::OfList { message, .. } | Item::Framed(message) => message.len(),
+        }
+    }
+}
+
+/// Places that are kept.
+const IDLE: usize = 16;

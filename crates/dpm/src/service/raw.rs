@@ -1,0 +1,305 @@
+//! acnetd's client protocol over TCP: commands and their acknowledgements, and packets of ACNET, with DPM as a task of this node.
+//!
+//! Frames are a length, a type and a body. Every command is acknowledged once, in order, with the code and length that clients insist on.
+
+use super::list::Route;
+use super::{ClientKey, Close, Dpm, TASK, tcp};
+use crate::acnet::{Header, Kind, MCAST, MULTICAST_NODE, packet};
+use crate::rad50::Rad50;
+use crate::sdd::request::Request;
+use crate::sdd::{Message, SettingStatus, reply};
+use crate::status::Status;
+use crate::time::Moment;
+
+/// The state of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Raw {
+    handle: Rad50,
+    last_request: u16,
+}
+
+impl Dpm {
+    /// Takes a frame.
+    pub(super) fn take_frame(&mut self, client: ClientKey, frame: &[u8], now: Moment) -> Result<(), Close> {
+        let Some((kind, body)) = frame.split_first_chunk::<2>() else { return Err(Close) };
+        if u16::from_be_bytes(*kind) != COMMAND {
+            return Ok(());
+        }
+        let Some(command) = Command::read(body) else {
+            self.acknowledge(client, 0, Status::ARG, &[]);
+            return Ok(());
+        };
+        let rest = command.rest;
+        match command.code {
+            1 | 16 | 21 | 23 => self.connected(client, &command),
+            2 => {
+                let status = self.rename(client, rest);
+                self.acknowledge(
+                    client,
+                    1,
+                    status,
+                    &[&[1], handle(rest).unwrap_or_default().0.to_be_bytes().as_slice()].concat(),
+                );
+            }
+            3 | 17 => {
+                self.acknowledge(client, 0, Status::SUCCESS, &[]);
+                for list in self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default() {
+                    self.close_list(list);
+                }
+            }
+            5 | 18 => self.requested(client, &command, now),
+            7 => self.acknowledge(client, 3, Status::NO_SUCH, &[0, 0]),
+            8 => self.cancelled(client, rest),
+            9 | 19 => self.acknowledge(client, 0, Status::IVM, &[]),
+            10 => self.acknowledge(client, 0, Status::REQREJ, &[]),
+            11 => {
+                let found = handle(rest).and_then(|name| self.node_named(name));
+                let status = if found.is_some() { Status::SUCCESS } else { Status::NO_NODE };
+                self.acknowledge(client, 4, status, &found.unwrap_or_default().to_be_bytes());
+            }
+            12 => {
+                let found = rest.first_chunk().and_then(|node| self.node_name(u16::from_be_bytes(*node)));
+                let status = if found.is_some() { Status::SUCCESS } else { Status::NO_NODE };
+                self.acknowledge(client, 5, status, &found.unwrap_or_default().0.to_be_bytes());
+            }
+            13 | 22 => self.acknowledge(client, 4, Status::SUCCESS, &self.options.address.to_be_bytes()),
+            14 => self.acknowledge(client, 6, Status::NO_TASK, &[0; 4]),
+            15 => self.acknowledge(client, 7, Status::SUCCESS, &[0; 28]),
+            // Keep-alive; messages that nobody answers; requests of others, which never come.
+            0 | 4 | 6 | 20 => self.acknowledge(client, 0, Status::SUCCESS, &[]),
+            _ => self.acknowledge(client, 0, Status::LEVEL2, &[]),
+        }
+        Ok(())
+    }
+
+    fn connected(&mut self, client: ClientKey, command: &Command<'_>) {
+        // Who gives no name gets one that looks like those of acnetd: % and a port number.
+        let given = Rad50::parse(&format!("%{:05}", client % 100_000)).unwrap_or_default();
+        let name = if command.handle == Rad50::default() { given } else { command.handle };
+        let Some(state) = self.raw(client) else { return };
+        state.handle = name;
+        let name = name.0.to_be_bytes();
+        match command.code {
+            16 | 23 => self.acknowledge(client, 16, Status::SUCCESS, &[&[0, TASK_ID], name.as_slice()].concat()),
+            _ => self.acknowledge(client, 1, Status::SUCCESS, &[&[TASK_ID], name.as_slice()].concat()),
+        }
+    }
+
+    fn rename(&mut self, client: ClientKey, rest: &[u8]) -> Status {
+        match (handle(rest), self.raw(client)) {
+            (Some(name), Some(state)) => {
+                state.handle = name;
+                Status::SUCCESS
+            }
+            _ => Status::ARG,
+        }
+    }
+
+    fn requested(&mut self, client: ClientKey, command: &Command<'_>, now: Moment) {
+        let head = if command.code == 18 { 12 } else { 8 };
+        let Some(body) = command.rest.get(head..) else { return self.acknowledge(client, 2, Status::ARG, &[0; 2]) };
+        let [t0, t1, t2, t3, n0, n1, f0, f1, ..] = *command.rest else { return };
+        let (task, node) = (Rad50(u32::from_be_bytes([t0, t1, t2, t3])), u16::from_be_bytes([n0, n1]));
+        let is_multiple = u16::from_be_bytes([f0, f1]) & 1 == 1;
+        let Some(state) = self.raw(client) else { return };
+        if state.handle == Rad50::default() {
+            return self.acknowledge(client, 2, Status::NOT_CONNECTED, &[0; 2]);
+        }
+        state.last_request = state.last_request.wrapping_add(1) & 0x1fff;
+        let message = state.last_request | 0x2000;
+        let here = self.options.address;
+        let is_here = node == here || node == MULTICAST_NODE || node == 0;
+        if !is_here && self.node_name(node).is_none() {
+            return self.acknowledge(client, 2, Status::NO_NODE, &[0; 2]);
+        }
+        self.acknowledge(client, 2, Status::SUCCESS, &message.to_be_bytes());
+        let header = Header {
+            kind: Kind::Reply,
+            status: Status::SUCCESS,
+            server: if is_here { here } else { node },
+            client: here,
+            task,
+            task_id: u16::from(TASK_ID),
+            message,
+        };
+        if !is_here || task != TASK {
+            // Requests of clients are not passed on to other nodes.
+            return self.reply_status(client, &header, Status::NO_TASK);
+        }
+        match Request::decode(body) {
+            Ok(request) => self.answer(client, header, request, is_multiple, now),
+            Err(_) => self.reply_status(client, &header, Status::IVM),
+        }
+    }
+
+    fn answer(&mut self, client: ClientKey, header: Header, request: Request, is_multiple: bool, now: Moment) {
+        let list = match &request {
+            Request::ServiceDiscovery(_) => {
+                let service_location = self.options.name.to_string();
+                return self.reply(client, &header, reply::ServiceDiscovery { load: 0, service_location });
+            }
+            Request::OpenList(_) if is_multiple => {
+                let stream = Header { kind: Kind::ReplyWithMore, ..header };
+                return match self.open_list(client, Route::Acnet(stream)) {
+                    Ok(_) => {}
+                    Err(status) => self.reply_status(client, &header, status),
+                };
+            }
+            Request::OpenList(_) => return self.reply_status(client, &header, Status::BAD_REQUEST),
+            request => request.list_id().and_then(|id| self.list_ids.get(&id).copied()),
+        };
+        let list = list.filter(|list| self.outlets.lists.get(*list).is_some_and(|list| list.client == client));
+        let list_id = request.list_id().unwrap_or_default();
+        let known = if list.is_some() { Status::SUCCESS } else { Status::NO_SUCH_LIST };
+        let list = list.unwrap_or(usize::MAX);
+        let unix_millis = now.unix_millis;
+        let status = |status: Status| reply::Status { ref_id: 0, timestamp: unix_millis, cycle: 0, status: status.0 };
+        match request {
+            Request::AddToList(add) => {
+                // The answer comes first: clients wait for it before they read on.
+                self.reply(client, &header, reply::AddToList { list_id, ref_id: add.ref_id, status: known.0 });
+                self.add(list, add.ref_id, &add.drf_request);
+            }
+            Request::RemoveFromList(remove) => {
+                self.remove(list, remove.ref_id);
+                self.reply(client, &header, reply::RemoveFromList { list_id, ref_id: remove.ref_id, status: known.0 });
+            }
+            Request::ClearList(_) => {
+                self.clear(list);
+                self.reply(client, &header, reply::ListStatus { list_id, status: known.0 });
+            }
+            Request::StopList(_) => {
+                self.stop(list);
+                self.reply(client, &header, status(known));
+            }
+            Request::StartList(start) => {
+                self.reply(client, &header, reply::StartList { list_id, status: known.0 });
+                self.start(list, start.model, now);
+            }
+            Request::Authenticate(_) | Request::EnableSettings(_) => {
+                let refused = if known == Status::SUCCESS { Status::PRIV } else { known };
+                self.reply(client, &header, status(refused));
+            }
+            Request::ApplySettings(settings) => {
+                self.reply(client, &header, status(known));
+                let all = tcp::refused(&settings).map(|ref_id| SettingStatus { ref_id, status: Status::PRIV.0 });
+                let all = reply::ApplySettings { status: all.collect() };
+                self.outlets.push_of_list(list, all);
+            }
+            Request::ServiceDiscovery(_) | Request::OpenList(_) => {}
+        }
+    }
+
+    /// A client wants no more replies to a request.
+    fn cancelled(&mut self, client: ClientKey, rest: &[u8]) {
+        let Some(message) = rest.first_chunk().map(|id| u16::from_be_bytes(*id)) else {
+            return self.acknowledge(client, 0, Status::ARG, &[]);
+        };
+        let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
+        let is_it = |list: &usize| match self.outlets.lists.get(*list).map(|list| &list.route) {
+            Some(Route::Acnet(header)) => header.message == message,
+            _ => false,
+        };
+        if let Some(list) = lists.into_iter().find(is_it) {
+            self.close_list(list);
+        }
+        self.acknowledge(client, 0, Status::SUCCESS, &[]);
+    }
+
+    fn node_named(&self, name: Rad50) -> Option<u16> {
+        match name {
+            MCAST => Some(MULTICAST_NODE),
+            name if name == self.options.name => Some(self.options.address),
+            name => self.database.nodes().iter().find(|node| node.name == name).map(|node| node.address),
+        }
+    }
+
+    fn node_name(&self, node: u16) -> Option<Rad50> {
+        match node {
+            MULTICAST_NODE => Some(MCAST),
+            node if node == self.options.address => Some(self.options.name),
+            node => self.database.nodes().iter().find(|known| known.address == node).map(|node| node.name),
+        }
+    }
+
+    fn raw(&mut self, client: ClientKey) -> Option<&mut Raw> {
+        match self.outlets.clients.get_mut(client).map(|client| &mut client.speaks) {
+            Some(super::client::Speaks::Raw(state)) => Some(state),
+            _ => None,
+        }
+    }
+
+    fn acknowledge(&mut self, client: ClientKey, code: u16, status: Status, extra: &[u8]) {
+        let mut bytes = Vec::with_capacity(16);
+        tcp::frame(&mut bytes, |bytes| {
+            bytes.extend_from_slice(&ACK.to_be_bytes());
+            bytes.extend_from_slice(&code.to_be_bytes());
+            bytes.extend_from_slice(&status.0.to_be_bytes());
+            bytes.extend_from_slice(extra);
+        });
+        self.outlets.frame(client, bytes);
+    }
+
+    /// The only reply to a request.
+    fn reply(&mut self, client: ClientKey, header: &Header, reply: impl Into<reply::Reply>) {
+        let mut bytes = Vec::new();
+        let reply = reply.into();
+        data(header, false, &mut bytes, |bytes| reply.encode(bytes));
+        self.outlets.frame(client, bytes);
+    }
+
+    fn reply_status(&mut self, client: ClientKey, header: &Header, status: Status) {
+        let mut bytes = Vec::new();
+        data(&Header { status, ..*header }, false, &mut bytes, |_| {});
+        self.outlets.frame(client, bytes);
+    }
+}
+
+/// Appends a frame with a packet around what `write` appends.
+pub(super) fn data(header: &Header, more: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    tcp::frame(out, |out| {
+        out.extend_from_slice(&DATA.to_be_bytes());
+        let kind = if more { Kind::ReplyWithMore } else { Kind::Reply };
+        let start = out.len();
+        Header { kind, ..*header }.write_head(0, out);
+        let body = out.len();
+        write(out);
+        if !(out.len() - body).is_multiple_of(2) {
+            out.push(0);
+        }
+        // Nothing longer than `LARGEST` comes here.
+        let length = u16::try_from(out.len() - start).unwrap_or(u16::MAX);
+        out[start + packet::SIZE - 2..start + packet::SIZE].copy_from_slice(&length.to_le_bytes());
+    });
+}
+
+/// A command of a client.
+struct Command<'a> {
+    code: u16,
+    handle: Rad50,
+    rest: &'a [u8],
+}
+
+impl<'a> Command<'a> {
+    /// Code, handle and virtual node begin every command.
+    fn read(body: &'a [u8]) -> Option<Self> {
+        let ([c0, c1, h0, h1, h2, h3, _, _, _, _], rest) = body.split_first_chunk::<10>()?;
+        Some(Self {
+            code: u16::from_be_bytes([*c0, *c1]),
+            handle: Rad50(u32::from_be_bytes([*h0, *h1, *h2, *h3])),
+            rest,
+        })
+    }
+}
+
+fn handle(rest: &[u8]) -> Option<Rad50> {
+    rest.first_chunk().map(|bytes| Rad50(u32::from_be_bytes(*bytes)))
+}
+
+/// The largest message that a packet holds, as it says its length in 16 bits.
+pub(super) const LARGEST: usize = 65_500;
+const COMMAND: u16 = 1;
+const ACK: u16 = 2;
+const DATA: u16 = 3;
+/// Each connection is a node with one task of its own.
+const TASK_ID: u8 = 1;

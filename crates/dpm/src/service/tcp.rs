@@ -1,0 +1,80 @@
+//! DPM over TCP: frames of a length and a message, one list for each connection.
+
+use super::{ClientKey, Dpm};
+use crate::sdd::request::Request;
+use crate::sdd::{Message, SettingStatus, reply};
+use crate::status::Status;
+use crate::time::Moment;
+
+/// Appends a frame around what `write` appends.
+pub(super) fn frame(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    write(out);
+    let length = (out.len() - start - 4) as u32;
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+impl Dpm {
+    /// Does what a message asks.
+    pub(super) fn take_message(&mut self, client: ClientKey, message: &[u8], now: Moment) {
+        let Some(list) = self.outlets.clients.get(client).and_then(|client| client.lists.first().copied()) else {
+            return;
+        };
+        let Ok(request) = Request::decode(message) else {
+            // Nothing tells which request it would have been.
+            self.outlets.push_status(list, 0, Status::IVM);
+            return;
+        };
+        let own = self.outlets.lists.get(list).map(|list| list.id);
+        if request.list_id().is_some_and(|id| Some(id) != own) {
+            self.outlets.push_status(list, 0, Status::NO_SUCH_LIST);
+            return;
+        }
+        match request {
+            Request::AddToList(add) => self.add(list, add.ref_id, &add.drf_request),
+            Request::RemoveFromList(remove) => self.remove(list, remove.ref_id),
+            Request::ClearList(_) => self.clear(list),
+            Request::StopList(_) => self.stop(list),
+            Request::StartList(start) => {
+                self.start(list, start.model, now);
+                self.outlets.push_of_list(list, reply::StartList { list_id: own.unwrap_or_default(), status: 0 });
+            }
+            // There is nobody who could tell who the client is: nothing can be set.
+            Request::Authenticate(_) | Request::EnableSettings(_) => self.outlets.push_status(list, 0, Status::PRIV),
+            Request::ApplySettings(settings) => {
+                let status = refused(&settings).map(|ref_id| SettingStatus { ref_id, status: Status::PRIV.0 });
+                self.outlets.push_of_list(list, reply::ApplySettings { status: status.collect() });
+            }
+            // The list of a connection is opened with it.
+            Request::OpenList(_) | Request::ServiceDiscovery(_) => {
+                self.outlets.push_status(list, 0, Status::BAD_REQUEST)
+            }
+        }
+    }
+}
+
+impl Request {
+    /// The list that a request is about, if it is about one.
+    pub(super) fn list_id(&self) -> Option<i32> {
+        Some(match self {
+            Self::ServiceDiscovery(_) | Self::OpenList(_) => return None,
+            Self::AddToList(request) => request.list_id,
+            Self::RemoveFromList(request) => request.list_id,
+            Self::StartList(request) => request.list_id,
+            Self::StopList(request) => request.list_id,
+            Self::ClearList(request) => request.list_id,
+            Self::Authenticate(request) => request.list_id,
+            Self::EnableSettings(request) => request.list_id,
+            Self::ApplySettings(request) => request.list_id,
+        })
+    }
+}
+
+/// The numbers of all settings, in the order in which they are answered.
+pub(super) fn refused(settings: &crate::sdd::request::ApplySettings) -> impl Iterator<Item = i64> {
+    let raw = settings.raw_array.iter().flatten().map(|setting| setting.ref_id);
+    let scaled = settings.scaled_array.iter().flatten().map(|setting| setting.ref_id);
+    let texts = settings.text_array.iter().flatten().map(|setting| setting.ref_id);
+    raw.chain(scaled).chain(texts)
+}

@@ -1,0 +1,116 @@
+//! When a front-end is asked to answer: what is left of an event once requests are merged.
+
+use crate::database::Database;
+use crate::drf::{Clock, Comparison, Event, Time};
+use crate::status::Status;
+
+/// When a front-end answers. Requests of one node that have the same are one request.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum When {
+    /// Once, now.
+    Once,
+    /// Again and again, in milliseconds.
+    Every(u64),
+    /// On an event of the accelerator's clock.
+    Clock {
+        /// Which.
+        number: u16,
+        /// From where.
+        clock: Clock,
+        /// How long after it, in milliseconds.
+        delay: u64,
+    },
+    /// When a device comes to a state.
+    State {
+        /// The device's number.
+        device: u32,
+        /// The state.
+        value: u16,
+        /// How long after it, in milliseconds.
+        delay: u64,
+        /// How the state is compared.
+        comparison: Comparison,
+    },
+}
+
+/// What an event means for a reader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// When the front-end answers.
+    pub when: When,
+    /// Does the reader want only answers that differ from the one before?
+    pub on_change: bool,
+    /// Does it want the current value, if there is one?
+    pub at_once: bool,
+}
+
+impl Wish {
+    /// What an event means. `None` if nothing is ever sent.
+    pub fn of(event: &Event, database: &Database) -> Result<Option<Self>, Status> {
+        let every = |period: &Time| When::Every(period.millis().clamp(SHORTEST, LONGEST));
+        Ok(Some(match event {
+            Event::Never => return Ok(None),
+            Event::Default | Event::Immediate => Self { when: When::Once, on_change: false, at_once: false },
+            Event::Periodic { period, at_once } => Self { when: every(period), on_change: false, at_once: *at_once },
+            Event::OnChange { period, at_once } => Self { when: every(period), on_change: true, at_once: *at_once },
+            Event::Clock { number, clock, delay } => Self {
+                when: When::Clock { number: *number, clock: *clock, delay: delay.millis() },
+                on_change: false,
+                at_once: false,
+            },
+            Event::State { device, value, delay, comparison } => {
+                let device = database.named(device).ok_or(Status::BAD_EVENT)?.index;
+                let when = When::State { device, value: *value, delay: delay.millis(), comparison: *comparison };
+                Self { when, on_change: false, at_once: false }
+            }
+        }))
+    }
+}
+
+impl When {
+    /// The frequency word of `RETDAT`, if it can say this.
+    pub fn ftd(&self) -> Option<u16> {
+        match self {
+            Self::Once => Some(0),
+            Self::Every(millis) => Some((millis * 60 / 1000).clamp(4, 0x7fff) as u16),
+            Self::Clock { number, clock: _, delay: 0 } if *number < 0x8000 => Some(0x8000 | number),
+            Self::Clock { .. } | Self::State { .. } => None,
+        }
+    }
+
+    /// The event text of `GETS32`.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Once => "i".into(),
+            Self::Every(millis) => format!("p,{millis},true"),
+            Self::Clock { number, clock, delay } => {
+                let clock = match clock {
+                    Clock::Hardware => 'h',
+                    Clock::Software => 's',
+                    Clock::Either => 'e',
+                };
+                format!("e,{number:x},{clock},{delay}")
+            }
+            Self::State { device, value, delay, comparison } => {
+                format!("s,{device},{value},{delay},{}", comparison.sign())
+            }
+        }
+    }
+
+    /// How long an answer may take, in milliseconds: three and a half periods within limits. `None` if nobody can know.
+    pub fn patience(&self) -> Option<u64> {
+        match self {
+            Self::Once => Some(ONCE),
+            Self::Every(millis) => Some((millis * 7 / 2).clamp(LEAST_PATIENCE, MOST_PATIENCE.max(millis * 3 / 2))),
+            Self::Clock { .. } | Self::State { .. } => None,
+        }
+    }
+}
+
+/// Twenty times a second; faster ones would need the fast time plot protocol.
+const SHORTEST: u64 = 50;
+/// As long as 15 bits of sixtieths of a second.
+const LONGEST: u64 = 546_000;
+const ONCE: u64 = 5000;
+const LEAST_PATIENCE: u64 = 400;
+const MOST_PATIENCE: u64 = 15_000;

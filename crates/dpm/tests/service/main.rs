@@ -1,0 +1,12 @@
+//! The service against simulated front-ends, without sockets and with virtual time.
+
+mod acnet;
+mod bad_input;
+mod front_ends;
+mod lists;
+mod pooling;
+mod raw;
+mod world;
+
+/// A device of each kind on nodes of both protocols.
+const DEMO: &str = include_str!("../../src/database/demo.toml");

@@ -1,0 +1,220 @@
+//! A service, simulated front-ends and clients, with a clock that is turned by hand.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rookery_dpm::database::Database;
+use rookery_dpm::sdd::Message;
+use rookery_dpm::sdd::reply::Reply;
+use rookery_dpm::sdd::request::{self, Request};
+use rookery_dpm::service::{ClientKey, Close, Dpm, Options, Statistics};
+use rookery_dpm::simulator::Simulator;
+use rookery_dpm::status::Status;
+use rookery_dpm::time::Moment;
+
+pub struct World {
+    pub dpm: Dpm,
+    pub simulator: Simulator,
+    now: u64,
+    /// Datagrams to front-ends are lost while this is set.
+    pub cut: bool,
+    /// What was written to clients that read.
+    written: HashMap<ClientKey, Vec<u8>>,
+    /// Clients that do not read.
+    pub stuck: Vec<ClientKey>,
+    pub datagrams: Vec<Vec<u8>>,
+}
+
+impl World {
+    pub fn new(database: &str) -> Self {
+        Self::with(database, Options::default())
+    }
+
+    pub fn with(database: &str, options: Options) -> Self {
+        let read = || Database::read(database).expect("a good database");
+        Self {
+            dpm: Dpm::new(options, Arc::new(read())),
+            simulator: Simulator::new(read()),
+            now: 0,
+            cut: false,
+            written: HashMap::new(),
+            stuck: Vec::new(),
+            datagrams: Vec::new(),
+        }
+    }
+
+    pub fn moment(&self) -> Moment {
+        Moment { millis: self.now, unix_millis: START + self.now as i64 }
+    }
+
+    /// A client over TCP whose list is open.
+    pub fn client(&mut self) -> Client {
+        let key = self.dpm.connect();
+        self.send(key, b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n").expect("a greeting");
+        let mut client = Client { key, list_id: 0 };
+        match self.replies(&client).as_slice() {
+            [Reply::OpenList(open)] => client.list_id = open.list_id,
+            other => panic!("no list: {other:?}"),
+        }
+        client
+    }
+
+    pub fn send(&mut self, key: ClientKey, bytes: &[u8]) -> Result<(), Close> {
+        let now = self.moment();
+        let sent = self.dpm.receive(key, bytes, now);
+        self.settle();
+        sent
+    }
+
+    pub fn ask(&mut self, client: &Client, request: impl Into<Request>) {
+        self.send(client.key, &framed(&request.into())).expect("the connection stays");
+    }
+
+    pub fn add(&mut self, client: &Client, ref_id: i64, drf: &str) {
+        self.ask(client, request::AddToList { list_id: client.list_id, ref_id, drf_request: drf.into() });
+    }
+
+    pub fn start(&mut self, client: &Client) {
+        self.ask(client, request::StartList { list_id: client.list_id, model: None });
+    }
+
+    pub fn stop(&mut self, client: &Client) {
+        self.ask(client, request::StopList { list_id: client.list_id });
+    }
+
+    /// Lets time pass.
+    pub fn pass(&mut self, millis: u64) {
+        let end = self.now + millis;
+        loop {
+            let due = [self.dpm.deadline(), self.simulator.deadline()].into_iter().flatten().min();
+            match due.filter(|due| *due <= end) {
+                Some(due) => self.now = self.now.max(due),
+                None => break,
+            }
+            self.tick();
+        }
+        self.now = end;
+        self.tick();
+    }
+
+    fn tick(&mut self) {
+        let now = self.moment();
+        self.simulator.tick(now);
+        self.dpm.tick(now);
+        self.settle();
+    }
+
+    /// Carries datagrams both ways until there are none, then writes to clients.
+    fn settle(&mut self) {
+        let now = self.moment();
+        loop {
+            let to_front_ends: Vec<(SocketAddr, Vec<u8>)> = self.dpm.datagrams(now).collect();
+            let here = dpm_address();
+            for (_, mut datagram) in to_front_ends {
+                self.datagrams.push(datagram.clone());
+                if !self.cut {
+                    self.simulator.datagram(here, &mut datagram, now);
+                }
+            }
+            let answers: Vec<Vec<u8>> = self.simulator.flush().map(|(_, datagram)| datagram).collect();
+            if answers.is_empty() {
+                break;
+            }
+            for mut datagram in answers {
+                if !self.cut {
+                    self.dpm.datagram(front_end_address(), &mut datagram, now);
+                }
+            }
+        }
+        for key in self.dpm.take_dirty() {
+            if !self.stuck.contains(&key) {
+                self.read(key);
+            }
+        }
+    }
+
+    /// Reads all that waits for a client.
+    pub fn read(&mut self, key: ClientKey) {
+        let written = self.written.entry(key).or_default();
+        while self.dpm.render(key, written, usize::MAX) {}
+    }
+
+    /// What a client got since it was asked last.
+    pub fn replies(&mut self, client: &Client) -> Vec<Reply> {
+        let bytes = self.bytes(client.key);
+        frames(&bytes).into_iter().map(|frame| Reply::decode(frame).expect("a reply")).collect()
+    }
+
+    pub fn bytes(&mut self, key: ClientKey) -> Vec<u8> {
+        self.written.remove(&key).unwrap_or_default()
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        self.dpm.statistics()
+    }
+}
+
+/// A client over TCP.
+#[derive(Debug, Clone, Copy)]
+pub struct Client {
+    pub key: ClientKey,
+    pub list_id: i32,
+}
+
+/// The frames of a stream of bytes.
+pub fn frames(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut frames = Vec::new();
+    while let Some((prefix, rest)) = bytes.split_first_chunk::<4>() {
+        let (frame, rest) = rest.split_at(u32::from_be_bytes(*prefix) as usize);
+        frames.push(frame);
+        bytes = rest;
+    }
+    assert!(bytes.is_empty(), "half a frame");
+    frames
+}
+
+pub fn framed(request: &Request) -> Vec<u8> {
+    let mut message = Vec::new();
+    request.encode(&mut message);
+    [&(message.len() as u32).to_be_bytes()[..], &message].concat()
+}
+
+/// The numbers of a request's readings.
+pub fn numbers(replies: &[Reply], ref_id: i64) -> Vec<f64> {
+    let number = |reply: &Reply| match reply {
+        Reply::Scalar(scalar) if scalar.ref_id == ref_id => Some(scalar.data),
+        _ => None,
+    };
+    replies.iter().filter_map(number).collect()
+}
+
+/// The statuses of a request.
+pub fn statuses(replies: &[Reply], ref_id: i64) -> Vec<Status> {
+    let status = |reply: &Reply| match reply {
+        Reply::Status(status) if status.ref_id == ref_id => Some(Status(status.status)),
+        _ => None,
+    };
+    replies.iter().filter_map(status).collect()
+}
+
+/// The names that were told for requests.
+pub fn infos(replies: &[Reply]) -> Vec<(i64, &str)> {
+    replies
+        .iter()
+        .filter_map(|reply| match reply {
+            Reply::DeviceInfo(info) => Some((info.ref_id, info.name.as_str())),
+            _ => None,
+        })
+        .collect()
+}
+
+pub fn dpm_address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 5000))
+}
+
+pub fn front_end_address() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 6801))
+}
+
+const START: i64 = 1_700_000_000_000;

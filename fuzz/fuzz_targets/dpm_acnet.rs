@@ -1,0 +1,23 @@
+//! Datagrams of front-ends and what they carry: nothing panics, and a packet that was read is written the same.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rookery_dpm::acnet::{gets32, packet, retdat, split};
+
+fuzz_target!(|bytes: &[u8]| {
+    for packet in packet::packets(bytes) {
+        let mut again = Vec::new();
+        packet.header.write(packet.body, &mut again);
+        let read = packet::packets(&again).next().expect("a packet");
+        assert_eq!((read.header, read.body), (packet.header, packet.body));
+        let _ = split(packet.body, [1, 2, 20].into_iter());
+    }
+    if let Some(request) = retdat::Request::decode(bytes) {
+        assert_eq!(retdat::Request::decode(&request.encode()), Some(request));
+    }
+    if let Some(request) = gets32::Request::decode(bytes) {
+        assert_eq!(gets32::Request::decode(&request.encode()), Some(request));
+    }
+    let _ = (retdat::decode_settings(bytes), gets32::ReplyHead::decode(bytes));
+});
