@@ -96,8 +96,15 @@ impl World {
         user.is_some_and(|user| self.may_see(user, asker))
     }
 
-    /// What an account that has a session, and whose home this is, and a contact show each other; `None` if it has no session.
+    /// What an account that has a session, and whose home this is, and a contact show each other, by subscription or by group; `None` if it has no
+    /// session.
     pub fn subscription(&self, account: JidRef<'_>, contact: JidRef<'_>) -> Option<Subscription> {
+        let (own, shared) = (self.own_subscription(account, contact)?, self.shared_relation(account, contact));
+        Some(Subscription::new(own.to() || shared.to(), own.from() || shared.from()))
+    }
+
+    /// The same without groups.
+    pub fn own_subscription(&self, account: JidRef<'_>, contact: JidRef<'_>) -> Option<Subscription> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
         let user = self.users.get(user as usize)?;
         let name = self.names.find(self.hash(contact.bare_str()), contact.bare_str());

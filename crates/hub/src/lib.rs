@@ -12,7 +12,7 @@
 //!   that is kept ready. [`service`]: hosts that modules answer for. [`federation`]: other servers.
 //! * [`presence`]: broadcasts, probes, directed presence: RFC 6121 §4. [`conceal`]: from whom an account conceals it.
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
-//! * [`roster`]: roster get, set and push: RFC 6121 §2.
+//! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's groups.
 //! * [`iq`]: requests that this server answers itself, and their replies; [`ask`]: requests that it makes.
 //! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides.
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
@@ -50,6 +50,7 @@ pub mod route;
 pub mod service;
 pub mod session;
 pub mod settings;
+pub mod shared;
 pub mod subscribe;
 pub mod subscription;
 pub mod task;
@@ -73,6 +74,7 @@ pub use passage::{Delivery, Stanzas};
 pub use roll::Roll;
 pub use session::{Session, SessionRef};
 pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
+pub use shared::{Circle, SharedContacts};
 pub use task::Wakeups;
 pub use timer::Timer;
 pub use tokens::TokenChange;

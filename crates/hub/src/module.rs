@@ -19,6 +19,7 @@ use crate::federation::RemoteService;
 use crate::iq::Iq;
 use crate::passage::{Delivery, Passage, Passages, Stanzas, Wish};
 use crate::settings::{Domain, OptionSpec};
+use crate::shared::SharedContacts;
 
 /// One feature of the server that an operator can switch.
 pub trait Module {
@@ -139,6 +140,7 @@ pub struct Registry {
     conceal: Option<Hook<(&'static str, Conceal)>>,
     roster_with: Vec<(&'static str, Asks)>,
     screens: Vec<Hook<Screen>>,
+    shared_contacts: Option<Hook<Box<dyn SharedContacts>>>,
     undelivered: Vec<Hook<Filter>>,
     reachable: Vec<Hook<SessionHook>>,
     ended: Vec<Hook<SessionHook>>,
@@ -264,6 +266,12 @@ impl Hooks<'_> {
     pub fn roster_with<T: 'static>(&mut self, document: &'static str, asks: impl Fn(&T) -> bool + 'static) {
         let asks: Asks = Box::new(move |document| document.downcast_ref().is_some_and(&asks));
         self.registry.roster_with.push((document, asks));
+    }
+
+    /// Gives accounts contacts by groups. Of several modules that do, the last one counts.
+    pub fn shared_contacts(&mut self, contacts: impl SharedContacts + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(contacts) as Box<dyn SharedContacts>);
+        self.registry.shared_contacts = Some(hook);
     }
 
     /// Decides which sessions of an account get what is for its bare JID, messages and presence, while the account is [screened](World::set_screened).
@@ -484,6 +492,17 @@ impl Registry {
         let hook = self.conceal.as_ref()?;
         domain?.module(hook.module)?;
         Some((hook.call.0, &hook.call.1))
+    }
+
+    pub(crate) fn has_shared_contacts(&self) -> bool {
+        self.shared_contacts.is_some()
+    }
+
+    /// Who knows the contacts by groups, where that is on.
+    pub(crate) fn shared_contacts(&self, domain: Option<&Domain>) -> Option<&dyn SharedContacts> {
+        let hook = self.shared_contacts.as_ref()?;
+        domain?.module(hook.module)?;
+        Some(&*hook.call)
     }
 
     /// Whether any document asks for the roster; `document` finds one by its name.

@@ -127,10 +127,11 @@ impl World {
     /// To the contacts who see the user, and to the user's own available resources (§4.2.2).
     fn broadcast(&mut self, link: Link, packet: &Packet) {
         let Some(user) = self.session_at(link).map(|session| session.user) else { return };
-        let concealed = self.concealed_from(link);
-        let audience = self.audience(user, Contact::from, &concealed);
+        let mut left_out = self.concealed_from(link);
+        self.show_to_circle(link, packet, &mut left_out);
+        let audience = self.audience(user, Contact::from, &left_out);
         self.hand_out(packet, audience);
-        for (domain, contacts) in self.contacts_away(user, Contact::from, &concealed) {
+        for (domain, contacts) in self.contacts_away(user, Contact::from, &left_out) {
             self.fan_out_away(packet, domain, contacts);
         }
         self.show_to(user, packet);
@@ -153,6 +154,7 @@ impl World {
                 self.post(shard, Mail::Probe { from: from.clone(), to: names });
             }
         }
+        self.probe_circle(&from);
     }
 
     /// The contacts of other servers, by domain, without those that are left out.
@@ -229,7 +231,7 @@ impl World {
     }
 
     /// Answers for an account that has available resources; `false` if it has none.
-    fn answer_probe(&mut self, from: &Jid, hash: u64, bare: &str) -> bool {
+    pub(crate) fn answer_probe(&mut self, from: &Jid, hash: u64, bare: &str) -> bool {
         let Some(at) = self.user_named(hash, bare) else { return false };
         let Some(user) = self.users.get(at as usize) else { return false };
         let present = user.links.iter().filter_map(|&link| Some((link, self.session_at(link)?.presence.clone()?)));
@@ -257,6 +259,7 @@ impl World {
     pub(crate) fn may_see(&self, user: &User, asker: JidRef<'_>) -> bool {
         let name = self.names.find(self.hash(asker.bare_str()), asker.bare_str());
         name.is_some_and(|name| name == user.name || user.contact(name).is_some_and(Contact::from))
+            || self.names.get(user.name).is_some_and(|(_, owner)| self.shows_by_group(owner, asker))
     }
 
     fn answer_for_those_away(&mut self, from: &Jid, away: Vec<Jid>) {

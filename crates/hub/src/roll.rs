@@ -33,6 +33,11 @@ impl Roll {
         self.len
     }
 
+    /// The accounts of this server with their home shards.
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (usize, &Arc<Names>)> {
+        self.shards.iter().enumerate().flat_map(|(shard, chunks)| chunks.iter().map(move |chunk| (shard, chunk)))
+    }
+
     /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -28,7 +28,8 @@ impl World {
             found.interested = true;
         }
         let rosters = self.stores.rosters.clone();
-        let known = iq.payload.attr("ver").and_then(|version| version.parse().ok());
+        let version = iq.payload.attr("ver").filter(|_| !self.has_shared(&iq.to));
+        let known = version.and_then(|version| version.parse().ok());
         let owner = iq.to.clone();
         match known {
             None => self.wait_in_lane(session, rosters.get(owner.as_ref()), move |world, roster| {
@@ -42,7 +43,7 @@ impl World {
                         Ok(Some(changes)) => {
                             world.reply_done(&iq);
                             for (version, change) in changes.changes {
-                                if let Some(push) = push(&world.unique_text(), version, &change) {
+                                if let Some(push) = push(&world.unique_text(), Some(version), &change) {
                                     world.push(session.link, &push, To::Full);
                                 }
                             }
@@ -65,8 +66,12 @@ impl World {
             Err(error) => return self.roster_failed(iq, &error),
         };
         let mut reply = iq.result();
-        reply.start_ns("query", ns::ROSTER).attr("ver", &roster.version.to_string());
-        for item in roster.items.iter().filter(|item| item.visible()) {
+        let has_shared = self.has_shared(&iq.to);
+        let version = (!has_shared).then(|| roster.version.to_string());
+        let own: Vec<RosterItem> = roster.items.into_iter().filter(RosterItem::visible).collect();
+        let items = if has_shared { self.with_shared(iq.to.as_ref(), own) } else { own };
+        reply.start_ns("query", ns::ROSTER).opt_attr("ver", version.as_deref());
+        for item in &items {
             write_item(&mut reply, item);
         }
         reply.end();
@@ -90,6 +95,10 @@ impl World {
             return self.reply_error(&iq, Condition::NotAllowed);
         }
         let is_removal = wanted.remove;
+        if is_removal && self.joined(iq.to.as_ref(), &contact, None).is_some() {
+            // The operator wants it there.
+            return self.reply_error(&iq, Condition::NotAllowed);
+        }
         let limit = self.settings.roster.items;
         let owner = iq.to.clone();
         let edit = move |item: Option<&RosterItem>, items: usize| wanted.edit(item, items, limit);
@@ -178,7 +187,15 @@ impl World {
         if interested.is_empty() {
             return;
         }
-        if let Some(push) = push(&self.unique_text(), changed.version, &change) {
+        let version = (!self.has_shared(owner)).then_some(changed.version);
+        let change = match change {
+            Change::Put(item) => Change::Put(self.joined(owner.as_ref(), contact, Some(item.clone())).unwrap_or(item)),
+            Change::Removed(jid) => match self.joined(owner.as_ref(), contact, None) {
+                Some(item) => Change::Put(item),
+                None => Change::Removed(jid),
+            },
+        };
+        if let Some(push) = push(&self.unique_text(), version, &change) {
             for link in interested {
                 self.push(link, &push, To::Full);
             }
@@ -201,10 +218,10 @@ fn same_to_clients(a: &RosterItem, b: &RosterItem) -> bool {
 }
 
 /// A roster push (§2.1.6): built once for all resources that get it.
-fn push(id: &str, version: u64, change: &Change) -> Option<Packet> {
+fn push(id: &str, version: Option<u64>, change: &Change) -> Option<Packet> {
     let mut iq = Writer::new("iq");
     iq.attr("type", "set").attr("id", id);
-    iq.start_ns("query", ns::ROSTER).attr("ver", &version.to_string());
+    iq.start_ns("query", ns::ROSTER).opt_attr("ver", version.map(|version| version.to_string()).as_deref());
     match change {
         Change::Put(item) => write_item(&mut iq, item),
         Change::Removed(jid) => {
@@ -214,6 +231,12 @@ fn push(id: &str, version: u64, change: &Change) -> Option<Packet> {
     }
     iq.end();
     Packet::built(&iq.finish()).ok()
+}
+
+/// A roster push of a contact by group, which no version tells of: its item, or that it is gone.
+pub(crate) fn push_unversioned(id: &str, contact: &Jid, item: Option<RosterItem>) -> Option<Packet> {
+    let change = item.map_or_else(|| Change::Removed(contact.clone()), Change::Put);
+    push(id, None, &change)
 }
 
 fn write_item(out: &mut Writer, item: &RosterItem) {

@@ -27,7 +27,8 @@ pub(crate) fn with_asker(world: &mut World, iq: Iq, then: impl FnOnce(&mut World
     world.wait(item, move |world, item| match item {
         Ok(item) => {
             let subscription = item.before.map_or(Subscription::None, |item| item.subscription);
-            let asker = if subscription.from() { Asker::Trusted } else { Asker::Stranger };
+            let is_shown = subscription.from() || world.shared_relation(iq.to.as_ref(), iq.from.as_ref()).from();
+            let asker = if is_shown { Asker::Trusted } else { Asker::Stranger };
             then(world, iq, asker);
         }
         Err(StoreError::NoAccount) => then(world, iq, Asker::Stranger),

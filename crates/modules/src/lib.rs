@@ -45,6 +45,7 @@ pub mod rights;
 pub mod rooms;
 pub mod rsm;
 pub mod sasl2;
+pub mod shared_roster;
 pub mod standards;
 pub mod strangers;
 pub mod stream_management;
@@ -60,6 +61,8 @@ use rookery_hub::Module;
 pub struct Shared {
     /// Who has created accounts of late.
     pub creations: register::Creations,
+    /// The groups of the operator, and who is there.
+    pub groups: shared_roster::Common,
     /// Which rooms there are.
     pub rooms: rooms::Directory,
     /// The messages of the day.
@@ -80,6 +83,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(contact::Contact),
         Box::<privacy::Privacy>::default(),
         Box::<strangers::Strangers>::default(),
+        Box::new(shared_roster::SharedRoster::new(shared.groups.clone())),
         Box::new(last_activity::LastActivity),
         Box::new(archive::Archive::new(archives.clone())),
         Box::new(carbons::Carbons::new(archives.clone())),

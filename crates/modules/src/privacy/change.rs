@@ -10,7 +10,7 @@ use std::rc::Rc;
 use rookery_fanout::{Packet, To};
 use rookery_hub::{SessionRef, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::StoreError;
+use rookery_store::{StoreError, Subscription};
 use rookery_xml::Writer;
 
 use super::DOCUMENT;
@@ -83,16 +83,19 @@ impl Shift {
                 (stops(lists.0), stops(lists.1))
             };
             let directed = world.directed_to(session.link);
-            for contact in with_resources(watchers.iter().chain(&directed), lists) {
+            let sees = |jid: &Jid| world.may_see_presence(account.as_ref(), jid.as_ref());
+            for contact in with_named(watchers.iter().chain(&directed), lists, sees) {
                 match changes(&contact, Passing::PresenceOut) {
                     (false, true) => shift.hidden.push((session, contact)),
-                    (true, false) if watchers.iter().any(|watcher| *watcher == contact.bare()) => {
-                        shift.shown.push((session, contact))
-                    }
+                    (true, false) if sees(&contact) => shift.shown.push((session, contact)),
                     _ => {}
                 }
             }
-            for contact in with_resources(watched.iter(), lists) {
+            let is_seen = |jid: &Jid| {
+                let subscription = world.subscription(account.as_ref(), jid.as_ref());
+                subscription.is_some_and(Subscription::to)
+            };
+            for contact in with_named(watched.iter(), lists, is_seen) {
                 match changes(&contact, Passing::PresenceIn) {
                     (false, true) => shift.gone.push((session, contact)),
                     (true, false) => shift.back.push((session, contact)),
@@ -142,14 +145,14 @@ fn probe(world: &mut World, back: &[(SessionRef, Jid)]) {
     }
 }
 
-/// These contacts, and those of their resources that a rule names.
-fn with_resources<'c>(
+/// These contacts, and those whom a rule names by an address of an account, bare or full, if they are contacts too: by group, or one resource of them.
+fn with_named<'c>(
     contacts: impl Iterator<Item = &'c Jid>,
     (before, after): (Option<&List>, Option<&List>),
+    is_contact: impl Fn(&Jid) -> bool,
 ) -> BTreeSet<Jid> {
     let mut all: BTreeSet<Jid> = contacts.cloned().collect();
     let named = before.into_iter().chain(after).flat_map(List::named);
-    let resources: Vec<Jid> = named.filter(|jid| jid.is_full() && all.contains(jid.bare_str())).cloned().collect();
-    all.extend(resources);
+    all.extend(named.filter(|jid| jid.local().is_some() && is_contact(jid)).cloned());
     all
 }

@@ -1,0 +1,105 @@
+//! The accounts of the domains that have groups of everybody: which there are, and which are here. One for all shards, under a lock that is taken when
+//! somebody comes or goes and when a roster is asked for.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rookery_jid::Jid;
+
+/// The directories of all domains; clones mean the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct Directories(Arc<Mutex<HashMap<String, Directory>>>);
+
+/// The accounts of one domain.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    all: Arc<BTreeSet<Jid>>,
+    online: Arc<BTreeSet<Jid>>,
+    /// When the accounts were asked for last, milliseconds of the clock of day.
+    pub(crate) asked_ms: Option<u64>,
+    log: VecDeque<Change>,
+    /// The number of the oldest change in the log.
+    first: u64,
+}
+
+/// Somebody came or went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Who.
+    pub(crate) account: Jid,
+    /// To or from those who are here, rather than the accounts that there are.
+    pub(crate) online: bool,
+}
+
+impl Directories {
+    /// Does something with the directory of a domain.
+    pub(crate) fn with<T>(&self, domain: &str, act: impl FnOnce(&mut Directory) -> T) -> T {
+        let mut all = self.lock();
+        if let Some(directory) = all.get_mut(domain) {
+            return act(directory);
+        }
+        act(all.entry(domain.to_owned()).or_default())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Directory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Directory {
+    /// The accounts that there are, as far as they are known.
+    pub(crate) fn all(&self) -> Arc<BTreeSet<Jid>> {
+        self.all.clone()
+    }
+
+    /// The accounts that are here.
+    pub(crate) fn online(&self) -> Arc<BTreeSet<Jid>> {
+        self.online.clone()
+    }
+
+    /// An account is here.
+    pub(crate) fn came(&mut self, account: &Jid) {
+        if !self.online.contains(account) {
+            Arc::make_mut(&mut self.online).insert(account.clone());
+            self.note(account.clone(), true);
+        }
+        if self.asked_ms.is_some() && !self.all.contains(account) {
+            Arc::make_mut(&mut self.all).insert(account.clone());
+            self.note(account.clone(), false);
+        }
+    }
+
+    /// An account is here no longer.
+    pub(crate) fn went(&mut self, account: &Jid) {
+        if self.online.contains(account) {
+            Arc::make_mut(&mut self.online).remove(account);
+            self.note(account.clone(), true);
+        }
+    }
+
+    /// These are all accounts that there are.
+    pub(crate) fn set_all(&mut self, mut accounts: BTreeSet<Jid>) {
+        // Somebody may have come since the store was asked.
+        accounts.extend(self.online.iter().cloned());
+        let changed: Vec<Jid> = self.all.symmetric_difference(&accounts).cloned().collect();
+        self.all = Arc::new(accounts);
+        changed.into_iter().for_each(|account| self.note(account, false));
+    }
+
+    /// The changes from a number on, and the number behind the last.
+    pub(crate) fn since(&self, number: u64) -> (Vec<Change>, u64) {
+        let skipped = number.saturating_sub(self.first) as usize;
+        (self.log.iter().skip(skipped).cloned().collect(), self.first + self.log.len() as u64)
+    }
+
+    fn note(&mut self, account: Jid, online: bool) {
+        self.log.push_back(Change { account, online });
+        if self.log.len() > MAX_LOG {
+            self.log.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+/// Changes that are remembered for shards that have not looked yet.
+const MAX_LOG: usize = 100_000;

@@ -1,0 +1,258 @@
+//! The groups of a domain as the operator writes them, and who sees whom by them.
+//!
+//! A group is a line: `Sales: alice@example.org, bob@example.org -> Sales, Support`. Behind the colon are its members, behind the arrow the groups whose
+//! members have them as contacts; without an arrow these are the members themselves. `@all@` is every account of the domain, `@online@` every account
+//! that is there.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use rookery_jid::{Jid, JidRef};
+use rookery_store::Subscription;
+
+/// The groups of one domain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Groups {
+    domain: String,
+    groups: Vec<Group>,
+    /// The groups that name an account.
+    by_member: HashMap<Jid, Vec<usize>>,
+    /// The groups of everybody, whether there or not.
+    of_all: Vec<usize>,
+}
+
+/// One group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Group {
+    name: String,
+    members: BTreeSet<Jid>,
+    all: bool,
+    online: bool,
+    /// The groups whose members see this one, by number.
+    shown_to: BTreeSet<usize>,
+}
+
+/// Some members of a domain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Members<'g> {
+    /// Those who are named.
+    pub named: BTreeSet<&'g Jid>,
+    /// Whether every account of the domain belongs to them.
+    pub everybody: bool,
+}
+
+impl Groups {
+    /// Reads the groups of a domain. The error tells an operator what is wrong with a line.
+    pub fn read(domain: &str, lines: &[String]) -> Result<Self, String> {
+        let lines = lines.iter().map(|line| Line::read(line)).collect::<Result<Vec<_>, _>>()?;
+        let numbers: BTreeMap<&str, usize> = lines.iter().enumerate().map(|(at, line)| (line.name, at)).collect();
+        if numbers.len() < lines.len() {
+            return Err("two groups have the same name".to_owned());
+        }
+        let mut all = Self { domain: domain.to_owned(), ..Self::default() };
+        for (at, line) in lines.iter().enumerate() {
+            let number = |name: &&str| numbers.get(name).copied().ok_or_else(|| format!("there is no group {name:?}"));
+            let mut shown_to = line.shown_to.iter().map(number).collect::<Result<BTreeSet<_>, _>>()?;
+            if shown_to.is_empty() {
+                shown_to.insert(at);
+            }
+            let (mut members, mut is_all, mut is_online) = (BTreeSet::new(), false, false);
+            for member in &line.members {
+                match *member {
+                    ALL => is_all = true,
+                    ONLINE => is_online = true,
+                    member => {
+                        let jid = Jid::parse(member).map_err(|error| format!("{member:?} is no address: {error}"))?;
+                        members.insert(jid.to_bare());
+                    }
+                }
+            }
+            for member in &members {
+                all.by_member.entry(member.clone()).or_default().push(at);
+            }
+            if is_all || is_online {
+                all.of_all.push(at);
+            }
+            let name = line.name.to_owned();
+            all.groups.push(Group { name, members, all: is_all, online: is_online, shown_to });
+        }
+        Ok(all)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Whether any group has all accounts of the domain.
+    pub fn need_all(&self) -> bool {
+        self.groups.iter().any(|group| group.all)
+    }
+
+    /// Whether any group has all accounts that are there.
+    pub fn need_online(&self) -> bool {
+        self.groups.iter().any(|group| group.online)
+    }
+
+    /// Tells the accounts apart that see and are seen by the same groups.
+    pub fn key(&self, account: JidRef<'_>) -> Vec<usize> {
+        self.groups_of(account)
+    }
+
+    /// What two accounts show each other, seen from the first.
+    pub fn relation(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription {
+        let (mine, theirs) = (self.groups_of(owner), self.groups_of(contact));
+        Subscription::new(self.shows(&theirs, &mine), self.shows(&mine, &theirs))
+    }
+
+    /// Who sees the presence of an account, which may be among them.
+    pub fn watchers(&self, owner: JidRef<'_>) -> Members<'_> {
+        let mine = self.groups_of(owner);
+        let seen_by: BTreeSet<usize> = self.of(&mine).flat_map(|group| &group.shown_to).copied().collect();
+        self.members(seen_by)
+    }
+
+    /// Whose presence an account sees; it may be among them.
+    pub fn watched(&self, owner: JidRef<'_>) -> Members<'_> {
+        self.members(self.seen(owner))
+    }
+
+    /// The groups that an account sees, with those who are named in each and whether all accounts, or all that are there, belong to it.
+    pub fn shown(&self, owner: JidRef<'_>) -> impl Iterator<Item = (&str, &BTreeSet<Jid>, bool, bool)> {
+        let seen = self.seen(owner).into_iter().filter_map(|at| self.groups.get(at));
+        seen.map(|group| (group.name.as_str(), &group.members, group.all, group.online))
+    }
+
+    fn seen(&self, owner: JidRef<'_>) -> BTreeSet<usize> {
+        let mine = self.groups_of(owner);
+        let groups = self.groups.iter().enumerate();
+        groups.filter(|(_, group)| mine.iter().any(|at| group.shown_to.contains(at))).map(|(at, _)| at).collect()
+    }
+
+    fn members(&self, groups: BTreeSet<usize>) -> Members<'_> {
+        let mut members = Members::default();
+        for group in groups.into_iter().filter_map(|at| self.groups.get(at)) {
+            members.everybody |= group.all || group.online;
+            members.named.extend(&group.members);
+        }
+        members
+    }
+
+    fn shows(&self, whose: &[usize], to: &[usize]) -> bool {
+        self.of(whose).any(|group| to.iter().any(|at| group.shown_to.contains(at)))
+    }
+
+    fn of(&self, groups: &[usize]) -> impl Iterator<Item = &Group> {
+        groups.iter().filter_map(|&at| self.groups.get(at))
+    }
+
+    fn groups_of(&self, account: JidRef<'_>) -> Vec<usize> {
+        let named = self.by_member.get(account.bare_str()).map(Vec::as_slice).unwrap_or_default();
+        let is_here = account.domain() == self.domain && account.local().is_some();
+        let of_all = if is_here { self.of_all.as_slice() } else { &[] };
+        named.iter().chain(of_all).copied().collect()
+    }
+}
+
+/// What is wrong with a line by itself.
+pub(crate) fn check(line: &str) -> Result<(), String> {
+    let line = Line::read(line)?;
+    let mut members = line.members.iter().filter(|member| ![ALL, ONLINE].contains(*member));
+    members.try_for_each(|member| match Jid::parse(member) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{member:?} is no address: {error}")),
+    })
+}
+
+struct Line<'l> {
+    name: &'l str,
+    members: Vec<&'l str>,
+    shown_to: Vec<&'l str>,
+}
+
+impl<'l> Line<'l> {
+    fn read(line: &'l str) -> Result<Self, String> {
+        let (head, shown_to) = line.rsplit_once("->").unwrap_or((line, ""));
+        let (name, members) = head.split_once(':').ok_or_else(|| {
+            format!("{line:?} is no group; write e.g. \"Sales: alice@example.org, bob@example.org -> Sales, Support\"")
+        })?;
+        let name = name.trim();
+        if name.is_empty() {
+            return Err(format!("the group {line:?} has no name"));
+        }
+        Ok(Self { name, members: words(members), shown_to: words(shown_to) })
+    }
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect()
+}
+
+const ALL: &str = "@all@";
+const ONLINE: &str = "@online@";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(lines: &[&str]) -> Groups {
+        let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+        Groups::read("x.example", &lines).expect("groups")
+    }
+
+    fn jid(name: &str) -> Jid {
+        Jid::parse(&format!("{name}@x.example")).unwrap()
+    }
+
+    fn relation(groups: &Groups, owner: &str, contact: &str) -> &'static str {
+        groups.relation(jid(owner).as_ref(), jid(contact).as_ref()).as_str()
+    }
+
+    #[test]
+    fn members_of_a_group_see_each_other() {
+        let groups = groups(&["Sales: a@x.example, b@x.example/r", "Empty:"]);
+        assert_eq!(relation(&groups, "a", "b"), "both");
+        assert_eq!(relation(&groups, "a", "c"), "none");
+        assert_eq!(groups.watchers(jid("a").as_ref()).named, BTreeSet::from([&jid("a"), &jid("b")]));
+    }
+
+    #[test]
+    fn a_group_is_shown_to_others() {
+        let groups = groups(&[
+            "Support: s@x.example -> Support, Sales",
+            "Sales: a@x.example, b@x.example -> Bosses",
+            "Bosses: c@x.example",
+        ]);
+        assert_eq!(relation(&groups, "a", "s"), "to");
+        assert_eq!(relation(&groups, "s", "a"), "from");
+        assert_eq!(relation(&groups, "a", "b"), "none");
+        assert_eq!(relation(&groups, "c", "a"), "to");
+        let shown: Vec<_> = groups.shown(jid("a").as_ref()).map(|(name, ..)| name).collect();
+        assert_eq!(shown, ["Support"]);
+        assert!(groups.watched(jid("nobody").as_ref()).named.is_empty());
+    }
+
+    #[test]
+    fn everybody_is_the_accounts_of_the_domain() {
+        let groups = groups(&["Everybody: @all@", "News: news@y.example -> Everybody"]);
+        assert_eq!(relation(&groups, "a", "b"), "both");
+        assert!(groups.watchers(jid("a").as_ref()).everybody && groups.need_all() && !groups.need_online());
+        let news = Jid::parse("news@y.example").unwrap();
+        assert_eq!(groups.relation(jid("a").as_ref(), news.as_ref()), Subscription::To);
+        assert_eq!(groups.relation(news.as_ref(), jid("a").as_ref()), Subscription::From);
+    }
+
+    #[test]
+    fn what_is_no_group_is_told() {
+        for (lines, part) in [
+            (&["Sales"][..], "is no group"),
+            (&[": a@x.example"], "has no name"),
+            (&["Sales: @"], "is no address"),
+            (&["Sales: a@x.example -> Support"], "there is no group \"Support\""),
+            (&["Sales:", "Sales:"], "the same name"),
+        ] {
+            let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            let error = Groups::read("x.example", &lines).expect_err("no groups");
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

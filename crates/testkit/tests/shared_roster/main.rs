@@ -1,0 +1,258 @@
+//! Shared roster groups: contacts by the operator's will.
+
+use rookery_hub::Value;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_testkit::{Client, Config, Server, play};
+use rookery_xml::{Element, ns};
+
+fn config(groups: &[&str]) -> Config {
+    Config { options: vec![option(groups)], ..Config::default() }
+}
+
+fn option(groups: &[&str]) -> (&'static str, &'static str, Value) {
+    ("shared_roster", "groups", Value::List(groups.iter().map(|group| (*group).to_owned()).collect()))
+}
+
+/// Two names on the two shards.
+fn names(server: &Server) -> (String, String) {
+    (server.name_at("alice", 0), server.name_at("bob", 1))
+}
+
+/// The contacts in a roster: address, subscription, groups.
+fn roster(client: &mut Client) -> Vec<(String, String, Vec<String>)> {
+    client.pump();
+    client.all();
+    let result = client.ask("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>");
+    let query = result.child("query", ns::ROSTER).expect("a roster");
+    let item = |item: &Element| {
+        let groups = item.children().map(Element::text).collect();
+        (item.attr("jid").unwrap_or_default().into(), item.attr("subscription").unwrap_or_default().into(), groups)
+    };
+    query.children().map(item).collect()
+}
+
+fn entry(jid: &str, subscription: &str, groups: &[&str]) -> (String, String, Vec<String>) {
+    (jid.into(), subscription.into(), groups.iter().map(|group| (*group).to_owned()).collect())
+}
+
+/// Members see each other without asking, on whatever shard they are.
+#[test]
+fn members_are_contacts() {
+    let (alice, bob) = names(&Server::new());
+    let server = Server::with(config(&[&format!("Sales: {alice}@example.org, {bob}@example.org, carol@example.org")]));
+    let mut alice = server.online(&format!("{alice}/a")).named("alice");
+    let mut dave = server.online("dave/d");
+    let (a, b) = (alice.bare().to_owned(), format!("{bob}@example.org"));
+    assert_eq!(roster(&mut alice), [entry(&b, "both", &["Sales"]), entry("carol@example.org", "both", &["Sales"])]);
+    assert!(roster(&mut dave).is_empty());
+    let mut bob = server.online(&format!("{bob}/b")).named("bob");
+    let dialogue = "
+        alice S: <presence from='BOB/b'/>
+        bob   S: <presence from='ALICE/a'/>
+        bob   C: <presence><status>1</status></presence>
+        bob   S: <presence from='BOB/b'><status>1</status></presence>
+        alice S: <presence from='BOB/b'><status>1</status></presence>
+        # Who is a contact already needn't be asked.
+        alice C: <presence type='subscribe' to='BOB'/>
+        alice S:
+        bob   C: <presence type='unavailable'/>
+        alice S: <presence type='unavailable' from='BOB/b'/>";
+    play(&mut [&mut alice, &mut bob], &dialogue.replace("ALICE", &a).replace("BOB", &b));
+    dave.expect_nothing();
+}
+
+/// What a client changes is kept as names and groups; it can't remove what the operator wants there.
+#[test]
+fn a_contact_by_group_cannot_be_edited_away() {
+    let server = Server::with(config(&["Sales: alice@example.org, bob@example.org"]));
+    let mut alice = server.login("alice/a");
+    roster(&mut alice);
+    play(
+        &mut [&mut alice],
+        "C: <iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='bob@example.org' subscription='remove'/></query></iq>
+         S: <iq type='error' id='1' from='alice@example.org'><error type='cancel'>
+              <not-allowed xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>
+         C: <iq type='set' id='2'><query xmlns='jabber:iq:roster'>
+              <item jid='bob@example.org' name='Bobby'><group>Friends</group></item></query></iq>
+         S: <iq type='set' id='*'><query xmlns='jabber:iq:roster'>
+              <item jid='bob@example.org' name='Bobby' subscription='both'><group>Friends</group><group>Sales</group></item></query></iq>
+            <iq type='result' id='2' from='alice@example.org'/>
+         C: <iq type='get' id='3'><query xmlns='jabber:iq:roster' ver='1'/></iq>
+         S: <iq type='result' id='3' from='alice@example.org'><query xmlns='jabber:iq:roster'>
+              <item jid='bob@example.org' name='Bobby' subscription='both'><group>Friends</group><group>Sales</group></item></query></iq>
+         C: <iq type='set' id='4'><query xmlns='jabber:iq:roster'><item jid='dave@example.org'/></query></iq>
+         S: <iq type='set' id='*'><query xmlns='jabber:iq:roster'><item jid='dave@example.org' subscription='none'/></query></iq>
+            <iq type='result' id='4' from='alice@example.org'/>
+         C: <iq type='set' id='5'><query xmlns='jabber:iq:roster'><item jid='dave@example.org' subscription='remove'/></query></iq>
+         S: <iq type='set' id='*'><query xmlns='jabber:iq:roster'><item jid='dave@example.org' subscription='remove'/></query></iq>
+            <iq type='result' id='5' from='alice@example.org'/>",
+    );
+}
+
+/// A group that is shown to another is seen in one direction.
+#[test]
+fn a_group_is_shown_to_others() {
+    let (alice, bob) = names(&Server::new());
+    let server = Server::with(config(&[
+        &format!("Support: {alice}@example.org -> Users"),
+        &format!("Users: {bob}@example.org, bea@example.org -> Nobody"),
+        "Nobody:",
+    ]));
+    let mut alice = server.online(&format!("{alice}/a"));
+    let mut bob = server.online(&format!("{bob}/b"));
+    bob.expect(&format!("<presence from='{}'/>", alice.full()));
+    alice.expect_nothing();
+    assert_eq!(roster(&mut bob), [entry(alice.bare(), "to", &["Support"])]);
+    assert_eq!(roster(&mut alice), []);
+}
+
+/// `@all@`: every account, also one that comes to be later; its presence reaches everybody once.
+#[test]
+fn everybody() {
+    let (alice, bob) = names(&Server::new());
+    let server = Server::with(config(&["Everybody: @all@"]));
+    server.account("away");
+    let mut alice = server.online(&format!("{alice}/a"));
+    server.advance(10_000);
+    assert_eq!(roster(&mut alice), [entry("away@example.org", "both", &["Everybody"])]);
+    let mut bob = server.online(&format!("{bob}/b"));
+    bob.expect(&format!("<presence from='{}'/>", alice.full()));
+    alice.expect(&format!("<presence from='{}'/>", bob.full()));
+    bob.expect_nothing();
+    server.advance(10_000);
+    alice.expect(&format!(
+        "<iq type='set' id='*'><query xmlns='jabber:iq:roster'><item jid='{}' subscription='both'>\
+         <group>Everybody</group></item></query></iq>",
+        bob.bare()
+    ));
+    alice.expect_nothing();
+    assert_eq!(roster(&mut bob).len(), 2);
+}
+
+/// `@online@`: those who are there, as they come and go.
+#[test]
+fn everybody_who_is_there() {
+    let (alice, bob) = names(&Server::new());
+    let server = Server::with(config(&["Online: @online@"]));
+    server.account("away");
+    let mut alice = server.online(&format!("{alice}/a"));
+    server.advance(10_000);
+    assert_eq!(roster(&mut alice), []);
+    let mut bob = server.online(&format!("{bob}/b"));
+    alice.expect(&format!("<presence from='{}'/>", bob.full()));
+    server.advance(10_000);
+    let push = |item: &str| format!("<iq type='set' id='*'><query xmlns='jabber:iq:roster'>{item}</query></iq>");
+    let bare = bob.bare().to_owned();
+    alice.expect(&push(&format!("<item jid='{bare}' subscription='both'><group>Online</group></item>")));
+    assert_eq!(roster(&mut bob), [entry(alice.bare(), "both", &["Online"])]);
+    bob.close();
+    alice.expect(&format!("<presence type='unavailable' from='{bare}/b'/>"));
+    server.advance(10_000);
+    alice.expect(&push(&format!("<item jid='{bare}' subscription='remove'/>")));
+    assert_eq!(roster(&mut alice), []);
+}
+
+/// A reload with other groups: clients hear of it, and presence follows.
+#[test]
+fn a_reload_changes_the_groups() {
+    let (alice, bob) = names(&Server::new());
+    let group = format!("Sales: {alice}@example.org, {bob}@example.org");
+    let server = Server::with(config(&[]));
+    let mut alice = server.online(&format!("{alice}/a"));
+    let mut bob = server.online(&format!("{bob}/b"));
+    roster(&mut alice);
+    server.advance(10_000);
+    server.reload(|config| config.options = vec![option(&[&group])]);
+    server.advance(10_000);
+    let (a, b) = (alice.full().to_owned(), bob.full().to_owned());
+    let push = |item: &str| format!("<iq type='set' id='*'><query xmlns='jabber:iq:roster'>{item}</query></iq>");
+    let new = push(&format!("<item jid='{}' subscription='both'><group>Sales</group></item>", bob.bare()));
+    alice.expect_in_any_order(&[&new, &format!("<presence from='{b}'/>")]);
+    bob.expect(&format!("<presence from='{a}'/>"));
+    server.reload(|config| config.options = vec![option(&[])]);
+    server.advance(10_000);
+    let gone = push(&format!("<item jid='{}' subscription='remove'/>", bob.bare()));
+    alice.expect_in_any_order(&[&gone, &format!("<presence type='unavailable' from='{b}'/>")]);
+    bob.expect(&format!("<presence type='unavailable' from='{a}'/>"));
+    alice.expect_nothing();
+}
+
+/// A contact by group and by the own roster is one contact, and gets presence once.
+#[test]
+fn own_contacts_among_the_members() {
+    let (alice, bob) = names(&Server::new());
+    let server = Server::with(config(&[&format!("Sales: {alice}@example.org, {bob}@example.org")]));
+    let options = config(&[]).options;
+    server.reload(|config| config.options = options);
+    let mut alice = server.online(&format!("{alice}/a"));
+    let mut bob = server.online(&format!("{bob}/b"));
+    rookery_testkit::befriend(&mut alice, &mut bob);
+    let group = format!("Sales: {}, {}", alice.bare(), bob.bare());
+    server.reload(|config| config.options = vec![option(&[&group])]);
+    server.advance(10_000);
+    alice.all();
+    bob.all();
+    alice.send("<presence><status>once</status></presence>");
+    bob.expect(&format!("<presence from='{}'><status>once</status></presence>", alice.full()));
+    bob.expect_nothing();
+    let resource = alice.bare().split('@').next().map(|name| format!("{name}/again")).expect("a name");
+    let mut again = server.online(&resource);
+    let all = again.all();
+    assert_eq!(all.iter().filter(|presence| presence.attr("from") == Some(bob.full())).count(), 1);
+    assert_eq!(roster(&mut again), [entry(bob.bare(), "both", &["Sales"])]);
+}
+
+/// Blocking counts for contacts by group as for others.
+#[test]
+fn a_member_is_blocked() {
+    for groups in ["Sales: ALICE@example.org, BOB@example.org", "Everybody: @all@"] {
+        let (alice, bob) = names(&Server::new());
+        let server = Server::with(config(&[&groups.replace("ALICE", &alice).replace("BOB", &bob)]));
+        let mut alice = server.online(&format!("{alice}/a"));
+        let mut bob = server.online(&format!("{bob}/b"));
+        alice.all();
+        bob.all();
+        alice.send(&format!(
+            "<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='{}'/></block></iq>",
+            bob.bare()
+        ));
+        alice.all();
+        bob.expect(&format!("<presence type='unavailable' from='{}'/>", alice.full()));
+        alice.send("<presence><status>hidden</status></presence>");
+        alice.all();
+        bob.expect_nothing();
+        let resource = bob.bare().split('@').next().map(|name| format!("{name}/again")).expect("a name");
+        let mut again = server.online(&resource);
+        let all = again.all();
+        assert!(all.iter().all(|presence| presence.attr("from") != Some(alice.full())), "{groups}");
+        alice.expect_nothing();
+    }
+}
+
+/// A group of thousands costs the store nothing: a login asks it as much as one without.
+#[test]
+fn a_large_group_costs_the_store_nothing() {
+    let mut asked = Vec::new();
+    for members in [0, 5000] {
+        let held = Held::new(Memory::stores());
+        held.set_flowing(true);
+        let list: String = (0..members).map(|at| format!("m{at}@example.org, ")).collect();
+        let groups = format!("Large: {list} alice@example.org");
+        let server = Server::with(Config { stores: held.stores(), ..config(&[&groups]) });
+        let mut alice = server.login("alice/a");
+        held.set_flowing(false);
+        let mut operations = 0;
+        alice.send("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq><presence/>");
+        alice.pump();
+        while held.waiting() > 0 {
+            operations += held.release_all();
+            alice.pump();
+        }
+        let result = alice.expect_element();
+        let query = result.child("query", ns::ROSTER).expect("a roster");
+        assert_eq!(query.children().count(), members);
+        asked.push(operations);
+    }
+    assert_eq!(asked[0], asked[1]);
+}
