@@ -56,11 +56,12 @@ impl<T: Send + 'static> Reply<T> {
 }
 
 type Answer = Box<dyn Any + Send>;
+type Then = Box<dyn FnOnce(&mut World, Vec<Answer>)>;
 
 /// Answers that are still to come.
 pub(crate) struct Gathering {
     answers: Vec<Option<Answer>>,
-    then: Box<dyn FnOnce(&mut World, Vec<Answer>)>,
+    then: Then,
 }
 
 /// All of them.

@@ -22,10 +22,11 @@ impl World {
         self.at_hand(owner)?.roster.as_ref()?.get(contact.bare_str())
     }
 
-    /// Whether anybody is in a group of a roster that is at hand.
+    /// Whether anybody is in a group of a roster that is at hand, or that the operator has made.
     pub fn has_roster_group(&self, owner: JidRef<'_>, group: &str) -> bool {
         let known = self.at_hand(owner).and_then(|at_hand| at_hand.roster.as_ref());
-        known.is_some_and(|known| known.values().any(|item| item.groups.iter().any(|found| found == group)))
+        let own = known.map(|known| known.values().cloned().collect()).unwrap_or_default();
+        self.with_shared(owner, own).iter().any(|item| item.groups.iter().any(|found| found == group))
     }
 
     /// Loads the roster of an account that has a session, before a document is set that asks for it. `then` runs at once if it is at hand.

@@ -137,6 +137,7 @@ pub struct Registry {
     to_domain: Vec<Hook<Filter>>,
     before_route: Passages,
     before_delivery: Passages,
+    before_service: Passages,
     conceal: Option<Hook<(&'static str, Conceal)>>,
     roster_with: Vec<(&'static str, Asks)>,
     screens: Vec<Hook<Screen>>,
@@ -291,6 +292,16 @@ impl Hooks<'_> {
             document.downcast_ref().is_some_and(|document| call(world, document, link, owner, contact))
         });
         self.registry.conceal = Some(self.hook(Phase::Guard, (document, call)));
+    }
+
+    /// Sees what comes for a service of a domain, or for anything on its host, before the service does; again on the shard that the service hands it to.
+    pub fn before_service(
+        &mut self,
+        phase: Phase,
+        stanzas: Stanzas,
+        call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
+    ) {
+        self.registry.before_service.add(self.wish(phase, stanzas, None, Box::new(call)));
     }
 
     /// Gets messages for an account that no resource takes (RFC 6121 §8.5.2.2.1), and for an account that doesn't exist.
@@ -481,6 +492,10 @@ impl Registry {
 
     pub(crate) fn before_route(&self) -> &Passages {
         &self.before_route
+    }
+
+    pub(crate) fn before_service(&self) -> &Passages {
+        &self.before_service
     }
 
     pub(crate) fn before_delivery(&self) -> &Passages {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use rookery_fanout::Packet;
-use rookery_jid::JidRef;
+use rookery_jid::{Jid, JidRef};
 use tracing::warn;
 
 use crate::World;
@@ -94,8 +94,13 @@ impl World {
     pub(crate) fn serve(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
         let Some(service) = self.services.get(to.domain()).copied() else { return false };
         let (registry, settings) = (self.registry.clone(), self.settings.clone());
-        if let Some(domain) = settings.domains.get(service.domain) {
+        let Some(domain) = settings.domains.get(service.domain) else { return true };
+        if !registry.before_service().want(packet, || false) {
             registry.serve(service.hook, self, packet, to, domain);
+        } else if let Ok(name) = Jid::parse(&domain.name)
+            && let Some(packet) = registry.before_service().pass(self, packet, to, name.as_ref())
+        {
+            registry.serve(service.hook, self, &packet, to, domain);
         }
         true
     }

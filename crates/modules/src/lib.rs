@@ -44,6 +44,7 @@ mod request;
 pub mod rights;
 pub mod rooms;
 pub mod rsm;
+pub mod rtbl;
 pub mod sasl2;
 pub mod shared_roster;
 pub mod standards;
@@ -63,6 +64,8 @@ pub struct Shared {
     pub creations: register::Creations,
     /// The groups of the operator, and who is there.
     pub groups: shared_roster::Common,
+    /// Hashes of those who are kept out of rooms.
+    pub block_lists: rtbl::Lists,
     /// Which rooms there are.
     pub rooms: rooms::Directory,
     /// The messages of the day.
@@ -84,6 +87,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::<privacy::Privacy>::default(),
         Box::<strangers::Strangers>::default(),
         Box::new(shared_roster::SharedRoster::new(shared.groups.clone())),
+        Box::new(rtbl::Rtbl::new(shared.block_lists.clone())),
         Box::new(last_activity::LastActivity),
         Box::new(archive::Archive::new(archives.clone())),
         Box::new(carbons::Carbons::new(archives.clone())),

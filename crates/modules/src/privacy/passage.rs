@@ -103,10 +103,11 @@ fn coming_as(packet: &Packet) -> Passing {
     }
 }
 
-/// What the roster says; nothing of an account that is away and whose roster is not at hand, as where the contact is not in it.
+/// What the roster says, groups of the operator included; as where the contact is not in it, if the roster is not at hand.
 fn acquaintance(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Acquaintance {
-    let item = world.roster_item(owner, contact);
-    item.map(|item| Acquaintance { subscription: item.subscription, groups: item.groups.clone() }).unwrap_or_default()
+    let own = world.roster_item(owner, contact).cloned();
+    let item = world.joined(owner, &contact.bare().to_jid(), own);
+    item.map(|item| Acquaintance { subscription: item.subscription, groups: item.groups }).unwrap_or_default()
 }
 
 /// Tells a session that its stanza went nowhere. Past the queue of its account, in which the error would count as one of the blocked address.

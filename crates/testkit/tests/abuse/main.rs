@@ -1,4 +1,5 @@
-//! What floods and spam meet: limits for strangers, and sessions that send too fast.
+//! What floods and spam meet: limits for strangers, sessions that send too fast, block lists for rooms.
 
 mod rate;
+mod rtbl;
 mod strangers;

@@ -1,0 +1,277 @@
+//! Real-time block lists for rooms: hashes of abusers' addresses that operators share through a publish-subscribe node.
+//!
+//! The list is a node of another server (or this one) whose items are named by the SHA-256 of an address, in hexadecimal: of a bare JID, or of a domain.
+//! One shard subscribes, fetches the items and hears of changes; all shards look the hashes up. What a listed address of another server sends to a room,
+//! to enter or to speak, is refused as from an outcast. Accounts of this server are its own operator's business.
+//!
+//! Invariants:
+//! * Only what comes from the configured service changes a list. One that can't be reached leaves what is known as it was.
+//! * Without a list, or without hashes, a stanza costs one look at a flag.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Answer, Delivery, Hooks, Module, OptionSpec, Phase, Stanzas, Value, Verdict, World};
+use rookery_jid::{Jid, JidRef, prepare};
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, Kind, Limits, Stanza, ns};
+use sha2::{Digest, Sha256};
+use tracing::{info, warn};
+
+use crate::option;
+
+/// Keeps listed abusers out of rooms.
+#[derive(Debug)]
+pub struct Rtbl {
+    lists: Lists,
+}
+
+/// The hashes, by the service and node that they come from; clones mean the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct Lists(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    any: AtomicBool,
+    hashes: RwLock<HashMap<List, HashSet<Hash>>>,
+}
+
+type Hash = [u8; 32];
+
+/// Where a list comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct List {
+    service: Jid,
+    node: String,
+}
+
+impl Rtbl {
+    /// The module of one shard. All shards share the lists.
+    pub fn new(lists: Lists) -> Self {
+        Self { lists }
+    }
+}
+
+impl Module for Rtbl {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "rooms are closed to abusers whom other operators know already"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("Real-time block lists", "sha256 of JIDs")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        let stanzas = Stanzas::of(Kind::Presence, &[StanzaType::Available]).and(Stanzas::MESSAGES);
+        let lists = self.lists.clone();
+        hooks.before_service(Phase::Guard, stanzas, move |world, packet, to| guard(&lists, world, packet, to));
+        let lists = self.lists.clone();
+        hooks.to_domain(Phase::Act, move |world, packet, to| event(&lists, world, packet, to));
+        let lists = self.lists.clone();
+        hooks.every(ROUND_MS, move |world| {
+            if world.shard() == 0 {
+                follow(&lists, world);
+            }
+        });
+    }
+}
+
+impl Lists {
+    fn has(&self, list: &List) -> bool {
+        self.read(|lists| lists.contains_key(list))
+    }
+
+    fn change(&self, list: &List, change: impl FnOnce(&mut HashSet<Hash>)) {
+        let mut lists = self.0.hashes.write().unwrap_or_else(PoisonError::into_inner);
+        change(lists.entry(list.clone()).or_default());
+        self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
+    }
+
+    fn keep_only(&self, wanted: &HashSet<List>) {
+        let mut lists = self.0.hashes.write().unwrap_or_else(PoisonError::into_inner);
+        lists.retain(|list, _| wanted.contains(list));
+        self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
+    }
+
+    /// Whether one of these lists has an address or its domain.
+    fn name(&self, wanted: &[List], address: JidRef<'_>) -> bool {
+        let hashes = [hash(address.bare_str()), hash(address.domain())];
+        self.read(|lists| {
+            let mut lists = wanted.iter().filter_map(|list| lists.get(list));
+            lists.any(|list| hashes.iter().any(|hash| list.contains(hash)))
+        })
+    }
+
+    fn read<T>(&self, ask: impl FnOnce(&HashMap<List, HashSet<Hash>>) -> T) -> T {
+        ask(&self.0.hashes.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What comes for a room, or an occupant of one.
+fn guard(lists: &Lists, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    if !lists.0.any.load(Ordering::Relaxed) || to.local().is_none() || packet.type_() == StanzaType::Error {
+        return Delivery::Pass;
+    }
+    let Some(sender) = packet.sender().filter(|sender| !world.is_here(sender.domain())) else { return Delivery::Pass };
+    let domain = world.domain_of(to.domain()).map(|domain| domain.name.clone()).unwrap_or_default();
+    if !lists.name(&wanted(world, &domain), sender.as_ref()) {
+        return Delivery::Pass;
+    }
+    info!(%sender, room = %to, "a listed address is kept out of a room");
+    world.bounce(packet, to, Condition::Forbidden.into());
+    Delivery::Taken
+}
+
+/// The lists that a domain wants.
+fn wanted(world: &World, domain: &str) -> Vec<List> {
+    let options = world.domain(domain).and_then(|domain| domain.module(NAME));
+    let texts = options.map(|options| options.list(LISTS)).unwrap_or_default();
+    texts.iter().filter_map(|text| list(text)).collect()
+}
+
+/// Subscribes to the lists that are not known yet and fetches them; again for all of them, once in a while.
+fn follow(lists: &Lists, world: &mut World) {
+    let settings = world.settings().clone();
+    let mut all = HashSet::new();
+    let is_due = world.uptime_ms() % REFRESH_MS < ROUND_MS;
+    for domain in &settings.domains {
+        for list in wanted(world, &domain.name) {
+            let is_new = all.insert(list.clone());
+            if is_new && (is_due || !lists.has(&list)) {
+                lists.change(&list, |_| {});
+                subscribe(lists, world, &domain.name, list);
+            }
+        }
+    }
+    lists.keep_only(&all);
+}
+
+/// XEP-0060 §6.1 and §6.5.2.
+fn subscribe(lists: &Lists, world: &mut World, domain: &str, list: List) {
+    let subscribe = Element::new("subscribe", ns::PUBSUB).with_attr("node", &list.node).with_attr("jid", domain);
+    let items = Element::new("items", ns::PUBSUB).with_attr("node", &list.node);
+    let request = |child| Element::new("pubsub", ns::PUBSUB).with_child(child);
+    world.ask(domain, &list.service, true, &request(subscribe), |_, _| {});
+    let (lists, service) = (lists.clone(), list.service.clone());
+    world.ask(domain, &service, false, &request(items), move |_, answer| match answer {
+        Answer::Result(Some(pubsub)) => {
+            let items = pubsub.child("items", ns::PUBSUB);
+            let found = items.into_iter().flat_map(Element::children).filter_map(|item| listed(item)).take(MAX_HASHES);
+            lists.change(&list, |hashes| *hashes = found.collect());
+        }
+        other => warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be had"),
+    });
+}
+
+/// XEP-0060 §7.1.2.1, §7.2.2.1: items that were published or retracted.
+fn event(lists: &Lists, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+    let Some(sender) = packet.sender().filter(|_| packet.kind() == Kind::Message) else { return Verdict::Pass };
+    let wanted = wanted(world, to.domain());
+    if wanted.iter().all(|list| list.service != sender) {
+        return Verdict::Pass;
+    }
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return Verdict::Pass };
+    let Some(event) = stanza.children().find(|child| child.is("event", ns::PUBSUB_EVENT)) else { return Verdict::Pass };
+    let event = event.element();
+    for items in event.children() {
+        let list = wanted.iter().find(|list| list.service == sender && items.attr("node") == Some(&list.node));
+        let Some(list) = list else { continue };
+        lists.change(list, |hashes| match items.name() {
+            "items" => items.children().for_each(|item| change(hashes, item)),
+            "purge" | "delete" => hashes.clear(),
+            _ => {}
+        });
+    }
+    Verdict::Taken
+}
+
+fn change(hashes: &mut HashSet<Hash>, item: &Element) {
+    let Some(hash) = listed(item) else { return };
+    if item.name() == "retract" {
+        hashes.remove(&hash);
+    } else if hashes.len() < MAX_HASHES {
+        hashes.insert(hash);
+    }
+}
+
+/// The hash that an item is named by.
+fn listed(item: &Element) -> Option<Hash> {
+    let id = item.attr("id")?.as_bytes();
+    let mut hash = Hash::default();
+    if id.len() != 2 * hash.len() {
+        return None;
+    }
+    for (byte, digits) in hash.iter_mut().zip(id.chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(hash)
+}
+
+fn hash(text: &str) -> Hash {
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// A list as an operator writes it: service, space, node.
+fn list(text: &str) -> Option<List> {
+    let (service, node) = text.trim().split_once(' ')?;
+    let service = prepare(service).ok()?.as_ref().to_jid();
+    Some(List { service, node: node.trim().to_owned() }).filter(|list| !list.node.is_empty())
+}
+
+/// The key below `[modules]`.
+const NAME: &str = "rtbl";
+
+const OPTIONS: [OptionSpec; 1] = [OptionSpec {
+    key: LISTS,
+    default: || Value::List(Vec::new()),
+    doc: "block lists, each a service and a node, e.g. [\"blocklist.example.org muc_bans_sha256\"]",
+    check: |value| {
+        option::each(value, |text| match list(text) {
+            Some(_) => Ok(()),
+            None => Err(format!("{text:?} is no list; write a service, a space and a node")),
+        })
+    },
+}];
+
+const LISTS: &str = "lists";
+/// How often it is looked whether there is a list to subscribe to.
+const ROUND_MS: u64 = 30_000;
+/// How often the lists are fetched anew.
+const REFRESH_MS: u64 = 6 * 3_600_000;
+/// Hashes of one list.
+const MAX_HASHES: usize = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_is_named_by_a_hash() {
+        let item = |id: &str| Element::new("item", ns::PUBSUB).with_attr("id", id);
+        let id: String = hash("a@x.example").iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(listed(&item(&id)), Some(hash("a@x.example")));
+        for wrong in ["", "ab", &"g".repeat(64), &"a".repeat(63), &"é".repeat(32)] {
+            assert_eq!(listed(&item(wrong)), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_list_is_a_service_and_a_node() {
+        let found = list("lists.example.org  muc_bans_sha256").unwrap();
+        assert_eq!((found.service.as_str(), found.node.as_str()), ("lists.example.org", "muc_bans_sha256"));
+        for wrong in ["", "lists.example.org", "lists.example.org ", "@ node"] {
+            assert_eq!(list(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Block lists of hashes for rooms.
+
+use rookery_hub::Value;
+use rookery_testkit::remote::Left;
+use rookery_testkit::{Config, Server};
+
+/// The SHA-256 of `spam@x.example` and of `bad.example`.
+const SPAMMER: &str = "9ceeaf45201ae45924dd22445ea70f602fd368171af5971aaa47374c6833d8cb";
+const DOMAIN: &str = "86bbe8ffb912a153c9a8b396246aeeae079cd324af4dd947a2bf59a698eabc62";
+const ROOM: &str = "room@conference.example.org";
+
+/// A server that follows a list which has the first of them, and a room of Juliet's.
+fn server() -> (Server, rookery_testkit::Client) {
+    let lists = Value::List(vec!["lists.example bans".into()]);
+    let options = vec![("rtbl", "lists", lists)];
+    let server = Server::with(Config { federates: true, options, ..Config::default() });
+    let mut juliet = server.online("juliet/balcony");
+    juliet.send(&format!("<presence to='{ROOM}/Juliet'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+    juliet.send(&format!(
+        "<iq type='set' id='c' to='{ROOM}'><query xmlns='http://jabber.org/protocol/muc#owner'>\
+         <x xmlns='jabber:x:data' type='submit'/></query></iq>"
+    ));
+    juliet.all();
+    server.advance(30_000);
+    let asked = server.left();
+    let (subscribe, items) = (&asked[0], &asked[1]);
+    assert!(subscribe.text.contains("<subscribe") && subscribe.text.contains("node='bans'"), "{asked:?}");
+    let id = id(items);
+    server.incoming(&format!(
+        "<iq type='result' id='{id}' from='lists.example' to='example.org'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
+         <items node='bans'><item id='{SPAMMER}'/><item id='nonsense'/></items></pubsub></iq>"
+    ));
+    (server, juliet)
+}
+
+fn id(left: &Left) -> String {
+    let rest = left.text.split_once(" id='").expect("an id").1;
+    rest.split('\'').next().expect("an id").to_owned()
+}
+
+fn event(server: &Server, from: &str, items: &str) {
+    server.incoming(&format!(
+        "<message from='{from}' to='example.org'><event xmlns='http://jabber.org/protocol/pubsub#event'>\
+         <items node='bans'>{items}</items></event></message>"
+    ));
+}
+
+/// Somebody wants to enter; whether that was refused.
+fn is_refused(server: &Server, who: &str) -> bool {
+    server.left();
+    server.incoming(&format!(
+        "<presence from='{who}' to='{ROOM}/Nick'><x xmlns='http://jabber.org/protocol/muc'/></presence>"
+    ));
+    let left = server.left();
+    server.incoming(&format!("<presence type='unavailable' from='{who}' to='{ROOM}/Nick'/>"));
+    assert!(!left.is_empty(), "no answer");
+    left.iter().any(|left| left.text.contains("<forbidden"))
+}
+
+#[test]
+fn listed_addresses_stay_out() {
+    let (server, mut juliet) = server();
+    assert!(is_refused(&server, "spam@x.example/r"));
+    assert!(!is_refused(&server, "friend@x.example/r"));
+    juliet.all();
+    event(&server, "lists.example", &format!("<item id='{DOMAIN}'/><retract id='{SPAMMER}'/>"));
+    assert!(!is_refused(&server, "spam@x.example/r"));
+    assert!(is_refused(&server, "anybody@bad.example/r"));
+}
+
+#[test]
+fn only_the_service_changes_a_list() {
+    let (server, _juliet) = server();
+    event(&server, "spam@x.example", &format!("<retract id='{SPAMMER}'/>"));
+    event(&server, "other.example", &format!("<retract id='{SPAMMER}'/>"));
+    assert!(is_refused(&server, "spam@x.example/r"));
+}
+
+#[test]
+fn who_is_listed_later_falls_silent() {
+    let (server, mut juliet) = server();
+    server.incoming(&format!(
+        "<presence from='a@bad.example/r' to='{ROOM}/Bad'><x xmlns='http://jabber.org/protocol/muc'/></presence>"
+    ));
+    juliet.all();
+    let say = format!("<message type='groupchat' from='a@bad.example/r' to='{ROOM}'><body>x</body></message>");
+    server.incoming(&say);
+    assert_eq!(juliet.bodies(), ["x"]);
+    event(&server, "lists.example", &format!("<item id='{DOMAIN}'/>"));
+    server.incoming(&say);
+    assert_eq!(juliet.bodies(), [""; 0]);
+}
