@@ -1,5 +1,7 @@
 """Rooms: XEP-0045 as slixmpp uses it."""
 
+from typing import NamedTuple
+
 import slixmpp
 from slixmpp.exceptions import IqError, PresenceError
 
@@ -16,7 +18,7 @@ async def people_talk_in_a_room():
             assert 201 in entered.self_presence["muc"]["status_codes"], entered
             await alice.opens()
             entered = await bob.enter("Bob")
-            assert {presence["from"].resource for presence in entered.occupants} == {"Alice"}, entered
+            assert {presence["from"].resource for presence in entered.occupants} == {"Alice", "Bob"}, entered
             await alice.until(lambda: "Bob" in alice.muc.get_roster(ROOM))
             for one, nick, other in ((alice, "Alice", bob), (bob, "Bob", alice)):
                 one.write(ROOM, f"hello from {nick}", mtype="groupchat")
@@ -24,7 +26,7 @@ async def people_talk_in_a_room():
                     message = await person.hears(f"hello from {nick}")
                     assert message["from"] == f"{ROOM}/{nick}", message
             bob.write(f"{ROOM}/Alice", "psst")
-            message = await alice.reads("psst", ROOM)
+            message = await alice.take("message", lambda message: message["body"] == "psst")
             assert message["from"] == f"{ROOM}/Bob", message
             await bob.muc.set_self_nick(ROOM, "Robert", timeout=20)
             await alice.until(lambda: "Robert" in alice.muc.get_roster(ROOM))
@@ -96,6 +98,15 @@ async def a_room_outlives_the_server():
             assert "remember me" in bodies, bodies
 
 
+class _Entered(NamedTuple):
+    """What somebody got on entering."""
+
+    self_presence: slixmpp.Presence
+    subject: slixmpp.Message
+    occupants: list
+    history: list
+
+
 class _Occupant(Person):
     """Somebody who can enter the room."""
 
@@ -112,14 +123,13 @@ class _Occupant(Person):
         return self.client["xep_0045"]
 
     async def enter(self, nick, **history):
-        return await self.muc.join_muc_wait(ROOM, nick, timeout=20, **history)
+        return _Entered(*await self.muc.join_muc_wait(ROOM, nick, timeout=20, **history))
 
     async def opens(self, fields=None):
         """Configures the room, which lets others in."""
         form = await self.muc.get_room_config(ROOM, timeout=20)
         form["type"] = "submit"
-        for var, value in (fields or {}).items():
-            form["fields"][var]["value"] = value
+        form.set_values(fields or {})
         await self.muc.set_room_config(ROOM, form, timeout=20)
 
     async def hears(self, text):

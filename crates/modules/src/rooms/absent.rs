@@ -24,7 +24,7 @@ pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: Jid
     match create(state, world, to.bare().to_jid(), &sender) {
         Ok(room) => Some(Box::new(room)),
         Err(condition) => {
-            world.bounce(packet, to, condition.into());
+            join::refuse(world, packet, to, condition.into());
             None
         }
     }
@@ -51,8 +51,8 @@ pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     match (packet.kind(), packet.type_()) {
         (Kind::Presence, StanzaType::Available) => match to.resource().map(nick_key) {
             // §7.2.1.
-            None | Some(None) => world.bounce(packet, to, Condition::JidMalformed.into()),
-            Some(_) if join::enters(packet) => world.bounce(packet, to, Condition::ItemNotFound.into()),
+            None | Some(None) => join::refuse(world, packet, to, Condition::JidMalformed.into()),
+            Some(_) if join::enters(packet) => join::refuse(world, packet, to, Condition::ItemNotFound.into()),
             Some(_) => join::not_in_the_room(world, &from, to),
         },
         (Kind::Presence, _) => {}

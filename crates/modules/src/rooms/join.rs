@@ -25,6 +25,16 @@ fn request(packet: &Packet) -> Option<Element> {
     stanza.child("x", ns::MUC).map(|x| x.element())
 }
 
+/// Answers a presence with an error that clients know by its `<x/>` to be about a room (§7.2).
+pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: StanzaError) {
+    let Some(from) = packet.sender() else { return };
+    let mut reply = Writer::new("presence");
+    reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
+    reply.start_ns("x", ns::MUC).end();
+    error.write(&mut reply);
+    world.send(&reply.finish(), &from);
+}
+
 /// Tells a client that believes to be in a room that it is not (§7.2.17).
 pub(crate) fn not_in_the_room(world: &mut World, session: &Jid, nick: JidRef<'_>) {
     let mut kick = Writer::new("presence");
@@ -43,7 +53,7 @@ impl Room {
     pub(crate) fn available(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let Some(key) = to.resource().and_then(nick_key) else {
             // §7.2.1: no nick, or none that anybody could see.
-            return world.bounce(packet, to, Condition::JidMalformed.into());
+            return refuse(world, packet, to, Condition::JidMalformed.into());
         };
         let request = request(packet);
         let outcome = match (self.occupant_of(from), request) {
@@ -63,7 +73,7 @@ impl Room {
             }
         };
         if let Err(error) = outcome {
-            world.bounce(packet, to, error);
+            refuse(world, packet, to, error);
         }
     }
 

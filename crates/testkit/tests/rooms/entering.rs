@@ -67,7 +67,11 @@ fn a_password_is_asked_for() {
 fn members_only_rooms_let_members_in() {
     let mut s = Scene::configured("membersonly=1");
     join(&mut s.hag, "thirdwitch");
-    s.hag_hears(&["thirdwitch presence/error registration-required"]);
+    let refusal = format!(
+        "<presence from='{COVEN}/thirdwitch' type='error'><x xmlns='http://jabber.org/protocol/muc'/>\
+         <error type='auth'><registration-required xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>"
+    );
+    s.hag.expect(&refusal);
     let member = s.named("<item affiliation='member' jid='HAG'/>");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &member)), "result");
     s.hag.all();
