@@ -15,7 +15,7 @@ import logging
 import sys
 
 MODULES = [
-    "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "rooms", "registration", "domains", "operation", "terminal",
+    "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "registration", "domains", "operation", "terminal",
     "others",
 ]
 # Nothing is measured with it: it ends a scenario that would wait for ever.
