@@ -109,12 +109,6 @@ scenarios! {
         an_avatar_is_the_photo_of_the_card
         old_and_new_bookmarks_are_the_same
     }
-    rooms {
-        people_talk_in_a_room
-        who_enters_later_reads_what_was_said
-        an_owner_rules
-        a_room_outlives_the_server
-    }
     registration {
         nobody_can_register_by_default
         people_register_where_it_is_on
