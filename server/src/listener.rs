@@ -29,6 +29,10 @@ pub enum Kind {
     C2s,
     /// Client streams under TLS from their first byte.
     C2sTls,
+    /// HTTP in the clear.
+    Web,
+    /// HTTP under TLS.
+    WebTls,
 }
 
 impl fmt::Display for Kind {
@@ -36,6 +40,8 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Kind::C2s => "STARTTLS",
             Kind::C2sTls => "direct TLS",
+            Kind::Web => "HTTP",
+            Kind::WebTls => "HTTPS",
         })
     }
 }
@@ -43,7 +49,9 @@ impl fmt::Display for Kind {
 /// The configured addresses with what is spoken there.
 pub fn wanted(config: &Listen) -> impl Iterator<Item = (SocketAddr, Kind)> {
     let c2s = config.c2s.iter().map(|address| (*address, Kind::C2s));
-    c2s.chain(config.c2s_tls.iter().map(|address| (*address, Kind::C2sTls)))
+    let c2s_tls = config.c2s_tls.iter().map(|address| (*address, Kind::C2sTls));
+    let web = config.web.iter().map(|address| (*address, Kind::Web));
+    c2s.chain(c2s_tls).chain(web).chain(config.web_tls.iter().map(|address| (*address, Kind::WebTls)))
 }
 
 /// Binds all configured addresses.

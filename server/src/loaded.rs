@@ -110,6 +110,7 @@ pub fn reload(old: &Loaded) -> Result<Reloaded, Failure> {
     let changed = [
         ("[listen]", loaded.config.listen != old.config.listen),
         ("shards", loaded.config.shards != old.config.shards),
+        ("web.connections", loaded.config.web.connections != old.config.web.connections),
         ("[log]", loaded.config.log != old.config.log),
     ];
     let restart = changed.into_iter().filter(|(_, changed)| *changed);

@@ -7,15 +7,16 @@ use std::time::{Duration, Instant};
 
 use rookery_hub::Registry;
 use rookery_modules::process::Wish;
-use rookery_shard::{Generation, Running};
+use rookery_shard::{Census, Generation, Running};
 use rookery_store::Background;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
+use crate::config::WrittenNetwork;
 use crate::database;
 use crate::failure::Failure;
-use crate::listener::Kind;
+use crate::listener::{Kind, Listener};
 use crate::loaded::{Loaded, reload};
 use crate::start::Start;
 
@@ -45,7 +46,7 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
             error!(%error, "an administrator wishes the server to stop, but it can't");
         }
     });
-    let running = start_shards(&mut start)?;
+    let running = Threads::start(&mut start)?;
     start.announce()?;
     loop {
         for signal in signals.wait() {
@@ -62,11 +63,45 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
     }
 }
 
-fn start_shards(start: &mut Start) -> Result<Running, Failure> {
+/// What runs besides this thread.
+struct Threads {
+    shards: Running,
+    /// `None` if no port is for it.
+    web: Option<rookery_web::Running>,
+}
+
+impl Threads {
+    fn start(start: &mut Start) -> Result<Threads, Failure> {
+        let listeners = std::mem::take(&mut start.listeners);
+        let (web, streams): (Vec<_>, Vec<_>) =
+            listeners.into_iter().partition(|listener| matches!(listener.kind, Kind::Web | Kind::WebTls));
+        let shards = start_shards(start, streams)?;
+        let web = web
+            .into_iter()
+            .map(|listener| rookery_web::Listener { tls: listener.kind == Kind::WebTls, socket: listener.socket });
+        let web: Vec<_> = web.collect();
+        let front = if web.is_empty() {
+            None
+        } else {
+            let front = rookery_web::start(web, web_settings(&start.loaded), shards.door());
+            Some(front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))?)
+        };
+        Ok(Threads { shards, web: front })
+    }
+
+    fn reload(&self, loaded: &Loaded) {
+        self.shards.reload(&Arc::new(generation(loaded)));
+        if let Some(web) = &self.web {
+            web.reload(web_settings(loaded));
+        }
+    }
+}
+
+fn start_shards(start: &Start, listeners: Vec<Listener>) -> Result<Running, Failure> {
     let background = Background::new(start.shards.min(4))
         .map_err(|error| Failure::Failed(format!("no threads can be started: {error}")))?;
     let shared = start.shared.clone();
-    let listeners = std::mem::take(&mut start.listeners)
+    let listeners = listeners
         .into_iter()
         .map(|listener| rookery_shard::Listener { direct_tls: listener.kind == Kind::C2sTls, socket: listener.socket });
     let key: [u8; 8] = database::random()?;
@@ -98,14 +133,29 @@ fn generation(loaded: &Loaded) -> Generation {
     }
 }
 
-fn load_again(start: &mut Start, running: &Running) {
+/// What the web front needs of one.
+fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
+    let config = &loaded.config;
+    let networks = |written: &[WrittenNetwork]| written.iter().map(|network| network.network).collect();
+    rookery_web::Settings {
+        domains: config.domains.iter().map(|domain| domain.name.clone()).collect(),
+        tls: loaded.tls.clone(),
+        trusted_proxies: networks(&config.web.trusted_proxies),
+        proxy_protocol: config.web.proxy_protocol,
+        metrics_networks: networks(&config.web.metrics_networks),
+        public_host: config.web.public_host.clone(),
+        connections: config.web.connections,
+    }
+}
+
+fn load_again(start: &mut Start, running: &Threads) {
     match reload(&start.loaded) {
         Ok(reloaded) => {
             for reason in &reloaded.restart {
                 warn!("{reason}");
             }
             start.loaded = reloaded.loaded;
-            running.reload(&Arc::new(generation(&start.loaded)));
+            running.reload(&start.loaded);
             info!("configuration and certificates were read again");
         }
         Err(failure) => error!("nothing was changed: {failure}"),
@@ -113,8 +163,8 @@ fn load_again(start: &mut Start, running: &Running) {
 }
 
 /// What the shards have counted since the start.
-fn tell(start: &Start, running: &Running) {
-    let (counters, sessions) = running.counters();
+fn tell(start: &Start, running: &Threads) {
+    let Census { counters, sessions, .. } = running.shards.census();
     let rookery_observe::Counters {
         messages_in,
         presence_in,
@@ -148,9 +198,11 @@ fn tell(start: &Start, running: &Running) {
 }
 
 /// Ends all streams, gives their clients a few seconds, and closes the database last.
-fn stop(start: Start, running: Running, signals: &mut Signals) -> Result<(), Failure> {
-    let (_, sessions) = running.counters();
+fn stop(start: Start, threads: Threads, signals: &mut Signals) -> Result<(), Failure> {
+    let Threads { shards: running, web } = threads;
+    let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
+    let web_ended = web.is_none_or(rookery_web::Running::stop);
     running.stop();
     let deadline = Instant::now() + PATIENCE;
     while !running.is_finished() && Instant::now() < deadline {
@@ -159,12 +211,12 @@ fn stop(start: Start, running: Running, signals: &mut Signals) -> Result<(), Fai
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let clean = if running.is_finished() { running.join() } else { true };
+    let clean = web_ended && if running.is_finished() { running.join() } else { true };
     start.database.close();
     if clean {
         Ok(())
     } else {
-        Err(Failure::Failed("a shard had failed; please report what the log says as a bug".into()))
+        Err(Failure::Failed("a part of it had failed; please report what the log says as a bug".into()))
     }
 }
 

@@ -18,6 +18,8 @@ pub struct State {
     domains: Vec<String>,
     c2s: Vec<String>,
     c2s_tls: Vec<String>,
+    web: Vec<String>,
+    web_tls: Vec<String>,
     /// The last second of each of the operator's certificates by its file.
     certificates: BTreeMap<String, i64>,
 }
@@ -29,6 +31,8 @@ impl Default for State {
             domains: Vec::new(),
             c2s: Vec::new(),
             c2s_tls: Vec::new(),
+            web: Vec::new(),
+            web_tls: Vec::new(),
             certificates: BTreeMap::new(),
         }
     }
@@ -43,6 +47,8 @@ impl State {
             domains: loaded.config.domains.iter().map(|domain| domain.name.clone()).collect(),
             c2s: texts(&loaded.config.listen.c2s),
             c2s_tls: texts(&loaded.config.listen.c2s_tls),
+            web: texts(&loaded.config.listen.web),
+            web_tls: texts(&loaded.config.listen.web_tls),
             certificates: certificates
                 .map(|certificate| (certificate.file.display().to_string(), certificate.inspection.not_after))
                 .collect(),
@@ -74,6 +80,8 @@ impl State {
         differences(&mut changes, "domain", &self.domains, &before.domains);
         differences(&mut changes, "listener", &self.c2s, &before.c2s);
         differences(&mut changes, "direct TLS listener", &self.c2s_tls, &before.c2s_tls);
+        differences(&mut changes, "HTTP listener", &self.web, &before.web);
+        differences(&mut changes, "HTTPS listener", &self.web_tls, &before.web_tls);
         for (file, ends) in &self.certificates {
             match before.certificates.get(file) {
                 None => changes.push(format!("new certificate {file}, valid until {}", clock::date(*ends))),

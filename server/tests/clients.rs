@@ -1,10 +1,11 @@
-//! The built binary, used by clients that others wrote: slixmpp, Profanity, aioxmpp, go-sendxmpp.
+//! The built binary, used by clients that others wrote: slixmpp, Profanity, aioxmpp, go-sendxmpp, and libraries for browsers.
 //!
 //! Each test is a scenario in `tests/clients`, a Python script that starts a server of its own on free ports in a temporary folder. What
 //! the clients need beyond Python installs itself: Python packages below `target/`, programs by Debian's package system.
 
 mod clients {
     pub mod debian;
+    pub mod node;
     pub mod python;
     pub mod scenario;
 }
@@ -108,6 +109,21 @@ scenarios! {
         contacts_hear_of_news_that_they_want
         an_avatar_is_the_photo_of_the_card
         old_and_new_bookmarks_are_the_same
+    }
+    web {
+        xmppjs_chats_over_websocket
+        strophe_chats_over_websocket
+        stanza_chats_over_websocket
+        people_in_browsers_reach_people_who_are_not
+        clients_find_the_websocket
+        the_port_for_browsers_serves_xmpp_by_alpn
+        health_and_metrics_are_told
+        metrics_are_for_those_who_may
+        proxies_that_are_trusted_are_believed
+        without_tls_no_password_is_asked_for
+        what_is_no_handshake_is_refused
+        floods_of_headers_are_refused
+        a_frame_of_forty_megabytes_is_refused_by_its_head
     }
     registration {
         nobody_can_register_by_default

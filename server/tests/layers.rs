@@ -18,6 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("modules", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("shard", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("testkit", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
+    ("web", &["hub", "observe", "shard", "stream"]),
     ("bench", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
 ];
 
@@ -45,8 +46,10 @@ fn dependencies_point_downwards() {
 #[test]
 fn the_protocol_crates_cannot_reach_the_outside() {
     for (name, found) in dependencies() {
-        let is_protocol =
-            !matches!(name.as_str(), "rookery" | "rookery-shard" | "rookery-bench" | "rookery-store" | "rookery-dpm");
+        let is_protocol = !matches!(
+            name.as_str(),
+            "rookery" | "rookery-shard" | "rookery-web" | "rookery-bench" | "rookery-store" | "rookery-dpm"
+        );
         for dependency in found.iter().filter(|_| is_protocol) {
             assert!(!OUTSIDE.contains(&dependency.as_str()), "{name} must not depend on {dependency}");
         }

@@ -19,6 +19,8 @@ shards = 2
 [listen]
 c2s = ["127.0.0.1:0"]
 c2s_tls = ["127.0.0.1:0"]
+web = ["127.0.0.1:0"]
+web_tls = ["127.0.0.1:0"]
 [login]
 scram_iterations = 4096
 {tables}
@@ -38,7 +40,7 @@ class Rookery:
         self.log = self.folder / "log"
         self.configure(top, tables)
         self.process = None
-        self.port = self.tls_port = None
+        self.port = self.tls_port = self.web_port = self.web_tls_port = None
 
     async def __aenter__(self):
         try:
@@ -82,8 +84,10 @@ class Rookery:
             self.process = subprocess.Popen(
                 [BINARY, "--config", "rookery.toml"], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        running = await self.says(r"is running: \S+:(\d+) \(STARTTLS\), \S+:(\d+) \(direct TLS\)", at)
-        self.port, self.tls_port = int(running[1]), int(running[2])
+        running = await self.says(
+            r"is running: \S+:(\d+) \(STARTTLS\), \S+:(\d+) \(direct TLS\), \S+:(\d+) \(HTTP\), \S+:(\d+) \(HTTPS\)", at
+        )
+        self.port, self.tls_port, self.web_port, self.web_tls_port = (int(port) for port in running.groups())
 
     async def says(self, pattern, at=0):
         """Waits until the log, from that byte on, has the pattern."""

@@ -36,6 +36,8 @@ shards = 2
 [listen]
 c2s = ["{ADDRESS}:5222"]
 c2s_tls = []
+web = []
+web_tls = []
 [login]
 scram_iterations = 4096
 [modules.register]

@@ -134,7 +134,7 @@ pub fn binary() -> Outcome<PathBuf> {
 fn config(address: SocketAddr) -> String {
     format!(
         "domains = [\"{DOMAIN}\"]\nshards = 2\n\
-         [listen]\nc2s = [\"{address}\"]\nc2s_tls = []\n\
+         [listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\n\
          [login]\nplaintext_loopback = true\nscram_iterations = 4096\n\
          [log]\nlevel = \"warn\"\n"
     )

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rookery_hub::{Mail, Network, Settings};
-use rookery_observe::Counters;
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{ServerTls, TlsSettings};
 use rookery_xml::Limits;
 
+use crate::census::Census;
 use crate::connection::Connection;
 
 /// One generation of what the operator decides. A reload makes a new one; connections that are there keep what they have agreed on.
@@ -57,8 +57,8 @@ pub enum Letter<S> {
     Reload(Arc<Generation>),
     /// End all streams with `system-shutdown`.
     Stop,
-    /// Tell the counters: they are added to the sum, and the shard's sessions to its number.
-    Count(Arc<Mutex<(Counters, usize)>>, std::sync::mpsc::SyncSender<()>),
+    /// Add what there is to count to this.
+    Count(Arc<Mutex<Census>>, std::sync::mpsc::SyncSender<()>),
 }
 
 /// A connection behind its handshakes.

@@ -15,8 +15,10 @@
 //! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
 //! * [`connection`]: the data of one connection. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
 //!   [`resumption`]: when a session changes its connection.
+//! * [`websocket`]: frames, between both. [`census`]: what shards count.
 //! * [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who may come in, and how often.
 
+pub mod census;
 pub mod connection;
 pub mod driver;
 pub mod epoll;
@@ -30,8 +32,9 @@ pub mod start;
 pub mod websocket;
 pub mod writing;
 
+pub use census::{Carrier, Census};
 pub use driver::{Driver, Ready};
 pub use gate::Gate;
 pub use letters::{Generation, Handed, Letter, Post};
 pub use shard::{Setup, Shard};
-pub use start::{Listener, Running, Start, start};
+pub use start::{Door, Listener, Running, Start, start};

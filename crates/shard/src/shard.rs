@@ -221,10 +221,7 @@ impl<D: Driver> Shard<D> {
             }
             Letter::Stop => self.stop(),
             Letter::Count(sum, done) => {
-                let mut sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-                sum.0 += &self.world.counters;
-                sum.1 += self.world.session_count();
-                drop(sum);
+                self.be_counted(&mut sum.lock().unwrap_or_else(PoisonError::into_inner));
                 // Whoever asked may have stopped waiting.
                 let _ = done.try_send(());
             }
@@ -261,7 +258,8 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let secure = tls.is_some() || is_encrypted_by_proxy;
-        let bindings = tls.as_ref().map(ServerTls::bindings).unwrap_or_default();
+        // A script in a browser doesn't see the channel, so it can't bind to it, and libraries for browsers stumble over the offer.
+        let bindings = tls.as_ref().filter(|_| !is_websocket).map(ServerTls::bindings).unwrap_or_default();
         // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
         let facts = Facts { secure, tls_available: false, bindings, ..self.facts_without_tls(peer) };
         let mut connection = Connection::new(socket, peer, 0, self.negotiation(facts));

@@ -2,19 +2,20 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_hub::{Place, Registry, Wakeups, World};
-use rookery_observe::Counters;
 use rookery_store::{Background, Stores};
 use tracing::{error, warn};
 
+use crate::census::Census;
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
-use crate::letters::{Generation, Letter, Post};
+use crate::letters::{Generation, Handed, Letter, Post};
 use crate::shard::{Setup, Shard};
 
 /// What the threads need to start.
@@ -117,20 +118,46 @@ impl Running {
         self.threads.into_iter().map(JoinHandle::join).all(|outcome| outcome.is_ok())
     }
 
-    /// The sum of all shards' counters, and how many sessions there are. Shards that don't answer within a second are left out.
-    pub fn counters(&self) -> (Counters, usize) {
-        let sum = Arc::new(Mutex::new((Counters::default(), 0)));
-        let (done, answers) = sync_channel(self.post.shards());
-        for shard in 0..self.post.shards() {
-            self.post.send(shard, Letter::Count(sum.clone(), done.clone()));
+    /// What the shards count. Those that don't answer within a second are left out.
+    pub fn census(&self) -> Census {
+        self.door().census()
+    }
+
+    /// A way in for connections that others accept.
+    pub fn door(&self) -> Door {
+        Door { post: self.post.clone(), next: Arc::default() }
+    }
+}
+
+/// A way to the shards for those who accept connections elsewhere. Clones mean the same one.
+#[derive(Debug, Clone)]
+pub struct Door {
+    post: Arc<Post<TcpStream>>,
+    next: Arc<AtomicUsize>,
+}
+
+impl Door {
+    /// Gives a connection to the shard whose turn it is; after login it moves to the home of its account.
+    pub fn hand_over(&self, handed: Handed<TcpStream>) {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        self.post.send(turn % self.post.shards().max(1), Letter::Handed(Box::new(handed)));
+    }
+
+    /// What the shards count. Those that don't answer within a second are left out; until then this blocks.
+    pub fn census(&self) -> Census {
+        let shards = self.post.shards();
+        let census = Arc::new(Mutex::new(Census { shards, ..Census::default() }));
+        let (done, answers) = sync_channel(shards);
+        for shard in 0..shards {
+            self.post.send(shard, Letter::Count(census.clone(), done.clone()));
         }
-        for _ in 0..self.post.shards() {
-            if answers.recv_timeout(Duration::from_secs(1)).is_err() {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        for _ in 0..shards {
+            if answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {
                 break;
             }
         }
-        let sum = sum.lock().unwrap_or_else(PoisonError::into_inner);
-        (sum.0.clone(), sum.1)
+        census.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

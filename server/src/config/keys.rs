@@ -10,7 +10,7 @@ use rookery_stream::tls::Oldest;
 
 use super::error::Wrong;
 use super::given::Given;
-use super::{Config, DomainConfig, Files, LogFormat, PlaintextNetwork, size};
+use super::{Config, DomainConfig, Files, LogFormat, WrittenNetwork, size};
 
 /// One key of the configuration.
 pub struct Key {
@@ -35,9 +35,10 @@ pub enum Shown {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 6] = [
+pub const TABLES: [(&str, &str); 7] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
+    ("web", "What is served over HTTP: WebSocket for browsers, how they find it, health and metrics."),
     ("tls", "Encryption, for the domains that have no certificate of their own."),
     ("login", "How clients prove who they are."),
     ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
@@ -87,6 +88,66 @@ pub const KEYS: &[Key] = &[
         show: |config| list(&config.listen.c2s_tls),
     },
     Key {
+        table: "listen",
+        name: "web",
+        doc: "HTTP in the clear, for a proxy on this machine. [] switches it off.",
+        set: |config, given| put(&mut config.listen.web, given.list(address)),
+        show: |config| list(&config.listen.web),
+    },
+    Key {
+        table: "listen",
+        name: "web_tls",
+        doc: "HTTPS. XMPP clients that name themselves by ALPN are served here too, so this may be port 443 for both.",
+        set: |config, given| put(&mut config.listen.web_tls, given.list(address)),
+        show: |config| list(&config.listen.web_tls),
+    },
+    Key {
+        table: "web",
+        name: "public_host",
+        doc: "Host, and port unless it is 443, under which browsers reach the server from outside, if a proxy stands\n\
+              in front of it under another name.",
+        set: |config, given| {
+            let host = given.parsed("a host such as \"chat.example.org\" or \"example.org:5443\"", |text| {
+                let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+                (!text.is_empty() && text.bytes().all(allowed)).then(|| text.to_owned())
+            });
+            put(&mut config.web.public_host, host.map(Some))
+        },
+        show: |config| match &config.web.public_host {
+            Some(host) => Shown::Value(quote(host)),
+            None => Shown::Unset("\"chat.example.org\""),
+        },
+    },
+    Key {
+        table: "web",
+        name: "trusted_proxies",
+        doc: "Networks of proxies that are believed when they say, in X-Forwarded-For and X-Forwarded-Proto, where a client\n\
+              is and whether it is encrypted, such as [\"127.0.0.1\"].",
+        set: |config, given| put(&mut config.web.trusted_proxies, given.list(network)),
+        show: |config| list(config.web.trusted_proxies.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "web",
+        name: "proxy_protocol",
+        doc: "Whether connections from these proxies begin with a header of the PROXY protocol, version 2.",
+        set: |config, given| put(&mut config.web.proxy_protocol, given.switch()),
+        show: |config| plain(config.web.proxy_protocol),
+    },
+    Key {
+        table: "web",
+        name: "metrics_networks",
+        doc: "Networks from which /metrics may be read.",
+        set: |config, given| put(&mut config.web.metrics_networks, given.list(network)),
+        show: |config| list(config.web.metrics_networks.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "web",
+        name: "connections",
+        doc: "Connections that are served at a time; a WebSocket counts only until it is open. A change needs a restart.",
+        set: |config, given| put(&mut config.web.connections, given.number(1..=1_000_000)),
+        show: |config| plain(config.web.connections),
+    },
+    Key {
         table: "tls",
         name: "certificate",
         doc: "PEM file with the certificate and the intermediate ones behind it; relative to this file.\n\
@@ -119,14 +180,7 @@ pub const KEYS: &[Key] = &[
         table: "login",
         name: "plaintext_networks",
         doc: "Networks whose clients may log in without encryption, such as [\"10.0.0.0/8\"].",
-        set: |config, given| {
-            let network = |given: Given<'_>| {
-                given.parsed("a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", |text| {
-                    Some(PlaintextNetwork { written: text.to_owned(), network: text.parse().ok()? })
-                })
-            };
-            put(&mut config.login.plaintext_networks, given.list(network))
-        },
+        set: |config, given| put(&mut config.login.plaintext_networks, given.list(network)),
         show: |config| list(config.login.plaintext_networks.iter().map(|network| &network.written)),
     },
     Key {
@@ -360,6 +414,10 @@ fn domain(given: Given<'_>) -> Result<String, Wrong> {
 
 fn address(given: Given<'_>) -> Result<SocketAddr, Wrong> {
     given.parsed("an address with a port such as \"[::]:5222\" or \"127.0.0.1:5222\"", |text| text.parse().ok())
+}
+
+fn network(given: Given<'_>) -> Result<WrittenNetwork, Wrong> {
+    given.parsed("a network such as \"10.0.0.0/8\" or \"2001:db8::/32\"", WrittenNetwork::read)
 }
 
 fn mechanism(given: Given<'_>) -> Result<Mechanism, Wrong> {

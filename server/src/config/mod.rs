@@ -18,7 +18,7 @@ mod read;
 mod size;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use rookery_fanout::Limits as OutboxLimits;
@@ -41,6 +41,8 @@ pub struct Config {
     pub profile: bool,
     /// Where to accept connections.
     pub listen: Listen,
+    /// What is served over HTTP.
+    pub web: Web,
     /// Certificates and protocol version.
     pub tls: Tls,
     /// How clients authenticate.
@@ -92,6 +94,25 @@ pub struct Listen {
     pub c2s: Vec<SocketAddr>,
     /// Client streams under TLS from their first byte (XEP-0368).
     pub c2s_tls: Vec<SocketAddr>,
+    /// HTTP in the clear.
+    pub web: Vec<SocketAddr>,
+    /// HTTP under TLS, and XMPP clients that say so by ALPN.
+    pub web_tls: Vec<SocketAddr>,
+}
+
+/// What is served over HTTP.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Web {
+    /// Host and port under which browsers find the server from outside, if that is not what they say themselves.
+    pub public_host: Option<String>,
+    /// Proxies that are believed when they say where a client is.
+    pub trusted_proxies: Vec<WrittenNetwork>,
+    /// Whether connections from these begin with a header of the PROXY protocol.
+    pub proxy_protocol: bool,
+    /// Who may read the metrics.
+    pub metrics_networks: Vec<WrittenNetwork>,
+    /// Connections at a time.
+    pub connections: usize,
 }
 
 /// TLS for the domains that have no certificate of their own.
@@ -109,7 +130,7 @@ pub struct Login {
     /// Whether a client on this machine may log in without TLS.
     pub plaintext_loopback: bool,
     /// Networks from which clients may log in without TLS.
-    pub plaintext_networks: Vec<PlaintextNetwork>,
+    pub plaintext_networks: Vec<WrittenNetwork>,
     /// Whether PLAIN is offered where login without TLS is allowed.
     pub plain_without_tls: bool,
     /// PBKDF2 iterations for new passwords.
@@ -118,9 +139,9 @@ pub struct Login {
     pub mechanisms: Vec<Mechanism>,
 }
 
-/// A network from which clients may log in without TLS.
+/// A network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlaintextNetwork {
+pub struct WrittenNetwork {
     /// As the operator wrote it.
     pub written: String,
     /// The same, read.
@@ -211,7 +232,19 @@ impl Config {
             domains: vec![DomainConfig { modules: modules.clone(), ..DomainConfig::named("localhost".into()) }],
             shards: 0,
             profile: false,
-            listen: Listen { c2s: vec![anywhere(5222)], c2s_tls: vec![anywhere(5223)] },
+            listen: Listen {
+                c2s: vec![anywhere(5222)],
+                c2s_tls: vec![anywhere(5223)],
+                web: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 5280)],
+                web_tls: vec![anywhere(5443)],
+            },
+            web: Web {
+                public_host: None,
+                trusted_proxies: Vec::new(),
+                proxy_protocol: false,
+                metrics_networks: LOOPBACK.iter().filter_map(|range| WrittenNetwork::read(range)).collect(),
+                connections: 20_000,
+            },
             tls: Tls { files: Files::default(), minimum: Oldest::Tls12 },
             login: Login {
                 plaintext_loopback: false,
@@ -304,6 +337,13 @@ impl Files {
     /// Both files, if they are given.
     pub fn pair(&self) -> Option<(&Path, &Path)> {
         Some((self.certificate.as_deref()?, self.key.as_deref()?))
+    }
+}
+
+impl WrittenNetwork {
+    /// Reads one; `None` if it is none.
+    pub fn read(text: &str) -> Option<WrittenNetwork> {
+        Some(WrittenNetwork { written: text.to_owned(), network: text.parse().ok()? })
     }
 }
 

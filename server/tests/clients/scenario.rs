@@ -32,6 +32,9 @@ fn script(argument: &str) -> Output {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/run.py");
     let mut command = python();
     command.arg(script).arg(argument);
+    if argument.starts_with("web.") {
+        command.env("ROOKERY_NODE", super::node::folder());
+    }
     command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery")).env("PYTHONDONTWRITEBYTECODE", "1");
     command.env_remove("ROOKERY_DATA_DIR");
     command.output().expect("Python")

@@ -3,7 +3,7 @@
 //! A feature is a function that writes what it has to say, or nothing. To join, it needs a line in the table.
 
 use rookery_sasl::{Mechanism, TokenMechanism};
-use rookery_xml::{Writer, ns};
+use rookery_xml::{Limits, Scan, Scanner, Writer, ns};
 
 use super::{Facts, Host, Policy};
 
@@ -29,6 +29,11 @@ pub(super) fn after_bind(offer: &Offer<'_>, out: &mut Vec<u8>) {
     compose(AFTER_BIND, offer, out);
 }
 
+/// The same, if stream management was enabled along with it.
+pub(super) fn after_enabling(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    compose(AFTER_ENABLING, offer, out);
+}
+
 type Feature = fn(&Offer<'_>, &mut Vec<u8>);
 
 const BEFORE_LOGIN: &[Feature] =
@@ -37,6 +42,8 @@ const BEFORE_LOGIN: &[Feature] =
 const AFTER_LOGIN: &[Feature] = &[bind, session, roster_versions, pre_approval, host_after_login, limits_after];
 
 const AFTER_BIND: &[Feature] = &[roster_versions, pre_approval, host_after_login, limits_after];
+
+const AFTER_ENABLING: &[Feature] = &[roster_versions, pre_approval, host_after_enabling, limits_after];
 
 fn compose(features: &[Feature], offer: &Offer<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<stream:features>");
@@ -154,6 +161,19 @@ fn pre_approval(_: &Offer<'_>, out: &mut Vec<u8>) {
 fn host_after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
     if let Some(host) = offer.host {
         out.extend_from_slice(&host.after_login_features);
+    }
+}
+
+/// The same without stream management (XEP-0198), which is agreed on already: there are clients that enable it whenever they are offered it.
+fn host_after_enabling(offer: &Offer<'_>, out: &mut Vec<u8>) {
+    let mut rest = offer.host.map_or(&[][..], |host| &host.after_login_features);
+    let mut scanner = Scanner::new();
+    while let Ok(Scan::Stanza(len)) = scanner.scan(rest, &Limits::AFTER_LOGIN) {
+        let feature = scanner.stanza(rest);
+        if feature.ns() != ns::SM {
+            out.extend_from_slice(feature.bytes());
+        }
+        rest = rest.get(len..).unwrap_or_default();
     }
 }
 

@@ -121,6 +121,14 @@ impl TlsSettings {
         Ok(TlsSettings { config: Arc::new(config) })
     }
 
+    /// The same identities, for a port where other protocols are spoken: ALPN offers these instead, the preferred one first.
+    #[must_use]
+    pub fn offering(&self, protocols: &[&[u8]]) -> TlsSettings {
+        let mut config = (*self.config).clone();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        TlsSettings { config: Arc::new(config) }
+    }
+
     pub(super) fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }

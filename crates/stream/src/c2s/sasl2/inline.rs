@@ -60,13 +60,16 @@ impl C2s {
         let Some(mut inline) = self.take_inline(|waits| matches!(waits, Waits::Bind(_))) else { return };
         match bound {
             Ok((jid, results)) => {
+                let is_managed = results
+                    .iter()
+                    .any(|result| Element::parse(result.bytes()).is_ok_and(|result| result.is("enabled", ns::SM)));
                 let mut element = Element::new("bound", ns::BIND2);
                 results.iter().filter_map(|result| Element::parse(result.bytes()).ok()).for_each(|result| {
                     element.push_child(result);
                 });
                 inline.results.push(element);
                 self.succeed(*inline, &jid, out);
-                self.write_features(features::after_bind, out);
+                self.write_features(if is_managed { features::after_enabling } else { features::after_bind }, out);
                 self.phase = Phase::Bound { jid };
             }
             Err(_) => self.succeed_unbound(*inline, out),

@@ -1,0 +1,65 @@
+//! What all shards count, at one moment.
+
+use std::collections::BTreeMap;
+
+use rookery_fanout::Link;
+use rookery_observe::Counters;
+
+use crate::connection::Transport;
+use crate::driver::Driver;
+use crate::shard::Shard;
+
+/// What all shards that have answered count together.
+#[derive(Debug, Clone, Default)]
+pub struct Census {
+    /// How many shards there are.
+    pub shards: usize,
+    /// How many of them have answered.
+    pub answered: usize,
+    /// What they have counted since the start.
+    pub counters: Counters,
+    /// Sessions that there are, connected or not.
+    pub sessions: usize,
+    /// The same by domain and by how they are connected.
+    pub by_domain: BTreeMap<(String, Carrier), usize>,
+    /// Connections that there are, in whatever state.
+    pub connections: usize,
+    /// Stanzas that sessions were given since the start.
+    pub deliveries: u64,
+    /// Bytes that wait for sessions, or for their acknowledgement.
+    pub waiting_bytes: usize,
+    /// What shards wait for: answers of the store.
+    pub tasks: usize,
+}
+
+/// How a session is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Carrier {
+    /// `tcp`, `websocket`, or `none` for a session that waits for its client to come back.
+    pub transport: &'static str,
+    /// Whether TLS ends here.
+    pub tls: bool,
+}
+
+impl<D: Driver> Shard<D> {
+    /// Adds what this shard counts. It looks at each session once.
+    pub(crate) fn be_counted(&self, census: &mut Census) {
+        census.answered += 1;
+        census.counters += &self.world.counters;
+        census.sessions += self.world.session_count();
+        census.connections += self.connections.iter().filter(|(_, connection)| connection.socket.is_some()).count();
+        census.deliveries += self.world.outboxes.pushed_total();
+        census.waiting_bytes += self.world.outboxes.waiting_total();
+        census.tasks += self.world.tasks_waiting();
+        for (key, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
+            let Some(address) = self.world.outboxes.address(Link(key as u32)) else { continue };
+            let transport = match (&connection.socket, &connection.transport) {
+                (None, _) => "none",
+                (_, Transport::Stream) => "tcp",
+                (_, Transport::WebSocket(_)) => "websocket",
+            };
+            let carrier = Carrier { transport, tls: connection.tls.is_some() };
+            *census.by_domain.entry((address.domain().to_owned(), carrier)).or_default() += 1;
+        }
+    }
+}

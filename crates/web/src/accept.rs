@@ -1,0 +1,133 @@
+//! Taking connections: how many, how long they may be silent, and what is spoken on each.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rookery_hub::Network;
+use rookery_shard::Handed;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::timeout;
+use tracing::{debug, error, warn};
+
+use crate::conduit::{Conduit, Parts};
+use crate::proxy;
+use crate::route;
+use crate::{Listener, Settings, Shared};
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Copy)]
+pub struct Client {
+    /// The address from which the connection comes, or that of which the PROXY protocol told.
+    pub peer: SocketAddr,
+    /// Whether TLS ends here.
+    pub tls: bool,
+}
+
+/// Accepts until it is told to stop.
+pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let room = Arc::new(Semaphore::new(shared.settings().connections));
+    for listener in listeners {
+        let socket = listener.socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener.socket));
+        match socket {
+            Ok(socket) => drop(tokio::spawn(accept(socket, listener.tls, shared.clone(), room.clone()))),
+            Err(error) => error!(%error, "a port of the web can't be listened on"),
+        }
+    }
+    // What is under way ends with the runtime. Who was handed to a shard is none of ours any more.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, room: Arc<Semaphore>) {
+    loop {
+        // Who is one too many waits in the queue of the listener.
+        let Ok(place) = room.clone().acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    shared.counts.connections.fetch_add(1, Ordering::Relaxed);
+                    shared.counts.open.fetch_add(1, Ordering::Relaxed);
+                    if let Err(error) = connection(socket, peer, tls, &shared).await {
+                        debug!(%peer, %error, "a connection of the web ended");
+                    }
+                    shared.counts.open.fetch_sub(1, Ordering::Relaxed);
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                warn!(%error, "no connection of the web can be accepted for a second");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+async fn connection(socket: TcpStream, peer: SocketAddr, tls: bool, shared: &Arc<Shared>) -> io::Result<()> {
+    let settings = shared.settings();
+    socket.set_nodelay(true)?;
+    let (conduit, peer) = timeout(HANDSHAKES, begin(socket, peer, tls, &settings)).await??;
+    if tls && conduit.alpn() == Some(XMPP) {
+        return give_stream(conduit, peer, shared);
+    }
+    let client = Client { peer, tls };
+    let answer = service_fn(move |request| route::answer(request, client, shared.clone()));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADS)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(MOST_HEADERS)
+        .serve_connection(TokioIo::new(conduit), answer)
+        .with_upgrades();
+    served.await.map_err(io::Error::other)
+}
+
+/// What comes before the first request: the header of a proxy, the handshake of TLS.
+async fn begin(
+    mut socket: TcpStream,
+    mut peer: SocketAddr,
+    tls: bool,
+    settings: &Settings,
+) -> io::Result<(Conduit, SocketAddr)> {
+    let is_proxy = trusts(&settings.trusted_proxies, peer);
+    if settings.proxy_protocol && is_proxy {
+        peer = proxy::read_header(&mut socket).await?.unwrap_or(peer);
+    }
+    if !tls {
+        return Ok((Conduit::plain(socket), peer));
+    }
+    let offered = settings.tls.offering(&[HTTP, XMPP]);
+    Ok((Conduit::tls(socket, &offered).await?, peer))
+}
+
+/// An XMPP client that came to the port for browsers goes where XMPP clients are.
+fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &Shared) -> io::Result<()> {
+    let Parts { socket, tls, input } = conduit.into_parts()?;
+    let is_websocket = false;
+    shared.door.hand_over(Handed { socket, peer, tls, input, is_encrypted_by_proxy: false, is_websocket });
+    Ok(())
+}
+
+/// Whether an address is in one of these networks.
+pub fn trusts(networks: &[Network], address: SocketAddr) -> bool {
+    networks.iter().any(|network| network.contains(address.ip()))
+}
+
+/// The names of what is spoken behind TLS (RFC 7301, XEP-0368 §3).
+const HTTP: &[u8] = b"http/1.1";
+const XMPP: &[u8] = b"xmpp-client";
+
+/// How long TLS and the header of a proxy may take.
+const HANDSHAKES: Duration = Duration::from_secs(15);
+/// How long the head of a request may take from its first byte, or an idle connection may wait for one.
+const HEADS: Duration = Duration::from_secs(30);
+/// Bytes of a head; hyper wants no less than 8192.
+const HEAD_BYTES: usize = 16 * 1024;
+/// Lines of a head.
+const MOST_HEADERS: usize = 64;

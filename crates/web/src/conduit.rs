@@ -1,0 +1,197 @@
+//! A connection, with or without TLS, as the HTTP library wants it, and as a shard takes it over.
+//!
+//! TLS is the same as on a shard, [`ServerTls`], because what is begun here goes on there.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use rookery_stream::tls::{ServerTls, TlsSettings};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Conduit {
+    socket: TcpStream,
+    tls: Option<Box<Tls>>,
+}
+
+#[derive(Debug)]
+struct Tls {
+    session: ServerTls,
+    /// Decrypted; those before `read` were read.
+    plain: Vec<u8>,
+    read: usize,
+    /// Encrypted; those before `sent` were sent.
+    cipher: Vec<u8>,
+    sent: usize,
+    /// The peer has ended its direction.
+    ended: bool,
+    /// We have ended ours.
+    closed: bool,
+}
+
+/// What a connection is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The socket.
+    pub socket: std::net::TcpStream,
+    /// TLS, established.
+    pub tls: Option<ServerTls>,
+    /// What was decrypted and not read.
+    pub input: Vec<u8>,
+}
+
+impl Conduit {
+    /// Without TLS.
+    pub fn plain(socket: TcpStream) -> Self {
+        Self { socket, tls: None }
+    }
+
+    /// With TLS, behind its handshake.
+    ///
+    /// # Errors
+    /// The peer doesn't speak TLS, or is gone.
+    pub async fn tls(socket: TcpStream, settings: &TlsSettings) -> io::Result<Self> {
+        let session = ServerTls::accept(settings).map_err(io::Error::other)?;
+        let (plain, cipher) = (Vec::new(), Vec::new());
+        let tls = Tls { session, plain, read: 0, cipher, sent: 0, ended: false, closed: false };
+        let mut conduit = Self { socket, tls: Some(Box::new(tls)) };
+        std::future::poll_fn(|context| conduit.poll_handshake(context)).await?;
+        Ok(conduit)
+    }
+
+    /// The protocol that TLS has agreed on.
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.session.alpn()
+    }
+
+    /// Takes it apart, for a shard.
+    ///
+    /// # Errors
+    /// What the system says of the socket, or if not all was sent.
+    pub fn into_parts(self) -> io::Result<Parts> {
+        let socket = self.socket.into_std()?;
+        let Some(mut tls) = self.tls else { return Ok(Parts { socket, tls: None, input: Vec::new() }) };
+        if tls.sent < tls.cipher.len() {
+            return Err(io::Error::other("something was not sent"));
+        }
+        tls.plain.drain(..tls.read);
+        Ok(Parts { socket, tls: Some(tls.session), input: tls.plain })
+    }
+
+    fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.poll_send(context))?;
+            match &self.tls {
+                Some(tls) if tls.session.handshaking() && !tls.ended => ready!(self.poll_receive(context))?,
+                Some(tls) if tls.session.handshaking() => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                _ => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    /// Reads once from the socket and decrypts.
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
+        let mut bytes = [0; CHUNK];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        ready!(Pin::new(&mut self.socket).poll_read(context, &mut buffer))?;
+        if buffer.filled().is_empty() {
+            tls.ended = true;
+            return Poll::Ready(Ok(()));
+        }
+        let progress = tls.session.read(buffer.filled_mut(), &mut tls.plain, &mut tls.cipher);
+        match progress {
+            Ok(progress) => tls.ended |= progress.closed,
+            Err(error) => {
+                // The alert is worth a try.
+                let _ = self.poll_send(context);
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends what is encrypted.
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
+        while let Some(rest) = tls.cipher.get(tls.sent..).filter(|rest| !rest.is_empty()) {
+            let sent = ready!(Pin::new(&mut self.socket).poll_write(context, rest))?;
+            if sent == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            tls.sent += sent;
+        }
+        // An idle connection keeps no buffer.
+        (tls.cipher, tls.sent) = (Vec::new(), 0);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Conduit {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            let this = &mut *self;
+            let Some(tls) = &mut this.tls else { return Pin::new(&mut this.socket).poll_read(context, buffer) };
+            let rest = tls.plain.get(tls.read..).unwrap_or_default();
+            if !rest.is_empty() {
+                let len = rest.len().min(buffer.remaining());
+                buffer.put_slice(rest.get(..len).unwrap_or_default());
+                tls.read += len;
+                if tls.read >= tls.plain.len() {
+                    (tls.plain, tls.read) = (Vec::new(), 0);
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if tls.ended {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(this.poll_receive(context))?;
+            // What TLS itself has to say, such as new keys. If it can't leave now it leaves with the next write.
+            if let Poll::Ready(Err(error)) = this.poll_send(context) {
+                return Poll::Ready(Err(error));
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Conduit {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        if this.tls.is_none() {
+            return Pin::new(&mut this.socket).poll_write(context, bytes);
+        }
+        // What was encrypted must leave, so it counts as written; the next call waits for it.
+        ready!(this.poll_send(context))?;
+        let Some(tls) = &mut this.tls else { return Poll::Ready(Ok(0)) };
+        let bytes = bytes.get(..CHUNK).unwrap_or(bytes);
+        tls.session.write(bytes, &mut tls.cipher).map_err(io::Error::other)?;
+        if let Poll::Ready(Err(error)) = this.poll_send(context) {
+            return Poll::Ready(Err(error));
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_send(context))?;
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(tls) = self.tls.as_mut().filter(|tls| !tls.closed) {
+            tls.closed = true;
+            tls.session.close_notify(&mut tls.cipher);
+        }
+        ready!(self.poll_send(context))?;
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+/// Bytes that are read, or encrypted, at a time: a record of TLS has no more.
+const CHUNK: usize = 16 * 1024;

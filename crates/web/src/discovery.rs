@@ -1,0 +1,77 @@
+//! How clients in browsers find this server (XEP-0156): `host-meta` in XML and in JSON.
+
+use hyper::body::Incoming;
+use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HOST, HeaderMap, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+
+use crate::Settings;
+use crate::proxy::Origin;
+use crate::reply::{Body, reply};
+
+/// Answers with XRD (XEP-0156 §3).
+pub(crate) fn xml(request: &Request<Incoming>, origin: Origin, settings: &Settings) -> Response<Body> {
+    open(reply(
+        StatusCode::OK,
+        "application/xrd+xml; charset=utf-8",
+        xrd(&websocket(request.headers(), origin, settings)),
+    ))
+}
+
+/// Answers with JRD (XEP-0156 §4).
+pub(crate) fn json(request: &Request<Incoming>, origin: Origin, settings: &Settings) -> Response<Body> {
+    let links =
+        serde_json::json!({ "links": [{ "rel": WEBSOCKET, "href": websocket(request.headers(), origin, settings) }] });
+    open(reply(StatusCode::OK, "application/json", links.to_string()))
+}
+
+/// Scripts of any page may read it (XEP-0156 §5 asks for that).
+fn open(mut response: Response<Body>) -> Response<Body> {
+    response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response
+}
+
+fn xrd(websocket: &str) -> String {
+    format!(
+        "<?xml version='1.0' encoding='utf-8'?>\n\
+         <XRD xmlns='http://docs.oasis-open.org/ns/xri/xrd-1.0'>\n  <Link rel='{WEBSOCKET}' href='{websocket}'/>\n</XRD>\n"
+    )
+}
+
+/// The address of the WebSocket, as this client can reach it.
+fn websocket(headers: &HeaderMap, origin: Origin, settings: &Settings) -> String {
+    let said = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_host(host));
+    let default = settings.domains.first().map_or("localhost", String::as_str);
+    let host = settings.public_host.as_deref().or(said).unwrap_or(default);
+    let scheme = if origin.encrypted || settings.public_host.is_some() { "wss" } else { "ws" };
+    format!("{scheme}://{host}/ws")
+}
+
+/// Whether a text can only be a host with a port: it is written back.
+fn is_host(text: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
+    !text.is_empty() && text.len() <= 260 && text.bytes().all(allowed)
+}
+
+/// The relation of XEP-0156 §2.
+const WEBSOCKET: &str = "urn:xmpp:alt-connections:websocket";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_host_is_written_back() {
+        for good in ["example.org", "example.org:5443", "[::1]:5280", "xn--mnchen-3ya.example"] {
+            assert!(is_host(good), "{good}");
+        }
+        for bad in ["", "a'/><x", "a b", "a/b", "\u{e9}.example"] {
+            assert!(!is_host(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn xrd_is_xml() {
+        let text = xrd("wss://example.org/ws");
+        assert!(text.contains("href='wss://example.org/ws'/>"), "{text}");
+    }
+}

@@ -1,0 +1,118 @@
+//! The web front: everything that is spoken over HTTP, on ports of its own.
+//!
+//! It runs on a small runtime of its own, on one thread, so that nothing that a browser does can hold up a shard. A WebSocket passes through
+//! here for as long as its opening handshake takes; then its socket, TLS included, goes to a shard by letter and is a session like any
+//! other (see [`rookery_shard::Handed`]). The same happens to XMPP clients that come to the port for browsers and say so by ALPN
+//! (XEP-0368), so that one port can serve both.
+//!
+//! # Invariants
+//!
+//! - What a peer may take is bounded: connections in all, seconds for handshakes and heads, bytes of a head and of a body.
+//! - What a client says of where it comes from counts only if it comes through a proxy that the operator trusts.
+//! - Nothing here touches a shard's state: letters go out, counts come back.
+//!
+//! # Layout
+//!
+//! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `route` finds who answers:
+//! [`websocket`], [`discovery`], [`metrics`].
+
+mod accept;
+pub mod conduit;
+pub mod discovery;
+pub mod metrics;
+pub mod proxy;
+mod reply;
+mod route;
+pub mod websocket;
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::JoinHandle;
+
+use rookery_hub::Network;
+use rookery_shard::Door;
+use rookery_stream::tls::TlsSettings;
+use tokio::sync::watch;
+
+/// One generation of what the operator decides. A reload makes a new one; connections that are there keep theirs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The served domains, the default one first.
+    pub domains: Vec<String>,
+    /// The certificates.
+    pub tls: TlsSettings,
+    /// Proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed.
+    pub trusted_proxies: Vec<Network>,
+    /// Whether connections from these proxies begin with a header of the PROXY protocol, version 2.
+    pub proxy_protocol: bool,
+    /// Who may read the metrics.
+    pub metrics_networks: Vec<Network>,
+    /// Host and port under which browsers find the server from outside, if that is not what they say in `Host`.
+    pub public_host: Option<String>,
+    /// Connections at a time.
+    pub connections: usize,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket.
+    pub socket: TcpListener,
+    /// Whether clients begin with TLS.
+    pub tls: bool,
+}
+
+/// The running front.
+#[derive(Debug)]
+pub struct Running {
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+/// What all connections have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    settings: RwLock<Arc<Settings>>,
+    pub door: Door,
+    pub counts: metrics::Counts,
+}
+
+/// Starts the front on a thread of its own.
+///
+/// # Errors
+/// What the system says when it gives no thread or no descriptor.
+pub fn start(listeners: Vec<Listener>, settings: Settings, door: Door) -> io::Result<Running> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
+    let shared =
+        Arc::new(Shared { settings: RwLock::new(Arc::new(settings)), door, counts: metrics::Counts::default() });
+    let (stop, stopped) = watch::channel(false);
+    let served = shared.clone();
+    let serve = move || runtime.block_on(accept::serve(listeners, served, stopped));
+    let thread = std::thread::Builder::new().name("web".into()).spawn(serve)?;
+    Ok(Running { shared, stop, thread })
+}
+
+impl Running {
+    /// Replaces what the operator decides.
+    pub fn reload(&self, settings: Settings) {
+        *self.shared.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+    }
+
+    /// Stops, and waits until that is done. `false` if the thread panicked.
+    pub fn stop(self) -> bool {
+        // If nobody listens any more it has stopped already.
+        let _ = self.stop.send(true);
+        self.thread.join().is_ok()
+    }
+}
+
+impl Shared {
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Threads for what blocks: asking the shards for their counts, files.
+const BLOCKING: usize = 4;

@@ -1,0 +1,161 @@
+//! `/metrics`: what the server counts, for Prometheus (text format 0.0.4).
+//!
+//! Shards count for themselves, in plain numbers; a scrape asks each for a copy. Names and units are those of the conventions:
+//! `rookery_` in front, the unit in the name, `_total` behind what only grows.
+
+use std::fmt::{Display, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hyper::{Response, StatusCode};
+use rookery_observe::Stage;
+use rookery_shard::{Carrier, Census};
+
+use crate::Shared;
+use crate::reply::{Body, reply, text};
+
+/// What the front counts itself.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Connections since the start.
+    pub connections: AtomicU64,
+    /// Connections that there are.
+    pub open: AtomicU64,
+    /// Requests since the start.
+    pub requests: AtomicU64,
+}
+
+/// Answers a scrape.
+pub(crate) async fn answer(shared: Arc<Shared>) -> Response<Body> {
+    let asked = shared.clone();
+    match tokio::task::spawn_blocking(move || asked.door.census()).await {
+        Ok(census) => reply(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page(&census, &shared.counts)),
+        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+    }
+}
+
+/// The whole page.
+pub fn page(census: &Census, counts: &Counts) -> String {
+    let mut page = Page::default();
+    page.one("rookery_build_info", GAUGE, "The version that runs.", &format!("{{version=\"{VERSION}\"}}"), 1);
+    shards(&mut page, census);
+    sessions(&mut page, census);
+    stanzas(&mut page, census);
+    stages(&mut page, census);
+    let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    page.one("rookery_web_connections", GAUGE, "Connections that the web front serves.", "", of(&counts.open));
+    page.one("rookery_web_connections_total", COUNTER, "Connections to the web front.", "", of(&counts.connections));
+    page.one("rookery_web_requests_total", COUNTER, "Requests to the web front.", "", of(&counts.requests));
+    page.0
+}
+
+fn shards(page: &mut Page, census: &Census) {
+    page.one("rookery_shards", GAUGE, "Threads that serve connections.", "", census.shards);
+    page.one("rookery_shards_answering", GAUGE, "Those that answered this scrape.", "", census.answered);
+    page.one("rookery_connections", GAUGE, "Connections of shards, logged in or not.", "", census.connections);
+    page.one("rookery_store_waits", GAUGE, "Continuations that wait for the store.", "", census.tasks);
+    let help = "Answers of the store that were errors.";
+    page.one("rookery_store_errors_total", COUNTER, help, "", census.counters.store_errors);
+    let help = "Messages that are missing in an archive.";
+    page.one("rookery_archive_lost_total", COUNTER, help, "", census.counters.archive_lost);
+}
+
+fn sessions(page: &mut Page, census: &Census) {
+    page.head("rookery_sessions", GAUGE, "Sessions by domain and by how they are connected.");
+    for ((domain, Carrier { transport, tls }), count) in &census.by_domain {
+        let domain = label(domain);
+        page.line(
+            "rookery_sessions",
+            &format!("{{domain=\"{domain}\",transport=\"{transport}\",tls=\"{tls}\"}}"),
+            count,
+        );
+    }
+    page.one("rookery_sessions_bound_total", COUNTER, "Sessions since the start.", "", census.counters.bound);
+    let help = "Sessions ended because they did not read what they were sent.";
+    page.one("rookery_sessions_overflowed_total", COUNTER, help, "", census.counters.overflows);
+    let help = "Bytes that wait for sessions, or for their acknowledgement.";
+    page.one("rookery_outbox_bytes", GAUGE, help, "", census.waiting_bytes);
+}
+
+fn stanzas(page: &mut Page, census: &Census) {
+    let counters = &census.counters;
+    page.head("rookery_stanzas_received_total", COUNTER, "Stanzas from sessions, by kind.");
+    for (kind, count) in
+        [("message", counters.messages_in), ("presence", counters.presence_in), ("iq", counters.iqs_in)]
+    {
+        page.line("rookery_stanzas_received_total", &format!("{{kind=\"{kind}\"}}"), count);
+    }
+    let help = "Copies of stanzas given to sessions.";
+    page.one("rookery_deliveries_total", COUNTER, help, "", census.deliveries);
+    page.one("rookery_stanza_errors_total", COUNTER, "Stanza errors that the server made.", "", counters.errors);
+    let help = "Stanzas that left for other servers.";
+    page.one("rookery_stanzas_federated_total", COUNTER, help, "", counters.remote_out);
+}
+
+/// Where the time of stanzas with many recipients goes; nothing while `profile` is off.
+fn stages(page: &mut Page, census: &Census) {
+    let taken = |stage: Stage| (label(stage.name()), census.counters.stages.of(stage));
+    let (calls, seconds) = ("rookery_multicast_stage_calls_total", "rookery_multicast_stage_seconds_total");
+    page.head(calls, COUNTER, "How often a stage of a multicast was measured.");
+    for (name, taken) in Stage::ALL.map(taken) {
+        page.line(calls, &format!("{{stage=\"{name}\"}}"), taken.calls);
+    }
+    page.head(seconds, COUNTER, "How long the stages of multicasts took.");
+    for (name, taken) in Stage::ALL.map(taken) {
+        page.line(seconds, &format!("{{stage=\"{name}\"}}"), taken.time.as_secs_f64());
+    }
+}
+
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn one(&mut self, name: &str, kind: &str, help: &str, labels: &str, value: impl Display) {
+        self.head(name, kind, help);
+        self.line(name, labels, value);
+    }
+
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string can't fail.
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    fn line(&mut self, name: &str, labels: &str, value: impl Display) {
+        let _ = writeln!(self.0, "{name}{labels} {value}");
+    }
+}
+
+/// A label's value as it is written.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+const COUNTER: &str = "counter";
+const GAUGE: &str = "gauge";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sample_has_a_head_and_follows_the_conventions() {
+        let carrier = Carrier { transport: "websocket", tls: true };
+        let by_domain = [(("a\"b.example".to_owned(), carrier), 3)].into();
+        let page = page(&Census { by_domain, shards: 2, ..Census::default() }, &Counts::default());
+        let session = "rookery_sessions{domain=\"a\\\"b.example\",transport=\"websocket\",tls=\"true\"} 3\n";
+        assert!(page.contains(session), "{page}");
+        let mut family = ("", "");
+        for line in page.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                family = rest.split_once(' ').unwrap();
+                assert_eq!(family.0.ends_with("_total"), family.1 == "counter", "{line}");
+                assert_eq!(page.matches(&format!("# TYPE {rest}\n")).count(), 1);
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap();
+                assert_eq!(name, family.0, "{line}");
+                assert!(line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok(), "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What proxies tell of the clients behind them: the PROXY protocol, version 2, and the headers that say the same.
+//!
+//! Either is believed only of a peer that the operator has named: anybody else could claim to come from anywhere, and so around every
+//! limit per address.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use hyper::HeaderMap;
+use rookery_hub::Network;
+use tokio::io::AsyncReadExt;
+
+use crate::accept::{Client, trusts};
+
+/// Reads a header of the PROXY protocol, version 2, and no byte behind it. `None` if it says that the proxy speaks for itself.
+///
+/// # Errors
+/// It is none.
+pub async fn read_header(socket: &mut (impl AsyncReadExt + Unpin)) -> io::Result<Option<SocketAddr>> {
+    let mut head = [0; 16];
+    socket.read_exact(&mut head).await?;
+    let bad = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
+    let (signature, rest) = head.split_at(SIGNATURE.len());
+    let &[version, family, high, low] = rest else { return Err(bad("no header of a proxy")) };
+    if signature != SIGNATURE || version >> 4 != 2 {
+        return Err(bad("no header of the PROXY protocol, version 2"));
+    }
+    let len = usize::from(u16::from_be_bytes([high, low]));
+    if len > MOST_ADDRESSES {
+        return Err(bad("the header of the proxy is too long"));
+    }
+    let mut addresses = vec![0; len];
+    socket.read_exact(&mut addresses).await?;
+    match version & 0xf {
+        // LOCAL: a health check of the proxy.
+        0 => Ok(None),
+        1 => source(family, &addresses).map_err(bad),
+        _ => Err(bad("the proxy says what nobody knows")),
+    }
+}
+
+/// The source address, where TCP has one.
+fn source(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'static str> {
+    let short = "the header of the proxy is too short";
+    let port = |at: usize| addresses.get(at..).and_then(<[u8]>::first_chunk::<2>).map(|port| u16::from_be_bytes(*port));
+    Ok(match family {
+        // TCP over IPv4: source, destination, their ports.
+        0x11 => {
+            let octets = addresses.first_chunk::<4>().ok_or(short)?;
+            Some(SocketAddr::new(Ipv4Addr::from(*octets).into(), port(8).ok_or(short)?))
+        }
+        // The same over IPv6.
+        0x21 => {
+            let octets = addresses.first_chunk::<16>().ok_or(short)?;
+            Some(SocketAddr::new(Ipv6Addr::from(*octets).into(), port(32).ok_or(short)?))
+        }
+        _ => None,
+    })
+}
+
+/// Where a client really is, and whether what is between it and us is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The client's address.
+    pub address: SocketAddr,
+    /// Whether TLS ends here, or at a trusted proxy that says so.
+    pub encrypted: bool,
+    /// Whether it is such a proxy that encrypts.
+    pub by_proxy: bool,
+}
+
+/// Reads `X-Forwarded-For` and `X-Forwarded-Proto` of a request from a trusted proxy; each proxy on the way appends the address that it saw,
+/// so the last one that is no trusted proxy is the client.
+pub fn origin(client: Client, headers: &HeaderMap, trusted: &[Network]) -> Origin {
+    let direct = Origin { address: client.peer, encrypted: client.tls, by_proxy: false };
+    if !trusts(trusted, client.peer) {
+        return direct;
+    }
+    let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
+    let hops: Vec<Option<IpAddr>> = lines.flat_map(|line| line.split(',')).map(|hop| address(hop.trim())).collect();
+    let mut found = client.peer.ip();
+    for hop in hops.into_iter().rev() {
+        // What can't be read was not written by a proxy of ours: who stands before it is as far as we know.
+        let Some(hop) = hop else { break };
+        found = hop;
+        if !trusted.iter().any(|network| network.contains(hop)) {
+            break;
+        }
+    }
+    let https = headers.get("x-forwarded-proto").is_some_and(|proto| proto.as_bytes().eq_ignore_ascii_case(b"https"));
+    let port = if found == client.peer.ip() { client.peer.port() } else { 0 };
+    Origin { address: SocketAddr::new(found, port), encrypted: client.tls || https, by_proxy: !client.tls && https }
+}
+
+/// An address, which may have a port behind it.
+fn address(text: &str) -> Option<IpAddr> {
+    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+}
+
+/// What every header of version 2 begins with (PROXY protocol §2.2).
+const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// Bytes of addresses and what proxies add to them.
+const MOST_ADDRESSES: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> io::Result<Option<SocketAddr>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async { read_header(&mut &bytes[..]).await })
+    }
+
+    fn header(version: u8, family: u8, addresses: &[u8]) -> Vec<u8> {
+        let len = (addresses.len() as u16).to_be_bytes();
+        [SIGNATURE, &[version, family], &len, addresses].concat()
+    }
+
+    #[test]
+    fn the_header_tells_the_client() {
+        let four = header(0x21, 0x11, &[192, 0, 2, 7, 10, 0, 0, 1, 0x1f, 0x90, 0, 80, 3, 0, 0]);
+        assert_eq!(read(&four).unwrap(), Some("192.0.2.7:8080".parse().unwrap()));
+        let mut six = vec![0; 36];
+        (six[15], six[33]) = (1, 9);
+        assert_eq!(read(&header(0x21, 0x21, &six)).unwrap(), Some("[::1]:9".parse().unwrap()));
+        assert_eq!(read(&header(0x20, 0, &[])).unwrap(), None);
+        assert_eq!(read(&header(0x21, 0x31, &[0; 216])).unwrap(), None, "a socket of the same machine");
+    }
+
+    #[test]
+    fn what_is_no_header_is_refused() {
+        assert!(read(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").is_err());
+        assert!(read(&header(0x11, 0x11, &[0; 12])).is_err(), "version 1");
+        assert!(read(&header(0x22, 0x11, &[0; 12])).is_err(), "an unknown command");
+        assert!(read(&header(0x21, 0x11, &[0; 4])).is_err(), "short addresses");
+        assert!(read(&header(0x21, 0x11, &[0; 2000])).is_err(), "long ones");
+        assert!(read(&SIGNATURE[..8]).is_err());
+    }
+
+    #[test]
+    fn only_trusted_proxies_are_believed() {
+        let trusted: Vec<Network> = vec!["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
+        let mut headers = HeaderMap::new();
+        headers.append("x-forwarded-for", "203.0.113.9, 192.0.2.7".parse().unwrap());
+        headers.append("x-forwarded-for", "10.1.1.1".parse().unwrap());
+        headers.append("x-forwarded-proto", "https".parse().unwrap());
+        let from = |peer: &str| origin(Client { peer: peer.parse().unwrap(), tls: false }, &headers, &trusted);
+        let stranger = from("198.51.100.1:5");
+        assert_eq!((stranger.address.to_string().as_str(), stranger.encrypted), ("198.51.100.1:5", false));
+        let proxied = from("127.0.0.1:5");
+        assert_eq!((proxied.address.ip().to_string().as_str(), proxied.encrypted), ("192.0.2.7", true));
+        headers.append("x-forwarded-for", "unknown".parse().unwrap());
+        let hidden = origin(Client { peer: "127.0.0.1:5".parse().unwrap(), tls: true }, &headers, &trusted);
+        assert_eq!((hidden.address.to_string().as_str(), hidden.by_proxy), ("127.0.0.1:5", false));
+    }
+}

@@ -1,0 +1,32 @@
+//! Answers, and what all of them say about how browsers are to treat them.
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+
+/// The body of an answer.
+pub type Body = Full<Bytes>;
+
+/// An answer with a body of some type. Nothing that this server writes is to be guessed at, framed, or run.
+pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    for (name, value) in PROTECTION {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// A line of text.
+pub fn text(status: StatusCode, words: &str) -> Response<Body> {
+    reply(status, "text/plain; charset=utf-8", format!("{words}\n"))
+}
+
+const PROTECTION: [(&str, &str); 3] = [
+    ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+];

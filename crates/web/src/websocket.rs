@@ -1,0 +1,167 @@
+//! The opening handshake of a WebSocket (RFC 6455 §4, RFC 7395 §3.1), after which the connection is a shard's.
+
+use std::sync::Arc;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode, Version, upgrade};
+use hyper_util::rt::TokioIo;
+use rookery_shard::Handed;
+use sha1::{Digest, Sha1};
+use tracing::debug;
+
+use crate::Shared;
+use crate::conduit::{Conduit, Parts};
+use crate::proxy::Origin;
+use crate::reply::{Body, text};
+
+/// Answers the handshake, and hands the connection over when the answer is out.
+pub(crate) fn upgrade(mut request: Request<Incoming>, origin: Origin, shared: Arc<Shared>) -> Response<Body> {
+    let accept = match judge(request.version(), request.headers()) {
+        Ok(accept) => accept,
+        Err(refusal) => return refuse(refusal),
+    };
+    let upgraded = upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let given = match upgraded.await {
+            Ok(upgraded) => give(upgraded, origin, &shared),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = given {
+            debug!(error, "a WebSocket ended before it began");
+        }
+    });
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let headers = response.headers_mut();
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(PROTOCOL));
+    if let Ok(accept) = HeaderValue::from_str(&accept) {
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    response
+}
+
+/// Gives the connection to a shard.
+fn give(upgraded: upgrade::Upgraded, origin: Origin, shared: &Shared) -> Result<(), String> {
+    let parts = upgraded.downcast::<TokioIo<Conduit>>().map_err(|_| "a connection of another kind".to_owned())?;
+    let Parts { socket, tls, input } = parts.io.into_inner().into_parts().map_err(|error| error.to_string())?;
+    let input = [&parts.read_buf[..], &input].concat();
+    shared.door.hand_over(Handed {
+        socket,
+        peer: origin.address,
+        tls,
+        input,
+        is_encrypted_by_proxy: origin.by_proxy,
+        is_websocket: true,
+    });
+    Ok(())
+}
+
+/// Why a handshake is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refusal {
+    /// It is an ordinary request.
+    NotOne,
+    /// Another version than 13 (RFC 6455 §4.4).
+    Version,
+    /// The key is no 16 bytes (§4.1).
+    Key,
+    /// The client doesn't speak XMPP on it (RFC 7395 §3.1).
+    Protocol,
+}
+
+/// Checks the handshake; answers what proves that it was understood (RFC 6455 §4.2.2).
+fn judge(version: Version, headers: &HeaderMap) -> Result<String, Refusal> {
+    let is_upgrade =
+        has_token(headers, header::CONNECTION, "upgrade") && has_token(headers, header::UPGRADE, "websocket");
+    if version != Version::HTTP_11 || !is_upgrade {
+        return Err(Refusal::NotOne);
+    }
+    if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+        return Err(Refusal::Version);
+    }
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or(Refusal::Key)?.as_bytes();
+    if STANDARD.decode(key).map(|nonce| nonce.len()) != Ok(16) {
+        return Err(Refusal::Key);
+    }
+    if !has_token(headers, header::SEC_WEBSOCKET_PROTOCOL, PROTOCOL) {
+        return Err(Refusal::Protocol);
+    }
+    Ok(STANDARD.encode(Sha1::new().chain_update(key).chain_update(GUID).finalize()))
+}
+
+fn refuse(refusal: Refusal) -> Response<Body> {
+    match refusal {
+        Refusal::NotOne => {
+            let mut refused = text(StatusCode::UPGRADE_REQUIRED, "this is for XMPP over WebSocket (RFC 7395)");
+            refused.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+            refused.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+            refused
+        }
+        Refusal::Version => {
+            let mut refused = text(StatusCode::UPGRADE_REQUIRED, "WebSocket is spoken in version 13");
+            refused.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+            refused
+        }
+        Refusal::Key => text(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is not 16 bytes in Base64"),
+        Refusal::Protocol => text(StatusCode::BAD_REQUEST, "Sec-WebSocket-Protocol does not name xmpp"),
+    }
+}
+
+/// Whether a header that is a list names something.
+fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
+    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).any(|found| found.trim().eq_ignore_ascii_case(token))
+}
+
+/// RFC 7395 §3.1.
+const PROTOCOL: &str = "xmpp";
+/// RFC 6455 §1.3.
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(changes: &[(&'static str, Option<&str>)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let all = [
+            ("connection", Some("keep-alive, Upgrade")),
+            ("upgrade", Some("WebSocket")),
+            ("sec-websocket-version", Some("13")),
+            ("sec-websocket-key", Some("dGhlIHNhbXBsZSBub25jZQ==")),
+            ("sec-websocket-protocol", Some("chat, xmpp")),
+        ];
+        for (name, value) in all.iter().chain(changes) {
+            match value {
+                Some(value) => drop(headers.insert(*name, value.parse().unwrap())),
+                None => drop(headers.remove(*name)),
+            }
+        }
+        headers
+    }
+
+    #[test]
+    fn the_example_of_the_standard_is_accepted() {
+        // RFC 6455 §1.3.
+        let accepted = judge(Version::HTTP_11, &headers(&[]));
+        assert_eq!(accepted.as_deref(), Ok("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    }
+
+    #[test]
+    fn each_fault_is_told() {
+        let refusal = |changes| judge(Version::HTTP_11, &headers(changes)).unwrap_err();
+        assert_eq!(judge(Version::HTTP_10, &headers(&[])), Err(Refusal::NotOne));
+        assert_eq!(refusal(&[("upgrade", None)]), Refusal::NotOne);
+        assert_eq!(refusal(&[("connection", Some("close"))]), Refusal::NotOne);
+        assert_eq!(refusal(&[("sec-websocket-version", Some("8"))]), Refusal::Version);
+        assert_eq!(refusal(&[("sec-websocket-key", Some("AAAA"))]), Refusal::Key);
+        assert_eq!(refusal(&[("sec-websocket-key", None)]), Refusal::Key);
+        assert_eq!(refusal(&[("sec-websocket-protocol", Some("chat"))]), Refusal::Protocol);
+        assert_eq!(refuse(Refusal::Version).headers()["sec-websocket-version"], "13");
+        assert_eq!(refuse(Refusal::NotOne).status(), StatusCode::UPGRADE_REQUIRED);
+    }
+}

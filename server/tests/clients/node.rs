@@ -1,0 +1,46 @@
+//! Node with the libraries for browsers that the scenarios of `web.py` use.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::debian;
+
+/// The folder with the libraries and the script that uses them: made once below `target/`, and anew when the list of libraries changes.
+///
+/// # Panics
+///
+/// If it can't be made.
+pub fn folder() -> &'static Path {
+    static READY: OnceLock<PathBuf> = OnceLock::new();
+    READY.get_or_init(|| {
+        debian::need(&[("node", "nodejs"), ("npm", "npm")]);
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("node");
+        fs::create_dir_all(&folder).expect("a folder below target/");
+        // Another run of the tests may be making the same.
+        let lock = File::create(folder.join("lock")).expect("a lock file");
+        lock.lock().expect("the lock");
+        fs::write(folder.join("chat.mjs"), CHAT).expect("the script");
+        if fs::read_to_string(folder.join(MADE_FOR)).ok().as_deref() != Some(LOCKED) {
+            make(&folder);
+        }
+        folder
+    })
+}
+
+fn make(folder: &Path) {
+    fs::write(folder.join("package.json"), PACKAGE).expect("the list of libraries");
+    fs::write(folder.join("package-lock.json"), LOCKED).expect("their versions");
+    let npm =
+        Command::new("npm").args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]).current_dir(folder).output();
+    let npm = npm.expect("npm runs");
+    assert!(npm.status.success(), "npm ci: {}", String::from_utf8_lossy(&npm.stderr));
+    fs::write(folder.join(MADE_FOR), LOCKED).expect("a mark");
+}
+
+const PACKAGE: &str = include_str!("../../../tests/clients/web/package.json");
+const LOCKED: &str = include_str!("../../../tests/clients/web/package-lock.json");
+const CHAT: &str = include_str!("../../../tests/clients/web/chat.mjs");
+/// Says which list of libraries is installed.
+const MADE_FOR: &str = "made-for";

@@ -1,0 +1,262 @@
+"""What is served over HTTP: WebSocket for clients in browsers, how they find it, health, metrics."""
+
+import asyncio
+import base64
+import json
+import os
+import re
+import socket
+import ssl
+import struct
+import urllib.error
+import urllib.request
+import xml.etree.ElementTree as ElementTree
+
+from person import Person
+from rookery import Rookery
+
+EXAMPLE_KEY = "dGhlIHNhbXBsZSBub25jZQ=="
+PLAIN = "plaintext_loopback = true\nplain_without_tls = true\n"
+
+
+async def xmppjs_chats_over_websocket():
+    await _chat("xmppjs")
+
+
+async def strophe_chats_over_websocket():
+    await _chat("strophe")
+
+
+async def stanza_chats_over_websocket():
+    await _chat("stanza")
+
+
+async def people_in_browsers_reach_people_who_are_not():
+    async with Rookery("alice", "bob", tables=PLAIN) as server, Person(server, "bob@localhost") as bob:
+        stream = _WebSocket(_upgraded(server, "/xmpp-websocket"))
+        stream.login("alice")
+        stream.say("<message xmlns='jabber:client' to='bob@localhost' type='chat'><body>hi</body></message>")
+        assert (await bob.message())["body"] == "hi"
+
+
+async def clients_find_the_websocket():
+    async with Rookery("alice") as server:
+        for scheme, port, expected in (("http", server.web_port, "ws"), ("https", server.web_tls_port, "wss")):
+            status, headers, body = _get(server, f"{scheme}://localhost:{port}/.well-known/host-meta")
+            assert status == 200 and headers["access-control-allow-origin"] == "*", (status, headers)
+            link = ElementTree.fromstring(body)[0]
+            assert link.get("rel") == "urn:xmpp:alt-connections:websocket"
+            assert link.get("href") == f"{expected}://localhost:{port}/ws", body
+            _, _, body = _get(server, f"{scheme}://localhost:{port}/.well-known/host-meta.json")
+            assert json.loads(body)["links"][0]["href"] == f"{expected}://localhost:{port}/ws", body
+
+
+async def the_port_for_browsers_serves_xmpp_by_alpn():
+    async with Rookery("alice") as server:
+        tls = _tls(server, server.web_tls_port, ["xmpp-client"])
+        assert tls.selected_alpn_protocol() == "xmpp-client"
+        header = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
+        tls.sendall(header.encode())
+        assert b"SCRAM-SHA-256-PLUS" in _until(tls, b"</stream:features>")
+
+
+async def health_and_metrics_are_told():
+    async with Rookery("alice", tables=PLAIN) as server:
+        base = f"http://127.0.0.1:{server.web_port}"
+        assert _get(server, f"{base}/health/live")[::2] == (200, "live\n")
+        assert _get(server, f"{base}/health/ready")[::2] == (200, "ready\n")
+        stream = _WebSocket(_upgraded(server, "/ws"))
+        stream.login("alice")
+        status, headers, page = _get(server, f"{base}/metrics")
+        assert status == 200 and headers["content-type"].startswith("text/plain; version=0.0.4")
+        assert 'rookery_sessions{domain="localhost",transport="websocket",tls="false"} 1\n' in page, page
+        assert re.search(r"^rookery_stanzas_received_total\{kind=\"iq\"\} \d", page, re.M), page
+        status, _, _ = _get(server, f"{base}/metrics", headers={"X-Forwarded-For": "127.0.0.1"})
+        assert status == 200, "a header of who is not trusted means nothing"
+
+
+async def metrics_are_for_those_who_may():
+    async with Rookery(tables="[web]\nmetrics_networks = []\n") as server:
+        assert _get(server, f"http://127.0.0.1:{server.web_port}/metrics")[0] == 403
+
+
+async def proxies_that_are_trusted_are_believed():
+    tables = '[web]\ntrusted_proxies = ["127.0.0.1"]\nproxy_protocol = true\n'
+    async with Rookery("alice", tables=tables) as server:
+        port = server.web_port
+        header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11" + struct.pack(">H4s4sHH", 12, bytes([192, 0, 2, 7]), bytes(4), 4000, 80)
+        connection = socket.create_connection(("127.0.0.1", port), 10)
+        connection.sendall(header + b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b" 403 " in _until(connection, b"\n"), "the client is not on this machine"
+        connection = socket.create_connection(("127.0.0.1", port), 10)
+        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+        try:
+            assert _until(connection, b"nothing") == b"", "without the header the connection is closed"
+        except ConnectionResetError:
+            pass
+        # Encrypted by the proxy, says the proxy: login is offered as it is with TLS.
+        connection = socket.create_connection(("127.0.0.1", port), 10)
+        connection.sendall(header.replace(bytes([192, 0, 2, 7]), bytes([127, 0, 0, 1])))
+        stream = _WebSocket(_upgrade(connection, "/ws", extra="X-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Proto: https\r\n"))
+        assert "SCRAM-SHA-256" in stream.open()
+
+
+async def without_tls_no_password_is_asked_for():
+    async with Rookery("alice") as server:
+        assert "mechanism" not in _WebSocket(_upgraded(server, "/ws")).open()
+
+
+async def what_is_no_handshake_is_refused():
+    async with Rookery("alice") as server:
+        base = f"http://127.0.0.1:{server.web_port}"
+        status, headers, _ = _get(server, f"{base}/ws")
+        assert status == 426 and headers["upgrade"] == "websocket"
+        assert _get(server, f"{base}/../etc/passwd")[0] == 404
+        assert _get(server, f"{base}/health/live", method="POST")[0] == 405
+        for wrong in ("Sec-WebSocket-Protocol: chat", "Sec-WebSocket-Key: AAAA"):
+            connection = socket.create_connection(("127.0.0.1", server.web_port), 10)
+            assert b" 400 " in _handshake(connection, "/ws", replaced=wrong)
+        connection = socket.create_connection(("127.0.0.1", server.web_port), 10)
+        assert b" 426 " in _handshake(connection, "/ws", replaced="Sec-WebSocket-Version: 8")
+
+
+async def floods_of_headers_are_refused():
+    async with Rookery("alice") as server:
+        for flood in (b"X-A: b\r\n" * 200, b"X-A: " + b"b" * 100_000 + b"\r\n"):
+            connection = socket.create_connection(("127.0.0.1", server.web_port), 10)
+            try:
+                connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: a\r\n" + flood + b"\r\n")
+                assert b" 431 " in _until(connection, b"\r\n\r\n")
+            except ConnectionError:
+                pass  # It was closed before all of it was sent.
+        assert _get(server, f"http://127.0.0.1:{server.web_port}/health/live")[0] == 200
+
+
+async def a_frame_of_forty_megabytes_is_refused_by_its_head():
+    async with Rookery("alice") as server:
+        stream = _WebSocket(_tls_upgraded(server))
+        stream.open()
+        stream.socket.sendall(struct.pack(">BBQ4s", 0x81, 0xFF, 40 << 20, b"mask"))
+        assert "policy-violation" in stream.hear()
+        assert "close" in stream.hear()
+        assert stream.frame() == (8, struct.pack(">H", 1009))
+
+
+async def _chat(library):
+    # ROOKERY_NODE is the folder with the libraries, and the script that uses them.
+    async with Rookery("alice", "bob") as server:
+        environment = dict(os.environ, NODE_EXTRA_CA_CERTS=str(server.certificate))
+        node = await asyncio.create_subprocess_exec(
+            "node", "chat.mjs", library, f"wss://localhost:{server.web_tls_port}/ws", cwd=os.environ["ROOKERY_NODE"], env=environment,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await node.communicate()
+        assert node.returncode == 0, said.decode()
+
+
+def _get(server, address, *, method="GET", headers={}):
+    trusted = ssl.create_default_context(cafile=server.certificate)
+    request = urllib.request.Request(address, method=method, headers=headers)
+    try:
+        answer = urllib.request.urlopen(request, timeout=20, context=trusted)
+    except urllib.error.HTTPError as error:
+        answer = error
+    with answer:
+        return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read().decode()
+
+
+def _tls(server, port, protocols):
+    trusted = ssl.create_default_context(cafile=server.certificate)
+    trusted.set_alpn_protocols(protocols)
+    return trusted.wrap_socket(socket.create_connection(("127.0.0.1", port), 20), server_hostname="localhost")
+
+
+def _until(connection, end):
+    heard = b""
+    while end not in heard:
+        more = connection.recv(65536)
+        if not more:
+            break
+        heard += more
+    return heard
+
+
+def _handshake(connection, path, *, replaced="", extra=""):
+    lines = {
+        "Host": "localhost",
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": EXAMPLE_KEY,
+        "Sec-WebSocket-Protocol": "xmpp",
+    }
+    if replaced:
+        lines.update([replaced.split(": ")])
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    connection.sendall(f"GET {path} HTTP/1.1\r\n{head}{extra}\r\n".encode())
+    return _until(connection, b"\r\n\r\n")
+
+
+def _upgrade(connection, path, *, extra=""):
+    answer = _handshake(connection, path, extra=extra).decode().lower()
+    assert " 101 " in answer and "sec-websocket-protocol: xmpp\r\n" in answer, answer
+    assert "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n" in answer, answer
+    return connection
+
+
+def _upgraded(server, path):
+    return _upgrade(socket.create_connection(("127.0.0.1", server.web_port), 20), path)
+
+
+def _tls_upgraded(server):
+    return _upgrade(_tls(server, server.web_tls_port, ["h2", "http/1.1"]), "/ws")
+
+
+class _WebSocket:
+    """A client that says what it is told to."""
+
+    def __init__(self, connection):
+        self.socket = connection
+        self.input = b""
+
+    def say(self, text):
+        payload, mask = text.encode(), b"\x11\x22\x33\x44"
+        masked = bytes(byte ^ mask[at % 4] for at, byte in enumerate(payload))
+        head = struct.pack(">BB", 0x81, 0x80 | len(payload)) if len(payload) < 126 else struct.pack(">BBH", 0x81, 0xFE, len(payload))
+        self.socket.sendall(head + mask + masked)
+
+    def frame(self):
+        first, second = self._take(2)
+        length = struct.unpack(">H", self._take(2))[0] if second == 126 else second
+        assert first & 0xF0 == 0x80 and length < 126 or second == 126, (first, second)
+        return first & 0xF, self._take(length)
+
+    def hear(self):
+        opcode, payload = self.frame()
+        assert opcode == 1, (opcode, payload)
+        text = payload.decode()
+        ElementTree.fromstring(text)
+        return text
+
+    def open(self):
+        self.say("<open xmlns='urn:ietf:params:xml:ns:xmpp-framing' to='localhost' version='1.0'/>")
+        assert self.hear().startswith("<open ")
+        return self.hear()
+
+    def login(self, user):
+        """By PLAIN, on loopback."""
+        self.open()
+        proof = base64.b64encode(f"\0{user}\0secret".encode()).decode()
+        self.say(f"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{proof}</auth>")
+        assert self.hear().startswith("<success")
+        self.open()
+        self.say("<iq xmlns='jabber:client' id='b' type='set'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>")
+        assert "<jid>" in self.hear()
+
+    def _take(self, count):
+        while len(self.input) < count:
+            more = self.socket.recv(65536)
+            assert more, "the server has closed"
+            self.input += more
+        taken, self.input = self.input[:count], self.input[count:]
+        return taken
