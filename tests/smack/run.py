@@ -43,6 +43,8 @@ scram_iterations = 4096
 [modules.register]
 enabled = true
 min_password = 1
+[modules.rooms]
+logs = "logs"
 """
 
 

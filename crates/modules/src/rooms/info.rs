@@ -8,8 +8,10 @@ use rookery_xml::{Element, Limits as XmlLimits, Stanza, ns};
 
 use super::avatar;
 use super::config::{HISTORY, SUBJECT};
+use super::role::Role;
 use super::room::Room;
-use crate::disco::{Identity, Info, reply_items};
+use super::service::reply_items;
+use crate::disco::{Identity, Info};
 use crate::form::{Field, Form};
 
 impl Room {
@@ -39,17 +41,28 @@ impl Room {
         Ok(())
     }
 
-    /// Who is in the room is no business of others (§6.5); those who are there see it anyway.
+    /// What belongs to the room (§6.5).
     pub(crate) fn items(&self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         if self.is_locked && self.affiliation_of(world, iq.from.as_ref()) < Affiliation::Owner {
             return Err(Condition::ItemNotFound.into());
         }
         match iq.payload.attr("node").filter(|node| !node.is_empty()) {
-            None => reply_items(world, iq, &[]),
+            None => self.list_occupants(world, iq)?,
             Some(ns::COMMANDS) => self.list_commands(world, iq),
             Some(_) => return Err(Condition::ItemNotFound.into()),
         }
         Ok(())
+    }
+
+    /// Who is in the room: for those who are there, and for everybody where anybody may find the room and enter it.
+    fn list_occupants(&self, world: &mut World, iq: &Iq) -> Result<(), Condition> {
+        let config = &self.config;
+        let is_open = config.is_public && !config.is_members_only && config.password.is_empty();
+        let may_know = is_open || self.role_of(&iq.from) != Role::None;
+        let shown = self.occupants.iter().filter(|(_, occupant)| may_know && self.is_broadcast(occupant.role));
+        let mut items: Vec<_> = shown.map(|(_, occupant)| (occupant.jid.as_str(), occupant.nick())).collect();
+        items.sort_unstable();
+        reply_items(world, iq, &items)
     }
 
     fn features(&self) -> Vec<&'static str> {

@@ -90,6 +90,10 @@ impl Actor {
         let needs_admin = to == Role::Moderator || (from == Role::Moderator && to != Role::None);
         let may = if needs_admin { self.affiliation >= Affiliation::Admin } else { self.is_moderator() };
         match () {
+            // §5.1.3, §8.4: a moderator has the right, but not over admins and owners.
+            () if self.is_moderator() && to < from && target >= Affiliation::Admin && target > self.affiliation => {
+                Err(Condition::NotAllowed)
+            }
             () if !may => Err(Condition::Forbidden),
             // §8.2: nobody is kicked by who stands lower.
             () if to == Role::None && target > self.affiliation => Err(Condition::NotAllowed),

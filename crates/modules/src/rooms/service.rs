@@ -68,21 +68,27 @@ fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, doma
 
 /// The rooms that everybody may find, as much of the list as is asked for and fits (XEP-0059).
 fn list(state: &State, world: &mut World, iq: &Iq) -> Result<(), Condition> {
-    let request = rsm::Request::read(&iq.payload)?;
     let rooms = state.directory.public(iq.to.domain());
-    let (page, answer) = request.clone().unwrap_or_default().page(&rooms, MOST_LISTED, |(jid, _)| jid.as_str())?;
+    let items: Vec<_> = rooms.iter().map(|(jid, name)| (jid.as_str(), name.as_str())).collect();
+    reply_items(world, iq, &items)
+}
+
+/// Answers with as many of these items, address and name, as are asked for and fit (XEP-0059).
+pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) -> Result<(), Condition> {
+    let request = rsm::Request::read(&iq.payload)?;
+    let (page, answer) = request.clone().unwrap_or_default().page(items, MOST_LISTED, |(jid, _)| jid)?;
     let mut reply = iq.result();
     reply.start_ns("query", ns::DISCO_ITEMS);
     for (jid, name) in page {
-        reply.start("item").attr("jid", jid.as_str()).attr("name", name).end();
+        reply.start("item").attr("jid", jid).attr("name", name).end();
     }
     // §2.1: who didn't ask for a part hears of it where it is one.
-    if request.is_some() || page.len() < rooms.len() {
+    if request.is_some() || page.len() < items.len() {
         answer.write(&mut reply);
     }
     world.reply(iq, reply);
     Ok(())
 }
 
-/// Rooms of a list that is sent in one stanza, so that it stays below what an outbox takes.
+/// Items of a list that is sent in one stanza, so that it stays below what an outbox takes.
 const MOST_LISTED: usize = 5000;
