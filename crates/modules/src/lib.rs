@@ -22,11 +22,13 @@ pub mod announce;
 pub mod archive;
 mod asker;
 pub mod caps;
+mod caps2;
 pub mod carbons;
 pub mod client_state;
 pub mod commands;
 pub mod contact;
 pub mod disco;
+pub mod external_services;
 pub mod fast;
 pub mod form;
 pub mod last_activity;
@@ -47,6 +49,7 @@ pub mod rsm;
 pub mod rtbl;
 pub mod sasl2;
 pub mod shared_roster;
+pub mod sic;
 pub mod standards;
 pub mod strangers;
 pub mod stream_management;
@@ -106,6 +109,8 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::<pubsub::pep::PersonalEventing>::default(),
         Box::new(pubsub::private::Private),
         Box::new(pubsub::vcard::Vcard),
+        Box::new(external_services::ExternalServices),
+        Box::new(sic::Sic),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

@@ -2,6 +2,7 @@
 
 mod csv;
 mod import;
+mod invite;
 mod password;
 mod pie;
 
@@ -53,6 +54,8 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
         UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
         UserCommand::Import { file } if is_xml(&file)? => pie::import::run(&file, &config, &open()?),
         UserCommand::Import { file } => import::run(&file, &config, &open()?),
+        UserCommand::Invite { what, valid } => invite::invite(&invited(&what, &config)?, valid.days, &config, &open()?),
+        UserCommand::ResetLink { jid, valid } => invite::reset(&account(&jid, &config)?, valid.days, &config, &open()?),
         UserCommand::Export { what, file } => pie::export::run(&exported(&what)?, &file, &open()?),
     }
 }
@@ -127,6 +130,14 @@ fn exported(text: &str) -> Result<Jid, Failure> {
     match Jid::parse(text) {
         Ok(jid) if jid.resource().is_none() => Ok(jid),
         _ => Err(Failure::Failed(format!("{text:?} is neither an account such as alice@example.org nor a domain"))),
+    }
+}
+
+/// A domain of this server, or the address that a new account is to have.
+fn invited(text: &str, config: &Config) -> Result<Jid, Failure> {
+    match Jid::parse(text) {
+        Ok(jid) if jid.is_domain() && config.domain(jid.domain()).is_some() => Ok(jid),
+        _ => account(text, config),
     }
 }
 

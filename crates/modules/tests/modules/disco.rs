@@ -42,12 +42,12 @@ fn a_domain_tells_what_it_can_do() {
         features(query),
         [
             ns::CAPS,
-            ns::COMMANDS,
             ns::DISCO_INFO,
             ns::DISCO_ITEMS,
             ns::ROSTER,
             ns::VERSION,
             ns::OFFLINE,
+            ns::CAPS_2,
             ns::PING,
             ns::TIME
         ]

@@ -6,13 +6,14 @@
 use std::collections::VecDeque;
 
 use rookery_jid::Jid;
+use rookery_modules::archive::id;
 use rookery_sasl::{Credentials, Keys};
-use rookery_store::{Edit, EditRoster, Pending, RosterItem, Subscription, wait};
+use rookery_store::{ArchiveOf, ArchivedMessage, Edit, EditRoster, Pending, RosterItem, Subscription, wait};
 use rookery_xml::{Element, Writer, ns};
 
 use super::import::{Broken, Import, is_keys};
 use super::input::{Input, Next, Tag};
-use super::parts::{DOCUMENTS, complete, name_of, read_document, read_keys, time};
+use super::parts::{DOCUMENTS, PRIVATE, complete, keys_in_password, name_of, read_document, read_keys, time};
 use super::{ARCHIVE, OURS, PIE};
 
 /// An account.
@@ -25,15 +26,30 @@ pub struct Account {
     is_made: bool,
     /// It has keys that were in the file.
     is_open: bool,
-    /// What the store is still writing, oldest first.
-    writing: VecDeque<Pending<()>>,
+    /// The id of the last message of its archive.
+    last_archived: u64,
+    /// What the store is still writing, oldest first, with its bytes.
+    writing: VecDeque<(usize, Pending<()>)>,
+    /// All of their bytes.
+    bytes: usize,
 }
 
 impl Account {
     /// An account that isn't made yet.
     pub fn new(jid: Jid, password: Option<String>, line: u64) -> Self {
-        let password = password.filter(|password| !password.is_empty());
-        Self { jid, line, password, keys: Vec::new(), is_made: false, is_open: false, writing: VecDeque::new() }
+        let keys: Vec<_> = password.as_deref().and_then(keys_in_password).into_iter().collect();
+        let password = password.filter(|password| !password.is_empty() && keys.is_empty());
+        Self {
+            jid,
+            line,
+            password,
+            is_open: !keys.is_empty(),
+            keys,
+            is_made: false,
+            last_archived: 0,
+            writing: VecDeque::new(),
+            bytes: 0,
+        }
     }
 
     /// Whether there is one of that name.
@@ -54,12 +70,9 @@ impl Account {
                 input.skip()?;
                 self.make(import)?;
                 let disabled = import.database.stores.accounts.set_disabled(self.jid.as_ref(), true);
-                self.write(Box::pin(async move { disabled.await.map(drop) }))
+                self.write(0, Box::pin(async move { disabled.await.map(drop) }))
             }
-            () if tag.is("archive", ARCHIVE) => {
-                import.leave_out(input, tag.line, "archives can't be imported yet");
-                Ok(input.skip()?)
-            }
+            () if tag.is("archive", ARCHIVE) => self.archive(import, input),
             () => match DOCUMENTS.iter().find(|(name, ns, _)| tag.is(name, ns)) {
                 Some((.., document)) => self.known_document(import, input, tag, document),
                 None => import.unknown(input, tag),
@@ -87,7 +100,7 @@ impl Account {
                 import.leave_out(input, self.line, &what);
             }
         }
-        while let Some(write) = self.writing.pop_front() {
+        while let Some((_, write)) = self.writing.pop_front() {
             wait(write)?;
         }
         Ok(true)
@@ -148,7 +161,7 @@ impl Account {
             Edit::Put(RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item })
         });
         let changed = import.database.stores.rosters.change(self.jid.as_ref(), contact.as_ref(), edit);
-        self.write(Box::pin(async move { changed.await.map(drop) }))
+        self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
     }
 
     /// §4.9: a request that waits for an answer.
@@ -170,7 +183,7 @@ impl Account {
             })
         });
         let changed = import.database.stores.rosters.change(self.jid.as_ref(), from.as_ref(), edit);
-        self.write(Box::pin(async move { changed.await.map(drop) }))
+        self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
     }
 
     /// §4.5, message by message.
@@ -187,8 +200,9 @@ impl Account {
             let unix_ms = take_delay(&mut message, self.jid.domain());
             message.set_attr("to", self.jid.as_str());
             let stanza = Writer::write(&message).into_bytes();
+            let bytes = stanza.len();
             let pushed = import.database.stores.offline.push(self.jid.as_ref(), stanza, unix_ms, usize::MAX);
-            self.write(Box::pin(async move { pushed.await.map(drop) }))?;
+            self.write(bytes, Box::pin(async move { pushed.await.map(drop) }))?;
         }
         Ok(())
     }
@@ -198,11 +212,54 @@ impl Account {
         self.make(import)?;
         while let Next::Start(tag) = input.next()? {
             if let Some(element) = self.element(import, input, tag)? {
-                let name = format!("private/{} {}", element.ns(), element.name());
+                let name = format!("{PRIVATE}{} {}", element.name(), element.ns());
                 self.put(import, &name, Writer::write(&element).into_bytes())?;
             }
         }
         Ok(())
+    }
+
+    /// §4.11, message by message.
+    fn archive(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+        self.make(import)?;
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        loop {
+            let next = input.next()?;
+            let is_end = matches!(next, Next::End);
+            if let Next::Start(tag) = next {
+                let line = tag.line;
+                let Some(result) = self.element(import, input, tag)? else { continue };
+                match self.archived(&result) {
+                    Some(message) => {
+                        bytes += message.stanza.len();
+                        batch.push(message);
+                    }
+                    None => import.leave_out(input, line, "a message of the archive without time or without parties"),
+                }
+            }
+            if !batch.is_empty() && (is_end || batch.len() >= BATCH || bytes >= BATCH_BYTES) {
+                let append = import.database.stores.archive.append(std::mem::take(&mut batch));
+                self.write(std::mem::take(&mut bytes), append)?;
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A `<result/>` of an archive. Its id stays if it is one of this server's and in order; others get one of their time.
+    fn archived(&mut self, result: &Element) -> Option<ArchivedMessage> {
+        let forwarded = result.child("forwarded", ns::FORWARD)?;
+        let unix_ms = time(forwarded.child("delay", ns::DELAY)?.attr("stamp")?)?;
+        let message = forwarded.child("message", ns::CLIENT)?;
+        let party = |name| message.attr(name).and_then(|jid| Jid::parse(jid).ok());
+        let with = party("from").filter(|from| from.bare() != self.jid.as_ref()).or_else(|| party("to"))?;
+        let own = result.attr("id").and_then(id::read);
+        let own = own.filter(|own| *own > self.last_archived && id::time(*own) / 1000 == unix_ms / 1000);
+        let id = own.unwrap_or_else(|| id::at(unix_ms).max(self.last_archived + 1));
+        self.last_archived = id;
+        let (owner, stanza) = (self.jid.clone(), Writer::write(message).into_bytes());
+        Some(ArchivedMessage { owner, of: ArchiveOf::Account, id, with, contacts_only: false, stanza })
     }
 
     fn known_document(
@@ -233,8 +290,9 @@ impl Account {
     }
 
     fn put(&mut self, import: &Import<'_>, name: &str, bytes: Vec<u8>) -> Result<(), Broken> {
+        let length = bytes.len();
         let put = import.database.stores.documents.put(self.jid.as_ref(), name, Some(bytes));
-        self.write(put)
+        self.write(length, put)
     }
 
     /// An element, unless it is too large.
@@ -248,11 +306,13 @@ impl Account {
     }
 
     /// Lets the store write, a stretch ahead of the file.
-    fn write(&mut self, write: Pending<()>) -> Result<(), Broken> {
-        self.writing.push_back(write);
-        if self.writing.len() >= AHEAD
-            && let Some(oldest) = self.writing.pop_front()
+    fn write(&mut self, bytes: usize, write: Pending<()>) -> Result<(), Broken> {
+        self.writing.push_back((bytes, write));
+        self.bytes += bytes;
+        while (self.writing.len() > AHEAD || self.bytes > BYTES_AHEAD)
+            && let Some((bytes, oldest)) = self.writing.pop_front()
         {
+            self.bytes -= bytes;
             wait(oldest)?;
         }
         Ok(())
@@ -291,5 +351,13 @@ fn take_delay(message: &mut Element, domain: &str) -> u64 {
 
 /// Writes that the store may have before it.
 const AHEAD: usize = 256;
+/// The same in bytes: a part of what its queue holds.
+const BYTES_AHEAD: usize = 16 << 20;
+/// What an item of a roster is taken to have.
+const BYTES_PER_ITEM: usize = 1024;
+/// Messages of an archive that are written together.
+const BATCH: usize = 200;
+/// The same in bytes.
+const BATCH_BYTES: usize = 1 << 20;
 /// XEP-0091, which XEP-0203 replaced.
 const LEGACY_DELAY: &str = "jabber:x:delay";
