@@ -42,6 +42,7 @@ fn a_domain_tells_what_it_can_do() {
         features(query),
         [
             ns::CAPS,
+            ns::COMMANDS,
             ns::DISCO_INFO,
             ns::DISCO_ITEMS,
             ns::ROSTER,

@@ -76,8 +76,9 @@ mod tests {
     #[test]
     fn an_account_takes_every_row_along() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let mut driver = Driver::open(&directory.path().join("rookery.db"), Duration::ZERO).expect("a new database");
-        migrate(&mut driver).expect("the newest schema");
+        let path = directory.path().join("rookery.db");
+        super::super::open(&path, &super::super::Options::default()).expect("a new database").close();
+        let mut driver = Driver::open_to_read(&path, Duration::from_secs(1)).expect("the newest schema");
         let connection: &mut dyn Connection = &mut driver;
         let staying = all(connection, WITHOUT_CASCADE, &[], |row| row.text(0).map(str::to_owned)).expect("tables");
         let expected = [
