@@ -71,6 +71,8 @@ pub struct Shared {
     pub block_lists: rtbl::Lists,
     /// Which rooms there are.
     pub rooms: rooms::Directory,
+    /// With whom domains don't communicate.
+    pub borders: administration::border::Borders,
     /// The messages of the day.
     pub motds: announce::Motds,
     /// Who hears when an administrator wants the server to stop.
@@ -103,7 +105,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::<multicast::Multicast>::default(),
         Box::new(rooms::Rooms::new(shared.rooms.clone(), archives.clone())),
         Box::new(commands::Commands::new(shared.clone())),
-        Box::new(administration::Administration),
+        Box::new(administration::Administration::new(shared.borders.clone())),
         Box::new(announce::Announce::new(shared.motds.clone())),
         Box::<pubsub::Pubsub>::default(),
         Box::<pubsub::pep::PersonalEventing>::default(),

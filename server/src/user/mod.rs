@@ -136,7 +136,7 @@ fn exported(text: &str) -> Result<Jid, Failure> {
 /// A domain of this server, or the address that a new account is to have.
 fn invited(text: &str, config: &Config) -> Result<Jid, Failure> {
     match Jid::parse(text) {
-        Ok(jid) if jid.is_domain() && config.domain(jid.domain()).is_some() => Ok(jid),
+        Ok(jid) if jid.is_domain() => on_this_server(jid, config).map_err(Failure::Failed),
         _ => account(text, config),
     }
 }
@@ -155,7 +155,11 @@ fn account(text: &str, config: &Config) -> Result<Jid, Failure> {
 
 /// The same, or why it is none.
 fn served(text: &str, config: &Config) -> Result<Jid, String> {
-    let jid = address(text)?;
+    on_this_server(address(text)?, config)
+}
+
+/// The same address, if its domain is served here.
+fn on_this_server(jid: Jid, config: &Config) -> Result<Jid, String> {
     if config.domain(jid.domain()).is_none() {
         let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
         return Err(format!("{:?} is not a domain of this server, which has: {}", jid.domain(), domains.join(", ")));

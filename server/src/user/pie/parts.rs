@@ -88,7 +88,7 @@ pub fn complete(keys: Vec<Keys>) -> Result<(Credentials, bool), String> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|_| "the operating system gives no random bytes".to_owned())?;
     // Nobody knows this password.
-    let unknown = Credentials::derive(&STANDARD.encode(random), 1).map_err(|error| error.to_string())?;
+    let unknown = Credentials::derive(&STANDARD.encode(random), LEAST_ITERATIONS).map_err(|error| error.to_string())?;
     let mut credentials = unknown;
     let mut found = [false; 3];
     for keys in keys {
@@ -130,6 +130,9 @@ pub fn time(stamp: &str) -> Option<u64> {
     let time = OffsetDateTime::parse(stamp, &Rfc3339).ok().or_else(legacy)?;
     u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()
 }
+
+/// What clients accept at least (RFC 5802 §5.1).
+const LEAST_ITERATIONS: u32 = 4096;
 
 #[cfg(test)]
 mod tests {
