@@ -20,6 +20,7 @@ MODULES = [
 ]
 MODULES = ["login", "contacts", "messages", "mobile", "services", "privacy", "multicast", "pubsub", "registration", "domains", "operation", "terminal", "others"]
 MODULES = ["login", "contacts", "messages", "services", "privacy", "multicast", "registration", "administration", "domains", "operation", "terminal", "others"]
+MODULES = ["login", "contacts", "messages", "mobile", "services", "privacy", "multicast", "pubsub", "registration", "administration", "domains", "operation", "terminal", "others"]
 # Nothing is measured with it: it ends a scenario that would wait for ever.
 PATIENCE = 90
 

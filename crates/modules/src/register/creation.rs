@@ -127,9 +127,9 @@ impl Creation {
         if self.resets() {
             return self.derive(world);
         }
-        let account = self.account.clone();
+        let (account, domain) = (self.account.clone(), self.account.domain().to_owned());
         // The name of an administrator without an account is not for whoever comes first.
-        with_rights(world, &account.domain().to_owned(), &account, move |world, rights| match rights {
+        with_rights(world, &domain, &account, move |world, rights| match rights {
             Ok(Rights::Admin) if !self.is_invited_as() => self.conflict(world),
             Ok(_) => self.look_up(world),
             Err(error) => self.refuse(world, error),
