@@ -17,10 +17,10 @@ import sys
 MODULES = [
     "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "web", "registration", "domains",
     "operation", "terminal", "others",
+    "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "registration", "administration",
+    "domains", "operation", "terminal",
+    "others",
 ]
-MODULES = ["login", "contacts", "messages", "mobile", "services", "privacy", "multicast", "pubsub", "registration", "domains", "operation", "terminal", "others"]
-MODULES = ["login", "contacts", "messages", "services", "privacy", "multicast", "registration", "administration", "domains", "operation", "terminal", "others"]
-MODULES = ["login", "contacts", "messages", "mobile", "services", "privacy", "multicast", "pubsub", "registration", "administration", "domains", "operation", "terminal", "others"]
 # Nothing is measured with it: it ends a scenario that would wait for ever.
 PATIENCE = 90
 

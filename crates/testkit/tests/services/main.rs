@@ -45,7 +45,7 @@ fn clients_learn_their_own_address_and_nobody_elses() {
     for name in [0, 1] {
         let server = Server::new();
         server.account("juliet");
-        let mut romeo = server.login(&format!("{}/orchard", server.name_at("romeo", name)));
+        let romeo = server.login(&format!("{}/orchard", server.name_at("romeo", name)));
         play(
             &mut [&mut romeo.named("romeo")],
             "C: <iq type='get' id='1'><address xmlns='urn:xmpp:sic:1'/></iq>
