@@ -27,7 +27,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             order.ask(world, with_text(form, "announcement", "Announcement", None));
         }],
         run: |world, order| {
-            announce::to_online(world, &order.domain().to_owned(), &text(&order, "announcement"));
+            announce::to_online(world, order.domain(), &text(&order, "announcement"));
             order.done(world, "the announcement was sent");
         },
     },
