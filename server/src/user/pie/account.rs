@@ -8,11 +8,13 @@ use std::collections::VecDeque;
 use rookery_jid::Jid;
 use rookery_modules::archive::id;
 use rookery_sasl::{Credentials, Keys};
+use rookery_store::pubsub::{Created, Kept};
 use rookery_store::{ArchiveOf, ArchivedMessage, Edit, EditRoster, Pending, RosterItem, Subscription, wait};
 use rookery_xml::{Element, Writer, ns};
 
 use super::import::{Broken, Import, is_keys};
 use super::input::{Input, Next, Tag};
+use super::nodes::{read_affiliation, read_config, read_item, read_subscription};
 use super::parts::{DOCUMENTS, PRIVATE, complete, keys_in_password, name_of, read_document, read_keys, time};
 use super::{ARCHIVE, OURS, PIE};
 
@@ -72,6 +74,8 @@ impl Account {
                 let disabled = import.database.stores.accounts.set_disabled(self.jid.as_ref(), true);
                 self.write(0, Box::pin(async move { disabled.await.map(drop) }))
             }
+            () if tag.is("pubsub", ns::PUBSUB_OWNER) => self.nodes(import, input),
+            () if tag.is("pubsub", ns::PUBSUB) => self.items(import, input),
             () if tag.is("archive", ARCHIVE) => self.archive(import, input),
             () => match DOCUMENTS.iter().find(|(name, ns, _)| tag.is(name, ns)) {
                 Some((.., document)) => self.known_document(import, input, tag, document),
@@ -219,6 +223,71 @@ impl Account {
         Ok(())
     }
 
+    /// §4.10: configurations, affiliations and subscriptions of nodes.
+    fn nodes(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+        self.make(import)?;
+        let pubsub = import.database.stores.pubsub.clone();
+        let host = self.jid.clone();
+        while let Next::Start(tag) = input.next()? {
+            let line = tag.line;
+            let Some(element) = self.element(import, input, tag)? else { continue };
+            let Some(node) = element.attr("node").filter(|node| !node.is_empty()) else {
+                import.leave_out(input, line, "something of a node that has no name");
+                continue;
+            };
+            match element.name() {
+                "configure" => {
+                    let config = read_config(&element);
+                    let made = wait(pubsub.create_node(host.as_ref(), node, config, host.as_ref(), usize::MAX))?;
+                    if made == Created::Exists {
+                        wait(pubsub.configure_node(host.as_ref(), node, read_config(&element), KEPT))?;
+                    }
+                }
+                "affiliations" => {
+                    for (jid, affiliation) in element.children().filter_map(read_affiliation) {
+                        let set = pubsub.set_affiliation(host.as_ref(), node, jid.as_ref(), Some(affiliation));
+                        self.write(BYTES_PER_ITEM, Box::pin(async move { set.await.map(drop) }))?;
+                    }
+                }
+                "subscriptions" => {
+                    for (jid, subscription) in element.children().filter_map(read_subscription) {
+                        let set = pubsub.set_subscription(host.as_ref(), node, jid.as_ref(), Some(subscription));
+                        self.write(BYTES_PER_ITEM, Box::pin(async move { set.await.map(drop) }))?;
+                    }
+                }
+                _ => import.leave_out(input, line, "something of a node that is unknown here"),
+            }
+        }
+        Ok(())
+    }
+
+    /// §4.10: items, one by one. A node without configuration gets the usual one.
+    fn items(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+        self.make(import)?;
+        let pubsub = import.database.stores.pubsub.clone();
+        let host = self.jid.clone();
+        while let Next::Start(tag) = input.next()? {
+            let Some(node) = tag.attr("node").filter(|node| !node.is_empty()).map(str::to_owned) else {
+                import.leave_out(input, tag.line, "items of a node that has no name");
+                input.skip()?;
+                continue;
+            };
+            wait(pubsub.create_node(host.as_ref(), &node, Vec::new(), host.as_ref(), usize::MAX))?;
+            while let Next::Start(tag) = input.next()? {
+                let line = tag.line;
+                let Some(element) = self.element(import, input, tag)? else { continue };
+                let Some(item) = read_item(&element, &host, crate::clock::now() * 1000) else {
+                    import.leave_out(input, line, "an item without an id");
+                    continue;
+                };
+                let bytes = item.payload.len() + BYTES_PER_ITEM;
+                let published = pubsub.publish(host.as_ref(), &node, item, KEPT);
+                self.write(bytes, Box::pin(async move { published.await.map(drop) }))?;
+            }
+        }
+        Ok(())
+    }
+
     /// §4.11, message by message.
     fn archive(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
         self.make(import)?;
@@ -361,3 +430,5 @@ const BATCH: usize = 200;
 const BATCH_BYTES: usize = 1 << 20;
 /// XEP-0091, which XEP-0203 replaced.
 const LEGACY_DELAY: &str = "jabber:x:delay";
+/// All items of a file are kept; the node's own limits count from the next publication on.
+const KEPT: Kept = Kept { items: 1_000_000, since_ms: 0 };

@@ -8,9 +8,11 @@ use std::path::Path;
 use rookery_hub::delay;
 use rookery_jid::Jid;
 use rookery_modules::archive::id;
+use rookery_store::pubsub::Wanted;
 use rookery_store::{ArchiveQuery, RosterItem, Stores, wait};
 use rookery_xml::{Element, Writer, ns};
 
+use super::nodes::{write_item, write_node};
 use super::parts::{DOCUMENTS, PRIVATE, write_document, write_keys};
 use super::{ARCHIVE, OURS, PIE};
 use crate::database::Database;
@@ -102,6 +104,7 @@ impl Account<'_> {
         self.roster()?;
         self.offline()?;
         self.documents()?;
+        self.nodes()?;
         self.archive()?;
         self.out.write_all(b"</user>\n")?;
         Ok(())
@@ -171,6 +174,48 @@ impl Account<'_> {
                 .and_then(|(name, ns, _)| Element::parse(&document.bytes).ok().filter(|element| element.is(name, ns)));
             self.element(&element.unwrap_or_else(|| write_document(&document.name, &document.bytes)))?;
         }
+        Ok(())
+    }
+
+    /// §4.10: first what belongs to all nodes, then their items, page by page.
+    fn nodes(&mut self) -> Result<(), Wrong> {
+        let mut ids = Vec::new();
+        loop {
+            let after = ids.last().map_or("", String::as_str);
+            let page = wait(self.stores.pubsub.nodes(self.jid.as_ref(), self.jid.as_ref(), after, PAGE))?;
+            let is_last = page.len() < PAGE;
+            ids.extend(page.into_iter().map(|listed| listed.node));
+            if is_last {
+                break;
+            }
+        }
+        if ids.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "<pubsub xmlns='{}'>", ns::PUBSUB_OWNER)?;
+        for id in &ids {
+            if let Some(node) = wait(self.stores.pubsub.node(self.jid.as_ref(), id))? {
+                for element in write_node(id, &node, self.jid) {
+                    self.element(&element)?;
+                }
+            }
+        }
+        writeln!(self.out, "</pubsub>\n<pubsub xmlns='{}'>", ns::PUBSUB)?;
+        for id in &ids {
+            self.out.write_all(&open("items", &[("node", id)]))?;
+            let mut after = None;
+            loop {
+                let wanted = Wanted::After(after, PAGE);
+                let page = wait(self.stores.pubsub.items(self.jid.as_ref(), id, wanted, 0))?.unwrap_or_default();
+                let Some(last) = page.items.last() else { break };
+                after = Some(last.id.clone());
+                for item in &page.items {
+                    self.element(&write_item(item))?;
+                }
+            }
+            self.out.write_all(b"</items>\n")?;
+        }
+        self.out.write_all(b"</pubsub>\n")?;
         Ok(())
     }
 
