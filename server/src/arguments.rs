@@ -89,6 +89,23 @@ pub enum UserCommand {
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
+    /// Make a link with which somebody can create an account, once
+    #[command(after_help = INVITE_EXAMPLES)]
+    Invite {
+        /// The domain, or the address that the account is to have
+        #[arg(value_name = "DOMAIN|JID")]
+        what: String,
+        #[command(flatten)]
+        valid: Valid,
+    },
+    /// Make a link with which the password of an account can be set, once
+    #[command(after_help = INVITE_EXAMPLES)]
+    ResetLink {
+        /// Its address
+        jid: String,
+        #[command(flatten)]
+        valid: Valid,
+    },
     /// Write an account, or all of a domain, to a file that this and other servers can import (XEP-0227)
     #[command(after_help = EXPORT_EXAMPLES)]
     Export {
@@ -99,6 +116,14 @@ pub enum UserCommand {
         #[arg(value_name = "FILE.xml")]
         file: PathBuf,
     },
+}
+
+/// How long a link is good.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub struct Valid {
+    /// Days until the link expires
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=3650))]
+    pub days: u64,
 }
 
 /// Where a password comes from.
@@ -181,6 +206,14 @@ A file of accounts:
   jid,password
   alice@example.org,correct horse battery staple
   bob@example.org,\"with, comma and \"\"quotes\"\"\"";
+
+const INVITE_EXAMPLES: &str = "\
+Examples:
+  rookery user invite example.org
+  rookery user invite alice@example.org --days 2
+  rookery user reset-link alice@example.org
+
+The link goes to standard output. Clients open it; it needs the module `register`.";
 
 const EXPORT_EXAMPLES: &str = "\
 Examples:

@@ -4,6 +4,7 @@ mod cli {
     pub mod check;
     pub mod config;
     pub mod export;
+    pub mod invite;
     pub mod rig;
     pub mod start;
     pub mod user;

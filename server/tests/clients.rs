@@ -132,6 +132,14 @@ scenarios! {
         operators_change_passwords
         people_leave
     }
+    administration {
+        administrators_see_commands_and_others_none
+        accounts_are_made_disabled_and_removed
+        announcements_reach_users
+        an_end_is_announced
+        removal_on_the_command_line_ends_sessions
+        links_are_made_on_the_command_line
+    }
     domains {
         contacts_cross_from_one_to_the_other
         accounts_belong_to_their_domain

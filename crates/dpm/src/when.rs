@@ -97,13 +97,19 @@ impl When {
         }
     }
 
-    /// How long an answer may take, in milliseconds: three and a half periods within limits. `None` if nobody can know.
-    pub fn patience(&self) -> Option<u64> {
+    /// How long an answer may take, in milliseconds: three and a half periods within limits. Nobody knows when an event comes; after so long the
+    /// front-end may have forgotten that it was asked.
+    pub fn patience(&self) -> u64 {
         match self {
-            Self::Once => Some(ONCE),
-            Self::Every(millis) => Some((millis * 7 / 2).clamp(LEAST_PATIENCE, MOST_PATIENCE.max(millis * 3 / 2))),
-            Self::Clock { .. } | Self::State { .. } => None,
+            Self::Once => ONCE,
+            Self::Every(millis) => (millis * 7 / 2).clamp(LEAST_PATIENCE, MOST_PATIENCE.max(millis * 3 / 2)),
+            Self::Clock { .. } | Self::State { .. } => EVENT,
         }
+    }
+
+    /// Does it wait for something that may never happen? Silence is no failure then.
+    pub fn is_event(&self) -> bool {
+        matches!(self, Self::Clock { .. } | Self::State { .. })
     }
 }
 
@@ -112,5 +118,6 @@ const SHORTEST: u64 = 50;
 /// As long as 15 bits of sixtieths of a second.
 const LONGEST: u64 = 546_000;
 const ONCE: u64 = 5000;
+const EVENT: u64 = 180_000;
 const LEAST_PATIENCE: u64 = 400;
 const MOST_PATIENCE: u64 = 15_000;

@@ -9,10 +9,10 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::Kind;
 use tracing::warn;
 
-use crate::World;
 use crate::session::{Contact, Session, SessionRef, User};
 use crate::settings::Conflict;
 use crate::world::Event;
+use crate::{World, delay};
 
 /// Why a resource was not bound (RFC 6120 §7.7.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -294,17 +294,19 @@ impl World {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let mut unsent = self.outboxes.abandon(link);
         unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent.number));
-        let unsent = unsent.into_iter().map(|unsent| match unsent.to {
-            To::Full | To::Copy => (unsent.packet, address.clone()),
-            To::Bare | To::Kept | To::Nobody => (unsent.packet, address.to_bare()),
+        let taken = &self.taken;
+        let unsent = unsent.into_iter().map(|unsent| (taken.when(unsent.number), unsent));
+        let unsent = unsent.map(|(when, unsent)| match unsent.to {
+            To::Full | To::Copy => (unsent.packet, address.clone(), when),
+            To::Bare | To::Kept | To::Nobody => (unsent.packet, address.to_bare(), when),
         });
         let is_outermost = self.given_back.is_none();
         self.given_back.get_or_insert_default().extend(unsent);
         if !is_outermost {
             return;
         }
-        while let Some((packet, to)) = self.given_back.as_mut().and_then(VecDeque::pop_front) {
-            self.not_delivered(&packet, to.as_ref());
+        while let Some((packet, to, when)) = self.given_back.as_mut().and_then(VecDeque::pop_front) {
+            self.not_delivered(&packet, to.as_ref(), when);
         }
         self.given_back = None;
     }
@@ -339,10 +341,18 @@ impl World {
 
     /// A stanza that lay in the outbox of a session that ended: messages go where they would have gone without that session,
     /// requests are answered (RFC 6121 §8.5.3.2), the rest concerned nobody else.
-    fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>) {
-        if packet.kind() != Kind::Presence {
-            let hash = self.hash(to.bare_str());
-            self.deliver_again(hash, packet, to);
+    /// If it came a while ago, it says so (XEP-0198 §4, XEP-0203).
+    fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>, when: Option<u64>) {
+        let hash = self.hash(to.bare_str());
+        let is_message = packet.kind() == Kind::Message;
+        match when.filter(|when| is_message && when + LATE_MS <= self.time()) {
+            _ if packet.kind() == Kind::Presence => {}
+            Some(when) => {
+                self.late_since = Some(when);
+                self.deliver_again(hash, &packet.with_child(&delay::element(to.domain(), when)), to);
+                self.late_since = None;
+            }
+            None => self.deliver_again(hash, packet, to),
         }
     }
 
@@ -352,3 +362,6 @@ impl World {
         warn!(account = %whose.bare(), %error, "{doing} failed");
     }
 }
+
+/// Milliseconds after which a stanza that is sent on its way again tells when it came.
+const LATE_MS: u64 = 5_000;

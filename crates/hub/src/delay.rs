@@ -1,5 +1,7 @@
 //! Stamps of late delivery (XEP-0203) and the date format of XMPP (XEP-0082).
 
+use std::collections::VecDeque;
+
 use rookery_xml::{Built, Writer, ns};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -33,9 +35,56 @@ pub fn element(from: &str, unix_ms: u64) -> Built {
     delay.finish()
 }
 
+/// When copies were taken by the outboxes of a shard, to a second: what a copy costs for that is nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Taken(VecDeque<(u64, u64)>);
+
+impl Taken {
+    /// From now on `number` copies have been taken.
+    pub fn note(&mut self, number: u64, unix_ms: u64) {
+        match self.0.back_mut() {
+            Some((last, at)) if *last == number => *at = unix_ms,
+            Some((_, at)) if unix_ms.saturating_sub(*at) < RESOLUTION_MS => {}
+            _ => self.0.push_back((number, unix_ms)),
+        }
+        if self.0.len() > MOST_NOTES {
+            self.0.pop_front();
+        }
+    }
+
+    /// When a copy with that number was taken; `None` if that is too long ago.
+    pub fn when(&self, number: u64) -> Option<u64> {
+        let later = self.0.partition_point(|&(first, _)| first <= number);
+        self.0.get(later.checked_sub(1)?).map(|&(_, at)| at)
+    }
+}
+
+/// Milliseconds between two notes.
+const RESOLUTION_MS: u64 = 1000;
+/// Notes that are kept: more than an hour of seconds.
+const MOST_NOTES: usize = 4096;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_have_their_time() {
+        let mut taken = Taken::default();
+        assert_eq!(taken.when(0), None);
+        for (number, at) in [(0, 1000), (0, 5000), (7, 5500), (9, 6100), (9, 9000)] {
+            taken.note(number, at);
+        }
+        assert_eq!(
+            [0, 6, 7, 8, 9, 100].map(|number| taken.when(number)),
+            [5000, 5000, 5000, 5000, 9000, 9000].map(Some)
+        );
+        for at in 0..10_000 {
+            taken.note(10 + at, 10_000 + at * 2000);
+        }
+        assert_eq!(taken.when(0), None);
+        assert_eq!(taken.when(10_009), Some(10_000 + 9_999 * 2000));
+    }
 
     #[test]
     fn dates_are_written_as_xep_0082_says() {

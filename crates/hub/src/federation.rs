@@ -43,6 +43,9 @@ impl World {
 
     /// A stanza that came in from another server, on the home shard of that server's domain.
     pub fn incoming(&mut self, packet: &Packet, to: JidRef<'_>) {
+        if !self.lets_cross(packet.sender().as_ref().map(Jid::as_ref), to.domain()) {
+            return;
+        }
         if self.is_here(to.domain()) {
             self.route(packet, to);
         } else {
@@ -102,7 +105,17 @@ impl World {
         (limit > 0).then_some((service.jid, limit))
     }
 
+    /// Whether modules let an address of another server communicate with a host of this one.
+    fn lets_cross(&self, remote: Option<JidRef<'_>>, host: &str) -> bool {
+        let domain = self.domain_of(host);
+        remote.zip(domain).is_none_or(|(remote, domain)| self.registry.lets_cross(remote, domain))
+    }
+
     fn leave(&mut self, outgoing: Outgoing) {
+        let sender = outgoing.packet().sender();
+        if sender.is_some_and(|sender| !self.lets_cross(Some(outgoing.to().as_ref()), sender.domain())) {
+            return self.bounce(outgoing.packet(), outgoing.to().as_ref(), Condition::NotAllowed.into());
+        }
         if let Some(federation) = &mut self.federation {
             self.counters.remote_out += 1;
             federation.send(outgoing);

@@ -87,6 +87,8 @@ pub type FindRemote = Box<dyn Fn(&mut World, &str, &str) -> Option<RemoteService
 type Asks = Box<dyn Fn(&dyn Any) -> bool>;
 /// Whether a session may have a stanza.
 type Screen = Box<dyn Fn(&World, Link, &Packet) -> bool>;
+/// Decides whether an address of another server and one of our domains may communicate.
+pub(crate) type Border = Box<dyn Fn(JidRef<'_>, &str) -> bool>;
 /// Runs again and again.
 pub(crate) type Round = Box<dyn Fn(&mut World)>;
 /// Gives presence of a session another form, or leaves it.
@@ -133,6 +135,8 @@ pub struct Registry {
     remote_services: Vec<Hook<FindRemote>>,
     documents: Vec<(&'static str, Read)>,
     rounds: Vec<(u64, Round)>,
+    starting: Vec<Round>,
+    borders: Vec<Hook<Border>>,
     stopping: Vec<Round>,
     to_domain: Vec<Hook<Filter>>,
     before_route: Passages,
@@ -198,6 +202,18 @@ impl Hooks<'_> {
     pub fn remote_service(&mut self, call: impl Fn(&mut World, &str, &str) -> Option<RemoteService> + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as FindRemote);
         self.registry.remote_services.push(hook);
+    }
+
+    /// Runs on every shard when it starts, whatever domains have the module.
+    pub fn starting(&mut self, call: impl Fn(&mut World) + 'static) {
+        self.registry.starting.push(Box::new(call));
+    }
+
+    /// Decides whether an address of another server and a domain of this one, which has the module, may communicate: for all that comes in from there and
+    /// leaves for there.
+    pub fn border(&mut self, call: impl Fn(JidRef<'_>, &str) -> bool + 'static) {
+        let hook = self.hook(Phase::Guard, Box::new(call) as Border);
+        self.registry.borders.push(hook);
     }
 
     /// Runs on every shard each time that so many milliseconds have passed, whatever domains have the module: for sweeps, in small steps.
@@ -472,6 +488,16 @@ impl Registry {
 
     pub(crate) fn stopping(&self, world: &mut World) {
         self.stopping.iter().for_each(|call| call(world));
+    }
+
+    pub(crate) fn start(&self, world: &mut World) {
+        self.starting.iter().for_each(|call| call(world));
+    }
+
+    /// Whether an address of another server may communicate with a domain.
+    pub(crate) fn lets_cross(&self, remote: JidRef<'_>, domain: &Domain) -> bool {
+        let mut on = self.borders.iter().filter(|hook| domain.module(hook.module).is_some());
+        on.all(|hook| (hook.call)(remote, &domain.name))
     }
 
     pub(crate) fn rounds(&self) -> usize {

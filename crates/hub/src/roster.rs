@@ -2,7 +2,7 @@
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;
-use rookery_store::{Change, Changed, Edit, Roster, RosterItem};
+use rookery_store::{Change, Changed, Edit, EditRoster, Roster, RosterItem, Subscription};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
@@ -165,6 +165,31 @@ impl World {
                 then(world, removed);
             });
         });
+    }
+
+    /// Makes two accounts of this server see each other's presence, without asking them, as an invitation does (XEP-0401 §3). Their clients hear of it.
+    pub fn befriend(&mut self, one: Jid, other: Jid) {
+        for (owner, contact) in [(one.clone(), other.clone()), (other, one)] {
+            let home = self.home_of(owner.as_ref());
+            self.run_at(home, move |world| {
+                let new = RosterItem::new(contact.clone());
+                let edit: EditRoster = Box::new(move |before, _| {
+                    let item = before.cloned().unwrap_or(new);
+                    Edit::Put(RosterItem {
+                        subscription: Subscription::Both,
+                        ask: false,
+                        pending_in: None,
+                        listed: true,
+                        ..item
+                    })
+                });
+                let changed = world.stores.rosters.change(owner.as_ref(), contact.as_ref(), edit);
+                world.wait(changed, move |world, changed| match changed {
+                    Ok(changed) => world.roster_changed(&owner, &contact, &changed),
+                    Err(error) => world.store_failed("making two accounts contacts", &owner, &error),
+                });
+            });
+        }
     }
 
     /// Brings the shard and all interested resources up to date after a change (§2.1.6).

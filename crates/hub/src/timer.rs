@@ -64,6 +64,8 @@ impl World {
 
     /// Begins to run what modules do again and again.
     pub(crate) fn start_rounds(&mut self) {
+        let registry = self.registry.clone();
+        registry.start(self);
         for round in 0..self.registry.rounds() {
             self.next_round(round);
         }

@@ -24,6 +24,7 @@ use rookery_stream::error::StreamError;
 use slab::Slab;
 
 use crate::ask::Asked;
+use crate::delay::Taken;
 use crate::documents::Absent;
 use crate::errand::{Errand, Gatherings, Reply};
 use crate::federation::Federation;
@@ -68,7 +69,10 @@ pub struct World {
     pub(crate) events: VecDeque<Event>,
     pub(crate) mail: Vec<Vec<Mail>>,
     /// Stanzas of sessions that ended, while they are being sent on their way again.
-    pub(crate) given_back: Option<VecDeque<(Packet, Jid)>>,
+    pub(crate) given_back: Option<VecDeque<(Packet, Jid, Option<u64>)>>,
+    /// When the stanza came that is being sent on its way again.
+    pub(crate) late_since: Option<u64>,
+    pub(crate) taken: Taken,
     is_stopping: bool,
     shard: usize,
     hashing: RandomState,
@@ -206,6 +210,8 @@ impl World {
             wakeups,
             events: VecDeque::new(),
             given_back: None,
+            late_since: None,
+            taken: Taken::default(),
             mail: (0..place.shards.max(1)).map(|_| Vec::new()).collect(),
             is_stopping: false,
             shard: place.shard,
@@ -241,6 +247,12 @@ impl World {
         self.now_ms = now_ms;
         self.started_ms.get_or_insert(now_ms);
         self.unix_ms = unix_ms;
+        self.taken.note(self.outboxes.pushed_total(), unix_ms);
+    }
+
+    /// When the stanza that is being delivered came, in milliseconds since 1970: now, unless it comes back from a session that did not get it.
+    pub fn received_at(&self) -> u64 {
+        self.late_since.unwrap_or(self.unix_ms)
     }
 
     /// The time of day, in milliseconds since 1970.

@@ -284,7 +284,8 @@ fn remember(world: &mut World, mut accounts: std::vec::IntoIter<Jid>, id: String
 fn greet(motds: &Motds, world: &mut World, link: Link) {
     let Some(account) = world.outboxes.address(link).map(Jid::to_bare) else { return };
     let Some(session) = world.reference(link) else { return };
-    motds.with(world, &account.domain().to_owned(), move |world, motd| {
+    let domain = account.domain().to_owned();
+    motds.with(world, &domain, move |world, motd| {
         // A store that fails has told so; the message comes another time.
         let Ok(Some(motd)) = motd else { return };
         let seen = world.stores.documents.get(account.as_ref(), SEEN);
@@ -311,8 +312,8 @@ fn by_message(motds: &Motds, world: &mut World, packet: &Packet, to: JidRef<'_>)
         return Verdict::Pass;
     }
     let Some(from) = packet.sender() else { return Verdict::Pass };
-    let (motds, packet, to) = (motds.clone(), packet.clone(), to.to_jid());
-    with_rights(world, &to.domain().to_owned(), &from, move |world, rights| match rights {
+    let (motds, packet, domain, to) = (motds.clone(), packet.clone(), to.domain().to_owned(), to.to_jid());
+    with_rights(world, &domain, &from, move |world, rights| match rights {
         Ok(Rights::Admin) => carry_out(&motds, world, packet, to),
         Ok(_) => world.bounce(&packet, to.as_ref(), Condition::Forbidden.into()),
         Err(error) => world.bounce(&packet, to.as_ref(), error),

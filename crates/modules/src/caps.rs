@@ -1,4 +1,5 @@
-//! XEP-0115: Entity Capabilities. A client that has seen a server with these capabilities before needn't ask again.
+//! XEP-0115: Entity Capabilities. A client that has seen a server with these capabilities before needn't ask again. [`caps2`] is
+//! their second version (XEP-0390), which is announced beside.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,6 +8,7 @@ use rookery_xml::{Element, Writer, ns};
 use sha1::{Digest, Sha1};
 use sha2::{Sha256, Sha512};
 
+use crate::caps2;
 use crate::disco::{Identity, Info};
 
 /// Announces a hash of what [`disco`](crate::disco) answers for a domain.
@@ -23,20 +25,22 @@ impl Module for Caps {
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
-        &[("XEP-0115", "1.6.0")]
+        &[("XEP-0115", "1.6.0"), ("XEP-0390", "0.3.2")]
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::CAPS);
+        hooks.feature(Target::Server, ns::CAPS_2);
         // §6.3: as a stream feature; after login, when what the client may use is settled.
         hooks.login_features(|registry, domain| {
             if !is_on(domain) {
                 return Vec::new();
             }
             let mut c = Writer::with_ns("c", ns::CAPS);
-            let ver = ver(&Info::of_server(registry, domain));
+            let info = Info::of_server(registry, domain);
+            let ver = ver(&info);
             c.attr("hash", "sha-1").attr("node", NODE).attr("ver", &ver);
-            vec![c.finish()]
+            vec![c.finish(), caps2::stream_feature(&info)]
         });
     }
 }
@@ -46,9 +50,10 @@ pub(crate) fn is_on(domain: &Domain) -> bool {
     domain.module("caps").is_some() && domain.module("disco").is_some()
 }
 
-/// The service discovery node under which clients ask for what they have seen announced (§6.2).
-pub(crate) fn node(info: &Info) -> String {
-    format!("{NODE}#{}", ver(info))
+/// Whether a service discovery node is one under which clients ask for what they have seen announced (§6.2).
+pub(crate) fn is_node(info: &Info<'_>, node: &str) -> bool {
+    node.strip_prefix(NODE).and_then(|rest| rest.strip_prefix('#')) == Some(ver(info).as_str())
+        || node == caps2::node(info)
 }
 
 /// The verification string (§5.1).

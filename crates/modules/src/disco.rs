@@ -107,8 +107,8 @@ fn server_info(world: &mut World, iq: Iq) {
         return world.reply_error(&iq, Condition::ItemNotFound);
     };
     let info = Info::of_server(world.registry(), domain);
-    // The one node that there is stands for the whole (XEP-0115 §6.2).
-    if node(&iq).is_some_and(|node| !caps::is_on(domain) || node != caps::node(&info)) {
+    // These nodes stand for the whole (XEP-0115 §6.2, XEP-0390 §3.3).
+    if node(&iq).is_some_and(|node| !caps::is_on(domain) || !caps::is_node(&info, node)) {
         return world.reply_error(&iq, Condition::ItemNotFound);
     }
     let mut reply = iq.result();

@@ -22,11 +22,13 @@ pub mod announce;
 pub mod archive;
 mod asker;
 pub mod caps;
+mod caps2;
 pub mod carbons;
 pub mod client_state;
 pub mod commands;
 pub mod contact;
 pub mod disco;
+pub mod external_services;
 pub mod fast;
 pub mod form;
 pub mod last_activity;
@@ -47,6 +49,7 @@ pub mod rsm;
 pub mod rtbl;
 pub mod sasl2;
 pub mod shared_roster;
+pub mod sic;
 pub mod standards;
 pub mod strangers;
 pub mod stream_management;
@@ -68,6 +71,8 @@ pub struct Shared {
     pub block_lists: rtbl::Lists,
     /// Which rooms there are.
     pub rooms: rooms::Directory,
+    /// With whom domains don't communicate.
+    pub borders: administration::border::Borders,
     /// The messages of the day.
     pub motds: announce::Motds,
     /// Who hears when an administrator wants the server to stop.
@@ -100,12 +105,14 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::<multicast::Multicast>::default(),
         Box::new(rooms::Rooms::new(shared.rooms.clone(), archives.clone())),
         Box::new(commands::Commands::new(shared.clone())),
-        Box::new(administration::Administration),
+        Box::new(administration::Administration::new(shared.borders.clone())),
         Box::new(announce::Announce::new(shared.motds.clone())),
         Box::<pubsub::Pubsub>::default(),
         Box::<pubsub::pep::PersonalEventing>::default(),
         Box::new(pubsub::private::Private),
         Box::new(pubsub::vcard::Vcard),
+        Box::new(external_services::ExternalServices),
+        Box::new(sic::Sic),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

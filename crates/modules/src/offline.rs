@@ -109,7 +109,7 @@ fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     let options = world.domain(to.domain()).and_then(|domain| domain.module("offline"));
     let limit = options.map_or(0, |options| options.number(LIMIT.key));
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let pushed = world.stores.offline.push(to, packet.addressed(to.bare_str()), world.time(), limit);
+    let pushed = world.stores.offline.push(to, packet.addressed(to.bare_str()), world.received_at(), limit);
     let (packet, to) = (packet.clone(), to.to_jid());
     world.wait(pushed, move |world, pushed| match pushed {
         Ok(Pushed::Kept) => {}

@@ -14,7 +14,9 @@ pub enum Wish {
 
 /// Whoever runs the shards, as far as modules may tell it something. Clones are handles on the same one.
 #[derive(Clone, Default)]
-pub struct Process(Arc<OnceLock<Box<dyn Fn(Wish) + Send + Sync>>>);
+pub struct Process(Arc<OnceLock<Hear>>);
+
+type Hear = Box<dyn Fn(Wish) + Send + Sync>;
 
 impl Process {
     /// Says who hears of wishes, from any thread. The first one counts.

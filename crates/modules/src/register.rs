@@ -3,17 +3,20 @@
 //! # Layout
 //!
 //! Here: the module, and what an account does with itself after login. [`creation`]: new accounts, before login. [`rate`]: how often one
-//! address may create one. `password`: what becomes of a password.
+//! address may create one. [`invite`]: invitations, and links to set a password; `tokens`: who has shown one. `password`: what becomes of a password.
 //!
 //! # Invariants
 //!
 //! * Keys are derived in the background, never on the shard.
+//! * A token counts for one registration. While it is good, the name that it is for is nobody else's.
 //! * An account changes and removes only itself: whose stream it is decides, not what the request says.
 //! * No answer repeats the password (§3.3 asks for that).
 
 pub mod creation;
+pub mod invite;
 pub(crate) mod password;
 pub mod rate;
+mod tokens;
 
 use rookery_hub::{Hooks, Iq, Module, OptionSpec, Options, SessionRef, Target, Value, World};
 use rookery_jid::prepare_local;
@@ -47,7 +50,7 @@ impl Module for Register {
     }
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
-        &[("XEP-0077", "2.4")]
+        &[("XEP-0077", "2.4"), ("XEP-0401", "0.5.0"), ("XEP-0445", "0.2.0")]
     }
 
     fn on_by_default(&self) -> bool {
@@ -63,22 +66,36 @@ impl Module for Register {
         // §8.
         hooks.stream_features(|_, domain| {
             let creates = domain.module(NAME).is_some_and(|options| options.switch(ALLOW_CREATION.key));
-            creates.then(|| Writer::with_ns("register", ns::REGISTER_FEATURE).finish()).into_iter().collect()
+            let by_token = Writer::with_ns("register", ns::TOKEN_REGISTRATION).finish();
+            let by_anybody = creates.then(|| Writer::with_ns("register", ns::REGISTER_FEATURE).finish());
+            [by_token].into_iter().chain(by_anybody).collect()
         });
-        let creations = self.creations.clone();
-        hooks.before_login(ns::REGISTER, move |world, guest, iq| creation::request(world, guest, iq, &creations));
+        let (creations, shown) = (self.creations.clone(), tokens::Shown::default());
+        let of_guests = shown.clone();
+        hooks.before_login(ns::REGISTER, move |world, guest, iq| {
+            creation::request(world, guest, iq, &creations, &of_guests);
+        });
+        hooks.before_login(ns::PREAUTH, move |world, guest, iq| tokens::preauth(world, guest, iq, &shown));
         hooks.iq(Target::Server, ns::REGISTER, of_account);
         hooks.iq(Target::Account, ns::REGISTER, of_account);
     }
 }
 
-const OPTIONS: [OptionSpec; 5] =
-    [ALLOW_CREATION, ALLOW_PLAINTEXT, MIN_PASSWORD, rate::PER_ADDRESS_SECONDS, rate::TRUSTED_NETWORKS];
+const OPTIONS: [OptionSpec; 8] = [
+    ALLOW_CREATION,
+    ALLOW_PLAINTEXT,
+    MIN_PASSWORD,
+    INSTRUCTIONS,
+    USERS_INVITE,
+    INVITATION_DAYS,
+    rate::PER_ADDRESS_SECONDS,
+    rate::TRUSTED_NETWORKS,
+];
 
 const ALLOW_CREATION: OptionSpec = OptionSpec {
     key: "allow_creation",
     default: || Value::Switch(true),
-    doc: "people without an account can create one; if false, users can only change and remove their own",
+    doc: "anybody can create an account; if false, only who was invited, and users can still change and remove their own",
     check: option::any,
 };
 
@@ -93,6 +110,27 @@ const MIN_PASSWORD: OptionSpec = OptionSpec {
     key: "min_password",
     default: || Value::Number(8),
     doc: "characters that a new password must have",
+    check: option::at_least_one,
+};
+
+const INSTRUCTIONS: OptionSpec = OptionSpec {
+    key: "instructions",
+    default: || Value::Text("Choose a username and a password.".to_owned()),
+    doc: "what people are told who create an account",
+    check: option::any,
+};
+
+const USERS_INVITE: OptionSpec = OptionSpec {
+    key: "users_invite",
+    default: || Value::Switch(true),
+    doc: "users can invite others, who become their contacts; if false, only administrators can",
+    check: option::any,
+};
+
+const INVITATION_DAYS: OptionSpec = OptionSpec {
+    key: "invitation_days",
+    default: || Value::Number(7),
+    doc: "days for which an invitation, or a link to set a password, is good",
     check: option::at_least_one,
 };
 

@@ -2,8 +2,7 @@
 //!
 //! The streams and the hub do it ([`rookery_hub::management`]); this module switches it on, shows it, and has its options.
 //!
-//! Left out: `location` (§3), since any address of this server will do. What a client did not acknowledge goes to other resources or to
-//! storage with the time of that moment as its stamp, not with that of its first delivery (§4).
+//! Left out: `location` (§3), since any address of this server will do.
 
 use rookery_hub::management::{MAX_BYTES, MAX_STANZAS, MODULE, RESUME_SECONDS};
 use rookery_hub::{Hooks, Module, OptionSpec, Value};

@@ -233,6 +233,10 @@ impl Invitations for Held {
     fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
         self.held(|stores| stores.invitations.take(token, now_ms))
     }
+
+    fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool> {
+        self.held(|stores| stores.invitations.is_reserved(account, now_ms))
+    }
 }
 
 impl LastPresence for Held {

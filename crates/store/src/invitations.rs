@@ -1,11 +1,11 @@
 //! Tokens that let somebody without a password in, once: invitations to create an account (XEP-0401, XEP-0445), and links to set a new password.
 
 use crate::Pending;
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 
 /// The invitations of all domains.
 pub trait Invitations: Send + Sync {
-    /// Keeps an invitation, unless its owner has `limit` of them already. Those that have expired are removed first. `now_ms`: milliseconds since 1970.
+    /// Keeps an invitation, unless its owner has `limit` already that are good. Those that expired a day ago are removed first. `now_ms`: milliseconds since 1970.
     /// Answers [`NoAccount`](crate::StoreError::NoAccount) if it has an owner and that isn't an account.
     fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool>;
 
@@ -14,6 +14,9 @@ pub trait Invitations: Send + Sync {
 
     /// The same, and it is gone: nobody else can use it.
     fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>>;
+
+    /// Whether an invitation, which hasn't expired, is for an account of this very name.
+    fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool>;
 }
 
 /// A token and what it is good for.
@@ -39,3 +42,6 @@ pub enum Purpose {
     /// Set the owner's password.
     Password,
 }
+
+/// How long an invitation is kept after it expired, milliseconds: who has shown it before may still use it (XEP-0445 §3).
+pub(crate) const GRACE_MS: u64 = 86_400_000;

@@ -76,6 +76,19 @@ pub const OOB: &str = "jabber:x:oob";
 /// XEP-0077 In-Band Registration
 pub const REGISTER: &str = "jabber:iq:register";
 /// XEP-0077 In-Band Registration, stream feature
+/// XEP-0390: Entity Capabilities 2.0.
+pub const CAPS_2: &str = "urn:xmpp:caps";
+/// XEP-0279: Server IP Check.
+pub const SIC: &str = "urn:xmpp:sic:1";
+/// XEP-0279, its first version.
+pub const SIC_0: &str = "urn:xmpp:sic:0";
+/// XEP-0215: External Service Discovery.
+pub const EXTERNAL_SERVICES: &str = "urn:xmpp:extdisco:2";
+/// XEP-0445: Pre-Authenticated In-Band Registration: the token.
+pub const PREAUTH: &str = "urn:xmpp:pars:0";
+/// XEP-0445: the stream feature.
+pub const TOKEN_REGISTRATION: &str = "urn:xmpp:ibr-token:0";
+/// XEP-0077: the stream feature.
 pub const REGISTER_FEATURE: &str = "http://jabber.org/features/iq-register";
 /// XEP-0084 User Avatar, the image
 pub const AVATAR_DATA: &str = "urn:xmpp:avatar:data";

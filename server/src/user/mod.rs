@@ -2,6 +2,7 @@
 
 mod csv;
 mod import;
+mod invite;
 mod password;
 mod pie;
 
@@ -53,6 +54,8 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
         UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
         UserCommand::Import { file } if is_xml(&file)? => pie::import::run(&file, &config, &open()?),
         UserCommand::Import { file } => import::run(&file, &config, &open()?),
+        UserCommand::Invite { what, valid } => invite::invite(&invited(&what, &config)?, valid.days, &config, &open()?),
+        UserCommand::ResetLink { jid, valid } => invite::reset(&account(&jid, &config)?, valid.days, &config, &open()?),
         UserCommand::Export { what, file } => pie::export::run(&exported(&what)?, &file, &open()?),
     }
 }
@@ -130,6 +133,14 @@ fn exported(text: &str) -> Result<Jid, Failure> {
     }
 }
 
+/// A domain of this server, or the address that a new account is to have.
+fn invited(text: &str, config: &Config) -> Result<Jid, Failure> {
+    match Jid::parse(text) {
+        Ok(jid) if jid.is_domain() => on_this_server(jid, config).map_err(Failure::Failed),
+        _ => account(text, config),
+    }
+}
+
 /// Asks for a password and derives what is stored of it.
 fn credentials(stdin: bool, jid: &Jid, config: &Config) -> Result<Credentials, Failure> {
     let password = if stdin { password::from_stdin()? } else { password::ask(jid)? };
@@ -144,7 +155,11 @@ fn account(text: &str, config: &Config) -> Result<Jid, Failure> {
 
 /// The same, or why it is none.
 fn served(text: &str, config: &Config) -> Result<Jid, String> {
-    let jid = address(text)?;
+    on_this_server(address(text)?, config)
+}
+
+/// The same address, if its domain is served here.
+fn on_this_server(jid: Jid, config: &Config) -> Result<Jid, String> {
     if config.domain(jid.domain()).is_none() {
         let domains: Vec<_> = config.domains.iter().map(|domain| domain.name.as_str()).collect();
         return Err(format!("{:?} is not a domain of this server, which has: {}", jid.domain(), domains.join(", ")));

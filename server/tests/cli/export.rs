@@ -18,6 +18,23 @@ const FOREIGN: &str = "<?xml version='1.0' encoding='UTF-8'?>
           <delay xmlns='urn:xmpp:delay' from='localhost' stamp='2010-07-10T23:08:25Z'>Offline Storage</delay>
         </message>
       </offline-messages>
+      <pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><configure node='urn:xmpp:bookmarks:1'>
+        <x xmlns='jabber:x:data' type='form'><field var='FORM_TYPE' type='hidden'><value>http://jabber.org/protocol/pubsub#node_config</value></field>
+        <field var='pubsub#access_model'><value>whitelist</value></field></x></configure>
+        <affiliations node='urn:xmpp:bookmarks:1'><affiliation jid='mercutio@example.net' affiliation='member'/></affiliations></pubsub>
+      <pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='urn:xmpp:bookmarks:1'><item id='a@b.example'><conference xmlns='urn:xmpp:bookmarks:1'/></item></items></pubsub>
+      <archive xmlns='urn:xmpp:pie:0#mam'>
+        <result xmlns='urn:xmpp:mam:2' id='28482-98726-73623'><forwarded xmlns='urn:xmpp:forward:0'>
+          <delay xmlns='urn:xmpp:delay' stamp='2010-07-10T23:08:25Z'/>
+          <message xmlns='jabber:client' to='juliet@localhost/balcony' from='romeo@montague.lit/orchard' type='chat'>
+            <body>Call me but love</body></message></forwarded></result>
+        <result xmlns='urn:xmpp:mam:2' id='5d398-28273-f7382'><forwarded xmlns='urn:xmpp:forward:0'>
+          <delay xmlns='urn:xmpp:delay' stamp='2010-07-10T23:08:25Z'/>
+          <message xmlns='jabber:client' to='romeo@montague.lit/orchard' from='juliet@localhost/balcony' type='chat' id='8a54s'>
+            <body>What man art thou</body></message></forwarded></result>
+        <result xmlns='urn:xmpp:mam:2' id='x'/>
+      </archive>
+      <query xmlns='jabber:iq:private'><exodus xmlns='exodus:prefs'><defaultnick>J</defaultnick></exodus></query>
       <vCard xmlns='vcard-temp'><FN>Juliet &amp; Co</FN></vCard>
       <odd xmlns='urn:odd'><deep/></odd>
     </user>
@@ -39,12 +56,13 @@ fn what_others_export_is_imported_and_what_is_left_out_is_told() {
     rig.write("all.xml", FOREIGN);
     let imported = rig.run(&["user", "import", "all.xml"]);
     assert_eq!(imported.code, 1, "{imported:?}");
-    assert!(imported.out.contains("2 accounts imported, 4 things left out"), "{imported:?}");
+    assert!(imported.out.contains("2 accounts imported, 5 things left out"), "{imported:?}");
     for told in [
-        "all.xml:17: <odd xmlns='urn:odd'/> is unknown here",
-        "all.xml:19: the account \"ro meo\"",
-        "all.xml:20: tybalt@localhost has keys for SCRAM-SHA-1 only",
-        "all.xml:27: the host \"elsewhere.example\" is no domain of this server",
+        "all.xml:30: a message of the archive",
+        "all.xml:34: <odd xmlns='urn:odd'/> is unknown here",
+        "all.xml:36: the account \"ro meo\"",
+        "all.xml:37: tybalt@localhost has keys for SCRAM-SHA-1 only",
+        "all.xml:44: the host \"elsewhere.example\" is no domain of this server",
     ] {
         assert!(imported.err.contains(told), "{told} is not in\n{}", imported.err);
     }
@@ -56,12 +74,18 @@ fn what_others_export_is_imported_and_what_is_left_out_is_told() {
         "<presence xmlns='jabber:client' from='paris@montague.net' to='juliet@localhost' type='subscribe'/>",
         "<body>Neither, fair saint</body>",
         "stamp='2010-07-10T23:08:25Z'",
+        "<query xmlns='jabber:iq:private'><exodus xmlns='exodus:prefs'><defaultnick>J</defaultnick></exodus></query>",
+        "<affiliation jid='mercutio@example.net' affiliation='member'/>",
+        "<value>whitelist</value>",
+        "<item xmlns='http://jabber.org/protocol/pubsub' id='a@b.example' publisher='juliet@localhost'><conference xmlns='urn:xmpp:bookmarks:1'/></item>",
+        "<body>Call me but love</body>",
+        "<body>What man art thou</body>",
         "<vCard xmlns='vcard-temp'><FN>Juliet &amp; Co</FN></vCard>",
         "mechanism='SCRAM-SHA-512'",
     ] {
         assert!(exported.contains(there), "{there} is not in\n{exported}");
     }
-    assert_eq!(exported.matches("<delay").count(), 1, "{exported}");
+    assert_eq!(exported.matches("<delay").count(), 3, "{exported}");
     assert!(!exported.contains("secret"));
 }
 

@@ -94,8 +94,7 @@ impl Pool {
     /// Sends a request for some entries of a poll.
     pub(super) fn open(&mut self, poll_key: usize, slots: Vec<Slot>, attempts: u32, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll_key) else { return };
-        let patience = poll.when.patience().unwrap_or(FOREVER);
-        let deadline = now.millis.saturating_add(patience);
+        let deadline = now.millis + poll.when.patience();
         let keys: Vec<Option<EntryKey>> = slots.iter().map(|slot| slot.entry).collect();
         let live = keys.iter().flatten().count();
         let group = Group { poll: poll_key, slots, live, deadline, attempts, is_resting: false };
@@ -189,5 +188,3 @@ fn item_size(node: &Node) -> usize {
 pub(super) const TASK_ID: u16 = 1;
 /// About how many devices fit one request.
 const USUAL_GROUP: usize = 400;
-/// For events that may never come, in milliseconds: a day, after which the front-end is asked again.
-const FOREVER: u64 = 86_400_000;

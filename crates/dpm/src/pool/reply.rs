@@ -27,7 +27,7 @@ impl Pool {
         };
         let patience = poll.when.patience();
         let is_once = poll.when == When::Once;
-        if let (Some(group), Some(patience)) = (self.groups.get_mut(header.message), patience) {
+        if let Some(group) = self.groups.get_mut(header.message) {
             group.deadline = now.millis + patience;
         }
         if header.status == Status::PEND {
@@ -68,9 +68,9 @@ impl Pool {
                 // It was answered since, or the id is another request's.
                 let deadline = group.deadline;
                 self.timers.push(Reverse((deadline, id)));
-            } else if group.is_resting {
+            } else if group.is_resting || self.polls.get(group.poll).is_some_and(|poll| poll.when.is_event()) {
                 let (poll, attempts) = (group.poll, group.attempts + 1);
-                let slots = self.close(id, false).map(|group| live(&group.slots)).unwrap_or_default();
+                let slots = self.close(id, true).map(|group| live(&group.slots)).unwrap_or_default();
                 self.open(poll, slots, attempts, now);
             } else {
                 self.counters.timeouts += 1;
@@ -90,7 +90,7 @@ impl Pool {
     ) -> Result<(), Status> {
         let Some(group) = self.groups.get(id) else { return Ok(()) };
         let is_last = self.polls.get(group.poll).is_some_and(|poll| poll.when == When::Once);
-        let fresh_for = self.polls.get(group.poll).and_then(|poll| poll.when.patience()).unwrap_or(u64::MAX);
+        let fresh_for = self.polls.get(group.poll).map_or(0, |poll| poll.when.patience());
         let with_times = self.nodes.get(node).is_some_and(|node| node.protocol == Protocol::Gets32);
         let (timestamp, cycle, body) = if with_times {
             let (head, rest) = gets32::ReplyHead::decode(body).ok_or(Status::TRUNC_REPLY)?;

@@ -33,8 +33,6 @@ pub(super) enum Speaks {
     Dpm,
     /// acnetd's client protocol.
     Raw(Raw),
-    /// Something else; it was told so.
-    Refused,
 }
 
 impl Dpm {
@@ -45,7 +43,6 @@ impl Dpm {
             let Some(state) = self.outlets.clients.get(client) else { return Err(Close) };
             let used = match state.speaks {
                 Speaks::Unknown => self.greet(client, rest)?,
-                Speaks::Refused => rest.len(),
                 Speaks::Dpm => match frame(rest)? {
                     Some(frame) => {
                         self.take_message(client, frame, now);
@@ -74,9 +71,9 @@ impl Dpm {
             None => return Ok(0),
             Some((greeting::Greeting::Dpm, used)) => (Speaks::Dpm, used),
             Some((greeting::Greeting::Raw, used)) => (Speaks::Raw(Raw::default()), used),
-            Some((greeting::Greeting::Refused(answer), used)) => {
+            Some((greeting::Greeting::Refused(answer), _)) => {
                 self.outlets.frame(client, answer.as_bytes().to_vec());
-                (Speaks::Refused, used)
+                return Err(Close);
             }
         };
         let opens = matches!(speaks, Speaks::Dpm);

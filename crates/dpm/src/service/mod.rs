@@ -57,7 +57,7 @@ impl Default for Options {
     }
 }
 
-/// The connection of a client is over: it said something that it cannot recover from, or said goodbye.
+/// The connection of a client is over: it said something that it cannot recover from. What waits for it may tell why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Close;
 

@@ -101,12 +101,10 @@ impl Dpm {
         let [t0, t1, t2, t3, n0, n1, f0, f1, ..] = *command.rest else { return };
         let (task, node) = (Rad50(u32::from_be_bytes([t0, t1, t2, t3])), u16::from_be_bytes([n0, n1]));
         let is_multiple = u16::from_be_bytes([f0, f1]) & 1 == 1;
-        let Some(state) = self.raw(client) else { return };
-        if state.handle == Rad50::default() {
+        if self.raw(client).is_none_or(|state| state.handle == Rad50::default()) {
             return self.acknowledge(client, 2, Status::NOT_CONNECTED, &[0; 2]);
         }
-        state.last_request = state.last_request.wrapping_add(1) & 0x1fff;
-        let message = state.last_request | 0x2000;
+        let message = self.next_request(client);
         let here = self.options.address;
         let is_here = node == here || node == MULTICAST_NODE || node == 0;
         if !is_here && self.node_name(node).is_none() {
@@ -129,6 +127,27 @@ impl Dpm {
         match Request::decode(body) {
             Ok(request) => self.answer(client, header, request, is_multiple, now),
             Err(_) => self.reply_status(client, &header, Status::IVM),
+        }
+    }
+
+    /// An id for a request of a client, other than those of its open lists.
+    fn next_request(&mut self, client: ClientKey) -> u16 {
+        let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
+        loop {
+            let Some(state) = self.raw(client) else { return 0 };
+            state.last_request = state.last_request.wrapping_add(1) & 0x1fff;
+            let message = state.last_request | 0x2000;
+            if !lists.iter().any(|list| self.streams_on(*list) == Some(message)) {
+                return message;
+            }
+        }
+    }
+
+    /// The request whose replies a list's messages are.
+    fn streams_on(&self, list: usize) -> Option<u16> {
+        match self.outlets.lists.get(list)?.route {
+            Route::Acnet(header) => Some(header.message),
+            Route::Tcp => None,
         }
     }
 
@@ -196,11 +215,7 @@ impl Dpm {
             return self.acknowledge(client, 0, Status::ARG, &[]);
         };
         let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
-        let is_it = |list: &usize| match self.outlets.lists.get(*list).map(|list| &list.route) {
-            Some(Route::Acnet(header)) => header.message == message,
-            _ => false,
-        };
-        if let Some(list) = lists.into_iter().find(is_it) {
+        if let Some(list) = lists.into_iter().find(|list| self.streams_on(*list) == Some(message)) {
             self.close_list(list);
         }
         self.acknowledge(client, 0, Status::SUCCESS, &[]);

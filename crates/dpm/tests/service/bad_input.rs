@@ -21,7 +21,7 @@ fn greetings_that_mean_nothing_are_refused() {
         ("GET /dpm HTTP/1.1\r\nno header\r\n\r\n", "400"),
     ] {
         let key = world.dpm.connect();
-        assert_eq!(world.send(key, refused.as_bytes()), Ok(()));
+        assert_eq!(world.send(key, refused.as_bytes()), Err(Close));
         let answer = String::from_utf8(world.bytes(key)).expect("text");
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
     }

@@ -27,6 +27,21 @@ fn silence_is_told_again_and_again_and_ends_when_the_front_end_comes_back() {
 }
 
 #[test]
+fn events_are_asked_for_again_when_none_came_for_long() {
+    let faults = "\n[[fault]]\nnode = 'DEMOFE'\nup_seconds = 20\ndown_seconds = 3\n";
+    let mut world = World::new(&format!("{DEMO}{faults}"));
+    let client = world.client();
+    world.add(&client, 1, "G:COUNTR@E,02");
+    world.start(&client);
+    // The front-end restarts after 20 seconds and knows nothing of the request; silence alone is no failure.
+    world.pass(170_000);
+    let replies = world.replies(&client);
+    assert_eq!((numbers(&replies, 1).len(), statuses(&replies, 1).len()), (3, 0));
+    world.pass(60_000);
+    assert!(!numbers(&world.replies(&client), 1).is_empty());
+}
+
+#[test]
 fn what_is_asked_once_of_a_silent_device_ends_with_a_status() {
     let mut world = World::new(DEMO);
     let client = world.client();

@@ -5,12 +5,13 @@
 //! Here: the module, and reading the accounts that a command is about. [`accounts`]: accounts and their sessions. [`inquiries`]: what is known of
 //! one account. [`lists`]: how many accounts there are, and which. [`service`]: announcements, the message of the day, administrators, stop and restart.
 //!
-//! [`removed`]: accounts that somebody removed beside the server.
+//! [`removed`]: accounts that somebody removed beside the server. [`border`]: black- and whitelists.
 //!
-//! Left out: getting a password (§4.6, retracted: no server with SCRAM keys knows one), and black- and whitelists (§4.11, §4.12), for which the operator has
-//! the configuration. `lastlogin` (§4.9) is when an account was last here: now for one that is online, else when its last session ended.
+//! Left out: getting a password (§4.6, retracted: no server with SCRAM keys knows one). `lastlogin` (§4.9) is when an account was last here: now for one that
+//! is online, else when its last session ended.
 
 pub(crate) mod accounts;
+pub mod border;
 pub(crate) mod inquiries;
 pub(crate) mod lists;
 pub mod removed;
@@ -26,7 +27,16 @@ use crate::option;
 
 /// Lets administrators look after a domain from their clients.
 #[derive(Debug)]
-pub struct Administration;
+pub struct Administration {
+    borders: border::Borders,
+}
+
+impl Administration {
+    /// The module for one shard; `borders` is the same for all shards.
+    pub fn new(borders: border::Borders) -> Self {
+        Self { borders }
+    }
+}
 
 impl Module for Administration {
     fn name(&self) -> &'static str {
@@ -47,6 +57,7 @@ impl Module for Administration {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         removed::install(hooks);
+        border::install(hooks, &self.borders);
     }
 }
 

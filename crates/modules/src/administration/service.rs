@@ -27,7 +27,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             order.ask(world, with_text(form, "announcement", "Announcement", None));
         }],
         run: |world, order| {
-            announce::to_online(world, &order.domain().to_owned(), &text(&order, "announcement"));
+            announce::to_online(world, order.domain(), &text(&order, "announcement"));
             order.done(world, "the announcement was sent");
         },
     },
@@ -175,7 +175,8 @@ fn set_welcome(world: &mut World, order: Order, text: String, done: &'static str
 /// §4.29: the administrators that can be changed here, and those that the configuration names.
 fn ask_admins(world: &mut World, order: Order) {
     let configured = rights::configured(world, order.domain()).unwrap_or_default();
-    with_named(world, &order.domain().to_owned(), move |world, named| match named {
+    let domain = order.domain().to_owned();
+    with_named(world, &domain, move |world, named| match named {
         Ok(named) => {
             let field = Field::jid_multi("adminjids").label("The admin list");
             let field = field.with_values(named.iter().map(Jid::to_string));

@@ -27,22 +27,22 @@ impl Ids {
 }
 
 /// The lowest id of a millisecond.
-pub(super) fn at(unix_ms: u64) -> u64 {
+pub fn at(unix_ms: u64) -> u64 {
     unix_ms.min(u64::MAX >> (BITS + 1)) << BITS
 }
 
 /// When a message came, in milliseconds since 1970.
-pub(super) fn time(id: u64) -> u64 {
+pub fn time(id: u64) -> u64 {
     id >> BITS
 }
 
 /// The id as clients see it: thirteen letters and digits.
-pub(super) fn text(id: u64) -> String {
+pub fn text(id: u64) -> String {
     (0..LENGTH).rev().map(|at| char::from(DIGITS[(id >> (5 * at)) as usize & 31])).collect()
 }
 
 /// Reads what [`text`] wrote. `None` for anything else.
-pub(super) fn read(text: &str) -> Option<u64> {
+pub fn read(text: &str) -> Option<u64> {
     if text.len() != LENGTH as usize {
         return None;
     }

@@ -29,7 +29,7 @@
 //! preferences. `sweep`: expiry.
 
 mod answer;
-mod id;
+pub mod id;
 mod own;
 mod prefs;
 mod query;

@@ -97,6 +97,8 @@ fn table() -> impl Iterator<Item = &'static Command> {
         administration::inquiries::COMMANDS,
         administration::lists::COMMANDS,
         administration::service::COMMANDS,
+        administration::border::COMMANDS,
+        crate::register::invite::COMMANDS,
     ]
     .into_iter()
     .flatten()

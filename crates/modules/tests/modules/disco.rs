@@ -48,6 +48,7 @@ fn a_domain_tells_what_it_can_do() {
             ns::ROSTER,
             ns::VERSION,
             ns::OFFLINE,
+            ns::CAPS_2,
             ns::PING,
             ns::TIME
         ]

@@ -55,7 +55,7 @@ fn a_guest_makes_an_account() {
     assert!(announced(&stage));
     let answer = stage.guest(guest("192.0.2.1"), "get", GET);
     let names: Vec<_> = result(&answer).unwrap().children().map(Element::name).collect();
-    assert_eq!(names, ["instructions", "username", "password"]);
+    assert_eq!(names, ["instructions", "username", "password", "x"]);
     let answer = stage.guest(guest("192.0.2.1"), "set", &form("Benvolio", "a long password"));
     assert_eq!(result(&answer), None);
     assert_eq!(answer.attr("id"), Some("q"));

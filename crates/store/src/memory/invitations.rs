@@ -1,18 +1,21 @@
 //! Invitations in memory.
 
 use super::Memory;
+use crate::invitations::GRACE_MS;
 use crate::pending::ready;
-use crate::{Invitation, Invitations, Pending, StoreError};
+use crate::{Invitation, Invitations, Pending, Purpose, StoreError};
+use rookery_jid::JidRef;
 
 impl Invitations for Memory {
     fn put(&self, invitation: Invitation, now_ms: u64, limit: usize) -> Pending<bool> {
         let mut world = self.world();
-        world.invitations.retain(|_, kept| kept.expires_ms > now_ms);
+        world.invitations.retain(|_, kept| kept.expires_ms > now_ms.saturating_sub(GRACE_MS));
         if let Some(owner) = &invitation.owner {
             if world.account(owner.as_ref()).is_none() {
                 return ready(Err(StoreError::NoAccount));
             }
-            if world.invitations.values().filter(|kept| kept.owner.as_ref() == Some(owner)).count() >= limit {
+            let is_open = |kept: &&Invitation| kept.owner.as_ref() == Some(owner) && kept.expires_ms > now_ms;
+            if world.invitations.values().filter(is_open).count() >= limit {
                 return ready(Ok(false));
             }
         }
@@ -26,5 +29,13 @@ impl Invitations for Memory {
 
     fn take(&self, token: &str, now_ms: u64) -> Pending<Option<Invitation>> {
         ready(Ok(self.world().invitations.remove(token).filter(|kept| kept.expires_ms > now_ms)))
+    }
+
+    fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool> {
+        let is_for = |kept: &Invitation| match &kept.purpose {
+            Purpose::Account(Some(name)) => kept.domain == account.domain() && account.local() == Some(name),
+            _ => false,
+        };
+        ready(Ok(self.world().invitations.values().any(|kept| kept.expires_ms > now_ms && is_for(kept))))
     }
 }

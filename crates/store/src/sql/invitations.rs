@@ -1,9 +1,10 @@
 //! The operations of [`Invitations`](crate::Invitations).
 
 use super::accounts;
-use super::connection::{Connection, Row, Value, one};
+use super::connection::{Connection, Row, Value, account_values, one};
+use crate::invitations::GRACE_MS;
 use crate::{Invitation, Purpose, StoreError};
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 
 pub(crate) fn put(
     c: &mut dyn Connection,
@@ -11,13 +12,14 @@ pub(crate) fn put(
     now_ms: u64,
     limit: u64,
 ) -> Result<bool, StoreError> {
-    c.execute(REMOVE_EXPIRED, &[Value::number(now_ms)])?;
+    c.execute(REMOVE_EXPIRED, &[Value::number(now_ms.saturating_sub(GRACE_MS))])?;
     let owner = match &invitation.owner {
         Some(owner) => Some(accounts::id(c, owner.as_ref())?.ok_or(StoreError::NoAccount)?),
         None => None,
     };
     if let Some(owner) = owner
-        && one(c, COUNT, &[Value::Integer(owner)], |row| row.number(0))?.unwrap_or_default() >= limit
+        && one(c, COUNT, &[Value::Integer(owner), Value::number(now_ms)], |row| row.number(0))?.unwrap_or_default()
+            >= limit
     {
         return Ok(false);
     }
@@ -47,6 +49,11 @@ pub(crate) fn take(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<O
     Ok(found)
 }
 
+pub(crate) fn is_reserved(c: &mut dyn Connection, account: JidRef<'_>, now_ms: u64) -> Result<bool, StoreError> {
+    let [domain, local] = account_values(account);
+    Ok(one(c, RESERVED, &[domain, local, Value::number(now_ms)], |_| Ok(()))?.is_some())
+}
+
 fn read(row: &dyn Row, token: &str) -> Result<Invitation, StoreError> {
     let localpart = row.optional_text(2)?.map(str::to_owned);
     let owner = row.optional_text(3)?.map(str::to_owned).zip(row.optional_text(4)?.map(str::to_owned));
@@ -69,8 +76,8 @@ const PASSWORD: i64 = 2;
 /// Values: time.
 const REMOVE_EXPIRED: &str = "DELETE FROM invitations WHERE expires_ms <= ?";
 
-/// Values: owner.
-const COUNT: &str = "SELECT COUNT(*) FROM invitations WHERE owner = ?";
+/// Values: owner, time.
+const COUNT: &str = "SELECT COUNT(*) FROM invitations WHERE owner = ? AND expires_ms > ?";
 
 /// Values: token, domain, purpose, localpart, owner, time.
 const INSERT: &str =
@@ -81,6 +88,9 @@ const INVITATION: &str = "\
     SELECT invitations.domain, invitations.purpose, invitations.localpart, accounts.domain, accounts.localpart, \
     invitations.expires_ms FROM invitations LEFT JOIN accounts ON accounts.id = invitations.owner \
     WHERE invitations.token = ? AND invitations.expires_ms > ?";
+
+/// Values: domain, localpart, time.
+const RESERVED: &str = "SELECT 1 FROM invitations WHERE domain = ? AND localpart = ? AND expires_ms > ?";
 
 /// Values: token.
 const REMOVE: &str = "DELETE FROM invitations WHERE token = ?";

@@ -253,6 +253,11 @@ impl Invitations for SqlStore {
         let token = token.to_owned();
         self.write(token.len(), move |c| invitations::take(c, &token, now_ms))
     }
+
+    fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool> {
+        let account = account.bare().to_jid();
+        self.read(0, move |c| invitations::is_reserved(c, account.as_ref(), now_ms))
+    }
 }
 
 impl LastPresence for SqlStore {

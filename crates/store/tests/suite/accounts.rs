@@ -104,6 +104,9 @@ pub fn a_removed_account_leaves_nothing(stores: &Stores) {
     done(stores.offline.push(romeo.as_ref(), b"<message/>".to_vec(), 1, 9));
     done(stores.last_presence.put(romeo.as_ref(), 1, b"<presence/>".to_vec()));
 
+    done(stores.documents.put(romeo.as_ref(), "vcard", Some(vec![1])));
+    done(stores.accounts.set_disabled(romeo.as_ref(), true));
+
     assert!(done(stores.accounts.remove(romeo.as_ref())));
     assert!(!done(stores.accounts.remove(romeo.as_ref())));
     assert!(!done(stores.accounts.exists(romeo.as_ref())));
@@ -111,6 +114,9 @@ pub fn a_removed_account_leaves_nothing(stores: &Stores) {
     assert_eq!(wait(stores.rosters.get(romeo.as_ref())), Err(StoreError::NoAccount));
 
     account(stores, romeo.as_str());
+    assert!(!done(stores.accounts.is_disabled(romeo.as_ref())));
+    assert_eq!(done(stores.documents.starting(romeo.as_ref(), "")), []);
+    assert_eq!(done(stores.last_presence.last(romeo.as_ref())), None);
     assert_eq!(done(stores.rosters.get(romeo.as_ref())).items, []);
     assert_eq!(done(stores.offline.load(romeo.as_ref(), 0, usize::MAX)), []);
     put(stores, &romeo, subscribed(juliet.as_str(), Subscription::Both));

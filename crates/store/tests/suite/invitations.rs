@@ -15,6 +15,9 @@ pub fn a_token_is_good_once_and_for_a_time(stores: &Stores) {
     assert_eq!(done(stores.invitations.get("one", 99)), Some(one.clone()));
     assert_eq!(done(stores.invitations.get("one", 100)), None);
     assert_eq!(done(stores.invitations.get("One", 0)), None);
+    let reserved = |name, now_ms| done(stores.invitations.is_reserved(jid(name).as_ref(), now_ms));
+    assert!(reserved("romeo@a.example", 99) && !reserved("romeo@a.example", 100));
+    assert!(!reserved("romeo@b.example", 0) && !reserved("juliet@a.example", 0));
     assert_eq!(done(stores.invitations.take("two", 50)), None, "expired");
     assert_eq!(done(stores.invitations.take("one", 99)), Some(one));
     assert_eq!(done(stores.invitations.take("one", 99)), None);

@@ -48,7 +48,7 @@ impl C2s {
         matches!(self.phase, Phase::Login)
             && self.facts.login_allowed()
             && self.host().is_some_and(|host| host.registration)
-            && iq.child("query", ns::REGISTER).is_some()
+            && (iq.child("query", ns::REGISTER).is_some() || iq.child("preauth", ns::PREAUTH).is_some())
     }
 
     /// Takes a resource binding request.

@@ -1,6 +1,7 @@
 //! XEP-0133: Service Administration. The administrator's home is one shard, the accounts that it looks after have theirs on both.
 
 mod accounts;
+mod border;
 mod inquiries;
 mod service;
 

@@ -319,6 +319,37 @@ fn other_resources_take_over() {
     assert_eq!(desktop.bodies(), ["1"]);
 }
 
+/// §4: what goes elsewhere long after it came tells when that was, be it to another resource or to storage.
+#[test]
+fn what_comes_back_late_tells_when_it_came() {
+    let mut scene = Scene::new();
+    scene.write(&["1"]);
+    scene.romeo.vanish();
+    let local = scene.romeo.jid.as_ref().unwrap().local().unwrap().to_owned();
+    let mut desktop = scene.server.online(&format!("{local}/desktop"));
+    desktop.all();
+    scene.server.advance(700_000);
+    let stamp = |message: &rookery_xml::Element| {
+        let delays: Vec<_> = message.children().filter(|child| child.is("delay", "urn:xmpp:delay")).collect();
+        assert_eq!(delays.len(), 1, "{message:?}");
+        delays[0].attr("stamp").map(str::to_owned)
+    };
+    assert_eq!(stamp(&desktop.expect_element()).as_deref(), Some("2026-01-01T00:00:00Z"));
+    desktop.all();
+    let id = desktop.enable();
+    scene.write(&["2"]);
+    desktop.vanish();
+    scene.server.advance(700_000);
+    let mut again = desktop.again();
+    again.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='0'/>"));
+    again.expect_element();
+    again.bind("again");
+    again.send("<presence/>");
+    let all = again.all();
+    let message = all.iter().find(|element| element.name() == "message").expect("a message");
+    assert_eq!(stamp(message).as_deref(), Some("2026-01-01T00:11:40Z"));
+}
+
 /// The example of §5 as a dialogue, on a fresh connection.
 #[test]
 fn example_of_the_standard() {

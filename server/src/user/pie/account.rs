@@ -6,13 +6,16 @@
 use std::collections::VecDeque;
 
 use rookery_jid::Jid;
+use rookery_modules::archive::id;
 use rookery_sasl::{Credentials, Keys};
-use rookery_store::{Edit, EditRoster, Pending, RosterItem, Subscription, wait};
+use rookery_store::pubsub::{Created, Kept};
+use rookery_store::{ArchiveOf, ArchivedMessage, Edit, EditRoster, Pending, RosterItem, Subscription, wait};
 use rookery_xml::{Element, Writer, ns};
 
 use super::import::{Broken, Import, is_keys};
 use super::input::{Input, Next, Tag};
-use super::parts::{DOCUMENTS, complete, name_of, read_document, read_keys, time};
+use super::nodes::{read_affiliation, read_config, read_item, read_subscription};
+use super::parts::{DOCUMENTS, PRIVATE, complete, keys_in_password, name_of, read_document, read_keys, time};
 use super::{ARCHIVE, OURS, PIE};
 
 /// An account.
@@ -25,15 +28,30 @@ pub struct Account {
     is_made: bool,
     /// It has keys that were in the file.
     is_open: bool,
-    /// What the store is still writing, oldest first.
-    writing: VecDeque<Pending<()>>,
+    /// The id of the last message of its archive.
+    last_archived: u64,
+    /// What the store is still writing, oldest first, with its bytes.
+    writing: VecDeque<(usize, Pending<()>)>,
+    /// All of their bytes.
+    bytes: usize,
 }
 
 impl Account {
     /// An account that isn't made yet.
     pub fn new(jid: Jid, password: Option<String>, line: u64) -> Self {
-        let password = password.filter(|password| !password.is_empty());
-        Self { jid, line, password, keys: Vec::new(), is_made: false, is_open: false, writing: VecDeque::new() }
+        let keys: Vec<_> = password.as_deref().and_then(keys_in_password).into_iter().collect();
+        let password = password.filter(|password| !password.is_empty() && keys.is_empty());
+        Self {
+            jid,
+            line,
+            password,
+            is_open: !keys.is_empty(),
+            keys,
+            is_made: false,
+            last_archived: 0,
+            writing: VecDeque::new(),
+            bytes: 0,
+        }
     }
 
     /// Whether there is one of that name.
@@ -54,12 +72,11 @@ impl Account {
                 input.skip()?;
                 self.make(import)?;
                 let disabled = import.database.stores.accounts.set_disabled(self.jid.as_ref(), true);
-                self.write(Box::pin(async move { disabled.await.map(drop) }))
+                self.write(0, Box::pin(async move { disabled.await.map(drop) }))
             }
-            () if tag.is("archive", ARCHIVE) => {
-                import.leave_out(input, tag.line, "archives can't be imported yet");
-                Ok(input.skip()?)
-            }
+            () if tag.is("pubsub", ns::PUBSUB_OWNER) => self.nodes(import, input),
+            () if tag.is("pubsub", ns::PUBSUB) => self.items(import, input),
+            () if tag.is("archive", ARCHIVE) => self.archive(import, input),
             () => match DOCUMENTS.iter().find(|(name, ns, _)| tag.is(name, ns)) {
                 Some((.., document)) => self.known_document(import, input, tag, document),
                 None => import.unknown(input, tag),
@@ -87,7 +104,7 @@ impl Account {
                 import.leave_out(input, self.line, &what);
             }
         }
-        while let Some(write) = self.writing.pop_front() {
+        while let Some((_, write)) = self.writing.pop_front() {
             wait(write)?;
         }
         Ok(true)
@@ -148,7 +165,7 @@ impl Account {
             Edit::Put(RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item })
         });
         let changed = import.database.stores.rosters.change(self.jid.as_ref(), contact.as_ref(), edit);
-        self.write(Box::pin(async move { changed.await.map(drop) }))
+        self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
     }
 
     /// §4.9: a request that waits for an answer.
@@ -170,7 +187,7 @@ impl Account {
             })
         });
         let changed = import.database.stores.rosters.change(self.jid.as_ref(), from.as_ref(), edit);
-        self.write(Box::pin(async move { changed.await.map(drop) }))
+        self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
     }
 
     /// §4.5, message by message.
@@ -187,8 +204,9 @@ impl Account {
             let unix_ms = take_delay(&mut message, self.jid.domain());
             message.set_attr("to", self.jid.as_str());
             let stanza = Writer::write(&message).into_bytes();
+            let bytes = stanza.len();
             let pushed = import.database.stores.offline.push(self.jid.as_ref(), stanza, unix_ms, usize::MAX);
-            self.write(Box::pin(async move { pushed.await.map(drop) }))?;
+            self.write(bytes, Box::pin(async move { pushed.await.map(drop) }))?;
         }
         Ok(())
     }
@@ -198,11 +216,119 @@ impl Account {
         self.make(import)?;
         while let Next::Start(tag) = input.next()? {
             if let Some(element) = self.element(import, input, tag)? {
-                let name = format!("private/{} {}", element.ns(), element.name());
+                let name = format!("{PRIVATE}{} {}", element.name(), element.ns());
                 self.put(import, &name, Writer::write(&element).into_bytes())?;
             }
         }
         Ok(())
+    }
+
+    /// §4.10: configurations, affiliations and subscriptions of nodes.
+    fn nodes(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+        self.make(import)?;
+        let pubsub = import.database.stores.pubsub.clone();
+        let host = self.jid.clone();
+        while let Next::Start(tag) = input.next()? {
+            let line = tag.line;
+            let Some(element) = self.element(import, input, tag)? else { continue };
+            let Some(node) = element.attr("node").filter(|node| !node.is_empty()) else {
+                import.leave_out(input, line, "something of a node that has no name");
+                continue;
+            };
+            match element.name() {
+                "configure" => {
+                    let config = read_config(&element);
+                    let made = wait(pubsub.create_node(host.as_ref(), node, config, host.as_ref(), usize::MAX))?;
+                    if made == Created::Exists {
+                        wait(pubsub.configure_node(host.as_ref(), node, read_config(&element), KEPT))?;
+                    }
+                }
+                "affiliations" => {
+                    for (jid, affiliation) in element.children().filter_map(read_affiliation) {
+                        let set = pubsub.set_affiliation(host.as_ref(), node, jid.as_ref(), Some(affiliation));
+                        self.write(BYTES_PER_ITEM, Box::pin(async move { set.await.map(drop) }))?;
+                    }
+                }
+                "subscriptions" => {
+                    for (jid, subscription) in element.children().filter_map(read_subscription) {
+                        let set = pubsub.set_subscription(host.as_ref(), node, jid.as_ref(), Some(subscription));
+                        self.write(BYTES_PER_ITEM, Box::pin(async move { set.await.map(drop) }))?;
+                    }
+                }
+                _ => import.leave_out(input, line, "something of a node that is unknown here"),
+            }
+        }
+        Ok(())
+    }
+
+    /// §4.10: items, one by one. A node without configuration gets the usual one.
+    fn items(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+        self.make(import)?;
+        let pubsub = import.database.stores.pubsub.clone();
+        let host = self.jid.clone();
+        while let Next::Start(tag) = input.next()? {
+            let Some(node) = tag.attr("node").filter(|node| !node.is_empty()).map(str::to_owned) else {
+                import.leave_out(input, tag.line, "items of a node that has no name");
+                input.skip()?;
+                continue;
+            };
+            wait(pubsub.create_node(host.as_ref(), &node, Vec::new(), host.as_ref(), usize::MAX))?;
+            while let Next::Start(tag) = input.next()? {
+                let line = tag.line;
+                let Some(element) = self.element(import, input, tag)? else { continue };
+                let Some(item) = read_item(&element, &host, crate::clock::now() * 1000) else {
+                    import.leave_out(input, line, "an item without an id");
+                    continue;
+                };
+                let bytes = item.payload.len() + BYTES_PER_ITEM;
+                let published = pubsub.publish(host.as_ref(), &node, item, KEPT);
+                self.write(bytes, Box::pin(async move { published.await.map(drop) }))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// §4.11, message by message.
+    fn archive(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+        self.make(import)?;
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        loop {
+            let next = input.next()?;
+            let is_end = matches!(next, Next::End);
+            if let Next::Start(tag) = next {
+                let line = tag.line;
+                let Some(result) = self.element(import, input, tag)? else { continue };
+                match self.archived(&result) {
+                    Some(message) => {
+                        bytes += message.stanza.len();
+                        batch.push(message);
+                    }
+                    None => import.leave_out(input, line, "a message of the archive without time or without parties"),
+                }
+            }
+            if !batch.is_empty() && (is_end || batch.len() >= BATCH || bytes >= BATCH_BYTES) {
+                let append = import.database.stores.archive.append(std::mem::take(&mut batch));
+                self.write(std::mem::take(&mut bytes), append)?;
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A `<result/>` of an archive. Its id stays if it is one of this server's and in order; others get one of their time.
+    fn archived(&mut self, result: &Element) -> Option<ArchivedMessage> {
+        let forwarded = result.child("forwarded", ns::FORWARD)?;
+        let unix_ms = time(forwarded.child("delay", ns::DELAY)?.attr("stamp")?)?;
+        let message = forwarded.child("message", ns::CLIENT)?;
+        let party = |name| message.attr(name).and_then(|jid| Jid::parse(jid).ok());
+        let with = party("from").filter(|from| from.bare() != self.jid.as_ref()).or_else(|| party("to"))?;
+        let own = result.attr("id").and_then(id::read);
+        let own = own.filter(|own| *own > self.last_archived && id::time(*own) / 1000 == unix_ms / 1000);
+        let id = own.unwrap_or_else(|| id::at(unix_ms).max(self.last_archived + 1));
+        self.last_archived = id;
+        let (owner, stanza) = (self.jid.clone(), Writer::write(message).into_bytes());
+        Some(ArchivedMessage { owner, of: ArchiveOf::Account, id, with, contacts_only: false, stanza })
     }
 
     fn known_document(
@@ -233,8 +359,9 @@ impl Account {
     }
 
     fn put(&mut self, import: &Import<'_>, name: &str, bytes: Vec<u8>) -> Result<(), Broken> {
+        let length = bytes.len();
         let put = import.database.stores.documents.put(self.jid.as_ref(), name, Some(bytes));
-        self.write(put)
+        self.write(length, put)
     }
 
     /// An element, unless it is too large.
@@ -248,11 +375,13 @@ impl Account {
     }
 
     /// Lets the store write, a stretch ahead of the file.
-    fn write(&mut self, write: Pending<()>) -> Result<(), Broken> {
-        self.writing.push_back(write);
-        if self.writing.len() >= AHEAD
-            && let Some(oldest) = self.writing.pop_front()
+    fn write(&mut self, bytes: usize, write: Pending<()>) -> Result<(), Broken> {
+        self.writing.push_back((bytes, write));
+        self.bytes += bytes;
+        while (self.writing.len() > AHEAD || self.bytes > BYTES_AHEAD)
+            && let Some((bytes, oldest)) = self.writing.pop_front()
         {
+            self.bytes -= bytes;
             wait(oldest)?;
         }
         Ok(())
@@ -291,5 +420,15 @@ fn take_delay(message: &mut Element, domain: &str) -> u64 {
 
 /// Writes that the store may have before it.
 const AHEAD: usize = 256;
+/// The same in bytes: a part of what its queue holds.
+const BYTES_AHEAD: usize = 16 << 20;
+/// What an item of a roster is taken to have.
+const BYTES_PER_ITEM: usize = 1024;
+/// Messages of an archive that are written together.
+const BATCH: usize = 200;
+/// The same in bytes.
+const BATCH_BYTES: usize = 1 << 20;
 /// XEP-0091, which XEP-0203 replaced.
 const LEGACY_DELAY: &str = "jabber:x:delay";
+/// All items of a file are kept; the node's own limits count from the next publication on.
+const KEPT: Kept = Kept { items: 1_000_000, since_ms: 0 };

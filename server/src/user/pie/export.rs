@@ -7,11 +7,14 @@ use std::path::Path;
 
 use rookery_hub::delay;
 use rookery_jid::Jid;
-use rookery_store::{RosterItem, Stores, wait};
+use rookery_modules::archive::id;
+use rookery_store::pubsub::Wanted;
+use rookery_store::{ArchiveQuery, RosterItem, Stores, wait};
 use rookery_xml::{Element, Writer, ns};
 
-use super::parts::{DOCUMENTS, write_document, write_keys};
-use super::{OURS, PIE};
+use super::nodes::{write_item, write_node};
+use super::parts::{DOCUMENTS, PRIVATE, write_document, write_keys};
+use super::{ARCHIVE, OURS, PIE};
 use crate::database::Database;
 use crate::failure::Failure;
 use crate::welcome::say;
@@ -101,6 +104,8 @@ impl Account<'_> {
         self.roster()?;
         self.offline()?;
         self.documents()?;
+        self.nodes()?;
+        self.archive()?;
         self.out.write_all(b"</user>\n")?;
         Ok(())
     }
@@ -156,11 +161,87 @@ impl Account<'_> {
 
     /// §4.6 to §4.8, and what modules keep besides.
     fn documents(&mut self) -> Result<(), Wrong> {
-        for document in wait(self.stores.documents.starting(self.jid.as_ref(), ""))? {
+        let (private, others): (Vec<_>, Vec<_>) = wait(self.stores.documents.starting(self.jid.as_ref(), ""))?
+            .into_iter()
+            .partition(|document| document.name.starts_with(PRIVATE));
+        let private: Vec<_> = private.iter().filter_map(|document| Element::parse(&document.bytes).ok()).collect();
+        if !private.is_empty() {
+            self.element(&private.into_iter().fold(Element::new("query", ns::PRIVATE), Element::with_child))?;
+        }
+        for document in others {
             let known = DOCUMENTS.iter().find(|(.., name)| *name == document.name);
             let element = known
                 .and_then(|(name, ns, _)| Element::parse(&document.bytes).ok().filter(|element| element.is(name, ns)));
             self.element(&element.unwrap_or_else(|| write_document(&document.name, &document.bytes)))?;
+        }
+        Ok(())
+    }
+
+    /// §4.10: first what belongs to all nodes, then their items, page by page.
+    fn nodes(&mut self) -> Result<(), Wrong> {
+        let mut ids = Vec::new();
+        loop {
+            let after = ids.last().map_or("", String::as_str);
+            let page = wait(self.stores.pubsub.nodes(self.jid.as_ref(), self.jid.as_ref(), after, PAGE))?;
+            let is_last = page.len() < PAGE;
+            ids.extend(page.into_iter().map(|listed| listed.node));
+            if is_last {
+                break;
+            }
+        }
+        if ids.is_empty() {
+            return Ok(());
+        }
+        writeln!(self.out, "<pubsub xmlns='{}'>", ns::PUBSUB_OWNER)?;
+        for id in &ids {
+            if let Some(node) = wait(self.stores.pubsub.node(self.jid.as_ref(), id))? {
+                for element in write_node(id, &node, self.jid) {
+                    self.element(&element)?;
+                }
+            }
+        }
+        writeln!(self.out, "</pubsub>\n<pubsub xmlns='{}'>", ns::PUBSUB)?;
+        for id in &ids {
+            self.out.write_all(&open("items", &[("node", id)]))?;
+            let mut after = None;
+            loop {
+                let wanted = Wanted::After(after, PAGE);
+                let page = wait(self.stores.pubsub.items(self.jid.as_ref(), id, wanted, 0))?.unwrap_or_default();
+                let Some(last) = page.items.last() else { break };
+                after = Some(last.id.clone());
+                for item in &page.items {
+                    self.element(&write_item(item))?;
+                }
+            }
+            self.out.write_all(b"</items>\n")?;
+        }
+        self.out.write_all(b"</pubsub>\n")?;
+        Ok(())
+    }
+
+    /// §4.11, page by page.
+    fn archive(&mut self) -> Result<(), Wrong> {
+        let (mut after, mut is_open) = (0, false);
+        loop {
+            let query = ArchiveQuery { after, limit: ARCHIVE_PAGE, max_bytes: PAGE_BYTES, ..ArchiveQuery::default() };
+            let page = wait(self.stores.archive.page(self.jid.as_ref(), query))?.unwrap_or_default();
+            let Some((last, _)) = page.messages.last() else { break };
+            after = *last;
+            if !is_open {
+                writeln!(self.out, "<archive xmlns='{ARCHIVE}'>")?;
+                is_open = true;
+            }
+            for (id, stanza) in &page.messages {
+                if let Some(message) = self.read(stanza) {
+                    let delay = Element::new("delay", ns::DELAY).with_attr("stamp", delay::timestamp(id::time(*id)));
+                    let forwarded = Element::new("forwarded", ns::FORWARD).with_child(delay).with_child(message);
+                    let result = Element::new("result", ns::MAM).with_attr("id", id::text(*id));
+                    self.element(&result.with_child(forwarded))?;
+                }
+            }
+        }
+        if is_open {
+            self.out.write_all(b"</archive>\n")?;
         }
         Ok(())
     }
@@ -218,5 +299,7 @@ fn open(name: &str, attrs: &[(&str, &str)]) -> Vec<u8> {
 
 /// Accounts that are asked for at a time.
 const PAGE: usize = 1000;
+/// Messages of an archive that are asked for at a time.
+const ARCHIVE_PAGE: usize = 500;
 /// Bytes of messages that are asked for at a time.
 const PAGE_BYTES: usize = 1 << 20;

@@ -6,12 +6,13 @@
 //! # Layout
 //!
 //! [`export`] writes, [`import`] reads: `input` is the file as events and elements, with its line numbers and what it includes; `account` is one
-//! account on its way into the stores; `parts` holds what both ways must agree on.
+//! account on its way into the stores; `parts` and `nodes` hold what both ways must agree on.
 
 mod account;
 pub mod export;
 pub mod import;
 mod input;
+mod nodes;
 mod parts;
 
 /// The namespace of the file.

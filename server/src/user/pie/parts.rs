@@ -13,6 +13,9 @@ use super::{OURS, SCRAM};
 pub const DOCUMENTS: [(&str, &str, &str); 2] =
     [("query", ns::PRIVACY, "at-hand/privacy"), ("vCard", ns::VCARD, "vcard")];
 
+/// What the names of documents begin with that hold private elements (XEP-0049); behind it are the element's name and namespace.
+pub const PRIVATE: &str = "private ";
+
 /// The SCRAM mechanisms by their hash.
 pub const MECHANISMS: [(Hash, &str); 3] =
     [(Hash::Sha1, "SCRAM-SHA-1"), (Hash::Sha256, "SCRAM-SHA-256"), (Hash::Sha512, "SCRAM-SHA-512")];
@@ -60,6 +63,22 @@ pub fn read_keys(element: &Element) -> Result<Keys, String> {
     }
 }
 
+/// Keys in the place of a password, as ejabberd wrote them before the standard had a place for keys: `scram:[hash,]stored,server,salt,count`.
+pub fn keys_in_password(password: &str) -> Option<Keys> {
+    let parts: Vec<_> = password.strip_prefix("scram:")?.split(',').collect();
+    let (hash, parts) = match parts.as_slice() {
+        ["sha256", rest @ ..] => (Hash::Sha256, rest),
+        ["sha512", rest @ ..] => (Hash::Sha512, rest),
+        rest => (Hash::Sha1, rest),
+    };
+    let [stored, server, salt, count] = parts else { return None };
+    let bytes = |text: &str| STANDARD.decode(text).ok();
+    let (stored_key, server_key, salt) = (bytes(stored)?, bytes(server)?, bytes(salt)?);
+    let iterations = count.parse().ok().filter(|count| *count > 0)?;
+    let is_whole = stored_key.len() == hash.size() && server_key.len() == hash.size() && !salt.is_empty();
+    is_whole.then_some(Keys { hash, salt, iterations, stored_key, server_key })
+}
+
 /// Credentials from the keys that a file has. Hashes that are missing get keys that no password has: whoever logs in with one of them fails, and needs a
 /// new password. The second value tells whether there are such.
 ///
@@ -69,7 +88,7 @@ pub fn complete(keys: Vec<Keys>) -> Result<(Credentials, bool), String> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|_| "the operating system gives no random bytes".to_owned())?;
     // Nobody knows this password.
-    let unknown = Credentials::derive(&STANDARD.encode(random), 1).map_err(|error| error.to_string())?;
+    let unknown = Credentials::derive(&STANDARD.encode(random), LEAST_ITERATIONS).map_err(|error| error.to_string())?;
     let mut credentials = unknown;
     let mut found = [false; 3];
     for keys in keys {
@@ -112,6 +131,9 @@ pub fn time(stamp: &str) -> Option<u64> {
     u64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok()
 }
 
+/// What clients accept at least (RFC 5802 §5.1).
+const LEAST_ITERATIONS: u32 = 4096;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +148,19 @@ mod tests {
         assert!(lacks && found.sha1.verify("pencil") && !found.sha256.verify("pencil"));
         let all = [credentials.sha1.clone(), credentials.sha256.clone(), credentials.sha512.clone()];
         assert_eq!(complete(all.to_vec()), Ok((credentials, false)));
+    }
+
+    #[test]
+    fn keys_may_stand_in_the_place_of_a_password() {
+        let keys = Credentials::derive("pencil", 1).expect("credentials").sha256;
+        let [stored, server, salt] =
+            [&keys.stored_key, &keys.server_key, &keys.salt].map(|bytes| STANDARD.encode(bytes));
+        assert_eq!(keys_in_password(&format!("scram:sha256,{stored},{server},{salt},1")), Some(keys));
+        assert_eq!(keys_in_password(&format!("scram:{stored},{server},{salt},1")), None, "too long for SHA-1");
+        assert_eq!(
+            (keys_in_password("scram:"), keys_in_password("scram:a,b,c,d"), keys_in_password("secret")),
+            (None, None, None)
+        );
     }
 
     #[test]

@@ -65,3 +65,36 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-5.sql"),
     include_str!("schema-6.sql"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sql::connection::{Connection, all};
+    use std::time::Duration;
+
+    /// Whoever adds a table decides here what becomes of it when an account is removed.
+    #[test]
+    fn an_account_takes_every_row_along() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("rookery.db");
+        super::super::open(&path, &super::super::Options::default()).expect("a new database").close();
+        let mut driver = Driver::open_to_read(&path, Duration::from_secs(1)).expect("the newest schema");
+        let connection: &mut dyn Connection = &mut driver;
+        let staying = all(connection, WITHOUT_CASCADE, &[], |row| row.text(0).map(str::to_owned)).expect("tables");
+        let expected = [
+            "accounts",
+            // Swept once its archive is gone.
+            "archive_messages",
+            "counters",
+            "meta",
+            // Rooms outlive those who made them.
+            "rooms",
+        ];
+        assert_eq!(staying, expected);
+    }
+
+    /// The tables whose rows don't go with those that they refer to.
+    const WITHOUT_CASCADE: &str = "\
+        SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND NOT EXISTS \
+        (SELECT 1 FROM pragma_foreign_key_list(sqlite_master.name) WHERE on_delete = 'CASCADE') ORDER BY name";
+}

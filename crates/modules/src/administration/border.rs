@@ -1,0 +1,187 @@
+//! With whom the users of a domain may not communicate: the blacklist, and the whitelist besides which there is nobody if it has entries
+//! (XEP-0133 §4.11, §4.12). Both rule what comes from other servers and what goes there; a user of this server is disabled instead.
+//!
+//! # Invariants
+//!
+//! * An entry is a domain, an account or a full JID, and means exactly that; a whitelist that names a domain names everybody there.
+//! * What comes from the refused is dropped without a word. Who writes to them is told `not-allowed`.
+//! * The lists are in the store; all shards look at one copy in memory, which is read when the server starts and again every minute.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rookery_hub::{Hooks, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::StoreError;
+
+use super::{NAME, form};
+use crate::commands::Command;
+use crate::commands::order::Order;
+use crate::form::Field;
+use crate::rights::Rights;
+
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        node: "http://jabber.org/protocol/admin#edit-blacklist",
+        name: "Edit the blacklist",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| ask(world, order, Which::Black)],
+        run: |world, order| set(world, order, Which::Black),
+    },
+    Command {
+        node: "http://jabber.org/protocol/admin#edit-whitelist",
+        name: "Edit the whitelist",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| ask(world, order, Which::White)],
+        run: |world, order| set(world, order, Which::White),
+    },
+];
+
+/// The lists of all domains. Clones are handles on the same ones; a look costs a lock that nobody holds for long.
+#[derive(Debug, Clone, Default)]
+pub struct Borders(Arc<RwLock<HashMap<String, Lists>>>);
+
+/// The lists of a domain.
+#[derive(Debug, Default)]
+struct Lists {
+    black: HashSet<String>,
+    white: HashSet<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Black,
+    White,
+}
+
+impl Which {
+    fn name(self) -> &'static str {
+        match self {
+            Which::Black => "blacklist",
+            Which::White => "whitelist",
+        }
+    }
+
+    /// Where the store keeps the list of a domain.
+    fn key(self, domain: &str) -> String {
+        format!("{}/{domain}", self.name())
+    }
+}
+
+impl Lists {
+    fn let_pass(&self, remote: JidRef<'_>) -> bool {
+        let names = [remote.as_str(), remote.bare_str(), remote.domain()];
+        let has = |list: &HashSet<String>| names.iter().any(|name| list.contains(*name));
+        !has(&self.black) && (self.white.is_empty() || has(&self.white))
+    }
+}
+
+impl Borders {
+    fn let_pass(&self, remote: JidRef<'_>, domain: &str) -> bool {
+        let lists = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        lists.get(domain).is_none_or(|lists| lists.let_pass(remote))
+    }
+
+    fn set(&self, domain: &str, which: Which, list: HashSet<String>) {
+        let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let lists = all.entry(domain.to_owned()).or_default();
+        match which {
+            Which::Black => lists.black = list,
+            Which::White => lists.white = list,
+        }
+        if lists.black.is_empty() && lists.white.is_empty() {
+            all.remove(domain);
+        }
+    }
+
+    /// Reads the lists of all domains.
+    fn load(&self, world: &mut World) {
+        let domains: Vec<_> = world.settings().domains.iter().map(|domain| domain.name.clone()).collect();
+        for (domain, which) in domains.iter().flat_map(|domain| [(domain, Which::Black), (domain, Which::White)]) {
+            let kept = world.stores.meta.get(&which.key(domain));
+            let (borders, domain) = (self.clone(), domain.clone());
+            world.wait(kept, move |_, kept| match kept {
+                Ok(bytes) => borders.set(&domain, which, read(bytes.as_deref().unwrap_or_default())),
+                Err(error) => tracing::error!(%error, %domain, "the {} can't be read", which.name()),
+            });
+        }
+    }
+}
+
+/// Guards the borders of the domains.
+pub(super) fn install(hooks: &mut Hooks<'_>, borders: &Borders) {
+    let first = borders.clone();
+    hooks.starting(move |world| {
+        if world.shard() == 0 {
+            first.load(world);
+        }
+    });
+    let again = borders.clone();
+    hooks.every(PERIOD_MS, move |world| {
+        if world.shard() == 0 {
+            again.load(world);
+        }
+    });
+    let borders = borders.clone();
+    hooks.border(move |remote, domain| borders.let_pass(remote, domain));
+}
+
+fn read(bytes: &[u8]) -> HashSet<String> {
+    String::from_utf8_lossy(bytes).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+fn ask(world: &mut World, order: Order, which: Which) {
+    let kept = world.stores.meta.get(&which.key(order.domain()));
+    world.wait(kept, move |world, kept| match kept {
+        Ok(bytes) => {
+            let mut entries: Vec<_> = read(bytes.as_deref().unwrap_or_default()).into_iter().collect();
+            entries.sort_unstable();
+            let (title, whom) = match which {
+                Which::Black => ("Editing the Blacklist", "disallowed"),
+                Which::White => ("Editing the Whitelist", "allowed, to the exclusion of all others"),
+            };
+            let instructions =
+                format!("Fill out this form to edit the list of entities with whom communications are {whom}.");
+            let field = Field::text_multi(&var(which)).label(&format!("The {}", which.name())).with_values(entries);
+            order.ask(world, form(title, &instructions).field(field));
+        }
+        Err(error) => order.store_failed(world, "reading a list of domains", &error),
+    });
+}
+
+fn set(world: &mut World, order: Order, which: Which) {
+    let mut list = HashSet::new();
+    for text in order.values(&var(which)) {
+        match Jid::parse(&text) {
+            Ok(jid) if world.is_here(jid.domain()) => {
+                return order.send_back(world, format!("{text} is of this server; its accounts can be disabled"));
+            }
+            Ok(jid) => list.insert(jid.to_string()),
+            Err(error) => return order.send_back(world, format!("{text}: {error}")),
+        };
+    }
+    if list.len() > MAX_ENTRIES {
+        return order.send_back(world, format!("at most {MAX_ENTRIES} entries can be listed"));
+    }
+    let domain = order.domain().to_owned();
+    let lines: Vec<_> = list.iter().map(String::as_str).collect();
+    let kept = world.stores.meta.put(&which.key(&domain), lines.join("\n").into_bytes());
+    world.wait(kept, move |world, kept: Result<(), StoreError>| match kept {
+        Ok(()) => {
+            order.shared().borders.set(&domain, which, list);
+            order.done(world, &format!("the {} was changed", which.name()));
+        }
+        Err(error) => order.store_failed(world, "keeping a list of domains", &error),
+    });
+}
+
+fn var(which: Which) -> String {
+    format!("{}jids", which.name())
+}
+
+/// Entries of one list.
+const MAX_ENTRIES: usize = 5000;
+/// How often the lists are read again, milliseconds: something else than this server may have changed them.
+const PERIOD_MS: u64 = 60_000;

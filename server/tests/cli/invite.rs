@@ -1,0 +1,21 @@
+//! Links that let somebody in.
+
+use super::rig::{FREE_PORTS, Rig};
+
+#[test]
+fn links_are_made_where_people_can_register() {
+    let rig = Rig::new();
+    rig.run(&["user", "invite", "localhost"]).failed(1, "links need the module `register`");
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[modules.register]\nenabled = true\nallow_creation = false\n"));
+    let link = rig.run(&["user", "invite", "localhost"]).fine();
+    assert!(link.starts_with("xmpp:localhost?register;preauth=") && link.trim_end().len() == 58, "{link}");
+    let named = rig.run(&["user", "invite", "romeo@localhost", "--days", "1"]).fine();
+    assert!(named.starts_with("xmpp:romeo@localhost?register;preauth="), "{named}");
+    assert_ne!(link, rig.run(&["user", "invite", "localhost"]).fine());
+    rig.run(&["user", "reset-link", "romeo@localhost"]).failed(1, "there is no account romeo@localhost");
+    rig.run_with(&["user", "add", "romeo@localhost", "--password-stdin"], "secret\n").fine();
+    rig.run(&["user", "invite", "romeo@localhost"]).failed(1, "romeo@localhost exists already");
+    let reset = rig.run(&["user", "reset-link", "romeo@localhost"]).fine();
+    assert!(reset.starts_with("xmpp:romeo@localhost?register;preauth="), "{reset}");
+    rig.run(&["user", "invite", "example.org"]).failed(1, "is not a domain of this server");
+}

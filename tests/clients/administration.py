@@ -1,0 +1,116 @@
+"""What administrators do from their clients (XEP-0050, XEP-0133), and invitations (XEP-0401, XEP-0445)."""
+
+from slixmpp.exceptions import IqError
+
+from person import Person, Refused
+from rookery import Rookery
+
+ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n'
+CLOSED = "[modules.register]\nenabled = true\nallow_creation = false\n"
+NODE = "http://jabber.org/protocol/admin#"
+
+
+async def administrators_see_commands_and_others_none():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        async with Person(server, "admin@localhost") as admin, Person(server, "alice@localhost") as alice:
+            assert NODE + "add-user" in await _commands(admin)
+            assert not any(node.startswith(NODE) for node in await _commands(alice))
+            try:
+                await _run(alice, NODE + "get-online-users-num")
+            except IqError as error:
+                assert error.condition == "forbidden", error
+            else:
+                raise AssertionError("anybody can ask who is here")
+
+
+async def accounts_are_made_disabled_and_removed():
+    async with Rookery("admin", tables=ADMIN) as server:
+        async with Person(server, "admin@localhost") as admin:
+            form = {"accountjid": "bob@localhost", "password": "geheim12", "password-verify": "geheim12"}
+            await _run(admin, NODE + "add-user", form)
+            bob = Person(server, "bob@localhost", "geheim12")
+            async with bob:
+                numbers = await _run(admin, NODE + "get-online-users-num")
+                assert numbers["form"].get_values()["onlineusersnum"] == "2", numbers
+                await _run(admin, NODE + "disable-user", {"accountjids": ["bob@localhost"]})
+                await bob.until(lambda: bob.seen["disconnected"])
+            await _is_refused(server, "bob@localhost", "geheim12", "account-disabled")
+            await _run(admin, NODE + "reenable-user", {"accountjids": ["bob@localhost"]})
+            async with Person(server, "bob@localhost", "geheim12"):
+                pass
+            await _run(admin, NODE + "delete-user", {"accountjids": ["bob@localhost"]})
+            await _is_refused(server, "bob@localhost", "geheim12", "not-authorized")
+
+
+async def announcements_reach_users():
+    async with Rookery("admin", "alice", "bob", tables=ADMIN) as server:
+        async with Person(server, "admin@localhost") as admin, Person(server, "alice@localhost") as alice:
+            await _run(admin, NODE + "announce", {"announcement": ["Log off", "now"]})
+            await alice.reads("Log off\nnow", of="localhost")
+            await _run(admin, NODE + "set-motd", {"motd": ["Good morning"]})
+            await alice.reads("Good morning", of="localhost")
+            async with Person(server, "bob@localhost") as bob:
+                await bob.reads("Good morning", of="localhost")
+
+
+async def an_end_is_announced():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        async with Person(server, "admin@localhost") as admin, Person(server, "alice@localhost") as alice:
+            await _run(admin, NODE + "shutdown", {"delay": "0", "announcement": ["Bye"]})
+            await alice.reads("Bye", of="localhost")
+            await alice.until(lambda: alice.seen["disconnected"])
+
+
+async def removal_on_the_command_line_ends_sessions():
+    async with Rookery("alice") as server:
+        alice = Person(server, "alice@localhost")
+        async with alice:
+            server.command("user", "remove", "alice@localhost")
+            await alice.until(lambda: alice.seen["disconnected"])
+
+
+async def links_are_made_on_the_command_line():
+    async with Rookery("alice", tables=CLOSED) as server:
+        link = server.command("user", "invite", "eve@localhost").strip()
+        assert link.startswith("xmpp:eve@localhost?register;preauth="), link
+        async with Person(server, "alice@localhost") as alice:
+            answer = await _run(alice, "urn:xmpp:invite#invite")
+            uri = answer["form"].get_values()["uri"]
+            assert uri.startswith("xmpp:alice@localhost?roster;preauth=") and uri.endswith(";ibr=y"), uri
+
+
+async def _commands(person):
+    _plug(person)
+    items = await person.client["xep_0050"].get_commands("localhost")
+    return [node for _, node, _ in items["disco_items"]["items"]]
+
+
+async def _run(person, node, fields=None):
+    """Runs a command, with these fields in its form; its last answer."""
+    _plug(person)
+    command = (await person.client["xep_0050"].send_command("localhost", node, timeout=20))["command"]
+    if command["status"] == "executing":
+        form = person.client["xep_0004"].make_form(ftype="submit")
+        for name, value in (fields or {}).items():
+            form.add_field(var=name, value=value)
+        answer = await person.client["xep_0050"].send_command(
+            "localhost", node, action="complete", payload=form, sessionid=command["sessionid"], timeout=20
+        )
+        command = answer["command"]
+    assert command["status"] == "completed", command
+    return command
+
+
+def _plug(person):
+    for plugin in ("xep_0004", "xep_0050"):
+        person.client.register_plugin(plugin)
+
+
+async def _is_refused(server, jid, password, reason):
+    try:
+        async with Person(server, jid, password):
+            pass
+    except Refused as refused:
+        assert reason in str(refused), refused
+    else:
+        raise AssertionError(f"{jid} can log in")
