@@ -176,6 +176,13 @@ mod tests {
         assert_eq!(moderator.may_change_role(NOBODY, Role::Participant, Role::None), Ok(()));
         assert_eq!(moderator.may_change_role(Member, Role::Participant, Role::None), Err(Condition::NotAllowed));
         assert_eq!(moderator.may_change_role(Admin, Role::Moderator, Role::None), Err(Condition::NotAllowed));
+        for (target, to, error) in [
+            (Owner, Role::Participant, Condition::NotAllowed),
+            (Admin, Role::Visitor, Condition::NotAllowed),
+            (NOBODY, Role::Participant, Condition::Forbidden),
+        ] {
+            assert_eq!(moderator.may_change_role(target, Role::Moderator, to), Err(error), "{target:?} {to:?}");
+        }
         assert_eq!(moderator.may_change_role(NOBODY, Role::Participant, Role::Visitor), Ok(()));
         assert_eq!(moderator.may_change_role(NOBODY, Role::Visitor, Role::Participant), Ok(()));
         assert_eq!(moderator.may_change_role(NOBODY, Role::Participant, Role::Moderator), Err(Condition::Forbidden));

@@ -76,6 +76,28 @@ fn a_room_tells_outsiders_what_they_may_know() {
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", traffic)), "service-unavailable");
 }
 
+/// §6.5: who is there, for everybody where everybody may enter; else for those who are there themselves.
+#[test]
+fn occupants_are_listed_for_those_who_may_see_them() {
+    let listed = |client: &mut Client| {
+        let items = ask(client, COVEN, "get", ITEMS);
+        let query = items.child("query", ns::DISCO_ITEMS).unwrap();
+        query.children().map(|item| item.attr("jid").unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    for (config, strangers_see) in
+        [("publicroom=1", true), ("publicroom=0", false), ("publicroom=1 membersonly=1", false)]
+    {
+        let mut s = Scene::configured(config);
+        let expected = [format!("{COVEN}/firstwitch")];
+        assert_eq!(listed(&mut s.crone), expected, "{config}");
+        assert_eq!(listed(&mut s.hag), if strangers_see { &expected[..] } else { &[] }, "{config}");
+    }
+    let mut s = Scene::configured("publicroom=1 presencebroadcast=moderator");
+    join(&mut s.hag, "thirdwitch");
+    s.hag.all();
+    assert_eq!(listed(&mut s.hag), [format!("{COVEN}/firstwitch")], "whose presence nobody sees is not listed");
+}
+
 /// §6.6.
 #[test]
 fn occupants_are_asked_by_occupants() {
