@@ -96,6 +96,13 @@ impl Module for PersonalEventing {
         hooks.presence(move |world, link| interest::presence(&pep, world, link));
         let pep = self.pep.clone();
         hooks.letters(move |world, letter| read(&pep, world, letter));
+        hooks.shown(|world, owner, contact| {
+            if world.domain(contact.domain()).is_some() {
+                let home = world.home_of(contact);
+                let letter = Letter::Shown { owner: owner.to_jid(), contact: contact.to_jid() };
+                world.tell(home, NAME, Box::new(letter));
+            }
+        });
         hooks.account_removed(|world, _| {
             for shard in 0..world.shards() {
                 world.tell(shard, NAME, Box::new(Letter::Removed));
@@ -131,6 +138,8 @@ enum Letter {
     Wanted { resource: Jid, nodes: Vec<String>, owners: Vec<Jid> },
     /// An account was removed: what is at hand may still know it.
     Removed,
+    /// A contact of an account sees its presence from now on: the account, the contact.
+    Shown { owner: Jid, contact: Jid },
     /// An account has a node.
     Made(Key),
     /// A request to private storage for bookmarks.
@@ -268,6 +277,16 @@ fn read(pep: &Rc<Pep>, world: &mut World, letter: Box<dyn Any + Send>) {
             }
         }
         Letter::Wanted { resource, nodes, owners } => last_items(pep, world, resource, nodes, owners),
+        Letter::Shown { owner, contact } => {
+            let home = world.home_of(owner.as_ref());
+            for link in world.links_of(contact.as_ref()) {
+                let nodes = pep.interests.borrow().of(link);
+                if let Some(resource) = interest::address(world, link).filter(|_| !nodes.is_empty()) {
+                    let owners = vec![owner.clone()];
+                    world.tell(home, NAME, Box::new(Letter::Wanted { resource, nodes, owners }));
+                }
+            }
+        }
         Letter::Removed => pep.state.forget_all(),
         Letter::Bookmarks(iq) => bookmarks::private(pep, world, *iq),
         Letter::BookmarksChanged(account) => bookmarks::tell(pep, world, account, None),
