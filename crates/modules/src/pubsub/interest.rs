@@ -112,7 +112,7 @@ fn ask(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps) {
     let Some(address) = world.outboxes.address(session.link).cloned() else { return next(pep, world, caps) };
     let query = Element::new("query", ns::DISCO_INFO).with_attr("node", format!("{}#{}", caps.node, caps.ver));
     let pep = pep.clone();
-    world.ask(&address.domain().to_owned(), &address, false, &query, move |world, answer| {
+    world.ask(address.domain(), &address, false, &query, move |world, answer| {
         let answer = if let Answer::Result(answer) = answer { answer } else { None };
         answered(&pep, world, session, caps, answer);
     });
