@@ -345,7 +345,7 @@ fn relation(world: &mut World, owner: &Jid, call: Call, then: impl FnOnce(&mut W
     let owner = owner.clone();
     world.wait(found, move |world, found| {
         let item = match found {
-            Ok(found) => found.before,
+            Ok(found) => world.joined(owner.as_ref(), &call.iq.from.to_bare(), found.before),
             Err(StoreError::NoAccount) => None,
             Err(error) => {
                 world.store_failed("looking up who may use a node", &owner, &error);
