@@ -3,13 +3,13 @@
 //! # Who hears of an account's news
 //!
 //! Beside those with a subscription to a node: the resources of the account, and of the contacts who see its presence, that want that node by their
-//! capabilities ([`interest`](super::interest)). Nothing is kept for that with the account: its home knows its contacts, and the home of a contact knows the
+//! capabilities (`interest`). Nothing is kept for that with the account: its home knows its contacts, and the home of a contact knows the
 //! contact's resources. A publication goes as one letter to each shard that is home to any of the contacts, with one packet; there, those
 //! resources get it that want it.
 //!
 //! When a resource becomes available, or wants more than before, it gets the last items. Its home sends one letter to each shard that is home to any of
 //! its contacts, with all it wants; there, one question to the store answers for all those contacts. A filter in memory keeps those out of
-//! the question who have no such node: for each account that has nodes 32 bits, one for each class of node ids ([`Holders`]). So a login
+//! the question who have no such node: for each account that has nodes 32 bits, one for each class of node ids (`Holders`). So a login
 //! costs nothing where nobody has news, and at most one question per shard where somebody has.
 //!
 //! # Strangers
@@ -19,7 +19,8 @@
 //!
 //! # Left out
 //!
-//! Presence from other servers is not looked at for capabilities: contacts there hear of news by subscriptions.
+//! Presence from other servers is not looked at for capabilities: contacts there hear of news by subscriptions. Nor are the hashes of XEP-0390 read:
+//! clients send those of XEP-0115 beside them. Last items don't follow a subscription to presence that an account of another server grants.
 
 use std::any::Any;
 use std::cell::RefCell;
