@@ -31,7 +31,6 @@ async def who_is_blocked_gets_nothing_through():
     async with Rookery("alice", "bob") as server:
         async with _with_plugins(Person(server, "alice@localhost")) as alice, Person(server, "bob@localhost") as bob:
             await befriend(alice, bob)
-            await bob.presence(alice.jid)
             blocking = alice.client["xep_0191"]
             assert not await blocking.get_blocked_jids(timeout=PATIENCE)
             await blocking.block(bob.bare, timeout=PATIENCE)

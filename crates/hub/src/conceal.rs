@@ -59,7 +59,7 @@ impl World {
         let Some(owner) = self.outboxes.address(link).filter(|_| self.has_documents(link)) else {
             return BTreeSet::new();
         };
-        let mut contacts = self.watchers(owner.bare());
+        let mut contacts = self.own_watchers(owner.bare());
         contacts.retain(|contact| self.conceals(owner.bare(), Some(link), contact.as_ref()));
         contacts.iter().map(|contact| contact.as_str().into()).collect()
     }
@@ -74,10 +74,22 @@ impl World {
 
     /// The contacts who see the presence of an account whose home this is, as far as it lets them (RFC 6121 §4.2.2). Nobody if it has no session.
     pub fn watchers(&self, account: JidRef<'_>) -> Vec<Jid> {
+        let mut watchers = self.own_watchers(account);
+        let by_group = self.watchers_by_group(account);
+        if !by_group.is_empty() {
+            watchers.extend(by_group);
+            watchers.sort_unstable();
+            watchers.dedup();
+        }
+        watchers
+    }
+
+    /// The same without those who see it by group only.
+    pub(crate) fn own_watchers(&self, account: JidRef<'_>) -> Vec<Jid> {
         self.subscribed(account, |_, from| from)
     }
 
-    /// The contacts whose presence an account sees, whose home this is. Nobody if it has no session.
+    /// The contacts whose presence an account sees by subscription, whose home this is. Nobody if it has no session.
     pub fn watched(&self, account: JidRef<'_>) -> Vec<Jid> {
         self.subscribed(account, |to, _| to)
     }

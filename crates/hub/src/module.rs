@@ -93,6 +93,8 @@ pub(crate) type Border = Box<dyn Fn(JidRef<'_>, &str) -> bool>;
 pub(crate) type Round = Box<dyn Fn(&mut World)>;
 /// Gives presence of a session another form, or leaves it.
 pub type PresenceForm = Box<dyn Fn(&mut World, &Packet) -> Option<Packet>>;
+/// Hears of an account and a contact.
+pub type ContactHook = Box<dyn Fn(&mut World, JidRef<'_>, JidRef<'_>)>;
 /// Hears of an account.
 pub type AccountHook = Box<dyn Fn(&mut World, JidRef<'_>)>;
 /// Reads a letter of the same module on another shard.
@@ -153,6 +155,7 @@ pub struct Registry {
     presence: Vec<Hook<SessionHook>>,
     own_presence: Vec<Hook<PresenceForm>>,
     account_removed: Vec<Hook<AccountHook>>,
+    shown: Vec<Hook<ContactHook>>,
     letters: HashMap<&'static str, ReadLetter>,
     features: Vec<(Target, Hook<&'static str>)>,
     forms: Vec<Hook<Extras<Element>>>,
@@ -350,6 +353,12 @@ impl Hooks<'_> {
     pub fn account_removed(&mut self, call: impl Fn(&mut World, JidRef<'_>) + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as AccountHook);
         self.registry.account_removed.push(hook);
+    }
+
+    /// Hears, at the home of an account, that a contact sees its presence from now on: the account, the contact.
+    pub fn shown(&mut self, call: impl Fn(&mut World, JidRef<'_>, JidRef<'_>) + 'static) {
+        let hook = self.hook(Phase::Act, Box::new(call) as ContactHook);
+        self.registry.shown.push(hook);
     }
 
     /// Reads what the module on another shard has sent with [`World::tell`].
@@ -597,6 +606,14 @@ impl Registry {
         for hook in &self.account_removed {
             if world.domain(account.domain()).is_some_and(|domain| domain.module(hook.module).is_some()) {
                 (hook.call)(world, account);
+            }
+        }
+    }
+
+    pub(crate) fn shown(&self, world: &mut World, account: JidRef<'_>, contact: JidRef<'_>) {
+        for hook in &self.shown {
+            if world.domain(account.domain()).is_some_and(|domain| domain.module(hook.module).is_some()) {
+                (hook.call)(world, account, contact);
             }
         }
     }

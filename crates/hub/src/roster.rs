@@ -200,6 +200,10 @@ impl World {
         if before != after {
             self.set_contact(owner.as_ref(), contact, after.to(), after.from());
         }
+        if !before.from() && after.from() {
+            let registry = self.registry.clone();
+            registry.shown(self, owner.as_ref(), contact.as_ref());
+        }
         let visible = |item: &Option<RosterItem>| item.clone().filter(RosterItem::visible);
         let change = match (visible(&changed.before), visible(&changed.after)) {
             (None, None) => return,

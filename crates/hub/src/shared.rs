@@ -106,7 +106,7 @@ impl World {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let Some(circle) = self.circle(&owner, |shared, world| shared.watchers(world, owner.as_ref())) else { return };
         // They get it here, and not as contacts of the own roster once more.
-        let own = self.watchers(owner.as_ref()).into_iter();
+        let own = self.own_watchers(owner.as_ref()).into_iter();
         let own = own.filter(|contact| self.shared_relation(owner.as_ref(), contact.as_ref()).from());
         left_out.extend(own.map(|contact| contact.as_str().into()));
         let mut except = self.concealed_in(link, &owner, &circle);
@@ -122,12 +122,27 @@ impl World {
         if !self.has_documents(link) {
             return Vec::new();
         }
+        let mut members = self.members(owner.as_ref(), circle);
+        members.retain(|jid| self.conceals(owner.as_ref(), Some(link), jid.as_ref()));
+        members
+    }
+
+    /// Who sees the presence of an account by group.
+    pub(crate) fn watchers_by_group(&self, account: JidRef<'_>) -> Vec<Jid> {
+        let owner = account.bare().to_jid();
+        let circle = self.circle(&owner, |shared, world| shared.watchers(world, owner.as_ref()));
+        let mut members = circle.map(|circle| self.members(account, &circle)).unwrap_or_default();
+        members.retain(|jid| *jid != owner);
+        members
+    }
+
+    /// The members of a circle of an account; of everybody those who are here.
+    fn members(&self, owner: JidRef<'_>, circle: &Circle) -> Vec<Jid> {
         let shared = self.registry.shared_contacts(self.domain(owner.domain()));
         let present = circle.everybody_of.as_ref().zip(shared).map(|(domain, shared)| shared.present(domain));
         let named = circle.members.chunks().flat_map(|(_, names)| names.iter());
         let named = named.filter_map(|(_, name)| Jid::parse(name).ok());
-        let all = named.chain(present.unwrap_or_default());
-        all.filter(|jid| self.conceals(owner.as_ref(), Some(link), jid.as_ref())).collect()
+        named.chain(present.unwrap_or_default()).collect()
     }
 
     /// Whether an account has any contact by group.

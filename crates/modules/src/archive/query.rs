@@ -168,6 +168,7 @@ const COUNT_TO: usize = 10_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const LIMITS: PageLimits = PageLimits { messages: 100, bytes: 1000 };
 
@@ -209,6 +210,24 @@ mod tests {
         assert_eq!((read.wanted.last, read.wanted.limit, read.flip), (true, 100, true));
         assert_eq!(query(&[("ids", &high)], "").unwrap().wanted.ids, Some(vec![1 << 50]));
     }
+
+    proptest! {
+        #[test]
+        fn whatever_is_asked_for_has_bounds(
+            fields in proptest::collection::vec((proptest::sample::select(&FIELDS[..]), "\\PC{0,30}"), 0..5),
+            max in "\\PC{0,25}", at in proptest::option::of(1..i64::MAX as u64),
+        ) {
+            let fields: Vec<_> = fields.iter().map(|(var, value)| (*var, value.as_str())).collect();
+            let at = at.map(|at| format!("<before>{}</before>", id::text(at))).unwrap_or_default();
+            let set = format!("<set xmlns='{}'><max>{}</max>{at}</set>", ns::RSM, rookery_xml::escape_text(&max));
+            if let Ok(query) = query(&fields, &set) {
+                prop_assert!(query.wanted.limit <= LIMITS.messages && query.wanted.max_bytes == LIMITS.bytes);
+                prop_assert!(query.wanted.after <= i64::MAX as u64);
+            }
+        }
+    }
+
+    const FIELDS: [&str; 7] = [WITH, START, END, BEFORE_ID, AFTER_ID, IDS, TEXT];
 
     #[test]
     fn what_is_wrong_has_its_error() {

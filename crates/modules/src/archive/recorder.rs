@@ -12,6 +12,7 @@
 //!   away is in the offline store.
 
 use std::cell::{Cell, RefCell};
+use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
 use rookery_hub::{Timer, World};
@@ -28,6 +29,7 @@ pub struct Archives(Rc<State>);
 #[derive(Default)]
 struct State {
     ids: Ids,
+    keys: RandomState,
     waiting: RefCell<Waiting>,
     /// Bytes that the store has not confirmed.
     unconfirmed: Cell<usize>,
@@ -35,10 +37,11 @@ struct State {
     sent: Cell<Option<String>>,
 }
 
-/// A group in the making.
+/// A group in the making. The messages of one owner are in one heap.
 #[derive(Default)]
 struct Waiting {
-    messages: Vec<ArchivedMessage>,
+    heaps: [Vec<ArchivedMessage>; HEAPS],
+    count: usize,
     bytes: usize,
     /// When it is written, at the latest.
     timer: Option<Timer>,
@@ -46,7 +49,7 @@ struct Waiting {
 
 impl std::fmt::Debug for Archives {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Archives").field("waiting", &self.0.waiting.borrow().messages.len()).finish_non_exhaustive()
+        f.debug_struct("Archives").field("waiting", &self.0.waiting.borrow().count).finish_non_exhaustive()
     }
 }
 
@@ -77,12 +80,8 @@ impl Archives {
         let id = state.ids.next(world.time());
         let Record { owner, of, with, contacts_only, stanza } = record;
         let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza };
-        let (count, bytes) = {
-            let mut waiting = state.waiting.borrow_mut();
-            waiting.bytes += bytes;
-            waiting.messages.push(message);
-            (waiting.messages.len(), waiting.bytes)
-        };
+        let heap = state.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
+        let (count, bytes) = state.waiting.borrow_mut().put(heap, message, bytes);
         if count >= GROUP || bytes >= GROUP_BYTES || world.is_stopping() {
             self.write(world);
         } else if count == 1 {
@@ -93,17 +92,22 @@ impl Archives {
         Some(id::text(id))
     }
 
-    /// Writes what waits: in the order of the owners, so that what lies side by side in the store is written together, and in portions, so that others
-    /// get their turn at the store in between.
+    /// Writes what waits: what is of one owner together, since it lies side by side in the store, and in portions, so that others get their turn
+    /// at the store in between.
     pub fn write(&self, world: &mut World) {
-        let Waiting { mut messages, bytes: _, timer } = self.0.waiting.take();
+        let Waiting { heaps, timer, .. } = self.0.waiting.take();
         if let Some(timer) = timer {
             world.cancel(timer);
         }
-        messages.sort_by(|one, other| (&one.owner, one.id).cmp(&(&other.owner, other.id)));
-        while !messages.is_empty() {
-            let rest = messages.split_off(messages.len().min(PORTION));
-            self.append(world, std::mem::replace(&mut messages, rest));
+        let mut portion = Vec::new();
+        for mut heap in heaps {
+            portion.append(&mut heap);
+            if portion.len() >= PORTION {
+                self.append(world, std::mem::take(&mut portion));
+            }
+        }
+        if !portion.is_empty() {
+            self.append(world, portion);
         }
     }
 
@@ -133,14 +137,28 @@ impl Archives {
     }
 }
 
+impl Waiting {
+    /// Adds a message; how many wait now, and how many bytes.
+    fn put(&mut self, heap: usize, message: ArchivedMessage, bytes: usize) -> (usize, usize) {
+        if let Some(heap) = self.heaps.get_mut(heap) {
+            heap.push(message);
+        }
+        self.count += 1;
+        self.bytes += bytes;
+        (self.count, self.bytes)
+    }
+}
+
 /// How long a group gathers, milliseconds.
 const GATHER_MS: u64 = 1000;
 /// Messages of a group.
 const GROUP: usize = 20_000;
 /// Bytes of a group.
 const GROUP_BYTES: usize = 8 << 20;
-/// Messages that are written at once.
-const PORTION: usize = 1000;
+/// Into how many heaps its messages go.
+const HEAPS: usize = 32;
+/// Messages that are written at once, or a few more.
+const PORTION: usize = 500;
 /// Bytes that wait in one shard, or are not confirmed by the store.
 const MAX_BYTES: usize = 32 << 20;
 /// What a message takes besides its stanza.

@@ -79,7 +79,7 @@ pub(super) fn ensure(
                 let node = Node { config, affiliations, subscriptions: BTreeMap::new() };
                 pep::made(world, &key);
                 then(world, Some(Rc::new(node.clone())));
-                again.let_go(world, key, Change::Put(node));
+                again.let_go(world, key, Change::Put(Box::new(node)));
             });
         }
     });
@@ -109,7 +109,7 @@ fn make(
                     pep::made(world, &key);
                 }
                 then(world, call, key.clone(), Rc::new(node.clone()));
-                return state.let_go(world, key, Change::Put(node));
+                return state.let_go(world, key, Change::Put(Box::new(node)));
             }
             Ok(Created::Exists) => Condition::Conflict.into(),
             Ok(Created::Full) => StanzaError::new(Condition::PolicyViolation).with_text("there are too many nodes"),

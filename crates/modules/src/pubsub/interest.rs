@@ -24,15 +24,15 @@ pub(super) type Nodes = Rc<[Box<str>]>;
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     sessions: HashMap<Link, Interest>,
-    young: HashMap<Caps, Nodes>,
-    old: HashMap<Caps, Nodes>,
+    young: HashMap<Rc<Caps>, Nodes>,
+    old: HashMap<Rc<Caps>, Nodes>,
     /// Capabilities that somebody is being asked for, with those who wait for the answer.
     asked: HashMap<Caps, Vec<SessionRef>>,
 }
 
 #[derive(Debug)]
 struct Interest {
-    caps: Caps,
+    caps: Rc<Caps>,
     nodes: Nodes,
 }
 
@@ -51,16 +51,23 @@ impl Interests {
         interest.is_some_and(|interest| interest.nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
     }
 
-    fn known(&mut self, caps: &Caps) -> Option<Nodes> {
-        if let Some(nodes) = self.young.get(caps) {
-            return Some(nodes.clone());
+    /// What is known of capabilities, which all sessions that have them share.
+    fn known(&mut self, caps: &Caps) -> Option<(Rc<Caps>, Nodes)> {
+        if let Some((caps, nodes)) = self.young.get_key_value(caps) {
+            return Some((caps.clone(), nodes.clone()));
         }
-        let nodes = self.old.remove(caps)?;
+        let (caps, nodes) = self.old.remove_entry(caps)?;
         self.learn(caps.clone(), nodes.clone());
-        Some(nodes)
+        Some((caps, nodes))
     }
 
-    fn learn(&mut self, caps: Caps, nodes: Nodes) {
+    /// What a session wants.
+    pub(super) fn of(&self, link: Link) -> Vec<String> {
+        let nodes = self.sessions.get(&link).map(|interest| interest.nodes.iter());
+        nodes.into_iter().flatten().map(|node| node.to_string()).collect()
+    }
+
+    fn learn(&mut self, caps: Rc<Caps>, nodes: Nodes) {
         if self.young.len() >= MAX_KNOWN / 2 {
             self.old = std::mem::take(&mut self.young);
         }
@@ -68,7 +75,7 @@ impl Interests {
     }
 
     /// Notes what a session wants; what of that is new.
-    fn set(&mut self, link: Link, caps: Caps, nodes: Nodes) -> Vec<String> {
+    fn set(&mut self, link: Link, caps: Rc<Caps>, nodes: Nodes) -> Vec<String> {
         let before = self.sessions.insert(link, Interest { caps, nodes: nodes.clone() });
         let before = before.map(|before| before.nodes).unwrap_or_default();
         nodes.iter().filter(|node| !before.contains(node)).map(|node| node.to_string()).collect()
@@ -84,10 +91,10 @@ pub(super) fn presence(pep: &Rc<Pep>, world: &mut World, link: Link) {
     };
     let Some(session) = reference(world, link) else { return };
     let mut interests = pep.interests.borrow_mut();
-    if interests.sessions.get(&link).is_some_and(|interest| interest.caps == caps) {
+    if interests.sessions.get(&link).is_some_and(|interest| *interest.caps == caps) {
         return;
     }
-    if let Some(nodes) = interests.known(&caps) {
+    if let Some((caps, nodes)) = interests.known(&caps) {
         let new = interests.set(link, caps, nodes);
         drop(interests);
         return pep::wanted(world, link, new);
@@ -105,7 +112,7 @@ fn ask(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps) {
     let Some(address) = world.outboxes.address(session.link).cloned() else { return next(pep, world, caps) };
     let query = Element::new("query", ns::DISCO_INFO).with_attr("node", format!("{}#{}", caps.node, caps.ver));
     let pep = pep.clone();
-    world.ask(&address.domain().to_owned(), &address, false, &query, move |world, answer| {
+    world.ask(address.domain(), &address, false, &query, move |world, answer| {
         let answer = if let Answer::Result(answer) = answer { answer } else { None };
         answered(&pep, world, session, caps, answer);
     });
@@ -116,17 +123,18 @@ fn answered(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps, a
     let Some(answer) = answer else { return next(pep, world, caps) };
     let nodes = nodes_of(&answer);
     let is_true = caps.hash.as_ref().is_some_and(|hash| caps::is_hash_of(hash, &caps.ver, &answer));
-    note(pep, world, session, &caps, &nodes);
+    let shared = Rc::new(caps.clone());
+    note(pep, world, session, &shared, &nodes);
     if !is_true {
         return next(pep, world, caps);
     }
     let waiting = {
         let mut interests = pep.interests.borrow_mut();
-        interests.learn(caps.clone(), nodes.clone());
+        interests.learn(shared.clone(), nodes.clone());
         interests.asked.remove(&caps).unwrap_or_default()
     };
     for session in waiting {
-        note(pep, world, session, &caps, &nodes);
+        note(pep, world, session, &shared, &nodes);
     }
 }
 
@@ -147,9 +155,9 @@ fn next(pep: &Rc<Pep>, world: &mut World, caps: Caps) {
 }
 
 /// Notes what a session wants, if it still lives and still has these capabilities.
-fn note(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: &Caps, nodes: &Nodes) {
+fn note(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: &Rc<Caps>, nodes: &Nodes) {
     let presence = world.session(session).and_then(|found| found.presence.as_ref());
-    if presence.and_then(read).as_ref() != Some(caps) {
+    if presence.and_then(read).as_ref() != Some(&**caps) {
         return;
     }
     let new = pep.interests.borrow_mut().set(session.link, caps.clone(), nodes.clone());
@@ -158,6 +166,7 @@ fn note(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: &Caps, node
 
 /// The capabilities in a presence.
 fn read(presence: &Packet) -> Option<Caps> {
+    memchr::memmem::find(presence.bytes(), ns::CAPS.as_bytes())?;
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     let stanza = Stanza::parse(presence.bytes(), &limits).ok()?;
     let c = stanza.child("c", ns::CAPS)?;

@@ -6,19 +6,20 @@
 //! that of the account, for the service's that of the node itself, so that no shard carries the whole service. A request that comes in elsewhere is handed
 //! over as it is. What concerns no node, as the list of one's subscriptions, is asked of the store wherever it comes in.
 //!
-//! At its home a node is at hand while it is used ([`state`]): configuration, affiliations, subscriptions. Items are in the store only. A publication is
+//! At its home a node is at hand while it is used (`state`): configuration, affiliations, subscriptions. Items are in the store only. A publication is
 //! checked against the node at hand, written, and when the store has it the publisher is answered and one packet goes out to all who get it
-//! ([`notify`]).
+//! (`notify`).
 //!
 //! # Layout
 //!
-//! [`request`] reads what is asked for; [`config`] and [`node`] are the data, and say who may do what; [`create`], [`publish`], [`items`], [`subscribe`],
-//! [`approval`], [`owner`] and [`members`] carry it out; [`bookmarks`], [`avatar`], [`private`] and [`vcard`] are what accounts keep beside or in their nodes; [`discovery`] answers service discovery; [`error`] makes the errors.
+//! `request` reads what is asked for; `config` and `node` are the data, and say who may do what; `create`, `publish`, `items`, `subscribe`,
+//! `approval`, `owner` and `members` carry it out; `discovery` answers service discovery; `error` makes the errors. `bookmarks`, `avatar`,
+//! [`private`] and [`vcard`] are what accounts keep beside their nodes or in them.
 //!
 //! # Left out
 //!
-//! Collections (XEP-0248), several subscriptions of one address and with them subscription ids, leased and filtered subscriptions, digests, payment, and
-//! the command for pending requests (§8.7).
+//! Collections (XEP-0248), several subscriptions of one address and with them subscription ids, leased and filtered subscriptions, digests, payment,
+//! the command for pending requests (§8.7), and of the fields of a configuration those about languages, style sheets, reply rooms and offline purges.
 
 mod approval;
 mod avatar;
@@ -345,7 +346,7 @@ fn relation(world: &mut World, owner: &Jid, call: Call, then: impl FnOnce(&mut W
     let owner = owner.clone();
     world.wait(found, move |world, found| {
         let item = match found {
-            Ok(found) => found.before,
+            Ok(found) => world.joined(owner.as_ref(), &call.iq.from.to_bare(), found.before),
             Err(StoreError::NoAccount) => None,
             Err(error) => {
                 world.store_failed("looking up who may use a node", &owner, &error);

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use rookery_fanout::Packet;
 use rookery_hub::{World, delay};
 use rookery_jid::Jid;
-use rookery_store::pubsub::{Affiliation, Item};
+use rookery_store::pubsub::Item;
 use rookery_xml::{Writer, ns};
 use tracing::warn;
 
@@ -126,15 +126,11 @@ fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
 
 fn to_subscribers(world: &mut World, node: &Node, packet: &Packet, contacts: &Contacts) {
     let nobody = Relation::default();
-    let is_for_roster = matches!(node.config.access, Access::Presence | Access::Roster);
     let mut subscribers: Vec<&Jid> = Vec::new();
     for (jid, subscription) in &node.subscriptions {
-        let relation = || contacts.get(&jid.to_bare()).unwrap_or(&nobody);
-        let may = match node.affiliation(jid.as_ref()) {
-            Some(Affiliation::Outcast) => false,
-            None if is_for_roster => node.lets_subscribe(jid.as_ref(), relation()).is_ok(),
-            _ => true,
-        };
+        let relation = contacts.get(&jid.to_bare()).unwrap_or(&nobody);
+        // Whoever subscribed before the node was closed to them hears nothing any more.
+        let may = node.lets_subscribe(jid.as_ref(), relation).is_ok();
         if may && subscription.deliver && !subscription.pending {
             subscribers.push(jid);
         }

@@ -3,13 +3,13 @@
 //! # Who hears of an account's news
 //!
 //! Beside those with a subscription to a node: the resources of the account, and of the contacts who see its presence, that want that node by their
-//! capabilities ([`interest`](super::interest)). Nothing is kept for that with the account: its home knows its contacts, and the home of a contact knows the
+//! capabilities (`interest`). Nothing is kept for that with the account: its home knows its contacts, and the home of a contact knows the
 //! contact's resources. A publication goes as one letter to each shard that is home to any of the contacts, with one packet; there, those
 //! resources get it that want it.
 //!
 //! When a resource becomes available, or wants more than before, it gets the last items. Its home sends one letter to each shard that is home to any of
 //! its contacts, with all it wants; there, one question to the store answers for all those contacts. A filter in memory keeps those out of
-//! the question who have no such node: for each account that has nodes 32 bits, one for each class of node ids ([`Holders`]). So a login
+//! the question who have no such node: for each account that has nodes 32 bits, one for each class of node ids (`Holders`). So a login
 //! costs nothing where nobody has news, and at most one question per shard where somebody has.
 //!
 //! # Strangers
@@ -19,7 +19,8 @@
 //!
 //! # Left out
 //!
-//! Presence from other servers is not looked at for capabilities: contacts there hear of news by subscriptions.
+//! Presence from other servers is not looked at for capabilities: contacts there hear of news by subscriptions. Nor are the hashes of XEP-0390 read:
+//! clients send those of XEP-0115 beside them. Last items don't follow a subscription to presence that an account of another server grants.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -96,6 +97,13 @@ impl Module for PersonalEventing {
         hooks.presence(move |world, link| interest::presence(&pep, world, link));
         let pep = self.pep.clone();
         hooks.letters(move |world, letter| read(&pep, world, letter));
+        hooks.shown(|world, owner, contact| {
+            if world.domain(contact.domain()).is_some() {
+                let home = world.home_of(contact);
+                let letter = Letter::Shown { owner: owner.to_jid(), contact: contact.to_jid() };
+                world.tell(home, NAME, Box::new(letter));
+            }
+        });
         hooks.account_removed(|world, _| {
             for shard in 0..world.shards() {
                 world.tell(shard, NAME, Box::new(Letter::Removed));
@@ -131,6 +139,8 @@ enum Letter {
     Wanted { resource: Jid, nodes: Vec<String>, owners: Vec<Jid> },
     /// An account was removed: what is at hand may still know it.
     Removed,
+    /// A contact of an account sees its presence from now on: the account, the contact.
+    Shown { owner: Jid, contact: Jid },
     /// An account has a node.
     Made(Key),
     /// A request to private storage for bookmarks.
@@ -268,6 +278,16 @@ fn read(pep: &Rc<Pep>, world: &mut World, letter: Box<dyn Any + Send>) {
             }
         }
         Letter::Wanted { resource, nodes, owners } => last_items(pep, world, resource, nodes, owners),
+        Letter::Shown { owner, contact } => {
+            let home = world.home_of(owner.as_ref());
+            for link in world.links_of(contact.as_ref()) {
+                let nodes = pep.interests.borrow().of(link);
+                if let Some(resource) = interest::address(world, link).filter(|_| !nodes.is_empty()) {
+                    let owners = vec![owner.clone()];
+                    world.tell(home, NAME, Box::new(Letter::Wanted { resource, nodes, owners }));
+                }
+            }
+        }
         Letter::Removed => pep.state.forget_all(),
         Letter::Bookmarks(iq) => bookmarks::private(pep, world, *iq),
         Letter::BookmarksChanged(account) => bookmarks::tell(pep, world, account, None),

@@ -1,6 +1,6 @@
 //! XEP-0049: Private XML Storage. Clients keep what nobody else sees, by the name of an element.
 //!
-//! Bookmarks of that kind are those of XEP-0402: see [`bookmarks`](super::bookmarks).
+//! Bookmarks of that kind are those of XEP-0402: see `bookmarks`.
 
 use rookery_hub::{Hooks, Iq, Module, OptionSpec, Target, Value, World};
 use rookery_stream::error::{Condition, StanzaError};

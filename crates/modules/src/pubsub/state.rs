@@ -58,7 +58,7 @@ pub(crate) enum Change {
     /// It is what it was.
     None,
     /// It is new.
-    Put(Node),
+    Put(Box<Node>),
     /// It has changed so.
     Edit(Box<dyn FnOnce(&mut Node)>),
     /// It has to be loaded anew, or is no more.
@@ -102,7 +102,7 @@ impl State {
     pub(crate) fn let_go(self: &Rc<Self>, world: &mut World, key: Key, change: Change) {
         match change {
             Change::None => {}
-            Change::Put(node) => self.at_hand.borrow_mut().put(key.clone(), Rc::new(node)),
+            Change::Put(node) => self.at_hand.borrow_mut().put(key.clone(), Rc::new(*node)),
             Change::Edit(edit) => self.at_hand.borrow_mut().edit(&key, edit),
             Change::Forget => self.at_hand.borrow_mut().forget(&key),
         }

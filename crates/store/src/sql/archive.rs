@@ -36,9 +36,10 @@ pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Re
     let (many, rest) = rows.as_chunks::<ROWS>();
     for rows in many {
         let values: Vec<_> = rows.iter().flat_map(|(archive, message)| row_values(*archive, message)).collect();
-        // A message that is there already spoils the whole statement, and nothing of it was written.
-        if c.execute(APPEND_MANY, &values).is_err() {
-            append_each(c, rows)?;
+        match c.execute(APPEND_MANY, &values) {
+            // A message that is there already spoils the whole statement, and nothing of it was written.
+            Err(StoreError::Other(_)) => append_each(c, rows)?,
+            written => drop(written?),
         }
     }
     append_each(c, rest)

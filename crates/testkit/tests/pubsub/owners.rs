@@ -241,3 +241,20 @@ fn affiliations_are_managed() {
     let odd = refused(&mut scene.francisco, SERVICE, "set", OWNER, &change(&who, "king"));
     assert_eq!(odd, "cancel feature-not-implemented unsupported");
 }
+
+/// §8.2: whom a node is closed to hears nothing of it any more.
+#[test]
+fn a_node_that_is_closed_is_silent() {
+    let mut scene = Scene::new();
+    let who = scene.francisco.bare().to_owned();
+    set(&mut scene.hamlet, SERVICE, "<create node='n'/>");
+    set(&mut scene.francisco, SERVICE, &format!("<subscribe node='n' jid='{who}'/>"));
+    let closed = form(&[("access_model", "whitelist")]);
+    owner_set(&mut scene.hamlet, SERVICE, &format!("<configure node='n'>{closed}</configure>"));
+    set(&mut scene.hamlet, SERVICE, &publish("n", "a"));
+    scene.francisco.expect_nothing();
+    let member = format!("<affiliations node='n'><affiliation jid='{who}' affiliation='member'/></affiliations>");
+    owner_set(&mut scene.hamlet, SERVICE, &member);
+    set(&mut scene.hamlet, SERVICE, &publish("n", "b"));
+    scene.francisco.expect(&notification(SERVICE, "n", "b"));
+}

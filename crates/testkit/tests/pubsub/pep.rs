@@ -324,3 +324,18 @@ fn the_blocked_hear_nothing() {
     phone.send(&caps(&[TUNE]).0);
     assert!(phone.all().iter().all(|element| element.name() != "message"));
 }
+
+/// §4.3.4: a new contact gets the last items as soon as the account has let them see its presence.
+#[test]
+fn the_last_item_comes_with_a_new_contact() {
+    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    set(&mut hamlet, "", &publish(TUNE, "a"));
+    wants(&mut francisco, &[TUNE]);
+    francisco.expect_nothing();
+    let (owner, who) = (hamlet.bare().to_owned(), francisco.bare().to_owned());
+    francisco.send(&format!("<presence type='subscribe' to='{owner}'/>"));
+    francisco.pump();
+    hamlet.send(&format!("<presence type='subscribed' to='{who}'/>"));
+    let messages: Vec<_> = francisco.all().into_iter().filter(|element| element.name() == "message").collect();
+    assert_eq!(messages.iter().flat_map(ids).collect::<Vec<_>>(), ["a"]);
+}

@@ -256,3 +256,25 @@ fn a_large_group_costs_the_store_nothing() {
     }
     assert_eq!(asked[0], asked[1]);
 }
+
+/// XEP-0163 §4.3: what an account publishes for those who see its presence reaches contacts by group too, and they may fetch it.
+#[test]
+fn personal_nodes_are_open_to_members() {
+    let (alice, bob) = names(&Server::new());
+    let server = Server::with(config(&[&format!("Sales: {alice}@example.org, {bob}@example.org")]));
+    let mut alice = server.online(&format!("{alice}/a"));
+    let mut bob = server.login(&format!("{bob}/b"));
+    let mut dave = server.login("dave/d");
+    alice.send(
+        "<iq type='set' id='p'><pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:example:mood'>\
+         <item id='1'><mood xmlns='urn:example:mood'/></item></publish></pubsub></iq>",
+    );
+    alice.all();
+    let ask = format!(
+        "<iq type='get' id='g' to='{}'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
+         <items node='urn:example:mood'/></pubsub></iq>",
+        alice.bare()
+    );
+    assert_eq!(bob.ask(&ask).attr("type"), Some("result"));
+    assert_eq!(dave.ask(&ask).attr("type"), Some("error"));
+}
