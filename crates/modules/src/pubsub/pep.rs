@@ -183,9 +183,13 @@ fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Call) + 'sta
 
 /// An owner's decision about a subscription to an own node (XEP-0060 §8.6).
 fn decided(pep: &Rc<Pep>, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
-    let is_own = to.is_bare() && packet.sender().is_some_and(|sender| sender.bare() == to);
+    // Most messages are for others, and pass by a look at a few bytes.
+    let is_own = to.is_bare() && packet.from_escaped().starts_with(to.as_str().as_bytes());
+    if !is_own || packet.sender().is_none_or(|sender| sender.bare() != to) {
+        return Delivery::Pass;
+    }
     let host = to.to_jid();
-    if !is_own || approval::node_of(packet, &host).is_none() {
+    if approval::node_of(packet, &host).is_none() {
         return Delivery::Pass;
     }
     approval::message(&pep.state, world, packet, &host);

@@ -339,3 +339,26 @@ fn the_last_item_comes_with_a_new_contact() {
     let messages: Vec<_> = francisco.all().into_iter().filter(|element| element.name() == "message").collect();
     assert_eq!(messages.iter().flat_map(ids).collect::<Vec<_>>(), ["a"]);
 }
+
+/// XEP-0060 §8.6 for an account: its owner decides by a message to the own address; other messages there are no decisions.
+#[test]
+fn subscriptions_to_an_account_are_approved() {
+    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    befriend(&mut hamlet, &mut francisco);
+    let (owner, who) = (hamlet.bare().to_owned(), francisco.bare().to_owned());
+    set(&mut hamlet, "", &format!("{}{}", publish("n", "a"), options(&[("access_model", "authorize")])));
+    set(&mut francisco, &owner, &format!("<subscribe node='n' jid='{who}'/>"));
+    assert!(hamlet.expect_element().child("x", "jabber:x:data").is_some());
+    hamlet.send(&format!("<message to='{owner}'><body>a note</body></message>"));
+    hamlet.expect_element();
+    let fields = [("node", "n"), ("subscriber_jid", who.as_str()), ("allow", "1")];
+    let decision = form_of("http://jabber.org/protocol/pubsub#subscribe_authorization", &fields);
+    hamlet.send(&format!("<message to='{owner}' id='f'>{decision}</message>"));
+    hamlet.expect_nothing();
+    francisco.expect(&format!(
+        "<message from='{owner}' id='*'><event xmlns='{EVENT}'>\
+         <subscription node='n' jid='{who}' subscription='subscribed'/></event></message>"
+    ));
+    assert_eq!(ids(&francisco.expect_element()), ["a"], "the last item");
+    assert_eq!(ids(&get(&mut francisco, &owner, "<items node='n'/>")), ["a"]);
+}
