@@ -82,6 +82,7 @@ fn remove(jid: &Jid, database: &Database) -> Result<(), Failure> {
     }
     // Its name must not hand on its rights, and a server that runs beside has to end its sessions.
     wait(rookery_modules::rights::forget(&database.stores, jid.as_ref()))?;
+    wait(database.stores.rooms.forget(jid.as_ref()))?;
     wait(rookery_modules::administration::removed::note(&database.stores, jid.as_ref(), clock::now() * 1000))?;
     say(&format!("removed {jid}\n"));
     Ok(())

@@ -5,14 +5,25 @@
 //! renamed or removed, and is not touched by what goes on in rooms.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_jid::{Jid, JidRef};
 use rookery_store::ListedRoom;
 
-/// The rooms of all services.
+/// The rooms of all services, and which accounts are no more. Clones mean the same.
 #[derive(Debug, Clone, Default)]
-pub struct Directory(Arc<Mutex<HashMap<String, Hosted>>>);
+pub struct Directory {
+    hosts: Arc<Mutex<HashMap<String, Hosted>>>,
+    removed: Arc<Removed>,
+}
+
+/// Accounts that were removed since the start, in their order.
+#[derive(Debug, Default)]
+struct Removed {
+    count: AtomicUsize,
+    users: Mutex<Vec<Jid>>,
+}
 
 /// The rooms of one service.
 #[derive(Debug, Default)]
@@ -93,8 +104,26 @@ impl Directory {
             .collect()
     }
 
+    /// An account is no more: rooms that are here forget it, see [`Directory::removed_since`].
+    pub(crate) fn account_removed(&self, user: Jid) {
+        let mut users = self.removed.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.push(user);
+        self.removed.count.store(users.len(), Ordering::Release);
+    }
+
+    /// How many accounts were removed so far: one look, for every stanza.
+    pub(crate) fn removed_count(&self) -> usize {
+        self.removed.count.load(Ordering::Acquire)
+    }
+
+    /// The accounts that were removed after that many others.
+    pub(crate) fn removed_since(&self, seen: usize) -> Vec<Jid> {
+        let users = self.removed.users.lock().unwrap_or_else(PoisonError::into_inner);
+        users.get(seen..).unwrap_or_default().to_vec()
+    }
+
     fn hosts(&self) -> MutexGuard<'_, HashMap<String, Hosted>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -65,6 +65,8 @@ pub(crate) struct Room {
     pub archives: Archives,
     pub logs: Rc<Logs>,
     settings: Arc<Settings>,
+    /// How many removed accounts it has forgotten.
+    removed_seen: usize,
     last_number: u64,
     /// It was destroyed.
     pub is_over: bool,
@@ -125,6 +127,7 @@ impl Room {
             archives: state.archives.clone(),
             logs: state.logs.clone(),
             settings: world.settings().clone(),
+            removed_seen: state.directory.removed_count(),
             last_number: 0,
             is_over: false,
             is_stored: false,
@@ -155,6 +158,7 @@ impl Room {
             return super::absent::refuse(world, packet, to);
         }
         self.heed_settings(world);
+        self.forget_removed(world);
         let Some(from) = packet.sender() else { return };
         match packet.kind() {
             Kind::Presence => self.presence(world, packet, &from, to),
@@ -186,6 +190,23 @@ impl Room {
         match stanza.and_then(|stanza| Iq::read(stanza, from.clone(), to.to_jid(), None)) {
             Some(iq) => self.asked(world, &iq),
             None => world.bounce(packet, to, Condition::BadRequest.into()),
+        }
+    }
+
+    /// An account that is removed leaves nothing here: whoever gets its name must not inherit its rights. The store has forgotten it already.
+    fn forget_removed(&mut self, world: &mut World) {
+        let count = self.directory.removed_count();
+        if count == self.removed_seen {
+            return;
+        }
+        let users = self.directory.removed_since(self.removed_seen);
+        self.removed_seen = count;
+        for user in users {
+            self.hats.remove(&user);
+            if self.affiliations.contains_key(&user) {
+                let none = Affiliated { user, affiliation: Affiliation::None, nick: None, reason: None };
+                self.set_affiliations(world, vec![none], None, |_, _| {});
+            }
         }
     }
 

@@ -100,3 +100,27 @@ fn a_broken_store_is_told() {
     join(&mut crone, "firstwitch");
     assert_eq!(heard(&mut crone).len(), 2);
 }
+
+/// Whoever gets the name of a removed account has nothing of its rights.
+#[test]
+fn a_removed_account_leaves_nothing_behind() {
+    for fields in ["", "persistentroom=1"] {
+        let options = vec![("register", "allow_creation", Value::Switch(false))];
+        let mut s = Scene::with(Config { options, ..Config::default() }).open(fields).all_in();
+        let owner = s.named("<item affiliation='owner' jid='HAG'/>");
+        administer(&mut s.crone, "set", &owner);
+        s.hush();
+        let name = s.hag.full().to_owned();
+        s.hag.send("<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>");
+        s.hag.pump();
+        let mut heir = s.server.login(&name);
+        heir.send("<presence/>");
+        heir.all();
+        join(&mut heir, "thirdwitch");
+        let found = heard(&mut heir);
+        assert!(found.iter().any(|text| text.starts_with("thirdwitch presence none/participant")), "{found:?}");
+        let kept =
+            s.server.done(s.server.stores().rooms.load(rookery_jid::Jid::parse(COVEN).unwrap().as_ref())).unwrap();
+        assert!(kept.is_none_or(|kept| kept.affiliations.len() == 1));
+    }
+}
