@@ -1,4 +1,4 @@
-//! XEP-0115: Entity Capabilities. A client that has seen a server with these capabilities before needn't ask again. [`caps2`] is
+//! XEP-0115: Entity Capabilities. A client that has seen a server with these capabilities before needn't ask again. `caps2` is
 //! their second version (XEP-0390), which is announced beside.
 
 use base64::Engine;

@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //!
-//! Here: the module, and reading the accounts that a command is about. [`accounts`]: accounts and their sessions. [`inquiries`]: what is known of
-//! one account. [`lists`]: how many accounts there are, and which. [`service`]: announcements, the message of the day, administrators, stop and restart.
+//! Here: the module, and reading the accounts that a command is about. `accounts`: accounts and their sessions. `inquiries`: what is known of
+//! one account. `lists`: how many accounts there are, and which. `service`: announcements, the message of the day, administrators, stop and restart.
 //!
 //! [`removed`]: accounts that somebody removed beside the server. [`border`]: black- and whitelists.
 //!

@@ -1,8 +1,8 @@
-//! XEP-0050: Ad-Hoc Commands. A command is an entry of the [table]: its node, its name, who may run it, the forms that it asks for, and what it does.
+//! XEP-0050: Ad-Hoc Commands. A command is an entry of the table: its node, its name, who may run it, the forms that it asks for, and what it does.
 //!
 //! # Layout
 //!
-//! Here: the module, the [`Command`] and the table. `request`: what comes in, and its errors. [`order`]: a command on its way, as the commands
+//! Here: the module, the `Command` and the table. `request`: what comes in, and its errors. `order`: a command on its way, as the commands
 //! themselves see it. `session`: what is remembered between stages. `discovery`: lists and descriptions of commands.
 //!
 //! # Invariants

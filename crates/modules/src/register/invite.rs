@@ -1,4 +1,4 @@
-//! Invitations (XEP-0401), and links to set a new password: what makes the tokens that [`tokens`](super::tokens) takes.
+//! Invitations (XEP-0401), and links to set a new password: what makes the tokens that `tokens` takes.
 
 use rookery_hub::{World, delay};
 use rookery_jid::{Jid, prepare_local};
