@@ -89,8 +89,7 @@ impl World {
         names.filter_map(|(_, bare)| Jid::parse(bare).ok()).collect()
     }
 
-    /// Brings the clients of an account up to date with a contact by group: its item as it is now, or that it is gone. `stored` is what the account
-    /// keeps of the contact itself.
+    /// Brings the clients of an account up to date with a contact by group: its item as it is now, or that it is gone.
     pub fn push_shared(&mut self, owner: JidRef<'_>, contact: &Jid, item: Option<RosterItem>) {
         let push = crate::roster::push_unversioned(&self.unique_text(), contact, item);
         let Some(push) = push else { return };

@@ -166,7 +166,7 @@ fn subscribe(lists: &Lists, world: &mut World, domain: &str, list: List) {
     world.ask(domain, &service, false, &request(items), move |_, answer| match answer {
         Answer::Result(Some(pubsub)) => {
             let items = pubsub.child("items", ns::PUBSUB);
-            let found = items.into_iter().flat_map(Element::children).filter_map(|item| listed(item)).take(MAX_HASHES);
+            let found = items.into_iter().flat_map(Element::children).filter_map(listed).take(MAX_HASHES);
             lists.change(&list, |hashes| *hashes = found.collect());
         }
         other => warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be had"),

@@ -66,9 +66,11 @@ struct State {
     told: RefCell<Option<Compiled>>,
     /// How far they have been told of the directories.
     seen: RefCell<HashMap<String, u64>>,
-    /// The audiences: by domain, whether of those who see an account, and its groups.
-    circles: RefCell<HashMap<(String, bool, Vec<usize>), Circle>>,
+    circles: RefCell<Circles>,
 }
+
+/// The audiences: by domain, whether of those who see an account, and its groups.
+type Circles = HashMap<(String, bool, Vec<usize>), Circle>;
 
 impl SharedRoster {
     /// The module of one shard.
