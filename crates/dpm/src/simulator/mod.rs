@@ -195,7 +195,7 @@ impl Simulator {
         if now_too {
             self.answer(key.0, &mut stream, repeated, now);
         }
-        if repeated && every > 0 {
+        if repeated && every > 0 && self.streams.len() < MOST_STREAMS {
             stream.due = if now_too { now.millis + every } else { (now.millis / every + 1) * every };
             self.timers.push(Reverse((stream.due, key)));
             self.streams.insert(key, stream);
@@ -285,5 +285,7 @@ fn clock(number: u16) -> u64 {
 
 /// The generator's clock events and their periods. The periods are ones that no frequency word makes.
 const EVENTS: &[(u16, u64)] = &[(0x02, 5001), (0x0f, 67), (0x1d, 2001)];
+/// Requests that are answered again and again at a time; more are answered once.
+const MOST_STREAMS: usize = 100_000;
 /// How often a state is looked at, in milliseconds.
 const STATE_LOOK: u64 = 99;
