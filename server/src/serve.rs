@@ -83,7 +83,9 @@ impl Threads {
         let front = if web.is_empty() {
             None
         } else {
-            let front = rookery_web::start(web, web_settings(&start.loaded), shards.door());
+            let folder = start.loaded.source.folder.path().join("uploads");
+            let files = rookery_web::upload::Files::new(folder, start.database.stores.slots.clone());
+            let front = rookery_web::start(web, web_settings(&start.loaded), shards.door(), files);
             Some(front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))?)
         };
         Ok(Threads { shards, web: front })

@@ -124,6 +124,9 @@ scenarios! {
         what_is_no_handshake_is_refused
         floods_of_headers_are_refused
         a_frame_of_forty_megabytes_is_refused_by_its_head
+        files_are_shared
+        pages_are_downloaded_not_shown
+        an_upload_that_breaks_off_can_be_repeated
     }
     registration {
         nobody_can_register_by_default

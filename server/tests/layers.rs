@@ -18,7 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("modules", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("shard", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("testkit", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
-    ("web", &["hub", "observe", "shard", "stream"]),
+    ("web", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
     ("bench", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
 ];
 

@@ -142,6 +142,75 @@ async def a_frame_of_forty_megabytes_is_refused_by_its_head():
         assert stream.frame() == (8, struct.pack(">H", 1009))
 
 
+async def files_are_shared():
+    tables = '[modules.upload]\nurl = "https://localhost:0/upload"\n'
+    async with Rookery("alice", "bob", tables=tables) as server, Person(server, "alice@localhost") as alice:
+        picture = b"\x89PNG" + os.urandom(300_000)
+        put = await _slot(server, alice, "tr\u00e8s cool.png", len(picture), "image/png")
+        wrong = _put(server, put, picture[:-1], "image/png"), _put(server, put, picture, "text/html")
+        assert wrong == (413, 415), wrong
+        assert _get(server, put)[0] == 404, "there is nothing yet"
+        assert _put(server, put, picture, "image/png") == 201
+        assert _put(server, put, picture, "image/png") == 409, "only once"
+        status, headers, got = _get(server, put, binary=True)
+        assert (status, got) == (200, picture) and headers["content-type"] == "image/png"
+        assert headers["x-content-type-options"] == "nosniff" and "sandbox" in headers["content-security-policy"]
+        status, headers, got = _get(server, put, headers={"Range": "bytes=4-9"}, binary=True)
+        assert (status, got) == (206, picture[4:10]) and headers["content-range"] == f"bytes 4-9/{len(picture)}"
+        assert _get(server, put, headers={"Range": "bytes=400000-"})[0] == 416
+        base = put.rsplit("/", 1)[0]
+        for other in (f"{base}/other.png", f"{base}/..%2f..%2frookery.db", base, put.replace("/upload/", "/upload/x")):
+            assert _get(server, other)[0] == 404, other
+
+
+async def pages_are_downloaded_not_shown():
+    tables = '[modules.upload]\nurl = "https://localhost:0/upload"\n'
+    async with Rookery("alice", tables=tables) as server, Person(server, "alice@localhost") as alice:
+        page = b"<script>alert(1)</script>"
+        put = await _slot(server, alice, "a.html", len(page), "text/html")
+        assert _put(server, put, page, "text/html") == 201
+        status, headers, _ = _get(server, put)
+        assert status == 200 and headers["content-disposition"].startswith("attachment")
+        assert "default-src 'none'" in headers["content-security-policy"]
+
+
+async def an_upload_that_breaks_off_can_be_repeated():
+    tables = '[modules.upload]\nurl = "https://localhost:0/upload"\n'
+    async with Rookery("alice", tables=tables) as server, Person(server, "alice@localhost") as alice:
+        put = await _slot(server, alice, "a.bin", 1000, None)
+        path = put.split("localhost", 1)[1].split("/", 1)[1]
+        tls = _tls(server, server.web_tls_port, ["http/1.1"])
+        tls.sendall(f"PUT /{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nonly this".encode())
+        tls.close()
+        for _ in range(200):
+            status = _put(server, put, bytes(1000), None)
+            if status != 409:
+                break
+            await asyncio.sleep(0.05)
+        assert status == 201, status
+
+
+async def _slot(server, person, name, size, kind):
+    """A slot's address; it names the port that the server has got."""
+    attributes = {"filename": name, "size": str(size), **({"content-type": kind} if kind else {})}
+    iq = person.client.make_iq_get(ito="upload.localhost")
+    iq.append(ElementTree.Element("{urn:xmpp:http:upload:0}request", attributes))
+    reply = await iq.send(timeout=20)
+    address = reply.xml.find(".//{urn:xmpp:http:upload:0}put").get("url")
+    return address.replace("localhost:0/", f"localhost:{server.web_tls_port}/")
+
+
+def _put(server, address, body, kind):
+    trusted = ssl.create_default_context(cafile=server.certificate)
+    headers = {"Content-Type": kind} if kind else {"Content-Type": "application/octet-stream"}
+    request = urllib.request.Request(address, data=body, method="PUT", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20, context=trusted) as answer:
+            return answer.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
 async def _chat(library):
     # ROOKERY_NODE is the folder with the libraries, and the script that uses them.
     async with Rookery("alice", "bob") as server:
@@ -154,7 +223,7 @@ async def _chat(library):
         assert node.returncode == 0, said.decode()
 
 
-def _get(server, address, *, method="GET", headers={}):
+def _get(server, address, *, method="GET", headers={}, binary=False):
     trusted = ssl.create_default_context(cafile=server.certificate)
     request = urllib.request.Request(address, method=method, headers=headers)
     try:
@@ -162,7 +231,7 @@ def _get(server, address, *, method="GET", headers={}):
     except urllib.error.HTTPError as error:
         answer = error
     with answer:
-        return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read().decode()
+        return answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read() if binary else answer.read().decode(errors="replace")
 
 
 def _tls(server, port, protocols):

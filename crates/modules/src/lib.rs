@@ -54,6 +54,7 @@ pub mod standards;
 pub mod strangers;
 pub mod stream_management;
 pub mod time;
+pub mod upload;
 pub mod version;
 
 pub use standards::xep_table;
@@ -113,6 +114,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(pubsub::vcard::Vcard),
         Box::new(external_services::ExternalServices),
         Box::new(sic::Sic),
+        Box::new(upload::Upload),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

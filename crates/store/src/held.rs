@@ -9,7 +9,8 @@ use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node,
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Stores, Subscription, Swept,
+    Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, Slot, SlotStage, Slots, StoreError, StoredRoom,
+    Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -236,6 +237,28 @@ impl Invitations for Held {
 
     fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool> {
         self.held(|stores| stores.invitations.is_reserved(account, now_ms))
+    }
+}
+
+impl Slots for Held {
+    fn reserve(&self, slot: Slot, quota: u64) -> Pending<bool> {
+        self.held(|stores| stores.slots.reserve(slot, quota))
+    }
+
+    fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>> {
+        self.held(|stores| stores.slots.slot(token, now_ms))
+    }
+
+    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64) -> Pending<bool> {
+        self.held(|stores| stores.slots.advance(token, from, to, now_ms))
+    }
+
+    fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {
+        self.held(|stores| stores.slots.expired(now_ms, limit))
+    }
+
+    fn forget(&self, token: &str) -> Pending<()> {
+        self.held(|stores| stores.slots.forget(token))
     }
 }
 

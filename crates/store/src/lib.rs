@@ -16,7 +16,7 @@
 //!
 //! # Layout
 //!
-//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms` and `meta` hold a trait each and its types; `pending` is the future;
+//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms`, `slots` and `meta` hold a trait each and its types; `pending` is the future;
 //! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory` and `held` serve tests.
 
 pub mod accounts;
@@ -34,6 +34,7 @@ pub mod presence;
 pub mod pubsub;
 pub mod rooms;
 pub mod rosters;
+pub mod slots;
 pub mod sql;
 
 use std::sync::Arc;
@@ -51,6 +52,7 @@ pub use presence::{LastPresence, LastSeen};
 pub use pubsub::Pubsub;
 pub use rooms::{Affiliated, Affiliation, ListedRoom, RoomDocument, Rooms, StoredRoom};
 pub use rosters::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, Rosters, Subscription};
+pub use slots::{Slot, SlotStage, Slots};
 pub use sql::sqlite;
 
 /// One of each store. A clone is a handle on the same stores.
@@ -74,6 +76,8 @@ pub struct Stores {
     pub pubsub: Arc<dyn Pubsub>,
     /// The rooms that outlive their occupants.
     pub rooms: Arc<dyn Rooms>,
+    /// Places for files.
+    pub slots: Arc<dyn Slots>,
     /// The server's own few settings.
     pub meta: Arc<dyn Meta>,
 }
@@ -91,6 +95,7 @@ impl Stores {
             + LastPresence
             + Pubsub
             + Rooms
+            + Slots
             + Meta
             + 'static,
     {
@@ -104,6 +109,7 @@ impl Stores {
             last_presence: store.clone(),
             pubsub: store.clone(),
             rooms: store.clone(),
+            slots: store.clone(),
             meta: store,
         }
     }

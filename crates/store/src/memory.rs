@@ -8,6 +8,7 @@ mod invitations;
 mod pubsub;
 mod rooms;
 mod roster;
+mod slots;
 
 use crate::{
     Accounts, Affiliated, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, ListedRoom, Meta,
@@ -75,6 +76,9 @@ impl Accounts for Memory {
         let removed = world.accounts.remove(&key(account));
         world.archives.remove(account);
         world.invitations.retain(|_, invitation| invitation.owner.as_ref().map(Jid::as_ref) != Some(account.bare()));
+        for slot in world.slots.values_mut().filter(|slot| slot.owner.as_ref() == account.bare()) {
+            slot.expires_ms = 0;
+        }
         if let Some(removed) = &removed {
             world.pubsub.forget(account);
             world.next_roster_version = world.next_roster_version.max(removed.roster.version() + 1);
@@ -286,6 +290,7 @@ struct World {
     accounts: BTreeMap<(String, String), Account>,
     archives: archive::Archives,
     invitations: BTreeMap<String, crate::Invitation>,
+    slots: BTreeMap<String, crate::Slot>,
     meta: BTreeMap<String, Vec<u8>>,
     rooms: rooms::AllRooms,
     last_offline_id: u64,
@@ -300,6 +305,7 @@ impl Default for World {
             accounts: BTreeMap::new(),
             archives: archive::Archives::default(),
             invitations: BTreeMap::new(),
+            slots: BTreeMap::new(),
             meta: BTreeMap::new(),
             last_offline_id: 0,
             next_roster_version: 1,

@@ -12,6 +12,7 @@ mod suite {
     pub mod rooms;
     pub mod rosters;
     pub mod samples;
+    pub mod slots;
     pub mod versions;
 }
 
@@ -68,6 +69,9 @@ over_all_stores! {
     documents::one_document_of_many_accounts,
     invitations::a_token_is_good_once_and_for_a_time,
     invitations::owners_have_a_limit_and_take_theirs_along,
+    slots::a_slot_is_filled_once_and_kept_for_a_time,
+    slots::owners_of_slots_have_a_quota,
+    slots::slots_of_a_removed_account_have_expired,
     archive::pages_go_both_ways,
     archive::conversations_are_told_apart,
     archive::ids_must_be_there,

@@ -40,8 +40,18 @@ pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: w
             Err(error) => error!(%error, "a port of the web can't be listened on"),
         }
     }
+    tokio::spawn(sweep(shared));
     // What is under way ends with the runtime. Who was handed to a shard is none of ours any more.
     let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// Removes files that have expired, now and again.
+async fn sweep(shared: Arc<Shared>) {
+    loop {
+        // Where there was one there may be more.
+        let removed = shared.files.sweep().await;
+        tokio::time::sleep(if removed > 0 { Duration::from_millis(100) } else { SWEEP }).await;
+    }
 }
 
 async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, room: Arc<Semaphore>) {
@@ -129,5 +139,7 @@ const HANDSHAKES: Duration = Duration::from_secs(15);
 const HEADS: Duration = Duration::from_secs(30);
 /// Bytes of a head; hyper wants no less than 8192.
 const HEAD_BYTES: usize = 16 * 1024;
+/// How often files that have expired are looked for.
+const SWEEP: Duration = Duration::from_secs(60);
 /// Lines of a head.
 const MOST_HEADERS: usize = 64;

@@ -14,15 +14,18 @@
 //! # Layout
 //!
 //! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `route` finds who answers:
-//! [`websocket`], [`discovery`], [`metrics`].
+//! [`websocket`], [`discovery`], [`metrics`], [`upload`].
 
 mod accept;
+mod body;
 pub mod conduit;
 pub mod discovery;
 pub mod metrics;
 pub mod proxy;
+pub mod range;
 mod reply;
 mod route;
+pub mod upload;
 pub mod websocket;
 
 use std::io;
@@ -76,6 +79,7 @@ pub struct Running {
 pub(crate) struct Shared {
     settings: RwLock<Arc<Settings>>,
     pub door: Door,
+    pub files: upload::Files,
     pub counts: metrics::Counts,
 }
 
@@ -83,10 +87,10 @@ pub(crate) struct Shared {
 ///
 /// # Errors
 /// What the system says when it gives no thread or no descriptor.
-pub fn start(listeners: Vec<Listener>, settings: Settings, door: Door) -> io::Result<Running> {
+pub fn start(listeners: Vec<Listener>, settings: Settings, door: Door, files: upload::Files) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
     let shared =
-        Arc::new(Shared { settings: RwLock::new(Arc::new(settings)), door, counts: metrics::Counts::default() });
+        Arc::new(Shared { settings: RwLock::new(Arc::new(settings)), door, files, counts: metrics::Counts::default() });
     let (stop, stopped) = watch::channel(false);
     let served = shared.clone();
     let serve = move || runtime.block_on(accept::serve(listeners, served, stopped));

@@ -1,16 +1,14 @@
 //! Answers, and what all of them say about how browsers are to treat them.
 
-use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-/// The body of an answer.
-pub type Body = Full<Bytes>;
+pub use crate::body::Body;
 
 /// An answer with a body of some type. Nothing that this server writes is to be guessed at, framed, or run.
 pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(body.into()));
+    let mut response = Response::new(Body::bytes(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -23,6 +23,10 @@ pub async fn answer(
     let settings = shared.settings();
     let origin = origin(client, request.headers(), &settings.trusted_proxies);
     let path = request.uri().path();
+    if let Some(rest) = path.strip_prefix(UPLOAD) {
+        let rest = rest.to_owned();
+        return Ok(shared.files.answer(request, &rest).await);
+    }
     if !matches!(path, WEBSOCKET | WEBSOCKET_OLD | HOST_META | HOST_META_JSON | LIVE | READY | METRICS) {
         return Ok(text(StatusCode::NOT_FOUND, "there is nothing here"));
     }
@@ -62,6 +66,8 @@ const WEBSOCKET_OLD: &str = "/xmpp-websocket";
 const HOST_META: &str = "/.well-known/host-meta";
 /// XEP-0156 §4.
 const HOST_META_JSON: &str = "/.well-known/host-meta.json";
+/// XEP-0363: a token and a name follow.
+const UPLOAD: &str = "/upload/";
 const LIVE: &str = "/health/live";
 const READY: &str = "/health/ready";
 const METRICS: &str = "/metrics";

@@ -1,7 +1,7 @@
 //! The stores over SQL, written once for every engine.
 //!
 //! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions;
-//! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms` and `meta` are the operations over the `Connection` that a driver
+//! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
 //! gives; `statements` holds all SQL. An engine adds a driver and a schema: [`sqlite`].
 //!
 //! # Invariants
@@ -23,6 +23,7 @@ mod pubsub;
 mod queue;
 mod rooms;
 mod rosters;
+mod slots;
 pub mod sqlite;
 mod statements;
 mod store;

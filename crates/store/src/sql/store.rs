@@ -4,13 +4,15 @@ use super::connection::{Connection, Transactions};
 use super::operation::Operation;
 use super::queue::{Bounds, Queue};
 use super::{
-    accounts, archive, documents, invitations, meta, offline, operation, presence, pubsub, rooms, rosters, worker,
+    accounts, archive, documents, invitations, meta, offline, operation, presence, pubsub, rooms, rosters, slots,
+    worker,
 };
 use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Subscription, Swept,
+    Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, Slot, SlotStage, Slots, StoreError, StoredRoom,
+    Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -257,6 +259,31 @@ impl Invitations for SqlStore {
     fn is_reserved(&self, account: JidRef<'_>, now_ms: u64) -> Pending<bool> {
         let account = account.bare().to_jid();
         self.read(0, move |c| invitations::is_reserved(c, account.as_ref(), now_ms))
+    }
+}
+
+impl Slots for SqlStore {
+    fn reserve(&self, slot: Slot, quota: u64) -> Pending<bool> {
+        self.write(BYTES_PER_EDIT, move |c| slots::reserve(c, &slot, quota))
+    }
+
+    fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>> {
+        let token = token.to_owned();
+        self.read(token.len(), move |c| slots::slot(c, &token, now_ms))
+    }
+
+    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64) -> Pending<bool> {
+        let token = token.to_owned();
+        self.write(token.len(), move |c| slots::advance(c, &token, from, to, now_ms))
+    }
+
+    fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {
+        self.read(0, move |c| slots::expired(c, now_ms, limit as u64))
+    }
+
+    fn forget(&self, token: &str) -> Pending<()> {
+        let token = token.to_owned();
+        self.write(token.len(), move |c| slots::forget(c, &token))
     }
 }
 

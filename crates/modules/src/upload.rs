@@ -1,0 +1,272 @@
+//! XEP-0363: HTTP File Upload. A service `upload.DOMAIN` that gives users places for files.
+//!
+//! This module hands out slots and keeps the books; the bytes go to and come from the web front, which looks into the same store.
+//!
+//! # Invariants
+//!
+//! * An address has a token of 400 random bits: who wasn't told of a file doesn't find it.
+//! * A slot counts against its owner's quota from the moment it is handed out until it has expired or its file is removed.
+//!
+//! Left out: purposes (§4), whose retention nobody configures here, and headers for the upload, which the address makes unnecessary.
+
+use std::fmt::Write as _;
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Options, Value, World};
+use rookery_jid::JidRef;
+use rookery_sasl::token::new_token;
+use rookery_store::{Slot, SlotStage, StoreError};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Element, Kind, Limits, Stanza, ns};
+
+use crate::disco::{Identity, Info, reply_items};
+use crate::form::{Field, Form};
+use crate::option;
+use crate::request::is_get;
+
+/// Hands out places for files.
+#[derive(Debug)]
+pub struct Upload;
+
+impl Module for Upload {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "users share files, which the server keeps for a time"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0363", "1.2.0")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.service(serve);
+    }
+}
+
+/// The key below `[modules]`.
+const NAME: &str = "upload";
+
+const OPTIONS: [OptionSpec; 6] = [
+    OptionSpec {
+        key: "host",
+        default: || Value::Text("upload.@".to_owned()),
+        doc: "the address of the service; @ stands for the domain",
+        check: option::host,
+    },
+    OptionSpec {
+        key: "name",
+        default: || Value::Text("Files".to_owned()),
+        doc: "its name in lists of services",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "url",
+        default: || Value::Text("https://@:5443/upload".to_owned()),
+        doc: "where the path /upload of the web front is reached from outside; @ stands for the domain",
+        check: address,
+    },
+    OptionSpec {
+        key: "max_bytes",
+        default: || Value::Number(100 << 20),
+        doc: "bytes of one file",
+        check: option::at_least_one,
+    },
+    OptionSpec {
+        key: "quota_bytes",
+        default: || Value::Number(1 << 30),
+        doc: "bytes of all files of one user",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "keep_days",
+        default: || Value::Number(30),
+        doc: "days for which a file is kept",
+        check: option::at_least_one,
+    },
+];
+
+/// An address without a query, to which a path can be added.
+fn address(value: &Value) -> Result<(), String> {
+    let Value::Text(text) = value else { return Ok(()) };
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"?#'\"<>&\\".contains(&byte);
+    if rest.is_empty() || !rest.bytes().all(plain) || rest.ends_with('/') {
+        return Err(format!("{text:?} is no address such as \"https://@:5443/upload\""));
+    }
+    Ok(())
+}
+
+/// A stanza for the service.
+fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    if !matches!((packet.kind(), packet.type_()), (Kind::Iq, StanzaType::Get | StanzaType::Set)) {
+        // Answers to nothing, and what no service of this kind takes.
+        let is_answer =
+            matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || packet.kind() == Kind::Presence;
+        if !is_answer {
+            world.bounce(packet, to, Condition::ServiceUnavailable.into());
+        }
+        return;
+    }
+    let Some(from) = packet.sender() else { return };
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+        return world.bounce(packet, to, Condition::BadRequest.into());
+    };
+    let Some(options) = domain.module(NAME).filter(|_| to.is_domain()) else {
+        return world.reply_error(&iq, Condition::ItemNotFound);
+    };
+    let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
+    match iq.payload.ns() {
+        ns::DISCO_INFO | ns::DISCO_ITEMS if has_node => world.reply_error(&iq, Condition::ItemNotFound),
+        ns::DISCO_INFO if is_get(world, &iq, "query") => info(world, &iq, options),
+        ns::DISCO_ITEMS if is_get(world, &iq, "query") => reply_items(world, &iq, &[]),
+        ns::HTTP_UPLOAD if is_get(world, &iq, "request") => request(world, iq, options, domain),
+        ns::DISCO_INFO | ns::DISCO_ITEMS | ns::HTTP_UPLOAD => {}
+        _ => world.reply_error(&iq, Condition::ServiceUnavailable),
+    }
+}
+
+/// §3: the form tells the largest file.
+fn info(world: &mut World, iq: &Iq, options: &Options) {
+    let identity = Identity { category: "store", type_: "file", name: Some(options.text("name")) };
+    let most = Field::text_single("max-file-size").value(&options.number("max_bytes").to_string());
+    let form = Form::new("result").hidden("FORM_TYPE", ns::HTTP_UPLOAD).field(most).element();
+    let info = Info { identity, features: FEATURES.to_vec(), forms: vec![form] };
+    let mut reply = iq.result();
+    info.write(&mut reply, None);
+    world.reply(iq, reply);
+}
+
+/// A request for a slot (§4), from a user of the domain.
+fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
+    if iq.from.domain() != domain.name || iq.from.local().is_none() {
+        return world.reply_error(&iq, Condition::Forbidden);
+    }
+    let size = iq.payload.attr("size").and_then(|size| size.parse::<u64>().ok()).filter(|&size| size > 0);
+    let name = iq.payload.attr("filename").filter(|name| is_name(name));
+    let content_type = iq.payload.attr("content-type");
+    let (Some(size), Some(name)) = (size, name) else { return world.reply_error(&iq, Condition::BadRequest) };
+    if content_type.is_some_and(|content_type| !is_content_type(content_type)) {
+        return world.reply_error(&iq, Condition::BadRequest);
+    }
+    let most = options.number("max_bytes");
+    if size > most {
+        return world.reply_error(&iq, too_large(most));
+    }
+    let Ok(token) = new_token() else { return world.reply_error(&iq, Condition::InternalServerError) };
+    let slot = Slot {
+        token,
+        owner: iq.from.to_bare(),
+        name: name.to_owned(),
+        size,
+        content_type: content_type.map(str::to_owned),
+        expires_ms: world.time() + BEGIN_MS,
+        keep_ms: options.number("keep_days").saturating_mul(DAY_MS),
+        stage: SlotStage::Reserved,
+    };
+    let base = options.text("url").replace('@', &domain.name);
+    let url = format!("{base}/{}/{}", slot.token, encoded(&slot.name));
+    let reserved = world.stores.slots.reserve(slot, options.number("quota_bytes"));
+    world.wait(reserved, move |world, reserved| match reserved {
+        Ok(true) => {
+            let mut reply = iq.result();
+            reply.start_ns("slot", ns::HTTP_UPLOAD);
+            reply.start("put").attr("url", &url).end();
+            reply.start("get").attr("url", &url).end();
+            world.reply(&iq, reply);
+        }
+        Ok(false) => {
+            let full = StanzaError::new(Condition::ResourceConstraint)
+                .with_text("Your files take all the room that you have.");
+            world.reply_error(&iq, full);
+        }
+        Err(StoreError::NoAccount) => world.reply_error(&iq, Condition::Forbidden),
+        Err(error) => {
+            tracing::warn!(%error, "a slot can't be reserved");
+            world.counters.store_errors += 1;
+            world.reply_error(&iq, Condition::InternalServerError);
+        }
+    });
+}
+
+/// §5.
+fn too_large(most: u64) -> StanzaError {
+    let size = Element::new("max-file-size", ns::HTTP_UPLOAD).with_text(most.to_string());
+    StanzaError::new(Condition::NotAcceptable)
+        .with_text(format!("The file is too large: {most} bytes is the most."))
+        .with_application(Element::new("file-too-large", ns::HTTP_UPLOAD).with_child(size))
+}
+
+/// A name, not a path.
+fn is_name(name: &str) -> bool {
+    let odd = |letter: char| letter.is_control() || letter == '/' || letter == '\\';
+    !name.is_empty() && name.len() <= NAME_BYTES && !name.contains(odd) && name != "." && name != ".."
+}
+
+/// What may stand in a header field: `type/subtype` with parameters (RFC 9110 §8.3.1).
+fn is_content_type(text: &str) -> bool {
+    let printable = |byte: u8| (b' '..=b'~').contains(&byte);
+    text.len() <= CONTENT_TYPE_BYTES && text.contains('/') && text.bytes().all(printable)
+}
+
+/// A name as a segment of a path (RFC 3986 §3.3).
+pub fn encoded(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a string can't fail.
+            let _ = write!(text, "%{byte:02X}");
+        }
+    }
+    text
+}
+
+/// Sorted.
+const FEATURES: [&str; 3] = [ns::DISCO_INFO, ns::DISCO_ITEMS, ns::HTTP_UPLOAD];
+/// How long a slot waits for its upload to begin (§7 recommends 300 seconds).
+const BEGIN_MS: u64 = 300_000;
+const DAY_MS: u64 = 86_400_000;
+/// Bytes of a file's name.
+const NAME_BYTES: usize = 255;
+/// Bytes of a file's type.
+const CONTENT_TYPE_BYTES: usize = 127;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_no_paths() {
+        for good in ["a.jpg", "tr\u{e8}s cool.jpg", "...", "a b"] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", ".", "..", "../a", "a/b", "a\\b", "a\u{0}b", &"x".repeat(256)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+        assert_eq!(encoded("tr\u{e8}s cool.jpg"), "tr%C3%A8s%20cool.jpg");
+        assert_eq!(encoded("'\"<>&%"), "%27%22%3C%3E%26%25");
+    }
+
+    #[test]
+    fn addresses_are_checked() {
+        let check = |text: &str| address(&Value::Text(text.into())).is_ok();
+        assert!(check("https://@:5443/upload") && check("https://files.example.org"));
+        assert!(
+            !check("https://")
+                && !check("ftp://a")
+                && !check("https://a/")
+                && !check("https://a/?b")
+                && !check("https://a'")
+        );
+    }
+}

@@ -1,0 +1,47 @@
+//! Slots in memory.
+
+use super::Memory;
+use crate::pending::ready;
+use crate::{Pending, Slot, SlotStage, Slots, StoreError};
+
+impl Slots for Memory {
+    fn reserve(&self, slot: Slot, quota: u64) -> Pending<bool> {
+        let mut world = self.world();
+        if world.account(slot.owner.as_ref()).is_none() {
+            return ready(Err(StoreError::NoAccount));
+        }
+        let used: u64 = world.slots.values().filter(|kept| kept.owner == slot.owner).map(|kept| kept.size).sum();
+        let fits = used.saturating_add(slot.size) <= quota;
+        if fits {
+            world.slots.insert(slot.token.clone(), slot);
+        }
+        ready(Ok(fits))
+    }
+
+    fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>> {
+        ready(Ok(self.world().slots.get(token).filter(|slot| slot.expires_ms > now_ms).cloned()))
+    }
+
+    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64) -> Pending<bool> {
+        let mut world = self.world();
+        let slot = world.slots.get_mut(token).filter(|slot| slot.stage == from && slot.expires_ms > now_ms);
+        let Some(slot) = slot else { return ready(Ok(false)) };
+        slot.stage = to;
+        if to == SlotStage::Filled {
+            slot.expires_ms = now_ms.saturating_add(slot.keep_ms);
+        }
+        ready(Ok(true))
+    }
+
+    fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {
+        let world = self.world();
+        let mut expired: Vec<_> = world.slots.values().filter(|slot| slot.expires_ms <= now_ms).collect();
+        expired.sort_by_key(|slot| slot.expires_ms);
+        ready(Ok(expired.into_iter().take(limit).map(|slot| slot.token.clone()).collect()))
+    }
+
+    fn forget(&self, token: &str) -> Pending<()> {
+        self.world().slots.remove(token);
+        ready(Ok(()))
+    }
+}

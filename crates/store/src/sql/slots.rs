@@ -1,0 +1,111 @@
+//! The operations of [`Slots`](crate::Slots).
+
+use super::accounts;
+use super::connection::{Connection, Row, Value, one};
+use crate::{Slot, SlotStage, StoreError};
+use rookery_jid::Jid;
+use std::ops::ControlFlow;
+
+pub(crate) fn reserve(c: &mut dyn Connection, slot: &Slot, quota: u64) -> Result<bool, StoreError> {
+    let owner = accounts::id(c, slot.owner.as_ref())?.ok_or(StoreError::NoAccount)?;
+    let used = one(c, USED, &[Value::Integer(owner)], |row| row.number(0))?.unwrap_or_default();
+    if used.saturating_add(slot.size) > quota {
+        return Ok(false);
+    }
+    let values = [
+        Value::Text(&slot.token),
+        Value::Integer(owner),
+        Value::Text(&slot.name),
+        Value::number(slot.size),
+        slot.content_type.as_deref().map_or(Value::Null, Value::Text),
+        Value::number(slot.expires_ms),
+        Value::number(slot.keep_ms),
+        Value::Integer(number(slot.stage)),
+    ];
+    c.execute(INSERT, &values)?;
+    Ok(true)
+}
+
+pub(crate) fn slot(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<Option<Slot>, StoreError> {
+    one(c, SLOT, &[Value::Text(token), Value::number(now_ms)], |row| read(row, token))
+}
+
+pub(crate) fn advance(
+    c: &mut dyn Connection,
+    token: &str,
+    from: SlotStage,
+    to: SlotStage,
+    now_ms: u64,
+) -> Result<bool, StoreError> {
+    let Some(slot) = slot(c, token, now_ms)?.filter(|slot| slot.stage == from) else { return Ok(false) };
+    let expires_ms = if to == SlotStage::Filled { now_ms.saturating_add(slot.keep_ms) } else { slot.expires_ms };
+    c.execute(UPDATE, &[Value::Integer(number(to)), Value::number(expires_ms), Value::Text(token)])?;
+    Ok(true)
+}
+
+pub(crate) fn expired(c: &mut dyn Connection, now_ms: u64, limit: u64) -> Result<Vec<String>, StoreError> {
+    let mut tokens = Vec::new();
+    c.query(EXPIRED, &[Value::number(now_ms), Value::number(limit)], &mut |row| {
+        tokens.push(row.text(0)?.to_owned());
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(tokens)
+}
+
+pub(crate) fn forget(c: &mut dyn Connection, token: &str) -> Result<(), StoreError> {
+    c.execute(REMOVE, &[Value::Text(token)]).map(|_| ())
+}
+
+fn read(row: &dyn Row, token: &str) -> Result<Slot, StoreError> {
+    let owner = Jid::new(Some(row.text(1)?), row.text(0)?, None);
+    let stage = match row.integer(7)? {
+        RESERVED => SlotStage::Reserved,
+        FILLING => SlotStage::Filling,
+        FILLED => SlotStage::Filled,
+        other => return Err(row.corrupt(format!("{other} is no stage of a slot"))),
+    };
+    Ok(Slot {
+        token: token.to_owned(),
+        owner: owner.map_err(|error| row.corrupt(format!("the owner of a slot: {error}")))?,
+        name: row.text(2)?.to_owned(),
+        size: row.number(3)?,
+        content_type: row.optional_text(4)?.map(str::to_owned),
+        expires_ms: row.number(5)?,
+        keep_ms: row.number(6)?,
+        stage,
+    })
+}
+
+fn number(stage: SlotStage) -> i64 {
+    match stage {
+        SlotStage::Reserved => RESERVED,
+        SlotStage::Filling => FILLING,
+        SlotStage::Filled => FILLED,
+    }
+}
+
+/// How rows name a stage.
+const RESERVED: i64 = 1;
+const FILLING: i64 = 2;
+const FILLED: i64 = 3;
+
+/// Values: owner.
+const USED: &str = "SELECT COALESCE(SUM(size), 0) FROM slots WHERE owner = ?";
+
+/// Values: token, owner, name, size, content type, time, duration, stage.
+const INSERT: &str = "\
+    INSERT INTO slots (token, owner, name, size, content_type, expires_ms, keep_ms, stage) SELECT ?, ?, ?, ?, ?, ?, ?, ?";
+
+/// Values: token, time.
+const SLOT: &str = "\
+    SELECT accounts.domain, accounts.localpart, slots.name, slots.size, slots.content_type, slots.expires_ms, slots.keep_ms, \
+    slots.stage FROM slots JOIN accounts ON accounts.id = slots.owner WHERE slots.token = ? AND slots.expires_ms > ?";
+
+/// Values: stage, time, token.
+const UPDATE: &str = "UPDATE slots SET stage = ?, expires_ms = ? WHERE token = ?";
+
+/// Values: time, number.
+const EXPIRED: &str = "SELECT token FROM slots WHERE expires_ms <= ? OR owner IS NULL ORDER BY expires_ms LIMIT ?";
+
+/// Values: token.
+const REMOVE: &str = "DELETE FROM slots WHERE token = ?";

@@ -1,0 +1,62 @@
+//! [`Slots`](rookery_store::Slots).
+
+use super::samples::*;
+use rookery_jid::Jid;
+use rookery_store::{Slot, SlotStage, StoreError, Stores, wait};
+
+fn slot(owner: &Jid, token: &str, size: u64) -> Slot {
+    Slot {
+        token: token.into(),
+        owner: owner.clone(),
+        name: "a \u{1f339}.png".into(),
+        size,
+        content_type: Some("image/png".into()),
+        expires_ms: 100,
+        keep_ms: 1000,
+        stage: SlotStage::Reserved,
+    }
+}
+
+pub fn a_slot_is_filled_once_and_kept_for_a_time(stores: &Stores) {
+    let owner = account(stores, "romeo@a.example");
+    let one = slot(&owner, "one", 7);
+    assert!(done(stores.slots.reserve(one.clone(), 100)));
+    assert_eq!(done(stores.slots.slot("one", 99)), Some(one.clone()));
+    assert_eq!(done(stores.slots.slot("One", 99)), None);
+    let advance = |from, to, now_ms| done(stores.slots.advance("one", from, to, now_ms));
+    assert!(!advance(SlotStage::Filling, SlotStage::Filled, 50));
+    assert!(!advance(SlotStage::Reserved, SlotStage::Filling, 100), "too late");
+    assert!(advance(SlotStage::Reserved, SlotStage::Filling, 50));
+    assert!(!advance(SlotStage::Reserved, SlotStage::Filling, 50), "somebody else fills it");
+    assert!(advance(SlotStage::Filling, SlotStage::Filled, 60));
+    let filled = Slot { stage: SlotStage::Filled, expires_ms: 1060, ..one };
+    assert_eq!(done(stores.slots.slot("one", 1059)), Some(filled));
+    assert_eq!(done(stores.slots.slot("one", 1060)), None);
+    assert_eq!(done(stores.slots.expired(1060, 9)), ["one"]);
+    done(stores.slots.forget("one"));
+    assert!(done(stores.slots.expired(1060, 9)).is_empty());
+}
+
+pub fn owners_of_slots_have_a_quota(stores: &Stores) {
+    let owner = account(stores, "romeo@a.example");
+    assert!(done(stores.slots.reserve(slot(&owner, "one", 60), 100)));
+    assert!(!done(stores.slots.reserve(slot(&owner, "two", 41), 100)));
+    assert!(!done(stores.slots.reserve(slot(&owner, "two", u64::MAX >> 1), 100)));
+    let untyped = Slot { content_type: None, ..slot(&owner, "two", 40) };
+    assert!(done(stores.slots.reserve(untyped.clone(), 100)));
+    assert_eq!(done(stores.slots.slot("two", 0)), Some(untyped));
+    done(stores.slots.forget("one"));
+    assert!(done(stores.slots.reserve(slot(&owner, "three", 60), 100)));
+    let nobody = jid("nobody@a.example");
+    assert_eq!(wait(stores.slots.reserve(slot(&nobody, "four", 1), 100)), Err(StoreError::NoAccount));
+}
+
+pub fn slots_of_a_removed_account_have_expired(stores: &Stores) {
+    let owner = account(stores, "romeo@a.example");
+    assert!(done(stores.slots.reserve(slot(&owner, "one", 60), 100)));
+    assert!(done(stores.accounts.remove(owner.as_ref())));
+    assert_eq!(done(stores.slots.slot("one", 0)), None);
+    assert_eq!(done(stores.slots.expired(0, 9)), ["one"], "its file is to be removed");
+    account(stores, "romeo@a.example");
+    assert_eq!(done(stores.slots.slot("one", 0)), None, "a successor has no part in it");
+}

@@ -1,0 +1,100 @@
+//! The body of an answer: bytes, or a part of a file that is read in runs as the client takes them.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::body::{Body as HttpBody, Bytes, Frame, SizeHint};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+/// The body of an answer.
+#[derive(Debug, Default)]
+pub struct Body(Source);
+
+#[derive(Debug, Default)]
+enum Source {
+    #[default]
+    Nothing,
+    Bytes(Bytes),
+    File(Part),
+}
+
+/// What is left of a part of a file.
+#[derive(Debug)]
+struct Part {
+    file: Option<File>,
+    at: u64,
+    left: u64,
+    /// A run that is being read, off this thread.
+    reading: Option<JoinHandle<io::Result<(File, Bytes)>>>,
+}
+
+impl Body {
+    /// Bytes.
+    pub fn bytes(bytes: impl Into<Bytes>) -> Self {
+        Self(Source::Bytes(bytes.into()))
+    }
+
+    /// `len` bytes of a file, from `start` on.
+    pub fn file(file: File, start: u64, len: u64) -> Self {
+        Self(Source::File(Part { file: Some(file), at: start, left: len, reading: None }))
+    }
+}
+
+impl Part {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if self.reading.is_none() {
+            let Some(file) = self.file.take().filter(|_| self.left > 0) else { return Poll::Ready(None) };
+            let (at, len) = (self.at, self.left.min(RUN as u64) as usize);
+            self.reading = Some(spawn_blocking(move || {
+                let mut bytes = vec![0; len];
+                file.read_exact_at(&mut bytes, at)?;
+                Ok((file, bytes.into()))
+            }));
+        }
+        let Some(reading) = &mut self.reading else { return Poll::Ready(None) };
+        let read = ready!(Pin::new(reading).poll(context)).map_err(io::Error::other).and_then(|read| read);
+        self.reading = None;
+        Poll::Ready(Some(read.map(|(file, bytes)| {
+            self.file = Some(file);
+            self.at += bytes.len() as u64;
+            self.left -= bytes.len() as u64;
+            bytes
+        })))
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        match &mut self.0 {
+            Source::Nothing => Poll::Ready(None),
+            Source::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Source::Bytes(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Source::File(part) => part.poll(context).map(|read| read.map(|read| read.map(Frame::data))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Source::Nothing => true,
+            Source::Bytes(bytes) => bytes.is_empty(),
+            Source::File(part) => part.left == 0,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(match &self.0 {
+            Source::Nothing => 0,
+            Source::Bytes(bytes) => bytes.len() as u64,
+            Source::File(part) => part.left,
+        })
+    }
+}
+
+/// Bytes that are read at a time.
+const RUN: usize = 64 * 1024;

@@ -1,0 +1,368 @@
+//! Files that users share (XEP-0363): taking them in and giving them out. The module `upload` hands out the slots.
+//!
+//! # Invariants
+//!
+//! - A file is named by its slot's token alone; nothing of a path comes from who asks.
+//! - A file has exactly the bytes of its slot. One that breaks off is removed, and its slot can be filled again.
+//! - One upload fills a slot; a second one is refused while it goes on and afterwards.
+//! - What is given out can't do anything in the name of this server: no scripts, no guessing of types, and whatever isn't a picture, sound or
+//!   film is downloaded rather than shown.
+//! - Whoever has no slot's address learns nothing: what isn't there, has expired or is somebody else's looks the same.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use rookery_store::{Slot, SlotStage, Slots};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::range::{self, Wanted};
+use crate::reply::{Body, text};
+
+/// Where the files are.
+#[derive(Clone)]
+pub struct Files {
+    folder: PathBuf,
+    slots: Arc<dyn Slots>,
+}
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Files").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl Files {
+    /// Files in a folder, which is made when the first one comes.
+    pub fn new(folder: PathBuf, slots: Arc<dyn Slots>) -> Self {
+        Self { folder, slots }
+    }
+
+    /// Answers a request for what is behind `/upload/`.
+    pub(crate) async fn answer(&self, mut request: Request<Incoming>, rest: &str) -> Response<Body> {
+        let responded = self.respond(&mut request, rest).await;
+        if responded.is_err() {
+            // Who still sends doesn't read: a client that has sent all gets to know why it was refused.
+            let _ = timeout(PATIENCE, drain(request.body_mut())).await;
+        }
+        let mut response = match responded {
+            Ok(response) => response,
+            Err(Failed::Told(response)) => *response,
+            Err(Failed::Here(error)) => {
+                warn!(%error, "a file can't be kept or given out");
+                text(StatusCode::INTERNAL_SERVER_ERROR, "the server has failed")
+            }
+        };
+        // §7: pages of any origin may upload and show files, knowing their address.
+        for (name, value) in CORS {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+
+    async fn respond(&self, request: &mut Request<Incoming>, rest: &str) -> Result<Response<Body>, Failed> {
+        if request.method() == Method::OPTIONS {
+            return Ok(text(StatusCode::OK, "OPTIONS, HEAD, GET, PUT"));
+        }
+        let slot = self.find(rest).await?;
+        match *request.method() {
+            Method::PUT => self.take(request, slot).await,
+            Method::GET | Method::HEAD => self.give(request, &slot).await,
+            _ => {
+                let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "a file can be put and got");
+                refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("OPTIONS, HEAD, GET, PUT"));
+                Ok(refused)
+            }
+        }
+    }
+
+    /// The slot of an address: token and name, as they were handed out.
+    async fn find(&self, rest: &str) -> Result<Slot, Failed> {
+        let missing = || told(StatusCode::NOT_FOUND, "there is no such file");
+        let (token, name) = rest.split_once('/').filter(|(token, _)| is_token(token)).ok_or_else(missing)?;
+        let slot = self.slots.slot(token, now_ms()).await.map_err(store)?;
+        slot.filter(|slot| rookery_modules::upload::encoded(&slot.name) == name).ok_or_else(missing)
+    }
+
+    async fn take(&self, request: &mut Request<Incoming>, slot: Slot) -> Result<Response<Body>, Failed> {
+        judge(request.headers(), &slot)?;
+        let begun = self.slots.advance(&slot.token, SlotStage::Reserved, SlotStage::Filling, now_ms()).await;
+        if !begun.map_err(store)? {
+            return Err(told(StatusCode::CONFLICT, "the file is there already, or on its way"));
+        }
+        // Whatever becomes of the connection, and with it of this future: the slot is let go.
+        let mut filling = Filling { files: self.clone(), token: Some(slot.token.clone()) };
+        let path = self.path(&slot.token);
+        write(request.body_mut(), &path, slot.size).await?;
+        let filled = self.slots.advance(&slot.token, SlotStage::Filling, SlotStage::Filled, now_ms()).await;
+        if !filled.map_err(store)? {
+            return Err(told(StatusCode::GONE, "the upload took too long"));
+        }
+        filling.token = None;
+        info!(owner = slot.owner.as_str(), size = slot.size, "a file was uploaded");
+        Ok(text(StatusCode::CREATED, "the file is there"))
+    }
+
+    async fn give(&self, request: &Request<Incoming>, slot: &Slot) -> Result<Response<Body>, Failed> {
+        if slot.stage != SlotStage::Filled {
+            return Err(told(StatusCode::NOT_FOUND, "there is no such file"));
+        }
+        let path = self.path(&slot.token);
+        let wanted = range::wanted(request.headers(), slot.size);
+        let Wanted { status, start, len } = wanted;
+        let mut response = Response::new(Body::default());
+        if status != StatusCode::RANGE_NOT_SATISFIABLE && request.method() == Method::GET {
+            let file = spawn_blocking(move || File::open(path)).await.map_err(io::Error::other)?;
+            let file = file.map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => told(StatusCode::NOT_FOUND, "there is no such file"),
+                _ => Failed::Here(error.to_string()),
+            })?;
+            *response.body_mut() = Body::file(file, start, len);
+        }
+        *response.status_mut() = status;
+        describe(response.headers_mut(), slot, &wanted);
+        Ok(response)
+    }
+
+    /// Removes what has expired: up to [`SWEEP`] files; how many that were.
+    pub(crate) async fn sweep(&self) -> usize {
+        let Ok(expired) = self.slots.expired(now_ms(), SWEEP).await else { return 0 };
+        let mut count = 0;
+        for token in expired.into_iter().filter(|token| is_token(token)) {
+            let path = self.path(&token);
+            match spawn_blocking(move || remove(&path)).await {
+                // The file first: a slot without one is nothing, a file without slot is never found again.
+                Ok(Ok(())) => count += usize::from(self.slots.forget(&token).await.is_ok()),
+                Ok(Err(error)) => warn!(%error, "a file that has expired can't be removed"),
+                Err(_) => {}
+            }
+        }
+        count
+    }
+
+    /// Two letters of the token are a folder, since folders with millions of files are slow.
+    fn path(&self, token: &str) -> PathBuf {
+        self.folder.join(token.get(..2).unwrap_or_default()).join(token)
+    }
+}
+
+/// An upload that goes on. Dropped before its end it removes what there is and gives the slot free.
+struct Filling {
+    files: Files,
+    token: Option<String>,
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        let Some(token) = self.token.take() else { return };
+        let files = self.files.clone();
+        tokio::spawn(async move {
+            let path = files.path(&token);
+            let removed = spawn_blocking(move || remove(&path)).await;
+            if let Ok(Ok(())) = removed {
+                let _ = files.slots.advance(&token, SlotStage::Filling, SlotStage::Reserved, now_ms()).await;
+            }
+        });
+    }
+}
+
+/// Why a request gets no file.
+enum Failed {
+    /// Because of what it asks for; this says why.
+    Told(Box<Response<Body>>),
+    /// Because something here doesn't work.
+    Here(String),
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        Self::Here(error.to_string())
+    }
+}
+
+fn told(status: StatusCode, words: &str) -> Failed {
+    Failed::Told(Box::new(text(status, words)))
+}
+
+fn store(error: rookery_store::StoreError) -> Failed {
+    Failed::Here(error.to_string())
+}
+
+/// XEP-0363 §6: the length must be that of the slot, and so should the type.
+fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), Failed> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    match length {
+        None => return Err(told(StatusCode::LENGTH_REQUIRED, "Content-Length is needed")),
+        Some(length) if length != slot.size => {
+            return Err(told(StatusCode::PAYLOAD_TOO_LARGE, "Content-Length is not what was asked for"));
+        }
+        Some(_) => {}
+    }
+    let given = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    match (&slot.content_type, given) {
+        (Some(wanted), Some(given)) if !given.eq_ignore_ascii_case(wanted.as_bytes()) => {
+            Err(told(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type is not what was asked for"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a body of exactly `size` bytes, in runs, off this thread.
+async fn write(body: &mut Incoming, path: &Path, size: u64) -> Result<(), Failed> {
+    let broken = || told(StatusCode::BAD_REQUEST, "the upload broke off");
+    let target = path.to_owned();
+    let mut file = spawn_blocking(move || create(&target)).await.map_err(io::Error::other)??;
+    let (mut run, mut taken) = (Vec::new(), 0u64);
+    loop {
+        let frame = timeout(SILENCE, body.frame()).await;
+        let frame = frame.map_err(|_| told(StatusCode::REQUEST_TIMEOUT, "the upload took too long"))?;
+        let is_end = frame.is_none();
+        if let Some(frame) = frame {
+            let data = frame.map_err(|_| broken())?.into_data().unwrap_or_default();
+            taken += data.len() as u64;
+            if taken > size {
+                return Err(told(StatusCode::PAYLOAD_TOO_LARGE, "there is more than was asked for"));
+            }
+            run.extend_from_slice(&data);
+        }
+        if is_end || run.len() >= RUN {
+            let bytes = std::mem::take(&mut run);
+            file = spawn_blocking(move || append(file, &bytes, is_end)).await.map_err(io::Error::other)??;
+        }
+        if is_end {
+            break;
+        }
+    }
+    if taken == size { Ok(()) } else { Err(broken()) }
+}
+
+/// Reads what is left of a body, within bounds.
+async fn drain(body: &mut Incoming) {
+    let mut left = MOST_DRAINED;
+    while left > 0
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        left = left.saturating_sub(frame.data_ref().map_or(1, |data| data.len().max(1)));
+    }
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    File::create(path)
+}
+
+fn append(mut file: File, bytes: &[u8], is_end: bool) -> io::Result<File> {
+    file.write_all(bytes)?;
+    if is_end {
+        file.sync_all()?;
+    }
+    Ok(file)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// What is said of a file that is given out.
+fn describe(headers: &mut HeaderMap, slot: &Slot, wanted: &Wanted) {
+    let kind = slot.content_type.as_deref().unwrap_or(UNKNOWN_TYPE);
+    let is_shown = SHOWN.iter().any(|shown| kind.eq_ignore_ascii_case(shown));
+    let disposition = if is_shown { "inline" } else { "attachment" };
+    let mut insert = |name: header::HeaderName, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(name, value);
+        }
+    };
+    insert(header::CONTENT_TYPE, kind);
+    let name = rookery_modules::upload::encoded(&slot.name);
+    insert(header::CONTENT_DISPOSITION, &format!("{disposition}; filename*=UTF-8''{name}"));
+    insert(header::ACCEPT_RANGES, "bytes");
+    insert(header::CACHE_CONTROL, "private, max-age=86400, immutable");
+    insert(header::CONTENT_SECURITY_POLICY, "default-src 'none'; sandbox; frame-ancestors 'none'");
+    insert(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    insert(header::REFERRER_POLICY, "no-referrer");
+    match wanted.status {
+        StatusCode::RANGE_NOT_SATISFIABLE => insert(header::CONTENT_RANGE, &format!("bytes */{}", slot.size)),
+        StatusCode::PARTIAL_CONTENT => {
+            let last = wanted.start + wanted.len.saturating_sub(1);
+            insert(header::CONTENT_RANGE, &format!("bytes {}-{last}/{}", wanted.start, slot.size));
+            insert(header::CONTENT_LENGTH, &wanted.len.to_string());
+        }
+        _ => insert(header::CONTENT_LENGTH, &wanted.len.to_string()),
+    }
+}
+
+/// Whether a text can be a token of ours, and so the name of a file.
+fn is_token(text: &str) -> bool {
+    (16..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+/// §7.
+const CORS: [(header::HeaderName, &str); 4] = [
+    (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
+    (header::ACCESS_CONTROL_ALLOW_METHODS, "OPTIONS, HEAD, GET, PUT"),
+    (header::ACCESS_CONTROL_ALLOW_HEADERS, "Content-Type, Range"),
+    (header::ACCESS_CONTROL_EXPOSE_HEADERS, "Content-Range"),
+];
+/// Types that a browser may show. None of them can hold a script, which SVG and PDF can.
+const SHOWN: [&str; 12] = [
+    "image/png",
+    "image/jpeg",
+    "image/gif",
+    "image/webp",
+    "image/avif",
+    "audio/mpeg",
+    "audio/ogg",
+    "audio/mp4",
+    "audio/webm",
+    "video/mp4",
+    "video/webm",
+    "video/ogg",
+];
+const UNKNOWN_TYPE: &str = "application/octet-stream";
+/// Bytes that are written at a time.
+const RUN: usize = 256 * 1024;
+/// How long an upload may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How long a refused upload may go on, and how many bytes of it are read.
+const PATIENCE: Duration = Duration::from_secs(5);
+const MOST_DRAINED: usize = 1024 * 1024;
+/// Files that are removed at a time.
+const SWEEP: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tokens_become_file_names() {
+        assert!(is_token(&"aB3-_".repeat(10)));
+        for bad in [
+            "",
+            "short",
+            &"a".repeat(200),
+            "../../../../etc/passwd",
+            "aaaaaaaaaaaaaaaaaaaa\0",
+            "%2e%2e%2faaaaaaaaaaaaaaa",
+        ] {
+            assert!(!is_token(bad), "{bad}");
+        }
+    }
+}
