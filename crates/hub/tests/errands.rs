@@ -42,10 +42,9 @@ fn exchange(worlds: &mut [World]) {
 fn all_shards_answer_in_their_order() {
     let mut worlds = worlds();
     let got = Rc::new(RefCell::new(Vec::new()));
-    for asking in 0..SHARDS {
+    for asking in &mut worlds {
         let got = got.clone();
-        worlds[asking]
-            .ask_shards(|world| world.shard(), move |world, answers| got.borrow_mut().push((world.shard(), answers)));
+        asking.ask_shards(|world| world.shard(), move |world, answers| got.borrow_mut().push((world.shard(), answers)));
     }
     assert_eq!(*got.borrow(), [], "nobody has brought the mail yet");
     exchange(&mut worlds);

@@ -212,7 +212,9 @@ fn short(stanza: &Element) -> String {
     if stanza.child("delay", ns::DELAY).is_some() {
         text += " late";
     }
-    stanza.child("x", ns::MUC_USER).map(|x| user(x, &mut text));
+    if let Some(x) = stanza.child("x", ns::MUC_USER) {
+        user(x, &mut text);
+    }
     text
 }
 

@@ -65,9 +65,8 @@ impl Input {
     fn nested(path: PathBuf, depth: usize) -> io::Result<Self> {
         let line = Rc::new(Cell::new(1));
         let lines = Lines { file: BufReader::new(File::open(&path)?), line: line.clone() };
-        let mut options = Options::default();
-        options.max_token_length = MAX_TOKEN;
-        options.comments = rxml::parser::CommentMode::Discard;
+        let comments = rxml::parser::CommentMode::Discard;
+        let options = Options { max_token_length: MAX_TOKEN, comments, ..Options::default() };
         Ok(Self { reader: Reader::with_options(lines, options), line, path, depth })
     }
 
