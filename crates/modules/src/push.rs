@@ -6,7 +6,7 @@
 //!
 //! # Invariants
 //!
-//! * A service is told at most once in [`INTERVAL_MS`] for one registration, and never again before it has answered: what comes meanwhile
+//! * A service is told at most once in `INTERVAL_MS` for one registration, and never again before it has answered: what comes meanwhile
 //!   is told together.
 //! * A registration ends when its service refuses it. An error that may pass, or no answer, does not end it.
 //! * Registrations are bounded in number and size per account; they are kept in its documents.
