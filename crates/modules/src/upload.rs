@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn addresses_are_checked() {
         let check = |text: &str| address(&Value::Text(text.into())).is_ok();
-        assert!(check("https://@:5443/upload") && check("https://files.example.org"));
+        assert!(check("https://@:5443/upload") && check("https://share.example.org"));
         assert!(
             !check("https://")
                 && !check("ftp://a")
