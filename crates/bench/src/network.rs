@@ -35,7 +35,7 @@ pub fn credentials() -> Outcome<Credentials> {
     Ok(Credentials::derive_with(PASSWORD, 4096, [[7; 16]; 3])?)
 }
 
-/// What a world needs, with all modules.
+/// What a world needs, with all modules but the archive: the store of these worlds keeps nothing.
 pub struct Parts {
     /// Settings with one domain, [`DOMAIN`].
     pub settings: Arc<Settings>,
@@ -51,7 +51,8 @@ impl Parts {
     /// # Errors
     /// When the system gives no thread.
     pub fn new(accounts: usize, contacts: usize) -> Outcome<Parts> {
-        let modules = modules().into_iter().map(|module| (module.name(), Options::defaults(module.options())));
+        let modules = modules().into_iter().filter(|module| module.name() != "archive");
+        let modules = modules.map(|module| (module.name(), Options::defaults(module.options())));
         let domain = Domain { name: DOMAIN.to_owned(), modules: modules.collect() };
         Ok(Parts {
             settings: Arc::new(Settings { domains: vec![domain], ..Settings::default() }),

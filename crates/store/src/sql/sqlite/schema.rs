@@ -90,6 +90,8 @@ mod tests {
             "meta",
             // Rooms outlive those who made them.
             "rooms",
+            // Without their owner until their files are gone.
+            "slots",
         ];
         assert_eq!(staying, expected);
     }
