@@ -46,7 +46,10 @@ fn migrate_in_transaction(driver: &mut Driver) -> Result<(), StoreError> {
     for (migration, number) in MIGRATIONS.iter().zip(1..).filter(|(_, number)| *number > version) {
         driver.run(migration)?;
         driver.run(&format!("PRAGMA user_version = {number}"))?;
-        tracing::info!(database = driver.database(), schema = number, "the database schema was updated");
+        // A new database is no news.
+        if version > 0 {
+            tracing::info!(database = driver.database(), schema = number, "the database schema was updated");
+        }
     }
     driver.run(&format!("PRAGMA application_id = {APPLICATION}"))
 }
