@@ -37,7 +37,7 @@ shards = 2
 c2s = ["{ADDRESS}:5222"]
 c2s_tls = []
 web = []
-web_tls = []
+web_tls = ["127.0.0.1:5443"]
 [login]
 scram_iterations = 4096
 [modules.register]
