@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Built, Child, Fault, Kind, Limits, Stanza, unescape};
 use triomphe::ThinArc;
 
@@ -194,6 +194,12 @@ impl Packet {
     /// The sender, if there is one; the server stamped it, so it is valid.
     pub fn sender(&self) -> Option<Jid> {
         Jid::parse(&unescape(self.from_escaped())).ok()
+    }
+
+    /// The sender where its address is plain ASCII, as nearly all are: without an allocation. `None` says nothing.
+    pub fn plain_sender(&self) -> Option<JidRef<'_>> {
+        let text = std::str::from_utf8(self.from_escaped()).ok().filter(|text| !text.contains('&'))?;
+        JidRef::parse_prepared(text)
     }
 
     /// The `id`, if there is one.

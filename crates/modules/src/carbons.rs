@@ -89,6 +89,10 @@ fn switch(world: &mut World, iq: Iq) {
 
 /// §8: what a session sends, to the others of its account.
 fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives) -> Delivery {
+    // Most accounts have no such session; of theirs no message costs more than a look.
+    if packet.plain_sender().is_some_and(|from| world.links_with_carbons(from).is_empty()) {
+        return Delivery::Pass;
+    }
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let mut links = world.links_with_carbons(from.as_ref());
     links.retain(|&link| world.outboxes.address(link) != Some(&from));

@@ -68,6 +68,10 @@ impl Module for Strangers {
 }
 
 fn going(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    let is_limited = |domain: &str| options(world, domain).is_some_and(|options| options.number(SENT) > 0);
+    if packet.plain_sender().is_some_and(|sender| !is_limited(sender.domain())) {
+        return Delivery::Pass;
+    }
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let limit = options(world, sender.domain()).map_or(0, |options| options.number(SENT));
     let is_own = sender.bare_str() == to.bare_str();
@@ -84,6 +88,9 @@ fn going(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> D
 
 fn coming(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     if state.is_cleared.take() {
+        return Delivery::Pass;
+    }
+    if packet.plain_sender().is_some_and(|sender| world.is_here(sender.domain())) {
         return Delivery::Pass;
     }
     let Some(sender) = packet.sender().filter(|sender| !world.is_here(sender.domain())) else { return Delivery::Pass };
