@@ -33,6 +33,13 @@ pub enum Command {
         #[command(subcommand)]
         command: UserCommand,
     },
+    /// Manage the tokens with which programs use the HTTP API, also while the server runs
+    #[command(after_help = TOKEN_EXAMPLES)]
+    Token {
+        /// What to do with them.
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
     /// Show configuration
     #[command(after_help = CONFIG_EXAMPLES)]
     Config {
@@ -115,6 +122,30 @@ pub enum UserCommand {
         /// The file to make; it holds all that is kept for the account, the keys of its password included
         #[arg(value_name = "FILE.xml")]
         file: PathBuf,
+    },
+}
+
+/// What to do with tokens.
+#[derive(Debug, Subcommand)]
+pub enum TokenCommand {
+    /// Make a token and show it, once
+    #[command(after_help = TOKEN_EXAMPLES)]
+    Add {
+        /// What to call it
+        name: String,
+        /// What it is good for, such as users:read; may be given several times, or as a list with commas
+        #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
+        scopes: Vec<String>,
+        /// Let it be good for this domain only
+        #[arg(long, value_name = "DOMAIN")]
+        domain: Option<String>,
+    },
+    /// List the tokens, without their secrets
+    List,
+    /// Revoke a token, from now on
+    Revoke {
+        /// What it is called
+        name: String,
     },
 }
 
@@ -219,6 +250,14 @@ const EXPORT_EXAMPLES: &str = "\
 Examples:
   rookery user export alice@example.org alice.xml
   rookery user export example.org everybody.xml";
+
+const TOKEN_EXAMPLES: &str = "\
+Examples:
+  rookery token add dashboard --scope statistics:read
+  rookery token add helpdesk --scope users:read,users:write --domain example.org
+  rookery token revoke helpdesk
+
+The token goes to standard output. Only its hash is kept.";
 
 const CONFIG_EXAMPLES: &str = "\
 Examples:

@@ -7,7 +7,8 @@
 //!   replaces.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
 //! - [`folder`], [`database`], [`certificate`] and [`listener`] are the things that a server needs from its machine.
-//! - [`check`] looks all of that over without changing it; [`user`] changes accounts, also beside a running server.
+//! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
+//!   also beside a running server.
 
 mod arguments;
 mod certificate;
@@ -24,6 +25,7 @@ mod serve;
 mod settings;
 mod start;
 mod state;
+mod token;
 mod user;
 mod welcome;
 
@@ -74,6 +76,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
             }
         }
         Command::User { command } => user::run(&source, command)?,
+        Command::Token { command } => token::run(&source, command)?,
         Command::Config { command: ConfigCommand::Example } => {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             welcome::say(&config::example(&table));

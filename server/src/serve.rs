@@ -85,7 +85,14 @@ impl Threads {
         } else {
             let folder = start.loaded.source.folder.path().join("uploads");
             let files = rookery_web::upload::Files::new(folder, start.database.stores.slots.clone());
-            let front = rookery_web::start(web, web_settings(&start.loaded), shards.door(), files);
+            let reach = rookery_web::Reach {
+                door: shards.door(),
+                files,
+                stores: start.database.stores.clone(),
+                modules: start.shared.clone(),
+                export: Arc::new(crate::user::export),
+            };
+            let front = rookery_web::start(web, web_settings(&start.loaded), reach);
             Some(front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))?)
         };
         Ok(Threads { shards, web: front })
@@ -145,6 +152,10 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         trusted_proxies: networks(&config.web.trusted_proxies),
         proxy_protocol: config.web.proxy_protocol,
         metrics_networks: networks(&config.web.metrics_networks),
+        api_networks: networks(&config.web.api_networks),
+        admin_networks: networks(&config.web.admin_networks),
+        hub: loaded.settings.clone(),
+        decoy: loaded.policy.decoy.clone(),
         public_host: config.web.public_host.clone(),
         connections: config.web.connections,
     }

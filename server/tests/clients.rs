@@ -128,6 +128,16 @@ scenarios! {
         pages_are_downloaded_not_shown
         an_upload_that_breaks_off_can_be_repeated
     }
+    api {
+        who_has_no_token_learns_nothing
+        a_token_is_good_for_its_scopes_and_its_domain
+        accounts_are_made_changed_and_removed
+        lists_come_in_parts
+        a_domain_speaks
+        what_is_no_request_is_refused
+        the_api_is_for_those_who_may_come_here
+        schemathesis_finds_nothing
+    }
     registration {
         nobody_can_register_by_default
         people_register_where_it_is_on

@@ -29,6 +29,11 @@ impl std::fmt::Debug for Errand {
 }
 
 impl Errand {
+    /// Work for whichever shard gets it, from outside of all worlds.
+    pub fn new(work: impl FnOnce(&mut World) + Send + 'static) -> Self {
+        Self(Box::new(work))
+    }
+
     pub(crate) fn run(self, world: &mut World) {
         (self.0)(world);
     }

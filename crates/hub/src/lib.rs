@@ -61,7 +61,7 @@ pub mod world;
 pub use ask::Answer;
 pub use bind::BindError;
 pub use destination::Destination;
-pub use errand::Reply;
+pub use errand::{Errand, Reply};
 pub use federation::{Federation, RemoteService};
 pub use hold::Hold;
 pub use inbound::Intake;

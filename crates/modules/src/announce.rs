@@ -71,7 +71,7 @@ struct Motd {
 
 /// What is announced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Text {
+pub struct Text {
     /// In a line.
     pub subject: Option<String>,
     /// The whole.
@@ -228,7 +228,15 @@ pub(crate) fn to_online(world: &mut World, domain: &str, text: &Text) {
     );
 }
 
-/// Tells all accounts of a domain, page by page.
+/// Tells all accounts of a domain: who is away gets it later.
+pub(crate) fn to_everybody(world: &mut World, domain: &str, text: &Text) {
+    let id = world.unique_text();
+    if let Ok(packet) = Packet::built(&text.message("normal", domain, &id)) {
+        to_all(world, domain.to_owned(), packet, None);
+    }
+}
+
+/// The same, page by page.
 fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>) {
     let page = world.stores.accounts.list(&domain, after.as_ref().map(Jid::as_ref), PAGE);
     world.wait(page, move |world, page| match page {
@@ -338,12 +346,7 @@ fn carry_out(motds: &Motds, world: &mut World, packet: Packet, to: Jid) {
         ("online", Some(text)) => to_online(world, &domain, &text),
         ("motd", Some(text)) => motds.announce(world, &domain, text, told),
         ("motd/update", Some(text)) => motds.update(world, &domain, text, told),
-        (_, Some(text)) => {
-            let id = world.unique_text();
-            if let Ok(packet) = Packet::built(&text.message("normal", &domain, &id)) {
-                to_all(world, domain, packet, None);
-            }
-        }
+        (_, Some(text)) => to_everybody(world, &domain, &text),
     }
 }
 

@@ -15,7 +15,7 @@
 //!
 //! The modules of the [`table`] have a file or a folder each. Besides: `asker` decides who may know of an account, `request` refuses malformed
 //! requests, `option` checks what operators write, `payload` tells conversations from the rest, [`form`] reads and writes data forms, [`rsm`]
-//! pages, [`rights`] tells administrators from others, [`process`] carries their wish to stop, [`standards`] lists what is implemented.
+//! pages, [`operations`] is what operators do, by whatever way, [`rights`] tells administrators from others, [`process`] carries their wish to stop, [`standards`] lists what is implemented.
 
 pub mod administration;
 pub mod announce;
@@ -34,6 +34,7 @@ pub mod form;
 pub mod last_activity;
 pub mod multicast;
 pub mod offline;
+pub mod operations;
 mod option;
 mod payload;
 pub mod ping;
@@ -76,6 +77,8 @@ pub struct Shared {
     pub borders: administration::border::Borders,
     /// The messages of the day.
     pub motds: announce::Motds,
+    /// What administrators did.
+    pub journal: operations::journal::Journal,
     /// Who hears when an administrator wants the server to stop.
     pub process: process::Process,
 }
@@ -106,7 +109,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::<multicast::Multicast>::default(),
         Box::new(rooms::Rooms::new(shared.rooms.clone(), archives.clone())),
         Box::new(commands::Commands::new(shared.clone())),
-        Box::new(administration::Administration::new(shared.borders.clone())),
+        Box::new(administration::Administration::new(shared.borders.clone(), shared.journal.clone())),
         Box::new(announce::Announce::new(shared.motds.clone())),
         Box::<pubsub::Pubsub>::default(),
         Box::<pubsub::pep::PersonalEventing>::default(),

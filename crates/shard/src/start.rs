@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rookery_hub::{Place, Registry, Wakeups, World};
-use rookery_store::{Background, Stores};
+use rookery_hub::{Errand, Mail, Place, Registry, Wakeups, World};
+use rookery_store::pending::{Completer, pending};
+use rookery_store::{Background, Pending, Stores};
 use tracing::{error, warn};
 
 use crate::census::Census;
@@ -141,6 +142,16 @@ impl Door {
     pub fn hand_over(&self, handed: Handed<TcpStream>) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         self.post.send(turn % self.post.shards().max(1), Letter::Handed(Box::new(handed)));
+    }
+
+    /// Runs `work` on the shard whose turn it is. It answers when it likes, through the completer; one that it drops answers
+    /// [`StoreError::Closed`](rookery_store::StoreError::Closed), as does that of a shard that has ended.
+    pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut World, Completer<T>) + Send + 'static) -> Pending<T> {
+        let (completer, answer) = pending();
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let errand = Errand::new(move |world| work(world, completer));
+        self.post.send(turn % self.post.shards().max(1), Letter::Mail(vec![Mail::Errand(errand)]));
+        answer
     }
 
     /// What the shards count. Those that don't answer within a second are left out; until then this blocks.

@@ -14,12 +14,17 @@
 //! # Layout
 //!
 //! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `route` finds who answers:
-//! [`websocket`], [`discovery`], [`metrics`], [`upload`].
+//! [`websocket`], [`discovery`], [`metrics`], [`upload`], [`api`]. `access` says who may come to what is for operators, `ask` puts questions to the shards,
+//! `form` reads what requests say.
 
 mod accept;
+mod access;
+pub mod api;
+mod ask;
 mod body;
 pub mod conduit;
 pub mod discovery;
+mod form;
 pub mod metrics;
 pub mod proxy;
 pub mod range;
@@ -34,7 +39,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use rookery_hub::Network;
+use rookery_jid::Jid;
+use rookery_sasl::server::Decoy;
 use rookery_shard::Door;
+use rookery_store::Stores;
 use rookery_stream::tls::TlsSettings;
 use tokio::sync::watch;
 
@@ -51,6 +59,14 @@ pub struct Settings {
     pub proxy_protocol: bool,
     /// Who may read the metrics.
     pub metrics_networks: Vec<Network>,
+    /// Who may use the API.
+    pub api_networks: Vec<Network>,
+    /// Who may use the admin page.
+    pub admin_networks: Vec<Network>,
+    /// Domains with their modules.
+    pub hub: Arc<rookery_hub::Settings>,
+    /// What a password of an unknown account is checked against, so that it takes as long.
+    pub decoy: Decoy,
     /// Host and port under which browsers find the server from outside, if that is not what they say in `Host`.
     pub public_host: Option<String>,
     /// Connections at a time.
@@ -75,22 +91,49 @@ pub struct Running {
 }
 
 /// What all connections have in common.
-#[derive(Debug)]
 pub(crate) struct Shared {
     settings: RwLock<Arc<Settings>>,
     pub door: Door,
     pub files: upload::Files,
+    pub stores: Stores,
+    pub modules: rookery_modules::Shared,
+    export: Export,
     pub counts: metrics::Counts,
+}
+
+/// What the front reaches.
+pub struct Reach {
+    /// The shards.
+    pub door: Door,
+    /// The files that users share.
+    pub files: upload::Files,
+    /// All stores.
+    pub stores: Stores,
+    /// What the modules of all shards have in common.
+    pub modules: rookery_modules::Shared,
+    /// Exports accounts.
+    pub export: Export,
+}
+
+/// Writes all that is kept for an account (XEP-0227), or says why not. It may block.
+pub type Export = Arc<dyn Fn(&Jid, &Stores) -> Result<Vec<u8>, String> + Send + Sync>;
+
+impl std::fmt::Debug for Reach {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reach").field("door", &self.door).finish_non_exhaustive()
+    }
 }
 
 /// Starts the front on a thread of its own.
 ///
 /// # Errors
 /// What the system says when it gives no thread or no descriptor.
-pub fn start(listeners: Vec<Listener>, settings: Settings, door: Door, files: upload::Files) -> io::Result<Running> {
+pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
-    let shared =
-        Arc::new(Shared { settings: RwLock::new(Arc::new(settings)), door, files, counts: metrics::Counts::default() });
+    let Reach { door, files, stores, modules, export } = reach;
+    let settings = RwLock::new(Arc::new(settings));
+    let counts = metrics::Counts::default();
+    let shared = Arc::new(Shared { settings, door, files, stores, modules, export, counts });
     let (stop, stopped) = watch::channel(false);
     let served = shared.clone();
     let serve = move || runtime.block_on(accept::serve(listeners, served, stopped));
@@ -112,7 +155,19 @@ impl Running {
     }
 }
 
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("door", &self.door).finish_non_exhaustive()
+    }
+}
+
 impl Shared {
+    /// Whether a module is on in a domain.
+    pub fn has_module(&self, domain: &str, module: &str) -> bool {
+        let settings = self.settings();
+        settings.hub.domains.iter().any(|found| found.name == domain && found.module(module).is_some())
+    }
+
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -142,6 +142,22 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: "web",
+        name: "api_networks",
+        doc: "Networks from which the HTTP API (/api/v1) may be used, with a token of `rookery token add`. [] switches it off.\n\
+              From other machines it is served over TLS only.",
+        set: |config, given| put(&mut config.web.api_networks, given.list(network)),
+        show: |config| list(config.web.api_networks.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "web",
+        name: "admin_networks",
+        doc: "Networks from which administrators may use the admin page (/admin). [] switches it off; [\"0.0.0.0/0\", \"::/0\"] is\n\
+              everywhere. From other machines it is served over TLS only.",
+        set: |config, given| put(&mut config.web.admin_networks, given.list(network)),
+        show: |config| list(config.web.admin_networks.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "web",
         name: "connections",
         doc: "Connections that are served at a time; a WebSocket counts only until it is open. A change needs a restart.",
         set: |config, given| put(&mut config.web.connections, given.number(1..=1_000_000)),

@@ -111,6 +111,10 @@ pub struct Web {
     pub proxy_protocol: bool,
     /// Who may read the metrics.
     pub metrics_networks: Vec<WrittenNetwork>,
+    /// Who may use the HTTP API.
+    pub api_networks: Vec<WrittenNetwork>,
+    /// Who may use the admin page.
+    pub admin_networks: Vec<WrittenNetwork>,
     /// Connections at a time.
     pub connections: usize,
 }
@@ -242,7 +246,9 @@ impl Config {
                 public_host: None,
                 trusted_proxies: Vec::new(),
                 proxy_protocol: false,
-                metrics_networks: LOOPBACK.iter().filter_map(|range| WrittenNetwork::read(range)).collect(),
+                metrics_networks: loopback(),
+                api_networks: loopback(),
+                admin_networks: loopback(),
                 connections: 20_000,
             },
             tls: Tls { files: Files::default(), minimum: Oldest::Tls12 },
@@ -353,6 +359,10 @@ impl Login {
         let loopback = LOOPBACK.iter().filter(|_| self.plaintext_loopback).filter_map(|range| range.parse().ok());
         loopback.chain(self.plaintext_networks.iter().map(|network| network.network)).collect()
     }
+}
+
+fn loopback() -> Vec<WrittenNetwork> {
+    LOOPBACK.iter().filter_map(|range| WrittenNetwork::read(range)).collect()
 }
 
 fn anywhere(port: u16) -> SocketAddr {

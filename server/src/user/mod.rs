@@ -11,8 +11,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
 use rookery_jid::Jid;
+use rookery_modules::operations::users;
 use rookery_sasl::Credentials;
-use rookery_store::wait;
+use rookery_store::{Stores, wait};
 
 use crate::arguments::UserCommand;
 use crate::clock;
@@ -60,6 +61,15 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
     }
 }
 
+/// All that is kept for an account as a document (XEP-0227), for the web front of a running server. It blocks.
+///
+/// # Errors
+///
+/// What failed, in words.
+pub fn export(jid: &Jid, stores: &Stores) -> Result<Vec<u8>, String> {
+    pie::export::document(jid, stores)
+}
+
 fn add(jid: &Jid, credentials: Credentials, database: &Database) -> Result<(), Failure> {
     if !wait(database.stores.accounts.create(jid.as_ref(), credentials))? {
         return Err(Failure::Failed(format!("{jid} exists already; `rookery user passwd {jid}` sets its password")));
@@ -77,13 +87,9 @@ fn set_password(jid: &Jid, credentials: Credentials, database: &Database) -> Res
 }
 
 fn remove(jid: &Jid, database: &Database) -> Result<(), Failure> {
-    if !wait(database.stores.accounts.remove(jid.as_ref()))? {
+    if !wait(users::remove_beside(&database.stores, jid.as_ref(), clock::now() * 1000))? {
         return Err(no_account(jid));
     }
-    // Its name must not hand on its rights, and a server that runs beside has to end its sessions.
-    wait(rookery_modules::rights::forget(&database.stores, jid.as_ref()))?;
-    wait(database.stores.rooms.forget(jid.as_ref()))?;
-    wait(rookery_modules::administration::removed::note(&database.stores, jid.as_ref(), clock::now() * 1000))?;
     say(&format!("removed {jid}\n"));
     Ok(())
 }

@@ -1,16 +1,14 @@
 //! Accounts and their sessions: XEP-0133 §4.1 to §4.7.
 
-use rookery_hub::{Reply, World};
-use rookery_jid::{Jid, JidRef};
-use rookery_store::StoreError;
-use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_hub::World;
+use rookery_jid::Jid;
 
-use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, is_own};
+use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, is_own, note, refuse};
 use crate::commands::Command;
 use crate::commands::order::Order;
 use crate::form::Field;
-use crate::register::password;
-use crate::rights::{self, Rights};
+use crate::operations::{sessions, users};
+use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {
@@ -103,23 +101,12 @@ fn add(world: &mut World, order: Order) {
     if order.value("password-verify") != Some(&password) {
         return order.send_back(world, "the two passwords differ");
     }
-    let derived = password::derive(world, password);
-    world.wait(derived, move |world, derived| {
-        let credentials = match password::derived(world, &account, derived) {
-            Ok(credentials) => credentials,
-            Err(error) => return order.refuse(world, error),
-        };
-        let created = world.stores.accounts.create(account.as_ref(), credentials);
-        world.wait(created, move |world, created| match created {
-            Ok(true) => {
-                super::service::welcome(world, &account);
-                order.done(world, &format!("{account} was added"));
-            }
-            Ok(false) => {
-                order.refuse(world, StanzaError::new(Condition::Conflict).with_text("the account exists already"))
-            }
-            Err(error) => order.store_failed(world, "adding an account", &error),
-        });
+    users::add(world, account.clone(), password, move |world, added| match added {
+        Ok(()) => {
+            note(world, &order, "created an account", account.as_str());
+            order.done(world, &format!("{account} was added"));
+        }
+        Err(refusal) => refuse(world, order, refusal),
     });
 }
 
@@ -136,70 +123,32 @@ fn with_others(world: &mut World, order: Order, what: &'static str, deed: super:
 
 /// §4.2.
 fn remove(world: &mut World, account: Jid, done: Done) {
-    let forgotten = rights::forget(&world.stores, account.as_ref());
-    world.wait(forgotten, move |world, forgotten| {
-        if let Err(error) = forgotten {
-            return done(world, Err(error));
-        }
-        let removed = account.to_bare();
-        let work = move |world: &mut World, reply: Reply<Result<bool, StoreError>>| {
-            world.remove_account(removed, move |world, removed| reply.give(world, removed));
-        };
-        world.ask_home(account.as_ref(), work, done);
-    });
+    users::remove(world, account, done);
 }
 
 /// §4.3. Who is here has to go.
 fn disable(world: &mut World, account: Jid, done: Done) {
-    let disabled = world.stores.accounts.set_disabled(account.as_ref(), true);
-    world.wait(disabled, move |world, disabled| match disabled {
-        Ok(true) => end_sessions_with(world, account.to_bare(), "the account is disabled", done),
-        disabled => done(world, disabled),
-    });
+    users::set_disabled(world, account.to_bare(), true, done);
 }
 
 /// §4.4.
 fn enable(world: &mut World, account: Jid, done: Done) {
-    let enabled = world.stores.accounts.set_disabled(account.as_ref(), false);
-    world.wait(enabled, done);
+    users::set_disabled(world, account.to_bare(), false, done);
 }
 
 /// §4.5: all sessions of an account, or the one of a full JID.
 fn end_sessions(world: &mut World, account: Jid, done: Done) {
-    let exists = world.stores.accounts.exists(account.as_ref());
-    world.wait(exists, move |world, exists| match exists {
-        Ok(true) => end_sessions_with(world, account, "an administrator has ended the session", done),
-        exists => done(world, exists),
-    });
-}
-
-fn end_sessions_with(world: &mut World, address: Jid, text: &'static str, done: Done) {
-    let whose = address.clone();
-    let work = move |world: &mut World, reply: Reply<Result<bool, StoreError>>| {
-        for link in world.links_of(address.as_ref()) {
-            let is_meant = |of: JidRef<'_>| address.resource().is_none() || of == address.as_ref();
-            if world.outboxes.address(link).is_some_and(|of| is_meant(of.as_ref())) {
-                world.close(link, StreamError::PolicyViolation, text);
-            }
-        }
-        reply.give(world, Ok(true));
-    };
-    world.ask_home(whose.as_ref(), work, done);
+    sessions::end(world, account, |world, ended| done(world, ended.map(drop)));
 }
 
 /// §4.7.
 fn change_password(world: &mut World, order: Order, account: Jid) {
-    let derived = password::derive(world, order.value("password").unwrap_or_default().to_owned());
-    world.wait(derived, move |world, derived| {
-        let credentials = match password::derived(world, &account, derived) {
-            Ok(credentials) => credentials,
-            Err(error) => return order.refuse(world, error),
-        };
-        let set = world.stores.accounts.set_credentials(account.as_ref(), credentials);
-        world.wait(set, move |world, set| match set {
-            Ok(true) => order.done(world, &format!("{account} has a new password")),
-            Ok(false) => order.refuse(world, Condition::ItemNotFound),
-            Err(error) => order.store_failed(world, "changing a password", &error),
-        });
+    let password = order.value("password").unwrap_or_default().to_owned();
+    users::set_password(world, account.clone(), password, move |world, set| match set {
+        Ok(()) => {
+            note(world, &order, "set a password", account.as_str());
+            order.done(world, &format!("{account} has a new password"));
+        }
+        Err(refusal) => refuse(world, order, refusal),
     });
 }

@@ -1,8 +1,6 @@
 //! What is known of one account: XEP-0133 §4.8 to §4.10.
 
-use std::net::SocketAddr;
-
-use rookery_hub::{Reply, World, delay};
+use rookery_hub::{World, delay};
 use rookery_jid::Jid;
 use rookery_store::RosterItem;
 use rookery_stream::error::Condition;
@@ -12,6 +10,7 @@ use super::{NAME, account_form, accounts_of, result};
 use crate::commands::Command;
 use crate::commands::order::{Order, Outcome};
 use crate::form::Field;
+use crate::operations::sessions;
 use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -99,7 +98,7 @@ fn element(item: &RosterItem) -> Element {
 /// §4.9.
 fn last_login(world: &mut World, order: Order, account: Jid) {
     let asked = account.clone();
-    with_sessions(world, &account, move |world, sessions| {
+    sessions::of(world, &account, move |world, sessions| {
         if !sessions.is_empty() {
             let now = world.time();
             return tell_last_login(world, order, &asked, Some(now));
@@ -127,19 +126,19 @@ fn tell_last_login(world: &mut World, order: Order, account: &Jid, unix_ms: Opti
 /// §4.10, without rates: nobody counts them per account.
 fn statistics(world: &mut World, order: Order, account: Jid) {
     let asked = account.clone();
-    with_sessions(world, &account, move |world, sessions| {
+    sessions::of(world, &account, move |world, sessions| {
         let roster = world.stores.rosters.get(asked.as_ref());
         world.wait(roster, move |world, roster| match roster {
             Ok(roster) => {
                 let mut addresses: Vec<_> = sessions
                     .iter()
-                    .filter_map(|(_, peer)| *peer)
+                    .filter_map(|session| session.address)
                     .map(|peer| peer.ip().to_canonical().to_string())
                     .collect();
                 addresses.sort_unstable();
                 addresses.dedup();
                 let size = roster.items.iter().filter(|item| item.visible()).count().to_string();
-                let resources = sessions.into_iter().map(|(resource, _)| resource);
+                let resources = sessions.iter().filter_map(|session| session.jid.resource());
                 let form = result()
                     .field(Field::text_multi("ipaddresses").with_values(addresses))
                     .field(Field::text_single("rostersize").value(&size))
@@ -148,37 +147,5 @@ fn statistics(world: &mut World, order: Order, account: Jid) {
             }
             Err(error) => order.store_failed(world, "reading a roster", &error),
         });
-    });
-}
-
-/// The resources of an account with the addresses that their clients come from.
-fn with_sessions(
-    world: &mut World,
-    account: &Jid,
-    then: impl FnOnce(&mut World, Vec<(String, Option<SocketAddr>)>) + 'static,
-) {
-    let asked = account.clone();
-    let work = move |world: &mut World, reply: Reply<_>| {
-        let links = world.links_of(asked.as_ref());
-        let resources =
-            links.iter().filter_map(|&link| Some((link, world.outboxes.address(link)?.resource()?.to_owned())));
-        let resources: Vec<_> = resources.collect();
-        collect(world, resources.into_iter(), Vec::new(), reply);
-    };
-    world.ask_home(account.as_ref(), work, then);
-}
-
-type Sessions = Vec<(String, Option<SocketAddr>)>;
-
-fn collect(
-    world: &mut World,
-    mut resources: std::vec::IntoIter<(rookery_fanout::Link, String)>,
-    mut found: Sessions,
-    reply: Reply<Sessions>,
-) {
-    let Some((link, resource)) = resources.next() else { return reply.give(world, found) };
-    world.with_peer(link, move |world, peer| {
-        found.push((resource, peer));
-        collect(world, resources, found, reply);
     });
 }

@@ -23,18 +23,21 @@ use rookery_stream::error::{Condition, StanzaError};
 
 use crate::commands::order::{Order, Outcome};
 use crate::form::{Field, Form};
+use crate::operations::journal::{self, Entry, Journal};
+use crate::operations::{Outcome as Came, Refusal};
 use crate::option;
 
 /// Lets administrators look after a domain from their clients.
 #[derive(Debug)]
 pub struct Administration {
     borders: border::Borders,
+    journal: Journal,
 }
 
 impl Administration {
-    /// The module for one shard; `borders` is the same for all shards.
-    pub fn new(borders: border::Borders) -> Self {
-        Self { borders }
+    /// The module for one shard; `borders` and `journal` are the same for all shards.
+    pub fn new(borders: border::Borders, journal: Journal) -> Self {
+        Self { borders, journal }
     }
 }
 
@@ -58,6 +61,7 @@ impl Module for Administration {
     fn install(&self, hooks: &mut Hooks<'_>) {
         removed::install(hooks);
         border::install(hooks, &self.borders);
+        journal::install(hooks, &self.journal);
     }
 }
 
@@ -129,10 +133,10 @@ fn is_own(order: &Order, accounts: &[Jid]) -> Result<(), StanzaError> {
     }
 }
 
-/// Something that is done to one account; it tells whether there is such an account.
+/// Something that is done to one account.
 type Deed = fn(&mut World, Jid, Done);
 /// Takes what came of it.
-type Done = Box<dyn FnOnce(&mut World, Result<bool, rookery_store::StoreError>)>;
+type Done = Box<dyn FnOnce(&mut World, Came<()>)>;
 
 /// Does something to account after account, then ends the command with what came of it.
 fn each(world: &mut World, order: Order, accounts: Vec<Jid>, what: &'static str, deed: Deed) {
@@ -157,18 +161,42 @@ fn next(
         );
     };
     let name = account.to_string();
-    let then = move |world: &mut World, outcome| match outcome {
-        Ok(is_there) => {
-            if is_there {
+    let then = move |world: &mut World, outcome| {
+        match outcome {
+            Ok(()) => {
+                note(world, &order, what, &name);
                 done += 1;
-            } else {
-                unknown.push(name);
             }
-            next(world, order, accounts, (what, deed), (done, unknown));
+            Err(Refusal::Missing(_)) => unknown.push(name),
+            Err(refusal) => return refuse(world, order, refusal),
         }
-        Err(error) => order.store_failed(world, "a command of an administrator", &error),
+        next(world, order, accounts, (what, deed), (done, unknown));
     };
     deed(world, account, Box::new(then));
+}
+
+/// Notes what was done by a command.
+pub(crate) fn note(world: &World, order: &Order, what: &str, whom: &str) {
+    order.shared().journal.note(Entry {
+        unix_ms: world.time(),
+        who: order.from().bare_str().to_owned(),
+        by: "command".into(),
+        act: format!("{what}: {whom}"),
+        domain: order.domain().to_owned(),
+    });
+}
+
+/// Ends a command with the error that tells why it wasn't carried out.
+pub(crate) fn refuse(world: &mut World, order: Order, refusal: Refusal) {
+    let condition = match refusal {
+        Refusal::Impossible(_) => Condition::NotAcceptable,
+        Refusal::Missing(_) => Condition::ItemNotFound,
+        Refusal::Exists(_) => Condition::Conflict,
+        Refusal::Full(_) => Condition::ResourceConstraint,
+        Refusal::Off(_) => Condition::FeatureNotImplemented,
+        Refusal::Store(error) => return order.store_failed(world, "a command of an administrator", &error),
+    };
+    order.refuse(world, StanzaError::new(condition).with_text(refusal.to_string()));
 }
 
 /// What the fields of all forms mean.

@@ -3,12 +3,15 @@
 use rookery_hub::{World, delay};
 use rookery_jid::{Jid, prepare_local};
 use rookery_store::{Invitation, Purpose};
-use rookery_stream::error::{Condition, StanzaError};
+use rookery_stream::error::Condition;
 
 use super::{INVITATION_DAYS, NAME, USERS_INVITE};
+use crate::administration::refuse;
 use crate::commands::Command;
 use crate::commands::order::{Order, Outcome};
 use crate::form::{Field, Form};
+use crate::operations::Refusal;
+use crate::operations::invitations::{self, Wanted};
 use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -83,68 +86,47 @@ fn invite(world: &mut World, order: Order) {
     if owner.is_none() {
         return order.refuse(world, Condition::Forbidden);
     }
-    make(world, order, Purpose::Account(None), owner, true);
+    let domain = order.domain().to_owned();
+    make(world, order, Wanted::Account { domain, local: None, inviter: owner }, true);
 }
 
 /// XEP-0401 §3.2.
 fn create_account(world: &mut World, order: Order) {
-    let username = match order.value("username").map(prepare_local) {
+    let local = match order.value("username").map(prepare_local) {
         None => None,
         Some(Ok(name)) => Some(name.into_owned()),
         Some(Err(error)) => return order.send_back(world, format!("no such username is possible: {error}")),
     };
     let befriends = order.value("roster-subscription").is_some_and(|value| matches!(value.trim(), "1" | "true"));
-    let owner = Some(order.from().to_bare()).filter(|owner| befriends && owner.domain() == order.domain());
-    let Some(local) = username.clone() else { return make(world, order, Purpose::Account(None), owner, false) };
-    let Ok(account) = Jid::new(Some(&local), order.domain(), None) else {
-        return order.send_back(world, "no such username is possible");
-    };
-    let exists = world.stores.accounts.exists(account.as_ref());
-    world.wait(exists, move |world, exists| match exists {
-        Ok(false) => make(world, order, Purpose::Account(username), owner, false),
-        Ok(true) => {
-            order.refuse(world, StanzaError::new(Condition::Conflict).with_text("there is such an account already"))
-        }
-        Err(error) => order.store_failed(world, "looking an account up", &error),
-    });
+    let inviter = Some(order.from().to_bare()).filter(|owner| befriends && owner.domain() == order.domain());
+    let domain = order.domain().to_owned();
+    make(world, order, Wanted::Account { domain, local, inviter }, false);
 }
 
 fn reset_password(world: &mut World, order: Order) {
     let account = order.value("accountjid").and_then(|text| Jid::parse(text).ok());
     let account = account.filter(|account| account.local().is_some() && account.domain() == order.domain());
     match account {
-        Some(account) => make(world, order, Purpose::Password, Some(account.to_bare()), false),
+        Some(account) => make(world, order, Wanted::Password(account.to_bare()), false),
         None => order.send_back(world, "an account of this domain must be given"),
     }
 }
 
-fn make(world: &mut World, order: Order, purpose: Purpose, owner: Option<Jid>, invites: bool) {
+fn make(world: &mut World, order: Order, wanted: Wanted, invites: bool) {
     let options = world.domain(order.domain()).and_then(|domain| domain.module(NAME));
     let days = options.map_or(0, |options| options.number(INVITATION_DAYS.key));
-    let token = match token() {
-        Ok(token) => token,
-        Err(error) => {
-            tracing::error!(%error, "no token can be made");
-            return order.refuse(world, Condition::InternalServerError);
-        }
-    };
-    let expires_ms = world.time().saturating_add(days.saturating_mul(DAY_MS));
-    let invitation = Invitation { token, domain: order.domain().to_owned(), purpose, owner, expires_ms };
-    let made = world.stores.invitations.put(invitation.clone(), world.time(), MAX_OPEN);
-    world.wait(made, move |world, made| match made {
-        Ok(true) => {
+    let made = invitations::make(&world.stores, wanted, days, world.time());
+    world.wait(made, move |world, made| match made.map_err(Refusal::from).and_then(|made| made) {
+        Ok(invitation) => {
             let form = Form::new("result")
                 .hidden("FORM_TYPE", "urn:xmpp:invite#invitation")
                 .field(Field::text_single("uri").label("The link to pass on").value(&uri(&invitation, invites)))
-                .field(Field::text_single("expire").label("Good until").value(&delay::timestamp(expires_ms)));
+                .field(
+                    Field::text_single("expire").label("Good until").value(&delay::timestamp(invitation.expires_ms)),
+                );
             order.complete(world, Outcome::result(form.element()));
         }
-        Ok(false) => {
-            let error = StanzaError::new(Condition::ResourceConstraint);
-            order.refuse(world, error.with_text("too many invitations are open; wait until some are used or expire"));
-        }
-        Err(rookery_store::StoreError::NoAccount) => order.refuse(world, Condition::ItemNotFound),
-        Err(error) => order.store_failed(world, "keeping an invitation", &error),
+        Err(refusal) => refuse(world, order, refusal),
     });
 }
 

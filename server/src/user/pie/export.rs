@@ -1,6 +1,6 @@
 //! `rookery user export`: an account, or all of a domain, into a file.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -30,7 +30,13 @@ pub fn run(what: &Jid, file: &Path, database: &Database) -> Result<(), Failure> 
     }
     let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
     let opened = opened.map_err(|error| Failure::file(file, &error))?;
-    match write(what, opened, database) {
+    let mut out = BufWriter::new(opened);
+    let written = write(what, &mut out, &database.stores);
+    let synced = written.and_then(|accounts| {
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        Ok(accounts)
+    });
+    match synced {
         Ok(accounts) => {
             say(&format!("exported {accounts} accounts to {}\n", file.display()));
             Ok(())
@@ -43,6 +49,20 @@ pub fn run(what: &Jid, file: &Path, database: &Database) -> Result<(), Failure> 
                 Wrong::Failed(failure) => failure,
             })
         }
+    }
+}
+
+/// The same for one account, as a document in memory.
+///
+/// # Errors
+///
+/// What failed, in words.
+pub fn document(account: &Jid, stores: &Stores) -> Result<Vec<u8>, String> {
+    let mut document = Vec::new();
+    match write(account, &mut document, stores) {
+        Ok(_) => Ok(document),
+        Err(Wrong::File(error)) => Err(error.to_string()),
+        Err(Wrong::Failed(failure)) => Err(failure.to_string()),
     }
 }
 
@@ -63,20 +83,19 @@ impl From<rookery_store::StoreError> for Wrong {
     }
 }
 
-fn write(what: &Jid, file: File, database: &Database) -> Result<usize, Wrong> {
-    let mut out = BufWriter::new(file);
+fn write(what: &Jid, out: &mut dyn Write, stores: &Stores) -> Result<usize, Wrong> {
     write!(out, "<?xml version='1.0' encoding='UTF-8'?>\n<server-data xmlns='{PIE}'>\n")?;
     out.write_all(&open("host", &[("jid", what.domain())]))?;
     let mut accounts = 0;
     if what.local().is_some() {
-        Account { out: &mut out, stores: &database.stores, jid: what }.write()?;
+        Account { out, stores, jid: what }.write()?;
         accounts = 1;
     } else {
         let mut after: Option<Jid> = None;
         loop {
-            let page = wait(database.stores.accounts.list(what.domain(), after.as_ref().map(Jid::as_ref), PAGE))?;
+            let page = wait(stores.accounts.list(what.domain(), after.as_ref().map(Jid::as_ref), PAGE))?;
             for jid in &page {
-                Account { out: &mut out, stores: &database.stores, jid }.write()?;
+                Account { out, stores, jid }.write()?;
             }
             accounts += page.len();
             after = page.last().cloned();
@@ -86,13 +105,12 @@ fn write(what: &Jid, file: File, database: &Database) -> Result<usize, Wrong> {
         }
     }
     out.write_all(b"</host>\n</server-data>\n")?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     Ok(accounts)
 }
 
 /// An account on its way into the file.
 struct Account<'a> {
-    out: &'a mut BufWriter<File>,
+    out: &'a mut dyn Write,
     stores: &'a Stores,
     jid: &'a Jid,
 }

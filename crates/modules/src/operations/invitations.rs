@@ -1,0 +1,63 @@
+//! Links that let somebody in without a password, once: to create an account, or to set a new password.
+
+use rookery_jid::Jid;
+use rookery_store::{Invitation, Pending, Purpose, StoreError, Stores};
+
+use super::{Outcome, Refusal};
+use crate::register::invite::{DAY_MS, MAX_OPEN, token};
+
+/// What a link is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// To create an account in a domain. With `local`, one of this name (prepared); with `inviter`, an account that is its first contact.
+    Account {
+        /// The domain.
+        domain: String,
+        /// The localpart.
+        local: Option<String>,
+        /// The bare JID of who invites.
+        inviter: Option<Jid>,
+    },
+    /// To set a new password for an account.
+    Password(Jid),
+}
+
+/// Makes an invitation that is good for so many days from `now_ms` (milliseconds since 1970). Whether anybody could use it, which takes the module
+/// `register`, is for the caller to know. [`invite::uri`](crate::register::invite::uri) makes the link of it.
+pub fn make(stores: &Stores, wanted: Wanted, days: u64, now_ms: u64) -> Pending<Outcome<Invitation>> {
+    let stores = stores.clone();
+    Box::pin(async move {
+        match &wanted {
+            Wanted::Account { domain, local: Some(local), .. } => {
+                let Ok(account) = Jid::new(Some(local), domain, None) else {
+                    return Ok(Err(Refusal::Impossible("no account can have this name".into())));
+                };
+                if stores.accounts.exists(account.as_ref()).await? {
+                    return Ok(Err(Refusal::Exists(format!("{account} exists already"))));
+                }
+            }
+            Wanted::Password(account) if !stores.accounts.exists(account.as_ref()).await? => {
+                return Ok(Err(Refusal::no_account(account)));
+            }
+            _ => {}
+        }
+        let token = match token() {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::error!(%error, "no token can be made");
+                return Err(StoreError::Busy);
+            }
+        };
+        let expires_ms = now_ms.saturating_add(days.saturating_mul(DAY_MS));
+        let (domain, purpose, owner) = match wanted {
+            Wanted::Account { domain, local, inviter } => (domain, Purpose::Account(local), inviter),
+            Wanted::Password(account) => (account.domain().to_owned(), Purpose::Password, Some(account.to_bare())),
+        };
+        let invitation = Invitation { token, domain, purpose, owner, expires_ms };
+        Ok(match stores.invitations.put(invitation.clone(), now_ms, MAX_OPEN).await {
+            Ok(true) => Ok(invitation),
+            Ok(false) => Err(Refusal::Full("too many links are open; wait until some are used or expire".into())),
+            Err(error) => Err(error.into()),
+        })
+    })
+}

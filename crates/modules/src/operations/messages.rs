@@ -1,0 +1,68 @@
+//! What a domain says: to one address, to everybody, and the message of the day.
+
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_xml::Writer;
+
+use super::{Outcome, Refusal};
+use crate::announce::{self, Motds, Text};
+
+/// Who gets an announcement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    /// Who is available.
+    Online,
+    /// All accounts of the domain: who is away gets it later.
+    All,
+}
+
+/// Sends a message of a domain to an address, here or elsewhere. What becomes of it is not known here, as with any message.
+pub fn send(world: &mut World, domain: &str, to: &Jid, text: &Text) {
+    let mut message = Writer::new("message");
+    message.attr("type", "normal").attr("id", &world.unique_text()).attr("from", domain);
+    if let Some(subject) = &text.subject {
+        message.text_child("subject", subject);
+    }
+    message.text_child("body", &text.body);
+    world.send(&message.finish(), to);
+}
+
+/// Tells a domain something.
+pub fn announce(world: &mut World, domain: &str, to: Audience, text: &Text) {
+    match to {
+        Audience::Online => announce::to_online(world, domain, text),
+        Audience::All => announce::to_everybody(world, domain, text),
+    }
+}
+
+/// The message of the day, if there is one.
+pub fn motd(
+    world: &mut World,
+    motds: &Motds,
+    domain: &str,
+    then: impl FnOnce(&mut World, Outcome<Option<Text>>) + 'static,
+) {
+    motds.text(world, domain, |world, text| then(world, text.map_err(Refusal::from)));
+}
+
+/// Sets the message of the day and gives it to who is here; or removes it.
+pub fn set_motd(
+    world: &mut World,
+    motds: &Motds,
+    domain: &str,
+    text: Option<Text>,
+    then: impl FnOnce(&mut World, Outcome<()>) + 'static,
+) {
+    let kept =
+        |world: &mut World, kept: Result<(), rookery_store::StoreError>| then(world, kept.map_err(Refusal::from));
+    match text {
+        Some(text) => motds.announce(world, domain, text, kept),
+        None => motds.delete(world, domain, kept),
+    }
+}
+
+/// Whether XML can say a text: it has no word for most control characters (XML 1.0 §2.2).
+pub fn is_sayable(text: &str) -> bool {
+    let is_char = |char: char| matches!(char, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..='\u{10FFFF}');
+    text.chars().all(is_char)
+}

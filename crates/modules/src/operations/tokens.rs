@@ -1,0 +1,261 @@
+//! Bearer tokens of the HTTP API (RFC 6750): who may ask the server for what by it.
+//!
+//! A token is made on the command line and shown once. The store keeps its hash: 256 bits of the system's randomness need no salt and no work factor.
+//! The list is one document in the store, which only the command line writes; the server reads it at each request, so that a revoked token ends at once.
+
+use std::fmt::Write;
+
+use rookery_store::{Pending, Stores};
+use sha2::{Digest, Sha256};
+
+use super::{Outcome, Refusal};
+
+/// What a token is good for. Each scope of a kind of thing has a reading and a writing half.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// To see accounts.
+    UsersRead,
+    /// To make, change and remove accounts.
+    UsersWrite,
+    /// To take out all that is kept for an account, the keys of its password included.
+    UsersExport,
+    /// To see sessions.
+    SessionsRead,
+    /// To end sessions.
+    SessionsWrite,
+    /// To see rooms and who is there.
+    RoomsRead,
+    /// To destroy rooms.
+    RoomsWrite,
+    /// To send messages in the name of a domain.
+    MessagesWrite,
+    /// To read the message of the day.
+    AnnouncementsRead,
+    /// To announce, and to set the message of the day.
+    AnnouncementsWrite,
+    /// To make links that let somebody in.
+    InvitationsWrite,
+    /// To see domains and what is on there.
+    DomainsRead,
+    /// To see what the server counts.
+    StatisticsRead,
+    /// To see who did what.
+    LogRead,
+}
+
+impl Scope {
+    /// All of them.
+    pub const ALL: [Scope; 14] = [
+        Self::UsersRead,
+        Self::UsersWrite,
+        Self::UsersExport,
+        Self::SessionsRead,
+        Self::SessionsWrite,
+        Self::RoomsRead,
+        Self::RoomsWrite,
+        Self::MessagesWrite,
+        Self::AnnouncementsRead,
+        Self::AnnouncementsWrite,
+        Self::InvitationsWrite,
+        Self::DomainsRead,
+        Self::StatisticsRead,
+        Self::LogRead,
+    ];
+
+    /// Its name, as operators and clients write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UsersRead => "users:read",
+            Self::UsersWrite => "users:write",
+            Self::UsersExport => "users:export",
+            Self::SessionsRead => "sessions:read",
+            Self::SessionsWrite => "sessions:write",
+            Self::RoomsRead => "rooms:read",
+            Self::RoomsWrite => "rooms:write",
+            Self::MessagesWrite => "messages:write",
+            Self::AnnouncementsRead => "announcements:read",
+            Self::AnnouncementsWrite => "announcements:write",
+            Self::InvitationsWrite => "invitations:write",
+            Self::DomainsRead => "domains:read",
+            Self::StatisticsRead => "statistics:read",
+            Self::LogRead => "log:read",
+        }
+    }
+
+    /// The scope of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.name() == name)
+    }
+}
+
+/// A token as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// What its owner calls it.
+    pub name: String,
+    /// What it is good for.
+    pub scopes: Vec<Scope>,
+    /// The only domain that it is good for; `None` for all.
+    pub domain: Option<String>,
+    /// When it was made, milliseconds since 1970.
+    pub made_ms: u64,
+    hash: String,
+}
+
+impl Token {
+    /// Whether it is good for a scope.
+    pub fn has(&self, scope: Scope) -> bool {
+        self.scopes.contains(&scope)
+    }
+
+    /// Whether it is good for a domain.
+    pub fn is_for(&self, domain: &str) -> bool {
+        self.domain.as_deref().is_none_or(|own| own == domain)
+    }
+
+    fn read(line: &str) -> Option<Self> {
+        let mut fields = line.split('\t');
+        let [name, hash, made, domain, scopes] = std::array::from_fn(|_| fields.next().unwrap_or_default());
+        Some(Self {
+            name: name.to_owned(),
+            // A scope that this version doesn't know gives nothing.
+            scopes: scopes.split(' ').filter_map(Scope::named).collect(),
+            domain: Some(domain.to_owned()).filter(|domain| !domain.is_empty()),
+            made_ms: made.parse().ok()?,
+            hash: Some(hash.to_owned()).filter(|hash| hash.len() == 64)?,
+        })
+    }
+
+    fn write(&self) -> String {
+        let scopes: Vec<_> = self.scopes.iter().map(|scope| scope.name()).collect();
+        let domain = self.domain.as_deref().unwrap_or_default();
+        format!("{}\t{}\t{}\t{domain}\t{}", self.name, self.hash, self.made_ms, scopes.join(" "))
+    }
+}
+
+/// Makes a token and answers with its secret, which nobody can ask for again. `now_ms`: milliseconds since 1970.
+pub fn add(
+    stores: &Stores,
+    name: &str,
+    scopes: Vec<Scope>,
+    domain: Option<String>,
+    now_ms: u64,
+) -> Pending<Outcome<String>> {
+    let (stores, name) = (stores.clone(), name.to_owned());
+    Box::pin(async move {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(allowed) {
+            let words =
+                format!("{name:?} can't be the name of a token: letters, digits, '-', '.' and '_', at most {MAX_NAME}");
+            return Ok(Err(Refusal::Impossible(words)));
+        }
+        let mut tokens = list(&stores).await?;
+        if tokens.iter().any(|token| token.name == name) {
+            return Ok(Err(Refusal::Exists(format!("there is a token {name} already"))));
+        }
+        if tokens.len() >= MAX_TOKENS {
+            return Ok(Err(Refusal::Full(format!("there are {MAX_TOKENS} tokens already; revoke some"))));
+        }
+        let mut bytes = [0; 32];
+        if let Err(error) = getrandom::fill(&mut bytes) {
+            return Ok(Err(Refusal::Impossible(format!("the operating system gives no random bytes: {error}"))));
+        }
+        let secret = format!("{PREFIX}{}", hex(&bytes));
+        tokens.push(Token { name, scopes, domain, made_ms: now_ms, hash: hash(&secret) });
+        put(&stores, &tokens).await?;
+        Ok(Ok(secret))
+    })
+}
+
+/// All tokens, oldest first.
+pub fn list(stores: &Stores) -> Pending<Vec<Token>> {
+    let kept = stores.meta.get(KEY);
+    Box::pin(async move {
+        let kept = kept.await?.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&kept).lines().filter_map(Token::read).collect())
+    })
+}
+
+/// Revokes a token, from now on; `false` if there is none of this name.
+pub fn revoke(stores: &Stores, name: &str) -> Pending<bool> {
+    let (stores, name) = (stores.clone(), name.to_owned());
+    Box::pin(async move {
+        let mut tokens = list(&stores).await?;
+        let before = tokens.len();
+        tokens.retain(|token| token.name != name);
+        if tokens.len() == before {
+            return Ok(false);
+        }
+        put(&stores, &tokens).await?;
+        Ok(true)
+    })
+}
+
+/// The token with this secret. Secrets are compared by their hashes: what the time of a comparison tells is of no use to who guesses.
+pub fn find(stores: &Stores, secret: &str) -> Pending<Option<Token>> {
+    let (tokens, hash) = (list(stores), hash(secret));
+    Box::pin(async move { Ok(tokens.await?.into_iter().find(|token| token.hash == hash)) })
+}
+
+fn put(stores: &Stores, tokens: &[Token]) -> Pending<()> {
+    let lines: Vec<_> = tokens.iter().map(Token::write).collect();
+    stores.meta.put(KEY, lines.join("\n").into_bytes())
+}
+
+fn hash(secret: &str) -> String {
+    hex(&Sha256::digest(secret.as_bytes()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Where the store keeps them.
+const KEY: &str = "api-tokens";
+/// What a secret begins with, so that one that got into the wrong place is found.
+const PREFIX: &str = "rookery_";
+/// Letters of a name.
+const MAX_NAME: usize = 64;
+/// Tokens that there may be.
+const MAX_TOKENS: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rookery_store::memory::Memory;
+    use rookery_store::wait;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_found_by_its_secret_until_it_is_revoked() {
+        let stores = Stores::of(Arc::new(Memory::default()));
+        let add = |name: &str| wait(add(&stores, name, vec![Scope::UsersRead], Some("a.example".into()), 7)).unwrap();
+        let secret = add("one").unwrap();
+        assert!(matches!(add("one"), Err(Refusal::Exists(_))));
+        assert!(matches!(add("a\tb"), Err(Refusal::Impossible(_))));
+        let other = add("two").unwrap();
+        let found = wait(find(&stores, &secret)).unwrap().unwrap();
+        assert!(found.has(Scope::UsersRead) && !found.has(Scope::UsersWrite));
+        assert!(found.is_for("a.example") && !found.is_for("b.example"));
+        assert_eq!((found.name.as_str(), found.made_ms), ("one", 7));
+        let kept = wait(stores.meta.get(KEY)).unwrap().unwrap();
+        assert!(!String::from_utf8(kept).unwrap().contains(&secret[PREFIX.len()..]), "only its hash is kept");
+        assert_eq!((wait(revoke(&stores, "one")), wait(revoke(&stores, "one"))), (Ok(true), Ok(false)));
+        assert_eq!(wait(find(&stores, &secret)), Ok(None));
+        assert_eq!(wait(find(&stores, &other)).unwrap().unwrap().name, "two");
+    }
+
+    #[test]
+    fn scopes_are_known_by_their_names() {
+        for scope in Scope::ALL {
+            assert_eq!(Scope::named(scope.name()), Some(scope));
+        }
+        assert_eq!(Scope::named("everything"), None);
+    }
+}

@@ -1,0 +1,253 @@
+//! Accounts: made, changed, looked at, removed.
+
+use rookery_hub::{Reply, Settings, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_sasl::{Credentials, CredentialsError};
+use rookery_store::{Pending, StoreError, Stores};
+
+use super::sessions::{self, SessionInfo};
+use super::{Outcome, Refusal};
+use crate::administration::{removed, service};
+use crate::register::password;
+use crate::rights;
+
+/// What an operator sees of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// Its bare JID.
+    pub jid: Jid,
+    /// Whether it is kept from logging in.
+    pub is_disabled: bool,
+    /// Whether it administers its domain.
+    pub is_admin: bool,
+    /// Its sessions, newest last.
+    pub sessions: Vec<SessionInfo>,
+    /// When its last session ended, milliseconds since 1970; `None` if none ever did.
+    pub last_seen_ms: Option<u64>,
+    /// Contacts in its roster.
+    pub contacts: usize,
+}
+
+/// A line of a list of accounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its bare JID.
+    pub jid: Jid,
+    /// Whether it is kept from logging in.
+    pub is_disabled: bool,
+}
+
+/// A part of a list of accounts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Page {
+    /// The accounts, by the bytes of their localparts.
+    pub users: Vec<Listed>,
+    /// Where the next part begins: behind this account. `None` if there is none.
+    pub next: Option<Jid>,
+}
+
+/// The address of an account that this server may have: a localpart and one of its domains.
+///
+/// # Errors
+/// Why it can be none.
+pub fn address(settings: &Settings, local: &str, domain: &str) -> Outcome<Jid> {
+    if !settings.domains.iter().any(|served| served.name == domain) {
+        return Err(Refusal::Missing(format!("{domain} is not a domain of this server")));
+    }
+    let jid = Jid::new(Some(local), domain, None);
+    let jid = jid.map_err(|error| Refusal::Impossible(format!("no account can have this name: {error}")))?;
+    match jid.local() {
+        Some(_) => Ok(jid),
+        None => Err(Refusal::Impossible("an account has a name".into())),
+    }
+}
+
+/// Makes an account, and welcomes it.
+pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
+    derive(world, password, move |world, credentials| {
+        let credentials = match credentials {
+            Ok(credentials) => credentials,
+            Err(refusal) => return then(world, Err(refusal)),
+        };
+        let created = world.stores.accounts.create(account.as_ref(), credentials);
+        world.wait(created, move |world, created| match created {
+            Ok(true) => {
+                service::welcome(world, &account);
+                then(world, Ok(()));
+            }
+            Ok(false) => then(world, Err(Refusal::Exists(format!("{account} exists already")))),
+            Err(error) => then(world, Err(error.into())),
+        });
+    });
+}
+
+/// Sets the password of an account. Its sessions go on.
+pub fn set_password(
+    world: &mut World,
+    account: Jid,
+    password: String,
+    then: impl FnOnce(&mut World, Outcome<()>) + 'static,
+) {
+    derive(world, password, move |world, credentials| {
+        let credentials = match credentials {
+            Ok(credentials) => credentials,
+            Err(refusal) => return then(world, Err(refusal)),
+        };
+        let set = world.stores.accounts.set_credentials(account.as_ref(), credentials);
+        world.wait(set, move |world, set| then(world, found(set, &account)));
+    });
+}
+
+/// Keeps an account from logging in and ends its sessions, or lets it in again.
+pub fn set_disabled(
+    world: &mut World,
+    account: Jid,
+    disabled: bool,
+    then: impl FnOnce(&mut World, Outcome<()>) + 'static,
+) {
+    let set = world.stores.accounts.set_disabled(account.as_ref(), disabled);
+    world.wait(set, move |world, set| match found(set, &account) {
+        Ok(()) if disabled => {
+            sessions::close(world, account, "the account is disabled", |world, _| then(world, Ok(())));
+        }
+        set => then(world, set),
+    });
+}
+
+/// Removes an account with everything that is kept for it, and ends its sessions.
+pub fn remove(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
+    let forgotten = rights::forget(&world.stores, account.as_ref());
+    world.wait(forgotten, move |world, forgotten| {
+        if let Err(error) = forgotten {
+            return then(world, Err(error.into()));
+        }
+        let gone = account.to_bare();
+        let work = move |world: &mut World, reply: Reply<Result<bool, StoreError>>| {
+            world.remove_account(gone, move |world, removed| reply.give(world, removed));
+        };
+        let home = account.clone();
+        world.ask_home(home.as_ref(), work, move |world, removed| then(world, found(removed, &account)));
+    });
+}
+
+/// Removes an account in the stores of a server that runs beside, or doesn't run: it hears of it and ends the sessions. `unix_ms`: now, milliseconds since
+/// 1970. `false` if there was no such account.
+pub fn remove_beside(stores: &Stores, account: JidRef<'_>, unix_ms: u64) -> Pending<bool> {
+    let (account, stores) = (account.bare().to_jid(), stores.clone());
+    Box::pin(async move {
+        if !stores.accounts.remove(account.as_ref()).await? {
+            return Ok(false);
+        }
+        // Its name must not hand on its rights.
+        rights::forget(&stores, account.as_ref()).await?;
+        stores.rooms.forget(account.as_ref()).await?;
+        removed::note(&stores, account.as_ref(), unix_ms).await?;
+        Ok(true)
+    })
+}
+
+/// What there is to know of an account.
+pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<User>) + 'static) {
+    let facts = facts(&world.stores, account.clone());
+    world.wait(facts, move |world, facts| {
+        let facts = match facts {
+            Ok(Some(facts)) => facts,
+            Ok(None) => return then(world, Err(Refusal::no_account(&account))),
+            Err(error) => return then(world, Err(error.into())),
+        };
+        sessions::of(world, &account.clone(), move |world, sessions| {
+            let domain = account.domain().to_owned();
+            rights::with_rights(world, &domain, &account.clone(), move |world, rights| {
+                let Facts { is_disabled, last_seen_ms, contacts } = facts;
+                let is_admin = rights.is_ok_and(|rights| rights == rights::Rights::Admin);
+                let user = User { jid: account, is_disabled, is_admin, sessions, last_seen_ms, contacts };
+                then(world, Ok(user));
+            });
+        });
+    });
+}
+
+/// Accounts of a domain, `limit` at most (at least one), behind `after`; those whose localparts contain `search` (in lower case, as localparts are). A
+/// search looks at a bounded number of accounts, so a part may be short or empty and still name a next one.
+pub fn list(stores: &Stores, domain: &str, search: &str, after: Option<Jid>, limit: usize) -> Pending<Page> {
+    let (stores, domain, search, mut after) = (stores.clone(), domain.to_owned(), search.to_lowercase(), after);
+    let limit = limit.max(1);
+    Box::pin(async move {
+        let (mut found, mut next) = (Vec::new(), None);
+        for _ in 0..MOST_STEPS {
+            let step = if search.is_empty() { limit + 1 } else { STEP };
+            let accounts = stores.accounts.list(&domain, after.as_ref().map(Jid::as_ref), step).await?;
+            let is_last = accounts.len() < step;
+            next = accounts.last().cloned().filter(|_| !is_last);
+            let matches = |jid: &Jid| jid.local().is_some_and(|local| local.contains(&search));
+            found.extend(accounts.into_iter().filter(matches));
+            after = next.clone();
+            if found.len() > limit || is_last {
+                break;
+            }
+        }
+        if found.len() > limit {
+            found.truncate(limit);
+            next = found.last().cloned();
+        }
+        // All questions are in the store's queue before the first answer is waited for.
+        let states: Vec<_> = found.iter().map(|jid| stores.accounts.is_disabled(jid.as_ref())).collect();
+        let mut users = Vec::with_capacity(found.len());
+        for (jid, is_disabled) in found.into_iter().zip(states) {
+            users.push(Listed { jid, is_disabled: is_disabled.await? });
+        }
+        Ok(Page { users, next })
+    })
+}
+
+struct Facts {
+    is_disabled: bool,
+    last_seen_ms: Option<u64>,
+    contacts: usize,
+}
+
+fn facts(stores: &Stores, account: Jid) -> Pending<Option<Facts>> {
+    let stores = stores.clone();
+    Box::pin(async move {
+        if !stores.accounts.exists(account.as_ref()).await? {
+            return Ok(None);
+        }
+        let is_disabled = stores.accounts.is_disabled(account.as_ref()).await?;
+        let last_seen_ms = stores.last_presence.last(account.as_ref()).await?.map(|seen| seen.unix_ms);
+        let roster = stores.rosters.get(account.as_ref()).await?;
+        let contacts = roster.items.iter().filter(|item| item.visible()).count();
+        Ok(Some(Facts { is_disabled, last_seen_ms, contacts }))
+    })
+}
+
+fn derive(world: &mut World, password: String, then: impl FnOnce(&mut World, Outcome<Credentials>) + 'static) {
+    let derived = password::derive(world, password);
+    world.wait(derived, move |world, derived| {
+        then(
+            world,
+            match derived {
+                Ok(Ok(credentials)) => Ok(credentials),
+                Ok(Err(CredentialsError::BadPassword)) => {
+                    Err(Refusal::Impossible("the password is empty or has characters that none may have".into()))
+                }
+                Ok(Err(error @ CredentialsError::NoRandomness)) => {
+                    tracing::error!(%error, "deriving the keys of a password failed");
+                    Err(Refusal::Store(StoreError::Busy))
+                }
+                Err(error) => Err(error.into()),
+            },
+        );
+    });
+}
+
+fn found(outcome: Result<bool, StoreError>, account: &Jid) -> Outcome<()> {
+    match outcome {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Refusal::no_account(account)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Accounts that a search looks at in one step, and such steps.
+const STEP: usize = 1000;
+const MOST_STEPS: usize = 100;

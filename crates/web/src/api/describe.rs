@@ -1,0 +1,261 @@
+//! The description of the API (OpenAPI 3.1), made of the table. A copy is in the repository, `doc/openapi.json`; a test holds both together.
+
+use serde_json::{Map, Value, json};
+
+use super::PREFIX;
+use super::field::Field;
+use super::table::{Answer, OPERATIONS, Operation};
+
+/// The description, as it is served.
+pub fn text() -> String {
+    let mut text = serde_json::to_string_pretty(&document()).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn document() -> Value {
+    let mut paths = Map::new();
+    for operation in OPERATIONS {
+        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        path[operation.method.to_lowercase()] = describe(operation);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Rookery",
+            "version": "1",
+            "description": "What operators of a Rookery server do, for programs. Lists come in parts: `next`, if it is not null, \
+                            is the `after` of the next part. Addresses in paths are percent-encoded.",
+            "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+        },
+        "servers": [{ "url": PREFIX }],
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer", "description": "A token of `rookery token add`." },
+            },
+            "schemas": schemas(),
+        },
+    })
+}
+
+fn describe(operation: &Operation) -> Value {
+    let mut parameters: Vec<_> = variables(operation.path).map(path_parameter).collect();
+    parameters.extend(operation.query.iter().map(query_parameter));
+    let mut described = json!({
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "description": format!("Needs a token with the scope `{}`.", operation.scope.name()),
+        "parameters": parameters,
+        "responses": responses(operation),
+    });
+    if let Some(fields) = operation.body {
+        described["requestBody"] = json!({
+            "required": true,
+            "content": { "application/json": { "schema": object(fields) } },
+        });
+    }
+    described
+}
+
+fn variables(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn path_parameter(name: &str) -> Value {
+    let (doc, example) = match name {
+        "domain" => ("A domain of this server.", "localhost"),
+        "jid" => ("The bare JID of an account, such as alice@example.org.", "alice@localhost"),
+        "resource" => ("The resource of a session.", "phone"),
+        _ => ("The bare JID of a room.", "garden@conference.localhost"),
+    };
+    json!({
+        "name": name,
+        "in": "path",
+        "required": true,
+        "description": doc,
+        "schema": { "type": "string", "minLength": 1, "maxLength": 3071 },
+        "example": example,
+    })
+}
+
+fn query_parameter(field: &Field) -> Value {
+    json!({
+        "name": field.name,
+        "in": "query",
+        "required": field.is_required,
+        "description": field.doc,
+        "schema": field.kind.schema(),
+    })
+}
+
+/// The schema of a body: these members and no others.
+fn object(fields: &[Field]) -> Value {
+    let properties: Map<_, _> = fields
+        .iter()
+        .map(|field| {
+            let mut schema = field.kind.schema();
+            schema["description"] = field.doc.into();
+            (field.name.to_owned(), schema)
+        })
+        .collect();
+    let required: Vec<_> = fields.iter().filter(|field| field.is_required).map(|field| field.name).collect();
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+fn responses(operation: &Operation) -> Value {
+    let (status, meaning) = operation.success;
+    let mut success = json!({ "description": meaning });
+    let schema = |name: &str| json!({ "$ref": format!("#/components/schemas/{name}") });
+    match operation.answer {
+        Answer::Nothing => {}
+        Answer::Json(name) => success["content"] = json!({ "application/json": { "schema": schema(name) } }),
+        Answer::List(name) => success["content"] = json!({ "application/json": { "schema": list(&schema(name)) } }),
+        Answer::Document(media_type) => {
+            success["content"] = json!({ media_type: { "schema": { "type": "string" } } });
+        }
+    }
+    if status == 201 {
+        success["headers"] = json!({
+            "Location": { "description": "Where it is.", "schema": { "type": "string" } },
+        });
+    }
+    let mut responses = Map::from_iter([(status.to_string(), success)]);
+    let always = [401, 403, 503];
+    let with_body = operation.body.is_some().then_some([413, 415]).into_iter().flatten();
+    let has_variables = operation.path.contains('{');
+    let errors = always.into_iter().chain([400]).chain(has_variables.then_some(404)).chain(with_body);
+    for status in errors.chain(operation.errors.iter().copied()) {
+        let content = json!({ "application/problem+json": { "schema": schema("Problem") } });
+        responses.insert(status.to_string(), json!({ "description": meaning_of(status), "content": content }));
+    }
+    // Said before anybody knows what is asked for.
+    responses.insert("431".into(), json!({ "description": "The head of the request is larger than 16 KiB." }));
+    responses.into()
+}
+
+fn meaning_of(status: u16) -> &'static str {
+    match status {
+        400 => "The request is not as it is described here.",
+        401 => "There is no token, or it doesn't count.",
+        403 => "The token isn't good for this, or the API isn't for this address.",
+        404 => "There is no such thing.",
+        409 => "It exists already, a limit is reached, or the module that it needs is off.",
+        413 => "The body is too large.",
+        415 => "The body isn't JSON.",
+        422 => "The name, address, password or text is impossible, whatever there is.",
+        _ => "The server can't do it now.",
+    }
+}
+
+fn list(item: &Value) -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "items": { "type": "array", "items": item },
+            "next": { "type": ["string", "null"], "description": "The `after` of the next part; null: this is the last one." },
+        },
+        "required": ["items", "next"],
+    })
+}
+
+fn schemas() -> Value {
+    let text = || json!({ "type": "string" });
+    let number = || json!({ "type": "integer", "minimum": 0 });
+    let switch = || json!({ "type": "boolean" });
+    let time = || json!({ "type": "string", "format": "date-time" });
+    let perhaps = |mut schema: Value| {
+        schema["type"] = json!([schema["type"], "null"]);
+        schema
+    };
+    let of = |members: Vec<(&str, Value)>| {
+        let required: Vec<_> = members.iter().map(|(name, _)| *name).collect();
+        let properties: Map<_, _> = members.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
+        json!({ "type": "object", "properties": properties, "required": required })
+    };
+    let session = || {
+        of(vec![
+            ("jid", text()),
+            ("resource", text()),
+            ("address", perhaps(text())),
+            ("available", switch()),
+            ("priority", json!({ "type": "integer", "minimum": -128, "maximum": 127 })),
+            ("waiting_bytes", number()),
+        ])
+    };
+    json!({
+        "Problem": of(vec![("type", text()), ("title", text()), ("status", number()), ("detail", text())]),
+        "UserItem": of(vec![("jid", text()), ("disabled", switch())]),
+        "User": of(vec![
+            ("jid", text()),
+            ("disabled", switch()),
+            ("admin", switch()),
+            ("contacts", number()),
+            ("last_seen", perhaps(time())),
+            ("sessions", json!({ "type": "array", "items": session() })),
+        ]),
+        "Session": session(),
+        "SessionItem": of(vec![("jid", text()), ("user", text())]),
+        "Ended": of(vec![("ended", number())]),
+        "Motd": of(vec![("subject", perhaps(text())), ("body", text())]),
+        "Invitation": of(vec![("uri", text()), ("expires", time())]),
+        "Domain": of(vec![("name", text()), ("modules", json!({ "type": "array", "items": text() }))]),
+        "DomainDetails": of(vec![
+            ("name", text()),
+            ("users", number()),
+            ("disabled_users", number()),
+            ("modules", json!({ "type": "array", "items": of(vec![
+                ("name", text()),
+                ("summary", text()),
+                ("enabled", switch()),
+                ("options", json!({ "type": "object" })),
+            ]) })),
+        ]),
+        "LogEntry": of(vec![("time", time()), ("who", text()), ("by", text()), ("act", text()), ("domain", text())]),
+        "Statistics": of(vec![
+            ("version", text()),
+            ("shards", number()),
+            ("sessions", number()),
+            ("connections", number()),
+            ("sessions_since_start", number()),
+            ("messages_received", number()),
+            ("presence_received", number()),
+            ("iqs_received", number()),
+            ("deliveries", number()),
+            ("waiting_bytes", number()),
+            ("store_waits", number()),
+            ("store_errors", number()),
+            ("slow_readers_ended", number()),
+        ]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_in_the_repository_is_this_description() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/openapi.json");
+        if std::env::var_os("UPDATE_DOC").is_some() {
+            std::fs::write(file, text()).unwrap();
+        }
+        let kept = std::fs::read_to_string(file).unwrap_or_default();
+        assert!(kept == text(), "doc/openapi.json is old: run UPDATE_DOC=1 cargo test -p rookery-web");
+    }
+
+    #[test]
+    fn operations_are_told_apart_and_schemas_are_there() {
+        let mut ids: Vec<_> = OPERATIONS.iter().map(|operation| operation.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), OPERATIONS.len());
+        let schemas = schemas();
+        for operation in OPERATIONS {
+            if let Answer::Json(name) | Answer::List(name) = operation.answer {
+                assert!(schemas[name].is_object(), "{name}");
+            }
+        }
+    }
+}

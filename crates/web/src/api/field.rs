@@ -1,0 +1,213 @@
+//! Parameters and members of bodies: what they may be, how they are read, and how the description tells of them. One table for all three, so that none of
+//! them can know what the others don't.
+
+use serde_json::{Map, Value, json};
+
+use super::problem::Problem;
+
+/// A parameter of a query, or a member of a body.
+#[derive(Debug, Clone, Copy)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be.
+    pub kind: Kind,
+    /// Whether it must be there.
+    pub is_required: bool,
+    /// What it means, in a sentence.
+    pub doc: &'static str,
+}
+
+/// What a value may be.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    /// A text of so many characters.
+    Text {
+        /// At least.
+        min: usize,
+        /// At most.
+        max: usize,
+    },
+    /// `true` or `false`.
+    Switch,
+    /// A whole number.
+    Number {
+        /// At least.
+        min: u64,
+        /// At most.
+        max: u64,
+    },
+    /// One of these texts.
+    Choice(&'static [&'static str]),
+}
+
+/// Values that were read, by the names of their fields.
+#[derive(Debug, Clone, Default)]
+pub struct Values(Map<String, Value>);
+
+impl Values {
+    /// A text; `None` if it wasn't given.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.as_str()
+    }
+
+    /// A switch; `None` if it wasn't given.
+    pub fn switch(&self, name: &str) -> Option<bool> {
+        self.0.get(name)?.as_bool()
+    }
+
+    /// A number; `None` if it wasn't given.
+    pub fn number(&self, name: &str) -> Option<u64> {
+        self.0.get(name).and_then(whole)
+    }
+
+    /// Whether nothing was given.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Reads the pairs of a query.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_query(fields: &[Field], pairs: Vec<(String, String)>) -> Result<Values, Problem> {
+    let mut given = Map::new();
+    for (name, text) in pairs {
+        let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown(&name))?;
+        let wrong = || Problem::bad_request(format!("{name}: {} is expected", field.kind.words()));
+        let value = match field.kind {
+            Kind::Text { .. } | Kind::Choice(_) => Value::String(text),
+            Kind::Switch => text.parse::<bool>().map_err(|_| wrong())?.into(),
+            Kind::Number { .. } => {
+                let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+                Some(text).filter(|_| is_number).and_then(|text| text.parse::<u64>().ok()).ok_or_else(wrong)?.into()
+            }
+        };
+        if given.insert(name.clone(), value).is_some() {
+            return Err(Problem::bad_request(format!("{name} is there twice")));
+        }
+    }
+    check(fields, given)
+}
+
+/// Reads a body: a JSON object.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_body(fields: &[Field], bytes: &[u8]) -> Result<Values, Problem> {
+    match serde_json::from_slice(bytes) {
+        Ok(Value::Object(given)) => check(fields, given),
+        Ok(_) => Err(Problem::bad_request("the body must be a JSON object")),
+        Err(error) => Err(Problem::bad_request(format!("the body is no JSON: {error}"))),
+    }
+}
+
+fn check(fields: &[Field], given: Map<String, Value>) -> Result<Values, Problem> {
+    for (name, value) in &given {
+        let field = fields.iter().find(|field| field.name == name).ok_or_else(|| unknown(name))?;
+        if !field.kind.takes(value) {
+            return Err(Problem::bad_request(format!("{name}: {} is expected", field.kind.words())));
+        }
+    }
+    match fields.iter().find(|field| field.is_required && !given.contains_key(field.name)) {
+        Some(missing) => Err(Problem::bad_request(format!("{} is missing", missing.name))),
+        None => Ok(Values(given)),
+    }
+}
+
+fn unknown(name: &str) -> Problem {
+    let name: String = name.chars().take(100).collect();
+    Problem::bad_request(format!("there is no {name:?} here"))
+}
+
+impl Kind {
+    fn takes(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Text { min, max }, Value::String(text)) => (min..=max).contains(&text.chars().count()),
+            (Self::Switch, Value::Bool(_)) => true,
+            (Self::Number { min, max }, value) => whole(value).is_some_and(|number| (min..=max).contains(&number)),
+            (Self::Choice(choices), Value::String(text)) => choices.contains(&text.as_str()),
+            _ => false,
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Self::Text { min, max } => format!("a text of {min} to {max} characters"),
+            Self::Switch => "true or false".into(),
+            Self::Number { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Choice(choices) => format!("one of {}", choices.join(", ")),
+        }
+    }
+
+    /// Its JSON schema.
+    pub fn schema(self) -> Value {
+        match self {
+            Self::Text { min, max } => json!({"type": "string", "minLength": min, "maxLength": max}),
+            Self::Switch => json!({"type": "boolean"}),
+            Self::Number { min, max } => json!({"type": "integer", "minimum": min, "maximum": max}),
+            Self::Choice(choices) => json!({"type": "string", "enum": choices}),
+        }
+    }
+}
+
+/// A whole number; JSON schema takes `1.0` for one as well.
+fn whole(value: &Value) -> Option<u64> {
+    let float = || value.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float));
+    value.as_u64().or_else(|| float().map(|float| float as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: &[Field] = &[
+        Field { name: "name", kind: Kind::Text { min: 1, max: 3 }, is_required: true, doc: "" },
+        Field { name: "days", kind: Kind::Number { min: 1, max: 9 }, is_required: false, doc: "" },
+        Field { name: "to", kind: Kind::Choice(&["all", "some"]), is_required: false, doc: "" },
+        Field { name: "loud", kind: Kind::Switch, is_required: false, doc: "" },
+    ];
+
+    #[test]
+    fn bodies_are_what_the_table_says() {
+        let read = |text: &str| read_body(FIELDS, text.as_bytes());
+        let values = read(r#"{"name": "üöä", "days": 7.0, "to": "all", "loud": true}"#).unwrap();
+        assert_eq!((values.text("name"), values.number("days")), (Some("üöä"), Some(7)));
+        assert_eq!((values.text("to"), values.switch("loud")), (Some("all"), Some(true)));
+        let wrong = [
+            "",
+            "[]",
+            "null",
+            "{",
+            r#"{"days": 1}"#,
+            r#"{"name": ""}"#,
+            r#"{"name": "abcd"}"#,
+            r#"{"name": 7}"#,
+            r#"{"name": "a", "days": 0}"#,
+            r#"{"name": "a", "days": 1.5}"#,
+            r#"{"name": "a", "days": -1}"#,
+            r#"{"name": "a", "days": "1"}"#,
+            r#"{"name": "a", "days": 1e300}"#,
+            r#"{"name": "a", "to": "none"}"#,
+            r#"{"name": "a", "loud": 1}"#,
+            r#"{"name": "a", "more": 1}"#,
+            r#"{"name": null}"#,
+        ];
+        for text in wrong {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn queries_are_read_the_same_way() {
+        let read = |text: &str| read_query(FIELDS, crate::form::pairs(text).unwrap());
+        let values = read("name=a&days=3&loud=false").unwrap();
+        assert_eq!((values.number("days"), values.switch("loud")), (Some(3), Some(false)));
+        for text in
+            ["", "name=a&name=b", "name=a&days=%2B3", "name=a&days=99999999999999999999", "name=a&x", "name=a&loud=1"]
+        {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Links that let somebody in, once.
+
+use rookery_hub::delay;
+use rookery_jid::prepare_local;
+use rookery_modules::operations::Refusal;
+use rookery_modules::operations::invitations::{Wanted, make};
+use rookery_modules::register::invite::uri;
+use serde_json::json;
+
+use super::problem::Problem;
+use super::{Call, Reply};
+use crate::ask::now_ms;
+
+pub(super) async fn invite(call: Call) -> Result<Reply, Problem> {
+    let domain = call.domain(0)?;
+    let local = call.body.text("name").map(prepare_local).transpose();
+    let local = local.map_err(|error| Refusal::Impossible(format!("no account can have this name: {error}")))?;
+    let local = local.map(|local| local.into_owned());
+    let what = local.as_deref().map_or_else(|| domain.clone(), |local| format!("{local}@{domain}"));
+    let wanted = Wanted::Account { domain: domain.clone(), local, inviter: None };
+    answer(call, &domain, wanted, format!("made an invitation: {what}")).await
+}
+
+pub(super) async fn password_link(call: Call) -> Result<Reply, Problem> {
+    let account = call.address(0)?;
+    let act = format!("made a link to set a password: {account}");
+    answer(call, account.domain(), Wanted::Password(account.clone()), act).await
+}
+
+async fn answer(call: Call, domain: &str, wanted: Wanted, act: String) -> Result<Reply, Problem> {
+    if !call.shared.has_module(domain, "register") {
+        let words = format!("the module `register` is off in {domain}: nobody could use the link");
+        return Err(Refusal::Off(words).into());
+    }
+    let days = call.body.number("days").unwrap_or(DAYS);
+    let made = call.shared.wait(make(&call.shared.stores, wanted, days, now_ms())).await??;
+    call.note(domain, act);
+    let body = json!({ "uri": uri(&made, false), "expires": delay::timestamp(made.expires_ms) });
+    Ok(Reply::json(&body).with_status(hyper::StatusCode::CREATED))
+}
+
+/// How long a link is good if nothing is said.
+const DAYS: u64 = 7;

@@ -1,0 +1,84 @@
+//! What a domain says.
+
+use hyper::StatusCode;
+use rookery_jid::Jid;
+use rookery_modules::announce::Text;
+use rookery_modules::operations::Refusal;
+use rookery_modules::operations::messages::{self, Audience};
+use serde_json::json;
+
+use super::problem::Problem;
+use super::{Call, Reply};
+
+pub(super) async fn send(call: Call) -> Result<Reply, Problem> {
+    let (domain, text) = (call.domain(0)?, text(&call)?);
+    let to = Jid::parse(call.body.text("to").unwrap_or_default());
+    let to = to.map_err(|error| Refusal::Impossible(format!("to: {error}")))?;
+    call.note(&domain, format!("sent a message to {to}"));
+    let work = move |world: &mut _, answer: crate::ask::Answer<()>| {
+        messages::send(world, &domain, &to, &text);
+        answer.complete(Ok(Ok(())));
+    };
+    call.shared.ask(work).await?;
+    Ok(Reply::done().with_status(StatusCode::ACCEPTED))
+}
+
+pub(super) async fn announce(call: Call) -> Result<Reply, Problem> {
+    let (domain, text) = (on(&call)?, text(&call)?);
+    let to = if call.body.text("to") == Some("all") { Audience::All } else { Audience::Online };
+    call.note(&domain, format!("announced to {to:?}: {}", text.body).to_lowercase());
+    let work = move |world: &mut _, answer: crate::ask::Answer<()>| {
+        messages::announce(world, &domain, to, &text);
+        answer.complete(Ok(Ok(())));
+    };
+    call.shared.ask(work).await?;
+    Ok(Reply::done().with_status(StatusCode::ACCEPTED))
+}
+
+pub(super) async fn motd(call: Call) -> Result<Reply, Problem> {
+    let (domain, motds) = (on(&call)?, call.shared.modules.motds.clone());
+    let text = call
+        .shared
+        .ask(move |world, answer| messages::motd(world, &motds, &domain, |_, text| answer.complete(Ok(text))))
+        .await?;
+    let text = text.ok_or_else(|| Problem::missing("there is no message of the day"))?;
+    Ok(Reply::json(&json!({ "subject": text.subject, "body": text.body })))
+}
+
+pub(super) async fn set_motd(call: Call) -> Result<Reply, Problem> {
+    let text = text(&call)?;
+    put(call, Some(text), "set the message of the day").await
+}
+
+pub(super) async fn delete_motd(call: Call) -> Result<Reply, Problem> {
+    put(call, None, "removed the message of the day").await
+}
+
+async fn put(call: Call, text: Option<Text>, what: &str) -> Result<Reply, Problem> {
+    let (domain, motds) = (on(&call)?, call.shared.modules.motds.clone());
+    let of = domain.clone();
+    call.shared
+        .ask(move |world, answer| messages::set_motd(world, &motds, &of, text, |_, set| answer.complete(Ok(set))))
+        .await?;
+    call.note(&domain, what.to_owned());
+    Ok(Reply::done())
+}
+
+/// The domain of the path, if announcements are on there.
+fn on(call: &Call) -> Result<String, Problem> {
+    let domain = call.domain(0)?;
+    match call.shared.has_module(&domain, "announce") {
+        true => Ok(domain),
+        false => Err(Refusal::Off(format!("the module `announce` is off in {domain}")).into()),
+    }
+}
+
+fn text(call: &Call) -> Result<Text, Problem> {
+    let text = |name| call.body.text(name).map(str::to_owned);
+    let text = Text { subject: text("subject"), body: text("body").unwrap_or_default() };
+    let is_sayable = |text: &str| messages::is_sayable(text);
+    match is_sayable(&text.body) && text.subject.as_deref().is_none_or(is_sayable) {
+        true => Ok(text),
+        false => Err(Refusal::Impossible("the text has characters that XML has no word for".into()).into()),
+    }
+}

@@ -1,0 +1,339 @@
+//! The HTTP API, `/api/v1`: what operators do, for programs.
+//!
+//! [`table`] has all operations; requests are read and checked by it, and the description (OpenAPI 3.1, [`describe`]) is made of it. What an operation does
+//! is one of [`rookery_modules::operations`], as for the admin page and the commands of XEP-0133.
+//!
+//! # Invariants
+//!
+//! * Without a token that counts nobody learns anything but the description.
+//! * A token that isn't good for a domain is told so before anything of that domain is looked at.
+//! * Lists come in parts of a bounded size; bodies and parameters are bounded by the table.
+//! * Whatever is changed is noted in the journal with the name of the token.
+//!
+//! # Layout
+//!
+//! [`field`]: parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `messages`, `domains`, `invitations`: the operations.
+
+pub mod describe;
+mod domains;
+pub mod field;
+mod invitations;
+mod messages;
+pub mod problem;
+mod sessions;
+pub mod table;
+mod users;
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use hyper::{Method, Request, Response, StatusCode};
+use rookery_hub::Domain;
+use rookery_jid::Jid;
+use rookery_modules::operations::Refusal;
+use rookery_modules::operations::journal::Entry;
+use rookery_modules::operations::tokens::{self, Token};
+use serde_json::Value;
+
+use crate::Shared;
+use crate::accept::Client;
+use crate::ask::now_ms;
+use crate::form::{self, Unread};
+use crate::proxy::Origin;
+use crate::reply::{Body, reply};
+use field::{Values, read_body, read_query};
+use problem::Problem;
+use table::{OPERATIONS, Operation};
+
+/// Where the API is.
+pub const PREFIX: &str = "/api/v1";
+
+/// A request that may be carried out.
+pub(crate) struct Call {
+    pub shared: Arc<Shared>,
+    /// Who asks.
+    pub token: Token,
+    origin: Origin,
+    /// The variables of the path, decoded, in their order.
+    path: Vec<String>,
+    pub query: Values,
+    pub body: Values,
+}
+
+/// What an operation answers.
+pub(crate) struct Reply {
+    status: StatusCode,
+    content_type: &'static str,
+    body: Vec<u8>,
+    location: Option<String>,
+}
+
+impl Reply {
+    /// JSON.
+    pub fn json(body: &Value) -> Self {
+        let body = body.to_string().into_bytes();
+        Self { status: StatusCode::OK, content_type: "application/json", body, location: None }
+    }
+
+    /// It is done, and there is nothing to say.
+    pub fn done() -> Self {
+        Self { status: StatusCode::NO_CONTENT, content_type: "", body: Vec::new(), location: None }
+    }
+
+    /// Another status, such as 202.
+    pub fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Something was made, and can be found there (a path behind [`PREFIX`]).
+    pub fn created(self, location: &str) -> Self {
+        Self { status: StatusCode::CREATED, location: Some(format!("{PREFIX}{location}")), ..self }
+    }
+
+    fn response(self) -> Response<Body> {
+        let mut response = reply(self.status, self.content_type, self.body);
+        let headers = response.headers_mut();
+        if self.content_type.is_empty() {
+            headers.remove(CONTENT_TYPE);
+        }
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(location) = self.location.and_then(|location| HeaderValue::from_str(&location).ok()) {
+            headers.insert(LOCATION, location);
+        }
+        response
+    }
+}
+
+impl Call {
+    /// A variable of the path.
+    pub fn variable(&self, at: usize) -> &str {
+        self.path.get(at).map_or("", String::as_str)
+    }
+
+    /// The domain that a variable of the path names.
+    ///
+    /// # Errors
+    /// The token isn't for it, or it isn't served.
+    pub fn domain(&self, at: usize) -> Result<String, Problem> {
+        let name = self.variable(at);
+        let missing = || Problem::missing("there is no such domain");
+        let name = rookery_jid::prepare_domain(name).map_err(|_| missing())?;
+        self.served(&name).ok_or_else(missing)?;
+        self.may(&name)?;
+        Ok(name.into_owned())
+    }
+
+    /// The account or room that a variable of the path names, without a resource.
+    ///
+    /// # Errors
+    /// The token isn't for its domain, or no such address is possible.
+    pub fn address(&self, at: usize) -> Result<Jid, Problem> {
+        let missing = || Problem::missing("there is no such address");
+        let jid = Jid::parse(self.variable(at)).map_err(|_| missing())?;
+        if jid.local().is_none() || jid.resource().is_some() {
+            return Err(missing());
+        }
+        let domain = self.served(jid.domain()).ok_or_else(missing)?;
+        self.may(&domain)?;
+        Ok(jid)
+    }
+
+    /// The domain of this server that a host is, or that has it as a service.
+    fn served(&self, host: &str) -> Option<String> {
+        let settings = self.shared.settings();
+        let is = |domain: &&Domain| host == domain.name || rooms_host(domain).is_some_and(|service| service == host);
+        settings.hub.domains.iter().find(is).map(|domain| domain.name.clone())
+    }
+
+    /// Whether the token is for a domain.
+    ///
+    /// # Errors
+    /// It isn't.
+    pub fn may(&self, domain: &str) -> Result<(), Problem> {
+        if self.token.is_for(domain) { Ok(()) } else { Err(Problem::domain()) }
+    }
+
+    /// Where a list begins, and how long it is at most.
+    ///
+    /// # Errors
+    /// `after` is no address.
+    pub fn page(&self) -> Result<(Option<Jid>, usize), Problem> {
+        let after = self.query.text("after").map(Jid::parse).transpose();
+        let after =
+            after.map_err(|_| Refusal::Impossible("after: what the part before had as `next` is expected".into()))?;
+        Ok((after, self.query.number("limit").unwrap_or(table::PAGE) as usize))
+    }
+
+    /// Notes what was done.
+    pub fn note(&self, domain: &str, act: String) {
+        self.shared.modules.journal.note(Entry {
+            unix_ms: now_ms(),
+            who: format!("token {}", self.token.name),
+            by: format!("api from {}", self.origin.address.ip().to_canonical()),
+            act,
+            domain: domain.to_owned(),
+        });
+    }
+}
+
+/// Answers a request for what is below [`PREFIX`]; `path` is what follows that.
+pub(crate) async fn answer(
+    request: Request<Incoming>,
+    path: &str,
+    client: Client,
+    origin: Origin,
+    shared: Arc<Shared>,
+) -> Response<Body> {
+    match respond(request, path, client, origin, shared).await {
+        Ok(response) => response,
+        Err(problem) => problem.response(),
+    }
+}
+
+async fn respond(
+    request: Request<Incoming>,
+    path: &str,
+    client: Client,
+    origin: Origin,
+    shared: Arc<Shared>,
+) -> Result<Response<Body>, Problem> {
+    let settings = shared.settings();
+    crate::access::judge(&settings.api_networks, &settings.trusted_proxies, client, origin, request.headers())
+        .map_err(|words| Problem::new(StatusCode::FORBIDDEN, "not-from-here", words))?;
+    if path == "/openapi.json" {
+        return Ok(match *request.method() {
+            Method::GET | Method::HEAD => reply(StatusCode::OK, "application/json", describe::text()),
+            _ => not_allowed("GET, HEAD"),
+        });
+    }
+    let (operation, variables) = match find(request.method(), path)? {
+        Found::Operation(operation, variables) => (operation, variables),
+        Found::OtherMethods(allowed) => return Ok(not_allowed(&allowed)),
+    };
+    let token = authenticate(request.headers(), &shared).await?;
+    if !token.has(operation.scope) {
+        return Err(Problem::scope(operation.scope));
+    }
+    let query = form::pairs(request.uri().query().unwrap_or_default());
+    let query = query.ok_or_else(|| Problem::bad_request("the query can't be read"))?;
+    let query = read_query(operation.query, query)?;
+    let body = match operation.body {
+        Some(fields) => {
+            is_json(request.headers())?;
+            let bytes = form::body(request.into_body()).await.map_err(unread)?;
+            read_body(fields, &bytes)?
+        }
+        None => Values::default(),
+    };
+    let call = Call { shared, token, origin, path: variables, query, body };
+    (operation.run)(call).await.map(Reply::response)
+}
+
+/// The host of a domain's rooms.
+fn rooms_host(domain: &Domain) -> Option<String> {
+    Some(domain.module("rooms")?.text("host").replace('@', &domain.name))
+}
+
+enum Found {
+    Operation(&'static Operation, Vec<String>),
+    /// The methods that there are.
+    OtherMethods(String),
+}
+
+fn find(method: &Method, path: &str) -> Result<Found, Problem> {
+    let matching: Vec<_> =
+        OPERATIONS.iter().filter_map(|operation| Some((operation, variables(operation.path, path)?))).collect();
+    let asked = if method == Method::HEAD { "GET" } else { method.as_str() };
+    if let Some((operation, variables)) = matching.iter().find(|(operation, _)| operation.method == asked) {
+        return Ok(Found::Operation(operation, variables.clone()));
+    }
+    if matching.is_empty() {
+        return Err(Problem::missing("there is nothing here; /api/v1/openapi.json tells what there is"));
+    }
+    let methods: Vec<_> = matching.iter().map(|(operation, _)| operation.method).collect();
+    Ok(Found::OtherMethods(methods.join(", ")))
+}
+
+/// The variables of a path, if it is one of a template such as `/users/{jid}`.
+fn variables(template: &str, path: &str) -> Option<Vec<String>> {
+    let (mut parts, mut variables) = (path.split('/'), Vec::new());
+    for wanted in template.split('/') {
+        let part = parts.next()?;
+        if wanted.starts_with('{') {
+            variables.push(form::decode(part).filter(|value| !value.is_empty())?);
+        } else if part != wanted {
+            return None;
+        }
+    }
+    parts.next().is_none().then_some(variables)
+}
+
+async fn authenticate(headers: &HeaderMap, shared: &Shared) -> Result<Token, Problem> {
+    let given = headers.get(AUTHORIZATION).ok_or_else(|| Problem::unauthorized(false))?;
+    let given = given.to_str().unwrap_or_default();
+    let (scheme, secret) = given.split_once(' ').unwrap_or((given, ""));
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Problem::unauthorized(false));
+    }
+    let token = shared.wait(tokens::find(&shared.stores, secret.trim())).await?;
+    token.ok_or_else(|| Problem::unauthorized(true))
+}
+
+fn is_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let given = headers.get(CONTENT_TYPE).and_then(|given| given.to_str().ok()).unwrap_or_default();
+    let essence = given.split(';').next().unwrap_or_default().trim();
+    match essence.eq_ignore_ascii_case("application/json") {
+        true => Ok(()),
+        false => Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported-media-type",
+            "the body must be application/json",
+        )),
+    }
+}
+
+fn unread(unread: Unread) -> Problem {
+    match unread {
+        Unread::TooLarge => Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too-large",
+            format!("the body must have at most {} bytes", form::BODY_BYTES),
+        ),
+        Unread::Broken => Problem::bad_request("the body did not come"),
+    }
+}
+
+fn not_allowed(allowed: &str) -> Response<Body> {
+    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", format!("this takes {allowed}"));
+    let header = HeaderValue::from_str(allowed).ok().map(|allowed| (ALLOW, allowed));
+    Problem { header, ..problem }.response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_matched_whole() {
+        let found = variables("/users/{jid}/sessions/{resource}", "/users/a%40b/sessions/x%2Fy");
+        assert_eq!(found, Some(vec!["a@b".to_owned(), "x/y".to_owned()]));
+        for path in [
+            "/users/a/sessions",
+            "/users/a/sessions/",
+            "/users//sessions/x",
+            "/users/a/sessions/x/y",
+            "/users/%zz/sessions/x",
+        ] {
+            assert_eq!(variables("/users/{jid}/sessions/{resource}", path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn other_methods_are_told() {
+        assert!(matches!(find(&Method::HEAD, "/statistics"), Ok(Found::Operation(..))));
+        let Ok(Found::OtherMethods(methods)) = find(&Method::PUT, "/users/a%40b") else { panic!("no methods") };
+        assert_eq!(methods, "GET, PATCH, DELETE");
+        assert!(find(&Method::GET, "/nothing").is_err());
+    }
+}

@@ -1,0 +1,68 @@
+//! Sessions.
+
+use rookery_jid::Jid;
+use rookery_modules::operations::Refusal;
+use rookery_modules::operations::sessions::{self, SessionInfo};
+use serde_json::{Value, json};
+
+use super::problem::Problem;
+use super::{Call, Reply};
+
+pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+    let (domain, (after, limit)) = (call.domain(0)?, call.page()?);
+    let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+        sessions::list(world, &domain, after, limit, |_, found| answer.complete(Ok(Ok(found))));
+    };
+    let mut found: Vec<Jid> = call.shared.ask(work).await?;
+    let is_cut = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| is_cut).map(Jid::as_str);
+    let items: Vec<_> = found.iter().map(|jid| json!({ "jid": jid.as_str(), "user": jid.bare_str() })).collect();
+    Ok(Reply::json(&json!({ "items": items, "next": next })))
+}
+
+pub(super) async fn of_user(call: Call) -> Result<Reply, Problem> {
+    let account = call.address(0)?;
+    if !call.shared.wait(call.shared.stores.accounts.exists(account.as_ref())).await? {
+        return Err(Problem::missing(format!("there is no account {account}")));
+    }
+    let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
+        sessions::of(world, &account, |_, found| answer.complete(Ok(Ok(found))));
+    };
+    let found: Vec<SessionInfo> = call.shared.ask(work).await?;
+    let items: Vec<_> = found.iter().map(session).collect();
+    Ok(Reply::json(&json!({ "items": items, "next": null })))
+}
+
+pub(super) async fn end_all(call: Call) -> Result<Reply, Problem> {
+    let account = call.address(0)?;
+    let ended = end(&call, account.clone()).await?;
+    call.note(account.domain(), format!("ended {ended} sessions: {account}"));
+    Ok(Reply::json(&json!({ "ended": ended })))
+}
+
+pub(super) async fn end_one(call: Call) -> Result<Reply, Problem> {
+    let account = call.address(0)?;
+    let missing = || Problem::missing("there is no such session");
+    let session = Jid::new(account.local(), account.domain(), Some(call.variable(1))).map_err(|_| missing())?;
+    if end(&call, session.clone()).await? == 0 {
+        return Err(missing());
+    }
+    call.note(account.domain(), format!("ended a session: {session}"));
+    Ok(Reply::done())
+}
+
+async fn end(call: &Call, address: Jid) -> Result<usize, Refusal> {
+    call.shared.ask(move |world, answer| sessions::end(world, address, |_, ended| answer.complete(Ok(ended)))).await
+}
+
+pub(super) fn session(info: &SessionInfo) -> Value {
+    json!({
+        "jid": info.jid.as_str(),
+        "resource": info.jid.resource(),
+        "address": info.address.map(|address| address.ip().to_canonical().to_string()),
+        "available": info.is_available,
+        "priority": info.priority,
+        "waiting_bytes": info.waiting_bytes,
+    })
+}

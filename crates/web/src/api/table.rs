@@ -1,0 +1,411 @@
+//! The table of all operations of the API: where each is, what it takes, what it answers, who may ask for it and what it does.
+
+use std::pin::Pin;
+
+use rookery_modules::operations::tokens::Scope;
+
+use super::field::{Field, Kind};
+use super::problem::Problem;
+use super::{Call, Reply, domains, invitations, messages, sessions, users};
+
+/// One operation.
+pub(crate) struct Operation {
+    /// `GET`, `POST`, `PUT`, `PATCH` or `DELETE`.
+    pub method: &'static str,
+    /// Its path behind the prefix, with variables such as `{jid}`.
+    pub path: &'static str,
+    /// Its name for programs.
+    pub id: &'static str,
+    /// What it is for, in a line.
+    pub summary: &'static str,
+    /// What a token needs.
+    pub scope: Scope,
+    /// What the query may have.
+    pub query: &'static [Field],
+    /// What the body may have, if it takes one.
+    pub body: Option<&'static [Field]>,
+    /// The status of success, with what it means.
+    pub success: (u16, &'static str),
+    /// What success answers.
+    pub answer: Answer,
+    /// Errors beyond those that all operations have.
+    pub errors: &'static [u16],
+    /// Does it.
+    pub run: fn(Call) -> Answering,
+}
+
+/// What an operation answers with.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer {
+    /// Nothing.
+    Nothing,
+    /// JSON of the schema of this name.
+    Json(&'static str),
+    /// A part of a list of these.
+    List(&'static str),
+    /// A document of this media type.
+    Document(&'static str),
+}
+
+/// An answer on its way.
+pub(crate) type Answering = Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send>>;
+
+/// All operations, in the order of the description.
+pub(crate) const OPERATIONS: &[Operation] = &[
+    Operation {
+        method: "GET",
+        path: "/statistics",
+        id: "getStatistics",
+        summary: "What the server counts, all domains together.",
+        scope: Scope::StatisticsRead,
+        query: &[],
+        body: None,
+        success: (200, "The counts at this moment."),
+        answer: Answer::Json("Statistics"),
+        errors: &[],
+        run: |call| Box::pin(domains::statistics(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/log",
+        id: "getLog",
+        summary: "What administrators did of late, the newest first: logins to the admin page and changes.",
+        scope: Scope::LogRead,
+        query: &[LIMIT],
+        body: None,
+        success: (200, "The entries."),
+        answer: Answer::List("LogEntry"),
+        errors: &[],
+        run: |call| Box::pin(domains::log(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/domains",
+        id: "listDomains",
+        summary: "The domains that the token is for.",
+        scope: Scope::DomainsRead,
+        query: &[],
+        body: None,
+        success: (200, "The domains."),
+        answer: Answer::List("Domain"),
+        errors: &[],
+        run: |call| Box::pin(domains::list(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/domains/{domain}",
+        id: "getDomain",
+        summary: "A domain: which modules are on, and how they are set.",
+        scope: Scope::DomainsRead,
+        query: &[],
+        body: None,
+        success: (200, "The domain."),
+        answer: Answer::Json("DomainDetails"),
+        errors: &[],
+        run: |call| Box::pin(domains::get(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/domains/{domain}/users",
+        id: "listUsers",
+        summary: "Accounts of a domain in the order of their names.",
+        scope: Scope::UsersRead,
+        query: &[
+            AFTER,
+            LIMIT,
+            Field {
+                name: "search",
+                kind: Kind::Text { min: 1, max: 100 },
+                is_required: false,
+                doc: "Only those whose names contain this. A part may then be short and still not be the last one.",
+            },
+        ],
+        body: None,
+        success: (200, "A part of the list."),
+        answer: Answer::List("UserItem"),
+        errors: &[422],
+        run: |call| Box::pin(users::list(call)),
+    },
+    Operation {
+        method: "POST",
+        path: "/domains/{domain}/users",
+        id: "addUser",
+        summary: "Make an account.",
+        scope: Scope::UsersWrite,
+        query: &[],
+        body: Some(&[
+            Field {
+                name: "name",
+                kind: Kind::Text { min: 1, max: 1023 },
+                is_required: true,
+                doc: "What stands before the @ in its address.",
+            },
+            PASSWORD,
+        ]),
+        success: (201, "It was made."),
+        answer: Answer::Json("UserItem"),
+        errors: &[409, 422],
+        run: |call| Box::pin(users::add(call)),
+    },
+    Operation {
+        method: "POST",
+        path: "/domains/{domain}/announcements",
+        id: "announce",
+        summary: "Tell the users of a domain something.",
+        scope: Scope::AnnouncementsWrite,
+        query: &[],
+        body: Some(&[
+            SUBJECT,
+            BODY,
+            Field {
+                name: "to",
+                kind: Kind::Choice(&["online", "all"]),
+                is_required: true,
+                doc: "Those who are available, or all accounts; who is away gets it later.",
+            },
+        ]),
+        success: (202, "It is on its way."),
+        answer: Answer::Nothing,
+        errors: &[409, 422],
+        run: |call| Box::pin(messages::announce(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/domains/{domain}/motd",
+        id: "getMotd",
+        summary: "The message of the day, which everybody gets once.",
+        scope: Scope::AnnouncementsRead,
+        query: &[],
+        body: None,
+        success: (200, "The message."),
+        answer: Answer::Json("Motd"),
+        errors: &[409],
+        run: |call| Box::pin(messages::motd(call)),
+    },
+    Operation {
+        method: "PUT",
+        path: "/domains/{domain}/motd",
+        id: "setMotd",
+        summary: "Set the message of the day. Who is here gets it now.",
+        scope: Scope::AnnouncementsWrite,
+        query: &[],
+        body: Some(&[SUBJECT, BODY]),
+        success: (204, "It is set."),
+        answer: Answer::Nothing,
+        errors: &[409, 422],
+        run: |call| Box::pin(messages::set_motd(call)),
+    },
+    Operation {
+        method: "DELETE",
+        path: "/domains/{domain}/motd",
+        id: "deleteMotd",
+        summary: "Remove the message of the day.",
+        scope: Scope::AnnouncementsWrite,
+        query: &[],
+        body: None,
+        success: (204, "There is none any more."),
+        answer: Answer::Nothing,
+        errors: &[409],
+        run: |call| Box::pin(messages::delete_motd(call)),
+    },
+    Operation {
+        method: "POST",
+        path: "/domains/{domain}/messages",
+        id: "sendMessage",
+        summary: "Send a message in the name of a domain.",
+        scope: Scope::MessagesWrite,
+        query: &[],
+        body: Some(&[
+            Field {
+                name: "to",
+                kind: Kind::Text { min: 1, max: 3071 },
+                is_required: true,
+                doc: "The address, here or elsewhere.",
+            },
+            SUBJECT,
+            BODY,
+        ]),
+        success: (202, "It is on its way."),
+        answer: Answer::Nothing,
+        errors: &[422],
+        run: |call| Box::pin(messages::send(call)),
+    },
+    Operation {
+        method: "POST",
+        path: "/domains/{domain}/invitations",
+        id: "invite",
+        summary: "Make a link with which somebody can create an account, once.",
+        scope: Scope::InvitationsWrite,
+        query: &[],
+        body: Some(&[
+            Field {
+                name: "name",
+                kind: Kind::Text { min: 1, max: 1023 },
+                is_required: false,
+                doc: "What stands before the @ in the address of the account; without it, it can be chosen.",
+            },
+            DAYS,
+        ]),
+        success: (201, "The link."),
+        answer: Answer::Json("Invitation"),
+        errors: &[409, 422],
+        run: |call| Box::pin(invitations::invite(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/domains/{domain}/sessions",
+        id: "listSessions",
+        summary: "Sessions of a domain in the order of their addresses.",
+        scope: Scope::SessionsRead,
+        query: &[AFTER, LIMIT],
+        body: None,
+        success: (200, "A part of the list."),
+        answer: Answer::List("SessionItem"),
+        errors: &[422],
+        run: |call| Box::pin(sessions::list(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/users/{jid}",
+        id: "getUser",
+        summary: "An account.",
+        scope: Scope::UsersRead,
+        query: &[],
+        body: None,
+        success: (200, "The account."),
+        answer: Answer::Json("User"),
+        errors: &[],
+        run: |call| Box::pin(users::get(call)),
+    },
+    Operation {
+        method: "PATCH",
+        path: "/users/{jid}",
+        id: "changeUser",
+        summary: "Set the password of an account, keep it from logging in, or let it in again.",
+        scope: Scope::UsersWrite,
+        query: &[],
+        body: Some(&[
+            Field { is_required: false, ..PASSWORD },
+            Field {
+                name: "disabled",
+                kind: Kind::Switch,
+                is_required: false,
+                doc: "Whether it is kept from logging in; its sessions end then.",
+            },
+        ]),
+        success: (204, "It is changed."),
+        answer: Answer::Nothing,
+        errors: &[422],
+        run: |call| Box::pin(users::change(call)),
+    },
+    Operation {
+        method: "DELETE",
+        path: "/users/{jid}",
+        id: "removeUser",
+        summary: "Remove an account with everything that is kept for it.",
+        scope: Scope::UsersWrite,
+        query: &[],
+        body: None,
+        success: (204, "It is gone."),
+        answer: Answer::Nothing,
+        errors: &[],
+        run: |call| Box::pin(users::remove(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/users/{jid}/export",
+        id: "exportUser",
+        summary: "All that is kept for an account, the keys of its password included (XEP-0227).",
+        scope: Scope::UsersExport,
+        query: &[],
+        body: None,
+        success: (200, "The document."),
+        answer: Answer::Document("application/xml"),
+        errors: &[],
+        run: |call| Box::pin(users::export(call)),
+    },
+    Operation {
+        method: "POST",
+        path: "/users/{jid}/password-link",
+        id: "makePasswordLink",
+        summary: "Make a link with which the password of an account can be set, once.",
+        scope: Scope::InvitationsWrite,
+        query: &[],
+        body: Some(&[DAYS]),
+        success: (201, "The link."),
+        answer: Answer::Json("Invitation"),
+        errors: &[409],
+        run: |call| Box::pin(invitations::password_link(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/users/{jid}/sessions",
+        id: "listUserSessions",
+        summary: "The sessions of an account, the newest last.",
+        scope: Scope::SessionsRead,
+        query: &[],
+        body: None,
+        success: (200, "The sessions."),
+        answer: Answer::List("Session"),
+        errors: &[],
+        run: |call| Box::pin(sessions::of_user(call)),
+    },
+    Operation {
+        method: "DELETE",
+        path: "/users/{jid}/sessions",
+        id: "endUserSessions",
+        summary: "End all sessions of an account.",
+        scope: Scope::SessionsWrite,
+        query: &[],
+        body: None,
+        success: (200, "How many that were."),
+        answer: Answer::Json("Ended"),
+        errors: &[],
+        run: |call| Box::pin(sessions::end_all(call)),
+    },
+    Operation {
+        method: "DELETE",
+        path: "/users/{jid}/sessions/{resource}",
+        id: "endSession",
+        summary: "End one session.",
+        scope: Scope::SessionsWrite,
+        query: &[],
+        body: None,
+        success: (204, "It is ended."),
+        answer: Answer::Nothing,
+        errors: &[],
+        run: |call| Box::pin(sessions::end_one(call)),
+    },
+];
+
+const AFTER: Field = Field {
+    name: "after",
+    kind: Kind::Text { min: 1, max: 3071 },
+    is_required: false,
+    doc: "Only those behind this one: the `next` of the part before.",
+};
+const LIMIT: Field = Field {
+    name: "limit",
+    kind: Kind::Number { min: 1, max: 500 },
+    is_required: false,
+    doc: "How many at most; 100 if nothing is said.",
+};
+const PASSWORD: Field = Field {
+    name: "password",
+    kind: Kind::Text { min: 1, max: 1023 },
+    is_required: true,
+    doc: "Its password. Only keys that are derived from it are kept.",
+};
+const SUBJECT: Field =
+    Field { name: "subject", kind: Kind::Text { min: 1, max: 500 }, is_required: false, doc: "What it is about." };
+const BODY: Field =
+    Field { name: "body", kind: Kind::Text { min: 1, max: 10_000 }, is_required: true, doc: "The text." };
+const DAYS: Field = Field {
+    name: "days",
+    kind: Kind::Number { min: 1, max: 3650 },
+    is_required: false,
+    doc: "How long the link is good; 7 days if nothing is said.",
+};
+
+/// How many a part of a list has if nothing is said.
+pub(crate) const PAGE: u64 = 100;

@@ -1,0 +1,104 @@
+//! Accounts.
+
+use rookery_hub::delay;
+use rookery_jid::Jid;
+use rookery_modules::operations::Refusal;
+use rookery_modules::operations::users::{self, Listed};
+use serde_json::{Value, json};
+
+use super::problem::Problem;
+use super::sessions::session;
+use super::{Call, Reply};
+use crate::form::encode;
+
+pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
+    let (domain, (after, limit)) = (call.domain(0)?, call.page()?);
+    let search = call.query.text("search").unwrap_or_default();
+    let page = call.shared.wait(users::list(&call.shared.stores, &domain, search, after, limit)).await?;
+    let items: Vec<_> = page.users.iter().map(item).collect();
+    Ok(Reply::json(&json!({ "items": items, "next": page.next.as_ref().map(Jid::as_str) })))
+}
+
+pub(super) async fn add(call: Call) -> Result<Reply, Problem> {
+    let domain = call.domain(0)?;
+    let name = call.body.text("name").unwrap_or_default();
+    let account = users::address(&call.shared.settings().hub, name, &domain)?;
+    let (made, password) = (account.clone(), call.body.text("password").unwrap_or_default().to_owned());
+    call.shared
+        .ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(Ok(added))))
+        .await?;
+    call.note(&domain, format!("created an account: {account}"));
+    let body = item(&Listed { jid: account.clone(), is_disabled: false });
+    Ok(Reply::json(&body).created(&format!("/users/{}", encode(account.as_str()))))
+}
+
+pub(super) async fn get(call: Call) -> Result<Reply, Problem> {
+    let account = call.address(0)?;
+    let user = call
+        .shared
+        .ask(move |world, answer| users::describe(world, account, |_, user| answer.complete(Ok(user))))
+        .await?;
+    let sessions: Vec<_> = user.sessions.iter().map(session).collect();
+    Ok(Reply::json(&json!({
+        "jid": user.jid.as_str(),
+        "disabled": user.is_disabled,
+        "admin": user.is_admin,
+        "contacts": user.contacts,
+        "last_seen": user.last_seen_ms.map(delay::timestamp),
+        "sessions": sessions,
+    })))
+}
+
+pub(super) async fn change(call: Call) -> Result<Reply, Problem> {
+    let account = call.address(0)?;
+    if call.body.is_empty() {
+        exists(&call, &account).await?;
+    }
+    if let Some(password) = call.body.text("password") {
+        let (account, password) = (account.clone(), password.to_owned());
+        call.shared
+            .ask(move |world, answer| users::set_password(world, account, password, |_, set| answer.complete(Ok(set))))
+            .await?;
+    }
+    if call.body.text("password").is_some() {
+        call.note(account.domain(), format!("set a password: {account}"));
+    }
+    if let Some(disabled) = call.body.switch("disabled") {
+        let changed = account.clone();
+        call.shared
+            .ask(move |world, answer| users::set_disabled(world, changed, disabled, |_, set| answer.complete(Ok(set))))
+            .await?;
+        let what = if disabled { "disabled an account" } else { "re-enabled an account" };
+        call.note(account.domain(), format!("{what}: {account}"));
+    }
+    Ok(Reply::done())
+}
+
+pub(super) async fn remove(call: Call) -> Result<Reply, Problem> {
+    let account = call.address(0)?;
+    let removed = account.clone();
+    call.shared
+        .ask(move |world, answer| users::remove(world, removed, |_, removed| answer.complete(Ok(removed))))
+        .await?;
+    call.note(account.domain(), format!("deleted an account: {account}"));
+    Ok(Reply::done())
+}
+
+pub(super) async fn export(call: Call) -> Result<Reply, Problem> {
+    let account = call.address(0)?;
+    exists(&call, &account).await?;
+    let document = call.shared.export(account.clone()).await?;
+    call.note(account.domain(), format!("exported an account: {account}"));
+    Ok(Reply { content_type: "application/xml", body: document, ..Reply::json(&Value::Null) })
+}
+
+async fn exists(call: &Call, account: &Jid) -> Result<(), Problem> {
+    match call.shared.wait(call.shared.stores.accounts.exists(account.as_ref())).await? {
+        true => Ok(()),
+        false => Err(Refusal::Missing(format!("there is no account {account}")).into()),
+    }
+}
+
+fn item(user: &Listed) -> Value {
+    json!({ "jid": user.jid.as_str(), "disabled": user.is_disabled })
+}

@@ -1,0 +1,67 @@
+//! Questions to the shards, for the API and the admin page: an operation runs on one of them, and its outcome comes back here. Nothing blocks.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_modules::operations::{Outcome, Refusal};
+use rookery_shard::Census;
+use rookery_store::pending::Completer;
+use rookery_store::{Pending, StoreError};
+use tokio::time::timeout;
+use tracing::error;
+
+use crate::Shared;
+
+/// Where an operation leaves its outcome.
+pub type Answer<T> = Completer<Outcome<T>>;
+
+impl Shared {
+    /// Runs an operation on a shard.
+    ///
+    /// # Errors
+    /// Why it wasn't carried out; [`StoreError::Closed`] too if no answer came in time, as when the server stops.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut World, Answer<T>) + Send + 'static,
+    ) -> Outcome<T> {
+        let answer = self.door.ask(work);
+        timeout(PATIENCE, answer).await.map_err(|_| Refusal::Store(StoreError::Closed))?.map_err(Refusal::from)?
+    }
+
+    /// Waits for a store.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn wait<T>(&self, pending: Pending<T>) -> Outcome<T> {
+        timeout(PATIENCE, pending).await.map_err(|_| Refusal::Store(StoreError::Busy))?.map_err(Refusal::from)
+    }
+
+    /// All that is kept for an account, as a document (XEP-0227).
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn export(&self, account: Jid) -> Outcome<Vec<u8>> {
+        let (export, stores) = (self.export.clone(), self.stores.clone());
+        let written = tokio::task::spawn_blocking(move || export(&account, &stores)).await;
+        written.map_err(|_| Refusal::Store(StoreError::Closed))?.map_err(|cause| {
+            error!(cause, "an account can't be exported");
+            Refusal::Store(StoreError::Closed)
+        })
+    }
+
+    /// What the shards count.
+    pub async fn census(&self) -> Census {
+        let door = self.door.clone();
+        // Only a runtime that ends doesn't run it.
+        tokio::task::spawn_blocking(move || door.census()).await.unwrap_or_default()
+    }
+}
+
+/// The time of day, milliseconds since 1970.
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(15);

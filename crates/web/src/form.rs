@@ -1,0 +1,93 @@
+//! What a request says: queries and forms (`application/x-www-form-urlencoded`), and bodies within a limit.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Bytes, Incoming};
+use tokio::time::timeout;
+
+/// Names and values in their order, decoded; `None` if the text is none of that kind.
+pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Some((decode(&name.replace('+', " "))?, decode(&value.replace('+', " "))?))
+        })
+        .collect()
+}
+
+/// Undoes percent-encoding (RFC 3986 §2.1); `None` if it is broken or no UTF-8.
+pub fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+        let (high, low) = (digit(rest.next())?, digit(rest.next())?);
+        bytes.push((high << 4 | low) as u8);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Percent-encodes what isn't unreserved (RFC 3986 §2.3), for a part of a path or of a query.
+pub fn encode(text: &str) -> String {
+    text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+        encoded
+    })
+}
+
+/// Why a body wasn't taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// It is larger than the limit.
+    TooLarge,
+    /// It didn't come in time, or the connection broke.
+    Broken,
+}
+
+/// A whole body, within [`BODY_BYTES`].
+///
+/// # Errors
+/// It is too large or too slow.
+pub async fn body(body: Incoming) -> Result<Bytes, Unread> {
+    let collected = timeout(PATIENCE, Limited::new(body, BODY_BYTES).collect()).await.map_err(|_| Unread::Broken)?;
+    match collected {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Unread::TooLarge),
+        Err(_) => Err(Unread::Broken),
+    }
+}
+
+/// Bytes of a body: what an announcement may have, and some.
+pub const BODY_BYTES: usize = 64 * 1024;
+/// How long a body may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_decoded() {
+        let read = pairs("a=1&b=%C3%A9+x&&c").unwrap();
+        assert_eq!(read, [("a", "1"), ("b", "é x"), ("c", "")].map(|(name, value)| (name.into(), value.into())));
+        for broken in ["a=%", "a=%2", "a=%zz", "a=%ff"] {
+            assert_eq!(pairs(broken), None, "{broken}");
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let text = "a b/ü@example.org?&=%";
+        assert_eq!(decode(&encode(text)).as_deref(), Some(text));
+        assert!(encode(text).is_ascii());
+    }
+}

@@ -1,0 +1,56 @@
+//! `rookery token`: who may use the HTTP API, and for what.
+
+use rookery_modules::operations::Refusal;
+use rookery_modules::operations::tokens::{self, Scope};
+use rookery_store::wait;
+
+use crate::arguments::TokenCommand;
+use crate::clock;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::loaded::Source;
+use crate::welcome::say;
+
+/// Runs one command.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if the configuration is wrong, [`Failure::Failed`] if there is no such scope, domain or token, or the store failed.
+pub fn run(source: &Source, command: TokenCommand) -> Result<(), Failure> {
+    let config = source.read()?;
+    source.folder.create()?;
+    let database = Database::open_patiently(&source.folder)?;
+    match command {
+        TokenCommand::Add { name, scopes, domain } => {
+            if let Some(domain) = domain.as_deref().filter(|domain| config.domain(domain).is_none()) {
+                return Err(Failure::Failed(format!("{domain} is not a domain of this server")));
+            }
+            let scopes = scopes.iter().map(|name| scope(name)).collect::<Result<_, _>>()?;
+            let made = wait(tokens::add(&database.stores, &name, scopes, domain, clock::now() * 1000))?;
+            say(&format!("{}\n", made.map_err(|refusal: Refusal| Failure::Failed(refusal.to_string()))?));
+        }
+        TokenCommand::List => {
+            for token in wait(tokens::list(&database.stores))? {
+                let scopes: Vec<_> = token.scopes.iter().map(|scope| scope.name()).collect();
+                let made = clock::date(i64::try_from(token.made_ms / 1000).unwrap_or(i64::MAX));
+                let domain = token.domain.as_deref().unwrap_or("all domains");
+                say(&format!("{}\tmade {made}\t{domain}\t{}\n", token.name, scopes.join(",")));
+            }
+        }
+        TokenCommand::Revoke { name } => {
+            if !wait(tokens::revoke(&database.stores, &name))? {
+                return Err(Failure::Failed(format!(
+                    "there is no token {name}; `rookery token list` shows those that there are"
+                )));
+            }
+            say(&format!("revoked {name}\n"));
+        }
+    }
+    Ok(())
+}
+
+fn scope(name: &str) -> Result<Scope, Failure> {
+    let known: Vec<_> = Scope::ALL.iter().map(|scope| scope.name()).collect();
+    Scope::named(name)
+        .ok_or_else(|| Failure::Failed(format!("there is no scope {name:?}; known are: {}", known.join(", "))))
+}
