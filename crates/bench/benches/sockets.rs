@@ -8,7 +8,8 @@
 //! this machine and has accounts `user0000000@DOMAIN` and up: `ROOKERY_BENCH_SERVER=127.0.0.1:5222 ROOKERY_BENCH_PID=…
 //! ROOKERY_BENCH_DOMAIN=… ROOKERY_BENCH_PASSWORD=…`. A word behind `--` (`pairs`, `idle`) runs only that part.
 //!
-//! `ROOKERY_BENCH_PAIRS` (1000), `ROOKERY_BENCH_SECONDS` (5), `ROOKERY_BENCH_ROUNDS` (3), `ROOKERY_BENCH_IDLE` (18 000).
+//! `ROOKERY_BENCH_PAIRS` (1000), `ROOKERY_BENCH_SECONDS` (5), `ROOKERY_BENCH_ROUNDS` (3), `ROOKERY_BENCH_IDLE` (18 000); `ROOKERY_BENCH_ARCHIVE=1`
+//! keeps what is said, which no relay does.
 
 use std::sync::Arc;
 use std::time::Duration;

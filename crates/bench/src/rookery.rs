@@ -13,7 +13,7 @@ use rookery_store::{Stores, sqlite, wait};
 use tempfile::TempDir;
 
 use crate::network::{PASSWORD, credentials};
-use crate::report::target_folder;
+use crate::report::{setting, target_folder};
 use crate::{Outcome, chat};
 
 /// A server to be measured, ours or another.
@@ -132,11 +132,12 @@ pub fn binary() -> Outcome<PathBuf> {
 }
 
 fn config(address: SocketAddr) -> String {
+    let archive = setting("ROOKERY_BENCH_ARCHIVE", 0) > 0;
     format!(
         "domains = [\"{DOMAIN}\"]\nshards = 2\n\
          [listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\n\
          [login]\nplaintext_loopback = true\nscram_iterations = 4096\n\
-         [log]\nlevel = \"warn\"\n"
+         [log]\nlevel = \"warn\"\n[modules.archive]\nenabled = {archive}\n"
     )
 }
 

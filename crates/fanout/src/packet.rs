@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use rookery_jid::{Jid, JidRef};
-use rookery_xml::{Built, Child, Fault, Kind, Limits, Stanza, unescape};
+use rookery_xml::{Built, Child, Fault, Kind, Limits, Namespaces, Stanza, unescape};
 use triomphe::ThinArc;
 
 /// The `type` of a stanza, by kind: RFC 6121 §4.7.1, §5.2.2, RFC 6120 §8.2.3.
@@ -82,10 +82,13 @@ struct Head {
     kind: Kind,
     type_: StanzaType,
     body: bool,
+    /// Its sender is of this server.
+    local: bool,
     splice: u16,
     from: Span,
     id: Span,
     own: Option<OwnAddress>,
+    namespaces: Namespaces,
 }
 
 /// Where each recipient's own blind address is spliced in (XEP-0033 §4.1.3).
@@ -107,7 +110,7 @@ impl Packet {
     /// The canonical form of a stanza that came in from a session, sent by `from`; `lang` is the stream's `xml:lang` for a stanza
     /// without its own (RFC 6120 §4.7.4).
     pub fn stamped(stanza: Stanza<'_>, type_: StanzaType, from: &str, lang: Option<&str>) -> Self {
-        Self::canonical(stanza, type_, Some(from), lang)
+        Self::canonical(stanza, type_, Some(from), lang, true)
     }
 
     /// The canonical form of a stanza that this server wrote. Its `from` stays.
@@ -123,11 +126,15 @@ impl Packet {
     /// # Errors
     /// The fault of the scanner where the bytes are no stanza, as a damaged store may have them.
     pub fn scanned(bytes: &[u8]) -> Result<Self, Fault> {
+        Self::read(bytes, false)
+    }
+
+    fn read(bytes: &[u8], local: bool) -> Result<Self, Fault> {
         let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
         let stanza = Stanza::parse(bytes, &limits)?;
         let type_ = stanza.raw_type().map(|raw| raw.bytes);
         let type_ = StanzaType::of(stanza.kind(), type_).ok_or(Fault::NotWellFormed)?;
-        Ok(Self::canonical(stanza, type_, stanza.from().as_deref(), None))
+        Ok(Self::canonical(stanza, type_, stanza.from().as_deref(), None, local))
     }
 
     /// An element that is no stanza, such as those of stream management (XEP-0198): it has neither sender nor recipient.
@@ -137,15 +144,17 @@ impl Packet {
             kind: Kind::Other,
             type_: StanzaType::Normal,
             body: false,
+            local: false,
             splice: 0,
             from: none,
             id: none,
             own: None,
+            namespaces: Namespaces::in_bytes(built.bytes()),
         };
         Self(ThinArc::from_header_and_slice(head, built.bytes()))
     }
 
-    fn canonical(stanza: Stanza<'_>, type_: StanzaType, from: Option<&str>, lang: Option<&str>) -> Self {
+    fn canonical(stanza: Stanza<'_>, type_: StanzaType, from: Option<&str>, lang: Option<&str>, local: bool) -> Self {
         let built = stanza.canonical(from, lang);
         let bytes = built.bytes();
         let attributes = Attributes::of(bytes, built.splice());
@@ -153,10 +162,12 @@ impl Packet {
             kind: stanza.kind(),
             type_,
             body: stanza.has_body(),
+            local,
             splice: built.splice() as u16,
             from: attributes.from,
             id: attributes.id,
             own: None,
+            namespaces: stanza.namespaces(),
         };
         Self(ThinArc::from_header_and_slice(head, bytes))
     }
@@ -174,6 +185,16 @@ impl Packet {
     /// Whether it is a message with a `<body/>`.
     pub fn has_body(&self) -> bool {
         self.0.header.header.body
+    }
+
+    /// Whether its sender is known to be of this server, which stamped it. What comes out of the store doesn't tell.
+    pub fn is_local(&self) -> bool {
+        self.0.header.header.local
+    }
+
+    /// The namespaces that it may name.
+    pub fn namespaces(&self) -> Namespaces {
+        self.0.header.header.namespaces
     }
 
     /// The canonical bytes, without `to`.
@@ -249,8 +270,11 @@ impl Packet {
     /// The same stanza with a part of what is behind its start tag replaced by bytes that are valid there.
     pub(crate) fn replaced(&self, range: Range<usize>, by: &[u8]) -> Self {
         let bytes = self.bytes();
-        let (head, tail) = (bytes.get(..range.start).unwrap_or_default(), bytes.get(range.end..).unwrap_or_default());
-        Self(ThinArc::from_header_and_slice(self.0.header.header.clone(), &[head, by, tail].concat()))
+        let (before, after) =
+            (bytes.get(..range.start).unwrap_or_default(), bytes.get(range.end..).unwrap_or_default());
+        let mut head = self.0.header.header.clone();
+        head.namespaces = head.namespaces | Namespaces::in_bytes(by);
+        Self(ThinArc::from_header_and_slice(head, &[before, by, after].concat()))
     }
 
     /// The same stanza with an end tag, if it has none.
@@ -289,7 +313,7 @@ impl Packet {
         if !stanza.children().any(|child| drop(&child)) {
             return self.clone();
         }
-        Self::built(&stanza.without_children(drop)).unwrap_or_else(|_| self.clone())
+        Self::read(stanza.without_children(drop).bytes(), self.is_local()).unwrap_or_else(|_| self.clone())
     }
 
     fn text(&self, span: Span) -> &[u8] {

@@ -42,7 +42,7 @@ impl World {
         // Most audiences name one domain again and again.
         let mut known = "";
         for jid in to {
-            if jid.domain() != known && self.domains.contains_key(jid.domain()) {
+            if jid.domain() != known && self.is_domain(jid.domain()) {
                 known = jid.domain();
             }
             if jid.domain() == known && jid.local().is_some() {
@@ -72,13 +72,16 @@ impl World {
     pub(crate) fn give(&mut self, packet: &Packet, to: &Names) {
         // Presence for an account goes to whoever is available there, and to nobody else.
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
+        let on = self.filters_anywhere().delivery;
         for (hash, name) in to.iter() {
-            if is_state
-                && !name.contains('/')
-                && !self.registry.before_delivery().want(packet, || self.has_any_document(hash, name))
-            {
-                self.show(hash, packet, name);
-                continue;
+            if is_state && !name.contains('/') {
+                let user = self.user_named(hash, name);
+                if !self.registry.before_delivery().want(on, packet, || self.traits(user, name)) {
+                    if let Some(user) = user {
+                        self.show_to(user, packet);
+                    }
+                    continue;
+                }
             }
             match JidRef::parse_prepared(name) {
                 Some(to) => self.deliver_copy(hash, packet, to, is_state),
@@ -96,8 +99,9 @@ impl World {
         if !is_state || to.resource().is_some() {
             return self.deliver(hash, packet, to);
         }
+        let on = self.filters(to.domain()).delivery;
         let registry = self.registry.clone();
-        if let Some(packet) = registry.before_delivery().pass(self, packet, to, to) {
+        if let Some(packet) = registry.before_delivery().pass(self, on, packet, to, to) {
             self.show(hash, &packet, to.bare_str());
         }
     }

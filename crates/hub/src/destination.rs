@@ -49,6 +49,18 @@ impl World {
         }
     }
 
+    /// Whether an account whose home this is has a session that wants copies.
+    pub(crate) fn has_carbons(&self, account: JidRef<'_>) -> bool {
+        let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
+        user.is_some_and(|user| self.is_copying(user))
+    }
+
+    /// The same for a user.
+    pub(crate) fn is_copying(&self, user: u32) -> bool {
+        let links = self.users.get(user as usize).map(|user| user.links.as_slice()).unwrap_or_default();
+        links.iter().any(|&link| self.session_at(link).is_some_and(|session| session.carbons))
+    }
+
     /// The sessions of an account whose home this is that want copies. Costs no allocation where there is none.
     pub fn links_with_carbons(&self, account: JidRef<'_>) -> Vec<Link> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());

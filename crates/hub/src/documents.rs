@@ -24,6 +24,7 @@ use tracing::warn;
 use crate::World;
 use crate::known::Known;
 use crate::module::Registry;
+use crate::passage::Traits;
 use crate::session::SessionRef;
 use crate::world::Event;
 
@@ -161,12 +162,22 @@ impl World {
         self.at_hand(account).is_some_and(|at_hand| at_hand.get(name).is_some())
     }
 
-    /// Whether an account has any document at hand; `hash` is that of the bare JID.
-    pub(crate) fn has_any_document(&self, hash: u64, bare: &str) -> bool {
-        self.at_hand_of(hash, bare).is_some_and(|at_hand| !at_hand.is_empty())
+    /// What is special about an account whose home this is: a user, or one without session.
+    pub(crate) fn traits(&self, user: Option<u32>, bare: &str) -> Traits {
+        let at_hand = self.at_hand_of(user, bare);
+        Traits {
+            documents: at_hand.is_some_and(|at_hand| !at_hand.is_empty()),
+            carbons: user.is_some_and(|user| self.is_copying(user)),
+        }
     }
 
     /// The same for the account of a session.
+    pub(crate) fn traits_of_session(&self, link: Link) -> Traits {
+        let user = self.session_at(link).map(|session| session.user);
+        Traits { documents: self.has_documents(link), carbons: user.is_some_and(|user| self.is_copying(user)) }
+    }
+
+    /// Whether the account of a session has any document at hand.
     pub(crate) fn has_documents(&self, link: Link) -> bool {
         let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
         user.and_then(|user| user.at_hand.as_ref()).is_some_and(|at_hand| !at_hand.is_empty())
@@ -188,11 +199,11 @@ impl World {
     }
 
     pub(crate) fn at_hand(&self, account: JidRef<'_>) -> Option<&AtHand> {
-        self.at_hand_of(self.hash(account.bare_str()), account.bare_str())
+        self.at_hand_of(self.user_named(self.hash(account.bare_str()), account.bare_str()), account.bare_str())
     }
 
-    fn at_hand_of(&self, hash: u64, bare: &str) -> Option<&AtHand> {
-        match self.user_named(hash, bare) {
+    fn at_hand_of(&self, user: Option<u32>, bare: &str) -> Option<&AtHand> {
+        match user {
             Some(user) => self.users.get(user as usize)?.at_hand.as_deref(),
             None => match self.absent.accounts.get(bare)? {
                 State::Loaded(_, at_hand) => Some(at_hand),
@@ -264,8 +275,8 @@ impl World {
     }
 
     /// Whether the documents of an account without session are at hand. If not, they are loaded and the stanza is delivered then.
-    pub(crate) fn has_documents_of(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) -> bool {
-        if !self.registry.has_documents() || self.user_named(hash, to.bare_str()).is_some() {
+    pub(crate) fn has_documents_of(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) -> bool {
+        if user.is_some() || !self.registry.has_documents() {
             return true;
         }
         self.forget_absent();

@@ -123,8 +123,7 @@ impl World {
             return self.refuse(link, stanza, Condition::BadRequest.into());
         }
         let Some(address) = self.outboxes.address(link) else { return };
-        let is_here =
-            to.is_none_or(|to| to == address.bare() || (to.is_domain() && self.domains.contains_key(to.domain())));
+        let is_here = to.is_none_or(|to| to == address.bare() || (to.is_domain() && self.is_domain(to.domain())));
         if !is_here {
             let (Some(packet), Some(to)) = (self.stamp(link, stanza, type_), to) else { return };
             return self.route_from(link, &packet, to);
@@ -167,12 +166,14 @@ impl World {
 
     /// A session's stanza as the modules leave it that want to see it before it is routed; `None` if one has taken it.
     pub(crate) fn leaving<'p>(&mut self, link: Link, packet: &'p Packet, to: JidRef<'_>) -> Option<Cow<'p, Packet>> {
-        if !self.registry.before_route().want(packet, || self.has_documents(link)) {
+        let account = self.outboxes.address(link)?;
+        let on = self.filters(account.domain()).route;
+        if !self.registry.before_route().want(on, packet, || self.traits_of_session(link)) {
             return Some(Cow::Borrowed(packet));
         }
-        let account = self.outboxes.address(link)?.clone();
+        let account = account.clone();
         let registry = self.registry.clone();
-        registry.before_route().pass(self, packet, to, account.as_ref())
+        registry.before_route().pass(self, on, packet, to, account.as_ref())
     }
 
     /// Answers a stanza that goes nowhere with an error, unless it is an error or a result itself (RFC 6120 §8.3.1).

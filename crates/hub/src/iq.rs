@@ -93,7 +93,7 @@ impl World {
         }
         let registry = self.registry.clone();
         let settings = self.settings.clone();
-        let domain = self.domains.get(iq.to.domain()).and_then(|&at| settings.domains.get(at));
+        let domain = self.place_of(iq.to.domain()).and_then(|at| settings.domains.get(at));
         match domain.and_then(|domain| registry.iq(target, iq.payload.ns(), domain)) {
             Some(handler) => handler(self, iq),
             None => self.reply_error(&iq, Condition::ServiceUnavailable),
@@ -104,7 +104,7 @@ impl World {
     pub fn guest_iq(&mut self, guest: Guest, iq: Iq) -> bool {
         let registry = self.registry.clone();
         let settings = self.settings.clone();
-        let domain = self.domains.get(iq.to.domain()).and_then(|&at| settings.domains.get(at));
+        let domain = self.place_of(iq.to.domain()).and_then(|at| settings.domains.get(at));
         match domain.and_then(|domain| registry.guest_iq(iq.payload.ns(), domain)) {
             Some(handler) => {
                 handler(self, guest, iq);

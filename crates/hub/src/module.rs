@@ -19,7 +19,7 @@ use crate::conceal::Conceal;
 use crate::documents::Read;
 use crate::federation::RemoteService;
 use crate::iq::Iq;
-use crate::passage::{Delivery, Passage, Passages, Stanzas, Wish};
+use crate::passage::{Delivery, Passage, Passages, Stanzas, Wanted, Wish};
 use crate::settings::{Domain, OptionSpec};
 use crate::shared::SharedContacts;
 
@@ -251,10 +251,10 @@ impl Hooks<'_> {
     pub fn before_route(
         &mut self,
         phase: Phase,
-        stanzas: Stanzas,
+        wanted: impl Into<Wanted>,
         call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
     ) {
-        self.registry.before_route.add(self.wish(phase, stanzas, None, Box::new(call)));
+        self.registry.before_route.add(self.wish(phase, wanted, Box::new(call)));
     }
 
     /// Sees what comes for an account of this server, bare or full JID, at the home of the account and before the rules of RFC 6121 §8 are
@@ -263,10 +263,10 @@ impl Hooks<'_> {
     pub fn before_delivery(
         &mut self,
         phase: Phase,
-        stanzas: Stanzas,
+        wanted: impl Into<Wanted>,
         call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
     ) {
-        self.registry.before_delivery.add(self.wish(phase, stanzas, None, Box::new(call)));
+        self.registry.before_delivery.add(self.wish(phase, wanted, Box::new(call)));
     }
 
     /// The same as [`Hooks::before_route`] for senders, and as [`Hooks::before_delivery`] for recipients, whose account has this document at
@@ -278,9 +278,10 @@ impl Hooks<'_> {
         before_route: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
         before_delivery: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
     ) {
-        let wish = self.wish(phase, Stanzas::ALL, Some(document), Box::new(before_route));
+        let wanted = Wanted::from(Stanzas::ALL).with_document(document);
+        let wish = self.wish(phase, wanted, Box::new(before_route));
         self.registry.before_route.add(wish);
-        let wish = self.wish(phase, Stanzas::ALL, Some(document), Box::new(before_delivery));
+        let wish = self.wish(phase, wanted, Box::new(before_delivery));
         self.registry.before_delivery.add(wish);
     }
 
@@ -319,10 +320,10 @@ impl Hooks<'_> {
     pub fn before_service(
         &mut self,
         phase: Phase,
-        stanzas: Stanzas,
+        wanted: impl Into<Wanted>,
         call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
     ) {
-        self.registry.before_service.add(self.wish(phase, stanzas, None, Box::new(call)));
+        self.registry.before_service.add(self.wish(phase, wanted, Box::new(call)));
     }
 
     /// Gets messages for an account that no resource takes (RFC 6121 §8.5.2.2.1), and for an account that doesn't exist.
@@ -408,8 +409,8 @@ impl Hooks<'_> {
         Hook { module: self.module, phase, call }
     }
 
-    fn wish(&self, phase: Phase, stanzas: Stanzas, document: Option<&'static str>, call: Passage) -> Hook<Wish> {
-        self.hook(phase, Wish { stanzas, document, call })
+    fn wish(&self, phase: Phase, wanted: impl Into<Wanted>, call: Passage) -> Hook<Wish> {
+        self.hook(phase, Wish { wanted: wanted.into(), call })
     }
 }
 

@@ -1,7 +1,8 @@
 //! What modules see of the stanzas that pass: on the way out of a session, and at the home of the account that they are for.
 //!
-//! A filter names the [`Stanzas`] that it wants. The tables are indexed by kind and type, so that a stanza which nobody wants costs a look
-//! at one bit: a room's message for a thousand occupants passes filters that keep to chats as if there were none.
+//! A filter names what it wants: [`Stanzas`], which of them by the namespaces they name, of which accounts, and where ([`Wanted`]). All that is
+//! known beforehand is in bit sets, so that a stanza which nobody wants costs a look at a few words: a room's message for a thousand occupants
+//! passes filters that are after forged elements as if there were none.
 //!
 //! Invariants:
 //! * The filters of one passage run in the order of their phases. Each sees the stanza as the one before left it, and the last form is the
@@ -10,13 +11,15 @@
 //!   has passed already.
 
 use std::borrow::Cow;
+use std::ops::BitOr;
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::JidRef;
-use rookery_xml::Kind;
+use rookery_xml::{Kind, Namespaces};
 
 use crate::World;
 use crate::module::{Hook, insert};
+use crate::settings::{Domain, Options};
 
 /// What a filter makes of a stanza.
 #[derive(Debug, Clone)]
@@ -67,66 +70,170 @@ impl Stanzas {
         self.has_slot(slot(packet.kind(), packet.type_()))
     }
 
-    fn has_slot(self, slot: usize) -> bool {
+    const fn has_slot(self, slot: usize) -> bool {
         self.0 & 1 << slot != 0
     }
 }
 
+/// What a filter wants to see. What it doesn't want costs it nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    stanzas: Stanzas,
+    /// Only those that may name one of these.
+    namespaces: Option<Namespaces>,
+    /// Only those of accounts that have this document at hand.
+    document: Option<&'static str>,
+    /// Only those of accounts with a session that wants copies.
+    carbons: bool,
+    /// Only those whose senders are not known to be of this server.
+    elsewhere: bool,
+    /// Only where the module's options say so.
+    applies: fn(&Options) -> bool,
+}
+
+impl From<Stanzas> for Wanted {
+    fn from(stanzas: Stanzas) -> Self {
+        Self { stanzas, namespaces: None, document: None, carbons: false, elsewhere: false, applies: |_| true }
+    }
+}
+
+impl Wanted {
+    /// Of these only those that name any of these namespaces. Others may come as well, where telling them apart would cost more.
+    #[must_use]
+    pub fn naming(self, namespaces: &[&str]) -> Self {
+        Self { namespaces: Some(Namespaces::of(namespaces)), ..self }
+    }
+
+    /// Of these only those of accounts that have this document at hand, see [`Hooks::document`](crate::Hooks::document).
+    #[must_use]
+    pub fn with_document(self, document: &'static str) -> Self {
+        Self { document: Some(document), ..self }
+    }
+
+    /// Of these only those of accounts that have a session which wants copies, see [`World::set_carbons`].
+    #[must_use]
+    pub fn with_carbons(self) -> Self {
+        Self { carbons: true, ..self }
+    }
+
+    /// Of these none that came from a session of this server, see [`Packet::is_local`].
+    #[must_use]
+    pub fn from_elsewhere(self) -> Self {
+        Self { elsewhere: true, ..self }
+    }
+
+    /// Of these only those in domains where the options of the module say so.
+    #[must_use]
+    pub fn where_options(self, applies: fn(&Options) -> bool) -> Self {
+        Self { applies, ..self }
+    }
+}
+
+/// What is special about an account, of what filters ask for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traits {
+    pub(crate) documents: bool,
+    pub(crate) carbons: bool,
+}
+
 /// A filter with what it wants to see.
 pub(crate) struct Wish {
-    pub(crate) stanzas: Stanzas,
-    /// Only those of accounts that have this document at hand.
-    pub(crate) document: Option<&'static str>,
+    pub(crate) wanted: Wanted,
     pub(crate) call: Passage,
 }
 
-/// The filters of one passage.
+/// The filters of one passage, and sets of them: a bit each, by their places.
 #[derive(Default)]
 pub(crate) struct Passages {
-    /// What any of them wants of every account.
-    wanted: Stanzas,
-    /// What any of them wants of accounts that have a document.
-    wanted_with_documents: Stanzas,
     hooks: Vec<Hook<Wish>>,
+    /// By kind and type.
+    by_slot: [u64; SLOTS],
+    /// Which ask for documents, copies, namespaces, other senders.
+    with_document: u64,
+    with_carbons: u64,
+    naming: u64,
+    from_elsewhere: u64,
+    /// Any of these they ask for.
+    namespaces: Namespaces,
 }
 
 impl Passages {
+    /// # Panics
+    /// There are more than 64, at the start of the server.
     pub(crate) fn add(&mut self, hook: Hook<Wish>) {
-        let wanted = if hook.call.document.is_some() { &mut self.wanted_with_documents } else { &mut self.wanted };
-        *wanted = wanted.and(hook.call.stanzas);
         insert(&mut self.hooks, hook);
+        assert!(self.hooks.len() <= u64::BITS as usize, "a passage has room for 64 filters");
+        let hooks = &self.hooks;
+        let set = |has: &dyn Fn(&Wanted) -> bool| {
+            let with = hooks.iter().enumerate().filter(|(_, hook)| has(&hook.call.wanted));
+            with.fold(0, |set, (at, _)| set | 1 << at)
+        };
+        self.by_slot = std::array::from_fn(|slot| set(&|wanted| wanted.stanzas.has_slot(slot)));
+        self.with_document = set(&|wanted| wanted.document.is_some());
+        self.with_carbons = set(&|wanted| wanted.carbons);
+        self.naming = set(&|wanted| wanted.namespaces.is_some());
+        self.from_elsewhere = set(&|wanted| wanted.elsewhere);
+        let named = hooks.iter().filter_map(|hook| hook.call.wanted.namespaces);
+        self.namespaces = named.fold(Namespaces::NONE, Namespaces::bitor);
     }
 
-    /// Whether anybody wants to see this stanza of an account; `has_documents` tells whether the account has any at hand.
-    pub(crate) fn want(&self, packet: &Packet, has_documents: impl FnOnce() -> bool) -> bool {
-        let slot = slot(packet.kind(), packet.type_());
-        self.wanted.has_slot(slot) || self.wanted_with_documents.has_slot(slot) && has_documents()
+    /// The filters that are on in a domain.
+    pub(crate) fn on(&self, domain: &Domain) -> u64 {
+        let is_on =
+            |hook: &Hook<Wish>| domain.module(hook.module).is_some_and(|options| (hook.call.wanted.applies)(options));
+        self.hooks.iter().enumerate().fold(0, |set, (at, hook)| set | u64::from(is_on(hook)) << at)
     }
 
-    /// The stanza as the filters that are on in the domain of `account` leave it; `None` if one has taken it.
+    /// Whether any of those that are `on` may want this stanza of an account.
+    #[inline]
+    pub(crate) fn want(&self, on: u64, packet: &Packet, traits: impl FnOnce() -> Traits) -> bool {
+        let mut wanting = on & self.by_slot[slot(packet.kind(), packet.type_())];
+        if wanting & self.naming != 0 && !packet.namespaces().may_have(self.namespaces) {
+            wanting &= !self.naming;
+        }
+        wanting &= if packet.is_local() { !self.from_elsewhere } else { u64::MAX };
+        if wanting & (self.with_document | self.with_carbons) != 0 {
+            let traits = traits();
+            wanting &= if traits.documents { u64::MAX } else { !self.with_document };
+            wanting &= if traits.carbons { u64::MAX } else { !self.with_carbons };
+        }
+        wanting != 0
+    }
+
+    /// The stanza of an account as the filters that are `on` leave it; `None` if one has taken it.
     pub(crate) fn pass<'p>(
         &self,
         world: &mut World,
+        on: u64,
         packet: &'p Packet,
         to: JidRef<'_>,
         account: JidRef<'_>,
     ) -> Option<Cow<'p, Packet>> {
-        let slot = slot(packet.kind(), packet.type_());
+        let mut wanting = on & self.by_slot[slot(packet.kind(), packet.type_())];
         let mut passing = Cow::Borrowed(packet);
-        for Hook { module, call: wish, .. } in &self.hooks {
-            let on = wish.stanzas.has_slot(slot)
-                && world.domain(account.domain()).is_some_and(|domain| domain.module(module).is_some())
-                && wish.document.is_none_or(|document| world.has_document(account, document));
-            if !on {
+        while wanting != 0 {
+            let at = wanting.trailing_zeros() as usize;
+            wanting &= wanting - 1;
+            let Some(Hook { call: Wish { wanted, call }, .. }) = self.hooks.get(at) else { break };
+            if !wanted.is_met(world, &passing, account) {
                 continue;
             }
-            match (wish.call)(world, &passing, to) {
+            match call(world, &passing, to) {
                 Delivery::Pass => {}
                 Delivery::Taken => return None,
                 Delivery::As(packet) => passing = Cow::Owned(packet),
             }
         }
         Some(passing)
+    }
+}
+
+impl Wanted {
+    fn is_met(&self, world: &World, packet: &Packet, account: JidRef<'_>) -> bool {
+        !(self.elsewhere && packet.is_local())
+            && self.namespaces.is_none_or(|namespaces| packet.namespaces().may_have(namespaces))
+            && (!self.carbons || world.has_carbons(account))
+            && self.document.is_none_or(|document| world.has_document(account, document))
     }
 }
 
@@ -138,6 +245,9 @@ const fn slot(kind: Kind, type_: StanzaType) -> usize {
         _ => type_ as usize,
     }
 }
+
+/// Places in a set of stanzas.
+const SLOTS: usize = 32;
 
 const MESSAGE_TYPES: [StanzaType; 5] =
     [StanzaType::Normal, StanzaType::Chat, StanzaType::Groupchat, StanzaType::Headline, StanzaType::Error];

@@ -153,7 +153,7 @@ impl World {
     }
 
     fn is_account(&self, jid: JidRef<'_>) -> bool {
-        jid.local().is_some() && self.domains.contains_key(jid.domain())
+        jid.local().is_some() && self.is_domain(jid.domain())
     }
 }
 

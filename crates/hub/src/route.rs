@@ -18,7 +18,7 @@ use crate::world::Mail;
 impl World {
     /// Sends a stanza on its way to an address.
     pub fn route(&mut self, packet: &Packet, to: JidRef<'_>) {
-        if !self.domains.contains_key(to.domain()) {
+        if !self.is_domain(to.domain()) {
             if !self.serve(packet, to) {
                 self.route_away(packet, to);
             }
@@ -56,31 +56,35 @@ impl World {
 
     /// Delivers a stanza at the home of an account, past the modules that want to see it before. `hash` is that of the bare JID.
     pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
+        let user = self.user_named(hash, to.bare_str());
         if self.is_behind_others(packet, to)
-            || self.is_kept_back(hash, packet, to, Passed::No)
-            || !self.has_documents_of(hash, packet, to)
+            || self.is_kept_back(user, packet, to, Passed::No)
+            || !self.has_documents_of(user, packet, to)
         {
             return;
         }
-        if !self.registry.before_delivery().want(packet, || self.has_any_document(hash, to.bare_str())) {
-            return self.apply_rules(hash, packet, to);
+        let on = self.filters(to.domain()).delivery;
+        if !self.registry.before_delivery().want(on, packet, || self.traits(user, to.bare_str())) {
+            return self.apply_rules(user, packet, to);
         }
         let registry = self.registry.clone();
-        if let Some(packet) = registry.before_delivery().pass(self, packet, to, to) {
-            self.apply_rules(hash, &packet, to);
+        if let Some(packet) = registry.before_delivery().pass(self, on, packet, to, to) {
+            // Filters may have ended sessions.
+            self.apply_rules(self.user_named(hash, to.bare_str()), &packet, to);
         }
     }
 
     /// Delivers a stanza that has passed the modules already: it comes back from a session that ended before it was sent.
     pub(crate) fn deliver_again(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
-        if !self.is_kept_back(hash, packet, to, Passed::Yes) {
-            self.apply_rules(hash, packet, to);
+        let user = self.user_named(hash, to.bare_str());
+        if !self.is_kept_back(user, packet, to, Passed::Yes) {
+            self.apply_rules(user, packet, to);
         }
     }
 
     /// Whether a stanza has to wait for earlier ones of its account, or can't since too many do.
-    fn is_kept_back(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, passed: Passed) -> bool {
-        let user = self.user_named(hash, to.bare_str()).and_then(|user| self.users.get_mut(user as usize));
+    fn is_kept_back(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, passed: Passed) -> bool {
+        let user = user.and_then(|user| self.users.get_mut(user as usize));
         let Some(held) = user.and_then(|user| user.held.as_mut()) else { return false };
         if !held.keep(packet, to, passed) {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
@@ -89,8 +93,7 @@ impl World {
     }
 
     /// Applies the delivery rules.
-    fn apply_rules(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
-        let user = self.user_named(hash, to.bare_str());
+    fn apply_rules(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
         match packet.kind() {
             Kind::Message => self.deliver_message(user, packet, to),
             Kind::Presence => self.deliver_presence(user, packet, to),

@@ -11,6 +11,7 @@ use tracing::warn;
 
 use crate::World;
 use crate::module::Registry;
+use crate::passage::Traits;
 use crate::settings::{Domain, Settings};
 use crate::world::Mail;
 
@@ -57,13 +58,13 @@ fn host_of(domain: &Domain, module: &str) -> Option<String> {
 impl World {
     /// Whether a host is one of this server: a domain or a service.
     pub fn is_here(&self, host: &str) -> bool {
-        self.domains.contains_key(host) || self.services.contains_key(host)
+        self.is_domain(host) || self.services.contains_key(host)
     }
 
     /// The domain that a host of this server belongs to: itself, or the one that it is a service of.
     pub fn domain_of(&self, host: &str) -> Option<&Domain> {
         let service = || self.services.get(host).map(|service| service.domain);
-        self.settings.domains.get(self.domains.get(host).copied().or_else(service)?)
+        self.settings.domains.get(self.place_of(host).or_else(service)?)
     }
 
     /// Whether a host is the service of this module.
@@ -95,10 +96,11 @@ impl World {
         let Some(service) = self.services.get(to.domain()).copied() else { return false };
         let (registry, settings) = (self.registry.clone(), self.settings.clone());
         let Some(domain) = settings.domains.get(service.domain) else { return true };
-        if !registry.before_service().want(packet, || false) {
+        let on = self.filters_at(service.domain).service;
+        if !registry.before_service().want(on, packet, Traits::default) {
             registry.serve(service.hook, self, packet, to, domain);
         } else if let Ok(name) = Jid::parse(&domain.name)
-            && let Some(packet) = registry.before_service().pass(self, packet, to, name.as_ref())
+            && let Some(packet) = registry.before_service().pass(self, on, packet, to, name.as_ref())
         {
             registry.serve(service.hook, self, &packet, to, domain);
         }

@@ -32,16 +32,17 @@ use crate::management::Ended;
 use crate::module::{Letter, Registry};
 use crate::names::Names;
 use crate::rate::Paid;
+use crate::served::Served;
 use crate::service::{self, Service};
 use crate::session::{Session, SessionRef, User};
-use crate::settings::{Domain, Settings};
+use crate::settings::Settings;
 use crate::task::{Task, Wakeups};
 use crate::timer::Timers;
 
 /// Everything that one shard owns.
 pub struct World {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) domains: HashMap<String, usize>,
+    pub(crate) served: Served,
     pub(crate) services: HashMap<String, Service>,
     pub(crate) federation: Option<Box<dyn Federation>>,
     pub(crate) registry: Rc<Registry>,
@@ -186,7 +187,7 @@ impl World {
     ) -> Self {
         let [a, b, c, d] = place.keys;
         let mut world = Self {
-            domains: HashMap::new(),
+            served: Served::default(),
             services: HashMap::new(),
             federation: None,
             registry: Rc::new(registry),
@@ -227,7 +228,7 @@ impl World {
 
     /// Replaces the settings. Sessions of a domain that is gone end with `host-gone` (RFC 6120 §4.9.3.5).
     pub fn apply(&mut self, settings: Arc<Settings>) {
-        self.domains = settings.domains.iter().enumerate().map(|(at, domain)| (domain.name.clone(), at)).collect();
+        self.served = Served::new(&settings, &self.registry);
         self.services = service::hosts(&settings, &self.registry);
         self.outboxes.set_limits(settings.outbox);
         self.counters.stages.measure(settings.profile);
@@ -235,7 +236,7 @@ impl World {
         for at in 0..self.sessions.len() {
             let link = Link(at as u32);
             if let Some(address) = self.outboxes.address(link)
-                && !self.domains.contains_key(address.domain())
+                && !self.is_domain(address.domain())
             {
                 self.close(link, StreamError::HostGone, "this domain is no longer served here");
             }
@@ -287,11 +288,6 @@ impl World {
         &self.registry
     }
 
-    /// One of the local domains by its name.
-    pub fn domain(&self, name: &str) -> Option<&Domain> {
-        self.settings.domains.get(*self.domains.get(name)?)
-    }
-
     /// What has to be done, oldest first.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
@@ -305,7 +301,7 @@ impl World {
     /// Mail from another shard.
     pub fn mail(&mut self, mail: Mail) {
         match mail {
-            Mail::Route { to, packet } if !self.domains.contains_key(to.domain()) => self.route(&packet, to.as_ref()),
+            Mail::Route { to, packet } if !self.is_domain(to.domain()) => self.route(&packet, to.as_ref()),
             Mail::Route { to, packet } => {
                 let hash = self.hash(to.bare_str());
                 self.deliver(hash, &packet, to.as_ref());

@@ -18,13 +18,13 @@
 //! cut out.
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
-use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, Phase, SessionRef, Stanzas, Target, World};
+use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, Phase, SessionRef, Stanzas, Target, Wanted, World};
 use rookery_jid::JidRef;
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Limits, Stanza, Writer, ns};
 
 use crate::archive::{self, Archives};
-use crate::payload::{has, is_invitation, is_of_instant_messaging, may_have};
+use crate::payload::{has, is_invitation, is_of_instant_messaging};
 
 /// Copies what a user sends and gets to those of the user's devices that want it.
 #[derive(Debug)]
@@ -57,9 +57,11 @@ impl Module for Carbons {
         hooks.feature(Target::Account, ns::CARBONS);
         hooks.iq(Target::Account, ns::CARBONS, switch);
         let archives = self.archives.clone();
-        hooks.before_route(Phase::Record, COPIED, move |world, packet, to| sent(world, packet, to, &archives));
-        hooks.before_delivery(Phase::Act, FORGEABLE, |_, packet, _| without_forged(packet));
-        hooks.before_delivery(Phase::Record, COPIED, received);
+        let copied = Wanted::from(COPIED).with_carbons();
+        hooks.before_route(Phase::Record, copied, move |world, packet, to| sent(world, packet, to, &archives));
+        let forgeable = Wanted::from(FORGEABLE).naming(&[ns::CARBONS]);
+        hooks.before_delivery(Phase::Act, forgeable, |_, packet, _| without_forged(packet));
+        hooks.before_delivery(Phase::Record, copied, received);
     }
 }
 
@@ -89,10 +91,6 @@ fn switch(world: &mut World, iq: Iq) {
 
 /// §8: what a session sends, to the others of its account.
 fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives) -> Delivery {
-    // Most accounts have no such session; of theirs no message costs more than a look.
-    if packet.plain_sender().is_some_and(|from| world.links_with_carbons(from).is_empty()) {
-        return Delivery::Pass;
-    }
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let mut links = world.links_with_carbons(from.as_ref());
     links.retain(|&link| world.outboxes.address(link) != Some(&from));
@@ -146,7 +144,7 @@ fn give(world: &mut World, links: &[Link], name: &str, account: JidRef<'_>, pack
 /// The message without what only this module may write.
 fn without_forged(packet: &Packet) -> Delivery {
     let is_forged = |child: &Child<'_>| matches!(child.name(), "sent" | "received") && child.ns() == ns::CARBONS;
-    if may_have(packet, ns::CARBONS) && has(packet, |child| is_forged(&child)) {
+    if has(packet, |child| is_forged(&child)) {
         return Delivery::As(packet.without_children(is_forged));
     }
     Delivery::Pass

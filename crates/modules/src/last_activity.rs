@@ -4,7 +4,7 @@
 //! learns it who may not see the presence of the account (§7), nor whether the account exists: both are `forbidden` alike.
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Delivery, Hooks, Iq, Module, Phase, Stanzas, Target, World};
+use rookery_hub::{Delivery, Hooks, Iq, Module, Phase, Stanzas, Target, Wanted, World};
 use rookery_jid::JidRef;
 use rookery_store::LastSeen;
 use rookery_stream::error::Condition;
@@ -44,7 +44,8 @@ impl Module for LastActivity {
                 of_account(world, iq);
             }
         });
-        hooks.before_delivery(Phase::Guard, Stanzas::of(Kind::Iq, &[StanzaType::Get]), guard);
+        let questions = Wanted::from(Stanzas::of(Kind::Iq, &[StanzaType::Get])).naming(&[ns::LAST_ACTIVITY]);
+        hooks.before_delivery(Phase::Guard, questions, guard);
     }
 }
 

@@ -6,13 +6,6 @@
 use rookery_fanout::Packet;
 use rookery_xml::{Child, Limits, Stanza, ns};
 
-/// Whether the bytes may name a namespace. Most stanzas don't, which is cheaper to see than to read them. A namespace can be spelled with character
-/// references, which are rare enough to be taken for it.
-pub(crate) fn may_have(packet: &Packet, namespace: &str) -> bool {
-    let bytes = packet.bytes();
-    memchr::memmem::find(bytes, namespace.as_bytes()).is_some() || memchr::memmem::find(bytes, b"&#").is_some()
-}
-
 /// Whether a message has a child that `is_it` names.
 pub(crate) fn has(packet: &Packet, is_it: impl FnMut(Child<'_>) -> bool) -> bool {
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };

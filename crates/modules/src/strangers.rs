@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Delivery, Hooks, Module, OptionSpec, Options, Phase, Stanzas, Value, World};
+use rookery_hub::{Delivery, Hooks, Module, OptionSpec, Options, Phase, Stanzas, Value, Wanted, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Edit, EditRoster, StoreError, Subscription};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
@@ -56,9 +56,12 @@ impl Module for Strangers {
         let stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat])
             .and(Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]));
         let state = self.state.clone();
-        hooks.before_route(Phase::Guard, stanzas, move |world, packet, to| going(&state, world, packet, to));
+        let limited = Wanted::from(stanzas).where_options(|options| options.number(SENT) > 0);
+        hooks.before_route(Phase::Guard, limited, move |world, packet, to| going(&state, world, packet, to));
         let state = self.state.clone();
-        hooks.before_delivery(Phase::Guard, stanzas, move |world, packet, to| coming(&state, world, packet, to));
+        let limited = |options: &Options| options.number(RECEIVED) > 0 || options.switch(REFUSE);
+        let limited = Wanted::from(stanzas).from_elsewhere().where_options(limited);
+        hooks.before_delivery(Phase::Guard, limited, move |world, packet, to| coming(&state, world, packet, to));
         let state = self.state.clone();
         hooks.every(MINUTE_MS, move |_| {
             state.sent.take();
@@ -68,10 +71,6 @@ impl Module for Strangers {
 }
 
 fn going(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
-    let is_limited = |domain: &str| options(world, domain).is_some_and(|options| options.number(SENT) > 0);
-    if packet.plain_sender().is_some_and(|sender| !is_limited(sender.domain())) {
-        return Delivery::Pass;
-    }
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let limit = options(world, sender.domain()).map_or(0, |options| options.number(SENT));
     let is_own = sender.bare_str() == to.bare_str();
@@ -88,9 +87,6 @@ fn going(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> D
 
 fn coming(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     if state.is_cleared.take() {
-        return Delivery::Pass;
-    }
-    if packet.plain_sender().is_some_and(|sender| world.is_here(sender.domain())) {
         return Delivery::Pass;
     }
     let Some(sender) = packet.sender().filter(|sender| !world.is_here(sender.domain())) else { return Delivery::Pass };

@@ -12,6 +12,7 @@
 //! # Layout
 //! - `lex`: the pieces of XML, over bytes that may end anywhere; `stride`: many of those bytes at a time. `scope`:
 //!   prefixes and attributes in sight. `scan` puts them together, `view` is what it notes, `stanza` what it hands out.
+//! - `namespaces`: which ones a stanza may name.
 //! - `walk` looks again at scanned bytes, `unescape` reads their text, `element` makes a tree of them.
 //! - `escape`, `writer` and `built` are the way out.
 //! - [`header`] reads stream headers, [`slow`] rewrites stanzas that depend on one, [`ns`] names namespaces.
@@ -23,6 +24,7 @@ mod fault;
 pub mod header;
 mod lex;
 mod limits;
+mod namespaces;
 pub mod ns;
 mod scan;
 mod scope;
@@ -40,6 +42,7 @@ pub use escape::{escape_attr, escape_text};
 pub use fault::Fault;
 pub use header::Header;
 pub use limits::Limits;
+pub use namespaces::Namespaces;
 pub use scan::{Scan, Scanner};
 pub use stanza::{Child, ChildAttribute, ChildName, Children, Head, InsertPoint, Raw, Stanza};
 pub use unescape::value as unescape;

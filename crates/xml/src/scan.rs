@@ -278,6 +278,9 @@ impl Scanner {
         if written == b"xmlns" {
             default_may_be(value.of(buf))?;
             self.tag.xmlns = value;
+            self.view.namespaces.note(value.of(buf));
+        } else if name.local != name.start && written.starts_with(b"xmlns:") {
+            self.view.namespaces.note(value.of(buf));
         }
         if self.depth == 0 {
             self.view.note_attribute(name, written, value);

@@ -7,6 +7,7 @@ use std::ops::Range;
 use crate::element::Element;
 use crate::fault::Fault;
 use crate::limits::Limits;
+use crate::namespaces::Namespaces;
 use crate::scan::{Scan, Scanner};
 use crate::scope::Namespace;
 use crate::unescape;
@@ -164,6 +165,11 @@ impl<'a> Stanza<'a> {
     /// Whether a direct child is a `<body/>` in the namespace of the root. Costs no walk.
     pub fn has_body(&self) -> bool {
         self.view.has_body
+    }
+
+    /// The namespaces that are declared anywhere in it. Costs no walk.
+    pub fn namespaces(&self) -> Namespaces {
+        self.view.namespaces
     }
 
     /// The child elements in order.

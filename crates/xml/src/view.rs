@@ -1,6 +1,7 @@
 //! What the scanner notes of a stanza while it passes: places in the bytes, nothing else.
 
 use crate::lex::{QName, is_space};
+use crate::namespaces::Namespaces;
 use crate::ns;
 use crate::scope::Namespace;
 use crate::unescape::same_text;
@@ -85,6 +86,8 @@ pub(crate) struct View {
     /// Local name of the first child.
     pub(crate) child: Span,
     pub(crate) child_ns: Namespace,
+    /// All that are declared.
+    pub(crate) namespaces: Namespaces,
 }
 
 impl Default for View {
@@ -107,6 +110,7 @@ impl Default for View {
             ns: Namespace::Inherited,
             child: Span::NONE,
             child_ns: Namespace::Inherited,
+            namespaces: Namespaces::NONE,
         }
     }
 }

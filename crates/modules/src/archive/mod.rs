@@ -43,14 +43,14 @@ pub use recorder::{Archives, Record};
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, World};
+use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, Wanted, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::ArchiveOf;
 use rookery_stream::error::Condition;
-use rookery_xml::{Child, Kind, ns};
+use rookery_xml::{Child, Kind, Namespaces, ns};
 
 use crate::option;
-use crate::payload::{has, is_lasting, may_have};
+use crate::payload::{has, is_lasting};
 use own::OwnIds;
 pub(crate) use own::stanza_id;
 use prefs::{Policy, Preferences};
@@ -106,8 +106,13 @@ impl Module for Archive {
             sent(world, packet, to, &archives, &own_ids)
         });
         let (archives, own_ids) = (self.archives.clone(), self.own_ids.clone());
-        hooks.before_delivery(Phase::Record, Stanzas::MESSAGES, move |world, packet, to| {
+        hooks.before_delivery(Phase::Record, CONVERSATION, move |world, packet, to| {
             received(world, packet, to, &archives, &own_ids)
+        });
+        let own_ids = self.own_ids.clone();
+        let others = Wanted::from(OTHERS).naming(&[ns::STANZA_ID]);
+        hooks.before_delivery(Phase::Record, others, move |_, packet, to| {
+            own_ids.without(packet, to).map_or(Delivery::Pass, Delivery::As)
         });
         let archives = self.archives.clone();
         hooks.stopping(move |world| archives.write(world));
@@ -170,7 +175,7 @@ fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives,
 fn received(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives, own_ids: &OwnIds) -> Delivery {
     let stripped = own_ids.without(packet, to);
     let passing = stripped.as_ref().unwrap_or(packet);
-    let id = match packet.sender().filter(|_| CONVERSATION.has(packet) && is_worth_keeping(passing)) {
+    let id = match packet.sender().filter(|_| is_worth_keeping(passing)) {
         Some(from) if is_accepted(world, passing, to) => {
             record(world, archives, to, from, passing.addressed(to.as_str()))
         }
@@ -198,8 +203,7 @@ fn record(world: &mut World, archives: &Archives, owner: JidRef<'_>, with: Jid, 
 
 /// Whether a message of a conversation means something later.
 fn is_worth_keeping(packet: &Packet) -> bool {
-    let is_plain = packet.has_body() && !SPECIAL.iter().any(|namespace| may_have(packet, namespace));
-    if is_plain {
+    if packet.has_body() && !packet.namespaces().may_have(SPECIAL) {
         return true;
     }
     let (mut is_kept, mut is_excluded) = (packet.has_body(), false);
@@ -224,8 +228,9 @@ fn is_excluding(child: &Child<'_>) -> bool {
 /// The key below `[modules]`.
 pub(crate) const NAME: &str = "archive";
 const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);
+const OTHERS: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Groupchat, StanzaType::Headline, StanzaType::Error]);
 /// Namespaces whose elements may keep a message with a body out of archives.
-const SPECIAL: [&str; 3] = [ns::HINTS, ns::MAM, ns::CARBONS];
+const SPECIAL: Namespaces = Namespaces::of(&[ns::HINTS, ns::MAM, ns::CARBONS]);
 
 #[cfg(test)]
 mod tests {

@@ -7,9 +7,9 @@ use std::cell::RefCell;
 
 use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};
-use rookery_xml::{Built, Child, Writer, ns};
+use rookery_xml::{Built, Child, Namespaces, Writer, ns};
 
-use crate::payload::{has, may_have};
+use crate::payload::has;
 
 /// Finds ids by a recipient's own address.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(super) struct OwnIds {
 impl OwnIds {
     /// The packet without ids by that account; `None` if it has none.
     pub(super) fn without(&self, packet: &Packet, account: JidRef<'_>) -> Option<Packet> {
-        if !may_have(packet, ns::STANZA_ID) {
+        if !packet.namespaces().may_have(Namespaces::of(&[ns::STANZA_ID])) {
             return None;
         }
         let mut last = self.last.borrow_mut();

@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_hub::{Delivery, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, World};
+use rookery_hub::{Delivery, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, Wanted, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::pubsub::{Affiliation, News};
 use rookery_xml::{Kind, ns};
@@ -111,7 +111,8 @@ impl Module for PersonalEventing {
         });
         let pep = self.pep.clone();
         let normal = Stanzas::of(Kind::Message, &[StanzaType::Normal]);
-        hooks.before_route(Phase::Act, normal, move |world, packet, to| decided(&pep, world, packet, to));
+        let decisions = Wanted::from(normal).naming(&[ns::DATA_FORMS]);
+        hooks.before_route(Phase::Act, decisions, move |world, packet, to| decided(&pep, world, packet, to));
     }
 }
 

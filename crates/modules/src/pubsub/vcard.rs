@@ -7,7 +7,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Delivery, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, World};
+use rookery_hub::{Delivery, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, Wanted, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
@@ -47,7 +47,8 @@ impl Module for Vcard {
         hooks.document(PHOTO, |bytes| String::from_utf8(bytes.to_vec()).ok());
         hooks.own_presence(stamped);
         let available = Stanzas::of(Kind::Presence, &[StanzaType::Available]);
-        hooks.before_route(Phase::Act, available, |world, packet, _| match stamped(world, packet) {
+        let stamping = Wanted::from(available).with_document(PHOTO);
+        hooks.before_route(Phase::Act, stamping, |world, packet, _| match stamped(world, packet) {
             Some(packet) => Delivery::As(packet),
             None => Delivery::Pass,
         });
