@@ -113,12 +113,12 @@ impl Packet {
         Self::canonical(stanza, type_, Some(from), lang, true)
     }
 
-    /// The canonical form of a stanza that this server wrote. Its `from` stays.
+    /// The canonical form of a stanza that this server wrote, for one of its own addresses. Its `from` stays.
     ///
     /// # Errors
     /// As [`Packet::scanned`]; the writer makes no such stanza.
     pub fn built(built: &Built) -> Result<Self, Fault> {
-        Self::scanned(built.bytes())
+        Self::read(built.bytes(), true)
     }
 
     /// The canonical form of one whole stanza in its bytes, as [`Packet::built`]; for stanzas out of the store.
@@ -187,7 +187,7 @@ impl Packet {
         self.0.header.header.body
     }
 
-    /// Whether its sender is known to be of this server, which stamped it. What comes out of the store doesn't tell.
+    /// Whether its sender is known to be of this server, which stamped or wrote it. What comes out of the store doesn't tell.
     pub fn is_local(&self) -> bool {
         self.0.header.header.local
     }

@@ -14,7 +14,8 @@
 //! * [`subscription`]: the state machine of Appendix A, pure; [`subscribe`] carries out what it says.
 //! * [`roster`]: roster get, set and push: RFC 6121 §2. [`shared`]: contacts by the operator's groups.
 //! * [`iq`]: requests that this server answers itself, and their replies; [`ask`]: requests that it makes.
-//! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides.
+//! * [`module`]: modules and hooks; [`passage`]: filters of what passes. [`settings`], [`network`]: what the operator decides; `served`: what follows
+//!   from it for each domain.
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
 //! * [`documents`]: what modules need of an account with every stanza; `known`: its roster, where they need that.
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection.
