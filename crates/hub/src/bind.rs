@@ -234,12 +234,14 @@ impl World {
             if lane.waiting > 0 {
                 return;
             }
-            let Some(bytes) = lane.queue.pop_front() else { break };
+            let Some((bytes, custody)) = lane.queue.pop_front() else { break };
             lane.bytes -= bytes.len();
             scanner.reset();
             let limits = rookery_xml::Limits { bytes: bytes.len() + 1, ..rookery_xml::Limits::AFTER_LOGIN };
             match scanner.scan(&bytes, &limits) {
-                Ok(rookery_xml::Scan::Stanza(_)) => self.handle(session.link, scanner.stanza(&bytes)),
+                Ok(rookery_xml::Scan::Stanza(_)) => {
+                    self.in_custody(custody, |world| world.handle(session.link, scanner.stanza(&bytes)));
+                }
                 other => warn!(?other, "a stanza that waited in a lane is not what it was"),
             }
         }
@@ -334,7 +336,7 @@ impl World {
             self.names.release(contact.name());
         }
         for waiting in user.held.into_iter().flat_map(|held| held.queue) {
-            let hash = self.hash(waiting.1.bare_str());
+            let hash = self.hash(waiting.to.bare_str());
             self.deliver_held(hash, waiting);
         }
     }

@@ -22,6 +22,7 @@ use rookery_stream::error::Condition;
 use tracing::warn;
 
 use crate::World;
+use crate::custody::Custody;
 use crate::known::Known;
 use crate::module::Registry;
 use crate::passage::Traits;
@@ -61,7 +62,7 @@ pub(crate) struct Absent {
 }
 
 enum State {
-    Loading(VecDeque<(Packet, Jid)>),
+    Loading(VecDeque<(Packet, Jid, Option<Custody>)>),
     Loaded(u64, AtHand),
 }
 
@@ -264,9 +265,10 @@ impl World {
         if self.absent.waiting == 0 {
             return false;
         }
+        let custody = self.custody();
         let Some(State::Loading(queue)) = self.absent.accounts.get_mut(to.bare_str()) else { return false };
         if self.absent.waiting < MAX_WAITING {
-            queue.push_back((packet.clone(), to.to_jid()));
+            queue.push_back((packet.clone(), to.to_jid(), custody));
             self.absent.waiting += 1;
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
@@ -293,7 +295,7 @@ impl World {
 
     fn load_absent(&mut self, packet: &Packet, to: JidRef<'_>) {
         self.absent.waiting += 1;
-        let queue = VecDeque::from([(packet.clone(), to.to_jid())]);
+        let queue = VecDeque::from([(packet.clone(), to.to_jid(), self.custody())]);
         self.absent.accounts.insert(to.bare_str().into(), State::Loading(queue));
         let loaded = self.stores.documents.starting(to, PREFIX);
         let account = to.bare().to_jid();
@@ -318,8 +320,8 @@ impl World {
                 if self.user_named(hash, account.as_str()).is_none() {
                     self.keep_absent(account.as_str(), at_hand);
                 }
-                for (packet, to) in queue {
-                    self.deliver(hash, &packet, to.as_ref());
+                for (packet, to, custody) in queue {
+                    self.in_custody(custody, |world| world.deliver(hash, &packet, to.as_ref()));
                 }
             }
             Err(error) => {
@@ -328,7 +330,7 @@ impl World {
                     true => Condition::ResourceConstraint,
                     false => Condition::InternalServerError,
                 };
-                for (packet, to) in queue {
+                for (packet, to, _) in queue {
                     self.bounce(&packet, to.as_ref(), refusal.clone().into());
                 }
             }

@@ -6,6 +6,7 @@
 //!
 //! Invariants:
 //! * An errand runs in a later tick on another shard, and at once on this one; mail to the same shard that was posted before has been worked off.
+//! * An answer that is not given yet keeps the errand in the custody of what it was asked for.
 //! * Nothing waits: the continuation runs when the last answer has come.
 
 use std::any::Any;
@@ -17,6 +18,7 @@ use rookery_jid::JidRef;
 use slab::Slab;
 
 use crate::World;
+use crate::custody::Custody;
 use crate::world::{Event, Mail};
 
 /// Work for the world of another shard.
@@ -48,15 +50,16 @@ pub struct Reply<T> {
     gathering: usize,
     /// Whose answer it is.
     at: usize,
+    custody: Option<Custody>,
     answer: PhantomData<fn(T)>,
 }
 
 impl<T: Send + 'static> Reply<T> {
     /// Answers.
     pub fn give(self, world: &mut World, answer: T) {
-        let Self { gathering, at, .. } = self;
+        let Self { shard, gathering, at, custody, .. } = self;
         let answer: Answer = Box::new(answer);
-        world.run_at(self.shard, move |world| world.gather(gathering, at, answer));
+        world.in_custody(custody, |world| world.run_at(shard, move |world| world.gather(gathering, at, answer)));
     }
 }
 
@@ -90,7 +93,7 @@ impl World {
     ) {
         let gathering = self.await_answers(self.shards(), then);
         for at in 0..self.shards() {
-            let reply = Reply { shard: self.shard(), gathering, at, answer: PhantomData };
+            let reply = self.reply_for(gathering, at);
             let work = work.clone();
             self.run_at(at, move |world| {
                 let answer = work(world);
@@ -112,7 +115,7 @@ impl World {
                 then(world, answer);
             }
         });
-        let reply = Reply { shard: self.shard(), gathering, at: 0, answer: PhantomData };
+        let reply = self.reply_for(gathering, 0);
         self.run_at(home, move |world| work(world, reply));
     }
 
@@ -121,8 +124,12 @@ impl World {
         let gathering = self.await_answers(1, move |world, answers: Vec<Option<SocketAddr>>| {
             then(world, answers.into_iter().next().flatten());
         });
-        let reply = Reply { shard: self.shard(), gathering, at: 0, answer: PhantomData };
+        let reply = self.reply_for(gathering, 0);
         self.events.push_back(Event::Peer(link, reply));
+    }
+
+    fn reply_for<T>(&self, gathering: usize, at: usize) -> Reply<T> {
+        Reply { shard: self.shard(), gathering, at, custody: self.custody(), answer: PhantomData }
     }
 
     fn await_answers<T: 'static>(&mut self, count: usize, then: impl FnOnce(&mut World, Vec<T>) + 'static) -> usize {

@@ -9,13 +9,23 @@ use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
+use crate::custody::Custody;
 
 /// What waits for an account.
 #[derive(Debug)]
 pub(crate) struct Held {
     serial: u32,
     holders: u32,
-    pub(crate) queue: VecDeque<(Packet, Jid, Passed)>,
+    pub(crate) queue: VecDeque<Waiting>,
+}
+
+/// A stanza that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    packet: Packet,
+    pub(crate) to: Jid,
+    passed: Passed,
+    custody: Option<Custody>,
 }
 
 /// Whether a stanza has passed the modules that see deliveries.
@@ -35,11 +45,11 @@ pub struct Hold {
 
 impl Held {
     /// Takes a stanza into the queue; `false` if that is full.
-    pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, passed: Passed) -> bool {
+    pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, passed: Passed, custody: Option<Custody>) -> bool {
         if self.queue.len() >= MAX_HELD {
             return false;
         }
-        self.queue.push_back((packet.clone(), to.to_jid(), passed));
+        self.queue.push_back(Waiting { packet: packet.clone(), to: to.to_jid(), passed, custody });
         true
     }
 }
@@ -79,11 +89,12 @@ impl World {
     }
 
     /// Delivers a stanza that waited.
-    pub(crate) fn deliver_held(&mut self, hash: u64, (packet, to, passed): (Packet, Jid, Passed)) {
-        match passed {
-            Passed::Yes => self.deliver_again(hash, &packet, to.as_ref()),
-            Passed::No => self.deliver(hash, &packet, to.as_ref()),
-        }
+    pub(crate) fn deliver_held(&mut self, hash: u64, waiting: Waiting) {
+        let Waiting { packet, to, passed, custody } = waiting;
+        self.in_custody(custody, |world| match passed {
+            Passed::Yes => world.deliver_again(hash, &packet, to.as_ref()),
+            Passed::No => world.deliver(hash, &packet, to.as_ref()),
+        });
     }
 }
 

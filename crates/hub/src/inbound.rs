@@ -42,18 +42,15 @@ impl World {
             self.element(link, stanza);
             return Intake::Open;
         }
-        if stanza.kind() != Kind::Other
-            && let Some(managed) = session.rare.as_mut().and_then(|rare| rare.managed.as_mut())
-        {
-            managed.count();
-        }
+        let managed = session.rare.as_mut().and_then(|rare| rare.managed.as_mut());
+        let custody = managed.filter(|_| stanza.kind() != Kind::Other).map(|managed| managed.ledger.count());
         if !session.is_busy() {
-            self.handle(link, stanza);
+            self.in_custody(custody, |world| world.handle(link, stanza));
             return Intake::Open;
         }
         let lane = &mut session.rare().lane;
         lane.bytes += stanza.bytes().len();
-        lane.queue.push_back(stanza.bytes().into());
+        lane.queue.push_back((stanza.bytes().into(), custody));
         if lane.bytes < limit || lane.paused {
             return Intake::Open;
         }
@@ -98,8 +95,11 @@ impl World {
     /// (RFC 6120 §4.9.1.1).
     pub(crate) fn end_stream(&mut self, link: Link, error: StreamError, text: &'static str) {
         if let Some(rare) = self.at_mut(link).and_then(|session| session.rare.as_mut()) {
-            rare.lane.queue.clear();
+            let dropped = std::mem::take(&mut rare.lane.queue);
             rare.lane.bytes = 0;
+            if let Some(managed) = &mut rare.managed {
+                managed.ledger.take_back(dropped.iter().filter(|(_, custody)| custody.is_some()).count() as u32);
+            }
         }
         self.close(link, error, text);
     }

@@ -18,7 +18,8 @@
 //!   from it for each domain.
 //! * [`hold`]: stanzas for an account that wait for earlier ones; [`delay`]: stamps of late delivery.
 //! * [`documents`]: what modules need of an account with every stanza; `known`: its roster, where they need that.
-//! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection.
+//! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection; [`custody`]: when a stanza may be
+//!   acknowledged.
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
 //! * [`errand`]: work on other shards.
 //! * [`rate`]: how fast a session may send.
@@ -28,6 +29,7 @@ pub mod ask;
 pub mod bind;
 pub mod conceal;
 pub mod copies;
+pub mod custody;
 pub mod delay;
 pub mod destination;
 pub mod documents;
@@ -62,6 +64,7 @@ pub mod world;
 
 pub use ask::Answer;
 pub use bind::BindError;
+pub use custody::Custody;
 pub use destination::Destination;
 pub use errand::{Errand, Reply};
 pub use federation::{Federation, RemoteService};

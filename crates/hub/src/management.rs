@@ -5,8 +5,18 @@
 //!
 //! # Invariants
 //!
-//! * A stanza counts as handled when the world has taken it, even if it still waits in the session's lane: a session whose connection is gone
-//!   works its lane off. So a stanza that the client was told of is never processed twice, and none that it was not told of is.
+//! * A stanza is handled when the world has taken it, even if it still waits in the session's lane: a session whose connection is gone works
+//!   its lane off.
+//! * An acknowledgement is true: a stanza is counted in `<a/>` only when the store has all that it led to, on whatever shard
+//!   ([`crate::custody`]). Where nothing waits for the store, the answer comes at once; requests that come meanwhile are answered together.
+//!   A client whose request must wait long hears how far it is, so that it doesn't take its connection for dead because the store hangs.
+//! * So it is with `<resumed/>`: the new connection waits until all that was handled is acknowledged ([`World::is_settled`]), at most as long as a
+//!   login may take. So nothing is processed twice. It has waited for the store already, since its login was looked up there behind the
+//!   session's writes.
+//! * A `<failed/>` about a session that has ended counts what is acknowledged by then. If the store has not answered yet, the client sends
+//!   stanzas again that are processed already: rather twice than not at all.
+//! * What is acknowledged and lies in a recipient's queue – it was not sent, or not acknowledged there – is in memory only, as with a session
+//!   without stream management; messages are in the archive besides.
 //! * A session is resumed by its own account only: the id is looked for among the sessions of whoever has logged in.
 //! * What leaves a session is counted, kept and bounded by its outbox ([`rookery_fanout::outbox::managed`]).
 
@@ -19,6 +29,7 @@ use rookery_stream::error::{Condition, StreamError};
 use rookery_xml::{Built, Kind, Stanza, Writer, ns};
 
 use crate::World;
+use crate::custody::{Balance, Ledger};
 use crate::session::SessionRef;
 use crate::settings::Options;
 use crate::world::Event;
@@ -39,8 +50,8 @@ pub const CARBONS: &str = "carbons";
 /// What a session with stream management has in addition.
 #[derive(Debug)]
 pub(crate) struct Managed {
-    /// Stanzas of the client that the server has taken, modulo 2^32.
-    handled: u32,
+    /// What the client has sent, and how much of it is acknowledged.
+    pub(crate) ledger: Ledger,
     /// By which the client can come back; `None` if it can't.
     id: Option<Box<str>>,
     /// For how long, in seconds.
@@ -60,7 +71,7 @@ pub struct NotResumed {
 
 /// Sessions that could have been resumed a while ago: what they had handled, so that their clients know what to send again.
 #[derive(Debug, Default)]
-pub(crate) struct Ended(VecDeque<(Box<str>, Jid, u32)>);
+pub(crate) struct Ended(VecDeque<(Box<str>, Jid, Balance)>);
 
 impl World {
     /// Takes an element of a bound stream that is no stanza. One that is known here doesn't wait behind stanzas: it is about the stream.
@@ -117,7 +128,7 @@ impl World {
             answer.attr("id", id).attr("resume", "true").attr("max", &seconds.to_string());
         }
         let session = self.at_mut(link).ok_or(Condition::UnexpectedRequest)?;
-        let managed = Managed { handled: 0, id: id.map(String::into_boxed_str), seconds, turn: 0 };
+        let managed = Managed { ledger: Ledger::default(), id: id.map(String::into_boxed_str), seconds, turn: 0 };
         session.rare().managed = Some(Box::new(managed));
         self.outboxes.manage(link, bounds, inline);
         Ok(answer.finish())
@@ -137,11 +148,70 @@ impl World {
         enabled.map(|enabled| enabled.unwrap_or_else(|condition| failed(&condition, None))).into_iter().collect()
     }
 
-    /// Tells a client how many of its stanzas are handled (§4).
+    /// A client wants to know how many of its stanzas are handled (§4): it is told at once if the store has all that they led to, else when
+    /// it has.
     pub fn say_handled(&mut self, link: Link) {
-        let Some(handled) = self.managed(link).map(|managed| managed.handled) else { return };
+        let Some((session, ledger)) = self.reference(link).zip(self.ledger(link)) else { return };
+        (ledger.asked, ledger.unanswered) = (true, true);
+        if self.is_settled(link) {
+            return self.tell_handled(link);
+        }
+        let is_watched = self.ledger(link).is_none_or(|ledger| std::mem::replace(&mut ledger.watched, true));
+        if !is_watched {
+            self.after(PATIENCE_MS, move |world| world.show_patience(session));
+        }
+    }
+
+    /// Whether the store has all that the stanzas of a session led to. If not, the shard is woken when this is to be asked again.
+    pub fn is_settled(&mut self, link: Link) -> bool {
+        let Some((session, ledger)) = self.reference(link).zip(self.ledger(link)) else { return true };
+        let is_settled = ledger.is_settled();
+        if !is_settled {
+            self.settle(session);
+        }
+        is_settled
+    }
+
+    /// Waits until what a session has sent so far is settled, unless it waits already.
+    fn settle(&mut self, session: SessionRef) {
+        if let Some(settled) = self.ledger(session.link).and_then(Ledger::close) {
+            self.in_custody(None, |world| world.wait(settled, move |world, _| world.settled(session)));
+        }
+    }
+
+    fn settled(&mut self, session: SessionRef) {
+        if self.session(session).is_none() {
+            return;
+        }
+        let Some(ledger) = self.ledger(session.link) else { return };
+        let (was_asked, is_asked) = (ledger.closed(), ledger.asked);
+        let is_settled = is_asked && self.is_settled(session.link);
+        if was_asked || is_settled {
+            self.tell_handled(session.link);
+        }
+    }
+
+    /// A request has not been answered for a while: says how far it is.
+    fn show_patience(&mut self, session: SessionRef) {
+        if self.session(session).is_none() {
+            return;
+        }
+        let Some(ledger) = self.ledger(session.link) else { return };
+        ledger.watched = false;
+        if ledger.unanswered {
+            self.tell_handled(session.link);
+        }
+    }
+
+    fn tell_handled(&mut self, link: Link) {
+        // The client hears it when it comes back.
+        if self.is_detached(link) {
+            return;
+        }
+        let Some(ledger) = self.ledger(link) else { return };
+        ledger.unanswered = false;
         let mut answer = Writer::with_ns("a", ns::SM);
-        answer.attr("h", &handled.to_string());
+        answer.attr("h", &ledger.sure().to_string());
         self.outboxes.push_element(link, &Packet::element(&answer.finish()));
     }
 
@@ -220,7 +290,8 @@ impl World {
         found.ok_or_else(|| NotResumed { condition: Condition::ItemNotFound, handled: self.ended.handled(account, id) })
     }
 
-    /// Lets a new connection take over a session that [`World::resumable`] has found. Answers with how many stanzas of the client are handled.
+    /// Lets a new connection take over a session that [`World::resumable`] has found and that [is settled](World::is_settled). Answers with how
+    /// many stanzas of the client are handled.
     /// What the client has not acknowledged is sent to it again, then what came since. The client counts as active (XEP-0352 §5.2).
     pub fn resume(&mut self, link: Link) -> u32 {
         // The older connection may still be there.
@@ -229,7 +300,8 @@ impl World {
         let managed = self.at_mut(link).and_then(|session| session.rare.as_mut()?.managed.as_mut());
         managed.map_or(0, |managed| {
             managed.turn = managed.turn.wrapping_add(1);
-            managed.handled
+            managed.ledger.unanswered = false;
+            managed.ledger.sure()
         })
     }
 
@@ -246,7 +318,7 @@ impl World {
         if let Some(managed) = rare.and_then(|rare| rare.managed.take())
             && let Some(id) = managed.id
         {
-            self.ended.push(id, address, managed.handled);
+            self.ended.push(id, address, managed.ledger.end());
         }
     }
 
@@ -259,29 +331,26 @@ impl World {
         self.session_at(link)?.rare.as_ref()?.managed.as_deref()
     }
 
+    fn ledger(&mut self, link: Link) -> Option<&mut Ledger> {
+        Some(&mut self.at_mut(link)?.rare.as_mut()?.managed.as_mut()?.ledger)
+    }
+
     fn module_of(&self, link: Link, name: &str) -> Option<&Options> {
         self.domain(self.outboxes.address(link)?.domain())?.module(name)
     }
 }
 
-impl Managed {
-    /// One more stanza of the client was taken.
-    pub(crate) fn count(&mut self) {
-        self.handled = self.handled.wrapping_add(1);
-    }
-}
-
 impl Ended {
-    fn push(&mut self, id: Box<str>, owner: Jid, handled: u32) {
+    fn push(&mut self, id: Box<str>, owner: Jid, balance: Balance) {
         if self.0.len() >= MOST_ENDED {
             self.0.pop_front();
         }
-        self.0.push_back((id, owner, handled));
+        self.0.push_back((id, owner, balance));
     }
 
     fn handled(&self, owner: &Jid, id: &str) -> Option<u32> {
         let found = self.0.iter().rev().find(|(ended, of, _)| &**ended == id && of == owner);
-        found.map(|(.., handled)| *handled)
+        found.map(|(.., balance)| balance.sure())
     }
 }
 
@@ -293,6 +362,8 @@ fn attribute(element: Stanza<'_>, name: &str) -> Option<String> {
 
 /// How long a stream is quiet before what it was sent last is asked for: longer than a burst, shorter than a phone's radio stays awake.
 const QUIET_MS: u64 = 2_000;
+/// How long a request of a client goes without any answer when the store is slow: clients wait longer before they give a connection up.
+const PATIENCE_MS: u64 = 2_000;
 /// How long a client may take to answer.
 const ANSWER_MS: u64 = 120_000;
 /// Sessions that have ended and are remembered, per shard.

@@ -86,7 +86,7 @@ impl World {
     fn is_kept_back(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, passed: Passed) -> bool {
         let user = user.and_then(|user| self.users.get_mut(user as usize));
         let Some(held) = user.and_then(|user| user.held.as_mut()) else { return false };
-        if !held.keep(packet, to, passed) {
+        if !held.keep(packet, to, passed, self.custody.clone()) {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
         }
         true

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use rookery_fanout::{Link, Packet};
 use rookery_jid::Jid;
 
+use crate::custody::Custody;
 use crate::names::NameId;
 
 /// A session that may or may not live any more: a link is reused, its serial number is not.
@@ -65,7 +66,7 @@ impl Rare {
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     pub waiting: u32,
-    pub queue: VecDeque<Box<[u8]>>,
+    pub queue: VecDeque<(Box<[u8]>, Option<Custody>)>,
     pub bytes: usize,
     pub paused: bool,
     /// It sent too fast: reading is paused for that, whatever else waits.

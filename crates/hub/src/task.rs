@@ -6,6 +6,7 @@
 //! Invariants:
 //! * Continuations run in the order in which their futures completed, and the store completes in the order of the calls.
 //! * A future that is ready at once joins the end of the list of those that were woken, so it cannot overtake another.
+//! * A continuation runs in the custody of whoever asked for it ([`crate::custody`]).
 //! * While a continuation of a session is outstanding, the session's lane holds back its later stanzas (`design.md`, rule 5).
 
 use std::pin::Pin;
@@ -15,6 +16,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use rookery_store::{Pending, StoreError};
 
 use crate::World;
+use crate::custody::Custody;
 use crate::session::SessionRef;
 
 /// What the store's thread tells the shard: which tasks to look at. Shared, the only such thing in a world.
@@ -65,6 +67,7 @@ pub(crate) struct Task {
     job: Box<dyn Job>,
     waker: Waker,
     session: Option<SessionRef>,
+    custody: Option<Custody>,
 }
 
 impl std::fmt::Debug for Task {
@@ -135,7 +138,7 @@ impl World {
         if job.poll(&mut Context::from_waker(&waker)) {
             self.wakeups.push(task);
         }
-        entry.insert(Task { job: Box::new(job), waker, session });
+        entry.insert(Task { job: Box::new(job), waker, session, custody: self.custody.clone() });
     }
 
     /// Looks at every task that was woken and runs the continuations of those that are done. `true` if there was any.
@@ -147,8 +150,8 @@ impl World {
             if !entry.job.poll(&mut Context::from_waker(&waker)) {
                 continue;
             }
-            let Task { job, session, .. } = self.tasks.remove(task);
-            job.finish(self);
+            let Task { job, session, custody, .. } = self.tasks.remove(task);
+            self.in_custody(custody, |world| job.finish(world));
             if let Some(session) = session {
                 self.lane_done(session);
             }

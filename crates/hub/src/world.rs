@@ -24,6 +24,7 @@ use rookery_stream::error::StreamError;
 use slab::Slab;
 
 use crate::ask::Asked;
+use crate::custody::Custody;
 use crate::delay::Taken;
 use crate::documents::Absent;
 use crate::errand::{Errand, Gatherings, Reply};
@@ -65,10 +66,12 @@ pub struct World {
     pub(crate) now_ms: u64,
     started_ms: Option<u64>,
     pub(crate) ended: Ended,
+    /// In whose custody the world works at this moment.
+    pub(crate) custody: Option<Custody>,
     pub(crate) asked: Asked,
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) events: VecDeque<Event>,
-    pub(crate) mail: Vec<Vec<Mail>>,
+    pub(crate) mail: Vec<Vec<Parcel>>,
     /// Stanzas of sessions that ended, while they are being sent on their way again.
     pub(crate) given_back: Option<VecDeque<(Packet, Jid, Option<u64>)>>,
     /// When the stanza came that is being sent on its way again.
@@ -152,6 +155,13 @@ pub enum Mail {
     Errand(Errand),
 }
 
+/// Mail, and in whose custody it was posted.
+#[derive(Debug)]
+pub struct Parcel {
+    mail: Mail,
+    custody: Option<Custody>,
+}
+
 /// What the driver has to do.
 #[derive(Debug)]
 pub enum Event {
@@ -207,6 +217,7 @@ impl World {
             now_ms: 0,
             started_ms: None,
             ended: Ended::default(),
+            custody: None,
             asked: Asked::default(),
             wakeups,
             events: VecDeque::new(),
@@ -294,12 +305,16 @@ impl World {
     }
 
     /// The mail that waits for another shard.
-    pub fn take_mail(&mut self, shard: usize) -> Vec<Mail> {
+    pub fn take_mail(&mut self, shard: usize) -> Vec<Parcel> {
         self.mail.get_mut(shard).map(std::mem::take).unwrap_or_default()
     }
 
     /// Mail from another shard.
-    pub fn mail(&mut self, mail: Mail) {
+    pub fn mail(&mut self, parcel: Parcel) {
+        self.in_custody(parcel.custody, |world| world.open(parcel.mail));
+    }
+
+    fn open(&mut self, mail: Mail) {
         match mail {
             Mail::Route { to, packet } if !self.is_domain(to.domain()) => self.route(&packet, to.as_ref()),
             Mail::Route { to, packet } => {
@@ -421,8 +436,9 @@ impl World {
     }
 
     pub(crate) fn post(&mut self, shard: usize, mail: Mail) {
+        let custody = self.custody();
         if let Some(batch) = self.mail.get_mut(shard) {
-            batch.push(mail);
+            batch.push(Parcel { mail, custody });
         }
     }
 

@@ -225,7 +225,7 @@ impl Delivery {
         self.let_go(world);
         let (completer, drained) = rookery_store::pending::pending::<usize>();
         world.outboxes.when_drained(self.session.link, move |unsent| completer.complete(Ok(unsent)));
-        world.wait(drained, move |world, unsent| {
+        let go_on = move |world: &mut World, unsent| {
             // Replaced by the delivery of a later round to the same session: what is sent twice then is removed by that one.
             let Ok(unsent) = unsent else { return };
             let sent = self.given.len().saturating_sub(unsent);
@@ -235,7 +235,9 @@ impl Delivery {
                 Some(up_to) => self.remove(world, up_to),
                 None => self.go_on(world),
             }
-        });
+        };
+        // The client reads when it likes: its own stanzas, which have begun this, are acknowledged before.
+        world.in_custody(None, |world| world.wait(drained, go_on));
     }
 
     /// Removes what was sent.

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rookery_hub::{Mail, Network, Settings};
+use rookery_hub::world::Parcel;
+use rookery_hub::{Network, Settings};
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{ServerTls, TlsSettings};
 use rookery_xml::Limits;
@@ -52,7 +53,7 @@ pub enum Letter<S> {
     /// A connection that has logged in and comes to its home.
     Moved(Box<Connection<S>>),
     /// From the world of another shard, in order.
-    Mail(Vec<Mail>),
+    Mail(Vec<Parcel>),
     /// Use this from now on.
     Reload(Arc<Generation>),
     /// End all streams with `system-shutdown`.

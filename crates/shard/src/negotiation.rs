@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use crate::connection::{Carry, Stage};
 use crate::driver::Driver;
+use crate::resumption::Resumption;
 use crate::shard::{Question, Shard};
 
 impl<D: Driver> Shard<D> {
@@ -41,9 +42,13 @@ impl<D: Driver> Shard<D> {
                     }
                 }
                 Event::Resume { previd, h } => match self.find_resumable(link, &previd) {
-                    Ok(session) => {
+                    Ok(session) if self.world.is_settled(session) => {
                         self.keep(link, input);
                         return self.resume(link, session, h);
+                    }
+                    Ok(_) => {
+                        self.asked(link, true);
+                        self.resumptions.push(Resumption { connection: self.key_of(link), previd, h });
                     }
                     Err(NotResumed { condition, handled }) => {
                         self.with_machine(link, |machine| machine.not_resumed(&condition, handled, &mut out));

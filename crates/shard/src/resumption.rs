@@ -11,7 +11,43 @@ use crate::connection::{Connection, Stage, Transport};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
+/// What a connection has asked for whose session is still to be settled.
+#[derive(Debug)]
+pub(crate) struct Resumption {
+    /// The connection, by its key.
+    pub connection: u64,
+    /// The id of the session.
+    pub previd: String,
+    /// How many stanzas the client has handled.
+    pub h: u32,
+}
+
 impl<D: Driver> Shard<D> {
+    /// Gives those connections their sessions whose sessions are settled by now. `true` if there was any.
+    pub(crate) fn resume_settled(&mut self) -> bool {
+        if self.resumptions.is_empty() {
+            return false;
+        }
+        let mut any = false;
+        for resumption in std::mem::take(&mut self.resumptions) {
+            let Some(link) = self.connection_of(resumption.connection) else { continue };
+            match self.find_resumable(link, &resumption.previd) {
+                Ok(session) if self.world.is_settled(session) => self.resume(link, session, resumption.h),
+                Ok(_) => {
+                    self.resumptions.push(resumption);
+                    continue;
+                }
+                Err(NotResumed { condition, handled }) => {
+                    let mut out = Vec::new();
+                    self.with_machine(link, |machine| machine.not_resumed(&condition, handled, &mut out));
+                    self.answered(link, &out);
+                }
+            }
+            any = true;
+        }
+        any
+    }
+
     /// The world keeps the session of a connection that is gone.
     pub(crate) fn detached(&mut self, link: Link) {
         if let Some(connection) = self.connections.get_mut(link.0 as usize) {

@@ -25,6 +25,7 @@ use crate::connection::{Connection, Negotiation, Stage, Transport};
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
 use crate::letters::{Generation, Handed, Letter, Post};
+use crate::resumption::Resumption;
 
 /// One shard: its connections and its world.
 pub struct Shard<D: Driver> {
@@ -39,6 +40,10 @@ pub struct Shard<D: Driver> {
     serial: u32,
     timers: BinaryHeap<Reverse<(u64, u32, u32, Timer)>>,
     waiting_logins: Vec<(u32, u32, Question)>,
+    /// Connections that are to resume a session.
+    pub(crate) resumptions: Vec<Resumption>,
+    /// Connections that end when their sessions are settled: the shard stops.
+    leaving: Vec<Link>,
     pub(crate) now_ms: u64,
     stopping: bool,
     ids: Arc<dyn Fn() -> u128 + Send + Sync>,
@@ -80,6 +85,8 @@ enum Timer {
     Linger,
     /// The next login attempt may go on.
     Attempt,
+    /// The shard stops, and has waited for the store long enough.
+    Leave,
 }
 
 /// A login attempt that has to wait because others have failed.
@@ -109,6 +116,8 @@ impl<D: Driver> Shard<D> {
             serial: 0,
             timers: BinaryHeap::new(),
             waiting_logins: Vec::new(),
+            resumptions: Vec::new(),
+            leaving: Vec::new(),
             now_ms: 0,
             stopping: false,
             ids: setup.ids,
@@ -148,6 +157,9 @@ impl<D: Driver> Shard<D> {
         self.timers();
         self.world.run_timers();
         self.settle();
+        if self.resume_settled() | self.dismiss_settled() {
+            self.settle();
+        }
         self.post_mail();
         self.flush();
     }
@@ -357,9 +369,31 @@ impl<D: Driver> Shard<D> {
         links.iter().for_each(|&link| self.world.say_handled(link));
         self.settle();
         self.flush();
-        for link in links {
-            self.fail(link, &StreamError::SystemShutdown, None);
+        self.leaving = links;
+        self.dismiss_settled();
+        for link in self.leaving.clone() {
+            self.pause(link, true);
+            let serial = self.connections.get(link.0 as usize).map_or(0, |connection| connection.serial);
+            self.timers.push(Reverse((self.now_ms + LAST_ANSWER_MS, link.0, serial, Timer::Leave)));
         }
+    }
+
+    /// Ends the streams of a shard that stops, except where the client is still to hear that the store has what it sent. `true` if any ended.
+    fn dismiss_settled(&mut self) -> bool {
+        if self.leaving.is_empty() {
+            return false;
+        }
+        let all = std::mem::take(&mut self.leaving);
+        let (settled, waiting): (Vec<_>, _) = all.into_iter().partition(|&link| self.world.is_settled(link));
+        self.leaving = waiting;
+        settled.iter().for_each(|&link| self.say_goodbye(link));
+        !settled.is_empty()
+    }
+
+    fn say_goodbye(&mut self, link: Link) {
+        self.fail(link, &StreamError::SystemShutdown, None);
+        // Its client is to close as well.
+        self.pause(link, false);
     }
 
     /// The world has let go of a session.
@@ -470,6 +504,10 @@ impl<D: Driver> Shard<D> {
             match timer {
                 Timer::Login => self.login_timed_out(link),
                 Timer::Linger => self.lost(link),
+                Timer::Leave => {
+                    self.leaving.retain(|&leaving| leaving != link);
+                    self.say_goodbye(link);
+                }
                 Timer::Attempt => {
                     let at = self.waiting_logins.iter().position(|(link, of, _)| *link == key && *of == serial);
                     if let Some(at) = at {
@@ -494,5 +532,7 @@ impl<D: Driver> Shard<D> {
 
 /// Bytes that one `recv` may bring; also what one connection may bring per tick.
 const BUFFER: usize = 64 * 1024;
+/// How long a stream outlives the order to stop, at most: its client is still to hear that the store has what it sent.
+const LAST_ANSWER_MS: u64 = 5_000;
 /// How long a peer may take to close after we have.
 const LINGER_MS: u64 = 5_000;

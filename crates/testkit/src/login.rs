@@ -147,6 +147,8 @@ impl Client {
     /// Carries on with the session of `jid` in the place of binding (XEP-0198 §5); answers with how much the server has handled.
     pub fn resume(&mut self, jid: &Jid, id: &str, handled: u32) -> u32 {
         self.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{id}' h='{handled}'/>"));
+        // The server waits until what the session has sent is archived.
+        self.server().advance(ARCHIVED_MS);
         let resumed = self.expect(&format!("<resumed xmlns='urn:xmpp:sm:3' previd='{id}' h='*'/>"));
         self.jid = Some(jid.clone());
         resumed.attr("h").and_then(|h| h.parse().ok()).expect("a number")
@@ -196,3 +198,6 @@ pub fn bind_request(resource: Option<&str>) -> String {
     iq.end();
     String::from_utf8(iq.finish().into_bytes()).expect("the writer writes UTF-8")
 }
+
+/// How long it takes at most until what a client with stream management has written is in the archives.
+const ARCHIVED_MS: u64 = 200;

@@ -8,14 +8,15 @@
 //!
 //! * Nobody waits for the archive. What the store doesn't take is missing there, counted and logged; a message that is not recorded has no id.
 //! * What waits and what the store has not confirmed is bounded together.
-//! * A server that stops has written everything. When it is killed, archives lack what came in the last second; what was for users who were
-//!   away is in the offline store.
+//! * A server that stops has written everything. When it is killed, archives lack what came in the last second and was not acknowledged
+//!   (XEP-0198); what was for users who were away is in the offline store.
+//! * What is in custody is acknowledged when it is written, so it gathers for a shorter time.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
-use rookery_hub::{Timer, World};
+use rookery_hub::{Custody, Timer, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{ArchiveOf, ArchivedMessage};
 use tracing::warn;
@@ -45,6 +46,8 @@ struct Waiting {
     bytes: usize,
     /// When it is written, at the latest.
     timer: Option<Timer>,
+    /// Whoever waits for it.
+    custody: Vec<Custody>,
 }
 
 impl std::fmt::Debug for Archives {
@@ -82,41 +85,51 @@ impl Archives {
         let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza };
         let heap = state.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
         let (count, bytes) = state.waiting.borrow_mut().put(heap, message, bytes);
+        let is_urgent = world.custody().is_some_and(|custody| state.waiting.borrow_mut().keep(custody));
         if count >= GROUP || bytes >= GROUP_BYTES || world.is_stopping() {
             self.write(world);
-        } else if count == 1 {
-            let archives = self.clone();
-            let timer = world.after(GATHER_MS, move |world| archives.write(world));
-            state.waiting.borrow_mut().timer = Some(timer);
+        } else if count == 1 || is_urgent {
+            self.write_in(world, if is_urgent { GATHER_IN_CUSTODY_MS } else { GATHER_MS });
         }
         Some(id::text(id))
+    }
+
+    /// Sets the time when what waits is written.
+    fn write_in(&self, world: &mut World, delay_ms: u64) {
+        let archives = self.clone();
+        let timer = world.after(delay_ms, move |world| archives.write(world));
+        if let Some(later) = self.0.waiting.borrow_mut().timer.replace(timer) {
+            world.cancel(later);
+        }
     }
 
     /// Writes what waits: what is of one owner together, since it lies side by side in the store, and in portions, so that others get their turn
     /// at the store in between.
     pub fn write(&self, world: &mut World) {
-        let Waiting { heaps, timer, .. } = self.0.waiting.take();
+        let Waiting { heaps, timer, custody, .. } = self.0.waiting.take();
         if let Some(timer) = timer {
             world.cancel(timer);
         }
+        let custody: Rc<[Custody]> = custody.into();
         let mut portion = Vec::new();
         for mut heap in heaps {
             portion.append(&mut heap);
             if portion.len() >= PORTION {
-                self.append(world, std::mem::take(&mut portion));
+                self.append(world, std::mem::take(&mut portion), custody.clone());
             }
         }
         if !portion.is_empty() {
-            self.append(world, portion);
+            self.append(world, portion, custody);
         }
     }
 
-    fn append(&self, world: &mut World, portion: Vec<ArchivedMessage>) {
+    fn append(&self, world: &mut World, portion: Vec<ArchivedMessage>, custody: Rc<[Custody]>) {
         let (state, count) = (self.0.clone(), portion.len());
         let bytes: usize = portion.iter().map(|message| message.stanza.len() + BYTES_PER_MESSAGE).sum();
         state.unconfirmed.set(state.unconfirmed.get() + bytes);
         let appended = world.stores.archive.append(portion);
         world.wait(appended, move |world, appended| {
+            drop(custody);
             state.unconfirmed.set(state.unconfirmed.get().saturating_sub(bytes));
             if let Err(error) = appended {
                 world.counters.store_errors += 1;
@@ -147,10 +160,18 @@ impl Waiting {
         self.bytes += bytes;
         (self.count, self.bytes)
     }
+
+    /// Adds somebody who waits for it; whether that is the first one.
+    fn keep(&mut self, custody: Custody) -> bool {
+        self.custody.push(custody);
+        self.custody.len() == 1
+    }
 }
 
 /// How long a group gathers, milliseconds.
 const GATHER_MS: u64 = 1000;
+/// The same from the first message on whose sender waits for an acknowledgement.
+const GATHER_IN_CUSTODY_MS: u64 = 100;
 /// Messages of a group.
 const GROUP: usize = 20_000;
 /// Bytes of a group.

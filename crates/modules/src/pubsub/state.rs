@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use rookery_hub::World;
+use rookery_hub::{Custody, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 
@@ -25,6 +25,9 @@ pub(crate) type Key = (Jid, String);
 
 /// What needs a node: it gets it, nothing if there is no such node, or why the store did not tell.
 type Operation = Box<dyn FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>)>;
+
+/// One that waits in line, and for whom.
+type Waiting = (Operation, Option<Custody>);
 
 /// What a shard remembers of nodes.
 #[derive(Default)]
@@ -50,7 +53,7 @@ struct AtHand {
 #[derive(Default)]
 struct Busy {
     holders: u32,
-    line: VecDeque<Operation>,
+    line: VecDeque<Waiting>,
 }
 
 /// What has become of a node that was held.
@@ -77,7 +80,7 @@ impl State {
             let mut all = self.busy.borrow_mut();
             match all.get_mut(&key) {
                 Some(busy) if busy.line.len() < MAX_WAITING => {
-                    return busy.line.push_back(Box::new(operation));
+                    return busy.line.push_back((Box::new(operation), world.custody()));
                 }
                 busy => busy.is_some(),
             }
@@ -87,7 +90,8 @@ impl State {
             _ if is_busy => operation(world, Err(StoreError::Busy)),
             Some(node) => operation(world, Ok(Some(node))),
             None => {
-                self.busy.borrow_mut().entry(key.clone()).or_default().line.push_back(Box::new(operation));
+                let waiting: Waiting = (Box::new(operation), world.custody());
+                self.busy.borrow_mut().entry(key.clone()).or_default().line.push_back(waiting);
                 self.go_on(world, key);
             }
         }
@@ -120,11 +124,11 @@ impl State {
     /// Works off what waits for a node until something holds it.
     fn go_on(self: &Rc<Self>, world: &mut World, key: Key) {
         loop {
-            let operation = {
+            let (operation, custody) = {
                 let mut all = self.busy.borrow_mut();
                 let Some(busy) = all.get_mut(&key).filter(|busy| busy.holders == 0) else { return };
                 match busy.line.pop_front() {
-                    Some(operation) => operation,
+                    Some(waiting) => waiting,
                     None => {
                         all.remove(&key);
                         return;
@@ -133,8 +137,8 @@ impl State {
             };
             let node = self.at_hand.borrow_mut().get(&key);
             match node {
-                Some(node) => operation(world, Ok(Some(node))),
-                None => return self.load(world, key, operation),
+                Some(node) => world.in_custody(custody, |world| operation(world, Ok(Some(node)))),
+                None => return world.in_custody(custody, |world| self.load(world, key, operation)),
             }
         }
     }

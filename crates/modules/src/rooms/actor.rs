@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use rookery_fanout::Packet;
-use rookery_hub::World;
+use rookery_hub::{Custody, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoredRoom;
 use rookery_stream::error::Condition;
@@ -33,7 +33,10 @@ pub(crate) struct State {
     listed: RefCell<HashMap<String, Option<Queue>>>,
 }
 
-type Queue = VecDeque<(Packet, Jid)>;
+type Queue = VecDeque<Waiting>;
+
+/// A stanza that waits, and for whom.
+type Waiting = (Packet, Jid, Option<Custody>);
 
 #[derive(Debug)]
 enum Slot {
@@ -64,7 +67,7 @@ impl State {
         if self.listed.borrow().contains_key(host) {
             return then(self, world, packet, to);
         }
-        self.listed.borrow_mut().insert(host.to_owned(), Some(VecDeque::from([(packet.clone(), to.to_jid())])));
+        self.listed.borrow_mut().insert(host.to_owned(), Some(VecDeque::from([waiting(world, packet, to)])));
         let (state, host) = (self.clone(), host.to_owned());
         let list = world.stores.rooms.list(&host);
         world.wait(list, move |world, list| {
@@ -76,11 +79,15 @@ impl State {
             match list {
                 Ok(list) => {
                     state.directory.fill(&host, list);
-                    queue.iter().for_each(|(packet, to)| then(&state, world, packet, to.as_ref()));
+                    for (packet, to, custody) in queue {
+                        world.in_custody(custody, |world| then(&state, world, &packet, to.as_ref()));
+                    }
                 }
                 Err(error) => {
                     let condition = condition(&error);
-                    queue.iter().for_each(|(packet, to)| world.bounce(packet, to.as_ref(), condition.clone().into()));
+                    queue
+                        .iter()
+                        .for_each(|(packet, to, _)| world.bounce(packet, to.as_ref(), condition.clone().into()));
                 }
             }
         });
@@ -109,7 +116,7 @@ impl State {
     /// A stanza for a room that is not here: it may be in the store, or be created.
     fn begin(self: &Rc<Self>, world: &mut World, packet: &Packet, to: JidRef<'_>) {
         if self.directory.is_stored(to) {
-            let queue = VecDeque::from([(packet.clone(), to.to_jid())]);
+            let queue = VecDeque::from([waiting(world, packet, to)]);
             self.slots.borrow_mut().insert(to.bare().to_jid(), Slot::Busy(queue));
             return self.load(world, to.bare().to_jid());
         }
@@ -127,13 +134,15 @@ impl State {
             Ok(None) => {
                 state.directory.remove(jid.as_ref());
                 let queue = state.take_queue(&jid);
-                queue.iter().for_each(|(packet, to)| state.receive(world, packet, to.as_ref()));
+                for (packet, to, custody) in queue {
+                    world.in_custody(custody, |world| state.receive(world, &packet, to.as_ref()));
+                }
             }
             Err(error) => {
                 world.store_failed("loading a room", &jid, &error);
                 let condition = condition(&error);
                 let queue = state.take_queue(&jid);
-                queue.iter().for_each(|(packet, to)| world.bounce(packet, to.as_ref(), condition.clone().into()));
+                queue.iter().for_each(|(packet, to, _)| world.bounce(packet, to.as_ref(), condition.clone().into()));
             }
         });
     }
@@ -143,7 +152,7 @@ impl State {
             Some(room) => self.go_on(world, Box::new(room)),
             None => {
                 warn!(room = %jid, "the configuration in the store is damaged");
-                for (packet, to) in self.take_queue(jid) {
+                for (packet, to, _) in self.take_queue(jid) {
                     world.bounce(&packet, to.as_ref(), Condition::InternalServerError.into());
                 }
             }
@@ -152,8 +161,8 @@ impl State {
 
     /// Lets a room do what has come meanwhile, and puts it back.
     fn go_on(self: &Rc<Self>, world: &mut World, mut room: Box<Room>) {
-        while let Some((packet, to)) = self.next(&room.jid) {
-            room.receive(world, &packet, to.as_ref());
+        while let Some((packet, to, custody)) = self.next(&room.jid) {
+            world.in_custody(custody, |world| room.receive(world, &packet, to.as_ref()));
         }
         if !room.is_idle() {
             self.slots.borrow_mut().insert(room.jid.clone(), Slot::Here(room));
@@ -176,7 +185,7 @@ impl State {
         }
     }
 
-    fn next(&self, jid: &Jid) -> Option<(Packet, Jid)> {
+    fn next(&self, jid: &Jid) -> Option<Waiting> {
         match self.slots.borrow_mut().get_mut(jid) {
             Some(Slot::Busy(queue)) => queue.pop_front(),
             _ => None,
@@ -195,7 +204,11 @@ fn keep(world: &mut World, queue: &mut Queue, packet: &Packet, to: JidRef<'_>) {
     if queue.len() >= MAX_WAITING {
         return world.bounce(packet, to, Condition::ResourceConstraint.into());
     }
-    queue.push_back((packet.clone(), to.to_jid()));
+    queue.push_back(waiting(world, packet, to));
+}
+
+fn waiting(world: &World, packet: &Packet, to: JidRef<'_>) -> Waiting {
+    (packet.clone(), to.to_jid(), world.custody())
 }
 
 /// Stanzas that may wait for one room.

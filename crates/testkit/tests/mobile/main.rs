@@ -3,6 +3,7 @@
 
 mod acks;
 mod client_state;
+mod custody;
 mod cuts;
 mod fast;
 mod push;

@@ -185,8 +185,10 @@ fn what_is_sent_behind_the_request_is_heard() {
     romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
     romeo.send(&format!("<message to='{}'><body>hi</body></message><r xmlns='urn:xmpp:sm:3'/>", scene.juliet.full()));
     romeo.expect("<resumed xmlns='urn:xmpp:sm:3' h='0' previd='*'/>");
-    romeo.expect("<a xmlns='urn:xmpp:sm:3' h='1'/>");
     assert_eq!(scene.juliet.bodies(), ["hi"]);
+    // It is archived in a moment.
+    scene.server.advance(200);
+    romeo.expect("<a xmlns='urn:xmpp:sm:3' h='1'/>");
 }
 
 /// While the connection is gone, the newest presence of each sender is enough.

@@ -1,0 +1,387 @@
+//! XEP-0198 §4: what is acknowledged is in the store, whatever way it took there; and a store that is slow delays acknowledgements alone.
+
+use std::sync::Arc;
+
+use rookery_store::StoreError;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_testkit::{Client, Config, Server};
+use rookery_xml::Element;
+
+/// Romeo has stream management and writes, on shard 0; juliet is there, on shard 1. The store answers at once until it is held.
+struct Scene {
+    server: Server,
+    held: Arc<Held>,
+    romeo: Client,
+    juliet: Client,
+    /// The id by which romeo resumes.
+    id: String,
+}
+
+impl Scene {
+    /// Without archives.
+    fn new() -> Self {
+        Self::with(Config { modules_off: vec!["archive"], ..Config::default() })
+    }
+
+    fn with(config: Config) -> Self {
+        let held = Held::new(Memory::stores());
+        held.set_flowing(true);
+        let server = Server::with(Config { stores: held.stores(), ..config });
+        let [romeo, juliet] = [("romeo", 0), ("juliet", 1)].map(|(stem, at)| server.name_at(stem, at));
+        let mut romeo = server.online(&format!("{romeo}/orchard")).named("romeo");
+        let juliet = server.online(&format!("{juliet}/balcony")).named("juliet");
+        let id = romeo.enable();
+        Self { server, held, romeo, juliet, id }
+    }
+
+    /// Somebody who is away, whose home is that shard.
+    fn away(&self, shard: usize) -> String {
+        self.server.account(&self.server.name_at("mercutio", shard)).to_string()
+    }
+
+    fn write(&mut self, to: &str, body: &str) {
+        self.romeo.send(&format!("<message to='{to}' type='chat'><body>{body}</body></message>"));
+    }
+
+    fn ask(&mut self) {
+        self.romeo.send("<r xmlns='urn:xmpp:sm:3'/>");
+    }
+
+    /// Lets the store answer, step by step: romeo hears nothing before the last one. Answers how many steps there were.
+    fn release_all(&mut self) -> usize {
+        let mut steps = 0;
+        self.server.settle();
+        while self.held.waiting() > 0 {
+            self.romeo.expect_nothing();
+            self.held.release_one();
+            self.server.settle();
+            steps += 1;
+        }
+        steps
+    }
+
+    fn expect_acknowledged(&mut self, h: u32) {
+        let got = self.answers();
+        assert_eq!(got, [h]);
+    }
+
+    fn expect_nothing(&mut self) {
+        assert!(self.answers().is_empty());
+    }
+
+    /// The counts that romeo has heard; the server asks as well.
+    fn answers(&mut self) -> Vec<u32> {
+        let got = self.romeo.all().into_iter().filter(|element| !element.is("r", "urn:xmpp:sm:3"));
+        let count = |element: Element| element.attr("h").unwrap_or_else(|| panic!("{element:?}")).parse();
+        got.map(|element| count(element).expect("a number")).collect()
+    }
+
+    /// Romeo and juliet talk.
+    fn chat(&mut self) {
+        let to = self.juliet.full().to_owned();
+        self.write(&to, "are you there?");
+        assert_eq!(self.juliet.bodies(), ["are you there?"]);
+        self.juliet.send(&format!("<message to='{}'><body>yes</body></message>", self.romeo.full()));
+        assert_eq!(self.romeo.bodies(), ["yes"]);
+    }
+}
+
+/// A message for somebody who is away, on the own shard and on another one: two questions to the store each, one after the other.
+#[test]
+fn an_offline_message_is_acknowledged_when_it_is_stored() {
+    for shard in [0, 1] {
+        let mut scene = Scene::new();
+        let away = scene.away(shard);
+        scene.held.set_flowing(false);
+        scene.write(&away, "later");
+        scene.ask();
+        assert_eq!(scene.release_all(), 2);
+        scene.expect_acknowledged(1);
+        scene.held.set_flowing(true);
+        scene.romeo.expect_alive();
+        let account = scene.server.address(&away);
+        assert_eq!(scene.server.done(scene.server.stores().offline.count(account.as_ref())), Ok(1));
+    }
+}
+
+/// Archives of both sides, which gather for a moment. Nobody waits for them but acknowledgements.
+#[test]
+fn an_archived_message_is_acknowledged_when_it_is_stored() {
+    let mut scene = Scene::with(Config::default());
+    scene.held.set_flowing(false);
+    let to = scene.juliet.full().to_owned();
+    scene.write(&to, "hello");
+    scene.ask();
+    assert_eq!(scene.juliet.bodies(), ["hello"]);
+    scene.expect_nothing();
+    scene.server.advance(200);
+    assert_eq!(scene.release_all(), 2, "one archive on each shard");
+    scene.expect_acknowledged(1);
+}
+
+/// An invitation goes from romeo's home to that of the room and from there to that of whoever is invited.
+#[test]
+fn every_step_counts() {
+    let mut scene = Scene::new();
+    let rooms = (0..).map(|number| format!("coven{number}@conference.example.org"));
+    let room = rooms.into_iter().find(|room| scene.server.home_of(room) == 1).expect("a room there");
+    scene.romeo.send(&format!("<presence to='{room}/r'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+    scene.romeo.all();
+    let away = scene.away(0);
+    scene.held.set_flowing(false);
+    scene.romeo.send(&format!(
+        "<message to='{room}'><x xmlns='http://jabber.org/protocol/muc#user'><invite to='{away}'/></x></message>"
+    ));
+    scene.ask();
+    assert!(scene.release_all() > 0);
+    scene.expect_acknowledged(2);
+}
+
+/// What waits in the lane is not worked off yet.
+#[test]
+fn a_lane_is_waited_for() {
+    let mut scene = Scene::new();
+    let away = scene.away(1);
+    scene.held.set_flowing(false);
+    scene
+        .romeo
+        .send("<iq type='set' id='1'><query xmlns='jabber:iq:roster'><item jid='nurse@example.org'/></query></iq>");
+    scene.write(&away, "behind it");
+    scene.ask();
+    scene.expect_nothing();
+    scene.held.release_one();
+    scene.romeo.expect("<iq type='result' id='1' from='*'/>");
+    assert_eq!(scene.release_all(), 2);
+    scene.expect_acknowledged(2);
+}
+
+/// A message that waits until what was for the account before has been delivered.
+#[test]
+fn what_waits_for_others_is_waited_for() {
+    let mut scene = Scene::new();
+    let away = scene.away(1);
+    let account = scene.server.address(&away);
+    let mut mercutio = scene.server.connect();
+    mercutio.log_in(&account, rookery_testkit::Security::Plain);
+    scene.held.set_flowing(false);
+    // Binding loads what modules need of him; the message comes meanwhile, and he never says that he is there.
+    mercutio.send(&rookery_testkit::login::bind_request(Some("x")));
+    mercutio.pump();
+    scene.write(&away, "later");
+    scene.ask();
+    assert!(scene.release_all() > 1);
+    scene.expect_acknowledged(1);
+    scene.held.set_flowing(true);
+    assert_eq!(scene.server.done(scene.server.stores().offline.count(account.as_ref())), Ok(1));
+}
+
+/// Somebody else's business with the store delays nobody.
+#[test]
+fn others_are_not_waited_for() {
+    let mut scene = Scene::new();
+    let away = scene.away(0);
+    scene.held.set_flowing(false);
+    scene.juliet.send(&format!("<message to='{away}'><body>from juliet</body></message>"));
+    scene.server.settle();
+    assert_eq!(scene.held.waiting(), 1);
+    scene.chat();
+    scene.ask();
+    scene.expect_acknowledged(1);
+}
+
+/// Nor is a client that has not read what waited for it.
+#[test]
+fn the_own_offline_messages_are_not_waited_for() {
+    let mut scene = Scene::new();
+    scene.juliet.send(&format!("<message to='{}'><body>1</body></message>", scene.away(0)));
+    let mut mercutio = scene.server.login(&format!("{}/x", scene.away(0)));
+    mercutio.enable();
+    mercutio.send("<presence/><r xmlns='urn:xmpp:sm:3'/>");
+    let got = mercutio.all();
+    assert!(got.iter().any(|element| element.is("a", "urn:xmpp:sm:3") && element.attr("h") == Some("1")), "{got:?}");
+    let account = scene.server.address(mercutio.bare());
+    let kept = || scene.server.done(scene.server.stores().offline.count(account.as_ref()));
+    assert_eq!(kept(), Ok(1));
+    mercutio.send("<a xmlns='urn:xmpp:sm:3' h='2'/>");
+    mercutio.pump();
+    assert_eq!(kept(), Ok(0));
+}
+
+/// Requests that come while the store is waited for are answered together, and in order.
+#[test]
+fn requests_are_answered_together() {
+    let mut scene = Scene::new();
+    let (away, other) = (scene.away(0), scene.away(1));
+    scene.held.set_flowing(false);
+    scene.ask();
+    scene.expect_acknowledged(0);
+    for _ in 0..3 {
+        scene.write(&away, "1");
+        scene.ask();
+        scene.write(&other, "2");
+        scene.ask();
+        scene.ask();
+    }
+    // The first message is done long before the others.
+    let mut heard = Vec::new();
+    scene.server.settle();
+    while scene.held.waiting() > 0 {
+        scene.held.release_one();
+        heard.extend(scene.answers());
+    }
+    assert!(heard.is_sorted() && heard.len() <= 3, "{heard:?}");
+    assert_eq!((heard.first(), heard.last()), (Some(&1), Some(&6)));
+    scene.ask();
+    scene.expect_acknowledged(6);
+}
+
+/// While the store hangs everybody talks, and whoever asks hears how far it is rather than nothing.
+#[test]
+fn a_store_that_hangs_delays_acknowledgements_only() {
+    let mut scene = Scene::new();
+    let away = scene.away(1);
+    scene.chat();
+    scene.ask();
+    scene.expect_acknowledged(1);
+    scene.held.set_flowing(false);
+    scene.write(&away, "later");
+    scene.ask();
+    for _ in 0..3 {
+        scene.chat();
+        scene.ask();
+        scene.server.advance(2_500);
+        scene.expect_acknowledged(1);
+        scene.server.advance(20_000);
+        scene.expect_nothing();
+    }
+    scene.held.set_flowing(true);
+    scene.held.release_all();
+    scene.server.settle();
+    scene.held.release_all();
+    scene.expect_acknowledged(5);
+    scene.server.advance(20_000);
+    scene.expect_nothing();
+}
+
+/// What the store refuses is told as an error, and that comes first.
+#[test]
+fn an_error_comes_before_the_acknowledgement() {
+    let mut scene = Scene::new();
+    let away = scene.away(1);
+    scene.held.set_fault(Some(StoreError::Panicked("a test".into())));
+    scene.write(&away, "lost");
+    scene.ask();
+    scene.romeo.expect(&format!(
+        "<message type='error' from='{away}'><error type='cancel'>\
+         <internal-server-error xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>"
+    ));
+    scene.expect_acknowledged(1);
+}
+
+/// §5: what `<resumed/>` counts is in the store as well, and nothing is processed twice.
+#[test]
+fn a_session_is_resumed_when_it_is_settled() {
+    let mut scene = Scene::new();
+    let away = scene.away(1);
+    scene.held.set_flowing(false);
+    scene.write(&away, "1");
+    scene.server.settle();
+    scene.held.set_flowing(true);
+    scene.romeo.vanish();
+    let jid = scene.romeo.jid.clone().expect("bound");
+    let resume = format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id);
+    let [mut impatient, mut patient] = [(), ()].map(|()| {
+        let mut romeo = scene.server.connect();
+        romeo.log_in(&jid.to_bare(), rookery_testkit::Security::Plain);
+        romeo.send(&resume);
+        romeo.send(&format!("<message to='{}'><body>2</body></message>", scene.juliet.full()));
+        romeo.expect_nothing();
+        romeo
+    });
+    impatient.vanish();
+    scene.held.release_all();
+    patient.expect(&format!("<resumed xmlns='urn:xmpp:sm:3' previd='{}' h='1'/>", scene.id));
+    patient.jid = Some(jid);
+    patient.expect_alive();
+    assert_eq!(scene.juliet.bodies(), ["2"]);
+    let account = scene.server.address(&away);
+    assert_eq!(scene.server.done(scene.server.stores().offline.count(account.as_ref())), Ok(1));
+}
+
+/// A connection waits for that as long as a login may take; the session stays for the next one.
+#[test]
+fn a_resumption_does_not_wait_for_ever() {
+    let mut scene = Scene::new();
+    let away = scene.away(0);
+    scene.held.set_flowing(false);
+    scene.write(&away, "1");
+    scene.server.settle();
+    scene.held.set_flowing(true);
+    scene.romeo.vanish();
+    let mut romeo = scene.romeo.again();
+    romeo.send(&format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id));
+    romeo.expect_nothing();
+    scene.server.advance(70_000);
+    romeo.expect_stream_error("connection-timeout");
+    scene.held.release_all();
+    let mut again = scene.romeo.again();
+    assert_eq!(again.resume(scene.romeo.jid.as_ref().expect("bound"), &scene.id, 0), 1);
+}
+
+/// §6: of a session that has ended, what is in the store by then counts.
+#[test]
+fn a_session_that_is_over_counts_what_is_stored() {
+    let mut scene = Scene::new();
+    let away = scene.away(0);
+    let to = scene.juliet.full().to_owned();
+    scene.write(&to, "1");
+    scene.ask();
+    scene.expect_acknowledged(1);
+    scene.held.set_flowing(false);
+    scene.write(&away, "2");
+    scene.server.settle();
+    scene.held.set_flowing(true);
+    scene.romeo.vanish();
+    scene.server.advance(700_000);
+    let resume = format!("<resume xmlns='urn:xmpp:sm:3' previd='{}' h='0'/>", scene.id);
+    for h in [1, 2] {
+        let mut romeo = scene.romeo.again();
+        romeo.send(&resume);
+        romeo.expect(&format!(
+            "<failed xmlns='urn:xmpp:sm:3' h='{h}'>\
+             <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>"
+        ));
+        scene.held.release_all();
+    }
+}
+
+/// A server that stops waits a moment for the store before it says what is handled.
+#[test]
+fn a_stop_waits_for_the_store() {
+    let mut scene = Scene::with(Config::default());
+    let to = scene.juliet.full().to_owned();
+    scene.held.set_flowing(false);
+    scene.write(&to, "1");
+    scene.server.settle();
+    scene.server.stop();
+    scene.expect_nothing();
+    scene.juliet.bodies_to_the_end();
+    assert!(scene.held.release_all() > 0);
+    scene.romeo.expect("<a xmlns='urn:xmpp:sm:3' h='1'/>");
+    scene.romeo.expect_stream_error("system-shutdown");
+}
+
+/// But not for ever.
+#[test]
+fn a_stop_does_not_wait_for_ever() {
+    let mut scene = Scene::new();
+    let away = scene.away(0);
+    scene.held.set_flowing(false);
+    scene.write(&away, "1");
+    scene.server.settle();
+    scene.server.stop();
+    scene.server.advance(6_000);
+    scene.romeo.expect("<a xmlns='urn:xmpp:sm:3' h='0'/>");
+    scene.romeo.expect_stream_error("system-shutdown");
+}
