@@ -15,10 +15,10 @@ async def contacts_cross_from_one_to_the_other():
             await there.reads("from here", of="alice@localhost")
             there.write(here.bare, "from there")
             await here.reads("from there", of="alice@rook.example")
-        async with Person(server, "alice@localhost") as here:
+        async with Person(server, "alice@localhost", managed=True) as here:
             assert here.item("alice@rook.example")["subscription"] == "both"
             here.write("alice@rook.example", "waiting")
-            await here.quiet()
+            await here.acknowledged()
         async with Person(server, "alice@rook.example") as there:
             assert (await there.reads("waiting", of="alice@localhost"))["delay"]["from"] == "rook.example"
 

@@ -73,11 +73,11 @@ async def nobody_can_be_impersonated():
 async def messages_wait_for_who_is_away():
     async with Rookery("alice", "bob") as server:
         before = datetime.datetime.now(datetime.timezone.utc)
-        async with Person(server, "alice@localhost") as alice:
+        async with Person(server, "alice@localhost", managed=True) as alice:
             for number, text in enumerate(TEXTS):
                 alice.write("bob@localhost", text, mtype=("chat", "normal")[number % 2])
             alice.write("bob@localhost", "a headline isn't kept", mtype="headline")
-            await alice.quiet()
+            await alice.acknowledged()
         after = datetime.datetime.now(datetime.timezone.utc)
         async with Person(server, "bob@localhost") as bob:
             stamps = []
@@ -97,10 +97,11 @@ async def messages_wait_for_who_is_away():
 
 async def who_is_not_available_is_away():
     async with Rookery("alice", "bob") as server:
-        async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost", present=False) as bob:
+        alice, bob = Person(server, "alice@localhost", managed=True), Person(server, "bob@localhost", present=False)
+        async with alice, bob:
             await bob.client.get_roster()
             alice.write("bob@localhost", "later")
-            await alice.quiet()
+            await alice.acknowledged()
             await bob.quiet()
             assert not bob.seen["message"]
             bob.client.send_presence()

@@ -36,9 +36,9 @@ async def one_message_reaches_all_and_shows_what_it_may():
 
 async def who_is_away_reads_it_later():
     async with Rookery("alice", "bob", "carol") as server:
-        async with Person(server, "alice@localhost") as alice:
+        async with Person(server, "alice@localhost", managed=True) as alice:
             _write(alice, await _service(alice), "later", [("to", "bob@localhost"), ("bcc", "carol@localhost")])
-            await alice.quiet()
+            await alice.acknowledged()
         for name, own in (("bob", []), ("carol", [("bcc", "carol@localhost", False)])):
             async with Person(server, f"{name}@localhost") as person:
                 message = await person.reads("later", "alice@localhost")

@@ -55,15 +55,14 @@ async def a_stop_is_announced():
 
 async def what_was_acknowledged_survives_a_kill():
     async with Rookery("alice", "bob") as server:
-        async with Person(server, "alice@localhost") as alice:
+        async with Person(server, "alice@localhost", managed=True) as alice:
             async with Person(server, "bob@localhost") as bob:
                 await befriend(alice, bob)
             await alice.presence(bob.bare, "unavailable")
             await alice.client.update_roster(bob.bare, name="Robert", groups=["Friends"])
             for number in range(50):
                 alice.write("bob@localhost", f"number {number}")
-            # The server works a client's stanzas off in order, so this answer acknowledges all messages.
-            await alice.quiet()
+            await alice.acknowledged()
             assert await server.stop(signal.SIGKILL) == -signal.SIGKILL
         await server.start()
         async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
@@ -74,6 +73,10 @@ async def what_was_acknowledged_survives_a_kill():
             await bob.quiet()
             assert not bob.seen["message"]
             await alice.presence(bob.jid)
+            for person in alice, bob:
+                person.client.register_plugin("xep_0313")
+                page = await person.client["xep_0313"].retrieve(rsm={"max": 100})
+                assert len(page["mam"]["results"]) == 50, page
 
 
 async def new_accounts_need_no_restart():

@@ -17,10 +17,10 @@ class Person:
     """`async with Person(server, "alice@localhost")`: logged in, with the roster loaded and available.
 
     `trust` is the file of certificates to trust, by default the server's own. `direct` uses direct TLS; otherwise it is STARTTLS.
-    `mechanism` forces one. `present=False` leaves roster and presence to the scenario.
+    `mechanism` forces one. `present=False` leaves roster and presence to the scenario. `managed` uses stream management.
     """
 
-    def __init__(self, server, jid, password="secret", *, trust=..., direct=False, mechanism=None, tls=None, present=True):
+    def __init__(self, server, jid, password="secret", *, trust=..., direct=False, mechanism=None, tls=None, present=True, managed=False):
         self.server, self.direct, self.present = server, direct, present
         self.client = client = slixmpp.ClientXMPP(jid, password)
         # Requests are answered by the scenario, as they are by people.
@@ -32,6 +32,8 @@ class Person:
             client.ssl_context.minimum_version = client.ssl_context.maximum_version = tls
         for plugin in ("xep_0030", "xep_0077", "xep_0092", "xep_0199", "xep_0202", "xep_0203"):
             client.register_plugin(plugin)
+        if managed:
+            client.register_plugin("xep_0198")
         # slixmpp would register an account by itself.
         client["xep_0077"].create_account = False
         self.seen = {}
@@ -125,9 +127,17 @@ class Person:
             raise AssertionError(f"{self.client.requested_jid} waits for {what or condition} in vain; heard: {heard}") from None
 
     async def quiet(self):
-        """Nothing is on its way: the server answers in order, so what it had to say came before its answer."""
+        """Nothing is on its way: the server answers in order, so what it had to say came before its answer. That says nothing of its store."""
         await self.client["xep_0199"].send_ping(self.client.boundjid.domain, timeout=PATIENCE)
         await self.client["xep_0199"].send_ping(self.bare, timeout=PATIENCE)
+
+    async def acknowledged(self):
+        """The server has stored all that was sent (XEP-0198)."""
+        # Stanzas leave by a queue, a request for an acknowledgement doesn't.
+        await self.quiet()
+        management = self.client["xep_0198"]
+        management.request_ack()
+        await self.until(lambda: not management.unacked_queue, "an acknowledgement")
 
     def item(self, jid):
         """What the roster has of somebody."""

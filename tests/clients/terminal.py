@@ -52,9 +52,9 @@ async def profanity_logs_in_and_chats():
 
 async def profanity_reads_what_has_waited():
     async with Rookery("alice", "bob") as server:
-        async with Person(server, "alice@localhost") as alice:
+        async with Person(server, "alice@localhost", managed=True) as alice:
             alice.write("bob@localhost", "while you were away")
-            await alice.quiet()
+            await alice.acknowledged()
         async with Profanity() as bob:
             await bob.log_in(server, "bob@localhost", "secret", direct=True)
             await bob.types("/win 2", shows="while you were away")
