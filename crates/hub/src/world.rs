@@ -162,6 +162,13 @@ pub struct Parcel {
     custody: Option<Custody>,
 }
 
+impl From<Mail> for Parcel {
+    /// Mail that nobody waits for.
+    fn from(mail: Mail) -> Self {
+        Self { mail, custody: None }
+    }
+}
+
 /// What the driver has to do.
 #[derive(Debug)]
 pub enum Event {

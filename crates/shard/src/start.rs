@@ -150,7 +150,7 @@ impl Door {
         let (completer, answer) = pending();
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let errand = Errand::new(move |world| work(world, completer));
-        self.post.send(turn % self.post.shards().max(1), Letter::Mail(vec![Mail::Errand(errand)]));
+        self.post.send(turn % self.post.shards().max(1), Letter::Mail(vec![Mail::Errand(errand).into()]));
         answer
     }
 
