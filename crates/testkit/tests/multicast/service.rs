@@ -19,7 +19,11 @@ fn items(client: &mut Client) -> Vec<(String, String)> {
     let query = answer.child("query", ns::DISCO_ITEMS).expect("a query");
     let text = |item: &Element, name| item.attr(name).unwrap_or_default().to_owned();
     let items = query.children().map(|item| (text(item, "jid"), text(item, "name")));
-    items.filter(|(jid, _)| jid.starts_with("multicast.")).collect()
+    items
+        .filter(|(jid, _)| {
+            !["conference.example.org", "pubsub.example.org", "upload.example.org"].contains(&jid.as_str())
+        })
+        .collect()
 }
 
 /// The limits that a form tells, as `message=100`.
