@@ -111,7 +111,7 @@ pub fn reload(old: &Loaded) -> Result<Reloaded, Failure> {
         ("[listen]", loaded.config.listen != old.config.listen),
         ("shards", loaded.config.shards != old.config.shards),
         ("web.connections", loaded.config.web.connections != old.config.web.connections),
-        ("[log]", loaded.config.log != old.config.log),
+        ("log.format", loaded.config.log.format != old.config.log.format),
     ];
     let restart = changed.into_iter().filter(|(_, changed)| *changed);
     let restart = restart.map(|(key, _)| format!("{key} has changed: restart the server to make it count")).collect();

@@ -18,6 +18,7 @@ use crate::database;
 use crate::failure::Failure;
 use crate::listener::{Kind, Listener};
 use crate::loaded::{Loaded, reload};
+use crate::logging;
 use crate::start::Start;
 
 /// What is to be done when the server has stopped.
@@ -169,6 +170,7 @@ fn load_again(start: &mut Start, running: &Threads) {
             }
             start.loaded = reloaded.loaded;
             running.reload(&start.loaded);
+            logging::reload(&start.loaded.config.log);
             info!("configuration and certificates were read again");
         }
         Err(failure) => error!("nothing was changed: {failure}"),

@@ -162,6 +162,7 @@ scenarios! {
     operation {
         a_new_certificate_is_for_new_connections
         a_wrong_configuration_changes_nothing
+        the_level_of_the_log_changes_at_once
         a_stop_is_announced
         what_was_acknowledged_survives_a_kill
         new_accounts_need_no_restart

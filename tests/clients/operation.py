@@ -42,6 +42,21 @@ async def a_wrong_configuration_changes_nothing():
             pass
 
 
+async def the_level_of_the_log_changes_at_once():
+    async with Rookery("alice") as server:
+        async with Person(server, "alice@localhost") as alice:
+            for level, failures in (("info", 1), ("info,rookery_shard=off", 1), ("info", 2)):
+                server.configure(tables=f'[log]\nlevel = "{level}"')
+                await server.reload()
+                try:
+                    async with Person(server, "alice@localhost", "wrong", mechanism="SCRAM-SHA-256"):
+                        raise AssertionError("a wrong password is right")
+                except Refused:
+                    assert server.log.read_text().count("a login failed") == failures, (level, server.log.read_text())
+            assert "restart the server" not in server.log.read_text()
+            await alice.quiet()
+
+
 async def a_stop_is_announced():
     async with Rookery("alice", "bob") as server:
         async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost", direct=True) as bob:

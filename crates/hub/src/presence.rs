@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rookery_fanout::{Audience, Link, Names, Packet, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::StoreError;
+use rookery_store::{Edit, EditRoster, StoreError};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Stanza, Writer};
 
@@ -245,15 +245,44 @@ impl World {
             return true;
         }
         if !self.may_see(user, from.as_ref()) {
-            let mut refusal = Writer::new("presence");
-            refusal.attr("type", "unsubscribed").attr("from", bare);
-            self.send(&refusal.finish(), &from.to_bare());
+            self.refuse_probe(from, bare);
             return true;
         }
         for (_, packet) in present {
             self.route(&packet, from.as_ref());
         }
         true
+    }
+
+    /// Tells somebody who probes that there is no subscription. The bare JID says so: a full one would show who is there (§4.3.2).
+    fn refuse_probe(&mut self, from: &Jid, bare: &str) {
+        let mut refusal = Writer::new("presence");
+        refusal.attr("type", "unsubscribed").attr("from", bare);
+        self.send(&refusal.finish(), &from.to_bare());
+    }
+
+    /// Answers the probe of anybody for one account, which may be away or not exist: whoever may not see it hears the same in all cases (§4.3.2).
+    fn answer_one_probe(&mut self, from: Jid, to: JidRef<'_>) {
+        let is_answered = self.answer_probe(&from, self.hash(to.bare_str()), to.bare_str());
+        if is_answered || from.bare_str() == to.bare_str() || self.conceals(to.bare(), None, from.bare()) {
+            return;
+        }
+        // A change that keeps everything is the way to read one item without the rest of the roster.
+        let keep: EditRoster = Box::new(|_, _| Edit::Keep);
+        let item = self.stores.rosters.change(to.bare(), from.bare(), keep);
+        let owner = to.bare().to_jid();
+        self.wait(item, move |world, item| {
+            let is_shown = match item {
+                Ok(item) => item.before.is_some_and(|item| item.subscription.from()),
+                Err(StoreError::NoAccount) => false,
+                Err(error) => return world.store_failed("answering a presence probe", &owner, &error),
+            };
+            if is_shown || world.shared_relation(owner.as_ref(), from.as_ref()).from() {
+                world.answer_for_those_away(&from, vec![owner]);
+            } else {
+                world.refuse_probe(&from, owner.as_str());
+            }
+        });
     }
 
     pub(crate) fn may_see(&self, user: &User, asker: JidRef<'_>) -> bool {
@@ -345,9 +374,7 @@ impl World {
             }
             (StanzaType::Probe, _) => {
                 if let Some(from) = packet.sender() {
-                    let mut names = Names::default();
-                    names.push(self.hash(to.bare_str()), to.bare_str());
-                    self.answer_probes(&from, &names);
+                    self.answer_one_probe(from, to);
                 }
             }
             _ => self.subscription_for(packet, to.bare()),

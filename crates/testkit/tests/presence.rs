@@ -225,6 +225,34 @@ fn priorities() {
     }
 }
 
+/// §4.3.2: whoever has no subscription is told so by the bare JID, and the same whether somebody is there, away or nobody at all. A contact gets the
+/// presence, or the last one.
+#[test]
+fn probes_from_elsewhere_are_answered() {
+    let server = Server::with(Config { federates: true, ..Config::default() });
+    let mut romeo = server.online("romeo/orchard");
+    server.account("nurse");
+    server.left();
+    for name in ["romeo", "nurse", "nobody"] {
+        server.incoming(&format!("<presence type='probe' from='paris@example.net/palace' to='{name}@example.org'/>"));
+        let left: Vec<String> = server.left().into_iter().map(|left| left.text).collect();
+        let refusal = format!("<presence to='paris@example.net' from='{name}@example.org' type='unsubscribed'/>");
+        assert_eq!(left, [refusal], "{name}");
+    }
+    romeo.expect_nothing();
+
+    server.incoming("<presence type='subscribe' from='juliet@example.net' to='romeo@example.org'/>");
+    romeo.expect("<presence type='subscribe' from='juliet@example.net'/>");
+    romeo.send("<presence type='subscribed' to='juliet@example.net'/>");
+    romeo.send("<presence type='unavailable'><status>gone</status></presence>");
+    romeo.pump();
+    server.left();
+    server.incoming("<presence type='probe' from='juliet@example.net/balcony' to='romeo@example.org'/>");
+    let left = server.left();
+    assert!(left.len() == 1 && left[0].to == "juliet@example.net/balcony", "{left:?}");
+    assert!(left[0].text.contains("type='unavailable'") && left[0].text.contains("<status>gone</status>"), "{left:?}");
+}
+
 /// A probe tells a stranger nothing: not whether the account exists, nor whether anybody is there (§4.3.2, §13.10.2 of RFC 6120).
 #[test]
 fn strangers_learn_nothing_by_probes() {
