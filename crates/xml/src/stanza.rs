@@ -175,7 +175,13 @@ impl<'a> Stanza<'a> {
     /// The child elements in order.
     pub fn children(&self) -> Children<'a> {
         let start = if self.view.self_closed { self.bytes.len() } else { self.view.head_end as usize + 1 };
-        Children { whole: self.bytes, default: self.default_ns(), parent: None, walk: Walk::new(self.bytes, start) }
+        Children {
+            whole: self.bytes,
+            default: self.default_ns(),
+            parent: None,
+            plain: None,
+            walk: Walk::new(self.bytes, start),
+        }
     }
 
     /// The first child of this name and namespace.
@@ -247,6 +253,8 @@ pub struct Children<'a> {
     /// What its children are in unless they say otherwise.
     default: Namespace,
     parent: Option<Open<'a>>,
+    /// What those of them are in that have neither prefix nor declaration, once one of them wants to know.
+    plain: Option<Namespace>,
     walk: Walk<'a>,
 }
 
@@ -286,7 +294,14 @@ impl<'a> Iterator for Children<'a> {
                     let open = Open::read(self.whole, start)?;
                     self.walk.at = open.end;
                     let end = if open.self_closed { open.end } else { self.skip_content()? };
-                    let ns = resolve(self.whole, self.parent.as_ref(), &open);
+                    let ns = match &mut self.plain {
+                        Some(plain) if open.is_plain() => *plain,
+                        plain => {
+                            let ns = resolve(self.whole, self.parent.as_ref(), &open);
+                            *plain = if open.is_plain() { Some(ns) } else { *plain };
+                            ns
+                        }
+                    };
                     return Some(Child { whole: self.whole, default: self.default, open, start, end, ns });
                 }
                 rest => self.walk.at = start + memchr::memchr(b'<', rest)?,
@@ -382,6 +397,7 @@ impl<'a> Child<'a> {
             whole: self.whole,
             default: self.default,
             parent: Some(self.open),
+            plain: None,
             walk: Walk::new(self.whole, start),
         }
     }

@@ -160,6 +160,12 @@ impl<'a> Open<'a> {
         prefix(self.buf, self.name)
     }
 
+    /// Whether its namespace is that of unprefixed elements around it.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.declares && self.name.local == self.name.start
+    }
+
     pub(crate) fn local(&self) -> Span {
         Span { start: self.name.local as u32, end: self.name.end as u32 }
     }

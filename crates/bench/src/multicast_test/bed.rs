@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::multicast::Outgoing;
-use rookery_fanout::{Link, Packet};
+use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::{Event, Federation, Settings, Value, World};
 use rookery_jid::Jid;
 use rookery_observe::Stage;
@@ -122,14 +122,14 @@ impl Bed {
                 _ = self.world.stanza(Link(0), stanza);
             }
             Route::Trusted => {
-                let packet = Packet::scanned(black_box(load.text.as_bytes()))?;
+                let packet = own(&load.text)?;
                 let begun = self.world.counters.stages.begin();
                 self.world.fan_out(&packet, load.to.iter().map(Jid::as_ref));
                 _ = self.world.counters.stages.end(Stage::Route, begun);
             }
             Route::Normal => {
                 for to in &load.to {
-                    let packet = Packet::scanned(black_box(load.text.as_bytes()))?;
+                    let packet = own(&load.text)?;
                     self.world.route(&packet, to.as_ref());
                 }
             }
@@ -189,6 +189,12 @@ fn without_limits(settings: &Settings) -> Settings {
         }
     }
     settings
+}
+
+/// A message of the server's own.
+fn own(text: &str) -> Outcome<Packet> {
+    let stanza = Stanza::parse(black_box(text.as_bytes()), &LIMITS)?;
+    Ok(Packet::stamped(stanza, StanzaType::Chat, DOMAIN, None))
 }
 
 const LIMITS: Limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
