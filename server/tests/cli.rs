@@ -7,5 +7,6 @@ mod cli {
     pub mod invite;
     pub mod rig;
     pub mod start;
+    pub mod token;
     pub mod user;
 }

@@ -134,9 +134,23 @@ scenarios! {
         accounts_are_made_changed_and_removed
         lists_come_in_parts
         a_domain_speaks
+        rooms_are_listed_and_destroyed
         what_is_no_request_is_refused
         the_api_is_for_those_who_may_come_here
         schemathesis_finds_nothing
+    }
+    admin {
+        an_administrator_signs_in_and_out
+        who_is_no_administrator_stays_out
+        guessing_is_slowed_down
+        forged_forms_and_cookies_do_nothing
+        an_account_is_made_and_logs_in
+        accounts_are_found
+        others_domains_are_not_there
+        a_right_that_is_taken_away_is_gone
+        a_domain_speaks_and_invites
+        a_room_is_shown_and_destroyed
+        the_page_is_for_those_who_may_come_here
     }
     registration {
         nobody_can_register_by_default

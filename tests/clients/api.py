@@ -139,6 +139,28 @@ async def a_domain_speaks():
         assert domain["users"] == 2 and any(module["name"] == "rooms" and module["enabled"] for module in domain["modules"])
 
 
+async def rooms_are_listed_and_destroyed():
+    async with Rookery("alice") as server, Person(server, "alice@localhost") as alice:
+        secret = _token(server, "all", ALL)
+        assert _json(server, "GET", "/domains/localhost/rooms", secret) == {"items": [], "next": None}
+        for name in ("garden", "kitchen"):
+            alice.client.send_raw(f"<presence to='{name}@conference.localhost/Alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
+            await alice.presence(f"{name}@conference.localhost/Alice")
+        page = _json(server, "GET", "/domains/localhost/rooms?limit=1", secret)
+        assert page["next"] == "garden@conference.localhost" and len(page["items"]) == 1, page
+        page = _json(server, "GET", f"/domains/localhost/rooms?after={quote(page['next'])}", secret)
+        assert [room["jid"] for room in page["items"]] == ["kitchen@conference.localhost"] and page["next"] is None, page
+        room = _json(server, "GET", "/rooms/garden%40conference.localhost", secret)
+        [inside] = room["occupants"]
+        assert (inside["nick"], inside["affiliation"]) == ("Alice", "owner") and inside["sessions"][0].startswith("alice@localhost/"), room
+        assert _ask(server, "DELETE", "/rooms/garden%40conference.localhost?reason=Winter", secret)[0] == 204
+        told = await alice.presence("garden@conference.localhost/Alice", "unavailable")
+        assert "Winter" in str(told), told
+        for method in ("GET", "DELETE"):
+            assert _ask(server, method, "/rooms/garden%40conference.localhost", secret)[0] == 404
+        assert _ask(server, "GET", "/rooms/alice%40localhost", secret)[0] == 404
+
+
 async def what_is_no_request_is_refused():
     async with Rookery("alice") as server:
         secret = _token(server, "all", ALL)

@@ -308,6 +308,15 @@ impl Outboxes {
         self.waiting
     }
 
+    /// Sessions for which more waits than the soft limit. While less than that waits for all together nobody is looked at.
+    pub fn slow_readers(&self) -> usize {
+        if self.waiting <= self.limits.soft {
+            return 0;
+        }
+        let queues = self.slots.iter().filter_map(|slot| slot.queue.as_ref());
+        queues.filter(|queue| queue.bytes.saturating_sub(queue.taken) > self.limits.soft).count()
+    }
+
     /// Copies taken since the start: deliveries, as the counters report them.
     pub fn pushed_total(&self) -> u64 {
         self.pushed

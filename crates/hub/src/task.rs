@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use rookery_observe::{Since, module_of};
 use rookery_store::{Pending, StoreError};
 
 use crate::World;
@@ -85,6 +86,7 @@ struct Waiting<T, F> {
     pending: Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>,
     outcome: Option<Result<T, StoreError>>,
     then: F,
+    since: Since,
 }
 
 impl<T, F: FnOnce(&mut World, Result<T, StoreError>)> Job for Waiting<T, F> {
@@ -99,6 +101,7 @@ impl<T, F: FnOnce(&mut World, Result<T, StoreError>)> Job for Waiting<T, F> {
 
     fn finish(self: Box<Self>, world: &mut World) {
         if let Some(outcome) = self.outcome {
+            world.counters.store_waits.of(module_of::<F>()).record_time(self.since.elapsed());
             (self.then)(world, outcome);
         }
     }
@@ -134,7 +137,7 @@ impl World {
         let entry = self.tasks.vacant_entry();
         let task = entry.key();
         let waker = Waker::from(Arc::new(TaskWaker { task, wakeups: self.wakeups.clone() }));
-        let mut job = Waiting { pending, outcome: None, then };
+        let mut job = Waiting { pending, outcome: None, then, since: Since::now() };
         if job.poll(&mut Context::from_waker(&waker)) {
             self.wakeups.push(task);
         }

@@ -1,10 +1,14 @@
 //! What a shard counts. Plain numbers that only their shard writes; whoever wants a sum asks every shard for a copy.
 
+pub mod histogram;
 pub mod stages;
+pub mod wait;
 
 use std::ops::AddAssign;
 
+pub use histogram::{Histogram, Named};
 pub use stages::{Stage, Stages};
+pub use wait::{Since, module_of};
 
 /// The counters of one shard since its start.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -31,7 +35,21 @@ pub struct Counters {
     pub bound: u64,
     /// Where the time of multicasts goes, if that is measured.
     pub stages: Stages,
+    /// From the beginning of the tick that read a stanza until its copies were written, on whatever shard, in nanoseconds: each copy once. What
+    /// waits for the store, or for a slow reader, counts from when it goes on.
+    pub delivery: Histogram,
+    /// How long letters waited for another shard, in nanoseconds.
+    pub mailbox: Histogram,
+    /// How long answers of the store were waited for, in nanoseconds, by the module that waited.
+    pub store_waits: Named,
+    /// What was written to a connection at once, in bytes, by how it is connected: one write of [`SAMPLED`] is counted.
+    pub writes: Named,
+    /// How long handshakes of TLS took, in nanoseconds, by what they were for.
+    pub handshakes: Named,
 }
+
+/// Of so many writes one is counted: there may be one for each recipient of a stanza.
+pub const SAMPLED: u64 = 16;
 
 impl AddAssign<&Counters> for Counters {
     fn add_assign(&mut self, other: &Counters) {
@@ -46,5 +64,10 @@ impl AddAssign<&Counters> for Counters {
         self.remote_out += other.remote_out;
         self.bound += other.bound;
         self.stages += &other.stages;
+        self.delivery += &other.delivery;
+        self.mailbox += &other.mailbox;
+        self.store_waits += &other.store_waits;
+        self.writes += &other.writes;
+        self.handshakes += &other.handshakes;
     }
 }

@@ -6,6 +6,8 @@ use std::fmt;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
+use crate::Histogram;
+
 /// A stage on the path of a stanza with many recipients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
@@ -73,6 +75,8 @@ pub struct Taken {
 pub struct Stages {
     on: bool,
     taken: [Taken; Stage::ALL.len()],
+    /// How long each call took, in nanoseconds.
+    calls: [Histogram; Stage::ALL.len()],
 }
 
 /// The beginning of a stage, as far as it is measured.
@@ -99,12 +103,20 @@ impl Stages {
             taken.calls += 1;
             taken.time += now - begun;
         }
+        if let Some(calls) = self.calls.get_mut(stage as usize) {
+            calls.record_time(now - begun);
+        }
         Begun(Some(now))
     }
 
     /// What a stage has taken.
     pub fn of(&self, stage: Stage) -> Taken {
         self.taken.get(stage as usize).copied().unwrap_or_default()
+    }
+
+    /// How long the calls of a stage took, in nanoseconds.
+    pub fn calls(&self, stage: Stage) -> Option<&Histogram> {
+        self.calls.get(stage as usize)
     }
 
     /// Whether nothing was measured.
@@ -115,6 +127,7 @@ impl Stages {
     /// Forgets what was measured.
     pub fn clear(&mut self) {
         self.taken = Default::default();
+        self.calls = Default::default();
     }
 }
 
@@ -125,6 +138,7 @@ impl AddAssign<&Stages> for Stages {
             own.calls += other.calls;
             own.time += other.time;
         }
+        self.calls.iter_mut().zip(&other.calls).for_each(|(own, other)| *own += other);
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use rookery_fanout::Link;
 use rookery_observe::Counters;
 
-use crate::connection::Transport;
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -14,6 +13,8 @@ use crate::shard::Shard;
 pub struct Census {
     /// How many shards there are.
     pub shards: usize,
+    /// Whether each session is looked at.
+    pub is_detailed: bool,
     /// How many of them have answered.
     pub answered: usize,
     /// What they have counted since the start.
@@ -22,12 +23,14 @@ pub struct Census {
     pub sessions: usize,
     /// The same by domain and by how they are connected.
     pub by_domain: BTreeMap<(String, Carrier), usize>,
-    /// Connections that there are, in whatever state.
+    /// Connections that there are, in whatever state; without details also those that sessions wait for.
     pub connections: usize,
     /// Stanzas that sessions were given since the start.
     pub deliveries: u64,
     /// Bytes that wait for sessions, or for their acknowledgement.
     pub waiting_bytes: usize,
+    /// Sessions for which more waits than the soft limit of their outboxes.
+    pub slow_readers: usize,
     /// What shards wait for: answers of the store.
     pub tasks: usize,
 }
@@ -42,22 +45,23 @@ pub struct Carrier {
 }
 
 impl<D: Driver> Shard<D> {
-    /// Adds what this shard counts. It looks at each session once.
+    /// Adds what this shard counts. It looks at each session once if details are asked for.
     pub(crate) fn be_counted(&self, census: &mut Census) {
         census.answered += 1;
         census.counters += &self.world.counters;
         census.sessions += self.world.session_count();
-        census.connections += self.connections.iter().filter(|(_, connection)| connection.socket.is_some()).count();
         census.deliveries += self.world.outboxes.pushed_total();
         census.waiting_bytes += self.world.outboxes.waiting_total();
         census.tasks += self.world.tasks_waiting();
+        census.slow_readers += self.world.outboxes.slow_readers();
+        if !census.is_detailed {
+            census.connections += self.connections.len();
+            return;
+        }
+        census.connections += self.connections.iter().filter(|(_, connection)| connection.socket.is_some()).count();
         for (key, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
             let Some(address) = self.world.outboxes.address(Link(key as u32)) else { continue };
-            let transport = match (&connection.socket, &connection.transport) {
-                (None, _) => "none",
-                (_, Transport::Stream) => "tcp",
-                (_, Transport::WebSocket(_)) => "websocket",
-            };
+            let transport = if connection.socket.is_some() { connection.transport.name() } else { "none" };
             let carrier = Carrier { transport, tls: connection.tls.is_some() };
             *census.by_domain.entry((address.domain().to_owned(), carrier)).or_default() += 1;
         }

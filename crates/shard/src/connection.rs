@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use rookery_fanout::Framing;
+use rookery_observe::Since;
 use rookery_stream::c2s::C2s;
 use rookery_stream::tls::ServerTls;
 use rookery_stream::websocket::Frames;
@@ -40,6 +41,14 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
+    /// Its name, for labels.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Stream => "tcp",
+            Self::WebSocket(_) => "websocket",
+        }
+    }
+
     pub(crate) fn framing(&self) -> Framing {
         match self {
             Self::Stream => Framing::Stream,
@@ -67,6 +76,8 @@ pub(crate) struct Negotiation {
     pub deadline_ms: u64,
     /// A question to the store or the world is open.
     pub asked: bool,
+    /// When the handshake of TLS began.
+    pub tls_since: Option<Since>,
 }
 
 /// An unfinished stanza (or, while negotiating, whatever the machine left) with the scanner's state in it.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rookery_hub::world::Parcel;
 use rookery_hub::{Network, Settings};
+use rookery_observe::Since;
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{ServerTls, TlsSettings};
 use rookery_xml::Limits;
@@ -53,13 +54,22 @@ pub enum Letter<S> {
     /// A connection that has logged in and comes to its home.
     Moved(Box<Connection<S>>),
     /// From the world of another shard, in order.
-    Mail(Vec<Parcel>),
+    Mail(Vec<Parcel>, Posted),
     /// Use this from now on.
     Reload(Arc<Generation>),
     /// End all streams with `system-shutdown`.
     Stop,
     /// Add what there is to count to this.
     Count(Arc<Mutex<Census>>, std::sync::mpsc::SyncSender<()>),
+}
+
+/// When a letter was posted, and what it is about came in.
+#[derive(Debug, Clone, Copy)]
+pub struct Posted {
+    /// When the tick began that wrote it.
+    pub since: Since,
+    /// When it was posted.
+    pub at: Since,
 }
 
 /// A connection behind its handshakes.
@@ -84,7 +94,7 @@ impl<S> std::fmt::Debug for Letter<S> {
             Self::Accepted { .. } => "Accepted",
             Self::Handed(_) => "Handed",
             Self::Moved(_) => "Moved",
-            Self::Mail(_) => "Mail",
+            Self::Mail(..) => "Mail",
             Self::Reload(_) => "Reload",
             Self::Stop => "Stop",
             Self::Count(..) => "Count",

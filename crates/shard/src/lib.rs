@@ -15,7 +15,7 @@
 //! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
 //! * [`connection`]: the data of one connection. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
 //!   [`resumption`]: when a session changes its connection.
-//! * [`websocket`]: frames, between both. [`census`]: what shards count.
+//! * [`websocket`]: frames, between both. [`census`]: what shards count. `measuring`: how long things take.
 //! * [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who may come in, and how often.
 
 pub mod census;
@@ -24,6 +24,7 @@ pub mod driver;
 pub mod epoll;
 pub mod gate;
 pub mod letters;
+mod measuring;
 pub mod negotiation;
 pub mod reading;
 pub mod resumption;
@@ -35,6 +36,6 @@ pub mod writing;
 pub use census::{Carrier, Census};
 pub use driver::{Driver, Ready};
 pub use gate::Gate;
-pub use letters::{Generation, Handed, Letter, Post};
+pub use letters::{Generation, Handed, Letter, Post, Posted};
 pub use shard::{Setup, Shard};
 pub use start::{Door, Listener, Running, Start, start};

@@ -3,6 +3,7 @@
 use rookery_fanout::Link;
 use rookery_hub::{BindError, Guest, Iq, NotResumed, TokenChange};
 use rookery_jid::Jid;
+use rookery_observe::Since;
 use rookery_stream::c2s::{C2s, Event, Facts};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_stream::tls::ServerTls;
@@ -135,7 +136,12 @@ impl<D: Driver> Shard<D> {
     fn start_tls(&mut self, link: Link) {
         let tls = self.generation.tls.as_ref().map(ServerTls::accept);
         match (tls, self.connections.get_mut(link.0 as usize)) {
-            (Some(Ok(tls)), Some(connection)) => connection.tls = Some(tls),
+            (Some(Ok(tls)), Some(connection)) => {
+                connection.tls = Some(tls);
+                if let Stage::Negotiating(negotiation) = &mut connection.stage {
+                    negotiation.tls_since = Some(Since::now());
+                }
+            }
             (Some(Err(error)), _) => {
                 warn!(%error, "TLS can't be started");
                 self.lost(link);
@@ -146,9 +152,14 @@ impl<D: Driver> Shard<D> {
 
     /// The handshake is complete.
     pub(crate) fn tls_established(&mut self, link: Link) {
-        let Some(connection) = self.connections.get(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
         let Some(tls) = &connection.tls else { return };
         let bindings = tls.bindings();
+        if let Stage::Negotiating(negotiation) = &mut connection.stage
+            && let Some(since) = negotiation.tls_since.take()
+        {
+            self.world.counters.handshakes.of("xmpp").record_time(since.elapsed());
+        }
         let facts = Facts { secure: true, tls_available: false, plaintext_login_allowed: false, bindings };
         self.with_machine(link, |machine| machine.tls_started(facts));
     }

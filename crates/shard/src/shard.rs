@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError};
 use rookery_fanout::Link;
 use rookery_hub::{Event, LoginAnswer, World};
 use rookery_jid::Jid;
+use rookery_observe::Since;
 use rookery_stream::c2s::{C2s, Facts};
 use rookery_stream::error::StreamError;
 use rookery_stream::tls::ServerTls;
@@ -24,7 +25,7 @@ use tracing::{debug, info};
 use crate::connection::{Connection, Negotiation, Stage, Transport};
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
-use crate::letters::{Generation, Handed, Letter, Post};
+use crate::letters::{Generation, Handed, Letter, Post, Posted};
 use crate::resumption::Resumption;
 
 /// One shard: its connections and its world.
@@ -47,6 +48,10 @@ pub struct Shard<D: Driver> {
     pub(crate) now_ms: u64,
     stopping: bool,
     ids: Arc<dyn Fn() -> u128 + Send + Sync>,
+    /// Copies of this tick that mail of other shards has brought, with the moment when the tick began that sent it.
+    pub(crate) by_mail: Vec<(Since, u64)>,
+    /// Writes so far: of some of them the size is counted.
+    pub(crate) writes: u64,
     /// What `recv` writes into; shared by all connections.
     pub(crate) buffer: Vec<u8>,
     /// Decrypted input of the connection that is being read.
@@ -121,6 +126,8 @@ impl<D: Driver> Shard<D> {
             now_ms: 0,
             stopping: false,
             ids: setup.ids,
+            by_mail: Vec::new(),
+            writes: 0,
             buffer: vec![0; BUFFER],
             plain: Vec::new(),
             rendered: Vec::new(),
@@ -140,6 +147,8 @@ impl<D: Driver> Shard<D> {
 
     /// Does all there is to do at this moment. `now_ms` is a clock that never goes back, `unix_ms` the time of day; both in milliseconds.
     pub fn tick(&mut self, ready: &[Ready], now_ms: u64, unix_ms: u64) {
+        let since = Since::now();
+        let delivered = self.world.outboxes.pushed_total();
         self.now_ms = now_ms;
         self.world.set_time(now_ms, unix_ms);
         for ready in ready {
@@ -160,8 +169,9 @@ impl<D: Driver> Shard<D> {
         if self.resume_settled() | self.dismiss_settled() {
             self.settle();
         }
-        self.post_mail();
+        self.post_mail(since);
         self.flush();
+        self.measure(since, delivered);
     }
 
     /// When the next timer is due, on the clock of [`Shard::tick`].
@@ -195,11 +205,11 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn post_mail(&mut self) {
+    fn post_mail(&mut self, since: Since) {
         for shard in 0..self.post.shards() {
             let mail = self.world.take_mail(shard);
             if !mail.is_empty() {
-                self.post.send(shard, Letter::Mail(mail));
+                self.post.send(shard, Letter::Mail(mail, Posted { since, at: Since::now() }));
             }
         }
     }
@@ -226,7 +236,7 @@ impl<D: Driver> Shard<D> {
             Letter::Accepted { socket, peer, direct_tls } => self.accept(socket, peer, direct_tls, self.now_ms),
             Letter::Handed(handed) => self.handed(*handed),
             Letter::Moved(connection) => self.moved_here(*connection),
-            Letter::Mail(mail) => mail.into_iter().for_each(|mail| self.world.mail(mail)),
+            Letter::Mail(mail, posted) => self.mail(mail, posted),
             Letter::Reload(generation) => {
                 self.world.apply(generation.settings.clone());
                 self.generation = generation;
@@ -249,6 +259,7 @@ impl<D: Driver> Shard<D> {
         let facts = self.facts_without_tls(peer);
         let mut negotiation = self.negotiation(facts);
         if direct_tls {
+            negotiation.tls_since = Some(Since::now());
             negotiation.machine.begin_with_tls();
         }
         let mut connection = Connection::new(socket, peer, 0, negotiation);
@@ -299,7 +310,12 @@ impl<D: Driver> Shard<D> {
     fn negotiation(&self, facts: Facts) -> Negotiation {
         let ids = self.ids.clone();
         let machine = C2s::new(self.generation.policy.clone(), facts, Box::new(move || ids()));
-        Negotiation { machine, deadline_ms: self.now_ms + self.generation.login_seconds * 1000, asked: false }
+        Negotiation {
+            machine,
+            deadline_ms: self.now_ms + self.generation.login_seconds * 1000,
+            asked: false,
+            tls_since: None,
+        }
     }
 
     fn facts_without_tls(&self, peer: SocketAddr) -> Facts {

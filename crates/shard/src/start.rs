@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_hub::{Errand, Mail, Place, Registry, Wakeups, World};
+use rookery_observe::Since;
 use rookery_store::pending::{Completer, pending};
 use rookery_store::{Background, Pending, Stores};
 use tracing::{error, warn};
@@ -16,7 +17,7 @@ use tracing::{error, warn};
 use crate::census::Census;
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
-use crate::letters::{Generation, Handed, Letter, Post};
+use crate::letters::{Generation, Handed, Letter, Post, Posted};
 use crate::shard::{Setup, Shard};
 
 /// What the threads need to start.
@@ -148,16 +149,27 @@ impl Door {
     /// [`StoreError::Closed`](rookery_store::StoreError::Closed), as does that of a shard that has ended.
     pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut World, Completer<T>) + Send + 'static) -> Pending<T> {
         let (completer, answer) = pending();
+        let now = Since::now();
+        let posted = Posted { since: now, at: now };
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let errand = Errand::new(move |world| work(world, completer));
-        self.post.send(turn % self.post.shards().max(1), Letter::Mail(vec![Mail::Errand(errand).into()]));
+        self.post.send(turn % self.post.shards().max(1), Letter::Mail(vec![Mail::Errand(errand).into()], posted));
         answer
     }
 
     /// What the shards count. Those that don't answer within a second are left out; until then this blocks.
     pub fn census(&self) -> Census {
+        self.count(true)
+    }
+
+    /// The same without what takes a look at each session: [`Census::by_domain`].
+    pub fn counts(&self) -> Census {
+        self.count(false)
+    }
+
+    fn count(&self, is_detailed: bool) -> Census {
         let shards = self.post.shards();
-        let census = Arc::new(Mutex::new(Census { shards, ..Census::default() }));
+        let census = Arc::new(Mutex::new(Census { shards, is_detailed, ..Census::default() }));
         let (done, answers) = sync_channel(shards);
         for shard in 0..shards {
             self.post.send(shard, Letter::Count(census.clone(), done.clone()));

@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 
 use rookery_fanout::{Link, begin_message};
+use rookery_observe::SAMPLED;
 use rookery_stream::error::StreamError;
 use rookery_stream::websocket::framing;
 use tracing::debug;
@@ -46,6 +47,10 @@ impl<D: Driver> Shard<D> {
             let mut rendered = std::mem::take(&mut self.rendered);
             rendered.clear();
             self.world.outboxes.render(link, WRITE, &mut rendered);
+            self.writes = self.writes.wrapping_add(1);
+            if self.writes.is_multiple_of(SAMPLED) {
+                self.world.counters.writes.of(connection.transport.name()).record(rendered.len() as u64);
+            }
             if connection.tls.is_some() {
                 self.write_through(link, &rendered, rendered.len());
             } else {

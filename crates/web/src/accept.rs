@@ -2,14 +2,15 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rookery_hub::Network;
+use rookery_observe::Since;
 use rookery_shard::Handed;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -40,6 +41,7 @@ pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: w
             Err(error) => error!(%error, "a port of the web can't be listened on"),
         }
     }
+    tokio::spawn(crate::samples::take(shared.clone()));
     tokio::spawn(sweep(shared));
     // What is under way ends with the runtime. Who was handed to a shard is none of ours any more.
     let _ = stopped.wait_for(|stopped| *stopped).await;
@@ -82,7 +84,7 @@ async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, room: Arc
 async fn connection(socket: TcpStream, peer: SocketAddr, tls: bool, shared: &Arc<Shared>) -> io::Result<()> {
     let settings = shared.settings();
     socket.set_nodelay(true)?;
-    let (conduit, peer) = timeout(HANDSHAKES, begin(socket, peer, tls, &settings)).await??;
+    let (conduit, peer) = timeout(HANDSHAKES, begin(socket, peer, tls, &settings, shared)).await??;
     if tls && conduit.alpn() == Some(XMPP) {
         return give_stream(conduit, peer, shared);
     }
@@ -104,6 +106,7 @@ async fn begin(
     mut peer: SocketAddr,
     tls: bool,
     settings: &Settings,
+    shared: &Shared,
 ) -> io::Result<(Conduit, SocketAddr)> {
     let is_proxy = trusts(&settings.trusted_proxies, peer);
     if settings.proxy_protocol && is_proxy {
@@ -113,7 +116,10 @@ async fn begin(
         return Ok((Conduit::plain(socket), peer));
     }
     let offered = settings.tls.offering(&[HTTP, XMPP]);
-    Ok((Conduit::tls(socket, &offered).await?, peer))
+    let since = Since::now();
+    let conduit = Conduit::tls(socket, &offered).await?;
+    shared.counts.handshakes.lock().unwrap_or_else(PoisonError::into_inner).record_time(since.elapsed());
+    Ok((conduit, peer))
 }
 
 /// An XMPP client that came to the port for browsers goes where XMPP clients are.

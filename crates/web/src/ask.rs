@@ -50,6 +50,12 @@ impl Shared {
         })
     }
 
+    /// What the shards count, without a look at each session.
+    pub async fn counts_of_shards(&self) -> Census {
+        let door = self.door.clone();
+        tokio::task::spawn_blocking(move || door.counts()).await.unwrap_or_default()
+    }
+
     /// What the shards count.
     pub async fn census(&self) -> Census {
         let door = self.door.clone();

@@ -17,6 +17,11 @@ pub fn pairs(text: &str) -> Option<Vec<(String, String)>> {
         .collect()
 }
 
+/// The first value of a name; empty if there is none.
+pub fn value<'a>(pairs: &'a [(String, String)], name: &str) -> &'a str {
+    pairs.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
+}
+
 /// Undoes percent-encoding (RFC 3986 §2.1); `None` if it is broken or no UTF-8.
 pub fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
@@ -79,6 +84,7 @@ mod tests {
     fn pairs_are_decoded() {
         let read = pairs("a=1&b=%C3%A9+x&&c").unwrap();
         assert_eq!(read, [("a", "1"), ("b", "é x"), ("c", "")].map(|(name, value)| (name.into(), value.into())));
+        assert_eq!((value(&read, "b"), value(&read, "z")), ("é x", ""));
         for broken in ["a=%", "a=%2", "a=%zz", "a=%ff"] {
             assert_eq!(pairs(broken), None, "{broken}");
         }

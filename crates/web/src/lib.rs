@@ -14,11 +14,12 @@
 //! # Layout
 //!
 //! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `route` finds who answers:
-//! [`websocket`], [`discovery`], [`metrics`], [`upload`], [`api`]. `access` says who may come to what is for operators, `ask` puts questions to the shards,
+//! [`websocket`], [`discovery`], [`metrics`], [`upload`], [`api`], [`admin`]. `access` says who may come to what is for operators, `ask` puts questions to the shards,
 //! `form` reads what requests say.
 
 mod accept;
 mod access;
+pub mod admin;
 pub mod api;
 mod ask;
 mod body;
@@ -30,6 +31,7 @@ pub mod proxy;
 pub mod range;
 mod reply;
 mod route;
+pub mod samples;
 pub mod upload;
 pub mod websocket;
 
@@ -38,8 +40,9 @@ use std::net::TcpListener;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
-use rookery_hub::Network;
+use rookery_hub::{Domain, Network};
 use rookery_jid::Jid;
+use rookery_modules::operations::rooms;
 use rookery_sasl::server::Decoy;
 use rookery_shard::Door;
 use rookery_store::Stores;
@@ -97,6 +100,8 @@ pub(crate) struct Shared {
     pub files: upload::Files,
     pub stores: Stores,
     pub modules: rookery_modules::Shared,
+    pub samples: samples::Samples,
+    pub admin: admin::Admin,
     export: Export,
     pub counts: metrics::Counts,
 }
@@ -133,7 +138,17 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
     let Reach { door, files, stores, modules, export } = reach;
     let settings = RwLock::new(Arc::new(settings));
     let counts = metrics::Counts::default();
-    let shared = Arc::new(Shared { settings, door, files, stores, modules, export, counts });
+    let shared = Arc::new(Shared {
+        settings,
+        door,
+        files,
+        stores,
+        modules,
+        samples: samples::Samples::default(),
+        admin: admin::Admin::default(),
+        export,
+        counts,
+    });
     let (stop, stopped) = watch::channel(false);
     let served = shared.clone();
     let serve = move || runtime.block_on(accept::serve(listeners, served, stopped));
@@ -162,6 +177,14 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
+    /// The domain of this server that a host is, or that has its rooms there.
+    pub fn domain_of(&self, host: &str) -> Option<String> {
+        let settings = self.settings();
+        let has_rooms = |domain: &Domain| rooms::host(domain).is_some_and(|rooms| rooms == host);
+        let found = settings.hub.domains.iter().find(|domain| domain.name == host || has_rooms(domain));
+        found.map(|domain| domain.name.clone())
+    }
+
     /// Whether a module is on in a domain.
     pub fn has_module(&self, domain: &str, module: &str) -> bool {
         let settings = self.settings();

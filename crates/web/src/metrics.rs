@@ -4,11 +4,11 @@
 //! `rookery_` in front, the unit in the name, `_total` behind what only grows.
 
 use std::fmt::{Display, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::{Response, StatusCode};
-use rookery_observe::Stage;
+use rookery_observe::{Histogram, Stage};
 use rookery_shard::{Carrier, Census};
 
 use crate::Shared;
@@ -23,6 +23,8 @@ pub struct Counts {
     pub open: AtomicU64,
     /// Requests since the start.
     pub requests: AtomicU64,
+    /// How long handshakes of TLS took, nanoseconds.
+    pub handshakes: Mutex<Histogram>,
 }
 
 /// Answers a scrape.
@@ -42,6 +44,7 @@ pub fn page(census: &Census, counts: &Counts) -> String {
     sessions(&mut page, census);
     stanzas(&mut page, census);
     stages(&mut page, census);
+    times(&mut page, census, counts);
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     page.one("rookery_web_connections", GAUGE, "Connections that the web front serves.", "", of(&counts.open));
     page.one("rookery_web_connections_total", COUNTER, "Connections to the web front.", "", of(&counts.connections));
@@ -73,6 +76,8 @@ fn sessions(page: &mut Page, census: &Census) {
     page.one("rookery_sessions_bound_total", COUNTER, "Sessions since the start.", "", census.counters.bound);
     let help = "Sessions ended because they did not read what they were sent.";
     page.one("rookery_sessions_overflowed_total", COUNTER, help, "", census.counters.overflows);
+    let help = "Sessions for which more waits than the soft limit of their outboxes.";
+    page.one("rookery_slow_readers", GAUGE, help, "", census.slow_readers);
     let help = "Bytes that wait for sessions, or for their acknowledgement.";
     page.one("rookery_outbox_bytes", GAUGE, help, "", census.waiting_bytes);
 }
@@ -90,6 +95,40 @@ fn stanzas(page: &mut Page, census: &Census) {
     page.one("rookery_stanza_errors_total", COUNTER, "Stanza errors that the server made.", "", counters.errors);
     let help = "Stanzas that left for other servers.";
     page.one("rookery_stanzas_federated_total", COUNTER, help, "", counters.remote_out);
+}
+
+/// How long things take, and how large they are.
+fn times(page: &mut Page, census: &Census, counts: &Counts) {
+    let counters = &census.counters;
+    let name = "rookery_delivery_seconds";
+    page.head(name, HISTOGRAM, "From reading a stanza until its copies were written; each copy counts.");
+    page.histogram(name, "", &counters.delivery, SECONDS);
+    let name = "rookery_mailbox_seconds";
+    page.head(name, HISTOGRAM, "How long mail waited for another shard.");
+    page.histogram(name, "", &counters.mailbox, SECONDS);
+    let name = "rookery_store_wait_seconds";
+    page.head(name, HISTOGRAM, "How long answers of the store and of background work were waited for, by module.");
+    for (module, histogram) in counters.store_waits.iter() {
+        page.histogram(name, &format!("module=\"{module}\""), histogram, SECONDS);
+    }
+    let name = "rookery_write_bytes";
+    page.head(name, HISTOGRAM, "What waited for a session when it was written, without TLS; one write of 16 counts.");
+    for (transport, histogram) in counters.writes.iter() {
+        page.histogram(name, &format!("transport=\"{transport}\""), histogram, 1.0);
+    }
+    let name = "rookery_tls_handshake_seconds";
+    page.head(name, HISTOGRAM, "How long handshakes of TLS took, the client's part included.");
+    let web = counts.handshakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    for (protocol, histogram) in counters.handshakes.iter().chain([("http", &web)]) {
+        page.histogram(name, &format!("protocol=\"{protocol}\""), histogram, SECONDS);
+    }
+    let name = "rookery_multicast_stage_duration_seconds";
+    page.head(name, HISTOGRAM, "How long a stage of a multicast took.");
+    for stage in Stage::ALL {
+        if let Some(histogram) = counters.stages.calls(stage).filter(|histogram| histogram.count() > 0) {
+            page.histogram(name, &format!("stage=\"{}\"", label(stage.name())), histogram, SECONDS);
+        }
+    }
 }
 
 /// Where the time of stanzas with many recipients goes; nothing while `profile` is off.
@@ -115,6 +154,22 @@ impl Page {
         self.line(name, labels, value);
     }
 
+    /// The samples of a histogram. Bounds behind the largest value say nothing new and are left out.
+    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram, per: f64) {
+        let (count, comma) = (histogram.count(), if labels.is_empty() { "" } else { "," });
+        for (bound, below) in histogram.cumulative() {
+            let Some(bound) = bound else { break };
+            self.line(name, &format!("_bucket{{{labels}{comma}le=\"{}\"}}", bound as f64 / per), below);
+            if below == count {
+                break;
+            }
+        }
+        self.line(name, &format!("_bucket{{{labels}{comma}le=\"+Inf\"}}"), count);
+        let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        self.line(name, &format!("_sum{labels}"), histogram.sum() as f64 / per);
+        self.line(name, &format!("_count{labels}"), count);
+    }
+
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string can't fail.
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
@@ -132,6 +187,9 @@ fn label(text: &str) -> String {
 
 const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
+const HISTOGRAM: &str = "histogram";
+/// Nanoseconds of a second.
+const SECONDS: f64 = 1e9;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(test)]
@@ -142,7 +200,13 @@ mod tests {
     fn every_sample_has_a_head_and_follows_the_conventions() {
         let carrier = Carrier { transport: "websocket", tls: true };
         let by_domain = [(("a\"b.example".to_owned(), carrier), 3)].into();
-        let page = page(&Census { by_domain, shards: 2, ..Census::default() }, &Counts::default());
+        let mut counters = rookery_observe::Counters::default();
+        counters.delivery.record_many(100, 3);
+        counters.store_waits.of("archive").record(1_000_000_000);
+        let page = page(&Census { by_domain, counters, shards: 2, ..Census::default() }, &Counts::default());
+        let delivery = "rookery_delivery_seconds_bucket{le=\"0.000000064\"} 0\nrookery_delivery_seconds_bucket{le=\"0.000000128\"} 3\n";
+        assert!(page.contains(delivery), "{page}");
+        assert!(page.contains("rookery_store_wait_seconds_sum{module=\"archive\"} 1\n"), "{page}");
         let session = "rookery_sessions{domain=\"a\\\"b.example\",transport=\"websocket\",tls=\"true\"} 3\n";
         assert!(page.contains(session), "{page}");
         let mut family = ("", "");
@@ -153,7 +217,8 @@ mod tests {
                 assert_eq!(page.matches(&format!("# TYPE {rest}\n")).count(), 1);
             } else if !line.starts_with('#') {
                 let name = line.split(['{', ' ']).next().unwrap();
-                assert_eq!(name, family.0, "{line}");
+                let ends: &[&str] = if family.1 == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+                assert!(ends.iter().any(|end| name.strip_suffix(end) == Some(family.0)), "{line}");
                 assert!(line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok(), "{line}");
             }
         }

@@ -11,7 +11,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use crate::accept::{Client, trusts};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
-use crate::{Shared, api, discovery, metrics, websocket};
+use crate::{Shared, admin, api, discovery, metrics, websocket};
 
 /// Answers a request.
 pub async fn answer(
@@ -30,6 +30,10 @@ pub async fn answer(
     if let Some(rest) = path.strip_prefix(api::PREFIX).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
         let rest = rest.to_owned();
         return Ok(api::answer(request, &rest, client, origin, shared).await);
+    }
+    if let Some(rest) = path.strip_prefix(admin::PREFIX).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+        let rest = rest.to_owned();
+        return Ok(admin::answer(request, &rest, client, origin, shared).await);
     }
     if !matches!(path, WEBSOCKET | WEBSOCKET_OLD | HOST_META | HOST_META_JSON | LIVE | READY | METRICS) {
         return Ok(text(StatusCode::NOT_FOUND, "there is nothing here"));

@@ -6,7 +6,7 @@
 //!
 //! # Layout
 //!
-//! [`users`], [`sessions`], [`messages`], [`invitations`]: what is done. [`administrators`]: for which domains an account may do it. [`tokens`]: who may do it
+//! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done. [`administrators`]: for which domains an account may do it. [`tokens`]: who may do it
 //! by the API. [`journal`]: what was done, and by whom.
 //!
 //! # Invariants
@@ -18,6 +18,7 @@ pub mod administrators;
 pub mod invitations;
 pub mod journal;
 pub mod messages;
+pub mod rooms;
 pub mod sessions;
 pub mod tokens;
 pub mod users;

@@ -18,6 +18,7 @@ use tracing::warn;
 use super::absent;
 use super::directory::Directory;
 use super::logs::Logs;
+use super::operate::Work;
 use super::room::Room;
 use crate::archive::Archives;
 use crate::asker::condition;
@@ -38,11 +39,18 @@ type Queue = VecDeque<Waiting>;
 /// A stanza that waits, and for whom.
 type Waiting = (Packet, Jid, Option<Custody>);
 
+/// What is next for a room.
+#[derive(Debug)]
+enum Turn {
+    Stanza(Waiting),
+    Work(Work),
+}
+
 #[derive(Debug)]
 enum Slot {
     Here(Box<Room>),
     /// At work, or on its way from the store.
-    Busy(Queue),
+    Busy(VecDeque<Turn>),
 }
 
 impl State {
@@ -107,7 +115,36 @@ impl State {
                 self.go_on(world, room);
             }
             Slot::Busy(mut queue) => {
-                keep(world, &mut queue, packet, to);
+                if queue.len() >= MAX_WAITING {
+                    world.bounce(packet, to, Condition::ResourceConstraint.into());
+                } else {
+                    queue.push_back(Turn::Stanza(waiting(world, packet, to)));
+                }
+                *slot = Slot::Busy(queue);
+            }
+        }
+    }
+
+    /// What an operator asks of a room.
+    pub(crate) fn operate(self: &Rc<Self>, world: &mut World, work: Work) {
+        let mut slots = self.slots.borrow_mut();
+        let Some(slot) = slots.get_mut(&work.room) else {
+            drop(slots);
+            if !self.directory.is_stored(work.room.as_ref()) {
+                return work.without_room(world, None);
+            }
+            let room = work.room.clone();
+            self.slots.borrow_mut().insert(room.clone(), Slot::Busy(VecDeque::from([Turn::Work(work)])));
+            return self.load(world, room);
+        };
+        match std::mem::replace(slot, Slot::Busy(VecDeque::new())) {
+            Slot::Here(mut room) => {
+                drop(slots);
+                room.operated(world, work);
+                self.go_on(world, room);
+            }
+            Slot::Busy(mut queue) => {
+                queue.push_back(Turn::Work(work));
                 *slot = Slot::Busy(queue);
             }
         }
@@ -116,7 +153,7 @@ impl State {
     /// A stanza for a room that is not here: it may be in the store, or be created.
     fn begin(self: &Rc<Self>, world: &mut World, packet: &Packet, to: JidRef<'_>) {
         if self.directory.is_stored(to) {
-            let queue = VecDeque::from([waiting(world, packet, to)]);
+            let queue = VecDeque::from([Turn::Stanza(waiting(world, packet, to))]);
             self.slots.borrow_mut().insert(to.bare().to_jid(), Slot::Busy(queue));
             return self.load(world, to.bare().to_jid());
         }
@@ -133,16 +170,24 @@ impl State {
             Ok(Some(stored)) => state.loaded(world, &jid, &stored),
             Ok(None) => {
                 state.directory.remove(jid.as_ref());
-                let queue = state.take_queue(&jid);
-                for (packet, to, custody) in queue {
-                    world.in_custody(custody, |world| state.receive(world, &packet, to.as_ref()));
+                for turn in state.take_queue(&jid) {
+                    match turn {
+                        Turn::Stanza((packet, to, custody)) => {
+                            world.in_custody(custody, |world| state.receive(world, &packet, to.as_ref()));
+                        }
+                        Turn::Work(work) => work.without_room(world, None),
+                    }
                 }
             }
             Err(error) => {
                 world.store_failed("loading a room", &jid, &error);
                 let condition = condition(&error);
-                let queue = state.take_queue(&jid);
-                queue.iter().for_each(|(packet, to, _)| world.bounce(packet, to.as_ref(), condition.clone().into()));
+                for turn in state.take_queue(&jid) {
+                    match turn {
+                        Turn::Stanza((packet, to, _)) => world.bounce(&packet, to.as_ref(), condition.clone().into()),
+                        Turn::Work(work) => work.without_room(world, Some(error.clone())),
+                    }
+                }
             }
         });
     }
@@ -152,8 +197,13 @@ impl State {
             Some(room) => self.go_on(world, Box::new(room)),
             None => {
                 warn!(room = %jid, "the configuration in the store is damaged");
-                for (packet, to, _) in self.take_queue(jid) {
-                    world.bounce(&packet, to.as_ref(), Condition::InternalServerError.into());
+                for turn in self.take_queue(jid) {
+                    match turn {
+                        Turn::Stanza((packet, to, _)) => {
+                            world.bounce(&packet, to.as_ref(), Condition::InternalServerError.into());
+                        }
+                        Turn::Work(work) => work.without_room(world, None),
+                    }
                 }
             }
         }
@@ -161,8 +211,13 @@ impl State {
 
     /// Lets a room do what has come meanwhile, and puts it back.
     fn go_on(self: &Rc<Self>, world: &mut World, mut room: Box<Room>) {
-        while let Some((packet, to, custody)) = self.next(&room.jid) {
-            world.in_custody(custody, |world| room.receive(world, &packet, to.as_ref()));
+        while let Some(turn) = self.next(&room.jid) {
+            match turn {
+                Turn::Stanza((packet, to, custody)) => {
+                    world.in_custody(custody, |world| room.receive(world, &packet, to.as_ref()));
+                }
+                Turn::Work(work) => room.operated(world, work),
+            }
         }
         if !room.is_idle() {
             self.slots.borrow_mut().insert(room.jid.clone(), Slot::Here(room));
@@ -185,17 +240,17 @@ impl State {
         }
     }
 
-    fn next(&self, jid: &Jid) -> Option<Waiting> {
+    fn next(&self, jid: &Jid) -> Option<Turn> {
         match self.slots.borrow_mut().get_mut(jid) {
             Some(Slot::Busy(queue)) => queue.pop_front(),
             _ => None,
         }
     }
 
-    fn take_queue(&self, jid: &Jid) -> Queue {
+    fn take_queue(&self, jid: &Jid) -> VecDeque<Turn> {
         match self.slots.borrow_mut().remove(jid) {
             Some(Slot::Busy(queue)) => queue,
-            _ => Queue::new(),
+            _ => VecDeque::new(),
         }
     }
 }

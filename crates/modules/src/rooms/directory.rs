@@ -5,6 +5,7 @@
 //! renamed or removed, and is not touched by what goes on in rooms.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,6 +35,19 @@ struct Hosted {
     is_filled: bool,
 }
 
+/// A room as operators find it, whether others may or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its bare JID.
+    pub room: Jid,
+    /// Its name for people.
+    pub name: String,
+    /// Whether everybody may find it.
+    pub is_public: bool,
+    /// Whether it stays when everybody has left.
+    pub is_persistent: bool,
+}
+
 /// What the directory knows of a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -59,6 +73,24 @@ impl Directory {
                 hosted.rooms.entry(local.to_owned()).or_insert(entry);
             }
         }
+    }
+
+    /// Whether what the store has of a service is here.
+    pub(crate) fn is_filled(&self, host: &str) -> bool {
+        self.hosts().get(host).is_some_and(|hosted| hosted.is_filled)
+    }
+
+    /// All rooms of a service, `limit` at most, in the order of their localparts behind this one.
+    pub(crate) fn part(&self, host: &str, after: &str, limit: usize) -> Vec<Listed> {
+        let hosts = self.hosts();
+        let Some(hosted) = hosts.get(host) else { return Vec::new() };
+        let behind = hosted.rooms.range::<str, _>((Bound::Excluded(after), Bound::Unbounded)).take(limit);
+        let listed = behind.filter_map(|(local, entry)| {
+            let room = Jid::new(Some(local), host, None).ok()?;
+            let Entry { name, is_public, is_stored } = entry.clone();
+            Some(Listed { room, name, is_public, is_persistent: is_stored })
+        });
+        listed.collect()
     }
 
     /// Adds a new room; `false` if the service has `limit` of them already.
@@ -157,5 +189,7 @@ mod tests {
         assert!(!directory.add(jid("more").as_ref(), entry("more", false), 2));
         assert!(directory.is_stored(jid("old").as_ref()) && !directory.is_stored(jid("new").as_ref()));
         assert_eq!(directory.public("other.example"), []);
+        let part = |after: &str| directory.part("chat.example", after, 1).into_iter().map(|listed| listed.room);
+        assert_eq!(part("").chain(part("new")).chain(part("old")).collect::<Vec<_>>(), [jid("new"), jid("old")]);
     }
 }

@@ -8,7 +8,7 @@
 //! * `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
 //! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`, `hats`. `change`: what becomes of roles and affiliations.
 //!   `relay`: IQs between occupants. `service`: the service itself.
-//! * `keep`: what the store has; `past`: the archive and the history; `logs`: files for people.
+//! * [`operate`]: what operators see and do. `keep`: what the store has; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
 //!
@@ -46,6 +46,7 @@ mod logs;
 mod moderate;
 mod nick;
 mod occupant;
+pub mod operate;
 mod owner;
 mod past;
 mod rate;
@@ -114,6 +115,12 @@ impl Module for Rooms {
         hooks.account_removed(move |world, user| forget(&directory, world, user));
         let state = self.state.clone();
         hooks.stopping(move |world| state.shut_down(world));
+        let state = self.state.clone();
+        hooks.letters(move |world, letter| {
+            if let Ok(work) = letter.downcast::<operate::Work>() {
+                state.operate(world, *work);
+            }
+        });
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_store::{Affiliated, Affiliation};
+use rookery_store::{Affiliated, Affiliation, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
@@ -148,25 +148,37 @@ impl Room {
 
     /// §10.9.
     fn destroy(&mut self, world: &mut World, iq: &Iq, destroy: &Element) -> Result<(), StanzaError> {
+        let iq = iq.clone();
+        self.destroy_with(world, destroy, move |world, removed| match removed {
+            Ok(()) => world.reply_done(&iq),
+            Err(error) => world.reply_error(&iq, crate::asker::condition(&error)),
+        });
+        Ok(())
+    }
+
+    /// The same, whoever wants it.
+    pub(crate) fn destroy_with(
+        &mut self,
+        world: &mut World,
+        destroy: &Element,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
         self.remove_all(world, Vec::new(), Some(destroy));
         let was_stored = self.is_stored();
         self.forget_past(world);
         self.is_over = true;
         self.directory.remove(self.jid.as_ref());
         if !was_stored {
-            world.reply_done(iq);
-            return Ok(());
+            return then(world, Ok(()));
         }
-        let (iq, room) = (iq.clone(), self.jid.clone());
+        let room = self.jid.clone();
         let removed = world.stores.rooms.remove(room.as_ref());
-        world.wait(removed, move |world, removed| match removed {
-            Ok(_) => world.reply_done(&iq),
-            Err(error) => {
-                world.store_failed("removing a room", &room, &error);
-                world.reply_error(&iq, crate::asker::condition(&error));
+        world.wait(removed, move |world, removed| {
+            if let Err(error) = &removed {
+                world.store_failed("removing a room", &room, error);
             }
+            then(world, removed.map(drop));
         });
-        Ok(())
     }
 }
 

@@ -200,6 +200,21 @@ fn schemas() -> Value {
         "Ended": of(vec![("ended", number())]),
         "Motd": of(vec![("subject", perhaps(text())), ("body", text())]),
         "Invitation": of(vec![("uri", text()), ("expires", time())]),
+        "RoomItem": of(vec![("jid", text()), ("name", text()), ("public", switch()), ("persistent", switch())]),
+        "Room": of(vec![
+            ("jid", text()),
+            ("name", text()),
+            ("public", switch()),
+            ("persistent", switch()),
+            ("members_only", switch()),
+            ("affiliations", number()),
+            ("occupants", json!({ "type": "array", "items": of(vec![
+                ("nick", text()),
+                ("role", text()),
+                ("affiliation", text()),
+                ("sessions", json!({ "type": "array", "items": text() })),
+            ]) })),
+        ]),
         "Domain": of(vec![("name", text()), ("modules", json!({ "type": "array", "items": text() }))]),
         "DomainDetails": of(vec![
             ("name", text()),

@@ -25,8 +25,11 @@ pub(super) async fn send(call: Call) -> Result<Reply, Problem> {
 
 pub(super) async fn announce(call: Call) -> Result<Reply, Problem> {
     let (domain, text) = (on(&call)?, text(&call)?);
-    let to = if call.body.text("to") == Some("all") { Audience::All } else { Audience::Online };
-    call.note(&domain, format!("announced to {to:?}: {}", text.body).to_lowercase());
+    let (to, whom) = match call.body.text("to") {
+        Some("all") => (Audience::All, "all accounts"),
+        _ => (Audience::Online, "who is online"),
+    };
+    call.note(&domain, format!("announced to {whom}: {}", text.body));
     let work = move |world: &mut _, answer: crate::ask::Answer<()>| {
         messages::announce(world, &domain, to, &text);
         answer.complete(Ok(Ok(())));

@@ -12,7 +12,7 @@
 //!
 //! # Layout
 //!
-//! [`field`]: parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `messages`, `domains`, `invitations`: the operations.
+//! [`field`]: parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`, `domains`, `invitations`: the operations.
 
 pub mod describe;
 mod domains;
@@ -20,6 +20,7 @@ pub mod field;
 mod invitations;
 mod messages;
 pub mod problem;
+mod rooms;
 mod sessions;
 pub mod table;
 mod users;
@@ -29,7 +30,6 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use hyper::{Method, Request, Response, StatusCode};
-use rookery_hub::Domain;
 use rookery_jid::Jid;
 use rookery_modules::operations::Refusal;
 use rookery_modules::operations::journal::Entry;
@@ -42,6 +42,7 @@ use crate::ask::now_ms;
 use crate::form::{self, Unread};
 use crate::proxy::Origin;
 use crate::reply::{Body, reply};
+pub(crate) use domains::shown;
 use field::{Values, read_body, read_query};
 use problem::Problem;
 use table::{OPERATIONS, Operation};
@@ -119,7 +120,8 @@ impl Call {
         let name = self.variable(at);
         let missing = || Problem::missing("there is no such domain");
         let name = rookery_jid::prepare_domain(name).map_err(|_| missing())?;
-        self.served(&name).ok_or_else(missing)?;
+        let served = self.shared.domain_of(&name).filter(|served| *served == name);
+        served.ok_or_else(missing)?;
         self.may(&name)?;
         Ok(name.into_owned())
     }
@@ -134,16 +136,9 @@ impl Call {
         if jid.local().is_none() || jid.resource().is_some() {
             return Err(missing());
         }
-        let domain = self.served(jid.domain()).ok_or_else(missing)?;
+        let domain = self.shared.domain_of(jid.domain()).ok_or_else(missing)?;
         self.may(&domain)?;
         Ok(jid)
-    }
-
-    /// The domain of this server that a host is, or that has it as a service.
-    fn served(&self, host: &str) -> Option<String> {
-        let settings = self.shared.settings();
-        let is = |domain: &&Domain| host == domain.name || rooms_host(domain).is_some_and(|service| service == host);
-        settings.hub.domains.iter().find(is).map(|domain| domain.name.clone())
     }
 
     /// Whether the token is for a domain.
@@ -228,11 +223,6 @@ async fn respond(
     };
     let call = Call { shared, token, origin, path: variables, query, body };
     (operation.run)(call).await.map(Reply::response)
-}
-
-/// The host of a domain's rooms.
-fn rooms_host(domain: &Domain) -> Option<String> {
-    Some(domain.module("rooms")?.text("host").replace('@', &domain.name))
 }
 
 enum Found {

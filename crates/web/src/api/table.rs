@@ -6,7 +6,7 @@ use rookery_modules::operations::tokens::Scope;
 
 use super::field::{Field, Kind};
 use super::problem::Problem;
-use super::{Call, Reply, domains, invitations, messages, sessions, users};
+use super::{Call, Reply, domains, invitations, messages, rooms, sessions, users};
 
 /// One operation.
 pub(crate) struct Operation {
@@ -263,6 +263,50 @@ pub(crate) const OPERATIONS: &[Operation] = &[
         answer: Answer::List("SessionItem"),
         errors: &[422],
         run: |call| Box::pin(sessions::list(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/domains/{domain}/rooms",
+        id: "listRooms",
+        summary: "Rooms of a domain in the order of their names, those that nobody may find included.",
+        scope: Scope::RoomsRead,
+        query: &[AFTER, LIMIT],
+        body: None,
+        success: (200, "A part of the list."),
+        answer: Answer::List("RoomItem"),
+        errors: &[409, 422],
+        run: |call| Box::pin(rooms::list(call)),
+    },
+    Operation {
+        method: "GET",
+        path: "/rooms/{room}",
+        id: "getRoom",
+        summary: "A room, and who is there.",
+        scope: Scope::RoomsRead,
+        query: &[],
+        body: None,
+        success: (200, "The room."),
+        answer: Answer::Json("Room"),
+        errors: &[],
+        run: |call| Box::pin(rooms::get(call)),
+    },
+    Operation {
+        method: "DELETE",
+        path: "/rooms/{room}",
+        id: "destroyRoom",
+        summary: "Destroy a room. Who is there is told so.",
+        scope: Scope::RoomsWrite,
+        query: &[Field {
+            name: "reason",
+            kind: Kind::Text { min: 1, max: 500 },
+            is_required: false,
+            doc: "What those who are there are told.",
+        }],
+        body: None,
+        success: (204, "It is gone."),
+        answer: Answer::Nothing,
+        errors: &[422],
+        run: |call| Box::pin(rooms::destroy(call)),
     },
     Operation {
         method: "GET",

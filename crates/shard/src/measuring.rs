@@ -1,0 +1,41 @@
+//! What a tick measures: how long copies and letters take. Two readings of the clock per tick, and one per letter.
+
+use rookery_hub::world::Parcel;
+use rookery_observe::Since;
+
+use crate::driver::Driver;
+use crate::letters::Posted;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// Counts how long the copies of this tick took, which are written now: those of mail from when the tick began that sent it.
+    pub(crate) fn measure(&mut self, since: Since, delivered: u64) {
+        let mut own = self.world.outboxes.pushed_total() - delivered;
+        if own == 0 {
+            return;
+        }
+        let counters = &mut self.world.counters;
+        for (since, copies) in self.by_mail.drain(..) {
+            own = own.saturating_sub(copies);
+            counters.delivery.record_many(nanoseconds(since), copies);
+        }
+        if own > 0 {
+            counters.delivery.record_many(nanoseconds(since), own);
+        }
+    }
+
+    /// Opens mail of another shard.
+    pub(crate) fn mail(&mut self, mail: Vec<Parcel>, posted: Posted) {
+        self.world.counters.mailbox.record_time(posted.at.elapsed());
+        let before = self.world.outboxes.pushed_total();
+        mail.into_iter().for_each(|mail| self.world.mail(mail));
+        let copies = self.world.outboxes.pushed_total() - before;
+        if copies > 0 {
+            self.by_mail.push((posted.since, copies));
+        }
+    }
+}
+
+fn nanoseconds(since: Since) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,127 @@
+//! What all pages have in common: the head, the way to the other pages, what is to be said of the last form.
+
+use hyper::{Response, StatusCode};
+
+use super::html::Html;
+use super::visits::{Notice, Seen};
+use crate::reply::{Body, reply};
+
+/// A page of the menu.
+pub struct Page {
+    /// Its path, behind the prefix.
+    pub path: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    id: &'static str,
+}
+
+/// The menu.
+pub const PAGES: [Page; 7] = [
+    Page { path: "", name: "Overview", id: "to-overview" },
+    Page { path: "/users", name: "Users", id: "to-users" },
+    Page { path: "/rooms", name: "Rooms", id: "to-rooms" },
+    Page { path: "/domains", name: "Domains", id: "to-domains" },
+    Page { path: "/messages", name: "Messages", id: "to-messages" },
+    Page { path: "/invitations", name: "Invitations", id: "to-invitations" },
+    Page { path: "/log", name: "Log", id: "to-log" },
+];
+
+/// A frame for a page.
+pub struct Frame<'a> {
+    /// The path of the page, behind the prefix.
+    pub path: &'a str,
+    /// Its title.
+    pub title: &'a str,
+    /// Who looks, if they are signed in.
+    pub seen: Option<&'a Seen>,
+    /// What is to be said first.
+    pub notice: Option<Notice>,
+}
+
+impl Frame<'_> {
+    /// The page with this in its middle.
+    pub fn response(&self, status: StatusCode, main: &Html) -> Response<Body> {
+        reply(status, "text/html; charset=utf-8", self.whole(main).into_text())
+    }
+
+    fn whole(&self, main: &Html) -> Html {
+        let mut html = Html::of(
+            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+             <meta name=\"color-scheme\" content=\"light dark\"><meta name=\"robots\" content=\"noindex\">\
+             <title>{} – Rookery</title><link rel=\"stylesheet\" href=\"/admin/style.css\">\
+             <script src=\"/admin/script.js\" defer></script></head><body>",
+            &[&self.title],
+        );
+        if let Some(seen) = self.seen {
+            html.push(&self.header(seen));
+        }
+        html.add("<main>", &[]);
+        if let Some(notice) = &self.notice {
+            html.push(&said(notice));
+        }
+        html.push(main);
+        html.add("</main></body></html>\n", &[]);
+        html
+    }
+
+    fn header(&self, seen: &Seen) -> Html {
+        let mut html =
+            Html::of("<header><a class=\"brand\" href=\"/admin\">Rookery</a><nav aria-label=\"Pages\">", &[]);
+        let part = match self.path {
+            "/user" => "/users",
+            "/room" => "/rooms",
+            path => path,
+        };
+        for page in PAGES {
+            let current = if page.path == part { "page" } else { "false" };
+            html.add(
+                "<a id=\"{}\" href=\"/admin{}\" aria-current=\"{}\">{}</a>",
+                &[&page.id, &page.path, &current, &page.name],
+            );
+        }
+        html.add("</nav><form class=\"who\" method=\"post\" action=\"/admin/logout\">", &[]);
+        html.push(&token(seen));
+        html.add(
+            "<span id=\"who\">{}</span><button id=\"sign-out\" class=\"quiet\">Sign out</button></form></header>",
+            &[&seen.account],
+        );
+        html
+    }
+}
+
+/// The token that a form has to carry.
+pub fn token(seen: &Seen) -> Html {
+    Html::of("<input type=\"hidden\" name=\"csrf\" value=\"{}\">", &[&seen.token])
+}
+
+/// The choice of a domain, where there is one to be made.
+pub fn domain_choice(domains: &[String], chosen: &str) -> Html {
+    if let [domain] = domains {
+        return Html::of("<input type=\"hidden\" name=\"domain\" value=\"{}\">", &[domain]);
+    }
+    let mut html = Html::of("<label>Domain <select name=\"domain\">", &[]);
+    for domain in domains {
+        match domain == chosen {
+            true => html.add("<option selected>{}</option>", &[domain]),
+            false => html.add("<option>{}</option>", &[domain]),
+        }
+    }
+    html.add("</select></label>", &[]);
+    html
+}
+
+fn said(notice: &Notice) -> Html {
+    let (class, role) = if notice.is_error { ("notice bad", "alert") } else { ("notice good", "status") };
+    let mut html = Html::of("<div id=\"notice\" class=\"{}\" role=\"{}\"><p>{}</p>", &[&class, &role, &notice.words]);
+    if let Some(copy) = &notice.copy {
+        html.add("<p><code id=\"copy\">{}</code></p>", &[copy]);
+    }
+    html.add("</div>", &[]);
+    html
+}
+
+/// The style of all pages.
+pub const STYLE: &str = include_str!("style.css");
+/// The script: it renews the graphs, and nothing else depends on it.
+pub const SCRIPT: &str = include_str!("script.js");

@@ -1,0 +1,81 @@
+//! HTML, written so that nothing of what anybody says can become a tag: what is in the code is a template, what fills it is escaped.
+
+use std::fmt::{Display, Write};
+
+/// A piece of HTML.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Html(String);
+
+impl Html {
+    /// A template with its `{}` filled by these values, escaped.
+    pub fn of(template: &'static str, values: &[&dyn Display]) -> Self {
+        let mut html = Self::default();
+        html.add(template, values);
+        html
+    }
+
+    /// Adds a template with its `{}` filled by these values, escaped. A value that is missing is empty.
+    pub fn add(&mut self, template: &'static str, values: &[&dyn Display]) {
+        let mut values = values.iter();
+        for (at, piece) in template.split("{}").enumerate() {
+            if at > 0
+                && let Some(value) = values.next()
+            {
+                // Writing to a string can't fail.
+                let _ = write!(Escaping(&mut self.0), "{value}");
+            }
+            self.0.push_str(piece);
+        }
+    }
+
+    /// Adds another piece.
+    pub fn push(&mut self, other: &Html) {
+        self.0.push_str(&other.0);
+    }
+
+    /// The whole, as text.
+    pub fn into_text(self) -> String {
+        self.0
+    }
+}
+
+/// Escapes what goes through: for text and for values of attributes in double quotes.
+struct Escaping<'a>(&'a mut String);
+
+impl Write for Escaping<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for char in text.chars() {
+            match char {
+                '<' => self.0.push_str("&lt;"),
+                '>' => self.0.push_str("&gt;"),
+                '&' => self.0.push_str("&amp;"),
+                '"' => self.0.push_str("&quot;"),
+                '\'' => self.0.push_str("&#39;"),
+                // It would end the document for some readers; HTML has no way to say it.
+                '\0' => self.0.push('\u{FFFD}'),
+                char => self.0.push(char),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stay_values() {
+        let evil = "\"><script>alert('x') & {}</script>\0";
+        let html = Html::of("<a href=\"{}\">{}</a>{}", &[&evil, &7]).into_text();
+        let escaped = "&quot;&gt;&lt;script&gt;alert(&#39;x&#39;) &amp; {}&lt;/script&gt;\u{FFFD}";
+        assert_eq!(html, format!("<a href=\"{escaped}\">7</a>"));
+    }
+
+    #[test]
+    fn pieces_are_put_together() {
+        let mut html = Html::of("<p>{}</p>", &[&"a"]);
+        html.push(&Html::of("<p>{}</p>", &[&"b"]));
+        assert_eq!(html.into_text(), "<p>a</p><p>b</p>");
+    }
+}

@@ -1,0 +1,124 @@
+//! Signing in and out.
+
+use hyper::header::{COOKIE, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
+use hyper::{Response, StatusCode};
+use rookery_jid::Jid;
+use rookery_modules::operations::administrators;
+use tokio::task::spawn_blocking;
+
+use super::frame::Frame;
+use super::html::Html;
+use super::visits::Notice;
+use super::{PREFIX, Visit, entry, failed, see_other};
+use crate::Shared;
+use crate::ask::now_ms;
+use crate::form::value;
+use crate::proxy::Origin;
+use crate::reply::Body;
+
+/// The form.
+pub fn page(status: StatusCode, name: &str, problem: Option<&str>) -> Response<Body> {
+    let mut main = Html::of("<section class=\"card login\"><h1>Rookery</h1>", &[]);
+    main.add(
+        "<form id=\"login\" method=\"post\" action=\"/admin/login\">\
+         <label for=\"name\">Account</label>\
+         <input id=\"name\" name=\"name\" value=\"{}\" placeholder=\"admin@example.org\" autocomplete=\"username\" \
+         autocapitalize=\"none\" spellcheck=\"false\" required autofocus>\
+         <label for=\"password\">Password</label>\
+         <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" required>\
+         <button id=\"sign-in\">Sign in</button></form>\
+         <p class=\"faint\">For the administrators of this server.</p></section>",
+        &[&name],
+    );
+    let notice = problem.map(|words| Notice { is_error: true, words: words.into(), copy: None });
+    Frame { path: "/login", title: "Sign in", seen: None, notice }.response(status, &main)
+}
+
+/// Checks name and password, and begins a visit if they are those of an administrator. Nobody learns which of the three was wrong.
+pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]) -> Response<Body> {
+    let name = value(given, "name").trim();
+    let address = origin.address.ip();
+    let settings = shared.settings();
+    // Without a domain it is the first one.
+    let full = match (name.contains('@'), settings.domains.first()) {
+        (false, Some(domain)) => format!("{name}@{domain}"),
+        _ => name.to_owned(),
+    };
+    let account = Jid::parse(&full).ok().filter(|jid| jid.local().is_some() && jid.resource().is_none());
+    let counted = account.as_ref().map_or_else(|| full.clone(), Jid::to_string);
+    if let Err(wait_ms) = shared.admin.attempts.begin(address, &counted, now_ms()) {
+        let mut response = page(StatusCode::TOO_MANY_REQUESTS, name, Some("Too many attempts. Wait a moment."));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(1000)));
+        return response;
+    }
+    let note = |act: &str| shared.modules.journal.note(entry(&counted, origin, "", act.to_owned()));
+    let is_right = match verify(shared, account.clone(), value(given, "password").to_owned()).await {
+        Ok(is_right) => is_right,
+        Err(refusal) => return failed(&refusal),
+    };
+    let Some(account) = account.filter(|_| is_right) else {
+        note("failed to sign in");
+        return page(
+            StatusCode::UNAUTHORIZED,
+            name,
+            Some("Account or password is wrong, or it is no administrator's."),
+        );
+    };
+    let Some(cookie) = shared.admin.visits.begin(&account, now_ms()) else {
+        return page(StatusCode::SERVICE_UNAVAILABLE, name, Some("The system gives no random numbers."));
+    };
+    shared.admin.attempts.succeeded(address, account.as_str());
+    note("signed in");
+    let mut response = see_other("");
+    set_cookie(&mut response, origin, &cookie, "");
+    response
+}
+
+/// Ends the visit.
+pub fn sign_out(visit: &Visit) -> Response<Body> {
+    visit.shared.admin.visits.end(&visit.seen);
+    visit.note("", "signed out".to_owned());
+    let mut response = see_other("/login");
+    set_cookie(&mut response, visit.origin, "", "; Max-Age=0");
+    response
+}
+
+/// What the cookie of a visit holds.
+pub fn cookie(headers: &HeaderMap, origin: Origin) -> Option<String> {
+    let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
+    let mut cookies = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    cookies.find(|(name, _)| *name == cookie_name(origin)).map(|(_, value)| value.to_owned())
+}
+
+/// Whether a password is that of an account that is there and administers a domain. All is asked for in any case, so that the time tells nothing.
+async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> rookery_modules::operations::Outcome<bool> {
+    let decoy = shared.settings().decoy.clone();
+    let name = account.as_ref().and_then(Jid::local).unwrap_or_default().to_owned();
+    let (credentials, domains) = match account {
+        Some(account) => {
+            let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
+            let domains = shared.ask(move |world, answer| {
+                administrators::domains_of(world, account, |_, found| answer.complete(Ok(Ok(found))));
+            });
+            (credentials, domains.await?)
+        }
+        None => (None, Vec::new()),
+    };
+    // It hashes some thousand times.
+    let verified = spawn_blocking(move || decoy.verify(credentials.as_ref(), &name, &password)).await;
+    Ok(verified.unwrap_or(false) && !domains.is_empty())
+}
+
+fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, more: &str) {
+    let secure = if origin.encrypted { "; Secure" } else { "" };
+    let name = cookie_name(origin);
+    let cookie = format!("{name}={value}; Path={PREFIX}; HttpOnly; SameSite=Strict{secure}{more}");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+}
+
+/// Over TLS browsers take a cookie of this name from TLS only (RFC 6265bis §4.1.3.1).
+fn cookie_name(origin: Origin) -> &'static str {
+    if origin.encrypted { "__Secure-rookery-admin" } else { "rookery-admin" }
+}

@@ -1,0 +1,391 @@
+//! The admin page, `/admin`: what administrators do, for people. HTML made here; a small script keeps the graphs moving, and nothing needs it.
+//!
+//! Whoever may use the commands of XEP-0133 signs in with the password of that account. Each request asks anew for which domains the account is an
+//! administrator: a right that is taken away is gone with the next click.
+//!
+//! # Invariants
+//!
+//! * What changes something is a form (POST) with the token of the visit; it ends with a redirection, so that going back repeats nothing.
+//! * Nobody sees or changes anything of a domain that they don't administer: it looks like one that isn't there.
+//! * No script but the one file of this server runs in the pages, and no page of others shows them in a frame.
+//! * Logins and changes are noted in the journal.
+//!
+//! # Layout
+//!
+//! [`html`] escapes, `frame` is what all pages have in common. [`visits`], [`attempts`], `login`: signing in. `overview` with [`graph`], `users`, `user`,
+//! `rooms`, `domains`, `messages`, `invitations`, `log`: the pages.
+
+pub mod attempts;
+mod domains;
+mod frame;
+pub mod graph;
+pub mod html;
+mod invitations;
+mod log;
+mod login;
+mod messages;
+mod overview;
+mod rooms;
+mod user;
+mod users;
+pub mod visits;
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use rookery_hub::Domain;
+use rookery_jid::Jid;
+use rookery_modules::operations::journal::Entry;
+use rookery_modules::operations::{Outcome, Refusal, administrators};
+
+use crate::Shared;
+use crate::accept::Client;
+use crate::ask::now_ms;
+use crate::form;
+use crate::proxy::Origin;
+use crate::reply::{Body, reply, text};
+use frame::{Frame, PAGES};
+use html::Html;
+use visits::{Notice, Seen};
+
+/// Where the page is.
+pub const PREFIX: &str = "/admin";
+
+/// What the page keeps, in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Admin {
+    visits: visits::Visits,
+    attempts: attempts::Attempts,
+}
+
+/// A request of somebody who is signed in.
+pub(crate) struct Visit {
+    pub shared: Arc<Shared>,
+    /// Who it is, and by which visit.
+    pub seen: Seen,
+    /// The domains that they administer, in the order of the configuration; at least one.
+    pub domains: Vec<String>,
+    origin: Origin,
+    /// What the query, or the form, says.
+    given: Vec<(String, String)>,
+}
+
+/// What a form leads to.
+pub(crate) struct Done {
+    /// The page to go to, behind [`PREFIX`].
+    pub to: String,
+    /// What that says.
+    pub words: String,
+    /// What came of it to copy.
+    pub copy: Option<String>,
+}
+
+impl Done {
+    fn new(to: impl Into<String>, words: impl Into<String>) -> Self {
+        Self { to: to.into(), words: words.into(), copy: None }
+    }
+}
+
+impl Visit {
+    /// What a field says; empty if it isn't there.
+    pub fn value(&self, name: &str) -> &str {
+        form::value(&self.given, name)
+    }
+
+    /// The domain that a field names, or the first one if it names none.
+    ///
+    /// # Errors
+    /// There is no such domain, as far as this administrator may know.
+    pub fn domain(&self) -> Outcome<String> {
+        let name = self.value("domain");
+        let found = self.domains.iter().find(|domain| name.is_empty() || *domain == name);
+        found.cloned().ok_or_else(|| Refusal::Missing("there is no such domain".into()))
+    }
+
+    /// The address that a field names: an account, or a room.
+    ///
+    /// # Errors
+    /// It is none of a domain of this administrator.
+    pub fn address(&self) -> Outcome<Jid> {
+        let missing = || Refusal::Missing("there is no such address".into());
+        let jid = Jid::parse(self.value("jid")).map_err(|_| missing())?;
+        if jid.local().is_none() || jid.resource().is_some() {
+            return Err(missing());
+        }
+        let domain = self.shared.domain_of(jid.domain()).ok_or_else(missing)?;
+        if self.domains.contains(&domain) { Ok(jid) } else { Err(missing()) }
+    }
+
+    /// Whether what the form is about was written out, as is asked for what can't be undone.
+    ///
+    /// # Errors
+    /// It wasn't.
+    pub fn is_sure(&self, of: &Jid) -> Outcome<()> {
+        match self.value("confirm").trim().eq_ignore_ascii_case(of.as_str()) {
+            true => Ok(()),
+            false => Err(Refusal::Impossible(format!("nothing was done: write {of} to confirm it"))),
+        }
+    }
+
+    /// The settings of one of their domains.
+    pub fn settings_of(&self, name: &str) -> Option<Domain> {
+        self.shared.settings().hub.domains.iter().find(|domain| domain.name == name).cloned()
+    }
+
+    /// Notes what was done.
+    pub fn note(&self, domain: &str, act: String) {
+        self.shared.modules.journal.note(entry(self.seen.account.as_str(), self.origin, domain, act));
+    }
+}
+
+fn entry(who: &str, origin: Origin, domain: &str, act: String) -> Entry {
+    let by = format!("page from {}", origin.address.ip().to_canonical());
+    Entry { unix_ms: now_ms(), who: who.to_owned(), by, act, domain: domain.to_owned() }
+}
+
+/// Answers a request for what is below [`PREFIX`]; `path` is what follows that.
+pub(crate) async fn answer(
+    request: Request<Incoming>,
+    path: &str,
+    client: Client,
+    origin: Origin,
+    shared: Arc<Shared>,
+) -> Response<Body> {
+    let settings = shared.settings();
+    let judged =
+        crate::access::judge(&settings.admin_networks, &settings.trusted_proxies, client, origin, request.headers());
+    if let Err(words) = judged {
+        return text(StatusCode::FORBIDDEN, words);
+    }
+    let path = path.trim_end_matches('/');
+    let mut response = respond(request, path, origin, shared).await;
+    protect(response.headers_mut(), path);
+    response
+}
+
+async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared: Arc<Shared>) -> Response<Body> {
+    let is_post = match *request.method() {
+        Method::GET | Method::HEAD => false,
+        Method::POST => true,
+        _ => return not_allowed(),
+    };
+    match path {
+        "/style.css" if !is_post => return reply(StatusCode::OK, "text/css; charset=utf-8", frame::STYLE),
+        "/script.js" if !is_post => return reply(StatusCode::OK, "text/javascript; charset=utf-8", frame::SCRIPT),
+        "/style.css" | "/script.js" => return not_allowed(),
+        _ => {}
+    }
+    let cookie = login::cookie(request.headers(), origin);
+    if is_post && is_cross_site(request.headers()) {
+        return text(StatusCode::FORBIDDEN, "this form was sent by another page");
+    }
+    let seen = cookie.and_then(|cookie| shared.admin.visits.find(&cookie, now_ms()));
+    let given = match given(request).await {
+        Ok(given) => given,
+        Err(refused) => return *refused,
+    };
+    if path == "/login" {
+        return match is_post {
+            true => login::sign_in(&shared, origin, &given).await,
+            false => login::page(StatusCode::OK, "", None),
+        };
+    }
+    let Some(seen) = seen else { return see_other("/login") };
+    if is_post && !seen.has_token(form::value(&given, "csrf")) {
+        return text(StatusCode::FORBIDDEN, "the form has no token of this visit; load the page again");
+    }
+    let account = seen.account.clone();
+    let domains = shared
+        .ask(move |world, answer| administrators::domains_of(world, account, |_, found| answer.complete(Ok(Ok(found)))))
+        .await;
+    let domains = match domains {
+        Ok(domains) if domains.is_empty() => {
+            shared.admin.visits.end(&seen);
+            return see_other("/login");
+        }
+        Ok(domains) => domains,
+        Err(refusal) => return failed(&refusal),
+    };
+    let visit = Visit { shared, seen, domains, origin, given };
+    if path == "/logout" && is_post {
+        return login::sign_out(&visit);
+    }
+    if is_post { change(path, &visit).await } else { show(path, &visit).await }
+}
+
+async fn show(path: &str, visit: &Visit) -> Response<Body> {
+    let shown = match path {
+        "" => overview::page(visit).await,
+        "/graphs" => return overview::graphs(visit),
+        "/users" => users::page(visit).await,
+        "/user" => user::page(visit).await,
+        "/rooms" => rooms::page(visit).await,
+        "/room" => rooms::room(visit).await,
+        "/domains" => domains::page(visit).await,
+        "/messages" => messages::page(visit).await,
+        "/invitations" => invitations::page(visit).await,
+        "/log" => log::page(visit),
+        _ => Err(Refusal::Missing("there is no such page".into())),
+    };
+    match shown {
+        Ok(main) => {
+            let title = PAGES.iter().find(|page| page.path == path).map_or("", |page| page.name);
+            respond_with(StatusCode::OK, path, title, visit, &main)
+        }
+        Err(refusal @ Refusal::Store(_)) => failed(&refusal),
+        Err(refusal) => {
+            let main = Html::of("<h1>Not found</h1><p id=\"missing\">{}</p>", &[&refusal]);
+            respond_with(StatusCode::NOT_FOUND, path, "Not found", visit, &main)
+        }
+    }
+}
+
+async fn change(path: &str, visit: &Visit) -> Response<Body> {
+    if path == "/user" && visit.value("act") == "export" {
+        return match user::export(visit).await {
+            Ok(response) => response,
+            Err(refusal) => refuse(path, visit, &refusal),
+        };
+    }
+    let done = match path {
+        "/users" => users::add(visit).await,
+        "/user" => user::change(visit).await,
+        "/room" => rooms::destroy(visit).await,
+        "/messages" => messages::say(visit).await,
+        "/invitations" => invitations::make(visit).await,
+        _ => return text(StatusCode::NOT_FOUND, "there is no such form"),
+    };
+    match done {
+        Ok(Done { to, words, copy }) => {
+            visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: false, words, copy });
+            see_other(&to)
+        }
+        Err(refusal) => refuse(path, visit, &refusal),
+    }
+}
+
+/// Back to the page that the form is on, which says why nothing was done.
+fn refuse(path: &str, visit: &Visit, refusal: &Refusal) -> Response<Body> {
+    let words = match refusal {
+        Refusal::Store(cause) => {
+            tracing::error!(%cause, "the admin page failed");
+            "The server can't do it now; its log says why.".to_owned()
+        }
+        refusal => sentence(&refusal.to_string()),
+    };
+    visit.shared.admin.visits.notice(&visit.seen, Notice { is_error: true, words, copy: None });
+    let back =
+        ["domain", "jid"].into_iter().map(|name| (name, visit.value(name))).filter(|(_, value)| !value.is_empty());
+    let query: Vec<_> = back.map(|(name, value)| format!("{name}={}", form::encode(value))).collect();
+    see_other(&if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) })
+}
+
+fn respond_with(status: StatusCode, path: &str, title: &str, visit: &Visit, main: &Html) -> Response<Body> {
+    let notice = visit.shared.admin.visits.take_notice(&visit.seen);
+    let frame = Frame { path, title, seen: Some(&visit.seen), notice };
+    frame.response(status, main)
+}
+
+fn failed(refusal: &Refusal) -> Response<Body> {
+    tracing::error!(cause = %refusal, "the admin page failed");
+    text(StatusCode::SERVICE_UNAVAILABLE, "the server can't do it now; its log says why")
+}
+
+/// What a query or a form says.
+async fn given(request: Request<Incoming>) -> Result<Vec<(String, String)>, Box<Response<Body>>> {
+    let refused = |status, words: &str| Box::new(text(status, words));
+    let written = if request.method() == Method::POST {
+        let bytes = form::body(request.into_body()).await.map_err(|unread| match unread {
+            form::Unread::TooLarge => refused(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large"),
+            form::Unread::Broken => refused(StatusCode::BAD_REQUEST, "the form did not come"),
+        })?;
+        String::from_utf8(bytes.into()).map_err(|_| refused(StatusCode::BAD_REQUEST, "the form can't be read"))?
+    } else {
+        request.uri().query().unwrap_or_default().to_owned()
+    };
+    form::pairs(&written).ok_or_else(|| refused(StatusCode::BAD_REQUEST, "the request can't be read"))
+}
+
+/// Whether a browser says that a page of another site sent this. The token of the visit says the same for browsers that say nothing, but for the login.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    match (text("sec-fetch-site"), text("origin")) {
+        (Some(site), _) => !matches!(site, "same-origin" | "none"),
+        (None, Some(origin)) => origin.split_once("://").map(|(_, host)| host) != text("host"),
+        (None, None) => false,
+    }
+}
+
+/// What browsers are told of how to treat the pages.
+fn protect(headers: &mut HeaderMap, path: &str) {
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    let is_file = matches!(path, "/style.css" | "/script.js");
+    let cache = if is_file { "private, max-age=300" } else { "no-store" };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(cache));
+}
+
+/// To another page, by GET. The path is of this server and has nothing in it that a header can't have.
+fn see_other(path: &str) -> Response<Body> {
+    let mut response = text(StatusCode::SEE_OTHER, "see there");
+    if let Ok(location) = HeaderValue::from_str(&format!("{PREFIX}{path}")) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+fn not_allowed() -> Response<Body> {
+    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can be got, and forms be posted");
+    refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, POST"));
+    refused
+}
+
+/// Words with a capital in front and a full stop behind.
+fn sentence(words: &str) -> String {
+    let mut chars = words.chars();
+    let first: String = chars.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("{first}{}.", chars.as_str().trim_end_matches('.'))
+}
+
+/// Scripts, styles and forms of this server alone, and nothing inline.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(given: &[(&'static str, &'static str)]) -> HeaderMap {
+        given.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn forms_of_other_pages_are_known() {
+        let host = ("host", "chat.example:5443");
+        assert!(!is_cross_site(&headers(&[host])));
+        assert!(!is_cross_site(&headers(&[host, ("sec-fetch-site", "same-origin")])));
+        assert!(!is_cross_site(&headers(&[host, ("origin", "https://chat.example:5443")])));
+        for other in [
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("origin", "https://evil.example"),
+            ("origin", "null"),
+        ] {
+            assert!(is_cross_site(&headers(&[host, other])), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn the_policy_lets_nothing_inline_run() {
+        assert!(POLICY.starts_with("default-src 'none'") && !POLICY.contains("unsafe"));
+        assert!(!frame::SCRIPT.contains("innerHTML") && !frame::SCRIPT.contains("eval("));
+    }
+
+    #[test]
+    fn words_become_sentences() {
+        assert_eq!(sentence("there is no account"), "There is no account.");
+        assert_eq!(sentence(""), ".");
+    }
+}

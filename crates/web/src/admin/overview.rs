@@ -1,0 +1,126 @@
+//! The overview: what the server does now, and did during the last hour.
+
+use hyper::{Response, StatusCode};
+use rookery_modules::operations::Outcome;
+use rookery_observe::Stage;
+
+use super::Visit;
+use super::graph::{Graph, Line, Unit, bytes, number};
+use super::html::Html;
+use crate::reply::{Body, reply};
+use crate::samples::Sample;
+
+/// The page.
+pub async fn page(visit: &Visit) -> Outcome<Html> {
+    let mut html = Html::of(
+        "<h1>Overview</h1><noscript><p class=\"faint\">Load the page again for newer figures.</p></noscript><div id=\"graphs\">",
+        &[],
+    );
+    html.push(&drawn(visit));
+    html.add("</div>", &[]);
+    Ok(html)
+}
+
+/// Figures and graphs alone, for the script.
+pub fn graphs(visit: &Visit) -> Response<Body> {
+    reply(StatusCode::OK, "text/html; charset=utf-8", drawn(visit).into_text())
+}
+
+fn drawn(visit: &Visit) -> Html {
+    let samples = visit.shared.samples.all();
+    let mut html = figures(samples.last());
+    html.add("<div class=\"cards\">", &[]);
+    let times: Vec<_> = samples.iter().map(|sample| sample.unix_ms).collect();
+    let is_measured = samples.iter().any(|sample| sample.stages.iter().any(|seconds| *seconds > 0.0));
+    for (title, id, unit, lines) in graphs_of(&samples) {
+        html.push(&Graph { title, id, times: &times, lines, unit }.html());
+    }
+    if is_measured {
+        let lines = stages(&samples);
+        let title = "CPU of multicasts, seconds per second";
+        html.push(&Graph { title, id: "graph-stages", times: &times, lines, unit: Unit::Seconds }.html());
+    }
+    html.add("</div>", &[]);
+    if !is_measured {
+        html.add(
+            "<p class=\"faint\">Where the time of stanzas with many recipients goes is measured while <code>profile = true</code> is set.</p>",
+            &[],
+        );
+    }
+    html
+}
+
+fn figures(sample: Option<&Sample>) -> Html {
+    let none = Sample::default();
+    let sample = sample.unwrap_or(&none);
+    let figures = [
+        ("figure-sessions", "Sessions", number(sample.sessions as f64)),
+        ("figure-stanzas", "Stanzas per second", number(sample.stanzas)),
+        ("figure-deliveries", "Deliveries per second", number(sample.deliveries)),
+        ("figure-memory", "Memory", bytes(sample.memory as f64)),
+        ("figure-slow", "Slow readers", number(sample.slow_readers as f64)),
+    ];
+    let mut html = Html::of("<dl class=\"figures\">", &[]);
+    for (id, name, value) in figures {
+        html.add("<div class=\"figure\"><dt>{}</dt><dd id=\"{}\">{}</dd></div>", &[&name, &id, &value]);
+    }
+    html.add("</dl>", &[]);
+    html
+}
+
+type Drawn<'a> = (&'a str, &'a str, Unit, Vec<Line<'a>>);
+
+fn graphs_of(samples: &[Sample]) -> Vec<Drawn<'static>> {
+    let line =
+        |name, value: &dyn Fn(&Sample) -> Option<f64>| Line { name, values: samples.iter().map(value).collect() };
+    // Of a few sessions it would tell what the rest of the process has.
+    let per_session = |sample: &Sample| (sample.sessions > 0).then(|| sample.memory as f64 / sample.sessions as f64);
+    vec![
+        ("Sessions", "graph-sessions", Unit::Count, vec![line("sessions", &|sample| Some(sample.sessions as f64))]),
+        (
+            "Stanzas and deliveries per second",
+            "graph-stanzas",
+            Unit::Count,
+            vec![
+                line("stanzas", &|sample| Some(sample.stanzas)),
+                line("deliveries", &|sample| Some(sample.deliveries)),
+            ],
+        ),
+        (
+            "Latency, 99 of 100",
+            "graph-latency",
+            Unit::Seconds,
+            vec![
+                line("delivery", &|sample| sample.delivery),
+                line("mailbox of a shard", &|sample| sample.mailbox),
+                line("store", &|sample| sample.store),
+            ],
+        ),
+        (
+            "Memory of the process per session",
+            "graph-memory",
+            Unit::Bytes,
+            vec![line("bytes per session", &per_session)],
+        ),
+        (
+            "Bytes waiting for sessions",
+            "graph-waiting",
+            Unit::Bytes,
+            vec![line("bytes", &|sample| Some(sample.waiting as f64))],
+        ),
+        ("Slow readers", "graph-slow", Unit::Count, vec![line("sessions", &|sample| Some(sample.slow_readers as f64))]),
+    ]
+}
+
+/// The four stages that took most, as lines.
+fn stages(samples: &[Sample]) -> Vec<Line<'static>> {
+    let total = |at: usize| samples.iter().filter_map(|sample| sample.stages.get(at)).sum::<f64>();
+    let mut places: Vec<_> = (0..Stage::ALL.len()).collect();
+    places.sort_by(|a, b| total(*b).total_cmp(&total(*a)));
+    places.truncate(4);
+    let lines = places.into_iter().filter_map(|at| {
+        let name = Stage::ALL.get(at)?.name();
+        Some(Line { name, values: samples.iter().map(|sample| sample.stages.get(at).copied()).collect() })
+    });
+    lines.collect()
+}

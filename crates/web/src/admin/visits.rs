@@ -1,0 +1,182 @@
+//! Who is signed in to the admin page.
+//!
+//! A visit is known by a cookie of 256 random bits, of which the server keeps the hash, in memory: a restart ends all visits. It ends when nobody does
+//! anything for half an hour, and after twelve hours in any case. Each has a token of its own for forms, so that other pages can't have them sent.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rookery_jid::Jid;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// All visits.
+#[derive(Debug, Default)]
+pub struct Visits(Mutex<HashMap<[u8; 32], Visit>>);
+
+/// Something that a page says of what was done before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Whether it wasn't done.
+    pub is_error: bool,
+    /// In words.
+    pub words: String,
+    /// What came of it to copy, such as a link.
+    pub copy: Option<String>,
+}
+
+/// One of them, as a request sees it.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// Who it is.
+    pub account: Jid,
+    /// What forms have to carry.
+    pub token: String,
+    id: [u8; 32],
+}
+
+#[derive(Debug)]
+struct Visit {
+    account: Jid,
+    token: String,
+    begun_ms: u64,
+    used_ms: u64,
+    notice: Option<Notice>,
+}
+
+impl Visits {
+    /// Begins a visit and gives what the cookie has to hold; `None` if the system has no random bytes.
+    pub fn begin(&self, account: &Jid, now_ms: u64) -> Option<String> {
+        let (cookie, token) = (random()?, random()?);
+        let mut visits = self.lock();
+        visits.retain(|_, visit| visit.is_on(now_ms));
+        let of_account = visits.values().filter(|visit| visit.account == *account).count();
+        if of_account >= MOST_OF_ACCOUNT || visits.len() >= MOST {
+            let is_own = |visit: &Visit| of_account < MOST_OF_ACCOUNT || visit.account == *account;
+            let oldest = visits.iter().filter(|(_, visit)| is_own(visit)).min_by_key(|(_, visit)| visit.used_ms);
+            if let Some(id) = oldest.map(|(id, _)| *id) {
+                visits.remove(&id);
+            }
+        }
+        let visit = Visit { account: account.clone(), token, begun_ms: now_ms, used_ms: now_ms, notice: None };
+        visits.insert(id(&cookie), visit);
+        Some(cookie)
+    }
+
+    /// The visit of a cookie; it is in use from now.
+    pub fn find(&self, cookie: &str, now_ms: u64) -> Option<Seen> {
+        let id = id(cookie);
+        let mut visits = self.lock();
+        let visit = visits.get_mut(&id)?;
+        if !visit.is_on(now_ms) {
+            visits.remove(&id);
+            return None;
+        }
+        visit.used_ms = now_ms;
+        Some(Seen { account: visit.account.clone(), token: visit.token.clone(), id })
+    }
+
+    /// Ends a visit.
+    pub fn end(&self, seen: &Seen) {
+        self.lock().remove(&seen.id);
+    }
+
+    /// Has the next page say something.
+    pub fn notice(&self, seen: &Seen, notice: Notice) {
+        if let Some(visit) = self.lock().get_mut(&seen.id) {
+            visit.notice = Some(notice);
+        }
+    }
+
+    /// What the next page is to say.
+    pub fn take_notice(&self, seen: &Seen) -> Option<Notice> {
+        self.lock().get_mut(&seen.id)?.notice.take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Visit>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Visit {
+    fn is_on(&self, now_ms: u64) -> bool {
+        now_ms.saturating_sub(self.used_ms) < IDLE_MS && now_ms.saturating_sub(self.begun_ms) < LONGEST_MS
+    }
+}
+
+impl Seen {
+    /// Whether a form carries the token of this visit.
+    pub fn has_token(&self, token: &str) -> bool {
+        self.token.as_bytes().ct_eq(token.as_bytes()).into()
+    }
+}
+
+fn id(cookie: &str) -> [u8; 32] {
+    Sha256::digest(cookie.as_bytes()).into()
+}
+
+fn random() -> Option<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).ok()?;
+    Some(bytes.iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}
+
+/// How long a visit may be idle, and how long it lasts at most, milliseconds.
+const IDLE_MS: u64 = 30 * 60_000;
+const LONGEST_MS: u64 = 12 * 3_600_000;
+/// Visits at a time, of one account and in all.
+const MOST_OF_ACCOUNT: usize = 10;
+const MOST: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(name: &str) -> Jid {
+        Jid::parse(&format!("{name}@a.example")).unwrap()
+    }
+
+    #[test]
+    fn a_visit_is_known_by_its_cookie_and_ends() {
+        let visits = Visits::default();
+        let cookie = visits.begin(&account("a"), 0).unwrap();
+        let seen = visits.find(&cookie, 1).unwrap();
+        assert!(seen.has_token(&seen.token) && !seen.has_token("") && !seen.has_token(&cookie));
+        assert!(visits.find("forged", 1).is_none());
+        assert!(visits.find(&cookie, IDLE_MS).is_some() && visits.find(&cookie, 2 * IDLE_MS).is_none());
+        let cookie = visits.begin(&account("a"), 0).unwrap();
+        let mut now = 0;
+        while visits.find(&cookie, now).is_some() {
+            now += IDLE_MS - 1;
+        }
+        assert!((LONGEST_MS..LONGEST_MS + IDLE_MS).contains(&now));
+        let cookie = visits.begin(&account("a"), 0).unwrap();
+        visits.end(&visits.find(&cookie, 1).unwrap());
+        assert!(visits.find(&cookie, 1).is_none());
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        let visits = Visits::default();
+        let first = visits.begin(&account("a"), 0).unwrap();
+        (0..MOST_OF_ACCOUNT).for_each(|_| drop(visits.begin(&account("a"), 1)));
+        assert!(visits.find(&first, 2).is_none());
+        (0..2 * MOST).for_each(|number| drop(visits.begin(&account(&number.to_string()), 3)));
+        assert!(visits.lock().len() <= MOST);
+    }
+
+    #[test]
+    fn a_notice_is_shown_once() {
+        let visits = Visits::default();
+        let cookie = visits.begin(&account("a"), 0).unwrap();
+        let seen = visits.find(&cookie, 0).unwrap();
+        visits.notice(&seen, Notice { is_error: false, words: "done".into(), copy: None });
+        assert_eq!(visits.take_notice(&seen).unwrap().words, "done");
+        assert_eq!(visits.take_notice(&seen), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! What the server counted of late: a sample every five seconds, for an hour. The graphs of the admin page are drawn from it.
+//!
+//! A sample asks the shards for their counters, which costs each a copy of some kilobytes; their sessions are not looked at one by one.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rookery_observe::{Counters, Stage};
+use rookery_shard::Census;
+
+use crate::Shared;
+use crate::ask::now_ms;
+
+/// The samples, oldest first.
+#[derive(Debug, Default)]
+pub struct Samples(Mutex<Ring>);
+
+#[derive(Debug, Default)]
+struct Ring {
+    samples: VecDeque<Sample>,
+    /// The counters of the last sample.
+    before: Option<(u64, Counters, u64)>,
+}
+
+/// What was at one moment, and how fast things went since the sample before.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    /// When, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// Sessions.
+    pub sessions: u64,
+    /// Stanzas that came in, per second.
+    pub stanzas: f64,
+    /// Copies given to sessions, per second.
+    pub deliveries: f64,
+    /// Bytes of memory that the process has.
+    pub memory: u64,
+    /// Bytes that wait for sessions.
+    pub waiting: u64,
+    /// Sessions for which more waits than the soft limit of their outboxes.
+    pub slow_readers: u64,
+    /// Seconds that 99 of 100 waits for the store took at most; `None` without any.
+    pub store: Option<f64>,
+    /// The same for letters from shard to shard.
+    pub mailbox: Option<f64>,
+    /// The same for copies, from reading to writing.
+    pub delivery: Option<f64>,
+    /// Seconds of CPU that each stage of a multicast took, per second, in the order of [`Stage::ALL`].
+    pub stages: [f64; Stage::ALL.len()],
+}
+
+impl Samples {
+    /// Adds a sample of the shards.
+    pub fn add(&self, unix_ms: u64, census: &Census) {
+        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sample = Sample {
+            unix_ms,
+            sessions: census.sessions as u64,
+            memory: memory(),
+            waiting: census.waiting_bytes as u64,
+            slow_readers: census.slow_readers as u64,
+            ..ring.before.as_ref().map_or_else(Sample::default, |before| rates(before, unix_ms, census))
+        };
+        // A shard that didn't answer would look like a fall to zero.
+        if census.answered < census.shards {
+            return;
+        }
+        ring.before = Some((unix_ms, census.counters.clone(), census.deliveries));
+        ring.samples.push_back(sample);
+        if ring.samples.len() > MOST {
+            ring.samples.pop_front();
+        }
+    }
+
+    /// All of them, oldest first.
+    pub fn all(&self) -> Vec<Sample> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).samples.iter().cloned().collect()
+    }
+}
+
+/// Takes samples until the runtime ends.
+pub(crate) async fn take(shared: Arc<Shared>) {
+    let mut rounds = tokio::time::interval(PERIOD);
+    loop {
+        rounds.tick().await;
+        if shared.settings().admin_networks.is_empty() {
+            // Nobody can look at them.
+            continue;
+        }
+        let census = shared.counts_of_shards().await;
+        shared.samples.add(now_ms(), &census);
+    }
+}
+
+fn rates((before_ms, before, delivered): &(u64, Counters, u64), unix_ms: u64, census: &Census) -> Sample {
+    let seconds = (unix_ms.saturating_sub(*before_ms) as f64 / 1000.0).max(0.001);
+    let now = &census.counters;
+    let came = |counters: &Counters| counters.messages_in + counters.presence_in + counters.iqs_in;
+    let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / seconds;
+    let most = |now: &rookery_observe::Histogram, before| now.since(before).quantile(0.99).map(|ns| ns as f64 / 1e9);
+    Sample {
+        stanzas: rate(came(now), came(before)),
+        deliveries: rate(census.deliveries, *delivered),
+        store: most(&now.store_waits.total(), &before.store_waits.total()),
+        mailbox: most(&now.mailbox, &before.mailbox),
+        delivery: most(&now.delivery, &before.delivery),
+        stages: Stage::ALL.map(|stage| {
+            let taken = now.stages.of(stage).time.saturating_sub(before.stages.of(stage).time);
+            taken.as_secs_f64() / seconds
+        }),
+        ..Sample::default()
+    }
+}
+
+/// The resident memory of this process, bytes; 0 where the system doesn't tell.
+fn memory() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or_default() * rustix::param::page_size() as u64
+}
+
+/// How often.
+pub const PERIOD: Duration = Duration::from_secs(5);
+/// Samples that are kept: an hour.
+const MOST: usize = 720;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn census(messages: u64, deliveries: u64) -> Census {
+        let counters = Counters { messages_in: messages, ..Counters::default() };
+        Census { shards: 1, answered: 1, counters, deliveries, sessions: 7, ..Census::default() }
+    }
+
+    #[test]
+    fn rates_are_those_between_samples() {
+        let samples = Samples::default();
+        samples.add(10_000, &census(100, 1000));
+        samples.add(15_000, &census(150, 3000));
+        let [first, second] = &samples.all()[..] else { panic!("two samples") };
+        assert_eq!((first.stanzas, first.sessions, first.store), (0.0, 7, None));
+        assert_eq!((second.stanzas, second.deliveries), (10.0, 400.0));
+        samples.add(20_000, &Census { answered: 0, ..census(0, 0) });
+        assert_eq!(samples.all().len(), 2, "a shard that is silent makes no fall");
+    }
+
+    #[test]
+    fn only_an_hour_is_kept() {
+        let samples = Samples::default();
+        (0..2 * MOST as u64).for_each(|number| samples.add(number * 5000, &census(number, number)));
+        assert_eq!(samples.all().len(), MOST);
+        assert_eq!(samples.all()[0].unix_ms, MOST as u64 * 5000);
+    }
+
+    #[test]
+    fn the_system_tells_of_memory() {
+        assert!(memory() > 1 << 20);
+    }
+}

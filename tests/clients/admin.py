@@ -1,0 +1,262 @@
+"""The admin page: what administrators do, in a browser without script."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from urllib.parse import quote
+
+from browser import Browser, token
+from person import Person, Refused
+from rookery import Rookery
+
+ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n[modules.register]\nenabled = true\nallow_creation = false\n'
+TWO = 'domains = ["localhost", "other.example"]'
+
+
+async def an_administrator_signs_in_and_out():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        for tls in (False, True):
+            browser = Browser(server, tls)
+            answer = browser.get("/admin")
+            assert (answer.status, answer.headers["location"]) == (303, "/admin/login"), answer
+            assert "<form id=\"login\"" in browser.get("/admin/login").text
+            answer = browser.post("/admin/login", {"name": "admin", "password": "secret"})
+            assert (answer.status, answer.headers["location"]) == (303, "/admin"), answer
+            [cookie] = answer.cookies
+            assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path=/admin" in cookie, cookie
+            assert ("Secure" in cookie.split("; ")) == tls, cookie
+            page = browser.get("/admin")
+            assert page.status == 200 and "admin@localhost" in page.text and "<svg" in page.text, page
+            assert page.headers["cache-control"] == "no-store" and "frame-ancestors 'none'" in page.headers["content-security-policy"]
+            assert "unsafe" not in page.headers["content-security-policy"]
+            _is_well_formed(page.text)
+            answer = browser.post("/admin/logout", {"csrf": token(page.text)})
+            assert answer.headers["location"] == "/admin/login" and not browser.cookies, answer
+            browser.cookies[cookie.split("=")[0]] = cookie.split("=")[1].split(";")[0]
+            assert browser.get("/admin").status == 303, "the cookie still counts"
+
+
+async def who_is_no_administrator_stays_out():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        said = set()
+        for name, password in (("alice", "secret"), ("admin", "wrong"), ("nobody", "secret"), ("\0<b>", "x")):
+            browser = Browser(server)
+            answer = browser.post("/admin/login", {"name": name, "password": password})
+            assert answer.status == 401 and not answer.cookies, answer
+            assert "<b>" not in answer.text
+            said.add(re.search(r'<div id="notice".*?</div>', answer.text).group())
+        assert len(said) == 1, said
+        for path in ("/users", "/user?jid=alice%40localhost", "/domains", "/log", "/graphs", "/rooms", "/messages", "/invitations"):
+            assert Browser(server).get(f"/admin{path}").headers["location"] == "/admin/login", path
+
+
+async def guessing_is_slowed_down():
+    async with Rookery("admin", tables=ADMIN) as server:
+        browser = Browser(server)
+        statuses = [browser.post("/admin/login", {"name": "admin", "password": f"guess {n}"}).status for n in range(6)]
+        assert statuses == [401] * 5 + [429], statuses
+        answer = browser.post("/admin/login", {"name": "admin", "password": "secret"})
+        assert answer.status == 429 and int(answer.headers["retry-after"]) >= 1, "not even the right one is looked at"
+
+
+async def forged_forms_and_cookies_do_nothing():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        account = {"name": "eve", "password": "geheim12", "domain": "localhost"}
+        other = token(_signed_in(server).get("/admin/users").text)
+        for forged in (None, "", "0" * 64, other):
+            fields = account if forged is None else {**account, "csrf": forged}
+            assert browser.post("/admin/users", fields).status == 403, forged
+        right = {**account, "csrf": token(browser.get("/admin/users").text)}
+        for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {"Origin": "null"}):
+            assert browser.post("/admin/users", right, headers).status == 403, headers
+            sign_in = {"name": "admin", "password": "secret"}
+            assert Browser(server).post("/admin/login", sign_in, headers).status == 403, headers
+        name, value = next(iter(browser.cookies.items()))
+        for cookie in ("0" * 64, value[:-1], value.upper(), "", "x" * 5000):
+            forger = Browser(server)
+            forger.cookies = {name: cookie}
+            assert forger.get("/admin/users").headers.get("location") == "/admin/login", cookie
+            assert forger.post("/admin/users", right).headers.get("location") == "/admin/login", cookie
+        assert "eve" not in browser.get("/admin/users").text
+        assert browser.ask("DELETE", "/admin/users").status == 405
+        assert browser.post("/admin/users", {"csrf": right["csrf"], "name": "x" * 70_000}).status == 413
+
+
+async def an_account_is_made_and_logs_in():
+    async with Rookery("admin", tables=ADMIN) as server:
+        browser = _signed_in(server)
+        page = browser.send("/admin/users", {"name": "Eve", "password": "geheim12", "domain": "localhost"})
+        assert "eve@localhost was created." in page.text and 'id="no-sessions"' in page.text, page
+        async with Person(server, "eve@localhost", "geheim12") as eve:
+            page = browser.get("/admin/user?jid=eve%40localhost")
+            assert "127.0.0.1" in page.text and "here now" in page.text, page
+            _is_well_formed(page.text)
+            resource = re.search(r'name="resource" value="([^"]+)"', page.text).group(1)
+            page = browser.send(
+                "/admin/user", {"jid": "eve@localhost", "resource": resource, "act": "kick"}, "/admin/user?jid=eve%40localhost"
+            )
+            assert "1 session was ended." in page.text, page
+            await eve.until(lambda: eve.seen["disconnected"])
+        _do(browser, "eve@localhost", "password", password="nochgeheimer")
+        async with Person(server, "eve@localhost", "nochgeheimer") as eve:
+            assert 'id="state" class="tag off"' in _do(browser, "eve@localhost", "disable").text
+            await eve.until(lambda: eve.seen["disconnected"])
+        await _is_refused(server, "eve@localhost", "nochgeheimer", "account-disabled")
+        _do(browser, "eve@localhost", "enable")
+        answer = _post(browser, "eve@localhost", "export")
+        assert answer.status == 200 and answer.headers["content-disposition"].startswith("attachment"), answer
+        assert ElementTree.fromstring(answer.body)[0][0].get("name") == "eve"
+        page = _do(browser, "eve@localhost", "erase", confirm="eve")
+        assert "write eve@localhost to confirm it" in page.text, page
+        assert "eve@localhost was erased." in _do(browser, "eve@localhost", "erase", confirm="eve@localhost").text
+        await _is_refused(server, "eve@localhost", "nochgeheimer", "not-authorized")
+        assert browser.get("/admin/user?jid=eve%40localhost").status == 404
+        log = browser.get("/admin/log").text
+        for act in ("signed in", "created an account: eve@localhost", "exported an account", "deleted an account: eve@localhost"):
+            assert act in log, log
+        page = _do(browser, "admin@localhost", "disable")
+        assert "can&#39;t do that to themselves" in page.text, page
+
+
+async def accounts_are_found():
+    async with Rookery("admin", *(f"user{number:03}" for number in range(60)), tables=ADMIN) as server:
+        browser = _signed_in(server)
+        page = browser.get("/admin/users?search=user")
+        assert page.text.count("/admin/user?jid=") == 50 and "61 accounts" in page.text, page
+        following = re.search(r'id="next" href="([^"]+)"', page.text).group(1).replace("&amp;", "&")
+        assert browser.get(following).text.count("/admin/user?jid=user0") == 10
+        page = browser.get("/admin/users?search=USER007").text
+        assert "user007@localhost" in page and page.count("/admin/user?jid=") == 1
+        evil = browser.get("/admin/users?search=%22%3E%3Cscript%3Ealert(1)%3C/script%3E").text
+        assert "<script>alert" not in evil and "No account is called so" in evil
+        assert browser.get("/admin/users?search=%ff").status == 400
+
+
+async def others_domains_are_not_there():
+    async with Rookery("admin", "bob@other.example", top=TWO, tables=ADMIN.replace("[modules.a", '[domain."localhost".modules.a')) as server:
+        browser = _signed_in(server)
+        for path in ("/users?domain=other.example", "/user?jid=bob%40other.example", "/user?jid=bob%40elsewhere.example"):
+            assert browser.get(f"/admin{path}").status == 404, path
+        csrf = token(browser.get("/admin/users").text)
+        for path, fields in (
+            ("/users", {"domain": "other.example", "name": "eve", "password": "geheim12"}),
+            ("/user", {"jid": "bob@other.example", "act": "erase", "confirm": "bob@other.example"}),
+            ("/user", {"jid": "bob@other.example", "act": "export"}),
+            ("/messages", {"domain": "other.example", "act": "announce", "body": "hi"}),
+        ):
+            assert browser.post(f"/admin{path}", {"csrf": csrf, **fields}).status == 303, path
+        assert "other.example" not in browser.get("/admin/domains").text
+        async with Person(server, "bob@other.example"):
+            pass
+
+
+async def a_right_that_is_taken_away_is_gone():
+    async with Rookery("admin", "boss", tables=ADMIN.replace('"admin@localhost"', '"admin@localhost", "boss@localhost"')) as server:
+        browser, boss = _signed_in(server), _signed_in(server, "boss")
+        assert _do(boss, "admin@localhost", "disable").status == 200
+        assert browser.get("/admin/users").headers.get("location") == "/admin/login"
+        server.configure(tables=ADMIN)
+        await server.reload()
+        assert boss.get("/admin/users").headers.get("location") == "/admin/login"
+
+
+async def a_domain_speaks_and_invites():
+    async with Rookery("admin", "alice", tables=ADMIN) as server, Person(server, "alice@localhost") as alice:
+        await alice.presence("alice@localhost")
+        browser = _signed_in(server)
+        page = browser.send("/admin/messages", {"domain": "localhost", "to": "online", "body": "Back at <noon>\r\nor so", "act": "announce"})
+        assert "on its way" in page.text
+        await alice.reads("Back at <noon>\nor so", of="localhost")
+        page = browser.send("/admin/messages", {"domain": "localhost", "body": "Good <morning>", "act": "motd"})
+        assert "Good &lt;morning&gt;" in page.text
+        await alice.reads("Good <morning>", of="localhost")
+        page = browser.send("/admin/invitations", {"domain": "localhost", "name": "eve", "days": "3", "act": "invite"})
+        assert re.search(r'id="copy">xmpp:eve@localhost\?register;preauth=[a-z0-9]+<', page.text), page
+        page = browser.send("/admin/invitations", {"jid": "alice@localhost", "days": "3", "act": "reset"})
+        assert re.search(r'id="copy">xmpp:alice@localhost\?register;preauth=', page.text), page
+        page = browser.get("/admin/domains").text
+        assert "<code>rooms</code>" in page and "allow_creation" in page
+        _is_well_formed(page)
+
+
+async def a_room_is_shown_and_destroyed():
+    async with Rookery("admin", "alice", tables=ADMIN) as server, Person(server, "alice@localhost") as alice:
+        browser = _signed_in(server)
+        assert 'id="none"' in browser.get("/admin/rooms").text
+        room = "garden@conference.localhost"
+        alice.client.send_raw(f"<presence to='{room}/Alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
+        await alice.presence(f"{room}/Alice")
+        page = browser.get("/admin/rooms")
+        assert room in page.text, page
+        page = browser.get(f"/admin/room?jid={quote(room)}")
+        assert "<td>Alice<td>moderator<td>owner<td>" in page.text and "alice@localhost/" in page.text, page
+        _is_well_formed(page.text)
+        page = browser.send("/admin/room", {"jid": room, "confirm": "garden"}, "/admin/rooms")
+        assert "to confirm it" in page.text and room in browser.get("/admin/rooms").text
+        page = browser.send("/admin/room", {"jid": room, "confirm": room, "reason": "Too <many> weeds"}, "/admin/rooms")
+        assert f"{room} was destroyed." in page.text and 'id="none"' in page.text, page
+        told = await alice.presence(f"{room}/Alice", "unavailable")
+        assert "Too &lt;many&gt; weeds" in str(told) and "destroy" in str(told), told
+        assert browser.get(f"/admin/room?jid={quote(room)}").status == 404
+
+
+async def the_page_is_for_those_who_may_come_here():
+    async with Rookery("admin", tables=ADMIN) as server:
+        for name in ("X-Forwarded-For", "X-Real-IP"):
+            assert Browser(server).get("/admin/login", {name: "127.0.0.1"}).status == 403, "by a proxy that nobody named"
+    async with Rookery("admin", tables=ADMIN + "[web]\nadmin_networks = []\n") as server:
+        assert Browser(server).get("/admin/login").status == 403
+    async with Rookery("admin", tables=ADMIN + '[web]\ntrusted_proxies = ["127.0.0.1"]\nadmin_networks = ["192.0.2.0/24"]\n') as server:
+        assert Browser(server).get("/admin/login", {"X-Forwarded-For": "192.0.2.1"}).status == 403, "without TLS"
+        encrypted = {"X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"}
+        assert Browser(server).get("/admin/login", encrypted).status == 200
+        assert Browser(server).get("/admin/login", {**encrypted, "X-Forwarded-For": "198.51.100.1"}).status == 403
+
+
+def _signed_in(server, name="admin"):
+    browser = Browser(server)
+    answer = browser.post("/admin/login", {"name": name, "password": "secret"})
+    assert answer.status == 303 and answer.headers["location"] == "/admin", answer
+    return browser
+
+
+def _post(browser, jid, act, **fields):
+    """Sends a form of the page of an account."""
+    page = browser.get("/admin/users")
+    return browser.post("/admin/user", {"csrf": token(page.text), "jid": jid, "act": act, **fields})
+
+
+def _do(browser, jid, act, **fields):
+    """The same, and the page that it leads to."""
+    answer = _post(browser, jid, act, **fields)
+    assert answer.status == 303, answer
+    return browser.get(answer.headers["location"])
+
+
+def _is_well_formed(page):
+    """Every tag that is opened is closed, but for those that HTML closes by itself."""
+    void = {"meta", "link", "input", "line"}
+    optional = {"td", "th"}
+    open_tags = []
+    for closing, name, rest in re.findall(r"<(/?)([a-z][a-z0-9]*)((?:\"[^\"]*\"|[^>\"])*)>", page):
+        if not closing:
+            if name not in void and not rest.endswith("/"):
+                while name in optional and open_tags[-1] in optional:
+                    open_tags.pop()
+                open_tags.append(name)
+            continue
+        while open_tags and open_tags[-1] in optional and open_tags[-1] != name:
+            open_tags.pop()
+        assert open_tags and open_tags[-1] == name, (name, open_tags)
+        open_tags.pop()
+    assert not open_tags, open_tags
+
+
+async def _is_refused(server, jid, password, reason):
+    try:
+        async with Person(server, jid, password):
+            pass
+    except Refused as refused:
+        assert reason in str(refused), refused
+    else:
+        raise AssertionError(f"{jid} can log in")
