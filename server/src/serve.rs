@@ -86,12 +86,13 @@ impl Threads {
         } else {
             let folder = start.loaded.source.folder.path().join("uploads");
             let files = rookery_web::upload::Files::new(folder, start.database.stores.slots.clone());
+            let data = start.loaded.source.folder.path().to_owned();
             let reach = rookery_web::Reach {
                 door: shards.door(),
                 files,
                 stores: start.database.stores.clone(),
                 modules: start.shared.clone(),
-                export: Arc::new(crate::user::export),
+                export: Arc::new(move |jid, stores| crate::user::export(&data, jid, stores)),
             };
             let front = rookery_web::start(web, web_settings(&start.loaded), reach);
             Some(front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))?)

@@ -135,6 +135,7 @@ scenarios! {
         lists_come_in_parts
         a_domain_speaks
         rooms_are_listed_and_destroyed
+        rooms_that_are_stored_are_there
         what_is_no_request_is_refused
         the_api_is_for_those_who_may_come_here
         schemathesis_finds_nothing

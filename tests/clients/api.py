@@ -19,6 +19,11 @@ ALL = (
     "users:read,users:write,users:export,sessions:read,sessions:write,rooms:read,rooms:write,messages:write,announcements:read,"
     "announcements:write,invitations:write,domains:read,statistics:read,log:read"
 )
+STAYS = (
+    "<iq type='set' id='c' to='{room}'><query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'>"
+    "<field var='FORM_TYPE'><value>http://jabber.org/protocol/muc#roomconfig</value></field>"
+    "<field var='muc#roomconfig_persistentroom'><value>1</value></field></x></query></iq>"
+)
 OPEN = "[modules.register]\nenabled = true\nallow_creation = false\n"
 
 
@@ -159,6 +164,29 @@ async def rooms_are_listed_and_destroyed():
         for method in ("GET", "DELETE"):
             assert _ask(server, method, "/rooms/garden%40conference.localhost", secret)[0] == 404
         assert _ask(server, "GET", "/rooms/alice%40localhost", secret)[0] == 404
+
+
+async def rooms_that_are_stored_are_there():
+    async with Rookery("alice") as server:
+        secret, room = _token(server, "all", ALL), "garden@conference.localhost"
+        async with Person(server, "alice@localhost") as alice:
+            alice.client.send_raw(f"<presence to='{room}/Alice'><x xmlns='http://jabber.org/protocol/muc'/></presence>")
+            await alice.presence(f"{room}/Alice")
+            alice.client.send_raw(STAYS.format(room=room))
+            while not _json(server, "GET", "/domains/localhost/rooms", secret)["items"][0]["persistent"]:
+                await asyncio.sleep(0.05)
+        assert await server.stop() == 0
+        await server.start()
+        # Nobody has asked for it since the start: it comes from the store.
+        shown = _json(server, "GET", f"/rooms/{quote(room)}", secret)
+        assert shown["persistent"] and shown["occupants"] == [], shown
+        [listed] = _json(server, "GET", "/domains/localhost/rooms", secret)["items"]
+        assert listed["jid"] == room, listed
+        assert _ask(server, "DELETE", f"/rooms/{quote(room)}", secret)[0] == 204
+        assert _json(server, "GET", "/domains/localhost/rooms", secret)["items"] == []
+        assert await server.stop() == 0
+        await server.start()
+        assert _ask(server, "GET", f"/rooms/{quote(room)}", secret)[0] == 404
 
 
 async def what_is_no_request_is_refused():

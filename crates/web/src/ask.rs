@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use tracing::error;
 
 use crate::Shared;
+use crate::body::Body;
 
 /// Where an operation leaves its outcome.
 pub type Answer<T> = Completer<Outcome<T>>;
@@ -37,14 +38,19 @@ impl Shared {
         timeout(PATIENCE, pending).await.map_err(|_| Refusal::Store(StoreError::Busy))?.map_err(Refusal::from)
     }
 
-    /// All that is kept for an account, as a document (XEP-0227).
+    /// All that is kept for an account, as the body of an answer (XEP-0227).
     ///
     /// # Errors
-    /// The store failed.
-    pub async fn export(&self, account: Jid) -> Outcome<Vec<u8>> {
+    /// The store or the disk failed.
+    pub async fn export(&self, account: Jid) -> Outcome<Body> {
         let (export, stores) = (self.export.clone(), self.stores.clone());
-        let written = tokio::task::spawn_blocking(move || export(&account, &stores)).await;
-        written.map_err(|_| Refusal::Store(StoreError::Closed))?.map_err(|cause| {
+        let write = move || {
+            let file = export(&account, &stores)?;
+            let len = file.metadata().map_err(|error| error.to_string())?.len();
+            Ok::<_, String>(Body::file(file, 0, len))
+        };
+        let written = tokio::task::spawn_blocking(write).await.map_err(|_| Refusal::Store(StoreError::Closed))?;
+        written.map_err(|cause| {
             error!(cause, "an account can't be exported");
             Refusal::Store(StoreError::Closed)
         })

@@ -35,6 +35,7 @@ pub mod samples;
 pub mod upload;
 pub mod websocket;
 
+use std::fs::File;
 use std::io;
 use std::net::TcpListener;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -120,8 +121,8 @@ pub struct Reach {
     pub export: Export,
 }
 
-/// Writes all that is kept for an account (XEP-0227), or says why not. It may block.
-pub type Export = Arc<dyn Fn(&Jid, &Stores) -> Result<Vec<u8>, String> + Send + Sync>;
+/// Makes a file of all that is kept for an account (XEP-0227), which goes when it is closed; or says why not. It may block.
+pub type Export = Arc<dyn Fn(&Jid, &Stores) -> Result<File, String> + Send + Sync>;
 
 impl std::fmt::Debug for Reach {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

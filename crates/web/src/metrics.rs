@@ -102,31 +102,31 @@ fn times(page: &mut Page, census: &Census, counts: &Counts) {
     let counters = &census.counters;
     let name = "rookery_delivery_seconds";
     page.head(name, HISTOGRAM, "From reading a stanza until its copies were written; each copy counts.");
-    page.histogram(name, "", &counters.delivery, SECONDS);
+    page.histogram(name, "", &counters.delivery, &SECONDS);
     let name = "rookery_mailbox_seconds";
     page.head(name, HISTOGRAM, "How long mail waited for another shard.");
-    page.histogram(name, "", &counters.mailbox, SECONDS);
+    page.histogram(name, "", &counters.mailbox, &SECONDS);
     let name = "rookery_store_wait_seconds";
     page.head(name, HISTOGRAM, "How long answers of the store and of background work were waited for, by module.");
     for (module, histogram) in counters.store_waits.iter() {
-        page.histogram(name, &format!("module=\"{module}\""), histogram, SECONDS);
+        page.histogram(name, &format!("module=\"{module}\""), histogram, &SECONDS);
     }
     let name = "rookery_write_bytes";
     page.head(name, HISTOGRAM, "What waited for a session when it was written, without TLS; one write of 16 counts.");
     for (transport, histogram) in counters.writes.iter() {
-        page.histogram(name, &format!("transport=\"{transport}\""), histogram, 1.0);
+        page.histogram(name, &format!("transport=\"{transport}\""), histogram, &BYTES);
     }
     let name = "rookery_tls_handshake_seconds";
     page.head(name, HISTOGRAM, "How long handshakes of TLS took, the client's part included.");
     let web = counts.handshakes.lock().unwrap_or_else(PoisonError::into_inner).clone();
     for (protocol, histogram) in counters.handshakes.iter().chain([("http", &web)]) {
-        page.histogram(name, &format!("protocol=\"{protocol}\""), histogram, SECONDS);
+        page.histogram(name, &format!("protocol=\"{protocol}\""), histogram, &SECONDS);
     }
     let name = "rookery_multicast_stage_duration_seconds";
     page.head(name, HISTOGRAM, "How long a stage of a multicast took.");
     for stage in Stage::ALL {
         if let Some(histogram) = counters.stages.calls(stage).filter(|histogram| histogram.count() > 0) {
-            page.histogram(name, &format!("stage=\"{}\"", label(stage.name())), histogram, SECONDS);
+            page.histogram(name, &format!("stage=\"{}\"", label(stage.name())), histogram, &SECONDS);
         }
     }
 }
@@ -145,6 +145,14 @@ fn stages(page: &mut Page, census: &Census) {
     }
 }
 
+/// Which bounds of a histogram are shown: powers of two, from the first to the last.
+struct Bounds {
+    first: u32,
+    last: u32,
+    /// What is counted, per unit that is shown.
+    per: f64,
+}
+
 #[derive(Default)]
 struct Page(String);
 
@@ -154,19 +162,21 @@ impl Page {
         self.line(name, labels, value);
     }
 
-    /// The samples of a histogram. Bounds behind the largest value say nothing new and are left out.
-    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram, per: f64) {
+    /// The samples of a histogram, always with the same bounds: every second of those that are counted.
+    fn histogram(&mut self, name: &str, labels: &str, histogram: &Histogram, unit: &Bounds) {
         let (count, comma) = (histogram.count(), if labels.is_empty() { "" } else { "," });
+        let is_shown = |bound: u64| {
+            let power = bound.trailing_zeros();
+            (unit.first..=unit.last).contains(&power) && (power - unit.first).is_multiple_of(2)
+        };
         for (bound, below) in histogram.cumulative() {
-            let Some(bound) = bound else { break };
-            self.line(name, &format!("_bucket{{{labels}{comma}le=\"{}\"}}", bound as f64 / per), below);
-            if below == count {
-                break;
+            if let Some(bound) = bound.filter(|bound| is_shown(*bound)) {
+                self.line(name, &format!("_bucket{{{labels}{comma}le=\"{}\"}}", bound as f64 / unit.per), below);
             }
         }
         self.line(name, &format!("_bucket{{{labels}{comma}le=\"+Inf\"}}"), count);
         let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
-        self.line(name, &format!("_sum{labels}"), histogram.sum() as f64 / per);
+        self.line(name, &format!("_sum{labels}"), histogram.sum() as f64 / unit.per);
         self.line(name, &format!("_count{labels}"), count);
     }
 
@@ -188,8 +198,10 @@ fn label(text: &str) -> String {
 const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
 const HISTOGRAM: &str = "histogram";
-/// Nanoseconds of a second.
-const SECONDS: f64 = 1e9;
+/// From a microsecond to 17 seconds, counted in nanoseconds.
+const SECONDS: Bounds = Bounds { first: 10, last: 34, per: 1e9 };
+/// From 64 bytes to 64 MiB.
+const BYTES: Bounds = Bounds { first: 6, last: 26, per: 1.0 };
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[cfg(test)]
@@ -204,9 +216,18 @@ mod tests {
         counters.delivery.record_many(100, 3);
         counters.store_waits.of("archive").record(1_000_000_000);
         let page = page(&Census { by_domain, counters, shards: 2, ..Census::default() }, &Counts::default());
-        let delivery = "rookery_delivery_seconds_bucket{le=\"0.000000064\"} 0\nrookery_delivery_seconds_bucket{le=\"0.000000128\"} 3\n";
+        let delivery = "rookery_delivery_seconds_bucket{le=\"0.000001024\"} 3\nrookery_delivery_seconds_bucket{le=\"0.000004096\"} 3\n";
         assert!(page.contains(delivery), "{page}");
         assert!(page.contains("rookery_store_wait_seconds_sum{module=\"archive\"} 1\n"), "{page}");
+        assert!(
+            page.contains("rookery_store_wait_seconds_bucket{module=\"archive\",le=\"0.268435456\"} 0\n"),
+            "{page}"
+        );
+        assert_eq!(
+            page.matches("rookery_delivery_seconds_bucket{").count(),
+            14,
+            "the same bounds, whatever was counted"
+        );
         let session = "rookery_sessions{domain=\"a\\\"b.example\",transport=\"websocket\",tls=\"true\"} 3\n";
         assert!(page.contains(session), "{page}");
         let mut family = ("", "");

@@ -6,8 +6,9 @@ mod invite;
 mod password;
 mod pie;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rookery_jid::Jid;
@@ -18,7 +19,7 @@ use rookery_store::{Stores, wait};
 use crate::arguments::UserCommand;
 use crate::clock;
 use crate::config::Config;
-use crate::database::Database;
+use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::loaded::Source;
 use crate::welcome::say;
@@ -61,13 +62,20 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
     }
 }
 
-/// All that is kept for an account as a document (XEP-0227), for the web front of a running server. It blocks.
+/// All that is kept for an account as a document (XEP-0227), for the web front of a running server. However large it is, it takes no memory: it is a file in
+/// a folder that has no name any more and goes with whoever reads it. It blocks.
 ///
 /// # Errors
 ///
 /// What failed, in words.
-pub fn export(jid: &Jid, stores: &Stores) -> Result<Vec<u8>, String> {
-    pie::export::document(jid, stores)
+pub fn export(folder: &Path, jid: &Jid, stores: &Stores) -> Result<File, String> {
+    let number = u64::from_ne_bytes(database::random().map_err(|failure| failure.to_string())?);
+    let path = folder.join(format!("export-{number:016x}"));
+    let opened = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+    let mut file = opened.map_err(|error| Failure::file(&path, &error).to_string())?;
+    fs::remove_file(&path).map_err(|error| Failure::file(&path, &error).to_string())?;
+    pie::export::document(jid, stores, &mut file)?;
+    Ok(file)
 }
 
 fn add(jid: &Jid, credentials: Credentials, database: &Database) -> Result<(), Failure> {

@@ -231,7 +231,8 @@ async fn show(path: &str, visit: &Visit) -> Response<Body> {
     };
     match shown {
         Ok(main) => {
-            let title = PAGES.iter().find(|page| page.path == path).map_or("", |page| page.name);
+            let page = PAGES.iter().find(|page| page.path == path);
+            let title = page.map_or_else(|| visit.value("jid"), |page| page.name);
             respond_with(StatusCode::OK, path, title, visit, &main)
         }
         Err(refusal @ Refusal::Store(_)) => failed(&refusal),

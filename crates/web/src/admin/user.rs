@@ -55,7 +55,8 @@ pub async fn export(visit: &Visit) -> Outcome<Response<Body>> {
     }
     let document = visit.shared.export(account.clone()).await?;
     visit.note(account.domain(), format!("exported an account: {account}"));
-    let mut response = reply(StatusCode::OK, "application/xml", document);
+    let mut response = reply(StatusCode::OK, "application/xml", "");
+    *response.body_mut() = document;
     response
         .headers_mut()
         .insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"account.xml\""));

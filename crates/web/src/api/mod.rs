@@ -66,20 +66,20 @@ pub(crate) struct Call {
 pub(crate) struct Reply {
     status: StatusCode,
     content_type: &'static str,
-    body: Vec<u8>,
+    body: Body,
     location: Option<String>,
 }
 
 impl Reply {
     /// JSON.
     pub fn json(body: &Value) -> Self {
-        let body = body.to_string().into_bytes();
+        let body = Body::bytes(body.to_string());
         Self { status: StatusCode::OK, content_type: "application/json", body, location: None }
     }
 
     /// It is done, and there is nothing to say.
     pub fn done() -> Self {
-        Self { status: StatusCode::NO_CONTENT, content_type: "", body: Vec::new(), location: None }
+        Self { status: StatusCode::NO_CONTENT, content_type: "", body: Body::default(), location: None }
     }
 
     /// Another status, such as 202.
@@ -93,7 +93,8 @@ impl Reply {
     }
 
     fn response(self) -> Response<Body> {
-        let mut response = reply(self.status, self.content_type, self.body);
+        let mut response = reply(self.status, self.content_type, "");
+        *response.body_mut() = self.body;
         let headers = response.headers_mut();
         if self.content_type.is_empty() {
             headers.remove(CONTENT_TYPE);

@@ -1,6 +1,6 @@
 //! `rookery user export`: an account, or all of a domain, into a file.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -52,18 +52,18 @@ pub fn run(what: &Jid, file: &Path, database: &Database) -> Result<(), Failure> 
     }
 }
 
-/// The same for one account, as a document in memory.
+/// The same for one account, into a file that is open.
 ///
 /// # Errors
 ///
 /// What failed, in words.
-pub fn document(account: &Jid, stores: &Stores) -> Result<Vec<u8>, String> {
-    let mut document = Vec::new();
-    match write(account, &mut document, stores) {
-        Ok(_) => Ok(document),
-        Err(Wrong::File(error)) => Err(error.to_string()),
-        Err(Wrong::Failed(failure)) => Err(failure.to_string()),
-    }
+pub fn document(account: &Jid, stores: &Stores, file: &mut File) -> Result<(), String> {
+    let mut out = BufWriter::new(file);
+    let written = write(account, &mut out, stores).and_then(|_| Ok(out.flush()?));
+    written.map_err(|wrong| match wrong {
+        Wrong::File(error) => error.to_string(),
+        Wrong::Failed(failure) => failure.to_string(),
+    })
 }
 
 enum Wrong {
