@@ -1,6 +1,6 @@
 //! What administrators did: their logins to the admin page and their acts, by whatever way, the newest last.
 //!
-//! One for all shards and the web front. The last [`MOST`] entries are kept in the store, some seconds later, so that they outlive a restart; the log of the
+//! One for all shards and the web front. The last thousand entries are kept in the store, some seconds later, so that they outlive a restart; the log of the
 //! process has all of them at once. Acts of the command line are not here: it works beside the server.
 
 use std::collections::VecDeque;
