@@ -141,6 +141,7 @@ fn generation(loaded: &Loaded) -> Generation {
         limits: config.limits.after_login,
         login_seconds: u64::from(config.limits.login_seconds),
         connections_per_address: config.limits.connections_per_address,
+        bosh: config.web.bosh_terms,
     }
 }
 
@@ -160,6 +161,11 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         decoy: loaded.policy.decoy.clone(),
         public_host: config.web.public_host.clone(),
         connections: config.web.connections,
+        bosh: config.web.bosh.then(|| rookery_web::bosh::Settings {
+            origins: config.web.bosh_origins.clone(),
+            compression: config.web.bosh_compression,
+            most_bytes: config.limits.after_login.bytes,
+        }),
     }
 }
 
@@ -218,8 +224,9 @@ fn stop(start: Start, threads: Threads, signals: &mut Signals) -> Result<(), Fai
     let Threads { shards: running, web } = threads;
     let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
-    let web_ended = web.is_none_or(rookery_web::Running::stop);
+    // The shards first: what they say last to clients of BOSH leaves through the web front.
     running.stop();
+    let web_ended = web.is_none_or(rookery_web::Running::stop);
     let deadline = Instant::now() + PATIENCE;
     while !running.is_finished() && Instant::now() < deadline {
         if signals.pending().any(|signal| matches!(signal, SIGTERM | SIGINT)) {

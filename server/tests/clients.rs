@@ -153,6 +153,24 @@ scenarios! {
         a_room_is_shown_and_destroyed
         the_page_is_for_those_who_may_come_here
     }
+    bosh {
+        strophe_chats_over_bosh
+        stanza_chats_over_bosh
+        strophe_chats_over_bosh_in_the_clear
+        xmppjs_resumes_over_websocket
+        a_page_that_is_loaded_anew_goes_on
+        people_over_bosh_reach_people_who_are_not
+        clients_find_bosh
+        answers_are_compressed_for_who_asks
+        other_sites_may_use_it_as_the_operator_says
+        what_is_no_request_is_refused
+        bodies_are_bounded
+        a_content_type_means_nothing
+        a_session_outlives_its_connections
+        proxies_are_believed_about_encryption
+        the_end_of_the_server_is_told
+        it_can_be_switched_off
+    }
     registration {
         nobody_can_register_by_default
         people_register_where_it_is_on

@@ -155,6 +155,11 @@ impl Outboxes {
         self.limits = limits;
     }
 
+    /// The limits.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Opens the outbox of a session that has bound `address` (a full JID).
     pub fn open(&mut self, link: Link, address: Jid) {
         if self.slots.len() <= link.index() {
@@ -173,6 +178,11 @@ impl Outboxes {
         if let Some(slot) = self.slots.get_mut(link.index()) {
             slot.framing = framing;
         }
+    }
+
+    /// How its stanzas are told apart.
+    pub fn framing(&self, link: Link) -> Framing {
+        self.slots.get(link.index()).map(|slot| slot.framing).unwrap_or_default()
     }
 
     /// The full JID that the session has bound.

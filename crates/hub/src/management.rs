@@ -22,7 +22,7 @@
 
 use std::collections::VecDeque;
 
-use rookery_fanout::{Asking, Attention, Bounds, Link, Packet, TooHigh};
+use rookery_fanout::{Asking, Attention, Bounds, Framing, Link, Packet, TooHigh};
 use rookery_jid::Jid;
 use rookery_stream::c2s::{Enable, Features, failed};
 use rookery_stream::error::{Condition, StreamError};
@@ -118,7 +118,10 @@ impl World {
     /// # Errors
     /// The condition for `<failed/>`.
     pub fn enable(&mut self, link: Link, enable: Enable, inline: bool) -> Result<Built, Condition> {
-        let options = self.module_of(link, MODULE).ok_or(Condition::FeatureNotImplemented)?;
+        // BOSH has acknowledgements of its own, and a session there outlives its connections anyway.
+        let is_managed_otherwise = self.outboxes.framing(link) == Framing::Bosh;
+        let options = self.module_of(link, MODULE).filter(|_| !is_managed_otherwise);
+        let options = options.ok_or(Condition::FeatureNotImplemented)?;
         let bounded = |key| u32::try_from(options.number(key)).unwrap_or(u32::MAX);
         let bounds = Bounds { stanzas: bounded(MAX_STANZAS), bytes: bounded(MAX_BYTES) };
         let seconds = enable.max.unwrap_or(u32::MAX).min(bounded(RESUME_SECONDS));

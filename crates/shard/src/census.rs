@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rookery_fanout::Link;
 use rookery_observe::Counters;
 
+use crate::connection::Transport;
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -38,7 +39,7 @@ pub struct Census {
 /// How a session is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Carrier {
-    /// `tcp`, `websocket`, or `none` for a session that waits for its client to come back.
+    /// `tcp`, `websocket`, `bosh`, or `none` for a session that waits for its client to come back.
     pub transport: &'static str,
     /// Whether TLS ends here.
     pub tls: bool,
@@ -58,11 +59,15 @@ impl<D: Driver> Shard<D> {
             census.connections += self.connections.len();
             return;
         }
-        census.connections += self.connections.iter().filter(|(_, connection)| connection.socket.is_some()).count();
+        census.connections += self.connections.iter().filter(|(_, connection)| connection.is_connected()).count();
         for (key, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
             let Some(address) = self.world.outboxes.address(Link(key as u32)) else { continue };
-            let transport = if connection.socket.is_some() { connection.transport.name() } else { "none" };
-            let carrier = Carrier { transport, tls: connection.tls.is_some() };
+            let transport = if connection.is_connected() { connection.transport.name() } else { "none" };
+            let tls = match &connection.transport {
+                Transport::Bosh(session) => session.is_secure(),
+                _ => connection.tls.is_some(),
+            };
+            let carrier = Carrier { transport, tls };
             *census.by_domain.entry((address.domain().to_owned(), carrier)).or_default() += 1;
         }
     }

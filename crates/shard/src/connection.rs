@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use rookery_fanout::Framing;
 use rookery_observe::Since;
+use rookery_stream::bosh::Session;
 use rookery_stream::c2s::C2s;
 use rookery_stream::tls::ServerTls;
 use rookery_stream::websocket::Frames;
@@ -11,7 +12,8 @@ use rookery_xml::Scanner;
 
 /// A connection and where it stands.
 pub struct Connection<S> {
-    /// `None` once it is closed; the entry lives on until the world has let go of the session.
+    /// `None` once it is closed; the entry lives on until the world has let go of the session. A session of BOSH has none: its requests
+    /// come by letter.
     pub(crate) socket: Option<S>,
     pub(crate) peer: SocketAddr,
     pub(crate) serial: u32,
@@ -38,6 +40,8 @@ pub(crate) enum Transport {
     Stream,
     /// The messages of a WebSocket (RFC 7395).
     WebSocket(Frames),
+    /// Requests, and the answers to them (XEP-0124).
+    Bosh(Box<Session>),
 }
 
 impl Transport {
@@ -46,6 +50,7 @@ impl Transport {
         match self {
             Self::Stream => "tcp",
             Self::WebSocket(_) => "websocket",
+            Self::Bosh(_) => "bosh",
         }
     }
 
@@ -53,6 +58,7 @@ impl Transport {
         match self {
             Self::Stream => Framing::Stream,
             Self::WebSocket(_) => Framing::WebSocket,
+            Self::Bosh(_) => Framing::Bosh,
         }
     }
 }
@@ -96,9 +102,9 @@ pub(crate) struct Unsent {
 }
 
 impl<S> Connection<S> {
-    pub(crate) fn new(socket: S, peer: SocketAddr, serial: u32, negotiation: Negotiation) -> Self {
+    pub(crate) fn new(socket: Option<S>, peer: SocketAddr, serial: u32, negotiation: Negotiation) -> Self {
         Self {
-            socket: Some(socket),
+            socket,
             peer,
             serial,
             stage: Stage::Negotiating(Box::new(negotiation)),
@@ -111,6 +117,11 @@ impl<S> Connection<S> {
             paused: false,
             wants_write: false,
         }
+    }
+
+    /// Whether the client can be reached, now or with its next request.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.socket.is_some() || matches!(self.transport, Transport::Bosh(_))
     }
 
     /// Whether it carries a session of the world.

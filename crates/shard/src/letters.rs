@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rookery_hub::world::Parcel;
 use rookery_hub::{Network, Settings};
 use rookery_observe::Since;
+use rookery_stream::bosh::{Answer, Condition, Request, Terms, Waiter, Whose};
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{ServerTls, TlsSettings};
 use rookery_xml::Limits;
 
+use crate::bosh::Sids;
 use crate::census::Census;
 use crate::connection::Connection;
 
@@ -30,6 +32,8 @@ pub struct Generation {
     pub login_seconds: u64,
     /// Connections that one address may have; 0 for no limit.
     pub connections_per_address: u32,
+    /// For sessions of BOSH that are opened.
+    pub bosh: Terms,
 }
 
 impl std::fmt::Debug for Generation {
@@ -51,6 +55,10 @@ pub enum Letter<S> {
     },
     /// A connection that the web front has begun to serve, and that turned out to be for us.
     Handed(Box<Handed<S>>),
+    /// A request of BOSH that the web front has read.
+    Bosh(Box<BoshRequest>),
+    /// The connection of a request of this session broke before it was answered.
+    BoshGone(u128),
     /// A connection that has logged in and comes to its home.
     Moved(Box<Connection<S>>),
     /// From the world of another shard, in order.
@@ -88,11 +96,25 @@ pub struct Handed<S> {
     pub is_websocket: bool,
 }
 
+/// A request of BOSH (XEP-0124).
+pub struct BoshRequest {
+    /// The request.
+    pub request: Request,
+    /// Who waits for the answer.
+    pub waiter: Box<dyn Waiter>,
+    /// Where the client is, which may be behind a proxy that we trust.
+    pub peer: SocketAddr,
+    /// Whether what is between the client and us, or a proxy that we trust, is encrypted.
+    pub is_secure: bool,
+}
+
 impl<S> std::fmt::Debug for Letter<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Accepted { .. } => "Accepted",
             Self::Handed(_) => "Handed",
+            Self::Bosh(_) => "Bosh",
+            Self::BoshGone(_) => "BoshGone",
             Self::Moved(_) => "Moved",
             Self::Mail(..) => "Mail",
             Self::Reload(_) => "Reload",
@@ -105,6 +127,8 @@ impl<S> std::fmt::Debug for Letter<S> {
 /// The mailboxes of all shards. Letters from one writer to one shard arrive in order.
 pub struct Post<S> {
     boxes: Vec<Mailbox<S>>,
+    /// Where sessions of BOSH are.
+    pub(crate) sids: Sids,
 }
 
 struct Mailbox<S> {
@@ -121,7 +145,8 @@ impl<S> std::fmt::Debug for Post<S> {
 impl<S> Post<S> {
     /// One mailbox per waker; a waker is called when its mailbox gets something and had nothing.
     pub fn new(wakers: Vec<Box<dyn Fn() + Send + Sync>>) -> Arc<Self> {
-        Arc::new(Self { boxes: wakers.into_iter().map(|wake| Mailbox { letters: Mutex::default(), wake }).collect() })
+        let boxes = wakers.into_iter().map(|wake| Mailbox { letters: Mutex::default(), wake }).collect();
+        Arc::new(Self { boxes, sids: Sids::default() })
     }
 
     /// How many shards there are.
@@ -137,6 +162,19 @@ impl<S> Post<S> {
         if letters.len() == 1 {
             drop(letters);
             (mailbox.wake)();
+        }
+    }
+
+    /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard whose turn it is.
+    pub fn request(&self, posted: BoshRequest, turn: usize) {
+        let shard = match posted.request.whose {
+            Whose::Session(sid) => self.sids.find(sid).map(|place| place.shard),
+            Whose::New(_) => Some(turn % self.shards().max(1)),
+            Whose::Nobody => None,
+        };
+        match shard {
+            Some(shard) => self.send(shard, Letter::Bosh(Box::new(posted))),
+            None => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
         }
     }
 

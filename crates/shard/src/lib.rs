@@ -15,9 +15,11 @@
 //! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
 //! * [`connection`]: the data of one connection. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
 //!   [`resumption`]: when a session changes its connection.
-//! * [`websocket`]: frames, between both. [`census`]: what shards count. `measuring`: how long things take.
+//! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket. [`census`]: what shards count. `measuring`: how
+//!   long things take.
 //! * [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who may come in, and how often.
 
+pub mod bosh;
 pub mod census;
 pub mod connection;
 pub mod driver;
@@ -36,6 +38,6 @@ pub mod writing;
 pub use census::{Carrier, Census};
 pub use driver::{Driver, Ready};
 pub use gate::Gate;
-pub use letters::{Generation, Handed, Letter, Post, Posted};
+pub use letters::{BoshRequest, Generation, Handed, Letter, Post, Posted};
 pub use shard::{Setup, Shard};
 pub use start::{Door, Listener, Running, Start, start};

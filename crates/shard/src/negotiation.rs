@@ -1,6 +1,6 @@
 //! A connection until it has bound a resource: carries the questions of the stream's machine to the world and the answers back.
 
-use rookery_fanout::Link;
+use rookery_fanout::{Framing, Link};
 use rookery_hub::{BindError, Guest, Iq, NotResumed, TokenChange};
 use rookery_jid::Jid;
 use rookery_observe::Since;
@@ -160,7 +160,7 @@ impl<D: Driver> Shard<D> {
         {
             self.world.counters.handshakes.of("xmpp").record_time(since.elapsed());
         }
-        let facts = Facts { secure: true, tls_available: false, plaintext_login_allowed: false, bindings };
+        let facts = Facts { secure: true, bindings, ..Facts::default() };
         self.with_machine(link, |machine| machine.tls_started(facts));
     }
 
@@ -213,6 +213,10 @@ impl<D: Driver> Shard<D> {
             connection.in_world = false;
         }
         let is_bound = bound.is_ok();
+        let framing = connection.transport.framing();
+        if is_bound {
+            self.world.outboxes.set_framing(link, framing);
+        }
         let mut out = Vec::new();
         let bound = bound.map_err(|error| error.to_stanza_error());
         let answered = match self.with_machine(link, |machine| machine.inline_features()).flatten() {
@@ -244,6 +248,9 @@ impl<D: Driver> Shard<D> {
         }
         let framing = connection.transport.framing();
         self.world.outboxes.set_framing(link, framing);
+        if framing == Framing::Bosh {
+            self.count_what_is_sent(link);
+        }
         let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
         let Some(kept) = negotiation.machine.into_bound() else { return };
         if !kept.prefixes.is_empty() {

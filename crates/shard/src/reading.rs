@@ -83,6 +83,7 @@ impl<D: Driver> Shard<D> {
             (Transport::Stream, Stage::Bound) => self.stanzas(link, bytes),
             (Transport::WebSocket(_), Stage::Negotiating(_)) => self.frames_before(link, bytes),
             (Transport::WebSocket(_), Stage::Bound) => self.frames(link, bytes),
+            (Transport::Bosh(_), _) => self.read_requests(link),
             _ => {}
         }
     }

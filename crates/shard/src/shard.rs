@@ -14,6 +14,7 @@ use rookery_fanout::Link;
 use rookery_hub::{Event, LoginAnswer, World};
 use rookery_jid::Jid;
 use rookery_observe::Since;
+use rookery_stream::bosh::Condition;
 use rookery_stream::c2s::{C2s, Facts};
 use rookery_stream::error::StreamError;
 use rookery_stream::tls::ServerTls;
@@ -36,7 +37,7 @@ pub struct Shard<D: Driver> {
     pub(crate) connections: Slab<Connection<D::Socket>>,
     pub(crate) generation: Arc<Generation>,
     pub(crate) gate: Arc<Gate>,
-    post: Arc<Post<D::Socket>>,
+    pub(crate) post: Arc<Post<D::Socket>>,
     index: usize,
     serial: u32,
     timers: BinaryHeap<Reverse<(u64, u32, u32, Timer)>>,
@@ -46,8 +47,8 @@ pub struct Shard<D: Driver> {
     /// Connections that end when their sessions are settled: the shard stops.
     leaving: Vec<Link>,
     pub(crate) now_ms: u64,
-    stopping: bool,
-    ids: Arc<dyn Fn() -> u128 + Send + Sync>,
+    pub(crate) stopping: bool,
+    pub(crate) ids: Arc<dyn Fn() -> u128 + Send + Sync>,
     /// Copies of this tick that mail of other shards has brought, with the moment when the tick began that sent it.
     pub(crate) by_mail: Vec<(Since, u64)>,
     /// Writes so far: of some of them the size is counted.
@@ -60,6 +61,8 @@ pub struct Shard<D: Driver> {
     pub(crate) rendered: Vec<u8>,
     /// The same, encrypted.
     pub(crate) cipher: Vec<u8>,
+    /// Sessions of BOSH that may owe an answer at the end of the tick.
+    pub(crate) answering: Vec<Link>,
     /// Boxed, since it goes in and out with every input: more than a kilobyte by value. `None` while a connection has it.
     pub(crate) scanner: Option<Box<Scanner>>,
 }
@@ -92,6 +95,8 @@ enum Timer {
     Attempt,
     /// The shard stops, and has waited for the store long enough.
     Leave,
+    /// A session of BOSH has a request that has waited, or has had none, for long enough.
+    Bosh,
 }
 
 /// A login attempt that has to wait because others have failed.
@@ -132,6 +137,7 @@ impl<D: Driver> Shard<D> {
             plain: Vec::new(),
             rendered: Vec::new(),
             cipher: Vec::new(),
+            answering: Vec::new(),
             scanner: None,
         }
     }
@@ -235,6 +241,8 @@ impl<D: Driver> Shard<D> {
         match letter {
             Letter::Accepted { socket, peer, direct_tls } => self.accept(socket, peer, direct_tls, self.now_ms),
             Letter::Handed(handed) => self.handed(*handed),
+            Letter::Bosh(posted) => self.posted(posted),
+            Letter::BoshGone(sid) => self.bosh_gone(sid),
             Letter::Moved(connection) => self.moved_here(*connection),
             Letter::Mail(mail, posted) => self.mail(mail, posted),
             Letter::Reload(generation) => {
@@ -262,7 +270,7 @@ impl<D: Driver> Shard<D> {
             negotiation.tls_since = Some(Since::now());
             negotiation.machine.begin_with_tls();
         }
-        let mut connection = Connection::new(socket, peer, 0, negotiation);
+        let mut connection = Connection::new(Some(socket), peer, 0, negotiation);
         if direct_tls {
             let tls = self.generation.tls.as_ref().and_then(|settings| ServerTls::accept(settings).ok());
             if tls.is_none() {
@@ -285,7 +293,7 @@ impl<D: Driver> Shard<D> {
         let bindings = tls.as_ref().filter(|_| !is_websocket).map(ServerTls::bindings).unwrap_or_default();
         // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
         let facts = Facts { secure, tls_available: false, bindings, ..self.facts_without_tls(peer) };
-        let mut connection = Connection::new(socket, peer, 0, self.negotiation(facts));
+        let mut connection = Connection::new(Some(socket), peer, 0, self.negotiation(facts));
         connection.tls = tls;
         if is_websocket {
             connection.transport = Transport::WebSocket(Frames::default());
@@ -296,7 +304,7 @@ impl<D: Driver> Shard<D> {
     }
 
     /// Lets a connection in; `false` if it is one too many.
-    fn may_enter(&self, peer: SocketAddr) -> bool {
+    pub(crate) fn may_enter(&self, peer: SocketAddr) -> bool {
         // Everybody behind a proxy on this machine has the same address.
         let is_here = peer.ip().to_canonical().is_loopback();
         let most = if is_here { 0 } else { self.generation.connections_per_address };
@@ -307,7 +315,7 @@ impl<D: Driver> Shard<D> {
         enters
     }
 
-    fn negotiation(&self, facts: Facts) -> Negotiation {
+    pub(crate) fn negotiation(&self, facts: Facts) -> Negotiation {
         let ids = self.ids.clone();
         let machine = C2s::new(self.generation.policy.clone(), facts, Box::new(move || ids()));
         Negotiation {
@@ -318,7 +326,7 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    fn facts_without_tls(&self, peer: SocketAddr) -> Facts {
+    pub(crate) fn facts_without_tls(&self, peer: SocketAddr) -> Facts {
         Facts {
             secure: false,
             tls_available: self.generation.tls.is_some(),
@@ -348,6 +356,7 @@ impl<D: Driver> Shard<D> {
         if let Some(deadline) = deadline {
             self.timers.push(Reverse((deadline, key, self.serial, Timer::Login)));
         }
+        self.bosh_placed(Link(key));
         Some(Link(key))
     }
 
@@ -364,7 +373,12 @@ impl<D: Driver> Shard<D> {
             self.driver.remove(socket);
         }
         connection.wants_write = false;
+        let sid = connection.sid();
         self.post.send(shard, Letter::Moved(Box::new(connection)));
+        if let Some(sid) = sid {
+            // Behind the letter: who looks it up from now on writes to the shard after it.
+            self.post.sids.moves(sid, shard);
+        }
     }
 
     fn moved_here(&mut self, connection: Connection<D::Socket>) {
@@ -429,8 +443,15 @@ impl<D: Driver> Shard<D> {
         }
         connection.carry = None;
         connection.unsent = None;
-        if let Transport::WebSocket(frames) = &mut connection.transport {
-            *frames = Frames::default();
+        match &mut connection.transport {
+            Transport::Stream => {}
+            Transport::WebSocket(frames) => *frames = Frames::default(),
+            Transport::Bosh(session) => {
+                self.post.sids.forget(session.sid());
+                session.end(Some(Condition::ItemNotFound), None);
+                connection.transport = Transport::Stream;
+                self.gate.leave(connection.peer.ip());
+            }
         }
         // Once it lingers, or is detached, the world has been told already.
         if connection.in_world && !matches!(connection.stage, Stage::Lingering | Stage::Detached) {
@@ -447,7 +468,7 @@ impl<D: Driver> Shard<D> {
 
     fn forget_if_done(&mut self, link: Link) {
         let key = link.0 as usize;
-        if self.connections.get(key).is_some_and(|connection| connection.socket.is_none() && !connection.in_world) {
+        if self.connections.get(key).is_some_and(|connection| !connection.is_connected() && !connection.in_world) {
             self.connections.remove(key);
         }
     }
@@ -524,6 +545,7 @@ impl<D: Driver> Shard<D> {
                     self.leaving.retain(|&leaving| leaving != link);
                     self.say_goodbye(link);
                 }
+                Timer::Bosh => self.look_at_bosh(link, due),
                 Timer::Attempt => {
                     let at = self.waiting_logins.iter().position(|(link, of, _)| *link == key && *of == serial);
                     if let Some(at) = at {
@@ -538,6 +560,12 @@ impl<D: Driver> Shard<D> {
         self.waiting_logins.retain(|(key, serial, _)| {
             connections.get(*key as usize).is_some_and(|connection| connection.serial == *serial)
         });
+    }
+
+    /// Has a session of BOSH looked at.
+    pub(crate) fn look_at(&mut self, link: Link, due_ms: u64) {
+        let serial = self.connections.get(link.0 as usize).map_or(0, |connection| connection.serial);
+        self.timers.push(Reverse((due_ms, link.0, serial, Timer::Bosh)));
     }
 
     pub(crate) fn linger(&mut self, link: Link) {

@@ -17,7 +17,7 @@ use tracing::{error, warn};
 use crate::census::Census;
 use crate::epoll::{Epoll, News};
 use crate::gate::Gate;
-use crate::letters::{Generation, Handed, Letter, Post, Posted};
+use crate::letters::{BoshRequest, Generation, Handed, Letter, Post, Posted};
 use crate::shard::{Setup, Shard};
 
 /// What the threads need to start.
@@ -155,6 +155,23 @@ impl Door {
         let errand = Errand::new(move |world| work(world, completer));
         self.post.send(turn % self.post.shards().max(1), Letter::Mail(vec![Mail::Errand(errand).into()], posted));
         answer
+    }
+
+    /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard whose turn it is.
+    pub fn post(&self, posted: BoshRequest) {
+        self.post.request(posted, self.next.fetch_add(1, Ordering::Relaxed));
+    }
+
+    /// Whether there is a session of BOSH with this id.
+    pub fn knows(&self, sid: u128) -> bool {
+        self.post.sids.find(sid).is_some()
+    }
+
+    /// Says that the connection of a request of this session broke before the answer.
+    pub fn request_is_gone(&self, sid: u128) {
+        if let Some(place) = self.post.sids.find(sid) {
+            self.post.send(place.shard, Letter::BoshGone(sid));
+        }
     }
 
     /// What the shards count. Those that don't answer within a second are left out; until then this blocks.

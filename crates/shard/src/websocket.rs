@@ -224,7 +224,7 @@ impl<D: Driver> Shard<D> {
     fn websocket(&mut self, link: Link) -> Option<&mut Frames> {
         match &mut self.connections.get_mut(link.0 as usize)?.transport {
             Transport::WebSocket(frames) => Some(frames),
-            Transport::Stream => None,
+            Transport::Stream | Transport::Bosh(_) => None,
         }
     }
 }

@@ -19,6 +19,7 @@ impl<D: Driver> Shard<D> {
             let dirty = self.world.outboxes.take_dirty();
             if dirty.is_empty() {
                 self.world.outboxes.recycle(dirty);
+                self.answer_requests();
                 return self.world.ask_for_acknowledgements();
             }
             let begun = self.world.counters.stages.begin();
@@ -37,6 +38,9 @@ impl<D: Driver> Shard<D> {
     }
 
     fn write_waiting(&mut self, link: Link) {
+        if self.note_news(link) {
+            return;
+        }
         loop {
             self.write_pong(link);
             let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
@@ -93,6 +97,7 @@ impl<D: Driver> Shard<D> {
                 self.write_through(link, &frames, 0);
             }
             Some(Transport::Stream) => self.write_through(link, bytes, 0),
+            Some(Transport::Bosh(_)) => self.say(link, bytes),
             None => {}
         }
     }
@@ -209,6 +214,9 @@ impl<D: Driver> Shard<D> {
 
     /// Says the last words of a stream and closes our direction. The peer has a few seconds to close its own.
     pub(crate) fn finish(&mut self, link: Link, last: &[u8]) {
+        if self.end_session(link, last) {
+            return;
+        }
         self.flush_link(link);
         let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
         if matches!(connection.stage, Stage::Lingering) {
@@ -248,7 +256,7 @@ impl<D: Driver> Shard<D> {
 
     /// A connection whose login was given up while the world was still answering.
     pub(crate) fn forget_unless_connected(&mut self, link: Link) {
-        if self.connections.get(link.0 as usize).is_some_and(|connection| connection.socket.is_none()) {
+        if self.connections.get(link.0 as usize).is_some_and(|connection| !connection.is_connected()) {
             self.lost(link);
         }
     }

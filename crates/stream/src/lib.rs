@@ -1,10 +1,12 @@
 //! Sans-io protocol machines of a stream: negotiation, TLS, stream errors.
 //!
 //! Bytes and answers go in, bytes and events come out; no socket, no clock, no thread. [`c2s`] takes a client from its first byte to
-//! a bound resource, [`tls`] encrypts what it says, [`websocket`] puts it into frames, [`error`] holds the words with which stanzas and
-//! streams are refused.
+//! a bound resource, [`tls`] encrypts what it says, [`websocket`] puts it into frames, [`bosh`] into answers to requests, [`error`] holds
+//! the words with which stanzas and streams are refused.
 
+pub mod bosh;
 pub mod c2s;
 pub mod error;
+mod items;
 pub mod tls;
 pub mod websocket;

@@ -9,6 +9,7 @@ use rookery_sasl::server::Decoy;
 use rookery_shard::Generation;
 use rookery_store::Stores;
 use rookery_store::memory::Memory;
+use rookery_stream::bosh::Terms;
 use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{Identity, TlsSettings, certificate};
 use rookery_xml::Limits;
@@ -44,6 +45,8 @@ pub struct Config {
     pub max_auth_failures: u32,
     /// Connections of one address, 0 for no limit.
     pub connections_per_address: u32,
+    /// For sessions of BOSH.
+    pub bosh: Terms,
     /// Whether stanzas leave for other servers, which the test then plays: [`crate::Server::left`], [`crate::Server::incoming`].
     pub federates: bool,
     /// The store.
@@ -67,6 +70,7 @@ impl Default for Config {
             login_seconds: 60,
             max_auth_failures: 5,
             connections_per_address: 0,
+            bosh: Terms::default(),
             federates: false,
             stores: Memory::stores(),
         }
@@ -96,6 +100,7 @@ impl Config {
             limits: self.limits,
             login_seconds: self.login_seconds,
             connections_per_address: self.connections_per_address,
+            bosh: self.bosh,
         })
     }
 

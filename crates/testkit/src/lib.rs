@@ -22,11 +22,12 @@
 //! * [`net`]: pipes with bounded windows, partial reads and writes, ends and resets.
 //! * [`config`]: what a test may decide about its server. [`server`]: shards, clock and store, stepped until nothing moves.
 //! * [`wire`]: the client's end of a connection, with or without TLS. [`login`]: SASL and binding. [`client`]: what a test does with it.
-//! * [`websocket`]: the same over WebSocket. [`remote`]: other servers.
+//! * [`websocket`]: the same over WebSocket. [`bosh`]: requests and answers. [`remote`]: other servers.
 //! * [`pattern`]: what an expected stanza looks like. [`play`](mod@play): dialogues of clients and server as text.
 //!
 //! Everything panics with a readable text when the server does not do what is expected: this crate is for tests.
 
+pub mod bosh;
 pub mod client;
 pub mod config;
 pub mod login;

@@ -12,10 +12,12 @@ use rookery_jid::Jid;
 use rookery_modules::Shared;
 use rookery_modules::process::Wish;
 use rookery_sasl::Credentials;
-use rookery_shard::{Gate, Handed, Letter, Post, Setup, Shard};
+use rookery_shard::{BoshRequest, Gate, Handed, Letter, Post, Setup, Shard};
 use rookery_store::{Background, StoreError, Stores};
+use rookery_stream::bosh::{Answer, Condition, Request};
 use rookery_xml::{Limits, Stanza};
 
+use crate::bosh::Pending;
 use crate::client::Client;
 use crate::config::{Config, ITERATIONS};
 use crate::login::Security;
@@ -139,6 +141,27 @@ impl Server {
         client.log_in(&account, Security::Plain);
         client.bind(resource);
         client
+    }
+
+    /// A request of BOSH as it comes from the web front, encrypted or not.
+    pub fn post_over(&self, document: &str, is_secure: bool) -> Pending {
+        let (pending, waiter) = Pending::new(self);
+        match Request::read(document.as_bytes().into(), &Limits::AFTER_LOGIN) {
+            Err(_) => waiter.answer(Answer::refusal(Condition::BadRequest)),
+            Ok(request) => {
+                let mut running = self.0.borrow_mut();
+                running.next_port += 1;
+                running.next_shard += 1;
+                let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), running.next_port);
+                running.post.request(BoshRequest { request, waiter, peer, is_secure }, running.next_shard);
+            }
+        }
+        pending
+    }
+
+    /// The same, in the clear.
+    pub fn post(&self, document: &str) -> Pending {
+        self.post_over(document, false)
     }
 
     /// A session from `user/resource` or `user@domain/resource`: makes the account if it has to, connects, logs in, binds. It has not

@@ -42,9 +42,22 @@ pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: w
         }
     }
     tokio::spawn(crate::samples::take(shared.clone()));
+    let answering = shared.clone();
     tokio::spawn(sweep(shared));
     // What is under way ends with the runtime. Who was handed to a shard is none of ours any more.
     let _ = stopped.wait_for(|stopped| *stopped).await;
+    farewell(&answering).await;
+}
+
+/// Gives the answers time to leave in which the shards say that the server stops.
+async fn farewell(shared: &Shared) {
+    for _ in 0..FAREWELLS {
+        let is_last = shared.waiting.load(Ordering::Relaxed) == 0;
+        tokio::time::sleep(FAREWELL).await;
+        if is_last {
+            return;
+        }
+    }
 }
 
 /// Removes files that have expired, now and again.
@@ -145,6 +158,9 @@ const HANDSHAKES: Duration = Duration::from_secs(15);
 const HEADS: Duration = Duration::from_secs(30);
 /// Bytes of a head; hyper wants no less than 8192.
 const HEAD_BYTES: usize = 16 * 1024;
+/// How often it is looked whether requests still wait when the server stops, and how many times.
+const FAREWELL: Duration = Duration::from_millis(20);
+const FAREWELLS: u32 = 50;
 /// How often files that have expired are looked for.
 const SWEEP: Duration = Duration::from_secs(60);
 /// Lines of a head.

@@ -4,24 +4,20 @@ use hyper::body::Incoming;
 use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HOST, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
-use crate::Settings;
 use crate::proxy::Origin;
 use crate::reply::{Body, reply};
+use crate::{Settings, route};
 
 /// Answers with XRD (XEP-0156 §3).
 pub(crate) fn xml(request: &Request<Incoming>, origin: Origin, settings: &Settings) -> Response<Body> {
-    open(reply(
-        StatusCode::OK,
-        "application/xrd+xml; charset=utf-8",
-        xrd(&websocket(request.headers(), origin, settings)),
-    ))
+    open(reply(StatusCode::OK, "application/xrd+xml; charset=utf-8", xrd(&links(request.headers(), origin, settings))))
 }
 
 /// Answers with JRD (XEP-0156 §4).
 pub(crate) fn json(request: &Request<Incoming>, origin: Origin, settings: &Settings) -> Response<Body> {
-    let links =
-        serde_json::json!({ "links": [{ "rel": WEBSOCKET, "href": websocket(request.headers(), origin, settings) }] });
-    open(reply(StatusCode::OK, "application/json", links.to_string()))
+    let links = links(request.headers(), origin, settings);
+    let links: Vec<_> = links.iter().map(|(rel, href)| serde_json::json!({ "rel": rel, "href": href })).collect();
+    open(reply(StatusCode::OK, "application/json", serde_json::json!({ "links": links }).to_string()))
 }
 
 /// Scripts of any page may read it (XEP-0156 §5 asks for that).
@@ -30,20 +26,23 @@ fn open(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-fn xrd(websocket: &str) -> String {
+fn xrd(links: &[(&str, String)]) -> String {
+    let links: String = links.iter().map(|(rel, href)| format!("  <Link rel='{rel}' href='{href}'/>\n")).collect();
     format!(
         "<?xml version='1.0' encoding='utf-8'?>\n\
-         <XRD xmlns='http://docs.oasis-open.org/ns/xri/xrd-1.0'>\n  <Link rel='{WEBSOCKET}' href='{websocket}'/>\n</XRD>\n"
+         <XRD xmlns='http://docs.oasis-open.org/ns/xri/xrd-1.0'>\n{links}</XRD>\n"
     )
 }
 
-/// The address of the WebSocket, as this client can reach it.
-fn websocket(headers: &HeaderMap, origin: Origin, settings: &Settings) -> String {
+/// The relations of what is spoken here, with their addresses as this client can reach them.
+fn links(headers: &HeaderMap, origin: Origin, settings: &Settings) -> Vec<(&'static str, String)> {
     let said = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_host(host));
     let default = settings.domains.first().map_or("localhost", String::as_str);
     let host = settings.public_host.as_deref().or(said).unwrap_or(default);
-    let scheme = if origin.encrypted || settings.public_host.is_some() { "wss" } else { "ws" };
-    format!("{scheme}://{host}/ws")
+    let is_secure = origin.encrypted || settings.public_host.is_some();
+    let (ws, http) = if is_secure { ("wss", "https") } else { ("ws", "http") };
+    let bosh = settings.bosh.as_ref().map(|_| (BOSH, format!("{http}://{host}{}", route::BOSH)));
+    [(WEBSOCKET, format!("{ws}://{host}/ws"))].into_iter().chain(bosh).collect()
 }
 
 /// Whether a text can only be a host with a port: it is written back.
@@ -52,8 +51,9 @@ fn is_host(text: &str) -> bool {
     !text.is_empty() && text.len() <= 260 && text.bytes().all(allowed)
 }
 
-/// The relation of XEP-0156 §2.
+/// The relations of XEP-0156 §2.
 const WEBSOCKET: &str = "urn:xmpp:alt-connections:websocket";
+const BOSH: &str = "urn:xmpp:alt-connections:xbosh";
 
 #[cfg(test)]
 mod tests {
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn xrd_is_xml() {
-        let text = xrd("wss://example.org/ws");
+        let text = xrd(&[(WEBSOCKET, "wss://example.org/ws".into())]);
         assert!(text.contains("href='wss://example.org/ws'/>"), "{text}");
     }
 }

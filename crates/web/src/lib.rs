@@ -14,8 +14,8 @@
 //! # Layout
 //!
 //! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `route` finds who answers:
-//! [`websocket`], [`discovery`], [`metrics`], [`upload`], [`api`], [`admin`]. `access` says who may come to what is for operators, `ask` puts questions to the shards,
-//! `form` reads what requests say.
+//! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`api`], [`admin`]. `access` says who may come to what is for operators,
+//! `ask` puts questions to the shards, `form` reads what requests say, `coding` compresses answers.
 
 mod accept;
 mod access;
@@ -23,6 +23,8 @@ pub mod admin;
 pub mod api;
 mod ask;
 mod body;
+pub mod bosh;
+mod coding;
 pub mod conduit;
 pub mod discovery;
 mod form;
@@ -38,6 +40,7 @@ pub mod websocket;
 use std::fs::File;
 use std::io;
 use std::net::TcpListener;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
@@ -75,6 +78,8 @@ pub struct Settings {
     pub public_host: Option<String>,
     /// Connections at a time.
     pub connections: usize,
+    /// BOSH, if it is spoken.
+    pub bosh: Option<bosh::Settings>,
 }
 
 /// A listening socket.
@@ -105,6 +110,9 @@ pub(crate) struct Shared {
     pub admin: admin::Admin,
     export: Export,
     pub counts: metrics::Counts,
+    /// Requests of BOSH that wait for their answers.
+    pub waiting: AtomicUsize,
+    pub encoder: coding::Encoder,
 }
 
 /// What the front reaches.
@@ -149,6 +157,8 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         admin: admin::Admin::default(),
         export,
         counts,
+        waiting: AtomicUsize::new(0),
+        encoder: coding::Encoder::default(),
     });
     let (stop, stopped) = watch::channel(false);
     let served = shared.clone();

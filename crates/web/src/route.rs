@@ -11,7 +11,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use crate::accept::{Client, trusts};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
-use crate::{Shared, admin, api, discovery, metrics, websocket};
+use crate::{Shared, admin, api, bosh, discovery, metrics, websocket};
 
 /// Answers a request.
 pub async fn answer(
@@ -25,15 +25,20 @@ pub async fn answer(
     let path = request.uri().path();
     if let Some(rest) = path.strip_prefix(UPLOAD) {
         let rest = rest.to_owned();
-        return Ok(shared.files.answer(request, &rest).await);
+        // Boxed, as whatever doesn't wait for long: a connection has room for the largest of all answers under way, and thousands of them
+        // wait for BOSH.
+        return Ok(Box::pin(shared.files.answer(request, &rest)).await);
     }
     if let Some(rest) = path.strip_prefix(api::PREFIX).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
         let rest = rest.to_owned();
-        return Ok(api::answer(request, &rest, client, origin, shared).await);
+        return Ok(Box::pin(api::answer(request, &rest, client, origin, shared)).await);
     }
     if let Some(rest) = path.strip_prefix(admin::PREFIX).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
         let rest = rest.to_owned();
-        return Ok(admin::answer(request, &rest, client, origin, shared).await);
+        return Ok(Box::pin(admin::answer(request, &rest, client, origin, shared)).await);
+    }
+    if path == BOSH {
+        return Ok(bosh::answer(request, origin, shared).await);
     }
     if !matches!(path, WEBSOCKET | WEBSOCKET_OLD | HOST_META | HOST_META_JSON | LIVE | READY | METRICS) {
         return Ok(text(StatusCode::NOT_FOUND, "there is nothing here"));
@@ -48,12 +53,12 @@ pub async fn answer(
         HOST_META => discovery::xml(&request, origin, &settings),
         HOST_META_JSON => discovery::json(&request, origin, &settings),
         LIVE => text(StatusCode::OK, "live"),
-        READY => ready(&shared).await,
+        READY => Box::pin(ready(&shared)).await,
         // Not by the address that a header claims: who may read is decided by who connects.
         _ if !trusts(&settings.metrics_networks, client.peer) || origin.address != client.peer => {
             text(StatusCode::FORBIDDEN, "metrics are not for this address; see metrics_networks")
         }
-        _ => metrics::answer(shared).await,
+        _ => Box::pin(metrics::answer(shared)).await,
     })
 }
 
@@ -70,6 +75,8 @@ async fn ready(shared: &Arc<Shared>) -> Response<Body> {
 const WEBSOCKET: &str = "/ws";
 /// Where other servers have it.
 const WEBSOCKET_OLD: &str = "/xmpp-websocket";
+/// Where every client of BOSH looks first.
+pub const BOSH: &str = "/http-bind";
 /// XEP-0156 §3.
 const HOST_META: &str = "/.well-known/host-meta";
 /// XEP-0156 §4.

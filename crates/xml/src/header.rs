@@ -75,7 +75,7 @@ fn read(buf: &[u8], limits: &Limits) -> Result<(usize, Header), Stop> {
 }
 
 /// Reads an attribute and returns its name, its text and its end.
-fn attribute(buf: &[u8], at: usize) -> Result<(QName, String, usize), Stop> {
+pub(crate) fn attribute(buf: &[u8], at: usize) -> Result<(QName, String, usize), Stop> {
     let name = lex::qname(buf, at)?;
     let quote = lex::equals_quote(buf, name)?;
     let mut end = quote + 1;
@@ -150,7 +150,7 @@ fn namespace_of<'h>(header: &'h Header, prefix: &str) -> Option<&'h str> {
 }
 
 /// Reads the XML declaration (XML §2.8), if there is one, and returns its end.
-fn declaration(buf: &[u8]) -> Result<usize, Stop> {
+pub(crate) fn declaration(buf: &[u8]) -> Result<usize, Stop> {
     if !buf.starts_with(DECLARATION) {
         return if DECLARATION.starts_with(buf) { Err(Stop::Partial) } else { Ok(0) };
     }
@@ -183,7 +183,7 @@ fn declaration(buf: &[u8]) -> Result<usize, Stop> {
     }
 }
 
-fn written(buf: &[u8], name: QName) -> &[u8] {
+pub(crate) fn written(buf: &[u8], name: QName) -> &[u8] {
     &buf[name.start..name.end]
 }
 

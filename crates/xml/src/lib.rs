@@ -15,7 +15,8 @@
 //! - `namespaces`: which ones a stanza may name.
 //! - `walk` looks again at scanned bytes, `unescape` reads their text, `element` makes a tree of them.
 //! - `escape`, `writer` and `built` are the way out.
-//! - [`header`] reads stream headers, [`slow`] rewrites stanzas that depend on one, [`ns`] names namespaces.
+//! - [`header`] reads stream headers, [`wrapper`] the tags around stanzas that come in a document of their own, [`slow`] rewrites stanzas
+//!   that depend on one, [`ns`] names namespaces.
 
 mod built;
 mod element;
@@ -34,6 +35,7 @@ mod stride;
 mod unescape;
 mod view;
 mod walk;
+pub mod wrapper;
 mod writer;
 
 pub use built::Built;

@@ -104,6 +104,8 @@ pub const CAPS: &str = "http://jabber.org/protocol/caps";
 pub const DATA_VALIDATE: &str = "http://jabber.org/protocol/xdata-validate";
 /// XEP-0124 BOSH
 pub const HTTP_BIND: &str = "http://jabber.org/protocol/httpbind";
+/// XEP-0206: what XMPP adds to BOSH
+pub const XBOSH: &str = "urn:xmpp:xbosh";
 /// XEP-0138 Stream Compression
 pub const COMPRESS: &str = "http://jabber.org/protocol/compress";
 /// XEP-0153 vCard-Based Avatars

@@ -38,7 +38,7 @@ pub enum Shown {
 pub const TABLES: [(&str, &str); 7] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
-    ("web", "What is served over HTTP: WebSocket for browsers, how they find it, health and metrics."),
+    ("web", "What is served over HTTP: WebSocket and BOSH for browsers, how they find them, health and metrics."),
     ("tls", "Encryption, for the domains that have no certificate of their own."),
     ("login", "How clients prove who they are."),
     ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
@@ -159,9 +159,59 @@ pub const KEYS: &[Key] = &[
     Key {
         table: "web",
         name: "connections",
-        doc: "Connections that are served at a time; a WebSocket counts only until it is open. A change needs a restart.",
+        doc: "Connections that are served at a time; a WebSocket counts only until it is open, a client of BOSH for one or\n\
+              two. A change needs a restart.",
         set: |config, given| put(&mut config.web.connections, given.number(1..=1_000_000)),
         show: |config| plain(config.web.connections),
+    },
+    Key {
+        table: "web",
+        name: "bosh",
+        doc: "Whether /http-bind is served, for clients in browsers that have no WebSocket (XEP-0124).",
+        set: |config, given| put(&mut config.web.bosh, given.switch()),
+        show: |config| plain(config.web.bosh),
+    },
+    Key {
+        table: "web",
+        name: "bosh_wait",
+        doc: "Seconds for which a request of BOSH waits for something to tell, if its client allows that.",
+        set: |config, given| put(&mut config.web.bosh_terms.wait, given.number(1..=600)),
+        show: |config| plain(config.web.bosh_terms.wait),
+    },
+    Key {
+        table: "web",
+        name: "bosh_inactivity",
+        doc: "Seconds without a request after which a session of BOSH ends.",
+        set: |config, given| put(&mut config.web.bosh_terms.inactivity, given.number(5..=3600)),
+        show: |config| plain(config.web.bosh_terms.inactivity),
+    },
+    Key {
+        table: "web",
+        name: "bosh_max_pause",
+        doc: "The same for a client that says that it will be away, at most. 0 means that none may.",
+        set: |config, given| put(&mut config.web.bosh_terms.max_pause, given.number(0..=86_400)),
+        show: |config| plain(config.web.bosh_terms.max_pause),
+    },
+    Key {
+        table: "web",
+        name: "bosh_polling",
+        doc: "Seconds between two empty requests of BOSH, at least. A client that asks more often is sent away.",
+        set: |config, given| put(&mut config.web.bosh_terms.polling, given.number(0..=600)),
+        show: |config| plain(config.web.bosh_terms.polling),
+    },
+    Key {
+        table: "web",
+        name: "bosh_origins",
+        doc: "Sites whose scripts may use BOSH from other sites' pages, such as [\"https://chat.example.org\"]; [\"*\"] for all.",
+        set: |config, given| put(&mut config.web.bosh_origins, given.list(origin)),
+        show: |config| list(&config.web.bosh_origins),
+    },
+    Key {
+        table: "web",
+        name: "bosh_compression",
+        doc: "Whether answers of BOSH are compressed for clients that ask for it.",
+        set: |config, given| put(&mut config.web.bosh_compression, given.switch()),
+        show: |config| plain(config.web.bosh_compression),
     },
     Key {
         table: "tls",
@@ -430,6 +480,15 @@ fn domain(given: Given<'_>) -> Result<String, Wrong> {
 
 fn address(given: Given<'_>) -> Result<SocketAddr, Wrong> {
     given.parsed("an address with a port such as \"[::]:5222\" or \"127.0.0.1:5222\"", |text| text.parse().ok())
+}
+
+fn origin(given: Given<'_>) -> Result<String, Wrong> {
+    given.parsed("an origin such as \"https://chat.example.org\", or \"*\"", |text| {
+        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
+        let is_host =
+            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
+        (text == "*" || is_host).then(|| text.to_owned())
+    })
 }
 
 fn network(given: Given<'_>) -> Result<WrittenNetwork, Wrong> {

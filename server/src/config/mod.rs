@@ -117,6 +117,14 @@ pub struct Web {
     pub admin_networks: Vec<WrittenNetwork>,
     /// Connections at a time.
     pub connections: usize,
+    /// Whether BOSH is spoken.
+    pub bosh: bool,
+    /// How long its requests wait, and how often they come.
+    pub bosh_terms: rookery_stream::bosh::Terms,
+    /// Origins whose scripts may use it.
+    pub bosh_origins: Vec<String>,
+    /// Whether its answers are compressed for those who ask.
+    pub bosh_compression: bool,
 }
 
 /// TLS for the domains that have no certificate of their own.
@@ -250,6 +258,10 @@ impl Config {
                 api_networks: loopback(),
                 admin_networks: loopback(),
                 connections: 20_000,
+                bosh: true,
+                bosh_terms: rookery_stream::bosh::Terms::default(),
+                bosh_origins: vec!["*".into()],
+                bosh_compression: true,
             },
             tls: Tls { files: Files::default(), minimum: Oldest::Tls12 },
             login: Login {

@@ -1,4 +1,4 @@
-//! Node with the libraries for browsers that the scenarios of `web.py` use.
+//! Node with the libraries for browsers that the scenarios of `web.py` and `bosh.py` use.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,9 @@ pub fn folder() -> &'static Path {
         // Another run of the tests may be making the same.
         let lock = File::create(folder.join("lock")).expect("a lock file");
         lock.lock().expect("the lock");
-        fs::write(folder.join("chat.mjs"), CHAT).expect("the script");
+        for (name, script) in SCRIPTS {
+            fs::write(folder.join(name), script).expect("a script");
+        }
         if fs::read_to_string(folder.join(MADE_FOR)).ok().as_deref() != Some(LOCKED) {
             make(&folder);
         }
@@ -41,6 +43,10 @@ fn make(folder: &Path) {
 
 const PACKAGE: &str = include_str!("../../../tests/clients/web/package.json");
 const LOCKED: &str = include_str!("../../../tests/clients/web/package-lock.json");
-const CHAT: &str = include_str!("../../../tests/clients/web/chat.mjs");
+const SCRIPTS: [(&str, &str); 3] = [
+    ("chat.mjs", include_str!("../../../tests/clients/web/chat.mjs")),
+    ("request.mjs", include_str!("../../../tests/clients/web/request.mjs")),
+    ("resume.mjs", include_str!("../../../tests/clients/web/resume.mjs")),
+];
 /// Says which list of libraries is installed.
 const MADE_FOR: &str = "made-for";

@@ -1,12 +1,14 @@
-// Two people log in with one library over one WebSocket each; one writes, the other hears it and answers.
+// Two people log in with one library, over a WebSocket each or over BOSH, as the address says; one writes, the other hears it and answers.
 //
 //     node chat.mjs LIBRARY ADDRESS
 //
 // Passwords are "secret". Ends with 0 if all of it worked.
 
 import { WebSocket } from "ws";
+import { Request } from "./request.mjs";
 
 globalThis.WebSocket ??= WebSocket;
+globalThis.XMLHttpRequest ??= Request;
 const [library, address] = process.argv.slice(2);
 
 // Each library: log in as USER, call `heard(from, body)` for every message; answers with what says something and what logs out.
@@ -60,7 +62,7 @@ const libraries = {
       password: "secret",
       resource: "web",
       autoReconnect: false,
-      transports: { websocket: address, bosh: false },
+      transports: address.startsWith("ws") ? { websocket: address, bosh: false } : { websocket: false, bosh: address },
     });
     client.on("message", (message) => message.body && heard(message.from, message.body));
     client.on("stream:error", fail);

@@ -11,6 +11,8 @@ pub enum Framing {
     Stream,
     /// Each in a message of text, and each a document of its own that declares its namespace (RFC 7395 §3.3).
     WebSocket,
+    /// One after the other in answers to requests, each declaring its namespace (XEP-0206 §2).
+    Bosh,
 }
 
 impl Framing {
@@ -18,6 +20,7 @@ impl Framing {
     pub(super) fn wire_len(self, len: usize, declares: bool) -> usize {
         match self {
             Self::Stream => len,
+            Self::Bosh => len + self.declaration(declares).len(),
             Self::WebSocket => {
                 let len = len + self.declaration(declares).len();
                 head_len(len) + len
@@ -35,7 +38,7 @@ impl Framing {
     /// What is written behind the name of a stanza's root.
     pub(super) fn declaration(self, declares: bool) -> &'static [u8] {
         match self {
-            Self::WebSocket if declares => CLIENT,
+            Self::WebSocket | Self::Bosh if declares => CLIENT,
             _ => b"",
         }
     }

@@ -6,10 +6,12 @@
 //!   reference; nothing is copied.
 //! * Sent and not yet acknowledged are as many stanzas as lie between the two counters, both modulo 2^32 (§4).
 //! * What waits and what is not acknowledged are bounded together, in number and bytes; one stanza more ends the session.
-//! * At most one request for an acknowledgement is open, and none follows each stanza: see [`Outboxes::ask`].
+//! * At most one request for an acknowledgement is open, and none follows each stanza: see [`Outboxes::ask`]. Over BOSH none is needed: the
+//!   client's next request says what it has got (XEP-0124 §9, §14).
 
 use std::collections::VecDeque;
 
+use super::framing::Framing;
 use super::queue::{Drained, Item, Queue, rendered_len};
 use super::quiet::{self, Urgency};
 use super::{Attention, Link, Outboxes, To};
@@ -124,7 +126,7 @@ impl Outboxes {
         managed.asked = false;
         if managed.unacked.is_empty() {
             managed.unacked.shrink_to(IDLE_CAPACITY);
-        } else if !std::mem::replace(&mut managed.asking, true) {
+        } else if slot.framing != Framing::Bosh && !std::mem::replace(&mut managed.asking, true) {
             self.asking.push(Asking::Later(link));
         }
         if let Some(Drained(call)) = queue.take_drained() {
@@ -201,7 +203,7 @@ impl Outboxes {
     pub fn ask(&mut self, link: Link, is_late: bool) {
         let Some(slot) = self.slots.get_mut(link.index()) else { return };
         let Some(queue) = slot.queue.as_mut().filter(|_| slot.attention != Attention::Detached) else { return };
-        let Some(managed) = &mut queue.managed else { return };
+        let Some(managed) = queue.managed.as_mut().filter(|_| slot.framing != Framing::Bosh) else { return };
         if is_late {
             managed.asking = false;
         }

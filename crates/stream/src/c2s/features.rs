@@ -91,12 +91,13 @@ fn authentication(offer: &Offer<'_>, out: &mut Vec<u8>) {
         feature.start("mechanism").text(mechanism.name()).end();
     }
     feature.start("inline");
-    if sasl2.resumption {
+    let is_managed = !offer.facts.is_resumed_by_transport;
+    if sasl2.resumption && is_managed {
         feature.start_ns("sm", ns::SM).end();
     }
     if let Some(features) = &sasl2.bind {
         feature.start_ns("bind", ns::BIND2).start("inline");
-        for var in features {
+        for var in features.iter().filter(|&&var| is_managed || var != ns::SM) {
             feature.start("feature").attr("var", var).end();
         }
         feature.end().end();
@@ -159,12 +160,15 @@ fn pre_approval(_: &Offer<'_>, out: &mut Vec<u8>) {
 
 /// What the host announces after login, e.g. its entity capabilities (XEP-0115 §6.3).
 fn host_after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
-    if let Some(host) = offer.host {
-        out.extend_from_slice(&host.after_login_features);
+    match offer.host {
+        Some(_) if offer.facts.is_resumed_by_transport => host_after_enabling(offer, out),
+        Some(host) => out.extend_from_slice(&host.after_login_features),
+        None => {}
     }
 }
 
-/// The same without stream management (XEP-0198), which is agreed on already: there are clients that enable it whenever they are offered it.
+/// The same without stream management (XEP-0198), which is agreed on already, or which the transport has no use for: there are clients that
+/// enable it whenever they are offered it.
 fn host_after_enabling(offer: &Offer<'_>, out: &mut Vec<u8>) {
     let mut rest = offer.host.map_or(&[][..], |host| &host.after_login_features);
     let mut scanner = Scanner::new();

@@ -63,6 +63,8 @@ pub struct Facts {
     pub plaintext_login_allowed: bool,
     /// The channel bindings of the TLS connection; empty without TLS.
     pub bindings: ChannelBindings,
+    /// The transport acknowledges and outlives connections by itself, as BOSH does: there is no stream management (XEP-0198) on it.
+    pub is_resumed_by_transport: bool,
 }
 
 impl Facts {

@@ -54,6 +54,9 @@ impl C2s {
 
     /// Takes an element of stream management after login and before a resource is bound: of these only `<resume/>` has its time.
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) {
+        if self.facts.is_resumed_by_transport {
+            return out.extend_from_slice(failed(&Condition::FeatureNotImplemented, None).bytes());
+        }
         let requested = matches!(self.phase, Phase::Bind).then(|| requested(element)).flatten();
         match (element.name(), requested) {
             ("resume", Some((previd, h))) => {

@@ -3,8 +3,10 @@
 //! Every message is one XML document of its own: a stanza says that it is one of `jabber:client`, `<stream:features/>` declares its
 //! prefix, and the tags of the stream, which are no documents, become `<open/>` and `<close/>`.
 
-use rookery_xml::header::{self, Header};
+use rookery_xml::header::Header;
 use rookery_xml::{Element, Fault, Limits, Scan, Scanner, Stanza, Writer, escape_attr, ns, slow};
+
+use crate::items::{Item, declare, items};
 
 /// What a client's message is.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,37 +58,16 @@ pub fn of_stanza(stanza: &Stanza<'_>) -> Option<Framed> {
 
 /// Cuts what the server says on a stream into messages, and gives each to `each`.
 pub fn write(stream: &[u8], mut each: impl FnMut(&[u8])) {
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let mut rest = stream;
     let mut message = Vec::new();
-    while !rest.is_empty() {
+    items(stream, |item| {
         message.clear();
-        let Some(len) = item(rest, &limits, &mut message) else { return };
-        if !message.is_empty() {
-            each(&message);
+        match item {
+            Item::Header(header) => message.extend_from_slice(open(&header).finish().bytes()),
+            Item::Element(element) => declare(element, &mut message),
+            Item::End => message.extend_from_slice(Writer::with_ns("close", ns::FRAMING).finish().bytes()),
         }
-        rest = rest.get(len..).unwrap_or_default();
-    }
-}
-
-/// Writes the message for the item at the start of `rest`; its length. `None` if it is no item of a stream, which the server never says.
-fn item(rest: &[u8], limits: &Limits, message: &mut Vec<u8>) -> Option<usize> {
-    if let Ok(Some((len, header))) = header::parse(rest, limits) {
-        message.extend_from_slice(open(&header).finish().bytes());
-        return Some(len);
-    }
-    if let Some(behind) = rest.strip_prefix(crate::error::STREAM_END) {
-        message.extend_from_slice(Writer::with_ns("close", ns::FRAMING).finish().bytes());
-        return Some(rest.len() - behind.len());
-    }
-    match Scanner::new().scan(rest, limits) {
-        Ok(Scan::Space(len)) => Some(len),
-        Ok(Scan::Stanza(len) | Scan::Rare(len)) => {
-            declare(rest.get(..len)?, message);
-            Some(len)
-        }
-        _ => None,
-    }
+        each(&message);
+    });
 }
 
 /// `<open/>` for the server's header (§3.4).
@@ -100,25 +81,6 @@ fn open(header: &Header) -> Writer {
     open
 }
 
-/// Writes an element of the stream with the namespaces that the stream's header had declared for it (§3.3.3).
-fn declare(element: &[u8], message: &mut Vec<u8>) {
-    let name_end = element.iter().position(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'/' | b'>'));
-    let (name, behind) = element.split_at_checked(name_end.unwrap_or_default()).unwrap_or((element, &[]));
-    message.extend_from_slice(name);
-    if name.starts_with(b"<stream:") {
-        message.extend_from_slice(DECLARED);
-    } else if !has_namespace(element) {
-        message.extend_from_slice(CLIENT);
-    }
-    message.extend_from_slice(behind);
-}
-
-/// Whether the root names its namespace.
-fn has_namespace(element: &[u8]) -> bool {
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    Stanza::parse(element, &limits).is_ok_and(|stanza| stanza.head().xmlns.is_some())
-}
-
 /// The header that `<open/>` stands for.
 fn stream_header(open: &Element) -> Vec<u8> {
     let mut header = format!("<stream:stream xmlns='{}' xmlns:stream='{}'", ns::CLIENT, ns::STREAMS);
@@ -130,6 +92,3 @@ fn stream_header(open: &Element) -> Vec<u8> {
     header.push('>');
     header.into_bytes()
 }
-
-const DECLARED: &[u8] = b" xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'";
-const CLIENT: &[u8] = b" xmlns='jabber:client'";

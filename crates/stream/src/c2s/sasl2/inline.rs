@@ -84,6 +84,9 @@ impl C2s {
             self.pending = Some(event);
         } else if let Some(wanted) = inline.request.resume.take() {
             match wanted {
+                _ if self.facts.is_resumed_by_transport => {
+                    inline.add(&resume::failed(&Condition::FeatureNotImplemented, None));
+                }
                 Some((previd, h)) => {
                     inline.waits = Waits::Resume(previd.clone());
                     self.pending = Some(Event::Resume { previd, h });

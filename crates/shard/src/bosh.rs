@@ -1,0 +1,420 @@
+//! A session of BOSH (XEP-0124) between requests and a stream.
+//!
+//! Where others have a socket it has [`Session`], and its requests come by letter, each with somebody who waits for the answer. What is
+//! behind it is what is behind TCP: the same machine negotiates, the same outbox waits until there is a request to answer. Answers are
+//! given at the end of a tick, so that a reply can go out with the request that it was asked by.
+//!
+//! What went out with an answer is kept, as stream management keeps it (XEP-0198), until the client's next request shows that it was
+//! received: when a client is gone for good, nothing that it did not get is lost.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rookery_fanout::{Bounds, Link};
+use rookery_hub::Intake;
+use rookery_stream::bosh::{Answer, Condition, Opening, Session, Whose};
+use rookery_stream::c2s::Facts;
+use rookery_stream::error::StreamError;
+use rookery_xml::{Fault, Scan, Scanner};
+
+use crate::connection::{Connection, Stage, Transport};
+use crate::driver::Driver;
+use crate::letters::{BoshRequest, Letter};
+use crate::shard::Shard;
+
+/// Where the sessions are: asked once for each request.
+#[derive(Debug, Default)]
+pub(crate) struct Sids(Mutex<HashMap<u128, Place>>);
+
+/// Where a session is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// The shard.
+    pub shard: usize,
+    /// `None` while it is on its way there: then it is in the shard's mailbox, before whoever asks.
+    link: Option<Link>,
+}
+
+impl Sids {
+    pub fn find(&self, sid: u128) -> Option<Place> {
+        self.lock().get(&sid).copied()
+    }
+
+    fn place(&self, sid: u128, shard: usize, link: Link) {
+        self.lock().insert(sid, Place { shard, link: Some(link) });
+    }
+
+    /// It is on its way to a shard. If it has arrived meanwhile that is known already.
+    pub fn moves(&self, sid: u128, shard: usize) {
+        if let Some(place) = self.lock().get_mut(&sid)
+            && place.shard != shard
+        {
+            *place = Place { shard, link: None };
+        }
+    }
+
+    pub fn forget(&self, sid: u128) {
+        self.lock().remove(&sid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S> Connection<S> {
+    /// The id of its session, if it is one of BOSH.
+    pub(crate) fn sid(&self) -> Option<u128> {
+        match &self.transport {
+            Transport::Bosh(session) => Some(session.sid()),
+            _ => None,
+        }
+    }
+}
+
+impl<D: Driver> Shard<D> {
+    /// A request has come.
+    pub(crate) fn posted(&mut self, mut posted: Box<BoshRequest>) {
+        match std::mem::replace(&mut posted.request.whose, Whose::Nobody) {
+            Whose::New(opening) => self.open_session(*posted, &opening),
+            Whose::Nobody => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
+            Whose::Session(sid) => match self.post.sids.find(sid) {
+                Some(Place { shard, link: Some(link) }) if shard == self.index() => self.request(link, *posted),
+                Some(Place { shard, .. }) if shard != self.index() => {
+                    // It has moved while the letter was on its way.
+                    posted.request.whose = Whose::Session(sid);
+                    self.post.send(shard, Letter::Bosh(posted));
+                }
+                _ => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
+            },
+        }
+    }
+
+    /// A connection broke on which a request of this session waited.
+    pub(crate) fn bosh_gone(&mut self, sid: u128) {
+        match self.post.sids.find(sid) {
+            Some(Place { shard, link: Some(link) }) if shard == self.index() => {
+                let now = self.now_ms;
+                if let Some(session) = self.session(link) {
+                    session.note_gone(now);
+                }
+                self.watch(link);
+            }
+            Some(Place { shard, .. }) if shard != self.index() => self.post.send(shard, Letter::BoshGone(sid)),
+            _ => {}
+        }
+    }
+
+    fn open_session(&mut self, posted: BoshRequest, opening: &Opening) {
+        let BoshRequest { request, waiter, peer, is_secure } = posted;
+        if !self.may_enter(peer) {
+            let condition = if self.stopping { Condition::SystemShutdown } else { Condition::PolicyViolation };
+            return waiter.answer(Answer::refusal(condition));
+        }
+        let facts = Facts {
+            secure: is_secure,
+            tls_available: false,
+            is_resumed_by_transport: true,
+            ..self.facts_without_tls(peer)
+        };
+        let session = Session::new((self.ids)(), &request, opening, self.generation.bosh, is_secure, self.now_ms);
+        let mut connection = Connection::new(None, peer, 0, self.negotiation(facts));
+        connection.transport = Transport::Bosh(Box::new(session));
+        let Some(link) = self.insert(connection) else { return };
+        let now = self.now_ms;
+        if let Some(session) = self.session(link) {
+            session.take(request, waiter, now);
+        }
+        self.negotiate(link, &opening.stream_header());
+        self.taken(link);
+    }
+
+    fn request(&mut self, link: Link, posted: BoshRequest) {
+        let BoshRequest { request, waiter, is_secure, .. } = posted;
+        let now = self.now_ms;
+        let Some(session) = self.session(link) else {
+            return waiter.answer(Answer::refusal(Condition::ItemNotFound));
+        };
+        if session.is_secure() && !is_secure {
+            // §19.1: such a request is not of this session; nothing of it is touched.
+            return waiter.answer(Answer::refusal(Condition::ItemNotFound));
+        }
+        session.take(request, waiter, now);
+        if let Some(handled) = session.confirmed() {
+            // The client can't have got more than it was sent.
+            let _ = self.world.outboxes.acknowledge(link, handled);
+        }
+        self.taken(link);
+    }
+
+    /// A request was taken: it may have ended the session, or have something for the stream.
+    fn taken(&mut self, link: Link) {
+        let Some(session) = self.session(link) else { return };
+        if session.is_over() {
+            return self.lost(link);
+        }
+        self.answering.push(link);
+        self.read_requests(link);
+        self.watch(link);
+    }
+
+    /// Gives the stream what is in the requests, as far as it takes it now.
+    pub(crate) fn read_requests(&mut self, link: Link) {
+        let key = self.key_of(link);
+        // The machine may have something to go on with: an answer that it has just got.
+        self.negotiate(link, &[]);
+        while self.connection_of(key).is_some() {
+            let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+            let is_open = match &connection.stage {
+                Stage::Negotiating(negotiation) => !negotiation.asked,
+                Stage::Bound => true,
+                Stage::Detached | Stage::Lingering => false,
+            };
+            if connection.paused || !is_open {
+                return;
+            }
+            let is_bound = connection.is_bound();
+            let Transport::Bosh(session) = &mut connection.transport else { return };
+            let Some(request) = session.unread() else { return };
+            if let Some(opening) = request.restart.take() {
+                // XEP-0206 §5: what else is in it is not looked at.
+                request.skip_content();
+                self.restart(link, &opening);
+            } else if !request.has_content() {
+                let is_last = request.terminate;
+                session.take_unread();
+                self.answering.push(link);
+                if is_last {
+                    return self.finish(link, &[]);
+                }
+            } else if is_bound {
+                self.elements(link);
+            } else {
+                self.element_before(link);
+            }
+        }
+    }
+
+    /// A stream begins anew.
+    fn restart(&mut self, link: Link, opening: &Opening) {
+        let is_bound = self.connections.get(link.0 as usize).is_some_and(Connection::is_bound);
+        if is_bound {
+            self.opened_again(link, 0);
+        } else {
+            self.negotiate(link, &opening.stream_header());
+        }
+    }
+
+    /// Gives the next element to the machine of a stream that is not bound.
+    fn element_before(&mut self, link: Link) {
+        let limits = self.generation.policy.limits_before;
+        let mut scanner = self.scanner.take().unwrap_or_default();
+        let next = match self.session(link).and_then(Session::unread) {
+            // As one element is limited, so is all of a request.
+            Some(request) if request.len() > limits.bytes + ENVELOPE => Err(Fault::TooBig),
+            Some(request) => {
+                request.next(&mut scanner, &limits).map(|element| element.map(|element| element.into_owned()))
+            }
+            None => Ok(None),
+        };
+        self.scanner = Some(scanner);
+        match next {
+            Ok(Some(element)) => self.negotiate(link, &element),
+            Ok(None) => {}
+            Err(fault) => self.unreadable(link, fault),
+        }
+    }
+
+    /// Gives the elements of a request to the world.
+    fn elements(&mut self, link: Link) {
+        let limits = self.generation.limits;
+        let Some(mut request) = self.session(link).and_then(Session::take_unread) else { return };
+        let mut scanner = self.scanner.take().unwrap_or_default();
+        let mut outcome = Ok(());
+        while let Some(element) = request.next(&mut scanner, &limits).transpose() {
+            let intake = element.and_then(|element| self.one(link, &element, &mut scanner));
+            match intake {
+                Ok(_) if !self.world.takes_from(link) => request.skip_content(),
+                Ok(Intake::Full) => {
+                    self.pause(link, true);
+                    break;
+                }
+                Ok(_) => {}
+                Err(fault) => {
+                    outcome = Err(fault);
+                    break;
+                }
+            }
+        }
+        self.scanner = Some(scanner);
+        if let Some(session) = self.session(link) {
+            session.keep_unread(request);
+        }
+        if let Err(fault) = outcome {
+            self.unreadable(link, fault);
+        }
+    }
+
+    fn one(&mut self, link: Link, element: &[u8], scanner: &mut Scanner) -> Result<Intake, Fault> {
+        let scanned = scanner.scan(element, &self.generation.limits)?;
+        let intake = match scanned {
+            Scan::Stanza(len) if len == element.len() => self.world.stanza(link, scanner.stanza(element)),
+            _ => return Err(Fault::NotWellFormed),
+        };
+        scanner.reset();
+        Ok(intake)
+    }
+
+    /// What a request holds is no XML (§6), or more than is taken.
+    fn unreadable(&mut self, link: Link, fault: Fault) {
+        let error = StreamError::from(fault);
+        if error == StreamError::PolicyViolation {
+            return self.fail(link, &error, Some(fault.text()));
+        }
+        if let Some(session) = self.session(link) {
+            session.end_unreadable();
+        }
+        self.lost(link);
+    }
+
+    /// The machine of a stream says something.
+    pub(crate) fn say(&mut self, link: Link, stream: &[u8]) {
+        if let Some(session) = self.session(link) {
+            session.say(stream);
+        }
+        self.answering.push(link);
+    }
+
+    /// Something waits in the outbox of a session of BOSH; `false` if it is none.
+    pub(crate) fn note_news(&mut self, link: Link) -> bool {
+        let Some(session) = self.session(link) else { return false };
+        session.has_news = true;
+        self.answering.push(link);
+        true
+    }
+
+    /// Answers the requests that need not wait any longer, at the end of a tick.
+    pub(crate) fn answer_requests(&mut self) {
+        let mut answering = std::mem::take(&mut self.answering);
+        for link in answering.drain(..) {
+            self.answer(link);
+            let (sent, now) = (self.sent(link), self.now_ms);
+            if let Some(session) = self.session(link) {
+                session.release(sent, now);
+            }
+            self.watch(link);
+        }
+        self.answering = answering;
+    }
+
+    /// Answers with what waits, if anything does.
+    fn answer(&mut self, link: Link) {
+        let now = self.now_ms;
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let is_bound = connection.is_bound();
+        let Transport::Bosh(session) = &mut connection.transport else { return };
+        let mut rendered = std::mem::take(&mut self.rendered);
+        while session.is_awaited(now) {
+            let has_stanzas = is_bound && session.has_news && self.world.outboxes.has_waiting(link);
+            if !has_stanzas && !session.has_said() {
+                break;
+            }
+            rendered.clear();
+            if has_stanzas {
+                self.world.outboxes.render(link, MOST_STANZAS, &mut rendered);
+                self.world.outboxes.sent(link, rendered.len());
+            }
+            session.has_news = is_bound && self.world.outboxes.has_waiting(link);
+            let sent = self.world.outboxes.sent_and_unacknowledged(link).map_or(0, |(sent, _)| sent);
+            session.answer(&rendered, sent, now);
+        }
+        rendered.shrink_to(4 * MOST_STANZAS);
+        self.rendered = rendered;
+    }
+
+    /// How many stanzas a session has been sent.
+    fn sent(&self, link: Link) -> u32 {
+        self.world.outboxes.sent_and_unacknowledged(link).map_or(0, |(sent, _)| sent)
+    }
+
+    /// A session is bound: what it is sent counts from here on.
+    pub(crate) fn count_what_is_sent(&mut self, link: Link) {
+        let bytes = u32::try_from(self.world.outboxes.limits().hard).unwrap_or(u32::MAX);
+        self.world.outboxes.manage(link, Bounds { stanzas: MOST_UNCONFIRMED, bytes }, true);
+    }
+
+    /// Ends a stream over BOSH; `false` if it is another.
+    pub(crate) fn end_session(&mut self, link: Link, last: &[u8]) -> bool {
+        let Some(session) = self.session(link) else { return false };
+        session.has_news = true;
+        self.answer(link);
+        let (now, stopping) = (self.now_ms, self.stopping);
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return true };
+        if matches!(connection.stage, Stage::Lingering) {
+            return true;
+        }
+        let was_in_world = connection.in_world;
+        connection.stage = Stage::Lingering;
+        connection.carry = None;
+        let Transport::Bosh(session) = &mut connection.transport else { return true };
+        session.close(last, now);
+        let is_over = session.is_over();
+        if was_in_world {
+            self.world.closed(link);
+        }
+        if is_over || stopping {
+            self.lost(link);
+        } else {
+            self.watch(link);
+        }
+        true
+    }
+
+    /// A connection has got a link here.
+    pub(crate) fn bosh_placed(&mut self, link: Link) {
+        let index = self.index();
+        let Some(session) = self.session(link) else { return };
+        session.looked_at_ms = None;
+        let sid = session.sid();
+        self.post.sids.place(sid, index, link);
+        self.answering.push(link);
+        self.watch(link);
+    }
+
+    /// Sees to it that a session is looked at in time. While it is busy its timer is only moved when it rings, so there is about one of
+    /// them for each session.
+    fn watch(&mut self, link: Link) {
+        let Some(session) = self.session(link) else { return };
+        let due = session.due();
+        if session.looked_at_ms.is_none_or(|looked_at| due < looked_at) {
+            session.looked_at_ms = Some(due);
+            self.look_at(link, due);
+        }
+    }
+
+    /// The time has come to look at a session.
+    pub(crate) fn look_at_bosh(&mut self, link: Link, due_ms: u64) {
+        let now = self.now_ms;
+        let sent = self.sent(link);
+        let Some(session) = self.session(link).filter(|session| session.looked_at_ms == Some(due_ms)) else { return };
+        session.looked_at_ms = None;
+        if session.look(sent, now) {
+            return self.lost(link);
+        }
+        self.watch(link);
+    }
+
+    fn session(&mut self, link: Link) -> Option<&mut Session> {
+        match &mut self.connections.get_mut(link.0 as usize)?.transport {
+            Transport::Bosh(session) => Some(session),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of stanzas in one answer, unless one alone has more.
+const MOST_STANZAS: usize = 64 * 1024;
+/// Stanzas that may wait, or have gone out without a sign that they have arrived.
+const MOST_UNCONFIRMED: u32 = 10_000;
+/// Bytes that a request may have beside its elements.
+const ENVELOPE: usize = 4096;

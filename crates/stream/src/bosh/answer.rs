@@ -1,0 +1,166 @@
+//! What goes back to a client: a `<body/>` with what waits for it, or with why the session is over (XEP-0124 §6, §17).
+
+use std::sync::Arc;
+
+use rookery_xml::{escape_attr, ns};
+
+/// An answer to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status.
+    pub status: Status,
+    /// Its content.
+    pub body: Arc<[u8]>,
+    /// The content type that the client wants, if it wants another than [`CONTENT_TYPE`].
+    pub content_type: Option<Arc<str>>,
+}
+
+/// Who waits for an answer to a request.
+pub trait Waiter: Send {
+    /// Here it is.
+    fn answer(self: Box<Self>, answer: Answer);
+    /// Whether nobody waits any more: the connection broke.
+    fn is_gone(&self) -> bool;
+}
+
+/// The status of an answer. All but the first are for legacy clients (§17.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// 200, whatever the answer says.
+    Ok,
+    /// 400.
+    BadRequest,
+    /// 403.
+    Forbidden,
+    /// 404.
+    NotFound,
+}
+
+/// Why a session is over (§17.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition {
+    /// A request can't be read.
+    BadRequest,
+    /// The domain is not served here.
+    HostUnknown,
+    /// A domain is needed, and there is none.
+    ImproperAddressing,
+    /// The server broke.
+    InternalServerError,
+    /// There is no such session, no such answer any more, or the number or key of a request is wrong.
+    ItemNotFound,
+    /// Another request has ended the session.
+    OtherRequest,
+    /// Too many requests, or too often.
+    PolicyViolation,
+    /// The stream has ended with an error, which is in the answer.
+    RemoteStreamError,
+    /// The server stops.
+    SystemShutdown,
+}
+
+impl Condition {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BadRequest => "bad-request",
+            Self::HostUnknown => "host-unknown",
+            Self::ImproperAddressing => "improper-addressing",
+            Self::InternalServerError => "internal-server-error",
+            Self::ItemNotFound => "item-not-found",
+            Self::OtherRequest => "other-request",
+            Self::PolicyViolation => "policy-violation",
+            Self::RemoteStreamError => "remote-stream-error",
+            Self::SystemShutdown => "system-shutdown",
+        }
+    }
+
+    /// What a legacy client is told instead (§17.1).
+    fn status(self, is_legacy: bool) -> Status {
+        match self {
+            Self::BadRequest if is_legacy => Status::BadRequest,
+            Self::PolicyViolation if is_legacy => Status::Forbidden,
+            Self::ItemNotFound if is_legacy => Status::NotFound,
+            _ => Status::Ok,
+        }
+    }
+
+    /// The condition for a stream that ends with an error of this name. Those that BOSH has words of its own for concern the session
+    /// (§17.2).
+    pub(super) fn of(error: &str) -> Self {
+        match error {
+            "host-unknown" => Self::HostUnknown,
+            "improper-addressing" => Self::ImproperAddressing,
+            "system-shutdown" => Self::SystemShutdown,
+            _ => Self::RemoteStreamError,
+        }
+    }
+}
+
+impl Answer {
+    /// The answer to a request that belongs to no session.
+    pub fn refusal(condition: Condition) -> Self {
+        Writer::new().end(Some(condition), false, None)
+    }
+
+    /// Nothing.
+    pub(super) fn empty(content_type: Option<Arc<str>>) -> Self {
+        Writer::new().finish(b"", b"", content_type)
+    }
+
+    /// The answer to an older copy of a request that has come again (§14.3).
+    pub(super) fn superseded(content_type: Option<Arc<str>>) -> Self {
+        let mut writer = Writer::new();
+        writer.attr("type", "error");
+        writer.finish(b"", b"", content_type)
+    }
+}
+
+/// Writes an answer.
+pub(super) struct Writer(Vec<u8>);
+
+impl Writer {
+    pub fn new() -> Self {
+        Self(format!("<body xmlns='{}'", ns::HTTP_BIND).into_bytes())
+    }
+
+    /// An attribute.
+    pub fn attr(&mut self, name: &str, value: &str) {
+        self.0.extend_from_slice(format!(" {name}='{}'", escape_attr(value)).as_bytes());
+    }
+
+    /// The content: what the stream's machine says, and stanzas.
+    pub fn finish(mut self, said: &[u8], stanzas: &[u8], content_type: Option<Arc<str>>) -> Answer {
+        if !said.is_empty() {
+            self.attr("xmlns:stream", ns::STREAMS);
+        }
+        if said.is_empty() && stanzas.is_empty() {
+            self.0.extend_from_slice(b"/>");
+        } else {
+            self.0.reserve_exact(said.len() + stanzas.len() + 9);
+            self.0.push(b'>');
+            self.0.extend_from_slice(said);
+            self.0.extend_from_slice(stanzas);
+            self.0.extend_from_slice(b"</body>");
+        }
+        Answer { status: Status::Ok, body: self.0.into(), content_type }
+    }
+
+    /// The end of a session, with nothing else in it.
+    pub fn end(mut self, condition: Option<Condition>, is_legacy: bool, content_type: Option<Arc<str>>) -> Answer {
+        self.terminate(condition);
+        let status = condition.map_or(Status::Ok, |condition| condition.status(is_legacy));
+        Answer { status, ..self.finish(b"", b"", content_type) }
+    }
+
+    /// Says that the session ends with this answer.
+    pub fn terminate(&mut self, condition: Option<Condition>) {
+        self.attr("type", "terminate");
+        if let Some(condition) = condition {
+            self.attr("condition", condition.name());
+        }
+    }
+}
+
+/// The content type of answers to who wants no other (§7.1).
+pub const CONTENT_TYPE: &str = "text/xml; charset=utf-8";

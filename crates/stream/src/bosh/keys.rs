@@ -1,0 +1,51 @@
+//! Keys that show that a request comes from whoever sent the one before, though others can read both (XEP-0124 §15).
+
+use aws_lc_rs::digest;
+
+use super::request::Request;
+
+/// A key as 160 bits: case doesn't matter (§15.3).
+pub(super) type Key = [u8; 20];
+
+/// The key that the next request must hash to, if the client uses any.
+#[derive(Default)]
+pub(super) struct Keys(Option<Key>);
+
+impl Keys {
+    /// Checks the key of a request and turns to the next (§15.4, §15.5).
+    pub fn fit(&mut self, request: &Request) -> bool {
+        let key = request.key.as_deref();
+        if let Some(expected) = self.0 {
+            let Some(key) = key else { return false };
+            if digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, key.as_bytes()).as_ref() != expected {
+                return false;
+            }
+        }
+        if request.newkey.is_none() && self.0.is_none() {
+            return true;
+        }
+        self.0 = shown(request);
+        self.0.is_some()
+    }
+
+    /// What the newest request has shown, for when it comes again.
+    pub fn last(&self) -> Option<Box<Key>> {
+        self.0.map(Box::new)
+    }
+}
+
+/// The key of a request that the next one must hash to: that of a new sequence, if it begins one.
+pub(super) fn shown(request: &Request) -> Option<Key> {
+    read(request.newkey.as_deref().or(request.key.as_deref())?)
+}
+
+fn read(text: &str) -> Option<Key> {
+    let mut key = Key::default();
+    if text.len() != 2 * key.len() || !text.is_ascii() {
+        return None;
+    }
+    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(key)
+}

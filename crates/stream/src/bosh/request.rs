@@ -1,0 +1,228 @@
+//! A request: a `<body/>` with what the client has to say in it (XEP-0124 §6).
+
+use std::borrow::Cow;
+
+use rookery_xml::wrapper::Wrapper;
+use rookery_xml::{Fault, Limits, Scan, Scanner, escape_attr, ns, slow};
+
+/// A request, of which the tag was read.
+#[derive(Debug)]
+pub struct Request {
+    /// Its number (§14.1).
+    pub rid: u64,
+    /// Which session it belongs to.
+    pub whose: Whose,
+    /// The key that it shows (§15.4).
+    pub key: Option<Box<str>>,
+    /// The first key of a new sequence (§15.4, §15.5).
+    pub newkey: Option<Box<str>>,
+    /// The newest answer that the client has, with all before it (§9.2).
+    pub ack: Option<u64>,
+    /// For how many seconds the client wants to be away (§10).
+    pub pause: Option<u32>,
+    /// Whether the session ends with it (§13).
+    pub terminate: bool,
+    /// The stream begins anew with it, with this header (XEP-0206 §5).
+    pub restart: Option<Box<Opening>>,
+    document: Box<[u8]>,
+    wrapper: Wrapper,
+    /// Where the next element is looked for.
+    at: usize,
+}
+
+/// Which session a request belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Whose {
+    /// A new one (§7.1).
+    New(Box<Opening>),
+    /// That of this id.
+    Session(u128),
+    /// None: an id that was never given.
+    Nobody,
+}
+
+/// What a request says that opens a session or a stream (§7.1, XEP-0206 §3, §5).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// The domain.
+    pub to: Option<String>,
+    /// Who the client says it is.
+    pub from: Option<String>,
+    /// The language of what is for people.
+    pub lang: Option<String>,
+    /// The version of XMPP.
+    pub version: Option<String>,
+    /// The version of BOSH; a client that gives none is a legacy one (§17.1).
+    pub ver: Option<String>,
+    /// Seconds for which a request may wait.
+    pub wait: Option<u32>,
+    /// Requests that may wait at a time.
+    pub hold: Option<u32>,
+    /// The content type that answers must have.
+    pub content: Option<String>,
+    /// Whether it acknowledges answers.
+    pub ack: bool,
+}
+
+impl Request {
+    /// Reads the tag of a request. Its content is read later, by [`Request::next`]: whether it is looked at is for the session to say.
+    ///
+    /// # Errors
+    /// It is no `<body/>` of BOSH, or lacks what every request must have.
+    pub fn read(document: Box<[u8]>, limits: &Limits) -> Result<Self, Fault> {
+        let wrapper = Wrapper::read(&document, limits)?;
+        let is_body = wrapper.name == "body" && wrapper.ns == ns::HTTP_BIND;
+        let content = wrapper.default_ns.as_str();
+        if !is_body || !matches!(content, "" | ns::HTTP_BIND | ns::CLIENT) {
+            return Err(Fault::BadFormat);
+        }
+        let attr = |name: &str| wrapper.attr("", name);
+        let boxed = |name: &str| attr(name).map(Box::from);
+        let rid = attr("rid").and_then(number).filter(|rid| (1..=GREATEST).contains(rid)).ok_or(Fault::BadFormat)?;
+        let ack = attr("ack").map(|ack| number(ack).ok_or(Fault::BadFormat)).transpose()?;
+        let is_restart = matches!(wrapper.attr(ns::XBOSH, "restart"), Some("true" | "1"));
+        let whose = match attr("sid") {
+            None => Whose::New(Box::new(Opening::read(&wrapper)?)),
+            Some(sid) => parse_sid(sid).map_or(Whose::Nobody, Whose::Session),
+        };
+        Ok(Self {
+            rid,
+            key: boxed("key"),
+            newkey: boxed("newkey"),
+            ack,
+            pause: seconds(attr("pause"))?,
+            terminate: attr("type") == Some("terminate"),
+            restart: if is_restart && attr("sid").is_some() { Some(Box::new(Opening::read(&wrapper)?)) } else { None },
+            whose,
+            at: wrapper.content,
+            document,
+            wrapper,
+        })
+    }
+
+    /// Whether it only asks for what there is: no element, no word about the session.
+    pub fn is_empty(&self) -> bool {
+        !self.has_content() && self.restart.is_none() && self.pause.is_none() && !self.terminate
+    }
+
+    /// Whether there is anything in it for the stream.
+    pub fn has_content(&self) -> bool {
+        let rest = self.rest().trim_ascii_start();
+        !(self.wrapper.ends_with(rest) || self.wrapper.is_empty && rest.is_empty())
+    }
+
+    /// Bytes of all of it.
+    pub fn len(&self) -> usize {
+        self.document.len()
+    }
+
+    /// Forgets its elements.
+    pub fn skip_content(&mut self) {
+        self.at = self.document.len();
+        self.wrapper.is_empty = true;
+    }
+
+    /// The next element of its content, which relies on nothing but the namespace of a client's stream; `None` behind the last.
+    ///
+    /// # Errors
+    /// What comes next is no element, and not the end of the request.
+    pub fn next(&mut self, scanner: &mut Scanner, limits: &Limits) -> Result<Option<Cow<'_, [u8]>>, Fault> {
+        let space = self.rest().len() - self.rest().trim_ascii_start().len();
+        self.at += space;
+        if !self.has_content() {
+            self.skip_content();
+            return Ok(None);
+        }
+        if self.wrapper.is_empty {
+            return Err(Fault::NotWellFormed);
+        }
+        scanner.reset();
+        let start = self.at;
+        let scanned = scanner.scan(self.rest(), limits);
+        scanner.reset();
+        let (len, is_rare) = match scanned? {
+            Scan::Stanza(len) => (len, false),
+            Scan::Rare(len) => (len, true),
+            // The end of something else, or the end of all before that of the element.
+            _ => return Err(Fault::NotWellFormed),
+        };
+        self.at += len;
+        let element = self.document.get(start..self.at).unwrap_or_default();
+        if is_rare {
+            return slow::canonical(element, ns::CLIENT, &self.wrapper.prefixes)
+                .map(|element| Some(Cow::Owned(element)));
+        }
+        Ok(Some(Cow::Borrowed(element)))
+    }
+
+    fn rest(&self) -> &[u8] {
+        self.document.get(self.at..).unwrap_or_default()
+    }
+}
+
+impl Opening {
+    fn read(wrapper: &Wrapper) -> Result<Self, Fault> {
+        let owned = |ns: &str, name: &str| wrapper.attr(ns, name).map(str::to_owned);
+        let content = owned("", "content").filter(|content| is_content_type(content));
+        Ok(Self {
+            // An address of nobody is none (§17.2).
+            to: owned("", "to").filter(|to| !to.is_empty()),
+            from: owned("", "from"),
+            lang: owned(ns::XML, "lang"),
+            version: owned(ns::XBOSH, "version"),
+            ver: owned("", "ver"),
+            wait: seconds(wrapper.attr("", "wait"))?,
+            hold: seconds(wrapper.attr("", "hold"))?,
+            content,
+            ack: wrapper.attr("", "ack").is_some(),
+        })
+    }
+
+    /// The header of the stream that it opens (RFC 6120 §4.7).
+    pub fn stream_header(&self) -> Vec<u8> {
+        let mut header = format!("<stream:stream xmlns='{}' xmlns:stream='{}'", ns::CLIENT, ns::STREAMS);
+        let version = self.version.as_deref().unwrap_or("1.0");
+        let attributes =
+            [("to", self.to.as_deref()), ("from", self.from.as_deref()), ("xml:lang", self.lang.as_deref())];
+        for (name, value) in attributes.into_iter().chain([("version", Some(version))]) {
+            if let Some(value) = value {
+                header.push_str(&format!(" {name}='{}'", escape_attr(value)));
+            }
+        }
+        header.push('>');
+        header.into_bytes()
+    }
+}
+
+/// The id of a session as it is written.
+pub fn write_sid(sid: u128) -> String {
+    format!("{sid:032x}")
+}
+
+/// Reads an id: only as it was written, so that one session has one id.
+fn parse_sid(text: &str) -> Option<u128> {
+    let is_written = text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if is_written { u128::from_str_radix(text, 16).ok() } else { None }
+}
+
+/// A number as the schema has it: digits, no sign.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+/// A number of seconds or requests; one that is too large to be meant counts as the largest.
+fn seconds(text: Option<&str>) -> Result<Option<u32>, Fault> {
+    let Some(text) = text else { return Ok(None) };
+    let number = number(text).ok_or(Fault::BadFormat)?;
+    Ok(Some(u32::try_from(number).unwrap_or(u32::MAX)))
+}
+
+/// Whether a text can stand in a header of an answer.
+fn is_content_type(text: &str) -> bool {
+    (1..=MOST_CONTENT_TYPE).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// The greatest number of a request: beyond it there are programs that can't count (§14.1).
+const GREATEST: u64 = (1 << 53) - 1;
+/// Bytes of a content type that a client wants.
+const MOST_CONTENT_TYPE: usize = 100;

@@ -1,0 +1,511 @@
+//! A session: which requests wait, in which order they count, what was answered lately, and when it is over.
+//!
+//! # Invariants
+//!
+//! - Requests are taken in the order of their numbers and answered in that order (XEP-0124 §14.2). One that comes before its turn is kept
+//!   until it is.
+//! - What is kept is bounded: at most as many requests ahead, waiting, or answered as may be under way at a time.
+//! - A request that has come again is answered as it was; nothing in it is looked at twice (§14.3).
+//! - A session that is idle holds no more than one waiting request and small answers.
+//! - What went out with an answer counts as received only when the client has shown that it has the answer: see [`Session::confirmed`].
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rookery_xml::Element;
+
+use super::answer::{Answer, Condition, Waiter, Writer};
+use super::keys::{self, Key, Keys};
+use super::request::{Opening, Request};
+use super::terms::Terms;
+use crate::items::{Item, declare, items};
+
+/// A session.
+pub struct Session {
+    sid: u128,
+    /// Agreed on with the client.
+    terms: Terms,
+    /// Requests that may be under way at a time.
+    requests: u32,
+    /// Whether it was opened over an encrypted connection: then it goes on over such ones only (§19.1).
+    is_secure: bool,
+    is_legacy: bool,
+    /// Whether client and server acknowledge (§9).
+    acks: bool,
+    content_type: Option<Arc<str>>,
+    /// What the first answer has to tell, until it is out.
+    opening: Option<Box<Opening>>,
+    /// The newest request in order, and when it came.
+    newest: u64,
+    newest_ms: u64,
+    newest_was_empty: bool,
+    keys: Keys,
+    /// In order and not answered, the oldest first.
+    waiting: VecDeque<Waiting>,
+    /// Before their turn.
+    early: Vec<Early>,
+    /// In order and not looked at by the stream, or not wholly.
+    unread: VecDeque<Request>,
+    /// Answered lately, the newest last.
+    answered: VecDeque<Answered>,
+    /// By the stream's machine, and not sent yet.
+    said: Vec<u8>,
+    /// What the stream ended with.
+    condition: Option<Condition>,
+    /// Repeated requests since the newest.
+    repeats: u32,
+    /// The client is away for so long (§10).
+    pause: Option<u32>,
+    /// Since when nobody waits for an answer.
+    idle_since_ms: Option<u64>,
+    /// The last answer of a session that ended when nobody waited.
+    last_words: Option<Box<Answer>>,
+    is_over: bool,
+    confirmed: Option<u32>,
+    /// When its owner will look at it; see [`Session::due`].
+    pub looked_at_ms: Option<u64>,
+    /// Whether what waits for it is to be sent with the next answer.
+    pub has_news: bool,
+}
+
+struct Waiting {
+    rid: u64,
+    /// `None`: the connection broke, and the client may come again.
+    waiter: Option<Box<dyn Waiter>>,
+    since_ms: u64,
+    key: Option<Box<Key>>,
+}
+
+struct Early {
+    request: Request,
+    waiter: Box<dyn Waiter>,
+}
+
+struct Answered {
+    rid: u64,
+    /// `None` for one with nothing in it.
+    answer: Option<Answer>,
+    key: Option<Box<Key>>,
+    /// Whether the stream had something in it.
+    had_payload: bool,
+    /// How many stanzas had been sent with it and all before.
+    sent: u32,
+}
+
+impl Session {
+    /// A new session for a client that opens it so. The request is yet to be taken.
+    pub fn new(sid: u128, first: &Request, opening: &Opening, terms: Terms, is_secure: bool, now_ms: u64) -> Self {
+        let (wait, hold) = (opening.wait.unwrap_or(terms.wait), opening.hold.unwrap_or(1));
+        let (wait, hold) = (wait.min(terms.wait), hold.min(terms.hold));
+        let is_polling = wait == 0 || hold == 0;
+        let hold = if is_polling { 0 } else { hold };
+        let patience = if is_polling { terms.polling.saturating_mul(2) } else { 0 };
+        let inactivity = terms.inactivity.saturating_add(patience);
+        Self {
+            sid,
+            terms: Terms { wait, hold, inactivity, ..terms },
+            requests: hold + 1,
+            is_secure,
+            is_legacy: opening.ver.is_none(),
+            acks: opening.ack,
+            content_type: opening.content.as_deref().map(Arc::from),
+            opening: Some(Box::new(opening.clone())),
+            newest: first.rid - 1,
+            newest_ms: now_ms,
+            newest_was_empty: false,
+            keys: Keys::default(),
+            waiting: VecDeque::new(),
+            early: Vec::new(),
+            unread: VecDeque::new(),
+            answered: VecDeque::new(),
+            said: Vec::new(),
+            condition: None,
+            repeats: 0,
+            pause: None,
+            idle_since_ms: Some(now_ms),
+            last_words: None,
+            is_over: false,
+            confirmed: None,
+            looked_at_ms: None,
+            has_news: false,
+        }
+    }
+
+    /// Its id.
+    pub fn sid(&self) -> u128 {
+        self.sid
+    }
+
+    /// Whether it was opened over an encrypted connection.
+    pub fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    /// Whether it has ended and nobody is to hear of that any more.
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Takes a request. Afterwards the session may be over, have something to read ([`Session::unread`]), or owe answers.
+    pub fn take(&mut self, request: Request, waiter: Box<dyn Waiter>, now_ms: u64) {
+        if let Some(words) = self.last_words.take() {
+            waiter.answer(*words);
+            self.is_over = true;
+            return;
+        }
+        self.note_gone(now_ms);
+        if request.rid <= self.newest {
+            return self.repeated(&request, waiter, now_ms);
+        }
+        if request.rid - self.newest > u64::from(self.requests) {
+            return self.end(Some(Condition::ItemNotFound), Some(waiter));
+        }
+        if request.rid > self.newest + 1 {
+            return self.keep_early(request, waiter);
+        }
+        self.in_order(request, waiter, now_ms);
+        while let Some(at) = self.early.iter().position(|early| early.request.rid == self.newest + 1) {
+            let Early { request, waiter } = self.early.swap_remove(at);
+            self.in_order(request, waiter, now_ms);
+        }
+    }
+
+    /// The request whose elements are to be read next.
+    pub fn unread(&mut self) -> Option<&mut Request> {
+        self.unread.front_mut()
+    }
+
+    /// Takes that request, so that its elements can be read while the session is borrowed.
+    pub fn take_unread(&mut self) -> Option<Request> {
+        self.unread.pop_front()
+    }
+
+    /// Gives it back, with elements in it that could not be dealt with yet.
+    pub fn keep_unread(&mut self, request: Request) {
+        self.unread.push_front(request);
+    }
+
+    /// The stream's machine says something: it goes out with the next answer. An error of the stream ends the session, with the condition
+    /// that stands for it, when [`Session::close`] is called.
+    pub fn say(&mut self, stream: &[u8]) {
+        let (said, opening, condition) = (&mut self.said, &mut self.opening, &mut self.condition);
+        items(stream, |item| match item {
+            // XEP-0206 §4: the id of the stream, for login by a protocol of long ago, has nothing to do here; the rest is in the answer.
+            Item::Header(header) => {
+                if let Some(opening) = opening {
+                    opening.from = header.from;
+                }
+            }
+            Item::Element(element) => {
+                let before = said.len();
+                declare(element, said);
+                if element.starts_with(b"<stream:error") {
+                    let error = Element::parse(said.get(before..).unwrap_or_default()).ok();
+                    let name = error.as_ref().and_then(|error| error.children().next()).map_or("", Element::name);
+                    let found = Condition::of(name);
+                    *condition = Some(found);
+                    if found != Condition::RemoteStreamError {
+                        said.truncate(before);
+                    }
+                }
+            }
+            Item::End => {}
+        });
+    }
+
+    /// Whether an answer can go out, and the stream's machine has something for it.
+    pub fn has_said(&self) -> bool {
+        !self.said.is_empty()
+    }
+
+    /// Whether somebody waits for an answer. Requests whose connections broke don't count.
+    pub fn is_awaited(&mut self, now_ms: u64) -> bool {
+        self.note_gone(now_ms);
+        self.live() > 0
+    }
+
+    /// Answers the oldest request: with what the machine has said, and with stanzas. `sent`: how many stanzas the session has been sent in
+    /// all, these included.
+    pub fn answer(&mut self, stanzas: &[u8], sent: u32, now_ms: u64) {
+        while self.waiting.front().is_some_and(|waiting| waiting.waiter.is_none()) {
+            // Who lost a connection comes again: the answers before it have to be there then.
+            self.answer_one(b"", b"", sent, now_ms);
+        }
+        let said = std::mem::take(&mut self.said);
+        self.answer_one(&said, stanzas, sent, now_ms);
+    }
+
+    /// Answers those that need not wait: more than may wait at a time, and with nothing (§8).
+    pub fn release(&mut self, sent: u32, now_ms: u64) {
+        // Who is slowed down must not go on: the answer is what lets a client send more.
+        while self.unread.is_empty() && self.waiting.len() > self.terms.hold as usize && self.live() > 0 {
+            self.answer(b"", sent, now_ms);
+        }
+    }
+
+    /// How many of the stanzas that it has been sent the client has got for sure; `None` if that is no news.
+    pub fn confirmed(&mut self) -> Option<u32> {
+        self.confirmed.take()
+    }
+
+    /// A connection broke: the request on it may come again.
+    pub fn note_gone(&mut self, now_ms: u64) {
+        for waiting in &mut self.waiting {
+            if waiting.waiter.as_ref().is_some_and(|waiter| waiter.is_gone()) {
+                waiting.waiter = None;
+            }
+        }
+        self.early.retain(|early| !early.waiter.is_gone());
+        self.note_idle(now_ms);
+    }
+
+    /// When the owner has to call [`Session::look`], in milliseconds.
+    pub fn due(&self) -> u64 {
+        let live = self.waiting.iter().find(|waiting| waiting.waiter.is_some());
+        match (live, self.idle_since_ms) {
+            (Some(waiting), _) => waiting.since_ms + u64::from(self.terms.wait) * 1000,
+            (None, idle) => {
+                let patience = self.pause.unwrap_or(self.terms.inactivity);
+                idle.unwrap_or(self.newest_ms) + u64::from(patience) * 1000
+            }
+        }
+    }
+
+    /// Answers what has waited for long enough. `true` if the client has been away for too long: the session is over (§10).
+    pub fn look(&mut self, sent: u32, now_ms: u64) -> bool {
+        self.note_gone(now_ms);
+        if self.live() > 0 {
+            while self.live() > 0 && self.due() <= now_ms {
+                self.answer(b"", sent, now_ms);
+            }
+            return false;
+        }
+        if self.due() > now_ms {
+            return false;
+        }
+        self.end(None, None);
+        true
+    }
+
+    /// The stream is over; what was said last goes out, behind what has been said and is not sent.
+    pub fn close(&mut self, last: &[u8], now_ms: u64) {
+        self.say(last);
+        self.note_gone(now_ms);
+        let said = std::mem::take(&mut self.said);
+        let mut writer = Writer::new();
+        writer.terminate(self.condition);
+        let words = writer.finish(&said, b"", self.content_type.clone());
+        let mut waiting = std::mem::take(&mut self.waiting).into_iter().filter_map(|waiting| waiting.waiter);
+        match waiting.next() {
+            Some(waiter) => {
+                waiter.answer(words);
+                self.is_over = true;
+            }
+            None => self.last_words = Some(Box::new(words)),
+        }
+        let early = std::mem::take(&mut self.early).into_iter().map(|early| early.waiter);
+        for waiter in waiting.chain(early) {
+            waiter.answer(Answer::empty(self.content_type.clone()));
+        }
+        self.unread.clear();
+        self.note_idle(now_ms);
+    }
+
+    /// Ends the session over a request that breaks the rules, or because nobody is there.
+    pub fn end(&mut self, condition: Option<Condition>, offender: Option<Box<dyn Waiter>>) {
+        self.is_over = true;
+        self.unread.clear();
+        if let Some(waiter) = offender {
+            waiter.answer(Writer::new().end(condition, self.is_legacy, self.content_type.clone()));
+        }
+        let waiting = std::mem::take(&mut self.waiting).into_iter().filter_map(|waiting| waiting.waiter);
+        let early = std::mem::take(&mut self.early).into_iter().map(|early| early.waiter);
+        for waiter in waiting.chain(early) {
+            waiter.answer(Writer::new().end(Some(Condition::OtherRequest), self.is_legacy, self.content_type.clone()));
+        }
+    }
+
+    /// Ends the session because the content of the newest request that is being read is none.
+    pub fn end_unreadable(&mut self) {
+        let offender = self.waiting.iter_mut().rev().find_map(|waiting| waiting.waiter.take());
+        self.end(Some(Condition::BadRequest), offender);
+    }
+
+    fn live(&self) -> usize {
+        self.waiting.iter().filter(|waiting| waiting.waiter.is_some()).count()
+    }
+
+    fn note_idle(&mut self, now_ms: u64) {
+        if self.live() > 0 {
+            self.idle_since_ms = None;
+        } else if self.idle_since_ms.is_none() {
+            self.idle_since_ms = Some(now_ms);
+        }
+    }
+
+    /// A request before its turn: kept, in the place of an older copy.
+    fn keep_early(&mut self, request: Request, waiter: Box<dyn Waiter>) {
+        match self.early.iter_mut().find(|early| early.request.rid == request.rid) {
+            Some(early) => {
+                let older = std::mem::replace(early, Early { request, waiter });
+                older.waiter.answer(Answer::superseded(self.content_type.clone()));
+            }
+            None => self.early.push(Early { request, waiter }),
+        }
+    }
+
+    /// A request in its turn.
+    fn in_order(&mut self, request: Request, waiter: Box<dyn Waiter>, now_ms: u64) {
+        if self.is_over {
+            return waiter.answer(Writer::new().end(Some(Condition::OtherRequest), self.is_legacy, None));
+        }
+        if !self.keys.fit(&request) {
+            return self.end(Some(Condition::ItemNotFound), Some(waiter));
+        }
+        if self.is_too_much(&request, now_ms) {
+            return self.end(Some(Condition::PolicyViolation), Some(waiter));
+        }
+        self.confirm(&request);
+        self.newest_was_empty = request.is_empty();
+        (self.newest, self.newest_ms, self.repeats, self.pause) = (request.rid, now_ms, 0, None);
+        let key = self.keys.last();
+        self.waiting.push_back(Waiting { rid: request.rid, waiter: Some(waiter), since_ms: now_ms, key });
+        self.idle_since_ms = None;
+        let pause = request.pause.filter(|&pause| pause <= self.terms.max_pause);
+        if request.has_content() || request.restart.is_some() || request.terminate {
+            self.unread.push_back(request);
+        }
+        if pause.is_some() {
+            self.go_away(pause, now_ms);
+        }
+    }
+
+    /// The client wants to be away: all that waits is answered, with nothing (§10).
+    fn go_away(&mut self, pause: Option<u32>, now_ms: u64) {
+        let said = std::mem::take(&mut self.said);
+        let sent = self.answered.back().map_or(0, |answered| answered.sent);
+        while self.live() > 0 {
+            self.answer(b"", sent, now_ms);
+        }
+        self.said = said;
+        self.pause = pause;
+        // §14.3: the answer to such a request is not remembered.
+        self.answered.pop_back();
+    }
+
+    /// Whether a request is one too many, or comes too soon (§11, §12).
+    fn is_too_much(&self, request: &Request, now_ms: u64) -> bool {
+        let unread: usize = self.unread.iter().map(Request::len).sum();
+        if unread > 0 && unread + request.len() > MOST_UNREAD {
+            return true;
+        }
+        if request.pause.is_some() || request.terminate {
+            return false;
+        }
+        let under_way = self.live() + 1;
+        let is_soon = now_ms.saturating_sub(self.newest_ms) < u64::from(self.terms.polling) * 1000;
+        let requests = self.requests as usize;
+        if under_way > requests {
+            return true;
+        }
+        if !request.is_empty() || !is_soon {
+            return false;
+        }
+        if self.terms.hold == 0 {
+            let had_payload = self.answered.back().is_some_and(|answered| answered.had_payload);
+            return self.newest_was_empty && !had_payload;
+        }
+        under_way == requests
+    }
+
+    /// Notes which answers a client has: those that it acknowledges; without acknowledgements those that it must have in order to send
+    /// this request. With an empty one there are no more under way than may wait: else it would not have been sent (§10, §11).
+    fn confirm(&mut self, request: &Request) {
+        let has = match (self.acks, request.ack) {
+            (true, Some(ack)) => ack,
+            (true, None) => request.rid - 1,
+            (false, _) if request.is_empty() => request.rid.saturating_sub(u64::from(self.terms.hold.max(1))),
+            (false, _) => request.rid.saturating_sub(u64::from(self.requests)),
+        };
+        for answered in self.answered.iter_mut().filter(|answered| answered.rid <= has) {
+            self.confirmed = Some(answered.sent);
+            // It may be asked for once more; that is worth some memory and not any.
+            if answered.answer.as_ref().is_some_and(|answer| self.acks || answer.body.len() > KEPT) {
+                answered.answer = None;
+                answered.rid = 0;
+            }
+        }
+        self.answered.retain(|answered| answered.rid != 0);
+    }
+
+    /// A request that has come before.
+    fn repeated(&mut self, request: &Request, waiter: Box<dyn Waiter>, now_ms: u64) {
+        self.repeats += 1;
+        if self.repeats > MOST_REPEATS {
+            return self.end(Some(Condition::PolicyViolation), Some(waiter));
+        }
+        let fits = |key: &Option<Box<Key>>| key.as_ref().is_none_or(|key| keys::shown(request) == Some(**key));
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.rid == request.rid) {
+            if !fits(&waiting.key) {
+                return self.end(Some(Condition::ItemNotFound), Some(waiter));
+            }
+            if let Some(older) = waiting.waiter.replace(waiter) {
+                older.answer(Answer::superseded(self.content_type.clone()));
+            }
+            return self.note_idle(now_ms);
+        }
+        match self.answered.iter().find(|answered| answered.rid == request.rid) {
+            Some(answered) if fits(&answered.key) => {
+                let empty = || Answer::empty(self.content_type.clone());
+                waiter.answer(answered.answer.clone().unwrap_or_else(empty));
+                if self.live() == 0 {
+                    self.idle_since_ms = Some(now_ms);
+                }
+            }
+            _ => self.end(Some(Condition::ItemNotFound), Some(waiter)),
+        }
+    }
+
+    fn answer_one(&mut self, said: &[u8], stanzas: &[u8], sent: u32, now_ms: u64) {
+        let Some(waiting) = self.waiting.pop_front() else { return };
+        let mut writer = Writer::new();
+        let mut is_plain = said.is_empty() && stanzas.is_empty();
+        if let Some(opening) = self.opening.take() {
+            let ack = self.acks.then_some(waiting.rid);
+            self.terms.tell(self.sid, self.requests, &opening, ack, &mut writer);
+            is_plain = false;
+        } else if self.acks && self.newest != waiting.rid {
+            writer.attr("ack", &self.newest.to_string());
+            is_plain = false;
+        }
+        let answer = writer.finish(said, stanzas, self.content_type.clone());
+        let kept = if is_plain { None } else { Some(answer.clone()) };
+        let had_payload = !said.is_empty() || !stanzas.is_empty();
+        let Waiting { rid, waiter, key, .. } = waiting;
+        self.answered.push_back(Answered { rid, answer: kept, key, had_payload, sent });
+        while self.answered.len() > self.requests as usize {
+            self.answered.pop_front();
+        }
+        if let Some(waiter) = waiter {
+            waiter.answer(answer);
+        }
+        self.note_idle(now_ms);
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Not its id: who knows that may speak for the client.
+        f.debug_struct("Session")
+            .field("newest", &self.newest)
+            .field("waiting", &self.waiting.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How often requests may be repeated before a new one comes: each time costs an answer (§14.3).
+const MOST_REPEATS: u32 = 10;
+/// Bytes of requests that wait until the stream reads on.
+const MOST_UNREAD: usize = 512 * 1024;
+/// Bytes of an answer that is kept though the client has it.
+const KEPT: usize = 2048;

@@ -1,0 +1,183 @@
+//! A client of BOSH (XEP-0124): sends requests, and looks at what comes back, if anything has.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_stream::bosh::{Answer, Status, Waiter};
+use rookery_xml::{Element, ns};
+
+use crate::pattern;
+use crate::server::{PASSWORD, Server};
+
+/// A client. It counts its requests itself, unless the test does.
+#[derive(Debug)]
+pub struct Bosh {
+    server: Server,
+    /// The id of its session.
+    pub sid: String,
+    /// The number of its next request.
+    pub rid: u64,
+    /// Its full JID, once it is bound.
+    pub jid: String,
+}
+
+/// A request under way.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    server: Server,
+    slot: Arc<Mutex<Slot>>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    answer: Option<Answer>,
+    is_gone: bool,
+}
+
+struct Waiting(Arc<Mutex<Slot>>);
+
+impl Waiter for Waiting {
+    fn answer(self: Box<Self>, answer: Answer) {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(slot.answer.is_none(), "a request is answered once");
+        slot.answer = Some(answer);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_gone
+    }
+}
+
+impl Bosh {
+    /// A client without a session.
+    pub fn new(server: &Server) -> Self {
+        Self { server: server.clone(), sid: String::new(), rid: 1_573_741_820, jid: String::new() }
+    }
+
+    /// A session from `user/resource`, bound, whose request waits.
+    pub fn login(server: &Server, address: &str) -> (Self, Pending) {
+        let (name, resource) = address.split_once('/').expect("user/resource");
+        let account = server.account(name);
+        let mut client = Self::new(server);
+        client.open("hold='1' wait='60' ver='1.6'");
+        client.authenticate(account.local().expect("a name"));
+        client.bind(resource);
+        let waits = client.ask("", "");
+        waits.expect_nothing();
+        (client, waits)
+    }
+
+    /// Opens a session with these attributes, and takes its id and the features.
+    pub fn open(&mut self, attributes: &str) -> Element {
+        let body = self.create(&format!("to='example.org' {attributes}")).expect();
+        self.sid = body.attr("sid").unwrap_or_else(|| panic!("no session: {body:?}")).to_owned();
+        body
+    }
+
+    /// Asks for a session.
+    pub fn create(&mut self, attributes: &str) -> Pending {
+        let rid = self.next_rid();
+        self.server.post(&format!(
+            "<body rid='{rid}' {attributes} xmpp:version='1.0' xmlns='{}' xmlns:xmpp='urn:xmpp:xbosh'/>",
+            ns::HTTP_BIND
+        ))
+    }
+
+    /// Logs in by PLAIN, and begins the stream anew.
+    pub fn authenticate(&mut self, name: &str) {
+        let proof = STANDARD.encode(format!("\0{name}\0{PASSWORD}"));
+        let auth = format!("<auth xmlns='{}' mechanism='PLAIN'>{proof}</auth>", ns::SASL);
+        let success = self.ask("", &auth).expect();
+        assert!(success.child("success", ns::SASL).is_some(), "{success:?}");
+        let features = self.ask("xmpp:restart='true' to='example.org' xmlns:xmpp='urn:xmpp:xbosh'", "").expect();
+        assert!(features.child("features", ns::STREAMS).is_some(), "{features:?}");
+    }
+
+    /// Binds a resource.
+    pub fn bind(&mut self, resource: &str) {
+        let iq = format!(
+            "<iq id='b' type='set' xmlns='jabber:client'><bind xmlns='{}'><resource>{resource}</resource></bind></iq>",
+            ns::BIND
+        );
+        let body = self.ask("", &iq).expect();
+        let bind = body.child("iq", ns::CLIENT).and_then(|iq| iq.child("bind", ns::BIND));
+        self.jid = bind.and_then(|bind| bind.child_text("jid", ns::BIND)).expect("a resource");
+    }
+
+    /// Sends the next request of the session.
+    pub fn ask(&mut self, attributes: &str, content: &str) -> Pending {
+        let rid = self.next_rid();
+        self.ask_as(rid, attributes, content)
+    }
+
+    /// Sends a request of a certain number.
+    pub fn ask_as(&self, rid: u64, attributes: &str, content: &str) -> Pending {
+        let (sid, ns) = (&self.sid, ns::HTTP_BIND);
+        self.server.post(&format!("<body rid='{rid}' sid='{sid}' {attributes} xmlns='{ns}'>{content}</body>"))
+    }
+
+    fn next_rid(&mut self) -> u64 {
+        self.rid += 1;
+        self.rid - 1
+    }
+}
+
+impl Pending {
+    /// A request for the server to take, and where its answer will be.
+    pub(crate) fn new(server: &Server) -> (Self, Box<dyn Waiter>) {
+        let slot = Arc::<Mutex<Slot>>::default();
+        (Self { server: server.clone(), slot: slot.clone() }, Box::new(Waiting(slot)))
+    }
+
+    /// The answer, if there is one.
+    pub fn answer(&self) -> Option<Answer> {
+        self.server.settle();
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).answer.clone()
+    }
+
+    /// The connection that it waits on breaks.
+    pub fn vanish(&self) {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).is_gone = true;
+    }
+
+    /// The answer, which has to be there and say that all is well.
+    pub fn expect(&self) -> Element {
+        let answer = self.answer().expect("an answer");
+        assert_eq!(answer.status, Status::Ok, "{answer:?}");
+        let body = Element::parse(&answer.body).unwrap_or_else(|fault| panic!("no XML, {fault}: {answer:?}"));
+        assert!(body.is("body", ns::HTTP_BIND), "{body:?}");
+        body
+    }
+
+    /// It waits.
+    pub fn expect_nothing(&self) {
+        let answer = self.answer();
+        assert!(answer.is_none(), "an answer: {}", String::from_utf8_lossy(&answer.expect("one").body));
+    }
+
+    /// An answer with nothing in it.
+    pub fn expect_empty(&self) {
+        let body = self.expect();
+        assert!(body.children().next().is_none() && body.attr("type").is_none(), "{body:?}");
+    }
+
+    /// An answer with one element, which has to match a pattern.
+    pub fn expect_one(&self, wanted: &str) -> Element {
+        let body = self.expect();
+        let mut children = body.children();
+        let found = children.next().unwrap_or_else(|| panic!("an element was expected: {wanted}")).clone();
+        assert!(children.next().is_none(), "one element was expected: {body:?}");
+        if let Err(difference) = pattern::matches(&pattern::element(wanted), &found) {
+            panic!("expected {wanted}\n  but got {found:?}\n  {difference}");
+        }
+        found
+    }
+
+    /// The end of the session, with this condition, or with none if that is empty.
+    pub fn expect_end(&self, condition: &str) -> Element {
+        let body = self.expect();
+        assert_eq!(body.attr("type"), Some("terminate"), "{body:?}");
+        assert_eq!(body.attr("condition").unwrap_or_default(), condition, "{body:?}");
+        body
+    }
+}

@@ -1,0 +1,237 @@
+//! Requests of BOSH (XEP-0124): read here, answered by the shard of their session.
+//!
+//! This is HTTP only: which methods there are, how long a body may be, what browsers of other sites may read, how an answer is compressed.
+//! What a request means is for [`rookery_stream::bosh`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use rookery_shard::{BoshRequest, Door};
+use rookery_stream::bosh::answer::CONTENT_TYPE;
+use rookery_stream::bosh::{Answer, Condition, Request as Wrapped, Status, Waiter, Whose};
+use rookery_xml::Limits;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::Shared;
+use crate::coding::{self, Coding};
+use crate::proxy::Origin;
+use crate::reply::{Body, reply, text};
+
+/// What the operator decides about BOSH.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Origins whose scripts may use it; `*` for all.
+    pub origins: Vec<String>,
+    /// Whether answers are compressed for clients that ask for it.
+    pub compression: bool,
+    /// Bytes of one element.
+    pub most_bytes: usize,
+}
+
+/// Answers a request, which may take as long as the client lets it wait.
+pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: Arc<Shared>) -> Response<Body> {
+    let settings = shared.settings();
+    let Some(settings) = &settings.bosh else { return text(StatusCode::NOT_FOUND, "there is nothing here") };
+    let allowed = allowed(request.headers(), &settings.origins);
+    let mut response = match *request.method() {
+        Method::POST => post(request, origin, &shared, settings).await,
+        Method::OPTIONS => preflight(),
+        _ => {
+            let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this is for XMPP over BOSH (XEP-0124)");
+            refused.headers_mut().insert(header::ALLOW, METHODS);
+            refused
+        }
+    };
+    let headers = response.headers_mut();
+    if let Some(allowed) = allowed {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+    }
+    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
+    response
+}
+
+async fn post(request: Request<Incoming>, origin: Origin, shared: &Arc<Shared>, settings: &Settings) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    if head.headers.contains_key(header::CONTENT_ENCODING) {
+        return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "requests are not taken compressed");
+    }
+    let coding = if settings.compression { Coding::wanted(&head.headers) } else { None };
+    drop(head);
+    // Boxed: it is over before the long wait begins.
+    let read = Box::pin(timeout(BODIES, read(body, &shared.door, settings.most_bytes))).await;
+    let document = match read {
+        Err(_) => return text(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
+        Ok(Err(refusal)) => return refusal,
+        Ok(Ok(document)) => document,
+    };
+    let Ok(wrapped) = Wrapped::read(document, &Limits::AFTER_LOGIN) else {
+        return respond(Answer::refusal(Condition::BadRequest), coding, shared);
+    };
+    respond(ask(wrapped, origin, shared).await, coding, shared)
+}
+
+/// Gives a request to its session and waits for the answer.
+async fn ask(request: Wrapped, origin: Origin, shared: &Shared) -> Answer {
+    let (sender, answer) = oneshot::channel();
+    let sid = if let Whose::Session(sid) = request.whose { Some(sid) } else { None };
+    let waiter = Box::new(Waiting(sender));
+    let waits = Waits { sid, door: &shared.door, count: &shared.waiting };
+    shared.waiting.fetch_add(1, Ordering::Relaxed);
+    shared.door.post(BoshRequest { request, waiter, peer: origin.address, is_secure: origin.encrypted });
+    let answer = answer.await;
+    waits.answered();
+    // Only a shard that is gone gives none.
+    answer.unwrap_or_else(|_| Answer::refusal(Condition::InternalServerError))
+}
+
+/// Whoever waits for an answer. Its end of the channel is dropped with the connection.
+struct Waiting(oneshot::Sender<Answer>);
+
+impl Waiter for Waiting {
+    fn answer(self: Box<Self>, answer: Answer) {
+        // Whoever has gone meanwhile asks again, and gets what the session has kept.
+        let _ = self.0.send(answer);
+    }
+
+    fn is_gone(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
+/// Tells the session when the connection breaks while a request waits on it.
+struct Waits<'a> {
+    sid: Option<u128>,
+    door: &'a Door,
+    count: &'a AtomicUsize,
+}
+
+impl Waits<'_> {
+    fn answered(mut self) {
+        self.sid = None;
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        if let Some(sid) = self.sid {
+            self.door.request_is_gone(sid);
+        }
+    }
+}
+
+/// Reads a body. Only who names a session that there is may send more than a little.
+async fn read(mut body: Incoming, door: &Door, most: usize) -> Result<Box<[u8]>, Response<Body>> {
+    let too_large = || text(StatusCode::PAYLOAD_TOO_LARGE, "the request is too large");
+    let mut first: Option<Bytes> = None;
+    let mut all: Vec<u8> = Vec::new();
+    let mut may_be_large = false;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map(|frame| frame.into_data().unwrap_or_default()) else {
+            return Err(text(StatusCode::BAD_REQUEST, "the request broke off"));
+        };
+        if let Some(first) = first.take() {
+            all.extend_from_slice(&first);
+        }
+        if all.is_empty() {
+            first = Some(data);
+        } else {
+            all.extend_from_slice(&data);
+        }
+        let len = first.as_ref().map_or(all.len(), Bytes::len);
+        if len > FROM_ANYONE && !may_be_large {
+            let begun = first.as_deref().unwrap_or(&all);
+            may_be_large = names_session(begun, door);
+        }
+        if len > if may_be_large { most + ENVELOPE } else { FROM_ANYONE } {
+            return Err(too_large());
+        }
+    }
+    Ok(first.map_or(all.into_boxed_slice(), |first| first.as_ref().into()))
+}
+
+/// Whether the beginning of a request is one of a session that there is.
+fn names_session(begun: &[u8], door: &Door) -> bool {
+    let request = Wrapped::read(begun.into(), &Limits::AFTER_LOGIN);
+    matches!(request, Ok(Wrapped { whose: Whose::Session(sid), .. }) if door.knows(sid))
+}
+
+fn respond(answer: Answer, coding: Option<Coding>, shared: &Shared) -> Response<Body> {
+    let Answer { status, body, content_type } = answer;
+    let status = match status {
+        Status::Ok => StatusCode::OK,
+        Status::BadRequest => StatusCode::BAD_REQUEST,
+        Status::Forbidden => StatusCode::FORBIDDEN,
+        Status::NotFound => StatusCode::NOT_FOUND,
+    };
+    let coding = coding.filter(|_| body.len() >= WORTH_COMPRESSING);
+    let body = match coding {
+        Some(coding) => coding::encode(coding, &body, &shared.encoder).into(),
+        None => Bytes::from_owner(body),
+    };
+    let mut response = reply(status, CONTENT_TYPE, body);
+    let headers = response.headers_mut();
+    if let Some(content_type) = content_type.and_then(|wanted| HeaderValue::from_str(&wanted).ok()) {
+        headers.insert(header::CONTENT_TYPE, content_type);
+    }
+    if let Some(coding) = coding {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// What a browser asks before it lets a script of another site send XML (the Fetch standard, §3.2.2).
+fn preflight() -> Response<Body> {
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type"));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+    response
+}
+
+/// What is said to a browser about the origin of the script that asks. There are no cookies here, so what it may read is its own.
+fn allowed(headers: &HeaderMap, origins: &[String]) -> Option<HeaderValue> {
+    if origins.iter().any(|origin| origin == "*") {
+        return Some(HeaderValue::from_static("*"));
+    }
+    let origin = headers.get(header::ORIGIN)?;
+    origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()).then(|| origin.clone())
+}
+
+const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
+/// How long a request may take to arrive.
+const BODIES: Duration = Duration::from_secs(30);
+/// Bytes of a request of somebody who has no session.
+const FROM_ANYONE: usize = 16 * 1024;
+/// Bytes that a request may have beside one element of the greatest size.
+const ENVELOPE: usize = 4096;
+/// Bytes below which compression gains nothing.
+const WORTH_COMPRESSING: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_told_whether_they_may() {
+        let mut headers = HeaderMap::new();
+        headers.insert("origin", HeaderValue::from_static("https://chat.example"));
+        let told = |origins: &[&str]| {
+            let origins: Vec<String> = origins.iter().map(|&origin| origin.to_owned()).collect();
+            allowed(&headers, &origins).map(|told| told.to_str().unwrap_or_default().to_owned())
+        };
+        assert_eq!(told(&["*"]).as_deref(), Some("*"));
+        assert_eq!(told(&["https://a.example", "https://chat.example"]).as_deref(), Some("https://chat.example"));
+        assert_eq!(told(&["https://a.example"]), None);
+        assert_eq!(told(&[]), None);
+    }
+}

@@ -1,0 +1,106 @@
+// Someone loses a connection, or loads a page anew, and goes on with the same session; what was said meanwhile is heard.
+//
+//     node resume.mjs xmppjs|strophe ADDRESS
+//
+// Ends with 0 if all of it worked.
+
+import { WebSocket } from "ws";
+import { Request } from "./request.mjs";
+
+globalThis.WebSocket ??= WebSocket;
+globalThis.XMLHttpRequest ??= Request;
+const [library, address] = process.argv.slice(2);
+
+const libraries = {
+  // Stream management (XEP-0198), which the library does by itself.
+  async xmppjs() {
+    const { client, xml } = await import("@xmpp/client");
+    const person = async (username) => {
+      const xmpp = client({ service: address, domain: "localhost", username, password: "secret", resource: "web" });
+      xmpp.on("error", () => {});
+      const heard = mailbox();
+      xmpp.on("stanza", (stanza) => stanza.is("message") && stanza.getChild("body") && heard.put(stanza.getChildText("body")));
+      await xmpp.start();
+      await xmpp.send(xml("presence"));
+      return { xmpp, heard, say: (to, body) => xmpp.send(xml("message", { to, type: "chat" }, xml("body", {}, body))) };
+    };
+    const [alice, bob] = [await person("alice"), await person("bob")];
+    const jid = alice.xmpp.jid.toString();
+    if (!alice.xmpp.streamManagement.enabled) await new Promise((resolve) => alice.xmpp.streamManagement.on("enabled", resolve));
+    const resumed = new Promise((resolve) => alice.xmpp.streamManagement.on("resumed", resolve));
+    alice.xmpp.socket.socket.close();
+    await bob.say(jid, "are you there?");
+    await resumed;
+    if (alice.xmpp.jid.toString() !== jid) fail("another address");
+    expect(await alice.heard.take(), "are you there?");
+    await alice.say(bob.xmpp.jid.toString(), "yes");
+    expect(await bob.heard.take(), "yes");
+  },
+
+  // The session of BOSH, which has nothing to do with any connection: its id and the number of the next request are all that is needed.
+  async strophe() {
+    const { Strophe, $msg, $pres } = await import("strophe.js");
+    const listen = (connection, heard) =>
+      connection.addHandler((message) => {
+        const body = message.getElementsByTagName("body")[0];
+        if (body) heard.put(body.textContent);
+        return true;
+      }, null, "message");
+    const person = async (user) => {
+      const connection = new Strophe.Connection(address);
+      const heard = mailbox();
+      listen(connection, heard);
+      await new Promise((resolve) => {
+        connection.connect(`${user}@localhost/web`, "secret", (status, reason) => {
+          if (status === Strophe.Status.CONNECTED) resolve();
+          if (status === Strophe.Status.CONNFAIL || status === Strophe.Status.AUTHFAIL) fail(reason ?? status);
+        });
+      });
+      connection.send($pres());
+      return { connection, heard };
+    };
+    const say = (connection, to, body) => connection.send($msg({ to, type: "chat" }).c("body").t(body));
+    const [alice, bob] = [await person("alice"), await person("bob")];
+    say(alice.connection, bob.connection.jid, "wait");
+    expect(await bob.heard.take(), "wait");
+    const { jid } = alice.connection;
+    // The page is left.
+    alice.connection.pause();
+    const { sid, rid } = alice.connection._proto;
+    alice.connection._proto._abortAllRequests();
+    say(bob.connection, jid, "are you there?");
+    const anew = new Strophe.Connection(address);
+    const heard = mailbox();
+    listen(anew, heard);
+    anew.attach(jid, sid, rid, (status) => {
+      if (status === Strophe.Status.DISCONNECTED || status === Strophe.Status.CONNFAIL) fail("the session is gone");
+    });
+    expect(await heard.take(), "are you there?");
+    say(anew, bob.connection.jid, "yes");
+    expect(await bob.heard.take(), "yes");
+  },
+};
+
+function fail(why) {
+  console.error(why);
+  process.exit(1);
+}
+
+function mailbox() {
+  const [waiting, mails] = [[], []];
+  return {
+    put: (body) => (waiting.length ? waiting.shift()(body) : mails.push(body)),
+    take: () => (mails.length ? mails.shift() : new Promise((resolve) => waiting.push(resolve))),
+  };
+}
+
+function expect(found, wanted) {
+  if (found !== wanted) fail(`expected ${wanted}, not ${found}`);
+}
+
+// Nothing is measured with it: it ends a scenario that would wait for ever.
+setTimeout(() => fail("nothing happens any more"), 60_000).unref();
+process.on("unhandledRejection", fail);
+
+await libraries[library]();
+process.exit(0);
