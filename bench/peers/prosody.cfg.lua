@@ -16,7 +16,10 @@ interfaces = { "127.0.0.1" }
 c2s_ports = { @PORT@ }
 c2s_direct_tls_ports = {}
 s2s_ports = {}
-http_ports = {}
+http_ports = { @WEB@ }
+http_interfaces = { "127.0.0.1" }
+consider_bosh_secure = true
+consider_websocket_secure = true
 https_ports = {}
 c2s_require_encryption = false
 c2s_stanza_size_limit = 10485760
@@ -27,7 +30,8 @@ default_iteration_count = @ITERATIONS@
 storage = "internal"
 allow_registration = true
 
-modules_enabled = { "roster", "saslauth", "disco", "ping", "version", "register", "private", "vcard_legacy" }
+modules_enabled = { "roster", "saslauth", "disco", "ping", "version", "register", "private", "vcard_legacy",
+    "http", "bosh", "websocket" }
 modules_disabled = { "s2s", "tls" }
 
 VirtualHost "@DOMAIN@"

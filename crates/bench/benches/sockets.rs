@@ -68,6 +68,7 @@ impl Subject {
 fn target(server: &Server, mechanism: Mechanism, tls: bool) -> Outcome<Arc<Target>> {
     let tls = tls.then(|| ClientSettings::trusting_anyone(Newest::Tls13, &[], false)).transpose()?;
     Ok(Arc::new(Target {
+        transport: rookery_bench::engine::Transport::Tcp,
         domain: server.domain.clone(),
         tls,
         mechanism: Some(mechanism),

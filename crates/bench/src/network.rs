@@ -157,6 +157,7 @@ impl Network {
             limits: Limits::AFTER_LOGIN,
             login_seconds: 60,
             connections_per_address: 0,
+            bosh: rookery_stream::bosh::Terms::default(),
         };
         let shard = Shard::new(Setup {
             driver: Wires::default(),

@@ -11,6 +11,7 @@ fn target(mechanism: Option<Mechanism>, tls: bool, password: &str) -> Target {
     let tls = tls.then(|| ClientSettings::trusting_anyone(Newest::Tls13, &[], false).unwrap());
     let (domain, resource) = (DOMAIN.to_owned(), "r".to_owned());
     Target {
+        transport: rookery_bench::engine::Transport::Tcp,
         domain,
         tls,
         mechanism,

@@ -53,6 +53,9 @@ enum Command {
     /// Run the same loads on Rookery, ejabberd and Prosody, and write one comparison
     #[command(after_help = PEERS_EXAMPLES)]
     Peers(peers::Peers),
+    /// What users in browsers cost: the same load over TCP, WebSocket and BOSH, on Rookery, ejabberd and Prosody
+    #[command(after_help = BROWSERS_EXAMPLES)]
+    WebsocketVsBosh(peers::WebsocketVsBosh),
 }
 
 impl Bench {
@@ -67,6 +70,7 @@ impl Bench {
                 report::compare::run(&files, html.as_deref(), markdown.as_deref())
             }
             Command::Peers(peers) => peers::run(&peers),
+            Command::WebsocketVsBosh(comparison) => comparison.run(),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,
@@ -90,6 +94,14 @@ const REGISTER_EXAMPLES: &str = "\
 Examples:
   rookery bench register --host 127.0.0.1:5222 --domain localhost --users 2000
   rookery bench register --domain localhost --users 75000 --csv accounts.csv && rookery user import accounts.csv";
+
+const BROWSERS_EXAMPLES: &str = "\
+Examples:
+  rookery bench websocket-vs-bosh --users 1000 --rate 1000 --seconds 3 --rounds 1
+  rookery bench websocket-vs-bosh --only rookery --rounds 5
+
+A client of BOSH has two connections, so the limit of open files has to be above twice the users, for this process and for
+the servers.";
 
 const MULTICAST_EXAMPLES: &str = "\
 Examples:

@@ -7,7 +7,10 @@ use rookery_sasl::ChannelBindings;
 use rookery_stream::tls::client::ClientTls;
 use rookery_xml::{Limits, Scan, Scanner, Stanza};
 
+use super::bosh::Bosh;
 use super::login::{Login, LoginError, Next, Target};
+use super::transport::Transport;
+use super::websocket::{self, Came, WebSocket};
 
 /// What has come for a client that is ready.
 #[derive(Debug)]
@@ -21,9 +24,17 @@ pub enum Item<'a> {
 /// One client.
 pub struct Client {
     tls: Option<ClientTls>,
+    wire: Wire,
     stage: Stage,
     /// What has come and is not whole yet, decrypted.
     carry: Vec<u8>,
+}
+
+/// What carries the stream.
+enum Wire {
+    Stream,
+    WebSocket(Box<WebSocket>),
+    Bosh(Box<Bosh>),
 }
 
 enum Stage {
@@ -46,20 +57,32 @@ impl Client {
         direct_tls: bool,
         out: &mut Vec<u8>,
     ) -> Result<Client, LoginError> {
-        let mut login = Box::new(Login::new(target.clone(), username));
         let tls = match (&target.tls, direct_tls) {
             (Some(settings), true) => Some(ClientTls::connect(settings, &target.domain, out).map_err(said)?),
             _ => None,
         };
-        if tls.is_none() {
-            login.open(false, out);
+        let wire = match target.transport {
+            Transport::Tcp => Wire::Stream,
+            Transport::Websocket => Wire::WebSocket(Box::default()),
+            Transport::Bosh => Wire::Bosh(Box::new(Bosh::new(&target.domain))),
+        };
+        let mut client = Client {
+            tls,
+            wire,
+            stage: Stage::Login(Box::new(Login::new(target.clone(), username))),
+            carry: Vec::new(),
+        };
+        match client.wire {
+            Wire::WebSocket(_) => websocket::handshake(out),
+            _ if client.tls.is_none() => client.open(false, out)?,
+            _ => {}
         }
-        Ok(Client { tls, stage: Stage::Login(login), carry: Vec::new() })
+        Ok(client)
     }
 
     /// A client that exchanges lines, and is ready at once.
     pub fn lines() -> Client {
-        Client { tls: None, stage: Stage::Lines, carry: Vec::new() }
+        Client { tls: None, wire: Wire::Stream, stage: Stage::Lines, carry: Vec::new() }
     }
 
     /// Whether the client is ready to send and receive.
@@ -67,9 +90,73 @@ impl Client {
         !matches!(self.stage, Stage::Login(_))
     }
 
-    /// Whether TLS is to be begun, or is up.
-    pub fn has_tls(&self) -> bool {
-        self.tls.is_some()
+    /// Whether what is sent goes over the wire as it is.
+    pub fn is_plain(&self) -> bool {
+        self.tls.is_none() && matches!(self.wire, Wire::Stream)
+    }
+
+    /// The next request of a client of BOSH that can go out, and on which of its connections.
+    pub fn request(&mut self) -> Option<(usize, Vec<u8>)> {
+        match &mut self.wire {
+            Wire::Bosh(bosh) => bosh.request(),
+            _ => None,
+        }
+    }
+
+    /// The server has closed a connection. `true` if that is no harm, with what has to be sent again on a new one.
+    pub fn closed(&mut self, line: usize) -> (bool, Option<Vec<u8>>) {
+        match &mut self.wire {
+            Wire::Bosh(bosh) => bosh.closed(line),
+            _ => (false, None),
+        }
+    }
+
+    fn open(&mut self, secure: bool, out: &mut Vec<u8>) -> Result<(), LoginError> {
+        let mut plain = Vec::new();
+        if let Stage::Login(login) = &mut self.stage {
+            login.open(secure, &mut plain);
+        }
+        self.write(&plain, out)
+    }
+
+    /// Takes bytes that came on one of its connections; all but those of BOSH have one, the first. Otherwise like [`Client::read`].
+    ///
+    /// # Errors
+    /// What ends the stream.
+    pub fn read_line(
+        &mut self,
+        line: usize,
+        target: &Target,
+        wire: &mut [u8],
+        out: &mut Vec<u8>,
+        each: &mut dyn FnMut(Item<'_>),
+    ) -> Result<(), LoginError> {
+        match &mut self.wire {
+            Wire::Stream => return self.read(target, wire, out, each),
+            Wire::WebSocket(websocket) => websocket.receive(wire),
+            Wire::Bosh(bosh) => bosh.receive(line, wire)?,
+        }
+        loop {
+            let came = match &mut self.wire {
+                Wire::WebSocket(websocket) => match websocket.next(out)? {
+                    None => false,
+                    Some(Came::Open) => {
+                        self.open(false, out)?;
+                        true
+                    }
+                    Some(Came::Header(stream) | Came::Element(stream)) => {
+                        self.carry.extend_from_slice(&stream);
+                        true
+                    }
+                },
+                Wire::Bosh(bosh) => bosh.next(&mut self.carry)?,
+                Wire::Stream => false,
+            };
+            if !came {
+                return Ok(());
+            }
+            self.work_off(target, out, each)?;
+        }
     }
 
     /// Takes bytes from the wire; calls `each` with every stanza or line, and appends what the login has to send to `out`.
@@ -104,6 +191,16 @@ impl Client {
                 }
             }
         }
+        self.work_off(target, out, each)
+    }
+
+    /// Works off what has come, decrypted and without frames.
+    fn work_off(
+        &mut self,
+        target: &Target,
+        out: &mut Vec<u8>,
+        each: &mut dyn FnMut(Item<'_>),
+    ) -> Result<(), LoginError> {
         if let Stage::Login(_) = self.stage {
             self.log_in(target, out)?;
         }
@@ -124,13 +221,14 @@ impl Client {
     /// # Errors
     /// When TLS isn't up.
     pub fn write(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), LoginError> {
-        match &mut self.tls {
-            Some(tls) => tls.write(plain, out).map_err(said),
-            None => {
-                out.extend_from_slice(plain);
-                Ok(())
-            }
+        match (&mut self.tls, &mut self.wire) {
+            (Some(tls), _) => return tls.write(plain, out).map_err(said),
+            (None, Wire::Stream) => out.extend_from_slice(plain),
+            (None, Wire::WebSocket(_)) => websocket::write(plain, out),
+            // It waits for a request: see [`Client::request`].
+            (None, Wire::Bosh(bosh)) => bosh.write(plain),
         }
+        Ok(())
     }
 
     fn log_in(&mut self, target: &Target, out: &mut Vec<u8>) -> Result<(), LoginError> {

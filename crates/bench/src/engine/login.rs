@@ -12,10 +12,14 @@ use rookery_sasl::{ChannelBindings, Mechanism};
 use rookery_stream::tls::client::ClientSettings;
 use rookery_xml::{Element, Limits, Scan, Scanner, Stanza, escape_text, header, ns, slow};
 
+use super::transport::Transport;
+
 /// What all clients of a load have in common.
 pub struct Target {
     /// The domain of the accounts.
     pub domain: String,
+    /// What carries the streams.
+    pub transport: Transport,
     /// How to encrypt; `None`: not at all.
     pub tls: Option<ClientSettings>,
     /// The mechanism to log in by; `None`: the strongest that both sides know.

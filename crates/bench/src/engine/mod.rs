@@ -9,6 +9,7 @@
 //! - A [`Mark`] in each stanza of a load says when it *should* have been sent; latency counts from there.
 //! - What is lost, doubled or out of order is found by a [`Tracker`], per sender and receiver, never assumed.
 
+pub mod bosh;
 pub mod client;
 mod counters;
 mod crew;
@@ -19,6 +20,8 @@ mod receiver;
 mod source;
 mod timer;
 mod tracker;
+mod transport;
+pub mod websocket;
 mod worker;
 
 pub use counters::{Count, Counters, Totals};
@@ -29,4 +32,5 @@ pub use receiver::Receiver;
 pub use source::Sources;
 pub use timer::Timer;
 pub use tracker::{Arrival, Pair, Tally, Tracker, tally};
+pub use transport::Transport;
 pub use worker::{Load, NEVER, Worker};

@@ -16,6 +16,7 @@ use rustix::event::epoll;
 use rustix::net::sockopt;
 use rustix::time::{ClockId, clock_gettime};
 
+use super::bosh::LINES;
 use super::client::{Client, Item};
 use super::counters::{Count, Counters};
 use super::login::Target;
@@ -82,10 +83,16 @@ pub struct Worker {
 
 #[derive(Debug)]
 struct Seat {
-    socket: TcpStream,
+    /// Its connections: one, with BOSH two, which come and go.
+    lines: [Option<Line>; LINES],
     client: Client,
-    unsent: Vec<u8>,
     started: u64,
+}
+
+#[derive(Debug)]
+struct Line {
+    socket: TcpStream,
+    unsent: Vec<u8>,
 }
 
 impl Worker {
@@ -164,12 +171,12 @@ impl Worker {
         let client = Client::start(&self.place.target, username, self.place.direct_tls, &mut first);
         let client = client.map_err(|error| error.to_string())?;
         let socket = self.place.sources.connect(number, wave).map_err(|error| format!("connecting: {error}"))?;
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
-        epoll::add(&self.set, &socket, epoll::EventData::new_u64(slot as u64), flags).map_err(|e| e.to_string())?;
+        let line = Line::new(&self.set, socket, slot, 0, first)?;
         if let Some(seat) = self.seats.get_mut(slot) {
-            *seat = Some(Seat { socket, client, unsent: first, started });
+            *seat = Some(Seat { lines: [Some(line), None], client, started });
             self.logging_in += 1;
         }
+        self.ask(slot)?;
         self.logins.push_back((started.saturating_add(self.place.patience.as_nanos() as u64), slot, started));
         Ok(())
     }
@@ -190,16 +197,38 @@ impl Worker {
     pub fn send(&mut self, number: usize, plain: &[u8]) {
         let slot = number / self.threads;
         let Some(Some(seat)) = self.seats.get_mut(slot) else { return };
-        let sent = if seat.client.has_tls() {
+        let sent = if seat.client.is_plain() {
+            seat.push(&self.set, slot, 0, plain)
+        } else {
             self.out.clear();
             let written = seat.client.write(plain, &mut self.out).map_err(|error| error.to_string());
-            written.and_then(|()| seat.push(&self.set, slot, &self.out))
-        } else {
-            seat.push(&self.set, slot, plain)
+            written.and_then(|()| seat.push(&self.set, slot, 0, &self.out)).and_then(|()| self.ask(slot))
         };
         if let Err(reason) = sent {
             self.end(slot, &reason);
         }
+    }
+
+    /// Sends the requests of a client of BOSH that can go out.
+    fn ask(&mut self, slot: usize) -> Result<(), String> {
+        loop {
+            let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
+            let Some((line, request)) = seat.client.request() else { return Ok(()) };
+            self.send_on(slot, line, &request)?;
+        }
+    }
+
+    /// Sends on one of the connections of a client, which is opened if it isn't.
+    fn send_on(&mut self, slot: usize, line: usize, bytes: &[u8]) -> Result<(), String> {
+        let number = slot * self.threads + self.index;
+        let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
+        let Some(place) = seat.lines.get_mut(line) else { return Ok(()) };
+        if place.is_none() {
+            let socket = self.place.sources.connect(number, 0).map_err(|error| format!("connecting: {error}"))?;
+            *place = Some(Line::new(&self.set, socket, slot, line, bytes.to_vec())?);
+            return Ok(());
+        }
+        seat.push(&self.set, slot, line, bytes)
     }
 
     /// Drives a load until it is finished or `stop` is set.
@@ -232,38 +261,53 @@ impl Worker {
                 self.timer.rang();
                 continue;
             }
-            let slot = key as usize;
-            if let Err(reason) = self.ready(slot, flags, load) {
+            let (slot, line) = (key as usize / LINES, key as usize % LINES);
+            if let Err(reason) = self.ready(slot, line, flags, load) {
                 self.end(slot, &reason);
             }
         }
         Ok(())
     }
 
-    fn ready(&mut self, slot: usize, flags: epoll::EventFlags, load: &mut dyn Load) -> Result<(), String> {
+    fn ready(&mut self, slot: usize, line: usize, flags: epoll::EventFlags, load: &mut dyn Load) -> Result<(), String> {
         let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
+        let Some(Some(Line { socket, .. })) = seat.lines.get(line) else { return Ok(()) };
         if flags.contains(epoll::EventFlags::ERR) {
-            let error = sockopt::socket_error(&seat.socket).map_err(io::Error::from);
+            let error = sockopt::socket_error(socket).map_err(io::Error::from);
             if let Ok(Err(error)) = error {
-                return Err(connection(&error.into()));
+                return self.closed(slot, line, &connection(&error.into()));
             }
         }
         if flags.contains(epoll::EventFlags::OUT) {
-            seat.flush(&self.set, slot)?;
+            seat.flush(&self.set, slot, line)?;
         }
         if flags.intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
-            self.readable(slot, load)?;
+            self.readable(slot, line, load)?;
         }
         Ok(())
     }
 
-    fn readable(&mut self, slot: usize, load: &mut dyn Load) -> Result<(), String> {
+    /// The server has closed a connection.
+    fn closed(&mut self, slot: usize, line: usize, reason: &str) -> Result<(), String> {
         let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
-        let len = match seat.socket.read(&mut self.buffer) {
-            Ok(0) => return Err("the server closed the connection".into()),
+        let (is_harmless, again) = seat.client.closed(line);
+        if !is_harmless {
+            return Err(reason.to_owned());
+        }
+        if let Some(place) = seat.lines.get_mut(line) {
+            *place = None;
+        }
+        again.map_or(Ok(()), |request| self.send_on(slot, line, &request))
+    }
+
+    fn readable(&mut self, slot: usize, line: usize, load: &mut dyn Load) -> Result<(), String> {
+        let Some(Some(seat)) = self.seats.get_mut(slot) else { return Ok(()) };
+        let Some(Some(Line { socket, .. })) = seat.lines.get_mut(line) else { return Ok(()) };
+        let len = match socket.read(&mut self.buffer) {
+            Ok(0) => return self.closed(slot, line, "the server closed the connection"),
             Ok(len) => len,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
-            Err(error) => return Err(connection(&error)),
+            Err(error) => return self.closed(slot, line, &connection(&error)),
         };
         let now = self.place.epoch.elapsed().as_nanos() as u64;
         let number = slot * self.threads + self.index;
@@ -278,7 +322,7 @@ impl Worker {
                 load.stanza(number, &stanza, now, replies);
             }
         };
-        let read = seat.client.read(&self.place.target, wire, &mut self.out, &mut each);
+        let read = seat.client.read_line(line, &self.place.target, wire, &mut self.out, &mut each);
         read.map_err(|error| error.to_string())?;
         if !was_bound && seat.client.is_bound() {
             self.logging_in -= 1;
@@ -286,14 +330,21 @@ impl Worker {
             self.counters.add(Count::Sessions, 1);
             load.bound(number, seat.started, now, &mut self.replies);
         }
-        if seat.client.has_tls() && !self.replies.is_empty() {
-            seat.client.write(&self.replies, &mut self.out).map_err(|error| error.to_string())?;
-        } else if self.out.is_empty() {
+        if !seat.client.is_plain() {
+            if !self.replies.is_empty() {
+                seat.client.write(&self.replies, &mut self.out).map_err(|error| error.to_string())?;
+            }
+            if !self.out.is_empty() {
+                seat.push(&self.set, slot, 0, &self.out)?;
+            }
+            return self.ask(slot);
+        }
+        if self.out.is_empty() {
             std::mem::swap(&mut self.out, &mut self.replies);
         } else {
             self.out.extend_from_slice(&self.replies);
         }
-        if self.out.is_empty() { Ok(()) } else { seat.push(&self.set, slot, &self.out) }
+        if self.out.is_empty() { Ok(()) } else { seat.push(&self.set, slot, 0, &self.out) }
     }
 
     /// Gives up logins that take too long.
@@ -339,29 +390,46 @@ impl Worker {
 
 impl Seat {
     /// Writes, behind what waits already.
-    fn push(&mut self, set: &OwnedFd, slot: usize, bytes: &[u8]) -> Result<(), String> {
-        if !self.unsent.is_empty() {
-            self.unsent.extend_from_slice(bytes);
-            return if self.unsent.len() > UNSENT { Err("the server does not read".into()) } else { Ok(()) };
+    fn push(&mut self, set: &OwnedFd, slot: usize, line: usize, bytes: &[u8]) -> Result<(), String> {
+        let Some(Some(Line { socket, unsent })) = self.lines.get_mut(line).filter(|_| !bytes.is_empty()) else {
+            return Ok(());
+        };
+        if !unsent.is_empty() {
+            unsent.extend_from_slice(bytes);
+            return if unsent.len() > UNSENT { Err("the server does not read".into()) } else { Ok(()) };
         }
-        let sent = written(self.socket.write(bytes))?;
+        let sent = written(socket.write(bytes))?;
         if sent < bytes.len() {
-            self.unsent = bytes.get(sent..).unwrap_or_default().to_vec();
-            watch(set, &self.socket, slot, epoll::EventFlags::IN | epoll::EventFlags::OUT)?;
+            *unsent = bytes.get(sent..).unwrap_or_default().to_vec();
+            watch(set, socket, slot, line, epoll::EventFlags::IN | epoll::EventFlags::OUT)?;
         }
         Ok(())
     }
 
     /// Writes what waits; when nothing does any more, the socket isn't watched for it.
-    fn flush(&mut self, set: &OwnedFd, slot: usize) -> Result<(), String> {
-        let sent = written(self.socket.write(&self.unsent))?;
-        self.unsent.drain(..sent);
-        if self.unsent.is_empty() {
-            self.unsent = Vec::new();
-            watch(set, &self.socket, slot, epoll::EventFlags::IN)?;
+    fn flush(&mut self, set: &OwnedFd, slot: usize, line: usize) -> Result<(), String> {
+        let Some(Some(Line { socket, unsent })) = self.lines.get_mut(line) else { return Ok(()) };
+        let sent = written(socket.write(unsent))?;
+        unsent.drain(..sent);
+        if unsent.is_empty() {
+            *unsent = Vec::new();
+            watch(set, socket, slot, line, epoll::EventFlags::IN)?;
         }
         Ok(())
     }
+}
+
+impl Line {
+    /// A connection that is being opened, with what goes first.
+    fn new(set: &OwnedFd, socket: TcpStream, slot: usize, line: usize, unsent: Vec<u8>) -> Result<Line, String> {
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::OUT;
+        epoll::add(set, &socket, key(slot, line), flags).map_err(|error| error.to_string())?;
+        Ok(Line { socket, unsent })
+    }
+}
+
+fn key(slot: usize, line: usize) -> epoll::EventData {
+    epoll::EventData::new_u64((slot * LINES + line) as u64)
 }
 
 fn written(result: io::Result<usize>) -> Result<usize, String> {
@@ -372,8 +440,8 @@ fn written(result: io::Result<usize>) -> Result<usize, String> {
     }
 }
 
-fn watch(set: &OwnedFd, socket: &TcpStream, slot: usize, flags: epoll::EventFlags) -> Result<(), String> {
-    epoll::modify(set, socket, epoll::EventData::new_u64(slot as u64), flags).map_err(|error| error.to_string())
+fn watch(set: &OwnedFd, socket: &TcpStream, slot: usize, line: usize, flags: epoll::EventFlags) -> Result<(), String> {
+    epoll::modify(set, socket, key(slot, line), flags).map_err(|error| error.to_string())
 }
 
 fn connection(error: &io::Error) -> String {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::child::tied;
 use super::population::{DOMAIN, ITERATIONS, PASSWORD, Population, filled, keys};
-use super::started::Ready;
+use super::started::{Ports, Ready};
 use crate::Outcome;
 
 /// What the Debian package is known by, and where it says where its code is.
@@ -18,11 +18,14 @@ pub(super) const CONTROL: &str = "/usr/sbin/ejabberdctl";
 ///
 /// # Errors
 /// What the system says.
-pub(super) fn prepare(folder: &Path, port: u16, population: Population) -> Outcome<Ready> {
+pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Outcome<Ready> {
     let (config, accounts) = (folder.join("ejabberd.yml"), folder.join("accounts.erl"));
     let (spool, ready) = (folder.join("spool"), folder.join("ready"));
     fs::create_dir(&spool)?;
-    fs::write(&config, filled(CONFIG, &[("DOMAIN", DOMAIN), ("PORT", &port.to_string())]))?;
+    fs::write(
+        &config,
+        filled(CONFIG, &[("DOMAIN", DOMAIN), ("PORT", &ports.streams.to_string()), ("WEB", &ports.web.to_string())]),
+    )?;
     let keys = keys()?;
     let values = [
         ("DOMAIN", DOMAIN),

@@ -8,6 +8,7 @@
 //!
 //! A server that is not installed, doesn't come up or breaks costs its own runs only.
 
+mod browsers;
 mod child;
 mod ejabberd;
 mod population;
@@ -18,7 +19,7 @@ mod rookery;
 mod started;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, ValueEnum};
@@ -26,6 +27,7 @@ use clap::{Args, ValueEnum};
 use crate::Outcome;
 use crate::report;
 use crate::result::RunResult;
+pub use browsers::WebsocketVsBosh;
 use population::Population;
 use program::Load;
 
@@ -84,7 +86,7 @@ pub fn run(args: &Peers) -> Outcome<()> {
         result.write(&file).map_err(|error| format!("{}: {error}", file.display()))?;
         results.push(result);
     }
-    write(args, &results)?;
+    write(&args.out, &results)?;
     println!("{} runs in {:.0} s", runs.len(), begun.elapsed().as_secs_f64());
     match failed {
         0 => Ok(()),
@@ -151,10 +153,10 @@ fn told(result: &RunResult) -> String {
     shown.join(", ")
 }
 
-fn write(args: &Peers, results: &[RunResult]) -> Outcome<()> {
+fn write(folder: &Path, results: &[RunResult]) -> Outcome<()> {
     let files = [("report.html", report::html(results)), ("report.md", report::markdown(results))];
     for (name, text) in files {
-        let file = args.out.join(name);
+        let file = folder.join(name);
         fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         println!("written to {}", file.display());
     }

@@ -7,6 +7,7 @@ use clap::Parser;
 use super::population::{DOMAIN, PASSWORD, Population};
 use super::started::Started;
 use super::{Peer, raw};
+use crate::engine::Transport;
 use crate::result::{FORMAT, Machine, RunResult};
 use crate::{Outcome, idle, scenario};
 
@@ -21,6 +22,8 @@ pub(super) struct Load {
     pub population: Population,
     /// What the raw limit does in its place.
     pub raw: Option<raw::Load>,
+    /// What carries the streams.
+    pub transport: Transport,
     /// As `rookery bench run` takes it, without the server.
     arguments: Vec<String>,
 }
@@ -89,7 +92,13 @@ pub(super) fn small() -> Load {
 
 fn load(name: &'static str, title: &'static str, accounts: usize, friends: usize, arguments: &str) -> Load {
     let arguments = arguments.split(' ').map(str::to_owned).collect();
-    Load { name, title, population: Population { accounts, friends }, raw: None, arguments }
+    Load { name, title, population: Population { accounts, friends }, raw: None, transport: Transport::Tcp, arguments }
+}
+
+/// Users who are idle for a moment and then write to each other, over one of the transports.
+pub(super) fn over(transport: Transport, users: usize, rate: f64, seconds: f64) -> Load {
+    let arguments = format!("max-messages --users {users} --rate {rate} --seconds {seconds} --idle 3");
+    Load { transport, ..load("browsers", "websocket-vs-bosh", users, 0, &arguments) }
 }
 
 /// The table of scenarios as a command line of its own.
@@ -110,7 +119,8 @@ impl Load {
     /// # Errors
     /// Arguments that the scenario doesn't take.
     pub fn run(&self, peer: Peer, server: &Started) -> Outcome<RunResult> {
-        let line = self.line(peer, &server.address.to_string(), server.pid());
+        let address = if self.transport == Transport::Tcp { server.address } else { server.web };
+        let line = self.line(peer, &address.to_string(), server.pid());
         let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
         Ok(line.scenario.run())
     }
@@ -129,6 +139,7 @@ impl Load {
             ["--password", PASSWORD],
             ["--mechanism", "SCRAM-SHA-1"],
             ["--tls", "none"],
+            ["--transport", self.transport.name()],
             ["--server-pid", &pid],
             ["--name", peer.name()],
         ];

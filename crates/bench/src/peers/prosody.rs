@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::child::tied;
 use super::population::{DOMAIN, ITERATIONS, Keys, Population, SALT, filled, keys};
-use super::started::Ready;
+use super::started::{Ports, Ready};
 use crate::{Outcome, chat};
 
 /// Its executable.
@@ -16,11 +16,11 @@ pub(super) const PROGRAM: &str = "/usr/bin/prosody";
 ///
 /// # Errors
 /// What the system says.
-pub(super) fn prepare(folder: &Path, port: u16, population: Population) -> Outcome<Ready> {
+pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Outcome<Ready> {
     let config = folder.join("prosody.cfg.lua");
-    let (port, iterations) = (port.to_string(), ITERATIONS.to_string());
+    let (port, web, iterations) = (ports.streams.to_string(), ports.web.to_string(), ITERATIONS.to_string());
     let shown = folder.to_string_lossy();
-    let values = [("DOMAIN", DOMAIN), ("PORT", &port), ("FOLDER", &shown), ("ITERATIONS", &iterations)];
+    let values = [("DOMAIN", DOMAIN), ("PORT", &port), ("WEB", &web), ("FOLDER", &shown), ("ITERATIONS", &iterations)];
     fs::write(&config, filled(CONFIG, &values))?;
     let data = folder.join("data").join(encoded(DOMAIN));
     fs::create_dir_all(data.join("accounts"))?;

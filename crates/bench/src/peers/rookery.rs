@@ -10,18 +10,18 @@ use rookery_store::{Edit, RosterItem, Stores, Subscription, sqlite, wait};
 
 use super::child::tied;
 use super::population::{DOMAIN, ITERATIONS, Population, credentials, filled};
-use super::started::Ready;
+use super::started::{Ports, Ready};
 use crate::{Outcome, chat};
 
 /// Writes configuration and accounts into the folder.
 ///
 /// # Errors
 /// What the system or the store says.
-pub(super) fn prepare(folder: &Path, port: u16, population: Population) -> Outcome<Ready> {
+pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Outcome<Ready> {
     let data = folder.join("data");
     fs::create_dir(&data)?;
-    let (port, iterations) = (port.to_string(), ITERATIONS.to_string());
-    let values = [("DOMAIN", DOMAIN), ("PORT", &port), ("ITERATIONS", &iterations)];
+    let (port, web, iterations) = (ports.streams.to_string(), ports.web.to_string(), ITERATIONS.to_string());
+    let values = [("DOMAIN", DOMAIN), ("PORT", &port), ("WEB", &web), ("ITERATIONS", &iterations)];
     fs::write(data.join("rookery.toml"), filled(CONFIG, &values))?;
     fill(&data, population)?;
     let mut command = tied(program()?);

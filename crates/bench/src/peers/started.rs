@@ -16,6 +16,17 @@ pub(super) struct Started {
     child: Child,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where it listens for HTTP.
+    pub web: SocketAddr,
+}
+
+/// Where a server is to listen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ports {
+    /// For client streams.
+    pub streams: u16,
+    /// For HTTP.
+    pub web: u16,
 }
 
 /// How a server is started once its folder is prepared.
@@ -39,15 +50,16 @@ impl Started {
 /// Whatever keeps it from coming up.
 pub(super) fn start(peer: Peer, population: Population) -> Outcome<Started> {
     let folder = TempDir::with_prefix("rookery-bench-")?;
-    let port = free_port()?;
+    let ports = Ports { streams: free_port()?, web: free_port()? };
     let ready = match peer {
-        Peer::Rookery => rookery::prepare(folder.path(), port, population),
-        Peer::Ejabberd => ejabberd::prepare(folder.path(), port, population),
-        Peer::Prosody => prosody::prepare(folder.path(), port, population),
+        Peer::Rookery => rookery::prepare(folder.path(), ports, population),
+        Peer::Ejabberd => ejabberd::prepare(folder.path(), ports, population),
+        Peer::Prosody => prosody::prepare(folder.path(), ports, population),
         Peer::Raw => Err("the raw limit is no XMPP server".into()),
     }?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let [address, web] = [ports.streams, ports.web].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let mut child = Child::start(folder, ready.command)?;
     child.wait_until_ready(address, ready.file.as_deref())?;
-    Ok(Started { child, address })
+    child.wait_until_ready(web, None)?;
+    Ok(Started { child, address, web })
 }

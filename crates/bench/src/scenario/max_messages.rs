@@ -1,5 +1,7 @@
 //! Many users who write to each other at a fixed rate, in an open loop.
 
+use std::time::Duration;
+
 use clap::Args;
 use rookery_xml::{Kind, Stanza};
 use serde::Serialize;
@@ -28,6 +30,9 @@ pub struct MaxMessages {
     /// Seconds before that
     #[arg(long, default_value_t = 2.0)]
     warm_up: f64,
+    /// Seconds before that in which nobody says anything, to see what sessions take in memory
+    #[arg(long, default_value_t = 0.0)]
+    idle: f64,
 }
 
 impl Scenario for MaxMessages {
@@ -40,6 +45,12 @@ impl Scenario for MaxMessages {
     fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
         let users = run.allowed(self.users);
         run.log_in(0..users, chat::PRESENCE)?;
+        let mut by_session = None;
+        if self.idle > 0.0 {
+            run.meter.doing("max-messages: idle");
+            run.rest(Duration::try_from_secs_f64(self.idle)?)?;
+            by_session = run.memory_by_session();
+        }
         run.meter.doing(format!("max-messages: {} messages/s among {users} users", self.rate));
         let (window, threads) = (run.window(self.warm_up, self.seconds), run.crew.threads());
         let partners = self.partners.clamp(1, users.saturating_sub(1).max(1));
@@ -60,6 +71,9 @@ impl Scenario for MaxMessages {
         };
         let mut loads: Vec<Writers> = (0..threads).map(load).collect();
         run.measure(&mut loads, window)?;
+        if let Some(memory) = &mut run.result.memory {
+            memory.per_session = by_session;
+        }
         let trackers: Vec<&Tracker> = loads.iter().map(|load| &load.receiver.tracker).collect();
         run.account(tally(loads.iter().flat_map(Writers::sent), &trackers));
         Ok(())

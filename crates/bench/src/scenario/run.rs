@@ -8,7 +8,8 @@ use super::drain::Drain;
 use super::meter::{Meter, Reading};
 use super::{Against, Scenario, Server};
 use crate::Outcome;
-use crate::engine::{Count, Crew, Load, Tally};
+use crate::engine::bosh::LINES;
+use crate::engine::{Count, Crew, Load, Tally, Transport};
 use crate::result::{Cpu, DONE, FORMAT, Logins, Machine, Memory, RunResult};
 
 /// A run under way.
@@ -53,6 +54,7 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
     };
     result.settings.extend(settings(&load.scenario));
     result.settings.insert("tls".into(), format!("{:?}", load.server.place.tls).to_lowercase());
+    result.settings.insert("transport".into(), load.server.place.transport.name().to_owned());
     let seed = (begun.as_nanos() as u32) ^ std::process::id().rotate_left(16);
     let crew = load.server.settings(seed).and_then(|settings| Ok(Crew::new(settings)?));
     let crew = match crew {
@@ -71,7 +73,8 @@ pub(super) fn run<S: Scenario>(load: &Against<S>) -> RunResult {
 impl Run<'_> {
     /// Says that a load is smaller than asked for when the descriptors of this process don't allow more; answers how many clients there can be.
     pub fn allowed(&mut self, clients: usize) -> usize {
-        let most = crate::idle::most_sessions();
+        let each = if self.server.place.transport == Transport::Bosh { LINES } else { 1 };
+        let most = crate::idle::most_sessions() / each;
         if clients > most {
             let note =
                 format!("{clients} clients were asked for; the limit of descriptors of this process allows {most}");
@@ -259,6 +262,14 @@ impl Run<'_> {
         self.result.server_cpu = server.map(|(to, from)| used(&to.since(from), operations));
         self.result.generator_cpu = used(&to.generator.since(&from.generator), operations);
         self.remember(to, None);
+    }
+
+    /// What each session has taken in the server's memory since the run began; `None` if that can't be read.
+    pub fn memory_by_session(&mut self) -> Option<f64> {
+        let now = self.read();
+        let sessions = now.totals.get(Count::Sessions).max(1) as f64;
+        let (from, to) = self.started.memory.zip(now.memory)?;
+        Some((to as f64 - from as f64) / sessions)
     }
 
     /// Fills in the memory at a reading.

@@ -11,7 +11,7 @@ use rookery_sasl::client::SaltedPasswords;
 use rookery_stream::tls::client::{ClientSettings, Newest};
 
 use crate::Outcome;
-use crate::engine::{Settings, login::Target};
+use crate::engine::{Settings, Transport, login::Target};
 
 /// Which server, how to log in, what to write.
 #[derive(Debug, Clone, Args)]
@@ -48,6 +48,9 @@ pub struct Place {
     /// How to encrypt
     #[arg(long, value_enum, default_value_t = Tls::None)]
     pub tls: Tls,
+    /// What carries the streams: HOST:PORT is the port for HTTP where it isn't TCP
+    #[arg(long, value_enum, default_value_t = Transport::Tcp)]
+    pub transport: Transport,
     /// Password of all accounts
     #[arg(long, env = "ROOKERY_BENCH_PASSWORD", default_value = "pencil")]
     pub password: String,
@@ -94,10 +97,14 @@ impl Place {
     /// # Errors
     /// When the host is not found, or TLS can't be had.
     pub fn settings(&self, mechanism: Option<Mechanism>, register: bool, seed: u32) -> Outcome<Settings> {
+        if self.tls != Tls::None && self.transport != Transport::Tcp {
+            return Err("--tls is for --transport tcp only".into());
+        }
         let alpn: &[&[u8]] = if self.tls == Tls::Direct { &[b"xmpp-client"] } else { &[] };
         let tls = (self.tls != Tls::None).then(|| ClientSettings::trusting_anyone(Newest::Tls13, alpn, false));
         let target = Target {
             domain: self.domain.clone(),
+            transport: self.transport,
             tls: tls.transpose()?,
             mechanism,
             password: self.password.clone(),

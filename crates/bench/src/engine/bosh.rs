@@ -1,0 +1,167 @@
+//! The client's end of BOSH (XEP-0124): one request that waits, and a second connection to say something meanwhile, as browsers do it.
+//!
+//! Answers count in the order of their requests, whichever connection they come on. A connection that the server closes while nothing is under
+//! way is opened again when it is needed.
+
+use rookery_xml::wrapper::Wrapper;
+use rookery_xml::{Limits, ns};
+
+use super::login::LoginError;
+
+/// A session.
+#[derive(Debug)]
+pub struct Bosh {
+    domain: String,
+    sid: String,
+    rid: u64,
+    lines: [Line; LINES],
+    /// Elements that wait for a request.
+    waiting: Vec<u8>,
+    /// The stream is to begin, or to begin anew.
+    begins: bool,
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// The number of the request that is under way.
+    rid: Option<u64>,
+    /// That request: it is sent again if the connection was closed when it came.
+    request: Vec<u8>,
+    is_repeated: bool,
+    input: Vec<u8>,
+    /// The answer, until its turn comes.
+    answer: Option<Vec<u8>>,
+}
+
+/// Connections of a client.
+pub const LINES: usize = 2;
+
+impl Bosh {
+    /// A client without a session.
+    pub fn new(domain: &str) -> Bosh {
+        let (sid, lines) = (String::new(), Default::default());
+        Bosh { domain: domain.to_owned(), sid, rid: FIRST, lines, waiting: Vec::new(), begins: false }
+    }
+
+    /// Takes what is to be said on the stream: a header alone, or elements.
+    pub fn write(&mut self, stream: &[u8]) {
+        if stream.starts_with(b"<?xml") {
+            self.begins = true;
+        } else {
+            self.waiting.extend_from_slice(stream);
+        }
+    }
+
+    /// The next request that can go out, and on which connection; `None` if none can or need.
+    pub fn request(&mut self) -> Option<(usize, Vec<u8>)> {
+        let is_opening = self.sid.is_empty();
+        let under_way = self.lines.iter().filter(|line| line.rid.is_some()).count();
+        let has_something = self.begins || (!self.waiting.is_empty() && !is_opening);
+        if under_way > 0 && (!has_something || is_opening) || (is_opening && !self.begins) {
+            return None;
+        }
+        let at = self.lines.iter().position(|line| line.rid.is_none())?;
+        let body = self.body(is_opening);
+        let head = format!(
+            "POST /http-bind HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml; charset=utf-8\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let request = [head.as_bytes(), &body].concat();
+        let line = self.lines.get_mut(at)?;
+        (line.rid, line.is_repeated) = (Some(self.rid), false);
+        line.request.clone_from(&request);
+        self.rid += 1;
+        Some((at, request))
+    }
+
+    fn body(&mut self, is_opening: bool) -> Vec<u8> {
+        let (rid, sid, domain) = (self.rid, &self.sid, &self.domain);
+        let begins = std::mem::take(&mut self.begins);
+        let attributes = match (is_opening, begins) {
+            (true, _) => format!(
+                "to='{domain}' hold='1' wait='60' ver='1.6' xml:lang='en' xmpp:version='1.0' xmlns:xmpp='{}'",
+                ns::XBOSH
+            ),
+            (_, true) => format!("sid='{sid}' to='{domain}' xmpp:restart='true' xmlns:xmpp='{}'", ns::XBOSH),
+            _ => format!("sid='{sid}'"),
+        };
+        let mut body = format!("<body rid='{rid}' {attributes} xmlns='{}'", ns::HTTP_BIND).into_bytes();
+        if begins || self.waiting.is_empty() {
+            body.extend_from_slice(b"/>");
+        } else {
+            body.push(b'>');
+            body.append(&mut self.waiting);
+            body.extend_from_slice(b"</body>");
+            self.waiting = Vec::new();
+        }
+        body
+    }
+
+    /// Takes bytes that came on a connection.
+    ///
+    /// # Errors
+    /// They are no answer.
+    pub fn receive(&mut self, line: usize, wire: &[u8]) -> Result<(), LoginError> {
+        let Some(line) = self.lines.get_mut(line) else { return Ok(()) };
+        line.input.extend_from_slice(wire);
+        let Some(end) = line.input.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(()) };
+        let head = String::from_utf8_lossy(line.input.get(..end).unwrap_or_default()).to_ascii_lowercase();
+        if !head.starts_with("http/1.1 200") {
+            return Err(LoginError(format!("no answer of BOSH: {}", head.lines().next().unwrap_or_default())));
+        }
+        let len = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+        let len = len.ok_or_else(|| LoginError("an answer without a length".into()))?;
+        let whole = end + 4 + len;
+        if let Some(body) = line.input.get(end + 4..whole) {
+            line.answer = Some(body.to_vec());
+            line.input.drain(..whole);
+            line.request = Vec::new();
+            line.input.shrink_to_fit();
+        }
+        Ok(())
+    }
+
+    /// The content of the next answer in turn, appended to `stream` as a stream would have it.
+    ///
+    /// # Errors
+    /// The server ends the session.
+    pub fn next(&mut self, stream: &mut Vec<u8>) -> Result<bool, LoginError> {
+        let oldest = self.lines.iter_mut().filter(|line| line.rid.is_some()).min_by_key(|line| line.rid);
+        let Some(line) = oldest.filter(|line| line.answer.is_some()) else { return Ok(false) };
+        line.rid = None;
+        let answer = line.answer.take().unwrap_or_default();
+        let wrong = |fault| LoginError(format!("the server's answer is not well-formed: {fault}"));
+        let wrapper = Wrapper::read(&answer, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).map_err(wrong)?;
+        if wrapper.attr("", "type") == Some("terminate") {
+            return Err(LoginError(format!("the server ended the session: {}", String::from_utf8_lossy(&answer))));
+        }
+        if self.sid.is_empty() {
+            self.sid = wrapper.attr("", "sid").unwrap_or_default().to_owned();
+        }
+        let content = answer.get(wrapper.content..).unwrap_or_default();
+        let end = if wrapper.is_empty { 0 } else { memchr::memmem::rfind(content, b"</").unwrap_or_default() };
+        let content = content.get(..end).unwrap_or_default();
+        if memchr::memmem::find(content, b"<stream:features").is_some() {
+            // What a stream begins with: here the wrapper says it.
+            stream.extend_from_slice(
+                format!("<stream:stream xmlns='{}' xmlns:stream='{}' version='1.0'>", ns::CLIENT, ns::STREAMS)
+                    .as_bytes(),
+            );
+        }
+        stream.extend_from_slice(content);
+        Ok(true)
+    }
+
+    /// A connection was closed. `true` if that is no harm, with the request that has to be sent again.
+    pub fn closed(&mut self, line: usize) -> (bool, Option<Vec<u8>>) {
+        let Some(line) = self.lines.get_mut(line) else { return (false, None) };
+        let is_harmless = line.rid.is_none() || line.answer.is_some();
+        if is_harmless || !line.input.is_empty() || std::mem::replace(&mut line.is_repeated, true) {
+            return (is_harmless, None);
+        }
+        (true, Some(line.request.clone()))
+    }
+}
+
+/// Large enough, and the same for all: nobody attacks a load.
+const FIRST: u64 = 1_573_741_820;

@@ -1,0 +1,116 @@
+//! The client's end of a WebSocket (RFC 6455, RFC 7395): no TLS, no fragments, masks of zero, which cost a server as much as any.
+
+use rookery_stream::websocket::framing::{self, Framed};
+use rookery_xml::Limits;
+
+use super::login::LoginError;
+
+/// A WebSocket.
+#[derive(Debug, Default)]
+pub struct WebSocket {
+    /// The server has agreed to it.
+    is_open: bool,
+    /// What has come and is no whole frame yet.
+    input: Vec<u8>,
+}
+
+/// What has come.
+#[derive(Debug)]
+pub enum Came {
+    /// The handshake is over.
+    Open,
+    /// The header of a stream.
+    Header(Vec<u8>),
+    /// A whole element.
+    Element(Vec<u8>),
+}
+
+/// Appends the opening handshake.
+pub fn handshake(out: &mut Vec<u8>) {
+    out.extend_from_slice(
+        b"GET /xmpp-websocket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: xmpp\r\n\r\n",
+    );
+}
+
+/// Appends what is said on a stream, each item in a frame.
+pub fn write(stream: &[u8], out: &mut Vec<u8>) {
+    framing::write(stream, |message| frame(TEXT, message, out));
+}
+
+impl WebSocket {
+    /// Takes bytes from the wire.
+    pub fn receive(&mut self, wire: &[u8]) {
+        self.input.extend_from_slice(wire);
+    }
+
+    /// The next thing that has come whole; what has to be answered at once is appended to `out`.
+    ///
+    /// # Errors
+    /// The server doesn't want a WebSocket, or ends it.
+    pub fn next(&mut self, out: &mut Vec<u8>) -> Result<Option<Came>, LoginError> {
+        if !self.is_open {
+            let Some(end) = self.input.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
+            let head: Vec<u8> = self.input.drain(..end + 4).collect();
+            if !head.starts_with(b"HTTP/1.1 101 ") {
+                let line = String::from_utf8_lossy(head.split(|byte| *byte == b'\r').next().unwrap_or_default());
+                return Err(LoginError(format!("no WebSocket: {line}")));
+            }
+            self.is_open = true;
+            return Ok(Some(Came::Open));
+        }
+        while let Some((opcode, message)) = self.frame() {
+            match opcode {
+                TEXT => match framing::read(&message, &Limits::AFTER_LOGIN) {
+                    Ok(Framed::Open(header)) => return Ok(Some(Came::Header(header))),
+                    Ok(Framed::Element) => return Ok(Some(Came::Element(message))),
+                    Ok(Framed::Close) => return Err(LoginError("the server closed the stream".into())),
+                    Ok(Framed::Nothing) => {}
+                    Err(fault) => return Err(LoginError(format!("the server's message is not well-formed: {fault}"))),
+                },
+                PING => frame(PONG, &message, out),
+                PONG => {}
+                _ => return Err(LoginError("the server closed the WebSocket".into())),
+            }
+        }
+        if self.input.is_empty() {
+            self.input = Vec::new();
+        }
+        Ok(None)
+    }
+
+    /// Takes a whole frame of the server: its opcode and its payload.
+    fn frame(&mut self) -> Option<(u8, Vec<u8>)> {
+        let (first, second) = (*self.input.first()?, *self.input.get(1)?);
+        let (head, len): (usize, usize) = match second & 0x7f {
+            126 => (4, usize::from(u16::from_be_bytes(*self.input.get(2..)?.first_chunk()?))),
+            127 => (10, usize::try_from(u64::from_be_bytes(*self.input.get(2..)?.first_chunk()?)).ok()?),
+            len => (2, usize::from(len)),
+        };
+        let payload = self.input.get(head..head.checked_add(len)?)?.to_vec();
+        self.input.drain(..head + len);
+        Some((first & 0xf, payload))
+    }
+}
+
+/// Appends a frame of a client.
+fn frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
+    out.push(0x80 | opcode);
+    match (u8::try_from(payload.len()), u16::try_from(payload.len())) {
+        (Ok(len @ ..126), _) => out.push(0x80 | len),
+        (_, Ok(len)) => {
+            out.push(0x80 | 126);
+            out.extend_from_slice(&len.to_be_bytes());
+        }
+        _ => {
+            out.push(0x80 | 127);
+            out.extend_from_slice(&(payload.len() as u64).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(payload);
+}
+
+const TEXT: u8 = 1;
+const PING: u8 = 9;
+const PONG: u8 = 10;
