@@ -40,6 +40,13 @@ pub enum Command {
         #[command(subcommand)]
         command: TokenCommand,
     },
+    /// Manage what browsers are served, also while the server runs
+    #[command(after_help = WEB_EXAMPLES)]
+    Web {
+        /// What to do with it.
+        #[command(subcommand)]
+        command: WebCommand,
+    },
     /// Show configuration
     #[command(after_help = CONFIG_EXAMPLES)]
     Config {
@@ -146,6 +153,18 @@ pub enum TokenCommand {
     Revoke {
         /// What it is called
         name: String,
+    },
+}
+
+/// What to do for browsers.
+#[derive(Debug, Subcommand)]
+pub enum WebCommand {
+    /// Get the files of the chat page (/chat): one version of the npm package converse.js, whose hash is checked
+    #[command(after_help = WEB_EXAMPLES)]
+    Install {
+        /// Take the package from there; otherwise npm gets it
+        #[arg(long, value_name = "FILE|URL")]
+        from: Option<String>,
     },
 }
 
@@ -258,6 +277,13 @@ Examples:
   rookery token revoke helpdesk
 
 The token goes to standard output. Only its hash is kept.";
+
+const WEB_EXAMPLES: &str = "\
+Examples:
+  rookery web install
+  rookery web install --from converse.js-14.0.0.tgz
+
+Without --from, and for a URL, npm has to be installed; it asks the registry that it is set up for.";
 
 const CONFIG_EXAMPLES: &str = "\
 Examples:

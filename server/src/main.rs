@@ -8,7 +8,7 @@
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
 //! - [`folder`], [`database`], [`certificate`] and [`listener`] are the things that a server needs from its machine.
 //! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
-//!   also beside a running server.
+//!   [`install`] gets what browsers are served, also beside a running server.
 
 mod arguments;
 mod certificate;
@@ -18,6 +18,7 @@ mod config;
 mod database;
 mod failure;
 mod folder;
+mod install;
 mod listener;
 mod loaded;
 mod logging;
@@ -34,7 +35,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use arguments::{Arguments, Command, ConfigCommand};
+use arguments::{Arguments, Command, ConfigCommand, WebCommand};
 use failure::Failure;
 use loaded::Source;
 use serve::Ending;
@@ -77,6 +78,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         }
         Command::User { command } => user::run(&source, command)?,
         Command::Token { command } => token::run(&source, command)?,
+        Command::Web { command: WebCommand::Install { from } } => install::run(&source, from.as_deref())?,
         Command::Config { command: ConfigCommand::Example } => {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             welcome::say(&config::example(&table));

@@ -90,6 +90,7 @@ impl Threads {
             let reach = rookery_web::Reach {
                 door: shards.door(),
                 files,
+                chat: rookery_web::chat::Files::new(start.loaded.source.folder.path()),
                 stores: start.database.stores.clone(),
                 modules: start.shared.clone(),
                 export: Arc::new(move |jid, stores| crate::user::export(&data, jid, stores)),
@@ -159,6 +160,8 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         admin_networks: networks(&config.web.admin_networks),
         hub: loaded.settings.clone(),
         decoy: loaded.policy.decoy.clone(),
+        chat: config.web.chat,
+        plaintext: config.login.plaintext(),
         public_host: config.web.public_host.clone(),
         connections: config.web.connections,
         bosh: config.web.bosh.then(|| rookery_web::bosh::Settings {

@@ -4,6 +4,7 @@
 //! the clients need beyond Python installs itself: Python packages below `target/`, programs by Debian's package system.
 
 mod clients {
+    pub mod converse;
     pub mod debian;
     pub mod node;
     pub mod python;
@@ -170,6 +171,16 @@ scenarios! {
         proxies_are_believed_about_encryption
         the_end_of_the_server_is_told
         it_can_be_switched_off
+    }
+    pages {
+        the_chat_page_says_what_is_missing
+        the_chat_page_can_be_switched_off
+        the_chat_page_gives_out_its_files_and_nothing_else
+        nobody_is_asked_for_a_password_in_the_clear
+        what_is_not_the_package_is_not_installed
+        two_people_chat_in_browsers
+        two_people_chat_where_no_websocket_gets_through
+        a_picture_is_seen_in_a_room
     }
     registration {
         nobody_can_register_by_default

@@ -46,7 +46,7 @@ fn links(headers: &HeaderMap, origin: Origin, settings: &Settings) -> Vec<(&'sta
 }
 
 /// Whether a text can only be a host with a port: it is written back.
-fn is_host(text: &str) -> bool {
+pub(crate) fn is_host(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]_".contains(&byte);
     !text.is_empty() && text.len() <= 260 && text.bytes().all(allowed)
 }

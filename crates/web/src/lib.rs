@@ -14,7 +14,7 @@
 //! # Layout
 //!
 //! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `route` finds who answers:
-//! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`api`], [`admin`]. `access` says who may come to what is for operators,
+//! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`api`], [`admin`]. `access` says who may come to what is for operators,
 //! `ask` puts questions to the shards, `form` reads what requests say, `coding` compresses answers.
 
 mod accept;
@@ -24,6 +24,7 @@ pub mod api;
 mod ask;
 mod body;
 pub mod bosh;
+pub mod chat;
 mod coding;
 pub mod conduit;
 pub mod discovery;
@@ -74,6 +75,10 @@ pub struct Settings {
     pub hub: Arc<rookery_hub::Settings>,
     /// What a password of an unknown account is checked against, so that it takes as long.
     pub decoy: Decoy,
+    /// Whether the chat page is served.
+    pub chat: bool,
+    /// Networks from which clients may log in without TLS.
+    pub plaintext: Vec<Network>,
     /// Host and port under which browsers find the server from outside, if that is not what they say in `Host`.
     pub public_host: Option<String>,
     /// Connections at a time.
@@ -104,6 +109,7 @@ pub(crate) struct Shared {
     settings: RwLock<Arc<Settings>>,
     pub door: Door,
     pub files: upload::Files,
+    pub chat: chat::Files,
     pub stores: Stores,
     pub modules: rookery_modules::Shared,
     pub samples: samples::Samples,
@@ -121,6 +127,8 @@ pub struct Reach {
     pub door: Door,
     /// The files that users share.
     pub files: upload::Files,
+    /// The files of the chat page.
+    pub chat: chat::Files,
     /// All stores.
     pub stores: Stores,
     /// What the modules of all shards have in common.
@@ -144,13 +152,14 @@ impl std::fmt::Debug for Reach {
 /// What the system says when it gives no thread or no descriptor.
 pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
-    let Reach { door, files, stores, modules, export } = reach;
+    let Reach { door, files, chat, stores, modules, export } = reach;
     let settings = RwLock::new(Arc::new(settings));
     let counts = metrics::Counts::default();
     let shared = Arc::new(Shared {
         settings,
         door,
         files,
+        chat,
         stores,
         modules,
         samples: samples::Samples::default(),

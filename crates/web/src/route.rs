@@ -40,6 +40,9 @@ pub async fn answer(
     if path == BOSH {
         return Ok(bosh::answer(request, origin, shared).await);
     }
+    if let Some(rest) = path.strip_prefix(CHAT).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+        return Ok(shared.chat.answer(&request, rest, origin, &settings).await);
+    }
     if !matches!(path, WEBSOCKET | WEBSOCKET_OLD | HOST_META | HOST_META_JSON | LIVE | READY | METRICS) {
         return Ok(text(StatusCode::NOT_FOUND, "there is nothing here"));
     }
@@ -83,6 +86,8 @@ const HOST_META: &str = "/.well-known/host-meta";
 const HOST_META_JSON: &str = "/.well-known/host-meta.json";
 /// XEP-0363: a token and a name follow.
 const UPLOAD: &str = "/upload/";
+/// The chat page.
+const CHAT: &str = "/chat";
 const LIVE: &str = "/health/live";
 const READY: &str = "/health/ready";
 const METRICS: &str = "/metrics";

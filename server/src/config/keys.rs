@@ -158,6 +158,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: "web",
+        name: "chat",
+        doc: "Whether /chat is a page to chat in. `rookery web install` gets what it needs.",
+        set: |config, given| put(&mut config.web.chat, given.switch()),
+        show: |config| plain(config.web.chat),
+    },
+    Key {
+        table: "web",
         name: "connections",
         doc: "Connections that are served at a time; a WebSocket counts only until it is open, a client of BOSH for one or\n\
               two. A change needs a restart.",

@@ -115,6 +115,8 @@ pub struct Web {
     pub api_networks: Vec<WrittenNetwork>,
     /// Who may use the admin page.
     pub admin_networks: Vec<WrittenNetwork>,
+    /// Whether the chat page is served.
+    pub chat: bool,
     /// Connections at a time.
     pub connections: usize,
     /// Whether BOSH is spoken.
@@ -257,6 +259,7 @@ impl Config {
                 metrics_networks: loopback(),
                 api_networks: loopback(),
                 admin_networks: loopback(),
+                chat: true,
                 connections: 20_000,
                 bosh: true,
                 bosh_terms: rookery_stream::bosh::Terms::default(),

@@ -13,7 +13,13 @@ pub fn run(scenario: &str) {
     // cargo runs tests on several threads; the package system works for one at a time.
     static PROGRAMS: Once = Once::new();
     PROGRAMS.call_once(|| {
-        debian::need(&[("profanity", "profanity"), ("go-sendxmpp", "go-sendxmpp"), ("openssl", "openssl")]);
+        debian::need(&[
+            ("profanity", "profanity"),
+            ("go-sendxmpp", "go-sendxmpp"),
+            ("openssl", "openssl"),
+            ("chromium", "chromium"),
+            ("npm", "npm"),
+        ]);
     });
     let output = script(scenario);
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -34,6 +40,9 @@ fn script(argument: &str) -> Output {
     command.arg(script).arg(argument);
     if argument.starts_with("web.") {
         command.env("ROOKERY_NODE", super::node::folder());
+    }
+    if argument.starts_with("pages.") {
+        command.env("ROOKERY_CONVERSE", super::converse::folder());
     }
     command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery")).env("PYTHONDONTWRITEBYTECODE", "1");
     command.env_remove("ROOKERY_DATA_DIR");

@@ -1,0 +1,248 @@
+//! The chat page, `/chat`: Converse.js, configured for this server.
+//!
+//! Its files are not part of this server. `rookery web install` gets the package, one version that is pinned here with its hash, and puts what a
+//! browser needs of it into the data folder ([`package`]); until then the page says so.
+//!
+//! # Invariants
+//!
+//! - Only files that the package had are given out: a path has plain names, and they lead below the folder of this version.
+//! - The page runs scripts of this server and no others, and none that stand in the page. Nothing is loaded from other hosts, so that they learn
+//!   of nobody: what people show one another from elsewhere stays a link.
+//! - Nobody is asked for a password where it would be sent in the clear, unless login without TLS is allowed there.
+
+pub mod package;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use rookery_hub::Domain;
+use serde_json::json;
+use tokio::task::spawn_blocking;
+use tracing::warn;
+
+use crate::Settings;
+use crate::coding::Coding;
+use crate::discovery;
+use crate::proxy::Origin;
+use crate::reply::{Body, reply, text};
+use package::VERSION;
+
+/// Where the files of the page are.
+#[derive(Debug, Clone)]
+pub struct Files {
+    folder: PathBuf,
+}
+
+impl Files {
+    /// The files that `rookery web install` puts into this data folder.
+    pub fn new(data: &Path) -> Self {
+        Self { folder: package::folder(data) }
+    }
+
+    /// Answers a request for what is behind `/chat`.
+    pub(crate) async fn answer(
+        &self,
+        request: &Request<Incoming>,
+        rest: &str,
+        origin: Origin,
+        settings: &Settings,
+    ) -> Response<Body> {
+        if !settings.chat {
+            return text(StatusCode::NOT_FOUND, "there is nothing here");
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this can only be read");
+            refused.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return refused;
+        }
+        match rest {
+            "" | "/" => self.page(origin, settings).await,
+            START_PATH => kept(reply(StatusCode::OK, "text/javascript; charset=utf-8", START), BRIEFLY),
+            _ => match rest.strip_prefix('/').and_then(|rest| rest.strip_prefix(VERSION)?.strip_prefix('/')) {
+                Some(path) if is_plain(path) => self.file(path, request.headers()).await,
+                _ => text(StatusCode::NOT_FOUND, "there is nothing here"),
+            },
+        }
+    }
+
+    async fn page(&self, origin: Origin, settings: &Settings) -> Response<Body> {
+        let script = self.folder.join(SCRIPT);
+        if !spawn_blocking(move || script.is_file()).await.unwrap_or_default() {
+            return text(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "the chat page is not installed yet: run `rookery web install`",
+            );
+        }
+        let is_allowed = settings.plaintext.iter().any(|network| network.contains(origin.address.ip()));
+        if !origin.encrypted && !is_allowed {
+            return text(StatusCode::FORBIDDEN, "this connection is not encrypted: open the page with https:");
+        }
+        let mut page = reply(StatusCode::OK, "text/html; charset=utf-8", html(settings));
+        if let Ok(policy) = HeaderValue::from_str(&policy(&settings.hub.domains)) {
+            page.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+        }
+        kept(page, BRIEFLY)
+    }
+
+    /// A file of the package, compressed if that is there and wanted.
+    async fn file(&self, path: &str, headers: &HeaderMap) -> Response<Body> {
+        let plain = self.folder.join(path);
+        let compressed = self.folder.join(format!("{path}{}", package::COMPRESSED));
+        let kind = package::content_type(path);
+        let wants_gzip = Coding::wanted(headers) == Some(Coding::Gzip);
+        let opened = spawn_blocking(move || {
+            if wants_gzip && let Ok(found) = open(&compressed) {
+                return Ok((found, true));
+            }
+            open(&plain).map(|found| (found, false))
+        });
+        let ((file, len), is_compressed) = match opened.await.map_err(io::Error::other).and_then(|opened| opened) {
+            Ok(found) => found,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return text(StatusCode::NOT_FOUND, "there is no such file");
+            }
+            Err(error) => {
+                warn!(%error, path, "a file of the chat page can't be read");
+                return text(StatusCode::INTERNAL_SERVER_ERROR, "the server has failed");
+            }
+        };
+        let mut response = reply(StatusCode::OK, kind, "");
+        *response.body_mut() = Body::file(file, 0, len);
+        if is_compressed {
+            response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+        // The address names the version, so what is behind it never changes.
+        kept(response, FOR_GOOD)
+    }
+}
+
+/// The page itself. What Converse.js is to know stands in an attribute, since scripts may not stand in the page; where WebSocket and BOSH are it
+/// works out from its own address.
+fn html(settings: &Settings) -> String {
+    let domain = settings.domains.first().map_or("localhost", String::as_str);
+    let told = json!({
+        "default_domain": domain,
+        "registration_domain": domain,
+        "allow_registration": settings.hub.domains.first().is_some_and(creates_accounts),
+        "bosh": settings.bosh.is_some(),
+        "assets_path": format!("/chat/{VERSION}/"),
+        "render_media": uploads(&settings.hub.domains).iter().filter_map(|upload| host_of(upload)).collect::<Vec<_>>(),
+    });
+    let (title, told) = (escaped(domain), escaped(&told.to_string()));
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <link rel=\"icon\" href=\"/chat/{VERSION}/images/favicon.ico\">\n\
+         <link rel=\"stylesheet\" href=\"/chat/{VERSION}/converse.min.css\">\n\
+         <script type=\"module\" src=\"/chat/{VERSION}/{SCRIPT}\"></script>\n\
+         <script type=\"module\" src=\"/chat{START_PATH}\"></script>\n</head>\n\
+         <body class=\"converse-fullscreen\" data-settings=\"{told}\">\n\
+         <noscript>This page needs JavaScript. Any other XMPP client can log in to {title} too.</noscript>\n\
+         <div id=\"conversejs-bg\"></div>\n</body>\n</html>\n"
+    )
+}
+
+/// What the page may load and reach (Content Security Policy, level 3). Converse.js sets styles in attributes and computes with WebAssembly;
+/// files are put and got where the slots of XEP-0363 are, which may be another port.
+fn policy(domains: &[Domain]) -> String {
+    let uploads: String = uploads(domains).iter().map(|upload| format!(" {upload}")).collect();
+    format!(
+        "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self' 'unsafe-inline'; font-src 'self'; \
+         img-src 'self' data: blob:{uploads}; media-src 'self' blob:{uploads}; connect-src 'self'{uploads}; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'"
+    )
+}
+
+/// Where files of this server's users are: an origin each.
+fn uploads(domains: &[Domain]) -> Vec<String> {
+    let urls =
+        domains.iter().filter_map(|domain| Some(domain.module("upload")?.text("url").replace('@', &domain.name)));
+    let mut origins: Vec<String> = urls.filter_map(|url| origin_of(&url).map(str::to_owned)).collect();
+    origins.dedup();
+    origins
+}
+
+/// Scheme, host and port of an address; `None` if it has anything that could end a part of a policy.
+fn origin_of(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once("://")?;
+    let host = rest.split('/').next()?;
+    let is_one = matches!(scheme, "http" | "https") && discovery::is_host(host);
+    is_one.then(|| url.get(..scheme.len() + "://".len() + host.len()))?
+}
+
+/// The host of an origin, as Converse.js compares it.
+fn host_of(origin: &str) -> Option<&str> {
+    let (_, host) = origin.split_once("://")?;
+    Some(host.rsplit_once(':').map_or(host, |(name, _)| name))
+}
+
+/// Whether strangers may make themselves an account (XEP-0077).
+fn creates_accounts(domain: &Domain) -> bool {
+    domain.module("register").is_some_and(|options| options.switch("allow_creation"))
+}
+
+fn open(path: &Path) -> io::Result<(File, u64)> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() { Ok((file, metadata.len())) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+/// Whether a path has plain names only, none of them hidden: it leads nowhere but down.
+fn is_plain(path: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    path.split('/').all(|name| !name.is_empty() && !name.starts_with('.') && name.bytes().all(plain))
+}
+
+/// Says how long an answer may be kept.
+fn kept(mut response: Response<Body>, how_long: &'static str) -> Response<Body> {
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static(how_long));
+    response
+}
+
+/// A text for an element or an attribute in double quotes.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}
+
+/// What is loaded last, and what there has to be for the page to work.
+const SCRIPT: &str = "converse.min.js";
+const START_PATH: &str = "/start.js";
+const START: &str = include_str!("chat/start.js");
+const BRIEFLY: &str = "no-cache";
+const FOR_GOOD: &str = "public, max-age=31536000, immutable";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_down_only() {
+        for good in ["converse.min.js", "chunkjs/locales/dayjs/de-at-js.js", "webfonts/a_b.ttf"] {
+            assert!(is_plain(good), "{good}");
+        }
+        for bad in
+            ["", "..", "../x", "a/../b", "a//b", "/etc/passwd", "a/", ".hidden", "a/.b", "%2e%2e/a", "a\\b", "a\0"]
+        {
+            assert!(!is_plain(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_policy_has_origins_and_nothing_else() {
+        assert_eq!(origin_of("https://example.org:5443/upload"), Some("https://example.org:5443"));
+        assert_eq!(origin_of("http://[::1]:1"), Some("http://[::1]:1"));
+        for bad in ["example.org/upload", "https://a; script-src *", "https://", "javascript://a", "https://a b/c"] {
+            assert_eq!(origin_of(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn attributes_stay_attributes() {
+        assert_eq!(escaped("{\"a\":\"<b>&\"}"), "{&quot;a&quot;:&quot;&lt;b>&amp;&quot;}");
+    }
+}

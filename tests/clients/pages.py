@@ -1,0 +1,168 @@
+"""The pages that people use in a browser, in headless Chromium: the chat page and the admin page."""
+
+import asyncio
+import os
+import shutil
+import struct
+import zlib
+from pathlib import Path
+
+from browser import Browser
+from chromium import Chromium
+from rookery import Rookery
+
+# Converse.js as `rookery web install` made it for these tests.
+CONVERSE = os.environ.get("ROOKERY_CONVERSE")
+EDITOR = "textarea.chat-textarea"
+
+
+async def the_chat_page_says_what_is_missing():
+    async with Rookery() as server:
+        answer = Browser(server, tls=True).get("/chat")
+        assert answer.status == 503 and "rookery web install" in answer.text and answer.text.count("\n") == 1, answer
+
+
+async def the_chat_page_can_be_switched_off():
+    async with Rookery(tables="[web]\nchat = false\n") as server:
+        _install(server)
+        for path in ("/chat", "/chat/start.js"):
+            assert Browser(server, tls=True).get(path).status == 404, path
+
+
+async def the_chat_page_gives_out_its_files_and_nothing_else():
+    async with Rookery() as server:
+        _install(server)
+        browser = Browser(server, tls=True)
+        page = browser.get("/chat")
+        policy = page.headers["content-security-policy"]
+        assert page.status == 200 and "script-src 'self'" in policy and "frame-ancestors 'none'" in policy, page
+        assert page.headers["cache-control"] == "no-cache"
+        [script] = {part.split('"')[0] for part in page.text.split('src="')[1:] if "converse.min.js" in part}
+        plain = browser.get(script)
+        assert plain.status == 200 and plain.headers["content-type"].startswith("text/javascript"), plain.status
+        assert "immutable" in plain.headers["cache-control"]
+        packed = browser.get(script, {"Accept-Encoding": "gzip"})
+        assert packed.headers["content-encoding"] == "gzip" and len(packed.body) < len(plain.body) / 2
+        assert browser.ask("HEAD", script).headers["content-length"] == str(len(plain.body))
+        assert browser.ask("POST", "/chat", body="x").status == 405
+        base = script.rsplit("/", 1)[0]
+        for path in ("/../../rookery.db", "/%2e%2e/%2e%2e/rookery.db", "/images/../../../rookery.db", "//etc/passwd", "/images", "/none.js"):
+            answer = browser.get(base + path)
+            assert answer.status == 404 and len(answer.body) < 100, (path, answer)
+
+
+async def nobody_is_asked_for_a_password_in_the_clear():
+    async with Rookery() as server:
+        _install(server)
+        answer = Browser(server).get("/chat")
+        assert answer.status == 403 and "https:" in answer.text, answer
+
+
+async def what_is_not_the_package_is_not_installed():
+    async with Rookery() as server:
+        (server.folder / "other.tgz").write_bytes(b"something else")
+        try:
+            server.command("web", "install", "--from", "other.tgz")
+        except AssertionError as refused:
+            assert "this is not converse.js" in str(refused), refused
+        else:
+            raise AssertionError("it was installed")
+        assert Browser(server, tls=True).get("/chat").status == 503
+
+
+async def two_people_chat_in_browsers():
+    async with Rookery("alice", "bob") as server, Chromium(server) as chromium:
+        _install(server)
+        alice, bob = await asyncio.gather(_sign_in(chromium, server, "alice"), _sign_in(chromium, server, "bob"))
+        await _talk(alice, bob)
+        for page in (alice, bob):
+            assert page.sockets == [f"wss://localhost:{server.web_tls_port}/ws"], page.sockets
+            _stayed_here(server, page)
+
+
+async def two_people_chat_where_no_websocket_gets_through():
+    async with Rookery("alice", "bob") as server, Chromium(server) as chromium:
+        _install(server)
+        without = "delete window.WebSocket"
+        alice, bob = await asyncio.gather(_sign_in(chromium, server, "alice", without), _sign_in(chromium, server, "bob", without))
+        await _talk(alice, bob)
+        for page in (alice, bob):
+            assert page.sockets == [] and f"https://localhost:{server.web_tls_port}/http-bind" in page.requests, page.requests
+            _stayed_here(server, page)
+
+
+async def a_picture_is_seen_in_a_room():
+    async with Rookery("alice", "bob") as server, Chromium(server) as chromium:
+        _install(server)
+        # Only now it is known which port the files are to go to.
+        server.configure(tables=f'[modules.upload]\nurl = "https://localhost:{server.web_tls_port}/upload"\n')
+        await server.reload()
+        alice, bob = await asyncio.gather(_sign_in(chromium, server, "alice"), _sign_in(chromium, server, "bob"))
+        for page in (alice, bob):
+            await _enter(page, "tearoom")
+        await alice.sees("bob", "converse-muc-sidebar")
+        await alice.type(EDITOR, "look at this", enter=True)
+        await bob.sees("look at this", ".chat-msg__text")
+        picture = server.folder / "picture.png"
+        picture.write_bytes(_picture(48, 32))
+        await alice.until("document.querySelector('converse-muc input[type=file]') !== null")
+        await alice.choose_file("converse-muc input[type=file]", picture)
+        for page in (bob, alice):
+            shown = "[...document.querySelectorAll('.chat-msg img')].find(img => img.complete && img.naturalWidth === 48)"
+            source = await page.until(f"{shown}?.src")
+            assert source.startswith(f"https://localhost:{server.web_tls_port}/upload/"), source
+            _stayed_here(server, page)
+
+
+def _install(server):
+    """Puts there what `rookery web install` made for these tests."""
+    shutil.copytree(Path(CONVERSE) / "web", server.folder / "rookery-data/web")
+
+
+async def _sign_in(chromium, server, name, before=None):
+    """Somebody opens the chat page and logs in. `before` is a script that the browser runs before those of the page."""
+    page = await chromium.page(name)
+    if before:
+        await page.ask("Page.addScriptToEvaluateOnNewDocument", source=before)
+    await page.open(f"https://localhost:{server.web_tls_port}/chat")
+    await page.type("#converse-login input[name=jid]", name)
+    await page.type("#converse-login input[name=password]", "secret")
+    await page.click("#converse-login [type=submit]")
+    await page.sees("I am online")
+    return page
+
+
+async def _talk(alice, bob):
+    """A message there, and an answer back."""
+    await alice.run("document.querySelector('a.new-chat').click()")
+    await alice.type(".modal.show input[name=jid]", "bob@localhost")
+    await alice.click(".modal.show button[type=submit]")
+    await alice.type(EDITOR, "hello bob", enter=True)
+    await bob.click(".open-chat[data-jid='alice@localhost']")
+    await bob.sees("hello bob", ".chat-msg__text")
+    await bob.type(EDITOR, "hello alice", enter=True)
+    await alice.sees("hello alice", ".chat-msg__text")
+
+
+async def _enter(page, room):
+    await page.run("document.querySelector('a.show-add-muc-modal').click()")
+    await page.type(".modal.show input[name=chatroom]", room)
+    await page.type(".modal.show input[name=nickname]", page.name)
+    await page.click(".modal.show input[name=join]")
+    await page.sees(page.name, "converse-muc-sidebar")
+
+
+def _stayed_here(server, page):
+    """No host but this server was asked for anything, and the page's policy was in the way of nothing here."""
+    elsewhere = [url for url in page.requests if not url.startswith((f"https://localhost:{server.web_tls_port}/", "data:", "blob:"))]
+    assert not [url for url in elsewhere if url not in page.refused], elsewhere
+    assert not [line for line in page.said if "Content Security Policy" in line and "https://conversejs.org/" not in line], page.said
+
+
+def _picture(width, height):
+    """A picture in one colour, as PNG."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    lines = (b"\0" + b"\x20\x80\xc0" * width) * height
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines)) + chunk(b"IEND", b"")
