@@ -181,6 +181,8 @@ scenarios! {
         two_people_chat_in_browsers
         two_people_chat_where_no_websocket_gets_through
         a_picture_is_seen_in_a_room
+        the_admin_page_shows_what_happens_and_makes_accounts
+        the_admin_page_is_legible_everywhere
     }
     registration {
         nobody_can_register_by_default

@@ -1,6 +1,8 @@
 """The pages that people use in a browser, in headless Chromium: the chat page and the admin page."""
 
 import asyncio
+import contextlib
+import json
 import os
 import shutil
 import struct
@@ -9,10 +11,14 @@ from pathlib import Path
 
 from browser import Browser
 from chromium import Chromium
+from person import Person
 from rookery import Rookery
 
 # Converse.js as `rookery web install` made it for these tests.
 CONVERSE = os.environ.get("ROOKERY_CONVERSE")
+# Where to put pictures of the admin page, if they are wanted.
+PICTURES = os.environ.get("ROOKERY_PICTURES")
+ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n'
 EDITOR = "textarea.chat-textarea"
 
 
@@ -112,6 +118,73 @@ async def a_picture_is_seen_in_a_room():
             source = await page.until(f"{shown}?.src")
             assert source.startswith(f"https://localhost:{server.web_tls_port}/upload/"), source
             _stayed_here(server, page)
+
+
+async def the_admin_page_shows_what_happens_and_makes_accounts():
+    async with Rookery("admin", "alice", tables=ADMIN) as server, Chromium(server) as chromium:
+        page = await chromium.page("admin")
+        await page.open(f"https://localhost:{server.web_tls_port}/admin")
+        await page.type("#login input[name=name]", "admin")
+        await page.type("#login input[name=password]", "secret")
+        await page.click("#login button")
+        await page.sees("Overview", "h1")
+        drawn = "document.querySelector('#graphs').innerHTML"
+        before = await page.run(drawn)
+        async with Person(server, "alice@localhost"):
+            # Without a click: the page renews itself.
+            await page.until(f"{drawn} !== {json.dumps(before)}")
+            await page.until("document.querySelector('#figure-sessions')?.innerText.trim() === '1'")
+            moved = await page.run("document.querySelector('#graphs svg').outerHTML")
+            await page.until(f"document.querySelector('#graphs svg').outerHTML !== {json.dumps(moved)}")
+        await page.open(f"https://localhost:{server.web_tls_port}/admin/users")
+        await page.type("#new-name", "carol")
+        await page.type("#new-password", "a new secret")
+        await page.click("#create")
+        await page.sees("carol@localhost was created.")
+        assert not [line for line in page.said if "Content Security Policy" in line or "Exception" in line], page.said
+        async with Person(server, "carol@localhost", "a new secret"):
+            pass
+
+
+async def the_admin_page_is_legible_everywhere():
+    """With ROOKERY_PICTURES=FOLDER the pictures that the documentation shows are made there."""
+    accounts = ["admin", *(f"user{number}" for number in range(8))]
+    async with Rookery(*accounts, tables=ADMIN) as server, Chromium(server) as chromium:
+        page = await chromium.page("admin")
+        await page.size(1100, 900)
+        await page.open(f"https://localhost:{server.web_tls_port}/admin")
+        await page.type("#login input[name=name]", "admin")
+        await page.type("#login input[name=password]", "secret")
+        await page.click("#login button")
+        await page.sees("Overview", "h1")
+        async with contextlib.AsyncExitStack() as there:
+            if PICTURES:
+                await _bustle(server, accounts[1:], there)
+            for name, scheme, width, height in (("light", "light", 1100, 800), ("dark", "dark", 1100, 800), ("phone", "light", 390, 844)):
+                await page.size(width, height, mobile=width < 500)
+                await page.colours(scheme)
+                await page.run("scrollTo(0, 0)")
+                # Nothing is wider than the screen, and text differs from what is behind it.
+                assert await page.run("document.documentElement.scrollWidth <= innerWidth"), name
+                behind, text = await page.run(f"[{_brightness('backgroundColor')}, {_brightness('color')}]")
+                assert (behind - text > 300) if scheme == "light" else (text - behind > 300), (name, behind, text)
+                if PICTURES:
+                    await page.picture(Path(PICTURES) / f"admin-{name}.png")
+
+
+def _brightness(property):
+    """A script for how bright a colour of the page is, from 0 to 765."""
+    return f"getComputedStyle(document.body).{property}.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0)"
+
+
+async def _bustle(server, names, there):
+    """Something for the graphs to show: people come and talk. They stay for as long as `there` does."""
+    for number, name in enumerate(names):
+        person = await there.enter_async_context(Person(server, f"{name}@localhost"))
+        for _ in range(20 * (number % 4) + 10):
+            person.client.send_message(f"{names[0]}@localhost", "hello", mtype="chat")
+        await asyncio.sleep(5)
+    await asyncio.sleep(6)
 
 
 def _install(server):
