@@ -55,6 +55,7 @@ struct Measured {
 fn measure(sessions: usize, contacts: usize, tls: Option<ClientSettings>) -> Outcome<Measured> {
     let parts = Parts::new(sessions, contacts)?;
     let target = Target {
+        transport: rookery_bench::engine::Transport::Tcp,
         domain: DOMAIN.to_owned(),
         tls,
         mechanism: Some(Mechanism::ScramSha1),

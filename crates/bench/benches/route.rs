@@ -84,6 +84,7 @@ fn tick_tls(bencher: Bencher<'_, '_>, messages: usize) {
 fn ticks(bencher: Bencher<'_, '_>, messages: usize, tls: Option<ClientSettings>) {
     let parts = Parts::new(1000, 0).expect("a thread");
     let target = Target {
+        transport: rookery_bench::engine::Transport::Tcp,
         domain: DOMAIN.to_owned(),
         tls,
         mechanism: Some(Mechanism::ScramSha1),

@@ -44,8 +44,8 @@ pub struct Session {
     waiting: VecDeque<Waiting>,
     /// Before their turn.
     early: Vec<Early>,
-    /// In order and not looked at by the stream, or not wholly.
-    unread: VecDeque<Request>,
+    /// In order and not looked at by the stream, or not wholly. Boxed: the places stay when they are empty.
+    unread: VecDeque<Box<Request>>,
     /// Answered lately, the newest last.
     answered: VecDeque<Answered>,
     /// By the stream's machine, and not sent yet.
@@ -172,16 +172,16 @@ impl Session {
 
     /// The request whose elements are to be read next.
     pub fn unread(&mut self) -> Option<&mut Request> {
-        self.unread.front_mut()
+        self.unread.front_mut().map(AsMut::as_mut)
     }
 
     /// Takes that request, so that its elements can be read while the session is borrowed.
-    pub fn take_unread(&mut self) -> Option<Request> {
+    pub fn take_unread(&mut self) -> Option<Box<Request>> {
         self.unread.pop_front()
     }
 
     /// Gives it back, with elements in it that could not be dealt with yet.
-    pub fn keep_unread(&mut self, request: Request) {
+    pub fn keep_unread(&mut self, request: Box<Request>) {
         self.unread.push_front(request);
     }
 
@@ -373,7 +373,7 @@ impl Session {
         self.idle_since_ms = None;
         let pause = request.pause.filter(|&pause| pause <= self.terms.max_pause);
         if request.has_content() || request.restart.is_some() || request.terminate {
-            self.unread.push_back(request);
+            self.unread.push_back(Box::new(request));
         }
         if pause.is_some() {
             self.go_away(pause, now_ms);
@@ -395,7 +395,7 @@ impl Session {
 
     /// Whether a request is one too many, or comes too soon (§11, §12).
     fn is_too_much(&self, request: &Request, now_ms: u64) -> bool {
-        let unread: usize = self.unread.iter().map(Request::len).sum();
+        let unread: usize = self.unread.iter().map(|request| request.len()).sum();
         if unread > 0 && unread + request.len() > MOST_UNREAD {
             return true;
         }
