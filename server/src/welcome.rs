@@ -45,8 +45,26 @@ pub fn first(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) {
         row("Account", jid.to_string());
         row("Password", format!("{password}   (shown this once; change it with `rookery user passwd {jid}`)"));
     }
+    if let Some(page) = admin_page(loaded, bound) {
+        row("Admin page", page);
+    }
     let _ = write!(text, "\nTry next:\n{}\n", next_steps(loaded, bound, admin));
     say(&text);
+}
+
+/// Where the admin page is, as seen from this machine; `None` where it is off.
+fn admin_page(loaded: &Loaded, bound: &[(SocketAddr, Kind)]) -> Option<String> {
+    if loaded.config.web.admin_networks.is_empty() {
+        return None;
+    }
+    let of = |kind: Kind| bound.iter().find(|(_, found)| *found == kind).map(|(address, _)| *address);
+    let (scheme, address) =
+        of(Kind::Web).map(|address| ("http", address)).or(of(Kind::WebTls).map(|address| ("https", address)))?;
+    let is_here = address.ip().is_loopback() || address.ip().is_unspecified();
+    Some(match is_here {
+        true => format!("{scheme}://localhost:{}/admin", address.port()),
+        false => format!("{scheme}://{address}/admin"),
+    })
 }
 
 /// Says what has changed, for later starts.

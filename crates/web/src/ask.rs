@@ -43,6 +43,7 @@ impl Shared {
     /// # Errors
     /// The store or the disk failed.
     pub async fn export(&self, account: Jid) -> Outcome<Body> {
+        let _turn = self.exports.acquire().await.map_err(|_| Refusal::Store(StoreError::Closed))?;
         let (export, stores) = (self.export.clone(), self.stores.clone());
         let write = move || {
             let file = export(&account, &stores)?;

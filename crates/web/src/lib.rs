@@ -52,7 +52,7 @@ use rookery_sasl::server::Decoy;
 use rookery_shard::Door;
 use rookery_store::Stores;
 use rookery_stream::tls::TlsSettings;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// One generation of what the operator decides. A reload makes a new one; connections that are there keep theirs.
 #[derive(Debug, Clone)]
@@ -115,6 +115,8 @@ pub(crate) struct Shared {
     pub samples: samples::Samples,
     pub admin: admin::Admin,
     export: Export,
+    /// One export at a time: it takes one of the few threads for what blocks.
+    exports: Semaphore,
     pub counts: metrics::Counts,
     /// Requests of BOSH that wait for their answers.
     pub waiting: AtomicUsize,
@@ -165,6 +167,7 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         samples: samples::Samples::default(),
         admin: admin::Admin::default(),
         export,
+        exports: Semaphore::new(1),
         counts,
         waiting: AtomicUsize::new(0),
         encoder: coding::Encoder::default(),

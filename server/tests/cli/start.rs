@@ -22,8 +22,15 @@ fn the_first_start_makes_everything_and_says_so() {
     let rig = Rig::new();
     let (server, said) = rig.serve();
     assert!(said.starts_with("Rookery 0."), "{said}");
-    for words in ["first start", "admin@localhost", "127.0.0.1:", "STARTTLS", "direct TLS", "self-signed for localhost"]
-    {
+    for words in [
+        "first start",
+        "admin@localhost",
+        "127.0.0.1:",
+        "STARTTLS",
+        "direct TLS",
+        "self-signed for localhost",
+        "/admin",
+    ] {
         assert!(said.contains(words), "{words:?} is not in:\n{said}");
     }
     for words in ["connect a client as admin@localhost", "rookery user add alice@localhost", "rookery check"] {
