@@ -38,7 +38,9 @@ pub fn time(id: u64) -> u64 {
 
 /// The id as clients see it: thirteen letters and digits.
 pub fn text(id: u64) -> String {
-    (0..LENGTH).rev().map(|at| char::from(DIGITS[(id >> (5 * at)) as usize & 31])).collect()
+    let mut text = String::with_capacity(LENGTH as usize);
+    text.extend((0..LENGTH).rev().map(|at| char::from(DIGITS[(id >> (5 * at)) as usize & 31])));
+    text
 }
 
 /// Reads what [`text`] wrote. `None` for anything else.

@@ -3,21 +3,19 @@
 //! Pages are found by key and never by counting rows: whatever place in an archive they have, they cost the same. Messages don't refer to
 //! their archive by a constraint: to remove an archive with a million of them would take seconds. Its row goes, the messages can't be
 //! found any more, and sweeps remove them a few at a time.
+//!
+//! Conversations are found by an index that begins with the stretch of ids, some days, in which a message lies. What an owner says in one
+//! moment, to whomever, then goes to one place of the index rather than to a place for each contact, and it is places that cost. Whoever asks
+//! for a conversation looks for it in one stretch after the other: a few hundred for an archive of ten years.
 
-use super::connection::{Connection, EachRow, Value, account_values, all, one};
+use super::connection::{Connection, EachRow, Row, Value, account_values, all, one};
 use crate::archive::{ARCHIVES_PER_SWEEP, Gathered};
 use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, StoreError, Swept};
-use rookery_jid::{Jid, JidRef};
+use rookery_jid::JidRef;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
-
-macro_rules! ten_rows {
-    () => {
-        "(?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), \
-         (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?), (?, ?, ?, ?, ?)"
-    };
-}
+use std::sync::LazyLock;
 
 pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
     let mut rows = Vec::with_capacity(messages.len());
@@ -33,14 +31,13 @@ pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Re
     }
     // Neighbours in the keys are written one after the other.
     rows.sort_by_key(|(archive, message)| (*archive, message.id));
-    let (many, rest) = rows.as_chunks::<ROWS>();
+    let (many, rest) = rows.as_chunks::<MANY>();
     for rows in many {
-        let values: Vec<_> = rows.iter().flat_map(|(archive, message)| row_values(*archive, message)).collect();
-        match c.execute(APPEND_MANY, &values) {
-            // A message that is there already spoils the whole statement, and nothing of it was written.
-            Err(StoreError::Other(_)) => append_each(c, rows)?,
-            written => drop(written?),
-        }
+        append_together(c, &APPEND_MANY, rows)?;
+    }
+    let (some, rest) = rest.as_chunks::<SOME>();
+    for rows in some {
+        append_together(c, &APPEND_SOME, rows)?;
     }
     append_each(c, rest)
 }
@@ -61,7 +58,7 @@ pub(crate) fn page(
     }
     match &query.ids {
         Some(ids) => by_ids(c, archive, ids, query),
-        None => Ok(Some(Scan::new(archive, query).page(c, query)?)),
+        None => Ok(Some(Scan::new(archive, query).page(c)?)),
     }
 }
 
@@ -108,18 +105,43 @@ fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -
     c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])
 }
 
+fn append_together(
+    c: &mut dyn Connection,
+    statement: &'static str,
+    rows: &[(i64, &ArchivedMessage)],
+) -> Result<(), StoreError> {
+    let values: Vec<_> = rows.iter().flat_map(|(archive, message)| row_values(*archive, message)).collect();
+    match c.execute(statement, &values) {
+        // A message that is there already spoils the whole statement, and nothing of it was written.
+        Err(StoreError::Other(_)) => append_each(c, rows),
+        written => written.map(drop),
+    }
+}
+
 fn append_each(c: &mut dyn Connection, rows: &[(i64, &ArchivedMessage)]) -> Result<(), StoreError> {
     for (archive, message) in rows {
-        let [archive, id, contact, resource, stanza] = row_values(*archive, message);
-        c.execute(APPEND, &[archive, id, contact, resource, stanza, archive, id])?;
+        let [archive, id, stretch, contact, resource, stanza] = row_values(*archive, message);
+        c.execute(APPEND, &[archive, id, stretch, contact, resource, stanza, archive, id])?;
     }
     Ok(())
 }
 
-fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 5] {
+/// A statement for so many rows. Values: archive, id, stretch, contact, resource and stanza of each.
+fn append_rows(rows: usize) -> String {
+    let values = vec!["(?, ?, ?, ?, ?, ?)"; rows].join(", ");
+    format!("INSERT INTO archive_messages (owner, id, stretch, contact, resource, stanza) VALUES {values}")
+}
+
+/// The stretch in which an id lies.
+fn stretch(id: u64) -> u64 {
+    id >> STRETCH_BITS
+}
+
+fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 6] {
     [
         Value::Integer(archive),
         Value::number(message.id),
+        Value::number(stretch(message.id)),
         Value::Text(message.with.bare_str()),
         Value::Text(message.with.resource().unwrap_or_default()),
         Value::Bytes(&message.stanza),
@@ -174,33 +196,37 @@ fn by_ids(
     Ok(Some(page.page()))
 }
 
-/// A stretch of an archive, as the values of a statement.
+/// The messages of an archive that are asked for.
 struct Scan<'q> {
-    with: Option<&'q Jid>,
-    range: [Value<'q>; 3],
+    archive: Value<'q>,
+    query: &'q ArchiveQuery,
+    /// Ids lie between these.
+    after: Value<'q>,
+    before: Value<'q>,
 }
 
 impl<'q> Scan<'q> {
     fn new(archive: i64, query: &'q ArchiveQuery) -> Self {
-        let before = if query.before == 0 { u64::MAX } else { query.before };
-        let range = [Value::Integer(archive), Value::number(query.after), Value::number(before)];
-        Self { with: query.with.as_ref(), range }
+        let (after, before) = (Value::number(query.after), Value::number(before(query)));
+        Self { archive: Value::Integer(archive), query, after, before }
     }
 
-    fn page(&self, c: &mut dyn Connection, query: &ArchiveQuery) -> Result<ArchivePage, StoreError> {
+    fn page(&self, c: &mut dyn Connection) -> Result<ArchivePage, StoreError> {
+        let query = self.query;
         let mut page = Gathered::new(query);
         // One more tells whether there is more.
         let limit = query.limit.saturating_add(1) as u64;
-        self.each(c, [FORWARD, BACKWARD][usize::from(query.last)], limit, &mut |row| {
+        self.each(c, if query.last { &BACKWARD } else { &FORWARD }, limit, &mut |row| {
             let is_taken = page.take(row.number(0)?, row.bytes(1)?);
             Ok(if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         let mut page = page.page();
         if query.count_to > 0 {
             let mut count = 0;
-            self.each(c, COUNTED, query.count_to.saturating_add(1) as u64, &mut |row| {
-                count = usize::try_from(row.number(0)?).unwrap_or(usize::MAX);
-                Ok(ControlFlow::Break(()))
+            let limit = query.count_to.saturating_add(1);
+            self.each(c, &IDS, limit as u64, &mut |_| {
+                count += 1;
+                Ok(if count < limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
             })?;
             page.count = Some(count).filter(|count| *count <= query.count_to);
         }
@@ -211,21 +237,53 @@ impl<'q> Scan<'q> {
     fn each(
         &self,
         c: &mut dyn Connection,
-        statements: [&'static str; 3],
+        [everybody, bare, full]: &[&'static str; 3],
         limit: u64,
         each: &mut EachRow<'_>,
     ) -> Result<(), StoreError> {
-        let [everybody, bare, full] = statements;
-        let ([archive, after, before], limit) = (self.range, Value::number(limit));
-        match self.with.map(|with| (Value::Text(with.bare_str()), with.resource())) {
-            None => c.query(everybody, &[archive, after, before, limit], each),
-            Some((contact, None)) => c.query(bare, &[archive, contact, after, before, limit], each),
-            Some((contact, Some(resource))) => {
-                c.query(full, &[archive, contact, after, before, Value::Text(resource), limit], each)
+        let (archive, after, before, limit) = (self.archive, self.after, self.before, Value::number(limit));
+        let Some(with) = &self.query.with else { return c.query(everybody, &[archive, after, before, limit], each) };
+        let contact = Value::Text(with.bare_str());
+        for stretch in self.stretches(c)? {
+            let (stretch, mut is_over) = (Value::number(stretch), false);
+            let mut each = |row: &dyn Row| {
+                let flow = each(row)?;
+                is_over = flow.is_break();
+                Ok(flow)
+            };
+            match with.resource().map(Value::Text) {
+                None => c.query(bare, &[archive, stretch, contact, after, before, limit], &mut each)?,
+                Some(resource) => {
+                    c.query(full, &[archive, stretch, contact, after, before, resource, limit], &mut each)?
+                }
+            }
+            if is_over {
+                break;
             }
         }
+        Ok(())
+    }
+
+    /// The stretches that may have messages, in the order in which the page is filled.
+    fn stretches(&self, c: &mut dyn Connection) -> Result<Vec<u64>, StoreError> {
+        let oldest = one(c, OLDEST, &[self.archive], |row| row.number(0))?;
+        let newest = one(c, NEWEST, &[self.archive], |row| row.number(0))?;
+        let Some((oldest, newest)) = oldest.zip(newest) else { return Ok(Vec::new()) };
+        let first = stretch(oldest.max(self.query.after));
+        let last = stretch(newest.min(before(self.query)));
+        let stretches = first..=last;
+        Ok(if self.query.last { stretches.rev().collect() } else { stretches.collect() })
     }
 }
+
+/// The bound of the ids, beyond all of them if there is none.
+fn before(query: &ArchiveQuery) -> u64 {
+    if query.before == 0 { u64::MAX } else { query.before }
+}
+
+/// How many bits of an id count within a stretch. Ids whose upper bits are a time in units of 2⁻²¹ ms, as those of accounts and rooms, share a
+/// stretch for twelve days. There are 4096 stretches at most.
+const STRETCH_BITS: u32 = 51;
 
 /// Values: domain, localpart.
 const ARCHIVE: &str = "SELECT id FROM archives WHERE domain = ? AND localpart = ?";
@@ -247,28 +305,19 @@ const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE domain = ? AND localpar
 /// Values: archive.
 const DOMAIN: &str = "SELECT domain FROM archives WHERE id = ?";
 
-/// Values: archive, id, contact, resource, stanza, archive, id.
+/// Values: archive, id, stretch, contact, resource, stanza, archive, id.
 const APPEND: &str = "\
-    INSERT INTO archive_messages (owner, id, contact, resource, stanza) \
-    SELECT ?, ?, ?, ?, ? FROM counters WHERE name = 'next_roster_version' \
+    INSERT INTO archive_messages (owner, id, stretch, contact, resource, stanza) \
+    SELECT ?, ?, ?, ?, ?, ? FROM counters WHERE name = 'next_roster_version' \
     AND NOT EXISTS (SELECT 1 FROM archive_messages WHERE owner = ? AND id = ?)";
 
-/// Rows that are written by one statement: each statement costs a note of what would undo it.
-const ROWS: usize = 50;
+/// Rows that are written by one statement, where there are as many: each statement costs a note of what would undo it.
+const MANY: usize = 200;
+/// And where there are fewer.
+const SOME: usize = 20;
 
-/// Values: archive, id, contact, resource and stanza of each of [`ROWS`] rows.
-const APPEND_MANY: &str = concat!(
-    "INSERT INTO archive_messages (owner, id, contact, resource, stanza) VALUES ",
-    ten_rows!(),
-    ", ",
-    ten_rows!(),
-    ", ",
-    ten_rows!(),
-    ", ",
-    ten_rows!(),
-    ", ",
-    ten_rows!()
-);
+static APPEND_MANY: LazyLock<String> = LazyLock::new(|| append_rows(MANY));
+static APPEND_SOME: LazyLock<String> = LazyLock::new(|| append_rows(SOME));
 
 /// Values: domain, localpart, contact.
 const CONTACT: &str = "\
@@ -287,31 +336,31 @@ const OLDEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY i
 /// Values: archive.
 const NEWEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY id DESC LIMIT 1";
 
-/// For everybody: archive, after, before, limit. For a bare JID: archive, contact, after, before, limit. For a full one: archive, contact,
-/// after, before, resource, limit.
+/// For everybody: archive, after, before, limit. For a bare JID: archive, stretch, contact, after, before, limit. For a full one: archive,
+/// stretch, contact, after, before, resource, limit.
 const FORWARD: [&str; 3] = [
     "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? AND resource = ? \
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
      ORDER BY id LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
+     AND resource = ? ORDER BY id LIMIT ?",
 ];
 
 /// Values as for [`FORWARD`].
 const BACKWARD: [&str; 3] = [
     "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? \
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
      ORDER BY id DESC LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? AND resource = ? \
-     ORDER BY id DESC LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
+     AND resource = ? ORDER BY id DESC LIMIT ?",
 ];
 
-/// Values as for [`FORWARD`].
-const COUNTED: [&str; 3] = [
-    "SELECT COUNT(*) FROM (SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?) AS counted",
-    "SELECT COUNT(*) FROM (SELECT id FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? LIMIT ?) \
-     AS counted",
-    "SELECT COUNT(*) FROM (SELECT id FROM archive_messages WHERE owner = ? AND contact = ? AND id > ? AND id < ? \
-     AND resource = ? LIMIT ?) AS counted",
+/// To count them. Values as for [`FORWARD`].
+const IDS: [&str; 3] = [
+    "SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?",
+    "SELECT id FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? LIMIT ?",
+    "SELECT id FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
+     AND resource = ? LIMIT ?",
 ];
 
 /// Values: archive.
