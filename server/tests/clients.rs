@@ -51,6 +51,7 @@ scenarios! {
         strangers_see_nothing
         names_and_groups_are_kept_and_pushed
         a_removed_contact_sees_nothing_any_more
+        groups_of_the_operator_are_contacts
     }
     privacy {
         who_is_blocked_gets_nothing_through
@@ -80,6 +81,7 @@ scenarios! {
         a_conversation_is_kept_for_both
         a_page_follows_the_other
         an_archive_is_filtered
+        what_was_taken_back_leaves_a_tombstone
         who_was_away_finds_it_there
         preferences_are_kept
         nobody_reads_what_is_not_theirs
@@ -91,6 +93,8 @@ scenarios! {
         it_tells_version_and_time
         what_it_does_not_know_is_refused
         clients_ask_one_another
+        turn_servers_are_listed_with_credentials
+        a_client_learns_its_address
     }
     multicast {
         the_service_is_found
@@ -224,6 +228,13 @@ scenarios! {
         scram_plus_binds_the_channel
         scram_plus_notices_another_channel
         go_sendxmpp_sends_and_listens
+    }
+    aio {
+        rooms_are_entered_and_talked_in
+        devices_get_copies_of_what_the_other_says
+        who_is_blocked_is_silent
+        nodes_are_published_to_and_read
+        cards_are_kept
     }
 }
 

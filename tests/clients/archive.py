@@ -73,6 +73,26 @@ async def an_archive_is_filtered():
             assert messages == [], messages
 
 
+async def what_was_taken_back_leaves_a_tombstone():
+    async with Rookery("alice", "bob") as server:
+        async with _device(server, "alice@localhost") as alice, _device(server, "bob@localhost") as bob:
+            said = alice.client.make_message(bob.bare, "wrong recipient")
+            said["id"] = "wrong-1"
+            said.send()
+            await bob.reads("wrong recipient", alice.bare)
+            back = alice.client.make_message(bob.bare, "taken back")
+            back["id"] = "back-1"
+            back.append(ET.Element("{urn:xmpp:message-retract:1}retract", id="wrong-1"))
+            back.send()
+            await bob.reads("taken back", alice.bare)
+            for person in alice, bob:
+                page = await person.client["xep_0313"].retrieve()
+                first, second = (result["mam_result"]["forwarded"]["stanza"] for result in page["mam"]["results"])
+                tombstone = first.xml.find("{urn:xmpp:message-retract:1}retracted")
+                assert tombstone is not None and tombstone.get("id") == "back-1", first
+                assert not first["body"] and second["body"] == "taken back", (first, second)
+
+
 async def who_was_away_finds_it_there():
     async with Rookery("alice", "bob") as server:
         async with _device(server, "alice@localhost") as alice:

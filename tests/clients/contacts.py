@@ -123,3 +123,13 @@ async def a_removed_contact_sees_nothing_any_more():
             await bob.presence(alice.bare, "unavailable")
             await bob.until(lambda: bob.item(alice.bare)["subscription"] == "none")
             assert bob.bare not in alice.client.client_roster or alice.item(bob.bare)["subscription"] in ("none", "remove")
+
+
+async def groups_of_the_operator_are_contacts():
+    tables = '[modules.shared_roster]\ngroups = ["Everybody: @all@"]\n'
+    async with Rookery("alice", "bob", tables=tables) as server:
+        async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
+            for one, other in ((alice, bob), (bob, alice)):
+                await one.until(lambda: one.item(other.bare)["subscription"] == "both")
+                assert list(one.item(other.bare)["groups"]) == ["Everybody"], one.item(other.bare)
+            await alice.presence(bob.bare)

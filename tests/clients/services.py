@@ -3,6 +3,7 @@
 import datetime
 
 from slixmpp.exceptions import IqError
+from slixmpp.xmlstream import ET
 
 from person import Person, befriend
 from rookery import Rookery
@@ -64,3 +65,26 @@ async def clients_ask_one_another():
                 assert error.condition == "service-unavailable", error
             else:
                 raise AssertionError("a client that isn't there answers")
+
+
+async def turn_servers_are_listed_with_credentials():
+    tables = '[modules.external_services]\nservices = ["turn:turn.localhost:3478?transport=udp"]\nsecret = "pencil"\n'
+    async with Rookery("alice", tables=tables) as server:
+        async with Person(server, "alice@localhost") as alice:
+            answer = await _asks(alice, "<services xmlns='urn:xmpp:extdisco:2'/>")
+            (service,) = answer.iter("{urn:xmpp:extdisco:2}service")
+            assert (service.get("type"), service.get("host"), service.get("port")) == ("turn", "turn.localhost", "3478"), service.attrib
+            assert service.get("username") and service.get("password") and service.get("expires"), service.attrib
+
+
+async def a_client_learns_its_address():
+    async with Rookery("alice") as server:
+        async with Person(server, "alice@localhost") as alice:
+            answer = await _asks(alice, "<address xmlns='urn:xmpp:sic:1'/>")
+            assert answer.findtext(".//{urn:xmpp:sic:1}ip") == "127.0.0.1", answer
+
+
+async def _asks(person, payload):
+    iq = person.client.make_iq_get(ito="localhost")
+    iq.append(ET.fromstring(payload))
+    return (await iq.send(timeout=20)).xml

@@ -176,6 +176,19 @@ impl World {
         registry.before_route().pass(self, on, packet, to, account.as_ref())
     }
 
+    /// Whether an account whose home this is may send a stanza to one of many recipients, by its own rules: those whom it blocks get nothing of
+    /// it, as when it writes to them alone (XEP-0191 §3.3). If not, its session has been told.
+    pub fn may_leave(&mut self, packet: &Packet, account: JidRef<'_>, to: JidRef<'_>) -> bool {
+        let registry = self.registry.clone();
+        let on = self.filters(account.domain()).route;
+        registry.before_route().guard(self, on, packet, to, account)
+    }
+
+    /// Whether an account whose home this is has any such rules.
+    pub fn has_rules(&self, account: JidRef<'_>) -> bool {
+        self.at_hand(account).is_some()
+    }
+
     /// Answers a stanza that goes nowhere with an error, unless it is an error or a result itself (RFC 6120 §8.3.1).
     pub(crate) fn refuse(&mut self, link: Link, stanza: Stanza<'_>, error: StanzaError) {
         if matches!(stanza.raw_type().map(|raw| raw.bytes), Some(b"error" | b"result")) {

@@ -18,7 +18,7 @@ use rookery_jid::JidRef;
 use rookery_xml::{Kind, Namespaces};
 
 use crate::World;
-use crate::module::{Hook, insert};
+use crate::module::{Hook, Phase, insert};
 use crate::settings::{Domain, Options};
 
 /// What a filter makes of a stanza.
@@ -198,6 +198,29 @@ impl Passages {
             wanting &= if traits.carbons { u64::MAX } else { !self.with_carbons };
         }
         wanting != 0
+    }
+
+    /// Whether the guards that are `on` and go by a document of the account let a stanza pass. One that doesn't has answered it.
+    pub(crate) fn guard(
+        &self,
+        world: &mut World,
+        on: u64,
+        packet: &Packet,
+        to: JidRef<'_>,
+        account: JidRef<'_>,
+    ) -> bool {
+        let mut wanting = on & self.by_slot[slot(packet.kind(), packet.type_())] & self.with_document;
+        while wanting != 0 {
+            let at = wanting.trailing_zeros() as usize;
+            wanting &= wanting - 1;
+            let Some(Hook { phase: Phase::Guard, call: Wish { wanted, call }, .. }) = self.hooks.get(at) else {
+                continue;
+            };
+            if wanted.is_met(world, packet, account) && matches!(call(world, packet, to), Delivery::Taken) {
+                return false;
+            }
+        }
+        true
     }
 
     /// The stanza of an account as the filters that are `on` leave it; `None` if one has taken it.

@@ -39,6 +39,22 @@ impl Keys {
         Keys { hash, salt, iterations, stored_key, server_key }
     }
 
+    /// No keys: nobody logs in with this hash. To clients it looks as if there were some.
+    ///
+    /// # Errors
+    /// [`CredentialsError::NoRandomness`]
+    pub fn none(hash: Hash, iterations: u32) -> Result<Keys, CredentialsError> {
+        let mut salt = vec![0; SALT_BYTES];
+        getrandom::fill(&mut salt).map_err(|_| CredentialsError::NoRandomness)?;
+        let zeros = || vec![0; hash.size()];
+        Ok(Keys { hash, salt, iterations, stored_key: zeros(), server_key: zeros() })
+    }
+
+    /// Whether these are none.
+    pub fn is_none(&self) -> bool {
+        self.stored_key.iter().all(|byte| *byte == 0)
+    }
+
     /// Whether these are the keys of `password`, in constant time. Costs a whole PBKDF2: milliseconds.
     pub fn verify(&self, password: &str) -> bool {
         // A password that can't be prepared does the same work, so that its answer takes as long.
@@ -118,7 +134,13 @@ impl Credentials {
     /// A login goes through [`server::Decoy::verify`](crate::server::Decoy::verify) instead, so that unknown accounts don't answer
     /// faster.
     pub fn verify(&self, password: &str) -> bool {
-        self.keys(VERIFY_HASH).verify(password)
+        self.to_verify().verify(password)
+    }
+
+    /// The keys that tell whether a plain password is right: the usual ones, or those that there are where an account came with others only.
+    pub(crate) fn to_verify(&self) -> &Keys {
+        let usual = self.keys(VERIFY_HASH);
+        [usual, &self.sha512, &self.sha1].into_iter().find(|keys| !keys.is_none()).unwrap_or(usual)
     }
 }
 
@@ -169,6 +191,17 @@ mod tests {
             assert!(credentials.keys(hash).verify("pencil"));
             assert_eq!(credentials.keys(hash).stored_key.len(), hash.size());
         }
+    }
+
+    #[test]
+    fn a_plain_password_is_verified_by_the_keys_that_there_are() {
+        let whole = Credentials::derive("pencil", 10).unwrap();
+        let none = |hash| Keys::none(hash, 10).unwrap();
+        let old = Credentials { sha256: none(Hash::Sha256), sha512: none(Hash::Sha512), ..whole.clone() };
+        assert!(old.verify("pencil") && !old.verify("pen") && !old.verify(""));
+        let nobody = Credentials { sha1: none(Hash::Sha1), ..old };
+        assert!(!nobody.verify("pencil") && !nobody.verify(""));
+        assert!(nobody.sha1.is_none() && !whole.sha1.is_none());
     }
 
     #[test]

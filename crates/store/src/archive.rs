@@ -14,6 +14,9 @@ pub trait Archive: Send + Sync {
     /// A page of an archive. `None` if one of the ids that the query refers to isn't there; an archive that doesn't exist is empty.
     fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>>;
 
+    /// Puts another stanza into the place of a message; whether it was there.
+    fn replace(&self, owner: JidRef<'_>, id: u64, stanza: Vec<u8>) -> Pending<bool>;
+
     /// The ids of the oldest and the newest message.
     fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>>;
 

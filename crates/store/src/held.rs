@@ -209,6 +209,10 @@ impl Archive for Held {
         self.held(|stores| stores.archive.page(owner, query))
     }
 
+    fn replace(&self, owner: JidRef<'_>, id: u64, stanza: Vec<u8>) -> Pending<bool> {
+        self.held(|stores| stores.archive.replace(owner, id, stanza))
+    }
+
     fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>> {
         self.held(|stores| stores.archive.ends(owner))
     }

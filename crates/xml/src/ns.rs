@@ -184,6 +184,8 @@ pub const MODERATE: &str = "urn:xmpp:message-moderate:1";
 pub const SELF_PING: &str = "http://jabber.org/protocol/muc#self-ping-optimization";
 /// XEP-0424 Message Retraction
 pub const RETRACT: &str = "urn:xmpp:message-retract:1";
+/// XEP-0424 §5, tombstones.
+pub const RETRACT_TOMBSTONE: &str = "urn:xmpp:message-retract:1#tombstone";
 /// XEP-0424 Message Retraction before version 0.4
 pub const RETRACT_0: &str = "urn:xmpp:message-retract:0";
 /// XEP-0431 Full Text Search in MAM

@@ -39,7 +39,7 @@ const FOREIGN: &str = "<?xml version='1.0' encoding='UTF-8'?>
       <odd xmlns='urn:odd'><deep/></odd>
     </user>
     <user name='ro meo'/>
-    <user name='tybalt'>
+    <user name='tybalt'><query xmlns='jabber:iq:private'><storage xmlns='storage:bookmarks'><conference jid='Coven@chat.example' name='C' autojoin='1'><nick>t</nick></conference><conference name='nowhere'/></storage></query>
       <scram-credentials xmlns='urn:xmpp:pie:0#scram' mechanism='SCRAM-SHA-1'>
         <iter-count>10000</iter-count><salt>TmFDbA==</salt>
         <server-key>0pXWGK0GZJ6TR73AIUN3ITYtA1g=</server-key><stored-key>Q6qT/SbybblGCZz8e8eSfCJOQic=</stored-key>
@@ -86,6 +86,13 @@ fn what_others_export_is_imported_and_what_is_left_out_is_told() {
         assert!(exported.contains(there), "{there} is not in\n{exported}");
     }
     assert_eq!(exported.matches("<delay").count(), 3, "{exported}");
+    // XEP-0402 §6: bookmarks of the older kind.
+    rig.run(&["user", "export", "tybalt@localhost", "tybalt.xml"]).fine();
+    let tybalt = std::fs::read_to_string(rig.path("tybalt.xml")).expect("an export");
+    let bookmark = "<item xmlns='http://jabber.org/protocol/pubsub' id='coven@chat.example' publisher='tybalt@localhost'>\
+                    <conference xmlns='urn:xmpp:bookmarks:1' name='C' autojoin='1'><nick>t</nick></conference></item>";
+    assert!(tybalt.contains(bookmark) && tybalt.contains("<value>whitelist</value>"), "{tybalt}");
+    assert!(!tybalt.contains("storage:bookmarks") && tybalt.matches("<item ").count() == 1, "{tybalt}");
     assert!(!exported.contains("secret"));
 }
 

@@ -74,6 +74,8 @@ pub enum Command {
     MucBig(Against<muc::Big>),
     /// Messages in one huge room
     MucHuge(Against<muc::Huge>),
+    /// Messages in a room that is as large as one can be
+    MucCrowd(Against<muc::Crowd>),
     /// Messages in many rooms
     MucMany(Against<muc::Many>),
 }
@@ -90,6 +92,7 @@ macro_rules! each {
             Command::PresenceStorm($load) => $do,
             Command::MucBig($load) => $do,
             Command::MucHuge($load) => $do,
+            Command::MucCrowd($load) => $do,
             Command::MucMany($load) => $do,
         }
     };

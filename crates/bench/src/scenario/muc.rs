@@ -21,7 +21,7 @@ use crate::{Outcome, chat};
 
 /// Declares the flags of a preset: the same flags with other defaults.
 macro_rules! preset {
-    ($(#[$about:meta])* $type:ident, $name:literal, rooms: $rooms:literal, occupants: $occupants:literal, users: $users:literal, rate: $rate:literal) => {
+    ($(#[$about:meta])* $type:ident, $name:literal, rooms: $rooms:literal, occupants: $occupants:literal, users: $users:literal, rate: $rate:literal, quiet: $quiet:literal) => {
         $(#[$about])*
         #[derive(Debug, Clone, Args, Serialize)]
         pub struct $type {
@@ -46,6 +46,9 @@ macro_rules! preset {
             /// Address of the service [default: conference.DOMAIN]
             #[arg(long)]
             service: Option<String>,
+            /// Show the presence of moderators only (muc#roomconfig_presencebroadcast): else each join is a stanza to all who are there
+            #[arg(long, default_value_t = $quiet, action = clap::ArgAction::Set, default_missing_value = "true", num_args = 0..=1)]
+            quiet: bool,
         }
 
         impl Scenario for $type {
@@ -58,7 +61,8 @@ macro_rules! preset {
             fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
                 let users = run.allowed(self.clients()).max(1);
                 let service = self.service.clone().unwrap_or_else(|| format!("conference.{}", run.server.place.domain));
-                let places = Places { rooms: self.rooms.max(1), occupants: self.occupants.max(1), users, service };
+                let (count, occupants) = (self.rooms.max(1), self.occupants.max(1));
+                let places = Places { rooms: count, occupants, users, service, quiet: self.quiet };
                 rooms(run, &places, self.rate, (self.warm_up, self.seconds))
             }
         }
@@ -67,15 +71,19 @@ macro_rules! preset {
 
 preset!(
     /// One big room.
-    Big, "muc-big", rooms: 1, occupants: 500, users: 500, rate: 60.0
+    Big, "muc-big", rooms: 1, occupants: 500, users: 500, rate: 60.0, quiet: false
 );
 preset!(
     /// One huge room.
-    Huge, "muc-huge", rooms: 1, occupants: 3000, users: 3000, rate: 10.0
+    Huge, "muc-huge", rooms: 1, occupants: 3000, users: 3000, rate: 10.0, quiet: false
+);
+preset!(
+    /// As many as one room takes, who see moderators only.
+    Crowd, "muc-crowd", rooms: 1, occupants: 10_000, users: 10_000, rate: 2.0, quiet: true
 );
 preset!(
     /// Many rooms.
-    Many, "muc-many", rooms: 2000, occupants: 25, users: 50_000, rate: 1650.0
+    Many, "muc-many", rooms: 2000, occupants: 25, users: 50_000, rate: 1650.0, quiet: false
 );
 
 /// Who is where.
@@ -85,6 +93,7 @@ struct Places {
     occupants: usize,
     users: usize,
     service: String,
+    quiet: bool,
 }
 
 impl Places {
@@ -101,6 +110,18 @@ impl Places {
         format!("bench{}@{}", place / self.occupants, rookery_xml::escape_attr(&self.service))
     }
 
+    /// What whoever makes a room sets.
+    fn form(&self) -> String {
+        let fields = match self.quiet {
+            false => String::new(),
+            true => format!(
+                "<field var='FORM_TYPE'><value>{MUC_CONFIG}</value></field>\
+                 <field var='muc#roomconfig_presencebroadcast'><value>moderator</value></field>"
+            ),
+        };
+        format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>")
+    }
+
     fn nick(&self, place: usize) -> String {
         format!("n{}", place % self.occupants)
     }
@@ -115,8 +136,15 @@ fn rooms(run: &mut Run<'_>, places: &Places, rate: f64, (warm_up, seconds): (f64
     run.meter.doing(format!("{name}: opening {} rooms", places.rooms));
     join(run, places, true)?;
     run.meter.doing(format!("{name}: {} places are taken", places.all()));
+    let before = run.read();
     join(run, places, false)?;
     run.rest(Duration::from_secs(1))?;
+    let after = run.read();
+    let joined = places.all() - places.rooms;
+    if let Some(cpu) = after.server.zip(before.server).map(|(after, before)| after.since(&before).seconds()) {
+        let each = cpu * 1e6 / joined.max(1) as f64;
+        run.result.notes.push(format!("{joined} joins took {cpu:.2} s of the server's CPU, {each:.0} µs each"));
+    }
     run.meter.doing(format!("{name}: {rate} messages/s in {} rooms of {}", places.rooms, places.occupants));
     let (window, threads) = (run.window(warm_up, seconds), run.crew.threads());
     let load = |thread| {
@@ -225,7 +253,7 @@ impl Load for Joining {
             {
                 let room = from.split_once('/').map_or(&*from, |(room, _)| room);
                 let room = rookery_xml::escape_attr(room);
-                let form = "<x xmlns='jabber:x:data' type='submit'/>";
+                let form = self.places.form();
                 let iq = format!("<iq to='{room}' type='set' id='open'><query xmlns='{MUC_OWNER}'>{form}</query></iq>");
                 out.extend_from_slice(iq.as_bytes());
             }
@@ -275,6 +303,7 @@ impl Load for Speakers {
 const MUC: &str = "http://jabber.org/protocol/muc";
 const MUC_USER: &str = "http://jabber.org/protocol/muc#user";
 const MUC_OWNER: &str = "http://jabber.org/protocol/muc#owner";
+const MUC_CONFIG: &str = "http://jabber.org/protocol/muc#roomconfig";
 /// Joins under way in one thread.
 const AT_ONCE: usize = 25;
 /// Messages that are sent before what comes is read.

@@ -26,7 +26,7 @@
 //! # Layout
 //!
 //! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`: the way out. `id`: ids; `own`: forged ones. `prefs`:
-//! preferences. `sweep`: expiry.
+//! preferences. `sweep`: expiry. `retract`: what was taken back.
 
 mod answer;
 pub mod id;
@@ -34,11 +34,13 @@ mod own;
 mod prefs;
 mod query;
 mod recorder;
+mod retract;
 mod search;
 mod sweep;
 
 pub use answer::View;
 pub use recorder::{Archives, Record};
+pub use retract::{Retracted, tombstone_mark};
 
 use std::rc::Rc;
 
@@ -83,6 +85,7 @@ impl Module for Archive {
         &[
             ("XEP-0313", "1.1.3"),
             ("XEP-0441", "0.2.0"),
+            ("XEP-0424", "0.4.2"),
             ("XEP-0431", "0.2.0"),
             ("XEP-0359", "0.7.0"),
             ("XEP-0059", "1.0"),
@@ -94,7 +97,7 @@ impl Module for Archive {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        for feature in [ns::MAM, ns::MAM_EXTENDED, ns::STANZA_ID, ns::FULLTEXT] {
+        for feature in [ns::MAM, ns::MAM_EXTENDED, ns::STANZA_ID, ns::FULLTEXT, ns::RETRACT, ns::RETRACT_TOMBSTONE] {
             hooks.feature(Target::Account, feature);
         }
         hooks.feature(Target::Server, ns::HINTS);
@@ -166,6 +169,9 @@ fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives,
     let passing = stripped.as_ref().unwrap_or(packet);
     if from.bare() != to.bare() && is_worth_keeping(passing) {
         let id = record(world, archives, from.as_ref(), to.to_jid(), passing.addressed(to.as_str()));
+        if id.is_some() {
+            retract::heed(world, archives, from.as_ref(), &to.to_jid(), passing);
+        }
         archives.set_sent(id);
     }
     stripped.map_or(Delivery::Pass, Delivery::As)
@@ -177,7 +183,12 @@ fn received(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archi
     let passing = stripped.as_ref().unwrap_or(packet);
     let id = match packet.sender().filter(|_| is_worth_keeping(passing)) {
         Some(from) if is_accepted(world, passing, to) => {
-            record(world, archives, to, from, passing.addressed(to.as_str()))
+            let with = from.clone();
+            let id = record(world, archives, to, from, passing.addressed(to.as_str()));
+            if id.is_some() {
+                retract::heed(world, archives, to, &with, passing);
+            }
+            id
         }
         _ => None,
     };

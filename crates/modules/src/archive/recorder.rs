@@ -36,6 +36,8 @@ struct State {
     unconfirmed: Cell<usize>,
     /// Under which id the message that a session is sending was recorded for its sender.
     sent: Cell<Option<String>>,
+    /// How many messages are being taken back.
+    turns: Rc<()>,
 }
 
 /// A group in the making. The messages of one owner are in one heap.
@@ -139,6 +141,11 @@ impl Archives {
         });
     }
 
+    /// Leave to take back a message, for as long as it is kept; `None` if too many are being taken back.
+    pub(super) fn turn(&self) -> Option<Rc<()>> {
+        (Rc::strong_count(&self.0.turns) <= MAX_TURNS).then(|| self.0.turns.clone())
+    }
+
     /// Remembers under which id the message that a session is sending was recorded for its sender.
     pub(super) fn set_sent(&self, id: Option<String>) {
         self.0.sent.set(id);
@@ -182,5 +189,7 @@ const HEAPS: usize = 32;
 const PORTION: usize = 500;
 /// Bytes that wait in one shard, or are not confirmed by the store.
 const MAX_BYTES: usize = 32 << 20;
+/// Messages that are being taken back at a time, in one shard.
+const MAX_TURNS: usize = 16;
 /// What a message takes besides its stanza.
 const BYTES_PER_MESSAGE: usize = 256;

@@ -4,6 +4,8 @@
 //! decode (`bad-request`); are there too many recipients (`not-acceptable`); may the sender reach others through this server (`forbidden`). Each
 //! recipient without a usable JID is reported for itself (`jid-malformed`) and does not stop the others.
 
+use std::collections::HashSet;
+
 use rookery_fanout::multicast::{Groups, Header, Hop, Plan, Target, find};
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Options, Verdict, World};
@@ -146,8 +148,10 @@ impl Route<'_, '_> {
     }
 
     fn deliver(self, header: &Header<'_>, begun: Begun) {
-        let Self { world, packet, .. } = self;
+        let Self { world, packet, sender, .. } = self;
+        let blocked = blocked(world, packet, sender, header);
         let hop = |jid: JidRef<'_>| match world.is_here(jid.domain()) {
+            _ if blocked.contains(jid.as_str()) => Hop::Nowhere,
             false => Hop::Away,
             true if jid.local().is_none() && passes_on(world, jid.domain()) => Hop::Nowhere,
             true => Hop::Here,
@@ -168,6 +172,17 @@ impl Route<'_, '_> {
         }
         _ = world.counters.stages.end(Stage::Route, begun);
     }
+}
+
+/// The recipients whom the sender, an account of this server, blocks. Of each of them it gets the error that a stanza for it alone would get.
+fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &Header<'_>) -> HashSet<String> {
+    let is_own = world.is_here(sender.domain()) && world.home_of(sender.bare()) == world.shard();
+    if !is_own || !world.has_rules(sender.as_ref()) {
+        return HashSet::new();
+    }
+    let recipients: Vec<_> = header.recipients().map(|to| to.as_ref().to_jid()).collect();
+    let blocked = recipients.into_iter().filter(|to| !world.may_leave(packet, sender.as_ref(), to.as_ref()));
+    blocked.map(|to| to.as_str().to_owned()).collect()
 }
 
 /// Whether stanzas with a header for this host come here again.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use rookery_fanout::Packet;
 use rookery_hub::World;
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
 
 use super::node::{Node, Subscription};
@@ -14,6 +14,19 @@ use crate::form::{Field, Form};
 
 /// §8.6: asks the owners of a node whether somebody may subscribe.
 pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: &Jid) {
+    if let Some(packet) = request(world, key, subscriber) {
+        world.fan_out(&packet, node.owners().map(Jid::as_ref));
+    }
+}
+
+/// §8.7: asks one owner, or a session of one, again.
+pub(super) fn ask_owner(world: &mut World, key: &Key, subscriber: &Jid, owner: JidRef<'_>) {
+    if let Some(packet) = request(world, key, subscriber) {
+        world.route(&packet, owner);
+    }
+}
+
+fn request(world: &mut World, key: &Key, subscriber: &Jid) -> Option<Packet> {
     let form = Form::new("form")
         .title("Request for a subscription")
         .instructions("Decide whether this address may subscribe to the node.")
@@ -23,9 +36,7 @@ pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: 
         .field(Field::boolean("pubsub#allow", false).label("Allow it?"));
     let mut message = Writer::new("message");
     message.attr("from", key.0.as_str()).attr("id", &world.unique_text()).element(&form.element());
-    if let Ok(packet) = Packet::built(&message.finish()) {
-        world.fan_out(&packet, node.owners().map(Jid::as_ref));
-    }
+    Packet::built(&message.finish()).ok()
 }
 
 /// A message for a host: the decision of an owner, or nothing that it understands.
@@ -108,4 +119,4 @@ fn decision(packet: &Packet, host: &Jid) -> Option<(Key, Jid, bool)> {
     Some(((host.to_bare(), node), subscriber, allow))
 }
 
-const AUTHORIZATION: &str = "http://jabber.org/protocol/pubsub#subscribe_authorization";
+pub(super) const AUTHORIZATION: &str = "http://jabber.org/protocol/pubsub#subscribe_authorization";

@@ -20,6 +20,15 @@ use super::state::Key;
 use super::{create, interest, notify, publish};
 use crate::asker::condition;
 
+/// What an import makes of bookmarks of the older kind, wherever they were kept: the configuration of the node [`ns::BOOKMARKS`], and each item's id
+/// and payload. Those without an address are left out.
+pub fn imported(storage: &Element) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
+    let mut with_address = storage.clone();
+    with_address.retain_children(|child| child.attr("jid").is_some_and(|jid| Jid::parse(jid).is_ok()));
+    let items = conferences(&with_address).unwrap_or_default().into_iter().take(MAX_BOOKMARKS);
+    (config().to_bytes(), items.map(|(id, conference)| (id, Writer::write(&conference).into_bytes())).collect())
+}
+
 /// Private storage: answers a request for bookmarks.
 pub(super) fn private(pep: &Rc<Pep>, world: &mut World, iq: Iq) {
     if iq.set {
@@ -189,7 +198,7 @@ fn config() -> Config {
 }
 
 /// The namespace of the older kind, and the id of its node (XEP-0048).
-pub(super) const LEGACY: &str = "storage:bookmarks";
+pub const LEGACY: &str = "storage:bookmarks";
 /// The id of its one item.
 const CURRENT: &str = "current";
 /// Bookmarks that are translated.

@@ -13,17 +13,17 @@
 //! # Layout
 //!
 //! `request` reads what is asked for; `config` and `node` are the data, and say who may do what; `create`, `publish`, `items`, `subscribe`,
-//! `approval`, `owner` and `members` carry it out; `discovery` answers service discovery; `error` makes the errors. `bookmarks`, `avatar`,
+//! `approval`, `pending`, `owner` and `members` carry it out; `discovery` answers service discovery; `error` makes the errors. `bookmarks`, `avatar`,
 //! [`private`] and [`vcard`] are what accounts keep beside their nodes or in them.
 //!
 //! # Left out
 //!
 //! Collections (XEP-0248), several subscriptions of one address and with them subscription ids, leased and filtered subscriptions, digests, payment,
-//! the command for pending requests (§8.7), and of the fields of a configuration those about languages, style sheets, reply rooms and offline purges.
+//! and of the fields of a configuration those about languages, style sheets, reply rooms and offline purges.
 
 mod approval;
 mod avatar;
-mod bookmarks;
+pub mod bookmarks;
 mod config;
 mod create;
 mod discovery;
@@ -34,6 +34,7 @@ mod members;
 mod node;
 mod notify;
 mod owner;
+mod pending;
 pub mod pep;
 pub mod private;
 mod publish;
@@ -226,6 +227,12 @@ fn asked(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, 
             }
             Err(error) => world.reply_error(&iq, error),
         },
+        ns::COMMANDS => {
+            let is_home = pending::node_of(&iq).is_none_or(|node| is_at_home(world, packet, to, &node));
+            if is_home {
+                pending::asked(state, world, iq);
+            }
+        }
         _ => world.reply_error(&iq, Condition::ServiceUnavailable),
     }
 }
@@ -267,7 +274,7 @@ fn discovered(state: &Rc<State>, world: &mut World, iq: Iq, node: Option<String>
         None if is_info => {
             let Some(options) = domain.module(NAME) else { return };
             let identity = Identity { category: "pubsub", type_: "service", name: Some(options.text("name")) };
-            let more = [ns::DISCO_INFO, ns::DISCO_ITEMS, ns::PUBSUB, INSTANT_NODES];
+            let more = [pending::GET_PENDING, ns::COMMANDS, ns::DISCO_INFO, ns::DISCO_ITEMS, ns::PUBSUB, INSTANT_NODES];
             let mut features: Vec<_> =
                 discovery::FEATURES.into_iter().chain(discovery::MORE_FEATURES).chain(more).collect();
             features.sort_unstable();

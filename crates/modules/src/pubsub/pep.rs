@@ -73,6 +73,7 @@ impl Module for PersonalEventing {
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("XEP-0163", "1.2.2"),
+            ("XEP-0292", "0.12.0"),
             ("XEP-0223", "1.1.1"),
             ("XEP-0222", "1.0"),
             ("XEP-0084", "1.1.4"),

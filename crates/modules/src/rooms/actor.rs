@@ -20,6 +20,7 @@ use super::directory::Directory;
 use super::logs::Logs;
 use super::operate::Work;
 use super::room::Room;
+use super::unsaved::Unsaved;
 use crate::archive::Archives;
 use crate::asker::condition;
 
@@ -29,6 +30,7 @@ pub(crate) struct State {
     pub(crate) directory: Directory,
     pub(crate) archives: Archives,
     pub(crate) logs: Rc<Logs>,
+    pub(crate) unsaved: Unsaved,
     slots: RefCell<HashMap<Jid, Slot>>,
     /// What waits for the list of a service's rooms; `None` once that is here.
     listed: RefCell<HashMap<String, Option<Queue>>>,
@@ -227,6 +229,32 @@ impl State {
         if !room.is_stored() && !room.is_over {
             room.forget_past(world);
             self.directory.remove(room.jid.as_ref());
+        }
+    }
+
+    /// Writes again what the store did not take, and forgets rooms that were only here because it had not.
+    pub(crate) fn save_again(self: &Rc<Self>, world: &mut World) {
+        for (jid, lack) in self.unsaved.take() {
+            let mut slots = self.slots.borrow_mut();
+            match slots.remove(&jid) {
+                Some(Slot::Here(mut room)) => {
+                    slots.insert(jid, Slot::Busy(VecDeque::new()));
+                    drop(slots);
+                    room.save_again(world, lack);
+                    self.go_on(world, room);
+                }
+                Some(busy) => {
+                    slots.insert(jid.clone(), busy);
+                    self.unsaved.put_back(jid, lack);
+                }
+                // What is to stay is here as long as the store lacks something of it.
+                None => {
+                    drop(slots);
+                    if lack.is_destroyed() {
+                        self.unsaved.remove(world, &jid, |_, _| {});
+                    }
+                }
+            }
         }
     }
 

@@ -31,8 +31,7 @@ impl Room {
             return Err(StanzaError::new(Condition::NotAcceptable).with_text("the vCard is too large"));
         }
         self.vcard = Some(iq.payload.clone()).filter(|vcard| vcard.children().next().is_some());
-        self.keep_document(world);
-        world.reply_done(iq);
+        self.keep_document(world, Some(iq));
         self.tell_codes(world, &["104"]);
         Ok(())
     }

@@ -2,8 +2,9 @@
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_store::{Affiliated, Affiliation};
+use rookery_store::{Affiliated, Affiliation, StoreError};
 
+use super::keep::told;
 use super::occupant::{Occupant, nick_key};
 use super::role::Role;
 use super::room::Room;
@@ -83,15 +84,8 @@ impl Room {
         if !self.is_stored() || changes.is_empty() {
             return world.reply_done(iq);
         }
-        let (iq, room) = (iq.clone(), self.jid.clone());
-        let kept = world.stores.rooms.affiliate(room.as_ref(), changes);
-        world.wait(kept, move |world, kept| match kept {
-            Ok(_) => world.reply_done(&iq),
-            Err(error) => {
-                world.store_failed("keeping affiliations", &room, &error);
-                world.reply_error(&iq, crate::asker::condition(&error));
-            }
-        });
+        let iq = iq.clone();
+        self.affiliate(world, changes, move |world, kept| told(world, &iq, kept));
     }
 
     /// Which code a user is removed with who has this affiliation now; `None` for one who may stay.
@@ -194,15 +188,27 @@ impl Room {
 
     /// Keeps what was changed without a request that waits for it.
     pub(crate) fn keep_affiliations(&mut self, world: &mut World, changes: Vec<Affiliated>) {
-        if !self.is_stored() || changes.is_empty() {
-            return;
+        if self.is_stored() && !changes.is_empty() {
+            self.affiliate(world, changes, |_, _| {});
         }
-        let room = self.jid.clone();
+    }
+
+    fn affiliate(
+        &self,
+        world: &mut World,
+        changes: Vec<Affiliated>,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
+        let (room, unsaved) = (self.jid.clone(), self.unsaved.clone());
+        let users: Vec<_> = changes.iter().map(|change| change.user.clone()).collect();
+        unsaved.begin(&room);
         let kept = world.stores.rooms.affiliate(room.as_ref(), changes);
         world.wait(kept, move |world, kept| {
-            if let Err(error) = kept {
-                world.store_failed("keeping affiliations", &room, &error);
+            unsaved.end(&room, kept.is_ok(), users);
+            if let Err(error) = &kept {
+                world.store_failed("keeping affiliations", &room, error);
             }
+            then(world, kept.map(drop));
         });
     }
 

@@ -35,7 +35,7 @@ impl Room {
             (name, None) => self.answer_command(world, iq, "executing", Some(&self.hat_form(name))),
             (name, Some(form)) => {
                 self.change_hats(world, name, &form)?;
-                self.keep_document(world);
+                self.keep_document(world, None);
                 self.answer_command(world, iq, "completed", None)
             }
         }

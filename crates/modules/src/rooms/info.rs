@@ -131,7 +131,7 @@ impl Room {
 }
 
 /// What a service and each of its rooms can do.
-pub(crate) const FEATURES: [&str; 14] = [
+pub(crate) const FEATURES: [&str; 15] = [
     ns::COMMANDS,
     ns::DISCO_INFO,
     ns::DISCO_ITEMS,
@@ -143,6 +143,7 @@ pub(crate) const FEATURES: [&str; 14] = [
     ns::PING,
     ns::REGISTER,
     ns::RETRACT,
+    ns::RETRACT_TOMBSTONE,
     ns::SELF_PING,
     ns::STANZA_ID,
     ns::VCARD,

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
-use rookery_store::{Affiliated, Affiliation, RoomDocument};
+use rookery_store::{Affiliated, Affiliation, RoomDocument, StoreError};
 use rookery_xml::{Element, Writer};
 
 use super::config::Config;
 use super::limits::Limits;
 use super::room::Room;
+use super::unsaved::not_kept_yet;
 use crate::form::Form;
 
 /// The document of a room, read.
@@ -57,16 +58,22 @@ impl Room {
         }
     }
 
-    /// Keeps everything but the affiliations, if the room is one that stays.
-    pub(crate) fn keep_document(&mut self, world: &mut World) {
+    /// Keeps everything but the affiliations, if the room is one that stays, and answers a request then.
+    pub(crate) fn keep_document(&mut self, world: &mut World, iq: Option<&Iq>) {
         if !self.is_stored() {
+            iq.into_iter().for_each(|iq| world.reply_done(iq));
             return;
         }
-        let room = self.jid.clone();
+        let (room, unsaved, iq) = (self.jid.clone(), self.unsaved.clone(), iq.cloned());
+        unsaved.begin(&room);
         let kept = world.stores.rooms.put(room.as_ref(), self.document());
         world.wait(kept, move |world, kept| {
-            if let Err(error) = kept {
-                world.store_failed("keeping a room", &room, &error);
+            unsaved.end(&room, kept.is_ok(), []);
+            if let Err(error) = &kept {
+                world.store_failed("keeping a room", &room, error);
+            }
+            if let Some(iq) = iq {
+                told(world, &iq, kept);
             }
         });
     }
@@ -76,25 +83,24 @@ impl Room {
     pub(crate) fn keep_configuration(&mut self, world: &mut World, iq: &Iq, changes: Vec<Affiliated>) {
         let was_stored = self.is_stored();
         self.set_stored(self.config.is_persistent);
-        let (iq, room) = (iq.clone(), self.jid.clone());
+        let (iq, room, unsaved) = (iq.clone(), self.jid.clone(), self.unsaved.clone());
         let rooms = world.stores.rooms.clone();
-        let answer = move |world: &mut World, kept: Result<(), rookery_store::StoreError>| match kept {
-            Ok(()) => world.reply_done(&iq),
-            Err(error) => {
-                world.store_failed("keeping a room", &iq.to, &error);
-                world.reply_error(&iq, crate::asker::condition(&error));
-            }
-        };
+        let changes: Vec<_> = if was_stored { changes } else { self.affiliations.values().cloned().collect() };
+        let users: Vec<_> = changes.iter().map(|change| change.user.clone()).collect();
         match (was_stored, self.is_stored()) {
-            (false, false) => answer(world, Ok(())),
-            (true, false) => {
-                world.wait(rooms.remove(room.as_ref()), move |world, removed| answer(world, removed.map(drop)))
-            }
-            (was_stored, true) => {
-                let all = || self.affiliations.values().cloned().collect();
-                let changes = if was_stored { changes } else { all() };
+            (false, false) => world.reply_done(&iq),
+            (true, false) => unsaved.remove(world, &room, move |world, removed| told(world, &iq, removed)),
+            (_, true) => {
+                unsaved.begin(&room);
                 let put = rooms.put(room.as_ref(), self.document());
                 let affiliated = rooms.affiliate(room.as_ref(), changes);
+                let answer = move |world: &mut World, kept: Result<(), StoreError>| {
+                    unsaved.end(&room, kept.is_ok(), users);
+                    if let Err(error) = &kept {
+                        world.store_failed("keeping a room", &room, error);
+                    }
+                    told(world, &iq, kept);
+                };
                 // The store keeps the order: the second is done after the first.
                 world.wait(put, move |world, put| match put {
                     Ok(()) => world.wait(affiliated, move |world, kept| answer(world, kept.map(drop))),
@@ -110,6 +116,14 @@ impl Room {
         let affiliation = self.affiliation_of(world, user.as_ref());
         affiliation != Affiliation::Outcast
             && (is_open || affiliation > Affiliation::None || self.occupant_of(user).is_some())
+    }
+}
+
+/// Answers who changed something, when the store has it or refuses it.
+pub(crate) fn told(world: &mut World, iq: &Iq, kept: Result<(), StoreError>) {
+    match kept {
+        Ok(()) => world.reply_done(iq),
+        Err(error) => world.reply_error(iq, not_kept_yet(&error)),
     }
 }
 

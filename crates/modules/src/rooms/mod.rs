@@ -21,10 +21,11 @@
 //!
 //! * Sessions of one account share a nick (§7.2.9). Nicks that differ in case or spaces only are one.
 //! * The lists of a room with more than 3000 affiliations of a kind are refused (`resource-constraint`): they don't fit one stanza.
-//! * A change is seen at once; its request is answered when it is in the store.
+//! * A change is seen at once; its request is answered when it is in the store. If the store refuses it, whoever asked is told so with an error to
+//!   wait (`unsaved`), the change holds, and the room is written again until the store has it.
 //!
 //! Left out: groupchat 1.0 (§7.2.17 has it removed), the `pubsub` and `ldapgroup` fields, approval of registrations by admins (§9.9), unique room names,
-//! roles that persist across visits (§5.1), the hash of the list of hats (XEP-0317 §4), tombstones in archives (XEP-0424 §5).
+//! roles that persist across visits (§5.1), the hash of the list of hats (XEP-0317 §4).
 
 mod absent;
 pub mod actor;
@@ -57,6 +58,7 @@ pub mod room;
 mod service;
 mod shown;
 mod speak;
+mod unsaved;
 
 use std::rc::Rc;
 
@@ -121,6 +123,8 @@ impl Module for Rooms {
                 state.operate(world, *work);
             }
         });
+        let state = self.state.clone();
+        hooks.every(unsaved::RETRY_MS, move |world| state.save_again(world));
     }
 }
 

@@ -3,11 +3,11 @@
 use rookery_fanout::Packet;
 use rookery_hub::{Iq, World};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Writer, ns};
+use rookery_xml::{Element, Writer, ns};
 
 use super::role::Role;
 use super::room::Room;
-use crate::archive::stanza_id;
+use crate::archive::{stanza_id, tombstone_mark};
 
 impl Room {
     /// A request to retract a message by the id that the room gave it.
@@ -21,17 +21,18 @@ impl Room {
         let id = iq.payload.attr("id").filter(|id| !id.is_empty() && id.len() <= LONGEST_ID);
         let retracts = iq.payload.child("retract", ns::RETRACT).is_some();
         let (Some(id), true, true) = (id, retracts, iq.set) else { return Err(Condition::BadRequest.into()) };
+        let pseudonym = Element::new("occupant-id", ns::OCCUPANT_ID).with_attr("id", &moderator.id);
+        let moderated = Element::new("moderated", ns::MODERATE).with_attr("by", moderator.jid.as_str());
+        let reason = iq.payload.child_text("reason", ns::MODERATE);
+        let reason = reason.map(|reason| Element::new("reason", ns::RETRACT).with_text(reason));
+        let why: Vec<_> = [moderated.with_child(pseudonym)].into_iter().chain(reason).collect();
+        let because = |element: Element| why.iter().cloned().fold(element, Element::with_child);
+        let own = world.unique_text();
         let mut message = Writer::new("message");
-        message.attr("type", "groupchat").attr("id", &world.unique_text()).attr("from", self.jid.as_str());
-        message.start_ns("retract", ns::RETRACT).attr("id", id);
-        message.start_ns("moderated", ns::MODERATE).attr("by", moderator.jid.as_str());
-        message.start_ns("occupant-id", ns::OCCUPANT_ID).attr("id", &moderator.id).end();
-        message.end();
-        if let Some(reason) = iq.payload.child_text("reason", ns::MODERATE) {
-            message.text_child("reason", &reason);
-        }
-        message.end();
+        message.attr("type", "groupchat").attr("id", &own).attr("from", self.jid.as_str());
+        message.element(&because(Element::new("retract", ns::RETRACT).with_attr("id", id)));
         self.history.retract(id, None);
+        self.bury(world, id, None, because(tombstone_mark(&own, world.time())));
         if let Ok(packet) = Packet::built(&message.finish()) {
             let stable = self.record(world, None, &packet);
             self.to_all(world, &packet.with_child(&stanza_id(self.jid.as_ref(), &stable)));

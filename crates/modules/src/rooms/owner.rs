@@ -9,6 +9,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::config::{ADMINS, Config, OWNERS, ROOMCONFIG, unacceptable};
+use super::keep::told;
 use super::leave::destroyed;
 use super::room::Room;
 use crate::form::{Field, Form};
@@ -149,10 +150,7 @@ impl Room {
     /// §10.9.
     fn destroy(&mut self, world: &mut World, iq: &Iq, destroy: &Element) -> Result<(), StanzaError> {
         let iq = iq.clone();
-        self.destroy_with(world, destroy, move |world, removed| match removed {
-            Ok(()) => world.reply_done(&iq),
-            Err(error) => world.reply_error(&iq, crate::asker::condition(&error)),
-        });
+        self.destroy_with(world, destroy, move |world, removed| told(world, &iq, removed));
         Ok(())
     }
 
@@ -171,14 +169,7 @@ impl Room {
         if !was_stored {
             return then(world, Ok(()));
         }
-        let room = self.jid.clone();
-        let removed = world.stores.rooms.remove(room.as_ref());
-        world.wait(removed, move |world, removed| {
-            if let Err(error) = &removed {
-                world.store_failed("removing a room", &room, error);
-            }
-            then(world, removed.map(drop));
-        });
+        self.unsaved.clone().remove(world, &self.jid, then);
     }
 }
 

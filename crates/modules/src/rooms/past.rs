@@ -6,11 +6,11 @@ use rookery_fanout::Packet;
 use rookery_hub::{Iq, World};
 use rookery_store::{Affiliation, ArchiveOf};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Stanza, Writer, ns};
+use rookery_xml::{Element, Stanza, Writer, ns};
 
 use super::role::{Role, affiliation_name};
 use super::room::Room;
-use crate::archive::{NAME as ARCHIVE, Record, View};
+use crate::archive::{NAME as ARCHIVE, Record, Retracted, View, tombstone_mark};
 use crate::payload;
 
 impl Room {
@@ -56,11 +56,23 @@ impl Room {
         if let Some(retracted) = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id")) {
             // XEP-0424 §4: whoever enters now doesn't see it any more.
             self.history.retract(&retracted, Some(&sender));
+            // A tombstone says by which message: one without an id leaves none.
+            if let Some(own) = stanza.id() {
+                self.bury(world, &retracted, Some(sender.clone()), tombstone_mark(&own, world.time()));
+            }
         }
         self.log_message(world, at, stanza, is_subject);
         // §7.2.13: the subject is no part of the history.
         if !is_subject && is_lasting(stanza) {
             self.history.push(&self.jid, packet, id, &sender, world.time(), self.config.history);
+        }
+    }
+
+    /// Leaves a tombstone of a message in the archive (XEP-0424 §5). Only its sender may, if one is named by the pseudonym.
+    pub(crate) fn bury(&self, world: &mut World, id: &str, sender: Option<String>, retracted: Element) {
+        if self.is_archived(world) {
+            let message = Retracted::InRoom { id: id.to_owned(), sender };
+            self.archives.retract(world, self.jid.as_ref(), message, retracted);
         }
     }
 

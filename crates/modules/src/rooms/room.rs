@@ -22,6 +22,7 @@ use super::logs::Logs;
 use super::occupant::{Occupant, nick_key};
 use super::rate::Bucket;
 use super::role::{Actor, Role};
+use super::unsaved::Unsaved;
 use crate::archive::Archives;
 use crate::option;
 
@@ -64,6 +65,7 @@ pub(crate) struct Room {
     pub directory: Directory,
     pub archives: Archives,
     pub logs: Rc<Logs>,
+    pub unsaved: Unsaved,
     settings: Arc<Settings>,
     /// How many removed accounts it has forgotten.
     removed_seen: usize,
@@ -126,6 +128,7 @@ impl Room {
             directory: state.directory.clone(),
             archives: state.archives.clone(),
             logs: state.logs.clone(),
+            unsaved: state.unsaved.clone(),
             settings: world.settings().clone(),
             removed_seen: state.directory.removed_count(),
             last_number: 0,
@@ -136,7 +139,7 @@ impl Room {
 
     /// Whether nothing is lost when it is forgotten: it is gone, empty and not to be kept, or empty and in the store.
     pub(crate) fn is_idle(&self) -> bool {
-        self.is_over || self.occupants.is_empty()
+        self.is_over || self.occupants.is_empty() && !self.unsaved.has(&self.jid)
     }
 
     /// Whether the store has it, so that it can be loaded again.

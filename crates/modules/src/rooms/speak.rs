@@ -61,7 +61,7 @@ impl Room {
         self.to_all(world, &packet);
         if is_subject {
             self.subject = Some(self.stamped(world, &packet));
-            self.keep_document(world);
+            self.keep_document(world, None);
         }
         self.remember(world, at, &packet, stanza, &id, is_subject);
         Ok(())

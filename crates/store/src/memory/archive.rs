@@ -50,6 +50,13 @@ impl Archive for Memory {
         ready(Ok(all_known.then(|| page(messages, &query))))
     }
 
+    fn replace(&self, owner: JidRef<'_>, id: u64, stanza: Vec<u8>) -> Pending<bool> {
+        let mut world = self.world();
+        let archive = world.archives.kept.get_mut(&key(owner));
+        let message = archive.and_then(|archive| archive.messages.get_mut(&id));
+        ready(Ok(message.map(|(_, kept)| *kept = stanza).is_some()))
+    }
+
     fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>> {
         let world = self.world();
         let messages = world.archives.kept.get(&key(owner)).map(|archive| &archive.messages);

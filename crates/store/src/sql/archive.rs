@@ -62,6 +62,12 @@ pub(crate) fn page(
     }
 }
 
+pub(crate) fn replace(c: &mut dyn Connection, owner: JidRef<'_>, id: u64, stanza: &[u8]) -> Result<bool, StoreError> {
+    let Some(archive) = archive(c, owner)? else { return Ok(false) };
+    let replaced = c.execute(REPLACE, &[Value::Bytes(stanza), Value::Integer(archive), Value::number(id)])?;
+    Ok(replaced > 0)
+}
+
 pub(crate) fn ends(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<(u64, u64)>, StoreError> {
     let Some(archive) = archive(c, owner)? else { return Ok(None) };
     let archive = [Value::Integer(archive)];
@@ -329,6 +335,9 @@ const HAS: &str = "SELECT 1 FROM archive_messages WHERE owner = ? AND id = ?";
 
 /// Values: archive, id.
 const STANZA: &str = "SELECT stanza FROM archive_messages WHERE owner = ? AND id = ?";
+
+/// Values: stanza, archive, id.
+const REPLACE: &str = "UPDATE archive_messages SET stanza = ? WHERE owner = ? AND id = ?";
 
 /// Values: archive.
 const OLDEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY id LIMIT 1";

@@ -226,6 +226,11 @@ impl Archive for SqlStore {
         self.read(0, move |c| archive::page(c, owner.as_ref(), &query))
     }
 
+    fn replace(&self, owner: JidRef<'_>, id: u64, stanza: Vec<u8>) -> Pending<bool> {
+        let owner = owner.bare().to_jid();
+        self.write(stanza.len(), move |c| archive::replace(c, owner.as_ref(), id, &stanza))
+    }
+
     fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>> {
         let owner = owner.bare().to_jid();
         self.read(0, move |c| archive::ends(c, owner.as_ref()))

@@ -79,6 +79,33 @@ pub fn archives_have_ends_and_can_be_emptied(stores: &Stores) {
     assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)), "a sweep leaves what is not asked for");
 }
 
+pub fn a_message_can_be_replaced_and_stretches_follow_each_other(stores: &Stores) {
+    let romeo = account(stores, "romeo@a.example");
+    // Ids so far apart that they lie in different stretches, with gaps.
+    let ids = [10, 30, 1 << 51, (1 << 51) + 1, 5 << 51, 9 << 51];
+    let with_juliet = |id: u64| ArchivedMessage { with: jid("juliet@b.example/1"), ..message(&romeo, id) };
+    done(stores.archive.append(ids.iter().map(|id| with_juliet(*id)).collect()));
+    append(stores, &romeo, &[3 << 51]);
+    let page = |last, after, limit| {
+        let with = Some(jid("juliet@b.example"));
+        let query = ArchiveQuery { with, last, after, limit, max_bytes: 1000, count_to: 9, ..ArchiveQuery::default() };
+        let page = done(stores.archive.page(romeo.as_ref(), query)).expect("a page");
+        let ids: Vec<_> = page.messages.into_iter().map(|(id, _)| id).collect();
+        (ids, page.more, page.count)
+    };
+    assert_eq!(page(false, 0, 9), (ids.to_vec(), false, Some(6)));
+    assert_eq!(page(false, 0, 2), (ids[..2].to_vec(), true, Some(6)));
+    assert_eq!(page(false, 10, 3), (ids[1..4].to_vec(), true, Some(5)));
+    assert_eq!(page(true, 30, 3), (ids[3..].to_vec(), true, Some(4)));
+    assert_eq!(page(true, 1 << 51, 9), (ids[3..].to_vec(), false, Some(3)));
+    assert!(done(stores.archive.replace(romeo.as_ref(), 30, b"gone".to_vec())));
+    assert!(!done(stores.archive.replace(romeo.as_ref(), 31, b"gone".to_vec())));
+    assert!(!done(stores.archive.replace(jid("nobody@a.example").as_ref(), 30, b"gone".to_vec())));
+    let replaced = ArchiveQuery { ids: Some(vec![30]), limit: 1, max_bytes: 99, ..ArchiveQuery::default() };
+    let page = done(stores.archive.page(romeo.as_ref(), replaced)).expect("a page");
+    assert_eq!(page.messages, [(30, b"gone".to_vec())]);
+}
+
 pub fn only_accounts_and_rooms_have_archives(stores: &Stores) {
     let nobody = jid("nobody@a.example");
     append(stores, &nobody, &[10]);

@@ -2,6 +2,7 @@
 
 use rookery_hub::Value;
 use rookery_testkit::{Client, Config};
+use rookery_xml::ns;
 
 use crate::{Scene, header, message, refused, refused_away, saw};
 
@@ -252,4 +253,29 @@ fn a_stanza_without_id() {
         "<message type='error' from='multicast.example.org'><error type='modify'>\
          <bad-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>",
     );
+}
+
+/// Who blocks a recipient sends it nothing, as by a single message (XEP-0191 §3.3); so does who is blocked by one.
+#[test]
+fn block_lists_hold() {
+    let mut scene = Scene::new();
+    let block =
+        |jid: &str| format!("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='{jid}'/></block></iq>");
+    let (near, far) = (scene.near.bare().to_owned(), scene.far.bare().to_owned());
+    assert_eq!(scene.sender.ask(&block(&far)).attr("type"), Some("result"));
+    scene.says("to:NEAR bcc:FAR");
+    let refused = scene.sender.expect_element();
+    assert_eq!((refused.attr("type"), refused.attr("from")), (Some("error"), Some(far.as_str())));
+    let error = refused.child("error", ns::CLIENT).expect("an error");
+    assert!(
+        error.child("not-acceptable", ns::STANZA_ERRORS).is_some()
+            && error.child("blocked", ns::BLOCKING_ERRORS).is_some()
+    );
+    scene.see("to!NEAR", "");
+    let sender = scene.sender.bare().to_owned();
+    assert_eq!(scene.near.ask(&block(&sender)).attr("type"), Some("result"));
+    scene.says("bcc:NEAR");
+    let refused = scene.sender.expect_element();
+    assert_eq!((refused.attr("type"), refused.attr("from")), (Some("error"), Some(near.as_str())));
+    scene.near.expect_nothing();
 }

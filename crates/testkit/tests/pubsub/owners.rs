@@ -258,3 +258,38 @@ fn a_node_that_is_closed_is_silent() {
     set(&mut scene.hamlet, SERVICE, &publish("n", "b"));
     scene.francisco.expect(&notification(SERVICE, "n", "b"));
 }
+
+/// §8.7: an owner asks for the requests that wait, by the command.
+#[test]
+fn waiting_requests_are_asked_for() {
+    let mut scene = Scene::new();
+    let configure = "<create node='n'/><configure><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>\
+         <value>http://jabber.org/protocol/pubsub#node_config</value></field>\
+         <field var='pubsub#access_model'><value>authorize</value></field></x></configure>";
+    set(&mut scene.hamlet, SERVICE, configure);
+    let francisco = scene.francisco.bare().to_owned();
+    set(&mut scene.francisco, SERVICE, &format!("<subscribe node='n' jid='{francisco}'/>"));
+    scene.hamlet.all();
+    let command = |content: &str| {
+        let node = "http://jabber.org/protocol/pubsub#get-pending";
+        format!(
+            "<iq type='set' id='q' to='{SERVICE}'><command xmlns='http://jabber.org/protocol/commands' node='{node}'>{content}</command></iq>"
+        )
+    };
+    let chosen = |node: &str| {
+        let field = format!("<field var='pubsub#node'><value>{node}</value></field>");
+        command(&format!("<x xmlns='jabber:x:data' type='submit'>{field}</x>"))
+    };
+    let nodes = xml(&scene.hamlet.ask(&command("")));
+    assert!(nodes.contains("status='executing'") && nodes.contains("<value>n</value>"), "{nodes}");
+    let done = xml(&scene.hamlet.ask(&chosen("n")));
+    assert!(done.contains("status='completed'"), "{done}");
+    let request = xml(&scene.hamlet.expect_element());
+    assert!(request.contains(&francisco) && request.contains("pubsub#allow"), "{request}");
+    assert_eq!(error(&scene.hamlet.ask(&chosen("nothing"))), "cancel item-not-found");
+    for forbidden in [command(""), chosen("n")] {
+        assert_eq!(error(&scene.francisco.ask(&forbidden)), "auth forbidden");
+    }
+    let no_node = command("<x xmlns='jabber:x:data' type='submit'/>");
+    assert_eq!(error(&scene.hamlet.ask(&no_node)), "modify bad-request");
+}

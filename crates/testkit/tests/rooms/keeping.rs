@@ -1,6 +1,7 @@
 //! What stays when everybody has left, and when the server starts anew.
 
 use super::*;
+use rookery_store::StoreError;
 use rookery_store::held::Held;
 use rookery_store::memory::Memory;
 
@@ -123,4 +124,52 @@ fn a_removed_account_leaves_nothing_behind() {
             s.server.done(s.server.stores().rooms.load(rookery_jid::Jid::parse(COVEN).unwrap().as_ref())).unwrap();
         assert!(kept.is_none_or(|kept| kept.affiliations.len() == 1));
     }
+}
+
+/// What the store refuses holds, whoever asked is told to wait, and the store has it in the end: a room that was changed, and one that was
+/// destroyed.
+#[test]
+fn what_the_store_refuses_is_written_again() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let mut s = Scene::with(Config { stores: held.stores(), ..Config::default() }).open("persistentroom=1");
+    let other = "other@conference.example.org";
+    let submit = "<query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='submit'>\
+                  <field var='muc#roomconfig_persistentroom'><value>1</value></field></x></query>";
+    s.crone.send(&format!("<presence to='{other}/c'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+    s.crone.all();
+    assert_eq!(outcome(&ask(&mut s.crone, other, "set", submit)), "result");
+    s.hush();
+
+    held.set_fault(Some(StoreError::Closed));
+    let item = s.named("<item affiliation='member' jid='HAG' nick='thirdwitch'/>");
+    let refused = administer(&mut s.crone, "set", &item);
+    let error = refused.child("error", ns::CLIENT).unwrap();
+    assert_eq!((error.attr("type"), error.child("text", ns::STANZA_ERRORS).is_some()), (Some("wait"), true));
+    assert_ne!(outcome(&configure(&mut s.crone, "persistentroom=1 roomname=Cave")), "result");
+    let destroy = "<query xmlns='http://jabber.org/protocol/muc#owner'><destroy/></query>";
+    assert_ne!(outcome(&ask(&mut s.crone, other, "set", destroy)), "result");
+    // Nobody is there any more, and yet it is not forgotten.
+    leave(&mut s.crone, "firstwitch");
+    s.hush();
+    s.server.advance(15_000);
+    let list = "<query xmlns='http://jabber.org/protocol/muc#admin'><item affiliation='member'/></query>";
+    let members = |client: &mut Client| {
+        let list = ask(client, COVEN, "get", list);
+        list.child("query", ns::MUC_ADMIN).unwrap().children().count()
+    };
+    assert_eq!(members(&mut s.crone), 1);
+
+    held.set_fault(None);
+    s.server.advance(30_000);
+    let crone = s.crone.full().to_owned();
+    drop(s);
+    let server = Server::with(Config { stores: held.stores(), ..Config::default() });
+    let mut crone = server.online(&crone);
+    assert_eq!(members(&mut crone), 1);
+    let items = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
+    let rooms = ask(&mut crone, "conference.example.org", "get", items);
+    let names =
+        rooms.child("query", ns::DISCO_ITEMS).unwrap().children().map(|item| item.attr("name").unwrap().to_owned());
+    assert_eq!(names.collect::<Vec<_>>(), ["Cave"]);
 }

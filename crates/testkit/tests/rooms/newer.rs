@@ -61,6 +61,47 @@ fn who_enters_later_does_not_see_what_was_retracted() {
     assert_eq!(later.bodies(), ["kept"]);
 }
 
+/// XEP-0424 §5, XEP-0425 §4: the archive has a tombstone of what its sender or a moderator took back.
+#[test]
+fn archives_of_rooms_keep_tombstones() {
+    let mut s = Scene::opened().all_in();
+    for body in ["regretted", "potions!"] {
+        say(&mut s.hag, body);
+    }
+    let said: Vec<_> = s.crone.all().iter().map(stanza_id).collect();
+    s.hush();
+    s.wiccarocks.send(&retraction(&said[0], "not-mine"));
+    s.hag.send(&retraction(&said[0], "mine"));
+    s.hush();
+    let reason = "<retract xmlns='urn:xmpp:message-retract:1'/><reason>no</reason>";
+    let moderate = format!("<moderate id='{}' xmlns='urn:xmpp:message-moderate:1'>{reason}</moderate>", said[1]);
+    assert_eq!(outcome(&ask(&mut s.crone, COVEN, "set", &moderate)), "result");
+    s.hush();
+    s.hag.send(&format!("<iq to='{COVEN}' type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>"));
+    let results = s.hag.all();
+    let tombstone = |id: &str| {
+        let results = results.iter().filter_map(|message| message.child("result", ns::MAM));
+        let result = results.into_iter().find(|result| result.attr("id") == Some(id)).unwrap();
+        let message = result.child("forwarded", ns::FORWARD).unwrap().child("message", ns::CLIENT).unwrap();
+        assert_eq!(message.attr("from"), Some(format!("{COVEN}/thirdwitch").as_str()));
+        assert!(message.child("body", ns::CLIENT).is_none() && message.child("occupant-id", ns::OCCUPANT_ID).is_some());
+        message.child("retracted", ns::RETRACT).unwrap().clone()
+    };
+    assert_eq!(tombstone(&said[0]).attr("id"), Some("mine"));
+    let moderated = tombstone(&said[1]);
+    assert_eq!(moderated.child_text("reason", ns::RETRACT).as_deref(), Some("no"));
+    assert_eq!(
+        moderated.child("moderated", ns::MODERATE).unwrap().attr("by"),
+        Some(format!("{COVEN}/firstwitch").as_str())
+    );
+}
+
+fn retraction(id: &str, own: &str) -> String {
+    format!(
+        "<message to='{COVEN}' type='groupchat' id='{own}'><retract xmlns='urn:xmpp:message-retract:1' id='{id}'/></message>"
+    )
+}
+
 /// XEP-0425 §2.
 #[test]
 fn moderators_retract_what_others_said() {

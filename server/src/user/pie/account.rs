@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 
 use rookery_jid::Jid;
 use rookery_modules::archive::id;
+use rookery_modules::pubsub::bookmarks;
 use rookery_sasl::{Credentials, Keys};
-use rookery_store::pubsub::{Created, Kept};
+use rookery_store::pubsub::{Created, Item, Kept};
 use rookery_store::{ArchiveOf, ArchivedMessage, Edit, EditRoster, Pending, RosterItem, Subscription, wait};
 use rookery_xml::{Element, Writer, ns};
 
@@ -97,7 +98,7 @@ impl Account {
             if lacks {
                 let names: Vec<_> = self.keys.iter().map(|keys| name_of(keys.hash)).collect();
                 let what = format!(
-                    "{} has keys for {} only: clients that log in by another mechanism need a new password",
+                    "{} has keys for {} only: clients that log in by another SCRAM mechanism need a new password",
                     self.jid,
                     names.join(", ")
                 );
@@ -216,9 +217,31 @@ impl Account {
         self.make(import)?;
         while let Next::Start(tag) = input.next()? {
             if let Some(element) = self.element(import, input, tag)? {
+                if element.is("storage", bookmarks::LEGACY) {
+                    self.bookmarks(import, &element)?;
+                    continue;
+                }
                 let name = format!("{PRIVATE}{} {}", element.name(), element.ns());
                 self.put(import, &name, Writer::write(&element).into_bytes())?;
             }
+        }
+        Ok(())
+    }
+
+    /// Bookmarks of the older kind become items of the newer one (XEP-0402 §6), unless the file has such already.
+    fn bookmarks(&mut self, import: &Import<'_>, storage: &Element) -> Result<(), Broken> {
+        let (config, items) = bookmarks::imported(storage);
+        let pubsub = import.database.stores.pubsub.clone();
+        let host = self.jid.clone();
+        let made = wait(pubsub.create_node(host.as_ref(), ns::BOOKMARKS, config, host.as_ref(), usize::MAX))?;
+        if made == Created::Exists {
+            return Ok(());
+        }
+        for (id, payload) in items {
+            let bytes = payload.len() + BYTES_PER_ITEM;
+            let item = Item { id, publisher: host.clone(), unix_ms: crate::clock::now() * 1000, payload };
+            let published = pubsub.publish(host.as_ref(), ns::BOOKMARKS, item, KEPT);
+            self.write(bytes, Box::pin(async move { published.await.map(drop) }))?;
         }
         Ok(())
     }
@@ -236,6 +259,8 @@ impl Account {
                 continue;
             };
             match element.name() {
+                // The node is the newer one in another form.
+                _ if node == bookmarks::LEGACY => {}
                 "configure" => {
                     let config = read_config(&element);
                     let made = wait(pubsub.create_node(host.as_ref(), node, config, host.as_ref(), usize::MAX))?;
@@ -272,6 +297,15 @@ impl Account {
                 input.skip()?;
                 continue;
             };
+            if node == bookmarks::LEGACY {
+                while let Next::Start(tag) = input.next()? {
+                    let item = self.element(import, input, tag)?;
+                    if let Some(storage) = item.as_ref().and_then(|item| item.child("storage", bookmarks::LEGACY)) {
+                        self.bookmarks(import, storage)?;
+                    }
+                }
+                continue;
+            }
             wait(pubsub.create_node(host.as_ref(), &node, Vec::new(), host.as_ref(), usize::MAX))?;
             while let Next::Start(tag) = input.next()? {
                 let line = tag.line;

@@ -45,9 +45,15 @@ pub fn read_keys(element: &Element) -> Result<Keys, String> {
     let hash = MECHANISMS.iter().find(|(_, name)| *name == mechanism).map(|(hash, _)| *hash);
     let hash = hash.ok_or_else(|| format!("SCRAM keys for {mechanism:?}, which this server doesn't have"))?;
     let text = |name: &str| element.child_text(name, SCRAM).ok_or_else(|| format!("SCRAM keys without {name}"));
-    let bytes = |name: &str| {
+    let once = |name: &str| {
         let text = text(name)?;
         STANDARD.decode(text.trim()).map_err(|_| format!("SCRAM keys whose {name} is no Base64"))
+    };
+    // ejabberd 23.01 writes Base64 of Base64.
+    let is_twice = once("stored-key")?.len() == STANDARD.encode(vec![0; hash.size()]).len();
+    let bytes = |name: &str| match once(name)? {
+        bytes if !is_twice => Ok(bytes),
+        bytes => STANDARD.decode(&bytes).map_err(|_| format!("SCRAM keys whose {name} is no Base64 of Base64")),
     };
     let iterations = text("iter-count")?.trim().parse().ok().filter(|count| *count > 0);
     let keys = Keys {
@@ -79,17 +85,15 @@ pub fn keys_in_password(password: &str) -> Option<Keys> {
     is_whole.then_some(Keys { hash, salt, iterations, stored_key, server_key })
 }
 
-/// Credentials from the keys that a file has. Hashes that are missing get keys that no password has: whoever logs in with one of them fails, and needs a
-/// new password. The second value tells whether there are such.
+/// Credentials from the keys that a file has. Of hashes that are missing there are none: whoever logs in by SCRAM with one of them fails, and needs a new
+/// password. The second value tells whether there are such.
 ///
 /// # Errors
 /// No randomness.
 pub fn complete(keys: Vec<Keys>) -> Result<(Credentials, bool), String> {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(|_| "the operating system gives no random bytes".to_owned())?;
-    // Nobody knows this password.
-    let unknown = Credentials::derive(&STANDARD.encode(random), LEAST_ITERATIONS).map_err(|error| error.to_string())?;
-    let mut credentials = unknown;
+    let none = |hash| Keys::none(hash, LEAST_ITERATIONS).map_err(|error| error.to_string());
+    let mut credentials =
+        Credentials { sha1: none(Hash::Sha1)?, sha256: none(Hash::Sha256)?, sha512: none(Hash::Sha512)? };
     let mut found = [false; 3];
     for keys in keys {
         let at = MECHANISMS.iter().position(|(hash, _)| *hash == keys.hash);
@@ -148,6 +152,19 @@ mod tests {
         assert!(lacks && found.sha1.verify("pencil") && !found.sha256.verify("pencil"));
         let all = [credentials.sha1.clone(), credentials.sha256.clone(), credentials.sha512.clone()];
         assert_eq!(complete(all.to_vec()), Ok((credentials, false)));
+    }
+
+    #[test]
+    fn keys_may_be_encoded_twice() {
+        let keys = Credentials::derive("pencil", 1).expect("credentials").sha1;
+        let mut element = write_keys(&keys);
+        element.retain_children(|child| child.name() == "iter-count");
+        for (name, bytes) in [("salt", &keys.salt), ("server-key", &keys.server_key), ("stored-key", &keys.stored_key)]
+        {
+            let twice = STANDARD.encode(STANDARD.encode(bytes));
+            element.push_child(Element::new(name, SCRAM).with_text(twice));
+        }
+        assert_eq!(read_keys(&element), Ok(keys));
     }
 
     #[test]

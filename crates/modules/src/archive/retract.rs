@@ -1,0 +1,185 @@
+//! Messages that were taken back: archives keep a tombstone of them (XEP-0424 §5, XEP-0425 §4) and the message that took them back.
+//!
+//! In a conversation a message is named by the `id` that its sender gave it, which is no key of an archive: it is looked for among the newest of
+//! that conversation, and what is older keeps its text. In a room the id is the archive's.
+//!
+//! # Invariants
+//!
+//! * Only who said something takes it back (XEP-0424 §6): the same bare JID, in a room the same pseudonym (XEP-0421), else a moderator.
+//! * Nothing waits for it. Few are under way at a time, whoever sends many; what is above that keeps its text.
+
+use rookery_fanout::Packet;
+use rookery_hub::{World, delay};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{ArchivePage, ArchiveQuery};
+use rookery_xml::{Child, Element, Limits, Namespaces, Stanza, Writer, ns};
+
+use super::answer::scanned;
+use super::{Archives, id};
+
+/// Which message is taken back, and what says that it may be.
+#[derive(Debug, Clone)]
+pub enum Retracted {
+    /// In a room: the id that the room gave it, and the pseudonym of its sender, unless a moderator acts.
+    InRoom { id: String, sender: Option<String> },
+    /// In a conversation with this address: the `id` that its sender, a bare JID, gave it.
+    Said { with: Jid, sender: Jid, id: String },
+}
+
+impl Archives {
+    /// Puts a tombstone into the place of a message in an archive whose home this shard is. `retracted`: what [`tombstone_mark`] makes.
+    pub fn retract(&self, world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
+        let query = match &message {
+            Retracted::InRoom { id: text, .. } => {
+                let Some(id) = id::read(text) else { return };
+                ArchiveQuery { ids: Some(vec![id]), limit: 1, max_bytes: usize::MAX, ..ArchiveQuery::default() }
+            }
+            Retracted::Said { with, .. } => {
+                let with = Some(with.to_bare());
+                ArchiveQuery {
+                    with,
+                    last: true,
+                    limit: MOST_SEARCHED,
+                    max_bytes: MOST_BYTES,
+                    ..ArchiveQuery::default()
+                }
+            }
+        };
+        let Some(turn) = self.turn() else { return };
+        // What is to be found may wait to be written.
+        self.write(world);
+        let owner = owner.bare().to_jid();
+        let page = world.stores.archive.page(owner.as_ref(), query);
+        world.wait(page, move |world, page| match page {
+            Ok(Some(page)) => {
+                let found = world.background.run(move || bury(&page, &message, &retracted));
+                world.wait(found, move |world, found| {
+                    if let Ok(Some((id, tombstone))) = found {
+                        let replaced = world.stores.archive.replace(owner.as_ref(), id, tombstone);
+                        world.wait(replaced, move |world, replaced| {
+                            if let Err(error) = replaced {
+                                world.store_failed("replacing a message in an archive", &owner, &error);
+                            }
+                            drop(turn);
+                        });
+                    }
+                });
+            }
+            Ok(None) => {}
+            Err(error) => world.store_failed("reading an archive", &owner, &error),
+        });
+    }
+}
+
+/// Takes back what a message of `from` takes back, in the archive of one of the two.
+pub(super) fn heed(world: &mut World, archives: &Archives, owner: JidRef<'_>, with: &Jid, packet: &Packet) {
+    if !packet.namespaces().may_have(RETRACTION) {
+        return;
+    }
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+    let retract = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id"));
+    let (Some(id), Some(own), Some(sender)) = (retract, stanza.id(), packet.sender()) else { return };
+    let message = Retracted::Said { with: with.to_bare(), sender: sender.to_bare(), id: id.into_owned() };
+    let mark = tombstone_mark(&own, world.time());
+    archives.retract(world, owner, message, mark);
+}
+
+/// The `<retracted/>` of a tombstone: by which message, and when.
+pub fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
+    Element::new("retracted", ns::RETRACT).with_attr("stamp", delay::timestamp_ms(unix_ms)).with_attr("id", id)
+}
+
+/// The newest message of a page that was taken back, with what stays of it.
+fn bury(page: &ArchivePage, message: &Retracted, retracted: &Element) -> Option<(u64, Vec<u8>)> {
+    page.messages.iter().rev().find_map(|(id, bytes)| {
+        let stanza = scanned(bytes).filter(|stanza| is_it(stanza, message))?;
+        Some((*id, tombstone(&stanza, retracted)))
+    })
+}
+
+fn is_it(stanza: &Stanza<'_>, message: &Retracted) -> bool {
+    // Neither what is a tombstone already nor what took something back itself.
+    if stanza.children().any(|child| child.ns() == ns::RETRACT) {
+        return false;
+    }
+    match message {
+        Retracted::InRoom { sender: None, .. } => true,
+        Retracted::InRoom { sender: Some(sender), .. } => stanza
+            .child("occupant-id", ns::OCCUPANT_ID)
+            .and_then(|pseudonym| pseudonym.attr("id"))
+            .is_some_and(|pseudonym| pseudonym == sender.as_str()),
+        Retracted::Said { sender, id, .. } => {
+            let from = stanza.from().and_then(|from| Jid::parse(&from).ok());
+            stanza.id().is_some_and(|found| found == id.as_str())
+                && from.is_some_and(|from| from.bare() == sender.as_ref())
+        }
+    }
+}
+
+/// Who said something to whom, but not what.
+fn tombstone(stanza: &Stanza<'_>, retracted: &Element) -> Vec<u8> {
+    let mut tombstone = Writer::new("message");
+    tombstone.opt_attr("type", stanza.type_().as_deref()).opt_attr("from", stanza.from().as_deref());
+    tombstone.opt_attr("to", stanza.to().as_deref()).opt_attr("id", stanza.id().as_deref());
+    for child in stanza.children().filter(tells_who) {
+        tombstone.copy(&child);
+    }
+    tombstone.element(retracted);
+    tombstone.finish().bytes().to_vec()
+}
+
+/// The pseudonym of an occupant, and what a room notes beside it for those who may know more.
+fn tells_who(child: &Child<'_>) -> bool {
+    child.is("occupant-id", ns::OCCUPANT_ID) || child.is("x", ns::MUC_USER)
+}
+
+const RETRACTION: Namespaces = Namespaces::of(&[ns::RETRACT]);
+/// How many of the newest messages of a conversation are looked through for one that was taken back.
+const MOST_SEARCHED: usize = 500;
+/// Bytes of these.
+const MOST_BYTES: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buried(message: &Retracted, stanza: &str) -> Option<String> {
+        let page = ArchivePage { messages: vec![(7, stanza.as_bytes().to_vec())], ..ArchivePage::default() };
+        let mark = tombstone_mark("r1", 1_000);
+        bury(&page, message, &mark).map(|(_, bytes)| String::from_utf8(bytes).unwrap())
+    }
+
+    #[test]
+    fn only_what_was_said_by_the_same_is_buried() {
+        let jid = |text| Jid::parse(text).unwrap();
+        let message = Retracted::Said { with: jid("lord@c.example"), sender: jid("romeo@m.example"), id: "w1".into() };
+        let said = |from, id, rest| {
+            format!("<message from='{from}' to='lord@c.example' type='chat' id='{id}'><body>hi</body>{rest}</message>")
+        };
+        let tombstone = buried(&message, &said("romeo@m.example/orchard", "w1", "<x xmlns='urn:secret'/>")).unwrap();
+        assert!(
+            tombstone.contains("<retracted xmlns='urn:xmpp:message-retract:1' stamp='1970-01-01T00:00:01"),
+            "{tombstone}"
+        );
+        assert!(!tombstone.contains("hi") && !tombstone.contains("secret"), "{tombstone}");
+        for (from, id, rest) in [
+            ("lord@c.example/chamber", "w1", ""),
+            ("romeo@m.example", "w2", ""),
+            ("romeo@m.example", "w1", "<retract xmlns='urn:xmpp:message-retract:1' id='w0'/>"),
+        ] {
+            assert_eq!(buried(&message, &said(from, id, rest)), None, "{from} {id} {rest}");
+        }
+    }
+
+    #[test]
+    fn an_occupant_takes_back_its_own_and_a_moderator_anything() {
+        let by = |sender: Option<&str>| Retracted::InRoom { id: id::text(7), sender: sender.map(str::to_owned) };
+        let said = "<message from='r@c.example/nick' type='groupchat' id='w1'><body>hi</body>\
+                    <occupant-id xmlns='urn:xmpp:occupant-id:0' id='me'/></message>";
+        let kept = buried(&by(Some("me")), said).unwrap();
+        assert!(kept.contains("id='me'") && !kept.contains("hi"), "{kept}");
+        assert!(buried(&by(None), said).is_some());
+        assert_eq!(buried(&by(Some("other")), said), None);
+    }
+}

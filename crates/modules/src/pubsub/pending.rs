@@ -1,0 +1,107 @@
+//! The command with which an owner asks again for the requests that wait for a decision (XEP-0060 §8.7): first for the nodes, then for one of them, whose
+//! requests come as messages, each as when it was made (§8.6).
+//!
+//! The command has one form and nothing to remember: its session is in name only.
+
+use std::rc::Rc;
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::pubsub::Affiliation;
+use rookery_stream::error::Condition;
+use rookery_xml::{Element, ns};
+
+use super::approval::{AUTHORIZATION, ask_owner};
+use super::error::failed;
+use super::request::Call;
+use super::state::State;
+use crate::form::{Field, Form};
+
+/// The node that the form of the command names, whose home deals with it.
+pub(super) fn node_of(iq: &Iq) -> Option<String> {
+    let form = Form::within(&iq.payload).filter(|form| form.type_() == "submit")?;
+    form.value("pubsub#node").map(str::to_owned)
+}
+
+/// The command, at the home of the node that it names if it names one.
+pub(super) fn asked(state: &Rc<State>, world: &mut World, iq: Iq) {
+    if iq.payload.name() != "command" || !iq.set {
+        return world.reply_error(&iq, Condition::BadRequest);
+    }
+    if iq.payload.attr("node") != Some(GET_PENDING) {
+        return world.reply_error(&iq, Condition::ItemNotFound);
+    }
+    if iq.payload.attr("action") == Some("cancel") {
+        return answer(world, &iq, "canceled", None);
+    }
+    match node_of(&iq) {
+        Some(node) => one_node(state, world, Call { iq, relation: None }, &node),
+        None if Form::within(&iq.payload).is_some() => world.reply_error(&iq, Condition::BadRequest),
+        None => all_nodes(world, iq),
+    }
+}
+
+/// §8.7.2: whose nodes are there to choose from.
+fn all_nodes(world: &mut World, iq: Iq) {
+    let found = world.stores.pubsub.affiliations_of(iq.to.bare(), iq.from.bare());
+    world.wait(found, move |world, found| match found {
+        Ok(found) => {
+            let own = found.iter().filter(|(_, affiliation)| *affiliation == Affiliation::Owner);
+            let nodes: Vec<_> = own.map(|(node, _)| node.as_str()).take(MOST_NODES).collect();
+            if nodes.is_empty() {
+                return world.reply_error(&iq, Condition::Forbidden);
+            }
+            let field = Field::list_single("pubsub#node").label("The node");
+            let field = nodes.iter().fold(field, |field, node| field.option(node, node));
+            let form = Form::new("form").title("Requests for subscriptions").hidden("FORM_TYPE", AUTHORIZATION);
+            answer(world, &iq, "executing", Some(form.field(field)));
+        }
+        Err(error) => {
+            world.store_failed("listing nodes", &iq.to, &error);
+            world.reply_error(&iq, failed(&error));
+        }
+    });
+}
+
+/// §8.7.4: the requests for one.
+fn one_node(state: &Rc<State>, world: &mut World, call: Call, node: &str) {
+    let key = call.key(node);
+    state.with_node(world, key.clone(), move |world, found| match found {
+        Ok(Some(node)) if node.is_owner(call.from()) => {
+            answer(world, &call.iq, "completed", None);
+            let waiting = node.subscriptions.iter().filter(|(_, subscription)| subscription.pending);
+            let waiting: Vec<Jid> = waiting.map(|(subscriber, _)| subscriber.clone()).collect();
+            for subscriber in &waiting {
+                ask_owner(world, &key, subscriber, call.iq.from.as_ref());
+            }
+        }
+        Ok(Some(_)) => call.refuse(world, Condition::Forbidden),
+        Ok(None) => call.refuse(world, Condition::ItemNotFound),
+        Err(error) => call.refuse(world, failed(&error)),
+    });
+}
+
+fn answer(world: &mut World, iq: &Iq, status: &str, form: Option<Form>) {
+    let session = iq.payload.attr("sessionid").unwrap_or(SESSION);
+    let command = Element::new("command", ns::COMMANDS)
+        .with_attr("node", GET_PENDING)
+        .with_attr("sessionid", session)
+        .with_attr("status", status);
+    let command = match form {
+        Some(form) => {
+            let actions = Element::new("actions", ns::COMMANDS).with_attr("execute", "complete");
+            let actions = actions.with_child(Element::new("complete", ns::COMMANDS));
+            command.with_child(actions).with_child(form.element())
+        }
+        None => command,
+    };
+    let mut reply = iq.result();
+    reply.element(&command);
+    world.reply(iq, reply);
+}
+
+/// The command, and the feature that tells of it.
+pub(super) const GET_PENDING: &str = "http://jabber.org/protocol/pubsub#get-pending";
+const SESSION: &str = "get-pending";
+/// Nodes to choose from.
+const MOST_NODES: usize = 1000;

@@ -1,0 +1,130 @@
+//! Rooms whose changes the store did not take. A change counts once it is made, since occupants have seen it; whoever made it is told that it is
+//! not kept yet, and the room is written again, as it is by then, until the store has it. Such a room is not forgotten when it is empty.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{Affiliated, Affiliation, StoreError};
+use rookery_stream::error::{ErrorType, StanzaError};
+
+use super::room::Room;
+
+/// What the store is about to have, or lacks, of the rooms of a shard. Clones mean the same.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Unsaved(Rc<RefCell<HashMap<Jid, Lack>>>);
+
+/// What the store lacks of a room.
+#[derive(Debug, Default)]
+pub(crate) struct Lack {
+    /// Writes that it has not answered.
+    pending: usize,
+    /// It has refused one.
+    is_refused: bool,
+    /// Whose affiliations, besides the document.
+    users: BTreeSet<Jid>,
+    /// It has a room that was destroyed.
+    is_destroyed: bool,
+}
+
+impl Unsaved {
+    /// A write begins.
+    pub(crate) fn begin(&self, room: &Jid) {
+        self.0.borrow_mut().entry(room.clone()).or_default().pending += 1;
+    }
+
+    /// A write has ended. If it failed, it has to be repeated, with the affiliations of these users.
+    pub(crate) fn end(&self, room: &Jid, is_kept: bool, users: impl IntoIterator<Item = Jid>) {
+        if let Some(lack) = self.0.borrow_mut().get_mut(room) {
+            lack.pending = lack.pending.saturating_sub(1);
+            if !is_kept {
+                lack.is_refused = true;
+                lack.users.extend(users);
+            }
+        }
+    }
+
+    /// Whether the store lacks something of a room, or might.
+    pub(crate) fn has(&self, room: &Jid) -> bool {
+        self.0.borrow().get(room).is_some_and(Lack::is_real)
+    }
+
+    /// Rooms that no write is under way of, with what is to be written again.
+    pub(crate) fn take(&self) -> HashMap<Jid, Lack> {
+        self.0.borrow_mut().extract_if(|_, lack| lack.pending == 0).collect()
+    }
+
+    /// Puts back what can't be written now.
+    pub(crate) fn put_back(&self, room: Jid, lack: Lack) {
+        let mut all = self.0.borrow_mut();
+        let kept = all.entry(room).or_default();
+        kept.is_refused |= lack.is_refused;
+        kept.is_destroyed |= lack.is_destroyed;
+        kept.users.extend(lack.users);
+    }
+
+    /// Removes a room that was destroyed, or is not to stay, from the store.
+    pub(crate) fn remove(
+        &self,
+        world: &mut World,
+        room: &Jid,
+        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+    ) {
+        self.begin(room);
+        let (unsaved, room, removed) = (self.clone(), room.clone(), world.stores.rooms.remove(room.as_ref()));
+        world.wait(removed, move |world, removed| {
+            unsaved.end(&room, removed.is_ok(), []);
+            if let Err(error) = &removed {
+                world.store_failed("removing a room", &room, error);
+                let lack = Lack { is_destroyed: true, is_refused: true, ..Lack::default() };
+                unsaved.put_back(room, lack);
+            }
+            then(world, removed.map(drop));
+        });
+    }
+}
+
+impl Lack {
+    /// Whether anything was refused, or is on its way.
+    pub(crate) fn is_real(&self) -> bool {
+        self.is_refused || self.pending > 0
+    }
+
+    /// Whether the store has a room that was destroyed.
+    pub(crate) fn is_destroyed(&self) -> bool {
+        self.is_destroyed
+    }
+}
+
+impl Room {
+    /// Writes what the store lacks.
+    pub(crate) fn save_again(&mut self, world: &mut World, lack: Lack) {
+        if lack.is_destroyed {
+            self.unsaved.clone().remove(world, &self.jid, |_, _| {});
+        }
+        if !lack.is_refused || !self.is_stored() {
+            return;
+        }
+        let users = if lack.is_destroyed { self.affiliations.keys().cloned().collect() } else { lack.users };
+        let changes: Vec<_> = users.iter().map(|user| self.affiliated_now(user.as_ref())).collect();
+        self.keep_document(world, None);
+        self.keep_affiliations(world, changes);
+    }
+
+    fn affiliated_now(&self, user: JidRef<'_>) -> Affiliated {
+        let none = || Affiliated { user: user.to_jid(), affiliation: Affiliation::None, nick: None, reason: None };
+        self.affiliations.get(user.bare_str()).cloned().unwrap_or_else(none)
+    }
+}
+
+/// What is told whose change holds but is not in the store.
+pub(crate) fn not_kept_yet(error: &StoreError) -> StanzaError {
+    StanzaError::new(crate::asker::condition(error))
+        .with_type(ErrorType::Wait)
+        .with_text("this holds from now on but could not be stored yet; that will be tried again")
+}
+
+/// How long after a failure it is tried again, milliseconds.
+pub(crate) const RETRY_MS: u64 = 10_000;
