@@ -40,7 +40,7 @@ mod sweep;
 
 pub use answer::View;
 pub use recorder::{Archives, Record};
-pub use retract::{Retracted, tombstone_mark};
+pub(crate) use retract::{Retracted, tombstone_mark};
 
 use std::rc::Rc;
 

@@ -19,7 +19,7 @@ use super::{Archives, id};
 
 /// Which message is taken back, and what says that it may be.
 #[derive(Debug, Clone)]
-pub enum Retracted {
+pub(crate) enum Retracted {
     /// In a room: the id that the room gave it, and the pseudonym of its sender, unless a moderator acts.
     InRoom { id: String, sender: Option<String> },
     /// In a conversation with this address: the `id` that its sender, a bare JID, gave it.
@@ -28,7 +28,7 @@ pub enum Retracted {
 
 impl Archives {
     /// Puts a tombstone into the place of a message in an archive whose home this shard is. `retracted`: what [`tombstone_mark`] makes.
-    pub fn retract(&self, world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
+    pub(crate) fn retract(&self, world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
         let query = match &message {
             Retracted::InRoom { id: text, .. } => {
                 let Some(id) = id::read(text) else { return };
@@ -86,7 +86,7 @@ pub(super) fn heed(world: &mut World, archives: &Archives, owner: JidRef<'_>, wi
 }
 
 /// The `<retracted/>` of a tombstone: by which message, and when.
-pub fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
+pub(crate) fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
     Element::new("retracted", ns::RETRACT).with_attr("stamp", delay::timestamp_ms(unix_ms)).with_attr("id", id)
 }
 
