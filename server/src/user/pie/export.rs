@@ -130,7 +130,7 @@ impl Account<'_> {
 
     fn credentials(&mut self) -> Result<(), Wrong> {
         if let Some(found) = wait(self.stores.accounts.credentials(self.jid.as_ref()))? {
-            for keys in [&found.sha1, &found.sha256, &found.sha512] {
+            for keys in [&found.sha1, &found.sha256, &found.sha512].into_iter().filter(|keys| !keys.is_none()) {
                 self.element(&write_keys(keys))?;
             }
         }
