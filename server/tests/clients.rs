@@ -200,6 +200,7 @@ scenarios! {
         accounts_are_made_disabled_and_removed
         announcements_reach_users
         an_end_is_announced
+        a_restart_is_one
         removal_on_the_command_line_ends_sessions
         links_are_made_on_the_command_line
     }

@@ -61,6 +61,20 @@ async def an_end_is_announced():
             await alice.until(lambda: alice.seen["disconnected"])
 
 
+async def a_restart_is_one():
+    async with Rookery("admin", "alice", tables=ADMIN) as server:
+        async with Person(server, "admin@localhost") as admin, Person(server, "alice@localhost") as alice:
+            at = server.log.stat().st_size
+            await _run(admin, NODE + "restart", {"delay": "0", "announcement": ["Back soon"]})
+            await alice.reads("Back soon", of="localhost")
+            for person in (admin, alice):
+                await person.until(lambda: person.seen["disconnected"])
+                person.client.cancel_connection_attempt()
+            await server.listens(at)
+        async with Person(server, "alice@localhost"):
+            pass
+
+
 async def removal_on_the_command_line_ends_sessions():
     async with Rookery("alice") as server:
         alice = Person(server, "alice@localhost")

@@ -84,6 +84,10 @@ class Rookery:
             self.process = subprocess.Popen(
                 [BINARY, "--config", "rookery.toml"], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+        await self.listens(at)
+
+    async def listens(self, at):
+        """Waits until the log, from that byte on, tells the ports."""
         running = await self.says(
             r"is running: \S+:(\d+) \(STARTTLS\), \S+:(\d+) \(direct TLS\), \S+:(\d+) \(HTTP\), \S+:(\d+) \(HTTPS\)", at
         )
