@@ -1,4 +1,4 @@
-//! Certificates: the operator's own, and the self-signed one for domains without.
+//! Certificates: the operator's own, those of an authority that gives them out by ACME (see [`acme`]), and the self-signed one for domains without.
 //!
 //! # Invariants
 //!
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use rookery_stream::tls::Identity;
 use rookery_stream::tls::certificate::{Inspection, inspect, self_signed};
 
+use crate::acme;
 use crate::clock;
 use crate::config::{Config, ConfigError};
 use crate::failure::Failure;
@@ -53,7 +54,10 @@ pub fn wanted(config: &Config, folder: &Folder) -> Vec<Wanted> {
     for domain in &config.domains {
         let (certificate, key, own) = match config.files_of(domain) {
             Some((certificate, key)) => (certificate.to_owned(), key.to_owned(), false),
-            None => (folder.certificate(), folder.key(), true),
+            None => match acme::issued(config, folder, domain) {
+                Some(file) => (file.clone(), file, false),
+                None => (folder.certificate(), folder.key(), true),
+            },
         };
         match all.iter_mut().find(|wanted| wanted.certificate == certificate && wanted.key == key) {
             Some(wanted) => wanted.domains.push(domain.name.clone()),

@@ -100,6 +100,16 @@ impl Folder {
         self.path.join("certs/self-signed.key")
     }
 
+    /// Chain and key that an authority has issued for a domain, given in A-labels.
+    pub fn issued(&self, domain: &str) -> PathBuf {
+        self.path.join("certs/acme").join(format!("{domain}.pem"))
+    }
+
+    /// The account at that authority.
+    pub fn account(&self) -> PathBuf {
+        self.path.join("certs/acme/account.toml")
+    }
+
     /// What was announced at the last start.
     pub fn state(&self) -> PathBuf {
         self.path.join("state.toml")

@@ -99,6 +99,15 @@ impl Loaded {
     }
 }
 
+/// Reads the certificates again and nothing else. On an error the old ones go on.
+///
+/// # Errors
+///
+/// [`Failure::Config`] if a certificate can't be used.
+pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
+    Loaded::with(old.source.clone(), old.config.clone(), old.secret)
+}
+
 /// Reads everything again, for SIGHUP. On an error the old generation goes on.
 ///
 /// # Errors

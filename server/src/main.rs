@@ -6,10 +6,11 @@
 //! - [`config`] reads the configuration; [`settings`] turns it into what hub and streams work by; [`loaded`] is all that a reload
 //!   replaces.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
-//! - [`folder`], [`database`], [`certificate`] and [`listener`] are the things that a server needs from its machine.
+//! - [`folder`], [`database`], [`certificate`], [`acme`] and [`listener`] are the things that a server needs from its machine.
 //! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
 //!   [`install`] gets what browsers are served, also beside a running server.
 
+mod acme;
 mod arguments;
 mod certificate;
 mod check;

@@ -9,15 +9,16 @@ use rookery_hub::Registry;
 use rookery_modules::process::Wish;
 use rookery_shard::{Census, Generation, Running};
 use rookery_store::Background;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
+use crate::acme::{Plan, Renewal};
 use crate::config::WrittenNetwork;
 use crate::database;
 use crate::failure::Failure;
 use crate::listener::{Kind, Listener};
-use crate::loaded::{Loaded, reload};
+use crate::loaded::{Loaded, new_certificates, reload};
 use crate::logging;
 use crate::start::Start;
 
@@ -36,7 +37,7 @@ pub enum Ending {
 ///
 /// [`Failure::Failed`] if the operating system refuses signals or threads.
 pub fn run(mut start: Start) -> Result<Ending, Failure> {
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]);
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]);
     let mut signals = signals.map_err(|error| Failure::Failed(format!("no signals can be received: {error}")))?;
     let wish = Arc::new(OnceLock::new());
     let wished = wish.clone();
@@ -54,6 +55,7 @@ pub fn run(mut start: Start) -> Result<Ending, Failure> {
             match signal {
                 SIGHUP => load_again(&mut start, &running),
                 SIGUSR1 => tell(&start, &running),
+                SIGUSR2 => take_certificates(&mut start, &running),
                 _ => {
                     stop(start, running, &mut signals)?;
                     let restart = wish.get() == Some(&Wish::Restart);
@@ -69,6 +71,8 @@ struct Threads {
     shards: Running,
     /// `None` if no port is for it.
     web: Option<rookery_web::Running>,
+    /// Gets certificates; only where a port is there to prove who we are.
+    renewal: Option<Renewal>,
 }
 
 impl Threads {
@@ -81,6 +85,8 @@ impl Threads {
             .into_iter()
             .map(|listener| rookery_web::Listener { tls: listener.kind == Kind::WebTls, socket: listener.socket });
         let web: Vec<_> = web.collect();
+        let challenges = rookery_web::acme::Challenges::default();
+        let renewal = if web.is_empty() { None } else { Some(renew(&start.loaded, challenges.clone())?) };
         let front = if web.is_empty() {
             None
         } else {
@@ -90,6 +96,7 @@ impl Threads {
             let reach = rookery_web::Reach {
                 door: shards.door(),
                 files,
+                challenges,
                 chat: rookery_web::chat::Files::new(start.loaded.source.folder.path()),
                 stores: start.database.stores.clone(),
                 modules: start.shared.clone(),
@@ -98,15 +105,37 @@ impl Threads {
             let front = rookery_web::start(web, web_settings(&start.loaded), reach);
             Some(front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))?)
         };
-        Ok(Threads { shards, web: front })
+        Ok(Threads { shards, web: front, renewal })
     }
 
-    fn reload(&self, loaded: &Loaded) {
+    /// Goes by another generation of certificates and settings.
+    fn take(&self, loaded: &Loaded) {
         self.shards.reload(&Arc::new(generation(loaded)));
         if let Some(web) = &self.web {
             web.reload(web_settings(loaded));
         }
     }
+
+    /// Goes by another generation of everything.
+    fn reload(&self, loaded: &Loaded) {
+        self.take(loaded);
+        if let Some(renewal) = &self.renewal {
+            renewal.change(plan(loaded));
+        }
+    }
+}
+
+/// Gets certificates. The signal has this thread read them.
+fn renew(loaded: &Loaded, challenges: rookery_web::acme::Challenges) -> Result<Renewal, Failure> {
+    Renewal::start(plan(loaded), challenges, || {
+        if let Err(error) = signal_hook::low_level::raise(SIGUSR2) {
+            error!(%error, "there are new certificates, but they can't be read: send SIGHUP");
+        }
+    })
+}
+
+fn plan(loaded: &Loaded) -> Option<Plan> {
+    Plan::of(&loaded.config, &loaded.source.folder)
 }
 
 fn start_shards(start: &Start, listeners: Vec<Listener>) -> Result<Running, Failure> {
@@ -187,6 +216,17 @@ fn load_again(start: &mut Start, running: &Threads) {
     }
 }
 
+fn take_certificates(start: &mut Start, running: &Threads) {
+    match new_certificates(&start.loaded) {
+        Ok(loaded) => {
+            start.loaded = loaded;
+            running.take(&start.loaded);
+            info!("certificates were read again");
+        }
+        Err(failure) => error!("the certificates stay as they were: {failure}"),
+    }
+}
+
 /// What the shards have counted since the start.
 fn tell(start: &Start, running: &Threads) {
     let Census { counters, sessions, .. } = running.shards.census();
@@ -224,7 +264,8 @@ fn tell(start: &Start, running: &Threads) {
 
 /// Ends all streams, gives their clients a few seconds, and closes the database last.
 fn stop(start: Start, threads: Threads, signals: &mut Signals) -> Result<(), Failure> {
-    let Threads { shards: running, web } = threads;
+    let Threads { shards: running, web, renewal } = threads;
+    drop(renewal);
     let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
     // The shards first: what they say last to clients of BOSH leaves through the web front.

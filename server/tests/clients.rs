@@ -218,6 +218,10 @@ scenarios! {
         what_was_acknowledged_survives_a_kill
         new_accounts_need_no_restart
     }
+    certificates {
+        certificates_are_issued_and_renewed
+        what_the_authority_refuses_changes_nothing
+    }
     terminal {
         profanity_logs_in_and_chats
         profanity_reads_what_has_waited

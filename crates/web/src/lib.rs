@@ -14,11 +14,12 @@
 //! # Layout
 //!
 //! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `route` finds who answers:
-//! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`api`], [`admin`]. `access` says who may come to what is for operators,
+//! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`]. `access` says who may come to what is for operators,
 //! `ask` puts questions to the shards, `form` reads what requests say, `coding` compresses answers.
 
 mod accept;
 mod access;
+pub mod acme;
 pub mod admin;
 pub mod api;
 mod ask;
@@ -110,6 +111,7 @@ pub(crate) struct Shared {
     pub door: Door,
     pub files: upload::Files,
     pub chat: chat::Files,
+    pub challenges: acme::Challenges,
     pub stores: Stores,
     pub modules: rookery_modules::Shared,
     pub samples: samples::Samples,
@@ -131,6 +133,8 @@ pub struct Reach {
     pub files: upload::Files,
     /// The files of the chat page.
     pub chat: chat::Files,
+    /// What authorities ask before they give out certificates.
+    pub challenges: acme::Challenges,
     /// All stores.
     pub stores: Stores,
     /// What the modules of all shards have in common.
@@ -154,7 +158,7 @@ impl std::fmt::Debug for Reach {
 /// What the system says when it gives no thread or no descriptor.
 pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
-    let Reach { door, files, chat, stores, modules, export } = reach;
+    let Reach { door, files, chat, challenges, stores, modules, export } = reach;
     let settings = RwLock::new(Arc::new(settings));
     let counts = metrics::Counts::default();
     let shared = Arc::new(Shared {
@@ -162,6 +166,7 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         door,
         files,
         chat,
+        challenges,
         stores,
         modules,
         samples: samples::Samples::default(),

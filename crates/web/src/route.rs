@@ -40,6 +40,9 @@ pub async fn answer(
     if path == BOSH {
         return Ok(bosh::answer(request, origin, shared).await);
     }
+    if let Some(token) = path.strip_prefix(ACME) {
+        return Ok(shared.challenges.answer(token));
+    }
     if let Some(rest) = path.strip_prefix(CHAT).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
         return Ok(shared.chat.answer(&request, rest, origin, &settings).await);
     }
@@ -86,6 +89,8 @@ const HOST_META: &str = "/.well-known/host-meta";
 const HOST_META_JSON: &str = "/.well-known/host-meta.json";
 /// XEP-0363: a token and a name follow.
 const UPLOAD: &str = "/upload/";
+/// RFC 8555 §8.3: a token follows.
+const ACME: &str = "/.well-known/acme-challenge/";
 /// The chat page.
 const CHAT: &str = "/chat";
 const LIVE: &str = "/health/live";

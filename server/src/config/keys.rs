@@ -35,11 +35,15 @@ pub enum Shown {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 7] = [
+pub const TABLES: [(&str, &str); 8] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "What is served over HTTP: WebSocket and BOSH for browsers, how they find them, health and metrics."),
     ("tls", "Encryption, for the domains that have no certificate of their own."),
+    (
+        "tls.acme",
+        "Certificates from an authority that gives them out by itself (ACME), for domains that have no files.",
+    ),
     ("login", "How clients prove who they are."),
     ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
     ("log", "The log goes to standard error."),
@@ -241,6 +245,47 @@ pub const KEYS: &[Key] = &[
         doc: "The oldest version of TLS to speak: \"1.2\" or \"1.3\".",
         set: |config, given| put(&mut config.tls.minimum, given.choice(VERSIONS)),
         show: |config| word(VERSIONS, config.tls.minimum),
+    },
+    Key {
+        table: "tls.acme",
+        name: "enabled",
+        doc: "Whether to get certificates, and to renew them. It agrees to the authority's terms. The authority comes to port 80 of each\n\
+              domain, which has to be, or lead to, an address of `web` in [listen].",
+        set: |config, given| put(&mut config.acme.enabled, given.switch()),
+        show: |config| plain(config.acme.enabled),
+    },
+    Key {
+        table: "tls.acme",
+        name: "directory",
+        doc: "The address of the authority's directory (RFC 8555 §7.1.1).",
+        set: |config, given| {
+            let url = given.parsed("an address that begins with \"https://\"", |text| {
+                (text.starts_with("https://") && text.is_ascii()).then(|| text.to_owned())
+            });
+            put(&mut config.acme.directory, url)
+        },
+        show: |config| quoted(&config.acme.directory),
+    },
+    Key {
+        table: "tls.acme",
+        name: "contact",
+        doc: "Where the authority may write to, such as [\"mailto:admin@example.org\"].",
+        set: |config, given| put(&mut config.acme.contacts, given.list(contact)),
+        show: |config| list(&config.acme.contacts),
+    },
+    Key {
+        table: "tls.acme",
+        name: "domains",
+        doc: "The domains to get certificates for; [] means all that have no files of their own.",
+        set: |config, given| put(&mut config.acme.domains, given.list(domain)),
+        show: |config| list(&config.acme.domains),
+    },
+    Key {
+        table: "tls.acme",
+        name: "trusted",
+        doc: "PEM file of certificates to trust when the authority is asked, besides those that this machine trusts.",
+        set: |config, given| put(&mut config.acme.trusted, file(given)),
+        show: |config| path(&config.acme.trusted, "\"/etc/rookery/authority.pem\""),
     },
     Key {
         table: "login",
@@ -495,6 +540,12 @@ fn origin(given: Given<'_>) -> Result<String, Wrong> {
         let is_host =
             !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
         (text == "*" || is_host).then(|| text.to_owned())
+    })
+}
+
+fn contact(given: Given<'_>) -> Result<String, Wrong> {
+    given.parsed("an address such as \"mailto:admin@example.org\"", |text| {
+        (text.starts_with("mailto:") && text.contains('@')).then(|| text.to_owned())
     })
 }
 

@@ -45,6 +45,8 @@ pub struct Config {
     pub web: Web,
     /// Certificates and protocol version.
     pub tls: Tls,
+    /// Certificates from an authority.
+    pub acme: Acme,
     /// How clients authenticate.
     pub login: Login,
     /// What one client may take.
@@ -136,6 +138,21 @@ pub struct Tls {
     pub files: Files,
     /// The oldest protocol version to speak.
     pub minimum: Oldest,
+}
+
+/// Certificates from an authority that gives them out by ACME (RFC 8555).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acme {
+    /// Whether to get them.
+    pub enabled: bool,
+    /// The address of the authority's directory.
+    pub directory: String,
+    /// Where the authority may write to.
+    pub contacts: Vec<String>,
+    /// The domains to get them for, prepared; all without files if none is named.
+    pub domains: Vec<String>,
+    /// PEM file of certificates to trust when the authority is asked.
+    pub trusted: Option<PathBuf>,
 }
 
 /// How clients authenticate.
@@ -267,6 +284,13 @@ impl Config {
                 bosh_compression: true,
             },
             tls: Tls { files: Files::default(), minimum: Oldest::Tls12 },
+            acme: Acme {
+                enabled: false,
+                directory: "https://acme-v02.api.letsencrypt.org/directory".into(),
+                contacts: Vec::new(),
+                domains: Vec::new(),
+                trusted: None,
+            },
             login: Login {
                 plaintext_loopback: false,
                 plaintext_networks: Vec::new(),
@@ -337,6 +361,9 @@ impl Config {
             for path in [&mut files.certificate, &mut files.key].into_iter().flatten() {
                 *path = base.join(&*path);
             }
+        }
+        if let Some(path) = &mut self.acme.trusted {
+            *path = base.join(&*path);
         }
     }
 }

@@ -58,7 +58,11 @@ impl Reader<'_> {
     /// A table of [`TABLES`].
     fn section(&mut self, table: &str, value: &Spanned<DeValue<'_>>) {
         for (name, at, value) in self.entries_of(table, value) {
-            self.key(table, name, &at, value);
+            let inner = dotted(table, name);
+            match TABLES.iter().any(|(table, _)| *table == inner) {
+                true => self.section(&inner, value),
+                false => self.key(table, name, &at, value),
+            }
         }
     }
 
@@ -153,6 +157,14 @@ impl Reader<'_> {
         let (_, tls) = section("tls");
         let files = self.config.tls.files.clone();
         self.pair(&files, "tls", &tls);
+        if self.config.acme.enabled && self.config.listen.web.is_empty() {
+            let what = "the authority comes by HTTP: give `web` in [listen] an address";
+            self.wrongs.push(Wrong::new(place(&tls, &["acme"]), what).of("tls.acme.enabled"));
+        }
+        if let Some(name) = self.config.acme.domains.iter().find(|name| self.config.domain(name).is_none()) {
+            let what = format!("{name:?} is not a domain of this server");
+            self.wrongs.push(Wrong::new(place(&tls, &["acme"]), what).of("tls.acme.domains"));
+        }
         let (_, limits) = section("limits");
         if self.config.limits.outbox.soft > self.config.limits.outbox.hard {
             let at = place(&limits, &["outbox_soft", "outbox_hard"]);
@@ -206,8 +218,11 @@ impl Reader<'_> {
     fn unknown(&mut self, table: &str, name: &str, at: &Range<usize>) {
         let elsewhere = KEYS.iter().find(|key| key.name == name);
         let Some(key) = elsewhere else {
-            let tables =
-                TABLES.iter().map(|(table, _)| *table).chain([DOMAIN, MODULES]).filter(|name| !name.is_empty());
+            let tables = TABLES
+                .iter()
+                .map(|(table, _)| *table)
+                .chain([DOMAIN, MODULES])
+                .filter(|name| !name.is_empty() && !name.contains('.'));
             let tables = tables.filter(|_| table.is_empty());
             let known = KEYS.iter().filter(|key| key.table == table).map(|key| key.name).chain(tables);
             return self.stranger(table, name, at, known);

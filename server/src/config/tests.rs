@@ -193,3 +193,22 @@ fn plaintext_login_is_allowed_where_it_is_written() {
     let network = "[login]\nplaintext_networks = [\"10.0.0.0/8\"]";
     assert!(allowed(network, "10.0.0.1") && !allowed(network, "127.0.0.1") && !allowed(network, "11.0.0.1"));
 }
+
+#[test]
+fn an_authority_is_set_up_in_a_table_within_a_table() {
+    let config = parse(
+        "domains = [\"a.example\", \"b.example\"]\n[tls]\nminimum = \"1.3\"\n[tls.acme]\nenabled = true\n\
+         contact = [\"mailto:a@a.example\"]\ndomains = [\"B.example\"]\n",
+    );
+    assert!(config.acme.enabled && config.tls.minimum == Oldest::Tls13);
+    assert_eq!((config.acme.domains.as_slice(), config.acme.contacts.len()), (&["b.example".to_owned()][..], 1));
+    let told = |text| mistake(&format!("[tls.acme]\n{text}"));
+    assert!(told("directory = \"http://a.example/\"").starts_with("tls.acme.directory: \"http://a.example/\" is not"));
+    assert!(told("contact = [\"a@b.example\"]").contains("mailto:"));
+    assert_eq!(
+        told("domains = [\"other.example\"]"),
+        "tls.acme.domains: \"other.example\" is not a domain of this server"
+    );
+    assert!(told("enable = true").contains("did you mean `enabled`?"));
+    assert!(told("enabled = true\n[listen]\nweb = []").starts_with("tls.acme.enabled: the authority comes by HTTP"));
+}

@@ -19,6 +19,7 @@ pub fn run(scenario: &str) {
             ("openssl", "openssl"),
             ("chromium", "chromium"),
             ("npm", "npm"),
+            ("pebble", "pebble"),
         ]);
     });
     let output = script(scenario);

@@ -1,0 +1,186 @@
+//! Certificates from an authority that gives them to whoever serves a domain (ACME, RFC 8555), proven by http-01 (§8.3) on our own port.
+//!
+//! The protocol is that of `instant-acme`; what is here tells it how to reach the authority (`https`), answers the challenges, and says what went
+//! wrong. When certificates are due, and where they are kept, is for the caller to say.
+//!
+//! # Invariants
+//!
+//! - A challenge is answered only while its order goes on, and only those of our own orders are.
+//! - The authority is reached by HTTPS alone, and what it says is bounded in time and bytes.
+
+mod https;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::{Response, StatusCode};
+use instant_acme::{
+    Account, AccountCredentials, AuthorizationStatus, ChallengeType, Identifier, NewAccount, NewOrder, Order,
+    OrderStatus, RetryPolicy,
+};
+
+use crate::reply::{Body, reply, text};
+use https::Https;
+
+/// The challenges that wait for the authority's questions: the token of each with its key authorization (§8.1).
+#[derive(Debug, Clone, Default)]
+pub struct Challenges(Arc<Mutex<HashMap<String, String>>>);
+
+/// An authority, and who asks it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Authority {
+    /// The address of its directory (§7.1.1).
+    pub directory: String,
+    /// Where it may write to, such as `mailto:admin@example.org` (§7.3).
+    pub contacts: Vec<String>,
+    /// PEM file of certificates to trust when it is reached, besides those that the machine trusts.
+    pub trusted: Option<PathBuf>,
+}
+
+/// A certificate that was given out.
+#[derive(Debug)]
+pub struct Issued {
+    /// The certificate and those behind it, PEM.
+    pub chain: String,
+    /// Its key, PEM.
+    pub key: String,
+}
+
+/// An account at an authority.
+pub struct Client {
+    account: Account,
+}
+
+impl Client {
+    /// Opens the account that was kept as `known`, or makes one; then the answer has what is to be kept for the next time. Making one agrees
+    /// to the terms of the authority (§7.3).
+    ///
+    /// # Errors
+    /// In words: the authority can't be reached, or refuses.
+    pub async fn open(authority: &Authority, known: Option<&str>) -> Result<(Self, Option<String>), String> {
+        let builder = Account::builder_with_http(Box::new(Https::new(authority.trusted.as_deref())?));
+        if let Some(known) = known {
+            let credentials: AccountCredentials = serde_json::from_str(known)
+                .map_err(|error| format!("the account that was kept can't be read: {error}"))?;
+            let account = builder.from_credentials(credentials).await.map_err(in_words)?;
+            return Ok((Self { account }, None));
+        }
+        let contacts: Vec<&str> = authority.contacts.iter().map(String::as_str).collect();
+        let new = NewAccount { contact: &contacts, terms_of_service_agreed: true, only_return_existing: false };
+        let (account, credentials) = builder.create(&new, authority.directory.clone(), None).await.map_err(in_words)?;
+        let kept = serde_json::to_string(&credentials).map_err(|error| error.to_string())?;
+        Ok((Self { account }, Some(kept)))
+    }
+
+    /// Gets a certificate for a domain, given in A-labels.
+    ///
+    /// # Errors
+    /// In words: what the authority says, or that it takes too long.
+    pub async fn certificate(&self, domain: &str, challenges: &Challenges) -> Result<Issued, String> {
+        let identifiers = [Identifier::Dns(domain.to_owned())];
+        let mut order = self.account.new_order(&NewOrder::new(&identifiers)).await.map_err(in_words)?;
+        let shown = prove(&mut order, challenges).await?;
+        let ready = order.poll_ready(&PATIENT).await;
+        drop(shown);
+        match ready {
+            Ok(OrderStatus::Ready) => {}
+            Ok(_) | Err(instant_acme::Error::Api(_)) => return Err(refusal(&mut order).await),
+            Err(error) => return Err(in_words(error)),
+        }
+        let key = order.finalize().await.map_err(in_words)?;
+        let chain = order.poll_certificate(&PATIENT).await.map_err(in_words)?;
+        Ok(Issued { chain, key })
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("account", &self.account.id()).finish()
+    }
+}
+
+impl Challenges {
+    /// Answers a request for what is behind `/.well-known/acme-challenge/`.
+    pub(crate) fn answer(&self, token: &str) -> Response<Body> {
+        let found = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(token).cloned();
+        match found {
+            Some(authorization) => reply(StatusCode::OK, "application/octet-stream", authorization),
+            None => text(StatusCode::NOT_FOUND, "there is no such challenge"),
+        }
+    }
+
+    fn show(&self, token: &str, authorization: &str) -> Shown {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(token.to_owned(), authorization.to_owned());
+        Shown { challenges: self.clone(), token: token.to_owned() }
+    }
+}
+
+/// A challenge that is answered until this is dropped.
+struct Shown {
+    challenges: Challenges,
+    token: String,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.challenges.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+    }
+}
+
+/// Shows what proves that the domains are ours, and tells the authority to look.
+async fn prove(order: &mut Order, challenges: &Challenges) -> Result<Vec<Shown>, String> {
+    let mut shown = Vec::new();
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization.map_err(in_words)?;
+        match authorization.status {
+            AuthorizationStatus::Valid => continue,
+            AuthorizationStatus::Pending => {}
+            other => return Err(format!("the authorization is {other:?} before it began")),
+        }
+        let Some(mut challenge) = authorization.challenge(ChallengeType::Http01) else {
+            return Err("the authority doesn't offer http-01".to_owned());
+        };
+        shown.push(challenges.show(&challenge.token, challenge.key_authorization().as_str()));
+        challenge.set_ready().await.map_err(in_words)?;
+    }
+    Ok(shown)
+}
+
+/// Why an order was refused: what the authority found when it looked.
+async fn refusal(order: &mut Order) -> String {
+    let mut authorizations = order.authorizations();
+    while let Some(Ok(mut authorization)) = authorizations.next().await {
+        let Ok(state) = authorization.refresh().await else { continue };
+        if let Some(problem) = state.challenges.iter().find_map(|challenge| challenge.error.as_ref()) {
+            return problem.to_string();
+        }
+    }
+    "the authority refuses without a reason".to_owned()
+}
+
+fn in_words(error: instant_acme::Error) -> String {
+    error.to_string()
+}
+
+/// How long an authority may take to look, and then to sign.
+const PATIENT: RetryPolicy = RetryPolicy::new().timeout(Duration::from_secs(90));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_challenge_is_answered_while_its_order_goes_on() {
+        let challenges = Challenges::default();
+        assert_eq!(challenges.answer("token").status(), StatusCode::NOT_FOUND);
+        let shown = challenges.show("token", "token.thumbprint");
+        assert_eq!(challenges.answer("token").status(), StatusCode::OK);
+        assert_eq!(challenges.answer("tokem").status(), StatusCode::NOT_FOUND);
+        drop(shown);
+        assert_eq!(challenges.answer("token").status(), StatusCode::NOT_FOUND);
+    }
+}

@@ -1,0 +1,251 @@
+//! Certificates of an authority that gives them out by ACME: which are due, where they are kept, and the thread that gets them.
+//!
+//! # Invariants
+//!
+//! - Chain and key of a domain are one file, written whole or not at all: what is there fits together.
+//! - A domain whose certificate can't be had keeps the one it has, and is tried again later, each time after twice as long.
+//! - The rest of the server goes on meanwhile; it is told by a signal to read the certificates again.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use rookery_stream::tls::certificate::{Inspection, inspect};
+use rookery_web::acme::{Authority, Challenges, Client};
+use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
+
+use crate::clock;
+use crate::config::{Config, DomainConfig};
+use crate::failure::Failure;
+use crate::folder::{self, Folder};
+
+/// The thread that gets certificates. It ends some time after this is dropped.
+pub struct Renewal {
+    plans: mpsc::Sender<Option<Plan>>,
+}
+
+/// Which certificates to get, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    authority: Authority,
+    /// The domains in A-labels.
+    domains: Vec<String>,
+    folder: Folder,
+}
+
+impl Plan {
+    /// What a configuration wants; `None` if it wants none.
+    pub fn of(config: &Config, folder: &Folder) -> Option<Plan> {
+        let wanted = config.domains.iter().filter(|domain| covers(config, domain));
+        let domains: Vec<String> = wanted.filter_map(|domain| ascii(&domain.name)).collect();
+        let acme = &config.acme;
+        let authority = Authority {
+            directory: acme.directory.clone(),
+            contacts: acme.contacts.clone(),
+            trusted: acme.trusted.clone(),
+        };
+        (!domains.is_empty()).then(|| Plan { authority, domains, folder: folder.clone() })
+    }
+}
+
+/// The file of a domain's certificate and key, if the configuration wants one by ACME and there is one.
+pub fn issued(config: &Config, folder: &Folder, domain: &DomainConfig) -> Option<PathBuf> {
+    let file = folder.issued(&ascii(&domain.name).filter(|_| covers(config, domain))?);
+    file.is_file().then_some(file)
+}
+
+impl Renewal {
+    /// Starts the thread. `renewed` is called in it when certificates have changed.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(
+        plan: Option<Plan>,
+        challenges: Challenges,
+        renewed: impl Fn() + Send + 'static,
+    ) -> Result<Renewal, Failure> {
+        let (plans, changes) = mpsc::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let failed =
+            |error: std::io::Error| Failure::Failed(format!("no thread for certificates can be started: {error}"));
+        let runtime = runtime.map_err(failed)?;
+        let work = move || follow(plan, &changes, &runtime, &challenges, &renewed);
+        std::thread::Builder::new().name("acme".into()).spawn(work).map_err(failed)?;
+        Ok(Renewal { plans })
+    }
+
+    /// Follows another plan from now on. What has failed is tried again at once.
+    pub fn change(&self, plan: Option<Plan>) {
+        // A thread that has ended follows no plan.
+        let _ = self.plans.send(plan);
+    }
+}
+
+/// Gets what is due, and sleeps until something is, until there is nobody any more who could change the plan.
+fn follow(
+    mut plan: Option<Plan>,
+    changes: &mpsc::Receiver<Option<Plan>>,
+    runtime: &tokio::runtime::Runtime,
+    challenges: &Challenges,
+    renewed: &impl Fn(),
+) {
+    let mut failures = HashMap::new();
+    loop {
+        let mut wait = LONGEST;
+        if let Some(plan) = &plan {
+            if runtime.block_on(get_due(plan, challenges, &mut failures)) {
+                renewed();
+            }
+            let next = plan.domains.iter().map(|domain| next_try(plan, domain, &failures)).min();
+            let seconds = next.unwrap_or(i64::MAX).saturating_sub(clock::now() as i64).max(1);
+            wait = wait.min(Duration::from_secs(seconds.unsigned_abs()));
+        }
+        match changes.recv_timeout(wait) {
+            Ok(changed) => {
+                plan = changed;
+                failures.clear();
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// How often a domain was refused in a row, and when to try again, in seconds since 1970.
+type Failures = HashMap<String, (u32, i64)>;
+
+/// Gets all certificates that are due; whether there were any.
+async fn get_due(plan: &Plan, challenges: &Challenges, failures: &mut Failures) -> bool {
+    let now = clock::now() as i64;
+    let due: Vec<&String> = plan.domains.iter().filter(|domain| next_try(plan, domain, failures) <= now).collect();
+    if due.is_empty() {
+        return false;
+    }
+    let mut any = false;
+    let client = open(plan).await;
+    for domain in due {
+        let got = match &client {
+            Ok(client) => get(plan, client, domain, challenges).await,
+            Err(cause) => Err(cause.clone()),
+        };
+        match got {
+            Ok(()) => {
+                info!(domain, "a certificate was issued");
+                failures.remove(domain);
+                any = true;
+            }
+            Err(cause) => {
+                let (count, again) = failures.entry(domain.clone()).or_insert((0, 0));
+                let wait = FIRST_WAIT.saturating_mul(1 << (*count).min(10)).min(LONGEST.as_secs());
+                (*count, *again) = (*count + 1, clock::now() as i64 + wait as i64);
+                warn!(domain, cause, again_in_seconds = wait, "no certificate was issued");
+            }
+        }
+    }
+    any
+}
+
+async fn get(plan: &Plan, client: &Client, domain: &str, challenges: &Challenges) -> Result<(), String> {
+    let issued = client.certificate(domain, challenges).await?;
+    let text = format!("{}\n{}", issued.chain.trim_end(), issued.key);
+    write(&plan.folder.issued(domain), &text)
+}
+
+/// An account with the authority that made it: another one doesn't know it.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    directory: String,
+    account: String,
+}
+
+/// The account at the authority: the one that was kept, or a new one.
+async fn open(plan: &Plan) -> Result<Client, String> {
+    let file = plan.folder.account();
+    let kept = fs::read_to_string(&file).ok().and_then(|text| toml::from_str::<Kept>(&text).ok());
+    let kept = kept.filter(|kept| kept.directory == plan.authority.directory);
+    let (client, made) = Client::open(&plan.authority, kept.as_ref().map(|kept| kept.account.as_str())).await?;
+    if let Some(account) = made {
+        let kept = Kept { directory: plan.authority.directory.clone(), account };
+        write(&file, &toml::to_string(&kept).map_err(|error| error.to_string())?)?;
+    }
+    Ok(client)
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    let parent = file.parent().unwrap_or(Path::new("."));
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
+    made.map_err(|error| format!("{}: {error}", parent.display()))?;
+    folder::write(file, text, 0o600).map_err(|failure| failure.to_string())
+}
+
+/// When a domain's certificate is to be got, in seconds since 1970: when the last third of its life begins, at once if there is none, later if that has
+/// failed.
+fn next_try(plan: &Plan, domain: &str, failures: &Failures) -> i64 {
+    let seen = fs::read(plan.folder.issued(domain)).ok().and_then(|pem| inspect(&pem).ok());
+    let due = seen.filter(|seen| seen.covers(domain)).map_or(0, |seen| due(&seen));
+    failures.get(domain).map_or(due, |(_, again)| due.max(*again))
+}
+
+fn due(seen: &Inspection) -> i64 {
+    seen.not_after - (seen.not_after - seen.not_before) / 3
+}
+
+/// Whether a domain is to have a certificate by ACME: it has no files of its own, and is among those that were named, if any were.
+fn covers(config: &Config, domain: &DomainConfig) -> bool {
+    let acme = &config.acme;
+    let is_named = acme.domains.is_empty() || acme.domains.contains(&domain.name);
+    acme.enabled && is_named && config.files_of(domain).is_none()
+}
+
+/// A domain as authorities have it, in A-labels; `None` if it can't be one of DNS.
+fn ascii(domain: &str) -> Option<String> {
+    let ascii = idna::domain_to_ascii(domain).ok()?;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+    (!ascii.is_empty() && !ascii.starts_with('.') && ascii.bytes().all(plain)).then_some(ascii)
+}
+
+/// Seconds until the second try. Authorities let a host fail five times an hour.
+const FIRST_WAIT: u64 = 600;
+/// How long it sleeps at most.
+const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(folder: &Path) -> Plan {
+        let authority = Authority { directory: "https://a.example/".into(), contacts: vec![], trusted: None };
+        Plan { authority, domains: vec!["a.example".into()], folder: Folder::new(folder.to_owned()) }
+    }
+
+    #[test]
+    fn a_certificate_is_due_when_a_third_of_its_life_is_left() {
+        let seen = |not_before, not_after| Inspection { not_before, not_after, names: vec![], self_signed: false };
+        assert_eq!(due(&seen(0, 90)), 60);
+        assert_eq!(due(&seen(100, 106)), 104);
+    }
+
+    #[test]
+    fn what_is_missing_is_due_at_once_unless_it_has_failed() {
+        let directory = tempfile::tempdir().unwrap();
+        let plan = plan(directory.path());
+        let mut failures = Failures::new();
+        assert_eq!(next_try(&plan, "a.example", &failures), 0);
+        failures.insert("a.example".into(), (1, 600));
+        assert_eq!(next_try(&plan, "a.example", &failures), 600);
+        write(&plan.folder.issued("a.example"), "no certificate").unwrap();
+        assert_eq!(next_try(&plan, "a.example", &Failures::new()), 0, "what can't be read is got anew");
+    }
+
+    #[test]
+    fn only_names_of_dns_become_files() {
+        assert_eq!(ascii("M\u{fc}nchen.example").as_deref(), Some("xn--mnchen-3ya.example"));
+        for bad in ["", "a/b", "..", "[::1]", "a b"] {
+            assert_eq!(ascii(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+"""Certificates that an authority gives out by ACME: the server proves its domains to Pebble, which is made for such tests."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+
+from cryptography import x509
+
+from person import Person
+from rookery import Rookery
+
+DOMAINS = 'domains = ["localhost", "one.example", "two.example"]'
+ACME = """
+[tls.acme]
+enabled = true
+directory = "https://localhost:{port}/dir"
+contact = ["mailto:admin@one.example"]
+domains = {domains}
+trusted = "authority.pem"
+"""
+
+
+async def certificates_are_issued_and_renewed():
+    async with Rookery("alice@one.example", top=DOMAINS) as server, _Pebble(server, seconds=15) as pebble:
+        assert "localhost" in str(_shown(server, "one.example").extensions), "its own, for all domains"
+        async with Person(server, "alice@one.example") as alice:
+            await _wants(server, pebble, '["one.example", "two.example"]')
+            first = {domain: await _issued(server, domain) for domain in ("one.example", "two.example")}
+            assert _issuer(_shown(server, "localhost")) == _issuer_of_file(server), "who isn't named keeps the server's own"
+            renewed = await _other_than(server, "one.example", first["one.example"])
+            assert renewed.not_valid_after_utc > first["one.example"].not_valid_after_utc
+            # Who was there before is there still.
+            await alice.quiet()
+        account = server.folder / "rookery-data/certs/acme/account.toml"
+        for file in (account, account.with_name("one.example.pem")):
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+        kept = account.read_bytes()
+        await server.stop()
+        await server.start()
+        assert "Pebble" in _issuer(_shown(server, "two.example")), "it is there from the start"
+        assert account.read_bytes() == kept
+
+
+async def what_the_authority_refuses_changes_nothing():
+    async with Rookery(top=DOMAINS) as server, _Pebble(server, answers="127.0.0.2") as pebble:
+        before = _shown(server, "one.example")
+        at = server.log.stat().st_size
+        await _wants(server, pebble, '["one.example"]')
+        await server.says(r"no certificate was issued.*one\.example", at)
+        assert _shown(server, "one.example") == before
+        assert not (server.folder / "rookery-data/certs/acme/one.example.pem").exists()
+
+
+class _Pebble:
+    """An authority on this machine that comes to the server's port for HTTP. `answers` is the address that all domains have for it, `seconds` how long
+    its certificates are good."""
+
+    def __init__(self, server, answers="127.0.0.1", seconds=86400):
+        self.server, self.answers, self.seconds = server, answers, seconds
+        self.processes = []
+
+    async def __aenter__(self):
+        folder = self.server.folder
+        self.port, management, names = (_free_port() for _ in range(3))
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "authority.key", "-out",
+             "authority.pem", "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-addext",
+             "basicConstraints=critical,CA:FALSE"],
+            cwd=folder, check=True, capture_output=True,
+        )
+        (folder / "pebble.json").write_text(json.dumps({"pebble": {
+            "listenAddress": f"127.0.0.1:{self.port}", "managementListenAddress": f"127.0.0.1:{management}", "certificate": "authority.pem",
+            "privateKey": "authority.key", "httpPort": self.server.web_port, "tlsPort": 1, "certificateValidityPeriod": self.seconds,
+        }}))
+        self.log = (folder / "pebble.log").open("wb")
+        self._run("pebble-challtestsrv", "-defaultIPv4", self.answers, "-defaultIPv6", "", "-dns01", f"127.0.0.1:{names}", "-http01", "",
+                  "-https01", "", "-tlsalpn01", "", "-management", f"127.0.0.1:{_free_port()}")
+        self._run("pebble", "-config", "pebble.json", "-dnsserver", f"127.0.0.1:{names}")
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return self
+            except OSError:
+                assert all(process.poll() is None for process in self.processes), (folder / "pebble.log").read_text()
+                await asyncio.sleep(0.05)
+
+    async def __aexit__(self, kind, *_):
+        for process in self.processes:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+        self.log.close()
+        if kind is not None:
+            print("What Pebble said:", *(self.server.folder / "pebble.log").read_text().splitlines()[-40:], sep="\n  ")
+
+    def _run(self, *command):
+        # Pebble would wait at random before it looks.
+        environment = {**os.environ, "PEBBLE_VA_NOSLEEP": "1"}
+        self.processes.append(subprocess.Popen(command, cwd=self.server.folder, env=environment, stdout=self.log, stderr=self.log))
+
+
+async def _wants(server, pebble, domains):
+    server.configure(top=DOMAINS, tables=ACME.format(port=pebble.port, domains=domains))
+    await server.reload()
+
+
+async def _issued(server, domain):
+    """Waits until the authority's certificate is shown for a domain, and for it alone."""
+    while "Pebble" not in _issuer(_shown(server, domain)):
+        await asyncio.sleep(0.1)
+    shown = _shown(server, domain)
+    names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
+    assert names == [domain], names
+    return shown
+
+
+async def _other_than(server, domain, old):
+    while (shown := _shown(server, domain)).serial_number == old.serial_number:
+        await asyncio.sleep(0.2)
+    return shown
+
+
+def _shown(server, domain):
+    """The certificate that a client gets to see which asks for a domain."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", server.web_tls_port), timeout=20) as plain:
+        with context.wrap_socket(plain, server_hostname=domain) as tls:
+            return x509.load_der_x509_certificate(tls.getpeercert(binary_form=True))
+
+
+def _issuer(certificate):
+    return certificate.issuer.rfc4514_string()
+
+
+def _issuer_of_file(server):
+    return _issuer(x509.load_pem_x509_certificate(server.certificate.read_bytes()))
+
+
+def _free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
