@@ -134,6 +134,14 @@ fn next_steps(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) -> S
     let options = options(loaded);
     let domain = loaded.config.domains.first().map_or("localhost", |domain| domain.name.as_str());
     let _ = writeln!(steps, "  rookery user add alice@{domain}{options}");
+    let page = bound.iter().find(|(_, kind)| *kind == Kind::WebTls).filter(|_| loaded.config.web.chat);
+    if let Some((address, _)) = page {
+        let _ = writeln!(
+            steps,
+            "  rookery web install{options}   for a page to chat in, https://{domain}:{}/chat",
+            address.port()
+        );
+    }
     let _ = writeln!(steps, "  rookery check{options}");
     if loaded.source.config.is_none() {
         let _ = writeln!(steps, "  rookery config example > {}", quoted(&loaded.source.folder.config()));
