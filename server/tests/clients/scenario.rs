@@ -39,7 +39,7 @@ fn script(argument: &str) -> Output {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/run.py");
     let mut command = python();
     command.arg(script).arg(argument);
-    if argument.starts_with("web.") {
+    if ["web.", "bosh."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_NODE", super::node::folder());
     }
     if argument.starts_with("pages.") {
