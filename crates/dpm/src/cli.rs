@@ -11,6 +11,7 @@ use clap::{Args, Subcommand};
 
 use crate::database::Database;
 use crate::driver::{Front, Server, Settings};
+use crate::history::{Archive, Bounds};
 use crate::rad50::Rad50;
 use crate::service::{Dpm as Service, Options};
 use crate::simulator::Simulator;
@@ -50,6 +51,15 @@ struct Serve {
     /// The name of this node
     #[arg(long, value_name = "NAME", default_value = "DPM06")]
     name: String,
+    /// Where readings that the database says are recorded are kept [default: in memory with --demo, otherwise nothing is recorded]
+    #[arg(long, value_name = "FILE.db")]
+    history: Option<PathBuf>,
+    /// Recorded readings go when they are so old
+    #[arg(long, value_name = "DAYS", default_value_t = 30)]
+    history_days: u64,
+    /// The oldest recorded readings go when all take so much
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    history_mib: u64,
     /// Trunk and node number of this node, four hexadecimal digits
     #[arg(long, value_name = "NODE", default_value = "0ad6")]
     node: String,
@@ -107,6 +117,10 @@ impl Serve {
         let devices = database.devices().len();
         let server = Server::open(settings, Arc::new(database))
             .map_err(|error| Failure::new(format!("{}: {error}", self.listen)))?;
+        let server = match self.archive()? {
+            Some(archive) => server.with_history(archive).map_err(|error| Failure::new(format!("history: {error}")))?,
+            None => server,
+        };
         let listens = server.address().map_err(|error| Failure::new(error.to_string()))?;
         println!("DPM serves {devices} devices on {listens}.");
         if self.demo {
@@ -116,15 +130,35 @@ impl Serve {
         signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hangup))
             .map_err(|error| Failure::new(error.to_string()))?;
         let path = self.database.filter(|_| !self.demo);
+        let mut is_new = true;
         let turn = |dpm: &mut Service| {
+            if std::mem::take(&mut is_new) {
+                tell_unrecorded(dpm);
+            }
             if hangup.swap(false, Ordering::Relaxed)
                 && let Some(path) = &path
             {
                 reload(dpm, path);
+                is_new = true;
             }
             false
         };
         server.run(turn).map_err(|error| Failure::new(error.to_string()))
+    }
+}
+
+impl Serve {
+    /// The archive, if there is one.
+    fn archive(&self) -> Result<Option<Archive>, Failure> {
+        let age = self.history_days.saturating_mul(86_400);
+        let bounds = Bounds { age, size: self.history_mib.saturating_mul(1 << 20) };
+        match &self.history {
+            Some(path) => Archive::open(path, bounds)
+                .map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+                .map(Some),
+            None if self.demo => Archive::in_memory(bounds).map_err(|error| Failure::new(error.to_string())).map(Some),
+            None => Ok(None),
+        }
     }
 }
 
@@ -181,6 +215,13 @@ fn reload(dpm: &mut Service, path: &Path) {
     match taken {
         Ok(devices) => println!("The database was read again: {devices} devices."),
         Err(words) => eprintln!("rookery: the database stays as it was: {words}"),
+    }
+}
+
+/// Says what the database wants recorded and cannot be.
+fn tell_unrecorded(dpm: &Service) {
+    for (request, status) in dpm.unrecorded() {
+        eprintln!("rookery: {request} is not recorded: {status}");
     }
 }
 

@@ -11,6 +11,7 @@
 //! - [`database`] knows the devices, [`scaling`] and [`blocks`] what their bytes mean, [`show`] which reply they make.
 //! - [`acnet`] is the network of front-ends, [`pool`] asks them on behalf of all readers, [`service`] talks to clients, [`simulator`] plays front-ends that
 //!   are not there. None of them opens a socket or asks for the time.
+//! - [`history`] is what was recorded.
 //! - [`driver`] puts sockets around them, [`cli`] is the command line.
 //!
 //! Facts about the protocols come from public clients and the public ACNET daemon, checked byte by byte against recordings.
@@ -21,6 +22,7 @@ pub mod cli;
 pub mod database;
 pub mod drf;
 pub mod driver;
+pub mod history;
 pub mod pool;
 pub mod rad50;
 pub mod scaling;

@@ -85,6 +85,10 @@ statuses! {
     BAD_DATASOURCE_FORMAT = 17 -43;
     /// DPM: readings were dropped because the client does not take them.
     REPLY_OVERFLOW = 17 -44;
+    /// DPM: something went wrong here.
+    INTERNAL = 17 -45;
+    /// DAE: nothing was recorded at that time.
+    LJ_NO_DATA = 66 -64;
     /// DAE: a later setting of the same batch took its place.
     SETTING_SUPERCEDED = 66 2;
 }

@@ -1,4 +1,5 @@
-//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`, and for simulated front-ends `[[script]]` and `[[fault]]`.
+//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`, for what is recorded `[[record]]`, and for simulated
+//! front-ends `[[script]]` and `[[fault]]`.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::record::RecordRow;
 use super::{AlarmProperty, ControlProperty, Database, Device, Node, Place, Protocol, StatusProperty, Value};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, Command, StatusBits, order};
 use crate::drf::{self, Event};
@@ -136,6 +138,11 @@ pub(super) fn read(text: &str) -> Result<Database, Mistake> {
         }
         database.faults.push(fault);
     }
+    for row in file.record {
+        let span = row.span();
+        let request = row.into_inner().read(&database).map_err(|wrong| wrong.at(text, &span, "record"))?;
+        database.records.push(request);
+    }
     Ok(database)
 }
 
@@ -150,6 +157,8 @@ struct File {
     script: Vec<Spanned<Script>>,
     #[serde(default)]
     fault: Vec<Spanned<Fault>>,
+    #[serde(default)]
+    record: Vec<Spanned<RecordRow>>,
 }
 
 #[derive(Deserialize)]
@@ -468,7 +477,7 @@ impl ControlRow {
 }
 
 /// A mistake whose line is not counted yet.
-struct Wrong {
+pub(super) struct Wrong {
     span: Option<Range<usize>>,
     field: String,
     what: String,
@@ -479,7 +488,7 @@ impl Wrong {
         Self { span: None, field: field.to_owned(), what: what.into() }
     }
 
-    fn of<T>(value: &Spanned<T>, field: &str, what: impl Into<String>) -> Self {
+    pub(super) fn of<T>(value: &Spanned<T>, field: &str, what: impl Into<String>) -> Self {
         Self { span: Some(value.span()), ..Self::new(field, what) }
     }
 

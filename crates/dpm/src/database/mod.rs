@@ -5,6 +5,7 @@
 
 mod file;
 mod find;
+mod record;
 
 pub use file::{Fault, Mistake, Script};
 pub use find::{Form, Stored, Target, Wanted};
@@ -14,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::blocks::{Bit, Command, StatusBits};
-use crate::drf::Event;
+use crate::drf::{Event, Request};
 use crate::rad50::Rad50;
 use crate::scaling::{Enumeration, Scaling};
 
@@ -27,6 +28,7 @@ pub struct Database {
     indices: HashMap<u32, usize, ahash::RandomState>,
     scripts: Vec<Script>,
     faults: Vec<Fault>,
+    records: Vec<Request>,
 }
 
 /// A node of the ACNET network that front-end tasks run on.
@@ -175,6 +177,11 @@ impl Database {
     /// What is wrong with simulated nodes.
     pub fn faults(&self) -> &[Fault] {
         &self.faults
+    }
+
+    /// What is recorded, each with its event.
+    pub fn records(&self) -> &[Request] {
+        &self.records
     }
 
     /// The same database with all nodes at one address, as a simulated front-end plays them.

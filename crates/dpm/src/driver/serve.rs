@@ -4,9 +4,11 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 
+use super::history::Historian;
 use super::set::{Ready, Set};
 use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
 use crate::database::Database;
+use crate::history::Archive;
 use crate::service::{ClientKey, Dpm, Options, Statistics};
 use crate::time::Moment;
 
@@ -29,6 +31,7 @@ pub struct Server {
     clock: Clock,
     listener: TcpListener,
     front_ends: UdpSocket,
+    history: Option<Historian>,
     /// By the number of the client.
     connections: Vec<Option<Connection>>,
     buffer: Vec<u8>,
@@ -62,10 +65,20 @@ impl Server {
             clock: Clock::new(),
             listener,
             front_ends,
+            history: None,
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
         })
+    }
+
+    /// Records what the database says, and answers questions for history.
+    pub fn with_history(mut self, archive: Archive) -> io::Result<Self> {
+        let historian = Historian::start(archive)?;
+        self.set.add(historian.bell(), HISTORY)?;
+        self.history = Some(historian);
+        self.dpm.record(self.clock.now());
+        Ok(self)
     }
 
     /// Where clients connect.
@@ -85,6 +98,7 @@ impl Server {
                 match event.key {
                     LISTENER => self.accept()?,
                     FRONT_ENDS => self.take_datagrams(now)?,
+                    HISTORY => self.take_answers(now),
                     _ => self.take_client(*event, now),
                 }
             }
@@ -96,6 +110,11 @@ impl Server {
             for client in self.dpm.take_dirty() {
                 self.write(client);
             }
+            if let Some(history) = &mut self.history {
+                // After the writing, which may have asked for more.
+                history.give(self.dpm.take_work());
+                self.dpm.lost_for_history(history.lost());
+            }
             if each(&mut self.dpm) {
                 return Ok(());
             }
@@ -105,6 +124,13 @@ impl Server {
     /// What it did and has.
     pub fn statistics(&self) -> Statistics {
         self.dpm.statistics()
+    }
+
+    fn take_answers(&mut self, now: Moment) {
+        let Some(history) = &mut self.history else { return };
+        for (ticket, answer) in history.take() {
+            self.dpm.take_answer(ticket, answer, now);
+        }
     }
 
     fn accept(&mut self) -> io::Result<()> {
@@ -197,6 +223,7 @@ impl Server {
 
 const LISTENER: u64 = u64::MAX;
 const FRONT_ENDS: u64 = u64::MAX - 1;
+const HISTORY: u64 = u64::MAX - 2;
 /// After as many milliseconds a turn comes even if nothing happens.
 const IDLE: u64 = 200;
 /// About how many bytes are rendered for one write.

@@ -3,10 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::playback::Playlist;
 use super::{ClientKey, Dpm};
 use crate::acnet::Header;
 use crate::database::{Stored, Target};
 use crate::drf;
+use crate::history::{Question, Source};
 use crate::pool::{EntryKey, Reader};
 use crate::sdd::reply::{self, Reply};
 use crate::show;
@@ -29,6 +31,8 @@ pub(super) struct List {
     pub(super) sent_at: u64,
     /// Requests that lost readings.
     pub(super) overflowed: BTreeSet<i64>,
+    /// Requests that are answered from the recording.
+    pub(super) playlist: Playlist,
 }
 
 /// How a list's messages go to its client.
@@ -54,6 +58,16 @@ pub(super) struct Asked {
     is_done: bool,
 }
 
+/// What is done for a request.
+enum Plan {
+    /// Nothing: it is there to be set.
+    Nothing,
+    /// It is read.
+    Read(Wish),
+    /// It is answered from the recording.
+    Play(Question),
+}
+
 impl Dpm {
     /// Makes a list and tells its number.
     pub(super) fn open_list(&mut self, client: ClientKey, route: Route) -> Result<usize, Status> {
@@ -75,6 +89,7 @@ impl Dpm {
             is_started: false,
             sent_at: 0,
             overflowed: BTreeSet::new(),
+            playlist: Playlist::default(),
         });
         state.lists.push(list);
         self.list_ids.insert(id, list);
@@ -118,6 +133,7 @@ impl Dpm {
     pub(super) fn remove(&mut self, list: usize, ref_id: i64) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         state.overflowed.remove(&ref_id);
+        state.playlist.remove(ref_id);
         if let Some(entry) = state.requests.remove(&ref_id).and_then(|asked| asked.joined) {
             self.pool.leave(entry, Reader { list, ref_id });
         }
@@ -129,6 +145,7 @@ impl Dpm {
         if let Some(state) = self.outlets.lists.get_mut(list) {
             state.is_started = false;
             state.overflowed.clear();
+            state.playlist.clear();
             if let Some(client) = self.outlets.clients.get_mut(state.client) {
                 client.outbox.forget(list, false);
             }
@@ -159,6 +176,7 @@ impl Dpm {
         if !std::mem::replace(&mut state.is_started, true) {
             self.heartbeats.push(Reverse((now.millis + SILENCE, state.id)));
         }
+        self.outlets.play_on(list);
     }
 
     fn start_one(&mut self, reader: Reader, asked: &mut Asked, model: Option<&str>, now: Moment) {
@@ -167,15 +185,28 @@ impl Dpm {
         }
         let found = match &asked.request {
             Err(status) => Err(*status),
-            Ok(request) => self.find(request, model),
+            Ok(request) => self.find(request, model, now),
         };
+        if asked.is_new
+            && let Some(list) = self.outlets.lists.get_mut(reader.list)
+        {
+            list.playlist.remove(reader.ref_id);
+        }
         asked.is_new = false;
-        let started = found.and_then(|(target, wish)| {
+        let started = found.and_then(|(target, plan)| {
             self.outlets.push_reply(reader.list, reader.ref_id, &target.device.info(target.form).into());
             if asked.is_done || asked.joined.is_some() {
                 return Ok(());
             }
-            let Some(wish) = wish else { return Ok(()) };
+            let wish = match plan {
+                Plan::Nothing => return Ok(()),
+                Plan::Play(question) => {
+                    asked.is_done = true;
+                    self.outlets.play_request(reader.list, reader.ref_id, question);
+                    return Ok(());
+                }
+                Plan::Read(wish) => wish,
+            };
             asked.is_done = wish.when == When::Once;
             let answer: Reply = match target.stored {
                 Stored::FrontEnd(wanted) => {
@@ -201,14 +232,15 @@ impl Dpm {
         }
     }
 
-    fn find(&self, request: &drf::Request, model: Option<&str>) -> Result<(Target, Option<Wish>), Status> {
-        let model = request.model.as_deref().or(model).unwrap_or(LIVE);
-        if !model.eq_ignore_ascii_case(LIVE) {
-            return Err(Status::INVALID_DATASOURCE);
-        }
+    fn find(&self, request: &drf::Request, model: Option<&str>, now: Moment) -> Result<(Target, Plan), Status> {
+        let source = Source::parse(request.model.as_deref().or(model).unwrap_or_default())?;
         let target = self.database.find(request)?;
-        let wish = Wish::of(&target.event, &self.database)?;
-        Ok((target, wish))
+        let plan = match source {
+            Source::Live => Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read),
+            Source::FastPlot => return Err(Status::INVALID_DATASOURCE),
+            recorded => Plan::Play(self.question(request, &recorded, now)?),
+        };
+        Ok((target, plan))
     }
 
     /// Stops all reading for a list.
@@ -244,7 +276,5 @@ impl Dpm {
     }
 }
 
-/// The model that is served.
-const LIVE: &str = "LIVEDATA";
 /// After as many milliseconds without a message a list's client is told that it is alive.
 const SILENCE: u64 = 2000;

@@ -14,7 +14,9 @@ mod client;
 mod greeting;
 mod list;
 mod outbox;
+mod playback;
 mod raw;
+mod record;
 mod tcp;
 
 use std::cmp::Reverse;
@@ -32,6 +34,7 @@ use crate::sdd::Shared;
 use crate::time::Moment;
 use client::Client;
 use list::List;
+use record::Recorder;
 
 /// The number of a client's connection.
 pub type ClientKey = usize;
@@ -85,6 +88,9 @@ pub(crate) struct Outlets {
     queue: usize,
     /// Readings that were dropped.
     dropped: u64,
+    recorder: Recorder,
+    /// Questions that the archive was asked.
+    questions: u64,
 }
 
 /// What the service did and has.
@@ -102,6 +108,8 @@ pub struct Statistics {
     pub lists: usize,
     /// Readings that were dropped because their client did not take them.
     pub dropped: u64,
+    /// Readings that were not recorded because the disk did not follow.
+    pub unrecorded: u64,
 }
 
 impl Dpm {
@@ -115,6 +123,8 @@ impl Dpm {
             now,
             queue: options.queue,
             dropped: 0,
+            recorder: Recorder::default(),
+            questions: 0,
         };
         Self {
             pool: Pool::new(&database, options.address),
@@ -195,7 +205,9 @@ impl Dpm {
 
     /// Appends what a client is to be sent, until `out` has about `limit` bytes. Is there more?
     pub fn render(&mut self, client: ClientKey, out: &mut Vec<u8>, limit: usize) -> bool {
-        self.outlets.render(client, out, limit)
+        let more = self.outlets.render(client, out, limit);
+        self.outlets.play_on_for(client);
+        more
     }
 
     /// Should a client's bytes be read now?
@@ -214,6 +226,9 @@ impl Dpm {
         }
         self.pool.replace_nodes(new);
         self.database = database;
+        if self.outlets.recorder.is_on {
+            self.record(self.outlets.now);
+        }
         Ok(())
     }
 
@@ -221,12 +236,16 @@ impl Dpm {
     pub fn statistics(&self) -> Statistics {
         let (entries, groups) = self.pool.size();
         let (clients, lists) = (self.outlets.clients.len(), self.outlets.lists.len());
-        Statistics { pool: self.pool.counters(), entries, groups, clients, lists, dropped: self.outlets.dropped }
+        let (dropped, unrecorded) = (self.outlets.dropped, self.outlets.recorder.lost);
+        Statistics { pool: self.pool.counters(), entries, groups, clients, lists, dropped, unrecorded }
     }
 }
 
 impl Deliver for Outlets {
     fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool) {
+        if Self::is_recorder(reader) {
+            return self.recorder.take(reader.ref_id, message);
+        }
         if last
             && let Some(list) = self.lists.get_mut(reader.list)
             && let Some(asked) = list.requests.get_mut(&reader.ref_id)

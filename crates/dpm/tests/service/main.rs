@@ -3,6 +3,7 @@
 mod acnet;
 mod bad_input;
 mod front_ends;
+mod history;
 mod lists;
 mod pooling;
 mod raw;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rookery_dpm::database::Database;
+use rookery_dpm::history::{Archive, Bounds, Work};
 use rookery_dpm::sdd::Message;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{self, Request};
@@ -24,6 +25,13 @@ pub struct World {
     /// Clients that do not read.
     pub stuck: Vec<ClientKey>,
     pub datagrams: Vec<Vec<u8>>,
+    archive: Option<Archive>,
+    /// Work that the archive has not done yet.
+    work: Vec<Work>,
+    /// The archive does nothing while this is set.
+    pub slow_archive: bool,
+    /// Questions that the archive answered.
+    pub questions: usize,
 }
 
 impl World {
@@ -41,7 +49,19 @@ impl World {
             written: HashMap::new(),
             stuck: Vec::new(),
             datagrams: Vec::new(),
+            archive: None,
+            work: Vec::new(),
+            slow_archive: false,
+            questions: 0,
         }
+    }
+
+    /// The same world with an archive.
+    pub fn recorded(mut self) -> Self {
+        self.archive = Some(Archive::in_memory(Bounds::default()).expect("memory"));
+        self.dpm.record(self.moment());
+        self.settle();
+        self
     }
 
     pub fn moment(&self) -> Moment {
@@ -127,11 +147,30 @@ impl World {
                 }
             }
         }
+        while self.consult() {}
         for key in self.dpm.take_dirty() {
             if !self.stuck.contains(&key) {
                 self.read(key);
             }
         }
+        if self.consult() {
+            self.settle();
+        }
+    }
+
+    /// Lets the archive work. Did it answer?
+    fn consult(&mut self) -> bool {
+        let now = self.moment();
+        self.work.extend(self.dpm.take_work());
+        let Some(archive) = self.archive.as_mut().filter(|_| !self.slow_archive) else { return false };
+        let (answers, done) = archive.work(std::mem::take(&mut self.work));
+        done.expect("it is written");
+        self.questions += answers.len();
+        let is_answered = !answers.is_empty();
+        for (ticket, answer) in answers {
+            self.dpm.take_answer(ticket, answer, now);
+        }
+        is_answered
     }
 
     /// Reads all that waits for a client.

@@ -1,0 +1,38 @@
+//! `[[record]]`: what is recorded, as requests with their events.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::file::Wrong;
+use super::{Database, Stored};
+use crate::drf::{Event, Field, Request};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecordRow {
+    request: Spanned<String>,
+}
+
+impl RecordRow {
+    /// The request, which must be for numbers of a reading or setting that come again and again.
+    pub(super) fn read(self, database: &Database) -> Result<Request, Wrong> {
+        let wrong = |what: &str| Wrong::of(&self.request, "request", what);
+        let request = Request::parse(self.request.get_ref())
+            .map_err(|_| wrong("a device with the event on which it is recorded, such as M:OUTTMP@P,1000"))?;
+        if request.model.is_some() {
+            return Err(wrong("recorded is what front-ends say: nothing may stand behind <-"));
+        }
+        let target =
+            database.find(&request).map_err(|status| wrong(&format!("the device cannot be read: {status}")))?;
+        let is_number = target.device.value(request.property).is_some_and(|value| value.scaling.text().is_none());
+        if !is_number || request.field != Field::Scaled || !matches!(target.stored, Stored::FrontEnd(_)) {
+            return Err(wrong("only numbers of READING and SETTING in engineering units can be recorded"));
+        }
+        match target.event {
+            Event::Immediate | Event::Never | Event::Default => {
+                Err(wrong("an event that comes again, such as @P,1000, @Q,1000 or @E,02"))
+            }
+            event => Ok(Request { event, ..request }),
+        }
+    }
+}

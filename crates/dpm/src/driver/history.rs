@@ -1,0 +1,153 @@
+//! The archive's thread: it writes in groups and answers questions, so that the thread that serves never waits for a disk.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::history::{Answer, Archive, Ticket, Work};
+
+/// The thread as the one that serves sees it. Dropping it waits until everything is written.
+#[derive(Debug)]
+pub(super) struct Historian {
+    work: Option<Sender<Vec<Work>>>,
+    answers: Receiver<(Ticket, Answer)>,
+    bell: Arc<OwnedFd>,
+    /// Readings that are not written yet.
+    waiting: Arc<AtomicUsize>,
+    /// Readings that were not taken because too many waited.
+    lost: u64,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Historian {
+    /// Starts the thread.
+    pub(super) fn start(archive: Archive) -> io::Result<Self> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (work, to_do) = mpsc::channel();
+        let (to_answer, answers) = mpsc::channel();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let desk = Desk { archive, answers: to_answer, bell: Arc::clone(&bell), waiting: Arc::clone(&waiting) };
+        let thread = std::thread::Builder::new().name("history".into()).spawn(move || desk.run(&to_do))?;
+        Ok(Self { work: Some(work), answers, bell, waiting, lost: 0, thread: Some(thread) })
+    }
+
+    /// Rings when there are answers.
+    pub(super) fn bell(&self) -> &OwnedFd {
+        &self.bell
+    }
+
+    /// Hands over work. Readings are left out while too many wait for a disk that does not follow.
+    pub(super) fn give(&mut self, mut work: Vec<Work>) {
+        if work.is_empty() {
+            return;
+        }
+        if self.waiting.load(Ordering::Relaxed) > MOST_WAITING {
+            let before = work.len();
+            work.retain(|work| !matches!(work, Work::Write(_)));
+            self.lost += (before - work.len()) as u64;
+        }
+        let rows = work.iter().filter(|work| matches!(work, Work::Write(_))).count();
+        self.waiting.fetch_add(rows, Ordering::Relaxed);
+        if let Some(sender) = &self.work {
+            // Should the thread have died, questions go unanswered; its panic was told.
+            let _ = sender.send(work);
+        }
+    }
+
+    /// The answers so far.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = (Ticket, Answer)> {
+        let _ = rustix::io::read(&*self.bell, &mut [0; 8]);
+        self.answers.try_iter()
+    }
+
+    /// Readings that were not recorded because the disk did not follow.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+impl Drop for Historian {
+    fn drop(&mut self) {
+        self.work = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's own side.
+struct Desk {
+    archive: Archive,
+    answers: Sender<(Ticket, Answer)>,
+    bell: Arc<OwnedFd>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Desk {
+    fn run(mut self, to_do: &Receiver<Vec<Work>>) {
+        let mut trimmed: Option<Instant> = None;
+        let mut complained: Option<Instant> = None;
+        let is_time = |last: Option<Instant>| last.is_none_or(|last| last.elapsed() >= TRIM);
+        loop {
+            let (work, is_over) = gather(to_do);
+            let rows = work.iter().filter(|work| matches!(work, Work::Write(_))).count();
+            let (answers, mut done) = self.archive.work(work);
+            self.waiting.fetch_sub(rows, Ordering::Relaxed);
+            if !answers.is_empty() {
+                for answer in answers {
+                    let _ = self.answers.send(answer);
+                }
+                let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+            }
+            if is_time(trimmed) {
+                trimmed = Some(Instant::now());
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                done = done.and_then(|()| self.archive.trim(now.as_micros() as i64));
+            }
+            if let Err(error) = done
+                && is_time(complained)
+            {
+                complained = Some(Instant::now());
+                eprintln!("rookery: history cannot be written: {error}");
+            }
+            if is_over {
+                break;
+            }
+        }
+    }
+}
+
+/// Waits for work, then for more of it for a while, so that many readings are one transaction. A question ends the wait. Was this the last?
+fn gather(to_do: &Receiver<Vec<Work>>) -> (Vec<Work>, bool) {
+    let mut all = match to_do.recv_timeout(TRIM) {
+        Ok(work) => work,
+        Err(RecvTimeoutError::Timeout) => return (Vec::new(), false),
+        Err(RecvTimeoutError::Disconnected) => return (Vec::new(), true),
+    };
+    let end = Instant::now() + GATHER;
+    let asks = |work: &[Work]| work.iter().any(|work| matches!(work, Work::Ask(..)));
+    while all.len() < MOST_AT_ONCE {
+        let wait = if asks(&all) { Duration::ZERO } else { end.saturating_duration_since(Instant::now()) };
+        match to_do.recv_timeout(wait) {
+            Ok(more) => all.extend(more),
+            Err(RecvTimeoutError::Timeout) => break,
+            Err(RecvTimeoutError::Disconnected) => return (all, true),
+        }
+    }
+    (all, false)
+}
+
+/// Readings are gathered so long for one transaction.
+const GATHER: Duration = Duration::from_millis(500);
+/// The most pieces of work of one transaction, about.
+const MOST_AT_ONCE: usize = 100_000;
+/// How often old readings are removed, and how often a failure is told.
+const TRIM: Duration = Duration::from_secs(60);
+/// How many readings may wait for the disk.
+const MOST_WAITING: usize = 1_000_000;

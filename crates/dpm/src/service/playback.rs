@@ -1,0 +1,182 @@
+//! Playback: requests that are answered from the recording, in pieces.
+//!
+//! A list asks the archive one question at a time, and asks for the next piece when its client has taken most of what waits for it. So neither the
+//! archive's queue nor a client's outbox grows with what a client asks for.
+//!
+//! A number's readings go in `TimedScalarArray`s, an array's in one `ScalarArray` each, whose time is in microseconds; an empty message of that
+//! kind ends them. A single reading is an ordinary reply.
+
+use std::collections::VecDeque;
+
+use super::{ClientKey, Dpm, Outlets};
+use crate::drf::Request;
+use crate::history::{Answer, Point, Question, Source, Ticket, Wanted};
+use crate::sdd::reply::{self, Reply};
+use crate::status::Status;
+use crate::time::Moment;
+
+/// What a list still has to play.
+#[derive(Debug, Default)]
+pub(super) struct Playlist {
+    waiting: VecDeque<Playback>,
+    /// The question that the archive has not answered yet.
+    asked: Option<u64>,
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+struct Playback {
+    ref_id: i64,
+    question: Question,
+    /// The time that its messages carry, in milliseconds since 1970.
+    timestamp: i64,
+    /// Did an array come?
+    is_array: bool,
+}
+
+impl Playlist {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Forgets everything. An answer that is on its way is nobody's then.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Forgets a request.
+    pub(super) fn remove(&mut self, ref_id: i64) {
+        if self.waiting.front().is_some_and(|playback| playback.ref_id == ref_id) {
+            self.asked = None;
+        }
+        self.waiting.retain(|playback| playback.ref_id != ref_id);
+    }
+}
+
+impl Dpm {
+    /// What a request wants of the recording.
+    pub(super) fn question(&self, request: &Request, source: &Source, now: Moment) -> Result<Question, Status> {
+        if !self.outlets.recorder.is_on {
+            return Err(Status::INVALID_DATASOURCE);
+        }
+        let here = self.options.name.to_string();
+        if source.logger().is_some_and(|logger| !logger.eq_ignore_ascii_case(&here)) {
+            return Err(Status::NO_NODE);
+        }
+        let wanted = source.wanted(now.unix_millis).ok_or(Status::INVALID_DATASOURCE)?;
+        Ok(Question { name: super::record::name(request), event: super::record::event(&request.event), wanted })
+    }
+
+    /// Takes an answer of the archive.
+    pub fn take_answer(&mut self, ticket: Ticket, answer: Answer, now: Moment) {
+        self.outlets.now = now;
+        let Some(list) = self.outlets.lists.get_mut(ticket.list) else { return };
+        if list.playlist.asked != Some(ticket.number) {
+            return;
+        }
+        list.playlist.asked = None;
+        let Some(mut playback) = list.playlist.waiting.pop_front() else { return };
+        if self.outlets.play(ticket.list, &mut playback, answer)
+            && let Some(list) = self.outlets.lists.get_mut(ticket.list)
+        {
+            list.playlist.waiting.push_front(playback);
+        }
+        self.outlets.play_on(ticket.list);
+    }
+}
+
+impl Outlets {
+    /// Begins to play a request.
+    pub(super) fn play_request(&mut self, list: usize, ref_id: i64, question: Question) {
+        let timestamp = match question.wanted {
+            Wanted::Span { from, .. } => from / 1000,
+            Wanted::Nearest { at, .. } => at / 1000,
+        };
+        if let Some(state) = self.lists.get_mut(list) {
+            state.playlist.waiting.push_back(Playback { ref_id, question, timestamp, is_array: false });
+        }
+    }
+
+    /// Asks the archive for a list's next piece, unless it was asked or too much waits for the client.
+    pub(super) fn play_on(&mut self, list: usize) {
+        let Some(state) = self.lists.get_mut(list) else { return };
+        let waits = self.clients.get(state.client).is_some_and(|client| client.outbox.bytes() > self.queue / 2);
+        if waits || state.playlist.asked.is_some() {
+            return;
+        }
+        let Some(playback) = state.playlist.waiting.front() else { return };
+        let number = self.questions;
+        self.questions += 1;
+        state.playlist.asked = Some(number);
+        self.recorder.ask(Ticket { list, number }, playback.question.clone());
+    }
+
+    /// Goes on playing for a client that has read.
+    pub(super) fn play_on_for(&mut self, client: ClientKey) {
+        let Some(state) = self.clients.get(client) else { return };
+        let plays = |list: &usize| self.lists.get(*list).is_some_and(|list| !list.playlist.is_empty());
+        let lists: Vec<usize> = state.lists.iter().copied().filter(plays).collect();
+        for list in lists {
+            self.play_on(list);
+        }
+    }
+
+    /// Sends what was answered. Is there more to ask?
+    fn play(&mut self, list: usize, playback: &mut Playback, answer: Answer) -> bool {
+        let ref_id = playback.ref_id;
+        let (points, more) = match answer {
+            Answer::Unknown => {
+                self.push_status(list, ref_id, Status::NO_NODE);
+                return false;
+            }
+            Answer::Failed => {
+                self.push_status(list, ref_id, Status::INTERNAL);
+                return false;
+            }
+            Answer::Points(points, more) => (points, more),
+        };
+        if let Wanted::Nearest { .. } = playback.question.wanted {
+            match points.into_iter().next() {
+                Some(point) => self.push_reply(list, ref_id, &single(point)),
+                None => self.push_status(list, ref_id, Status::LJ_NO_DATA),
+            }
+            return false;
+        }
+        let last = points.last().map(|point| point.micros);
+        playback.is_array |= points.iter().any(|point| point.values.len() != 1);
+        if playback.is_array {
+            for point in points {
+                self.push_reply(list, ref_id, &record(point.micros, point.values));
+            }
+        } else if !points.is_empty() {
+            self.push_reply(list, ref_id, &piece(playback.timestamp, &points));
+        }
+        if let (true, Some(last), Wanted::Span { to, .. }) = (more, last, playback.question.wanted) {
+            playback.question.wanted = Wanted::Span { from: last.saturating_add(1), to };
+            return true;
+        }
+        let end = if playback.is_array { record(0, Vec::new()) } else { piece(playback.timestamp, &[]) };
+        self.push_reply(list, ref_id, &end);
+        false
+    }
+}
+
+/// Some of a number's readings, or the end of them.
+fn piece(timestamp: i64, points: &[Point]) -> Reply {
+    let data = points.iter().filter_map(|point| point.values.first().copied()).collect();
+    let micros = points.iter().map(|point| point.micros).collect();
+    reply::TimedScalarArray { timestamp, data, micros, ..Default::default() }.into()
+}
+
+/// One of an array's readings, or the end of them.
+fn record(micros: i64, data: Vec<f64>) -> Reply {
+    reply::ScalarArray { timestamp: micros, data, ..Default::default() }.into()
+}
+
+fn single(point: Point) -> Reply {
+    let timestamp = point.micros / 1000;
+    match point.values.as_slice() {
+        [data] => reply::Scalar { timestamp, data: *data, ..Default::default() }.into(),
+        _ => reply::ScalarArray { timestamp, data: point.values, ..Default::default() }.into(),
+    }
+}
