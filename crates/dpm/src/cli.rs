@@ -51,6 +51,9 @@ struct Serve {
     /// The name of this node
     #[arg(long, value_name = "NAME", default_value = "DPM06")]
     name: String,
+    /// Where clients connect by gRPC (services.daq.DAQ); not at all if it is not given
+    #[arg(long, value_name = "ADDRESS")]
+    grpc: Option<SocketAddr>,
     /// Where readings that the database says are recorded are kept [default: in memory with --demo, otherwise nothing is recorded]
     #[arg(long, value_name = "FILE.db")]
     history: Option<PathBuf>,
@@ -121,8 +124,15 @@ impl Serve {
             Some(archive) => server.with_history(archive).map_err(|error| Failure::new(format!("history: {error}")))?,
             None => server,
         };
+        let server = match self.grpc {
+            Some(listen) => server.with_grpc(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?,
+            None => server,
+        };
         let listens = server.address().map_err(|error| Failure::new(error.to_string()))?;
         println!("DPM serves {devices} devices on {listens}.");
+        if let Some(address) = server.grpc_address() {
+            println!("It speaks gRPC on {address}.");
+        }
         if self.demo {
             println!("Try it: acget -H {} -P {} M:OUTTMP", listens.ip(), listens.port());
         }

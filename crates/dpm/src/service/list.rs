@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::playback::Playlist;
 use super::{ClientKey, Dpm};
 use crate::acnet::Header;
-use crate::database::{Stored, Target};
+use crate::database::{Stored, Target, Wanted};
 use crate::drf;
 use crate::history::{Question, Source};
+use crate::plot::{self, PlotKey};
 use crate::pool::{EntryKey, Reader};
 use crate::sdd::reply::{self, Reply};
 use crate::show;
@@ -42,6 +43,17 @@ pub(super) enum Route {
     Tcp,
     /// As replies to a request of ACNET.
     Acnet(Header),
+    /// As messages of gRPC.
+    Daq,
+}
+
+/// What reads for a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Joined {
+    /// An entry of the pool.
+    Entry(EntryKey),
+    /// A plot.
+    Plot(PlotKey),
 }
 
 /// A request on a list.
@@ -49,7 +61,7 @@ pub(super) enum Route {
 pub(super) struct Asked {
     request: Result<Box<drf::Request>, Status>,
     /// What it reads, if it does.
-    pub(super) joined: Option<EntryKey>,
+    pub(super) joined: Option<Joined>,
     /// Was it put on the list after the last start?
     is_new: bool,
     /// Was its error told since?
@@ -58,12 +70,21 @@ pub(super) struct Asked {
     is_done: bool,
 }
 
+impl List {
+    /// Was it started, and can nothing more come?
+    pub(super) fn is_over(&self) -> bool {
+        self.is_started && self.playlist.is_empty() && self.requests.values().all(|asked| asked.joined.is_none())
+    }
+}
+
 /// What is done for a request.
 enum Plan {
     /// Nothing: it is there to be set.
     Nothing,
     /// It is read.
     Read(Wish),
+    /// It is plotted, with so many tens of microseconds between points.
+    Plot(Wanted, u16),
     /// It is answered from the recording.
     Play(Question),
 }
@@ -134,8 +155,8 @@ impl Dpm {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         state.overflowed.remove(&ref_id);
         state.playlist.remove(ref_id);
-        if let Some(entry) = state.requests.remove(&ref_id).and_then(|asked| asked.joined) {
-            self.pool.leave(entry, Reader { list, ref_id });
+        if let Some(joined) = state.requests.remove(&ref_id).and_then(|asked| asked.joined) {
+            self.leave(joined, Reader { list, ref_id });
         }
     }
 
@@ -180,8 +201,8 @@ impl Dpm {
     }
 
     fn start_one(&mut self, reader: Reader, asked: &mut Asked, model: Option<&str>, now: Moment) {
-        if let Some(entry) = asked.joined.take_if(|_| asked.is_new) {
-            self.pool.leave(entry, reader);
+        if let Some(joined) = asked.joined.take_if(|_| asked.is_new) {
+            self.leave(joined, reader);
         }
         let found = match &asked.request {
             Err(status) => Err(*status),
@@ -200,6 +221,11 @@ impl Dpm {
             }
             let wish = match plan {
                 Plan::Nothing => return Ok(()),
+                Plan::Plot(wanted, period) => {
+                    let plot = self.plots.join(wanted, period, &target.device, target.form, reader, now);
+                    asked.joined = Some(Joined::Plot(plot));
+                    return Ok(());
+                }
                 Plan::Play(question) => {
                     asked.is_done = true;
                     self.outlets.play_request(reader.list, reader.ref_id, question);
@@ -211,9 +237,9 @@ impl Dpm {
             let answer: Reply = match target.stored {
                 Stored::FrontEnd(wanted) => {
                     let (entry, current) = self.pool.join(wanted, wish, &target.device, target.form, reader, now)?;
-                    asked.joined = Some(entry);
+                    asked.joined = Some(Joined::Entry(entry));
                     if let Some(current) = current {
-                        self.outlets.push(reader, &current);
+                        self.outlets.push(reader, &current, false);
                     }
                     return Ok(());
                 }
@@ -235,21 +261,57 @@ impl Dpm {
     fn find(&self, request: &drf::Request, model: Option<&str>, now: Moment) -> Result<(Target, Plan), Status> {
         let source = Source::parse(request.model.as_deref().or(model).unwrap_or_default())?;
         let target = self.database.find(request)?;
-        let plan = match source {
-            Source::Live => Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read),
-            Source::FastPlot => return Err(Status::INVALID_DATASOURCE),
-            recorded => Plan::Play(self.question(request, &recorded, now)?),
+        let plan = match (source, &target.stored) {
+            (Source::Live | Source::FastPlot, Stored::FrontEnd(wanted)) => {
+                match plot::period(&target.device, target.form, wanted, &target.event)? {
+                    Some(period) => Plan::Plot(*wanted, period),
+                    None => Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read),
+                }
+            }
+            (Source::Live | Source::FastPlot, _) => {
+                Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read)
+            }
+            (recorded, _) => Plan::Play(self.question(request, &recorded, now)?),
         };
         Ok((target, plan))
+    }
+
+    /// Lets readers that cannot have a plot be polled, as often as that goes.
+    pub(super) fn poll_instead(&mut self, now: Moment) {
+        for reader in self.plots.take_handed_back() {
+            let asked = self.outlets.lists.get(reader.list).and_then(|list| list.requests.get(&reader.ref_id));
+            let Some(Ok(request)) = asked.map(|asked| &asked.request) else { continue };
+            let joined = self.database.find(request).and_then(|target| {
+                let Stored::FrontEnd(wanted) = target.stored else { return Err(Status::NOPROP) };
+                let wish = Wish::of(&target.event, &self.database)?.ok_or(Status::BAD_EVENT)?;
+                self.pool.join(wanted, wish, &target.device, target.form, reader, now)
+            });
+            let asked = self.outlets.lists.get_mut(reader.list).and_then(|list| list.requests.get_mut(&reader.ref_id));
+            if let Some(asked) = asked {
+                asked.joined = joined.as_ref().ok().map(|(entry, _)| Joined::Entry(*entry));
+            }
+            match joined {
+                Ok((_, Some(current))) => self.outlets.push(reader, &current, false),
+                Ok((_, None)) => {}
+                Err(status) => self.outlets.push_status(reader.list, reader.ref_id, status),
+            }
+        }
     }
 
     /// Stops all reading for a list.
     fn halt(&mut self, list: usize) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
-        for (ref_id, asked) in &mut state.requests {
-            if let Some(entry) = asked.joined.take() {
-                self.pool.leave(entry, Reader { list, ref_id: *ref_id });
-            }
+        let joined: Vec<(i64, Joined)> =
+            state.requests.iter_mut().filter_map(|(ref_id, asked)| Some((*ref_id, asked.joined.take()?))).collect();
+        for (ref_id, joined) in joined {
+            self.leave(joined, Reader { list, ref_id });
+        }
+    }
+
+    fn leave(&mut self, joined: Joined, reader: Reader) {
+        match joined {
+            Joined::Entry(entry) => self.pool.leave(entry, reader),
+            Joined::Plot(plot) => self.plots.leave(plot, reader),
         }
     }
 

@@ -2,9 +2,13 @@
 
 mod acnet;
 mod bad_input;
+mod daq;
+mod events;
 mod front_ends;
 mod history;
 mod lists;
+mod node;
+mod plots;
 mod pooling;
 mod raw;
 mod world;
