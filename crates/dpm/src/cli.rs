@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 
+use crate::authority::Access;
 use crate::database::Database;
 use crate::driver::{Front, Server, Settings};
 use crate::history::{Archive, Bounds};
@@ -51,9 +52,6 @@ struct Serve {
     /// The name of this node
     #[arg(long, value_name = "NAME", default_value = "DPM06")]
     name: String,
-    /// Where clients connect by gRPC (services.daq.DAQ); not at all if it is not given
-    #[arg(long, value_name = "ADDRESS")]
-    grpc: Option<SocketAddr>,
     /// Where readings that the database says are recorded are kept [default: in memory with --demo, otherwise nothing is recorded]
     #[arg(long, value_name = "FILE.db")]
     history: Option<PathBuf>,
@@ -66,6 +64,8 @@ struct Serve {
     /// Trunk and node number of this node, four hexadecimal digits
     #[arg(long, value_name = "NODE", default_value = "0ad6")]
     node: String,
+    #[command(flatten)]
+    access: Access,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -118,38 +118,38 @@ impl Serve {
         let settings =
             Settings { clients: self.listen, front_ends, options: Options { name, address, ..Options::default() } };
         let devices = database.devices().len();
+        let (authority, words) = self.access.open().map_err(|words| Failure { words, code: ExitCode::from(78) })?;
         let server = Server::open(settings, Arc::new(database))
             .map_err(|error| Failure::new(format!("{}: {error}", self.listen)))?;
-        let server = match self.archive()? {
+        let mut server = match self.archive()? {
             Some(archive) => server.with_history(archive).map_err(|error| Failure::new(format!("history: {error}")))?,
             None => server,
         };
-        let server = match self.grpc {
-            Some(listen) => server.with_grpc(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?,
-            None => server,
-        };
         let listens = server.address().map_err(|error| Failure::new(error.to_string()))?;
+        server.set_authority(authority);
         println!("DPM serves {devices} devices on {listens}.");
-        if let Some(address) = server.grpc_address() {
-            println!("It speaks gRPC on {address}.");
-        }
+        words.iter().for_each(|words| eprintln!("rookery: {words}"));
         if self.demo {
             println!("Try it: acget -H {} -P {} M:OUTTMP", listens.ip(), listens.port());
         }
         let hangup = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hangup))
             .map_err(|error| Failure::new(error.to_string()))?;
-        let path = self.database.filter(|_| !self.demo);
+        let (path, access) = (self.database.filter(|_| !self.demo), self.access);
         let mut is_new = true;
         let turn = |dpm: &mut Service| {
             if std::mem::take(&mut is_new) {
                 tell_unrecorded(dpm);
             }
-            if hangup.swap(false, Ordering::Relaxed)
-                && let Some(path) = &path
-            {
-                reload(dpm, path);
-                is_new = true;
+            if hangup.swap(false, Ordering::Relaxed) {
+                if let Some(path) = &path {
+                    reload(dpm, path);
+                    is_new = true;
+                }
+                match access.roles() {
+                    Ok(roles) => dpm.set_roles(roles),
+                    Err(words) => eprintln!("rookery: the roles stay as they were: {words}"),
+                }
             }
             false
         };
@@ -254,7 +254,9 @@ Examples:
   rookery dpm --demo
   rookery dpm --database devices.toml --listen 0.0.0.0:6802
 
-SIGHUP makes it read the database again.";
+  rookery dpm --database devices.toml --keytab dpm.keytab --principal daeset/dpm.example.org@EXAMPLE.ORG --roles roles.toml --audit settings.log
+
+SIGHUP makes it read the database and the roles again.";
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples:

@@ -1,11 +1,11 @@
 //! What public clients and servers sent, read and written by ours. See `vectors/README.md`.
 
-#[path = "vectors/daq.rs"]
-mod daq;
 #[path = "vectors/drf.rs"]
 mod drf;
 #[path = "vectors/names.rs"]
 mod names;
+#[path = "vectors/recordings.rs"]
+mod recordings;
 #[path = "vectors/scaling.rs"]
 mod scaling;
 #[path = "vectors/sdd.rs"]

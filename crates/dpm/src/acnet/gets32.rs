@@ -55,10 +55,7 @@ impl Request {
         body.extend_from_slice(&(event.len() as u16).to_le_bytes());
         body.extend_from_slice(&event);
         for item in &self.items {
-            body.extend_from_slice(&item.dipi().to_le_bytes());
-            body.extend_from_slice(&item.ssdn);
-            body.extend_from_slice(&item.length.to_le_bytes());
-            body.extend_from_slice(&item.offset.to_le_bytes());
+            put_item(item, &mut body);
         }
         body
     }
@@ -106,8 +103,16 @@ impl ReplyHead {
     }
 }
 
+/// Appends a row of 20 bytes.
+pub(super) fn put_item(item: &Item, body: &mut Vec<u8>) {
+    body.extend_from_slice(&item.dipi().to_le_bytes());
+    body.extend_from_slice(&item.ssdn);
+    body.extend_from_slice(&item.length.to_le_bytes());
+    body.extend_from_slice(&item.offset.to_le_bytes());
+}
+
 /// Reads a row of 20 bytes.
-fn item(row: &[u8]) -> Item {
+pub(super) fn item(row: &[u8]) -> Item {
     let long = |at: usize| u32::from_le_bytes([row[at], row[at + 1], row[at + 2], row[at + 3]]);
     let mut ssdn = [0; 8];
     ssdn.copy_from_slice(&row[4..12]);

@@ -1,13 +1,13 @@
 //! ACNET: packets, outstanding requests, and what front-ends are asked.
 //!
 //! [`packet`] is the header on the network and the swapping of its words; [`Requests`] holds what was asked and not answered yet, by an id that is found
-//! in constant time; [`retdat`], [`gets32`] and [`ftpman`] are the bodies of requests and replies.
+//! in constant time; [`retdat`], [`gets32`] and [`sets32`] are the bodies of requests and replies.
 
-pub mod ftpman;
 pub mod gets32;
 pub mod packet;
 mod requests;
 pub mod retdat;
+pub mod sets32;
 
 pub use packet::{Header, Kind, Packet};
 pub use requests::Requests;
@@ -16,7 +16,7 @@ use crate::rad50::Rad50;
 use crate::status::Status;
 
 /// A device in a front-end request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Item {
     /// The device's number, 24 bits.
     pub device: u32,
@@ -55,6 +55,9 @@ pub fn split(mut body: &[u8], lengths: impl Iterator<Item = u32>) -> Option<Vec<
     }
     Some(readings)
 }
+
+/// What devices are set to.
+pub type Settings<'a> = Vec<(Item, &'a [u8])>;
 
 /// The task that answers pings.
 pub const ACNET: Rad50 = Rad50::literal(b"ACNET");

@@ -28,15 +28,22 @@ impl<T> Default for Requests<T> {
 impl<T> Requests<T> {
     /// Keeps a request and gives its id. `None` if all 8192 are in use.
     pub fn open(&mut self, request: T) -> Option<u16> {
+        self.open_or_return(request).ok()
+    }
+
+    /// The same, but gives the request back if no id is free.
+    pub fn open_or_return(&mut self, request: T) -> Result<u16, T> {
         let place = if self.places.len() < PLACES {
             self.places.push(Place { uses: 0, request: None });
             self.places.len() - 1
+        } else if let Some(place) = self.free.pop_front() {
+            usize::from(place)
         } else {
-            usize::from(self.free.pop_front()?)
+            return Err(request);
         };
         self.places[place].request = Some(request);
         self.count += 1;
-        Some(self.id(place))
+        Ok(self.id(place))
     }
 
     /// The request of an id.

@@ -1,6 +1,6 @@
 //! `RETDAT` and `SETDAT`: devices are read by a 16-bit frequency word and set.
 
-use super::Item;
+use super::{Item, Settings};
 use crate::rad50::Rad50;
 
 /// The task that reads.
@@ -56,7 +56,7 @@ pub fn encode_settings(settings: &[(Item, &[u8])]) -> Vec<u8> {
 }
 
 /// Reads the body of a request that sets devices.
-pub fn decode_settings(body: &[u8]) -> Option<Vec<(Item, &[u8])>> {
+pub fn decode_settings(body: &[u8]) -> Option<Settings<'_>> {
     let ([_, _, c0, c1], mut rest) = body.split_first_chunk::<4>()?;
     let mut settings = Vec::new();
     for _ in 0..u16::from_le_bytes([*c0, *c1]) {

@@ -1,6 +1,10 @@
 //! Alarm blocks: 20 bytes, little endian.
 //!
 //! Flags (2), minimum or nominal value (4), maximum or tolerance (4), tries so far (1), tries needed (1), clock event (2), the front-end's own (6).
+//!
+//! A block is set as a whole: what a client sets of it is put into the block that the front-end has.
+
+use crate::status::Status;
 
 /// How long a block is.
 pub const SIZE: usize = 20;
@@ -46,6 +50,62 @@ impl AlarmBlock {
             tries_needed,
             ftd: u16::from_le_bytes([ftd0, ftd1]),
         })
+    }
+
+    /// Writes it over the bytes that it was read from; those of the front-end stay.
+    pub fn write(&self, block: &mut [u8; SIZE]) {
+        block[..2].copy_from_slice(&self.flags.to_le_bytes());
+        block[2..6].copy_from_slice(&self.low);
+        block[6..10].copy_from_slice(&self.high);
+        block[10..12].copy_from_slice(&[self.tries_now, self.tries_needed]);
+        block[12..14].copy_from_slice(&self.ftd.to_le_bytes());
+    }
+
+    /// Sets whether the device is watched.
+    pub fn set_enabled(&mut self, on: bool) {
+        self.flags = self.flags & !1 | u16::from(on);
+    }
+
+    /// Sets whether the abort is suppressed.
+    pub fn set_abort_inhibited(&mut self, on: bool) {
+        self.flags = self.flags & !(1 << 3) | u16::from(on) << 3;
+    }
+
+    /// Sets the limits in the way in which the block holds them: by `minimum` and `maximum` alone. They are rounded to raw values.
+    ///
+    /// Fails if a value does not fit the block, and for a share of a nominal value that is 0.
+    pub fn set_limits(&mut self, minimum: f64, maximum: f64) -> Result<(), Status> {
+        let (nominal, tolerance) = ((minimum + maximum) / 2.0, (maximum - minimum) / 2.0);
+        match self.flags >> 8 & 3 {
+            MINIMUM_AND_MAXIMUM => self.put(minimum, maximum),
+            NOMINAL_AND_PERCENT if nominal == 0.0 => Err(Status::SCALEFAIL),
+            NOMINAL_AND_PERCENT => self.put(nominal, (100.0 * tolerance / nominal).abs()),
+            _ => self.put(nominal, tolerance),
+        }
+    }
+
+    /// Sets nominal bits and mask of a digital block. Fails if they do not fit it.
+    pub fn set_bits(&mut self, nominal: u32, mask: u32) -> Result<(), Status> {
+        self.put(f64::from(nominal), f64::from(mask))
+    }
+
+    /// Writes both values in as many bytes as the block says that they have, with or without a sign.
+    fn put(&mut self, low: f64, high: f64) -> Result<(), Status> {
+        let bytes = match self.flags >> 5 & 3 {
+            0 => 1,
+            1 => 2,
+            _ => 4,
+        };
+        let most = 2f64.powi(8 * bytes);
+        let raw = |value: f64| {
+            let value = value.round();
+            let fits = (-most / 2.0..most).contains(&value);
+            if fits { Ok((value as i64).to_le_bytes()) } else { Err(Status::SCALEFAIL) }
+        };
+        let (low, high, bytes) = (raw(low)?, raw(high)?, bytes as usize);
+        self.low[..bytes].copy_from_slice(&low[..bytes]);
+        self.high[..bytes].copy_from_slice(&high[..bytes]);
+        Ok(())
     }
 
     /// Is the device watched?

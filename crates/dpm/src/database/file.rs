@@ -43,7 +43,7 @@ impl std::error::Error for Mistake {}
 pub struct Script {
     /// The device.
     pub device: String,
-    /// `constant`, `ramp`, `sine`, `noise`, `counter` or `silent`.
+    /// `constant`, `ramp`, `sine`, `noise`, `counter`, `setting` (what it was set to) or `silent`.
     pub shape: String,
     /// The lowest raw value, or the constant one.
     #[serde(default)]
@@ -181,6 +181,8 @@ struct DeviceRow {
     long_name: String,
     #[serde(default)]
     alarm_list: String,
+    #[serde(default)]
+    protection: u32,
     reading: Option<ValueRow>,
     setting: Option<ValueRow>,
     status: Option<StatusRow>,
@@ -354,6 +356,7 @@ impl DeviceRow {
             description: self.description,
             long_name: self.long_name,
             alarm_list: self.alarm_list,
+            protection: self.protection,
             reading: self.reading.map(|row| value(row, "reading")).transpose()?,
             setting: self.setting.map(|row| value(row, "setting")).transpose()?,
             status: self.status.map(|row| row.read(nodes).map_err(|wrong| wrong.within("status"))).transpose()?,
@@ -502,7 +505,8 @@ impl Wrong {
     }
 }
 
-fn line(text: &str, span: &Range<usize>) -> usize {
+/// The line in which something begins, from 1 on.
+pub(crate) fn line(text: &str, span: &Range<usize>) -> usize {
     text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
 }
 
@@ -514,7 +518,7 @@ fn one() -> f64 {
     1.0
 }
 
-const SHAPES: &[&str] = &["constant", "ramp", "sine", "noise", "counter", "silent"];
+const SHAPES: &[&str] = &["constant", "ramp", "sine", "noise", "counter", "setting", "silent"];
 /// The low 24 bits of a front-end request.
 const LARGEST_INDEX: u32 = 0xff_ffff;
 /// In bytes; what fits one datagram both ways.

@@ -7,6 +7,7 @@ mod file;
 mod find;
 mod record;
 
+pub(crate) use file::line;
 pub use file::{Fault, Mistake, Script};
 pub use find::{Form, Stored, Target, Wanted};
 
@@ -66,6 +67,8 @@ pub struct Device {
     pub long_name: String,
     /// The list that its alarms belong to; may be empty.
     pub alarm_list: String,
+    /// The classes of users who may set it without a role, a bit each.
+    pub protection: u32,
     /// What is measured.
     pub reading: Option<Value>,
     /// What it was set to.

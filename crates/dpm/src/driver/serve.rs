@@ -1,14 +1,13 @@
 //! The service on its sockets.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 
-use super::door::{Peer, Visitors};
-use super::grpc::Grpc;
 use super::history::Historian;
 use super::set::{Ready, Set};
 use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
+use crate::authority::Authority;
 use crate::database::Database;
 use crate::history::Archive;
 use crate::service::{ClientKey, Dpm, Options, Statistics};
@@ -34,8 +33,6 @@ pub struct Server {
     listener: TcpListener,
     front_ends: UdpSocket,
     history: Option<Historian>,
-    visitors: Visitors,
-    grpc: Option<Grpc>,
     /// By the number of the client.
     connections: Vec<Option<Connection>>,
     buffer: Vec<u8>,
@@ -44,7 +41,7 @@ pub struct Server {
 
 #[derive(Debug)]
 struct Connection {
-    stream: Peer,
+    stream: TcpStream,
     /// Rendered bytes that the socket did not take.
     unsent: Vec<u8>,
     reads: bool,
@@ -63,8 +60,6 @@ impl Server {
         let set = Set::new()?;
         set.add(&listener, LISTENER)?;
         set.add(&front_ends, FRONT_ENDS)?;
-        let visitors = Visitors::new()?;
-        set.add(visitors.bell(), VISITORS)?;
         Ok(Self {
             dpm: Dpm::new(settings.options, database),
             set,
@@ -72,8 +67,6 @@ impl Server {
             listener,
             front_ends,
             history: None,
-            visitors,
-            grpc: None,
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
@@ -87,17 +80,6 @@ impl Server {
         self.history = Some(historian);
         self.dpm.record(self.clock.now());
         Ok(self)
-    }
-
-    /// Serves gRPC, too, on a port and thread of its own.
-    pub fn with_grpc(mut self, listen: SocketAddr) -> io::Result<Self> {
-        self.grpc = Some(Grpc::start(listen, self.visitors.door(), self.dpm.options().requests)?);
-        Ok(self)
-    }
-
-    /// Where clients connect by gRPC, if it is served.
-    pub fn grpc_address(&self) -> Option<SocketAddr> {
-        self.grpc.as_ref().map(Grpc::address)
     }
 
     /// Where clients connect.
@@ -115,10 +97,9 @@ impl Server {
             let now = self.clock.now();
             for event in &ready {
                 match event.key {
-                    LISTENER => self.accept()?,
+                    LISTENER => self.accept(now)?,
                     FRONT_ENDS => self.take_datagrams(now)?,
                     HISTORY => self.take_answers(now),
-                    VISITORS => self.take_visitors(now),
                     _ => self.take_client(*event, now),
                 }
             }
@@ -130,6 +111,10 @@ impl Server {
             for client in self.dpm.take_dirty() {
                 self.write(client);
             }
+            for client in self.dpm.take_closing() {
+                self.write(client);
+                self.close(client);
+            }
             if let Some(history) = &mut self.history {
                 // After the writing, which may have asked for more.
                 history.give(self.dpm.take_work());
@@ -139,6 +124,11 @@ impl Server {
                 return Ok(());
             }
         }
+    }
+
+    /// Lets an authority say who may set what. Before that nobody may.
+    pub fn set_authority(&mut self, authority: Authority) {
+        self.dpm.set_authority(authority);
     }
 
     /// What it did and has.
@@ -153,10 +143,10 @@ impl Server {
         }
     }
 
-    fn accept(&mut self) -> io::Result<()> {
+    fn accept(&mut self, now: Moment) -> io::Result<()> {
         loop {
-            let stream = match self.listener.accept() {
-                Ok((stream, _)) => stream,
+            let (stream, from) = match self.listener.accept() {
+                Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 // The client is gone already, or there are no descriptors: the others go on.
                 Err(_) => return Ok(()),
@@ -164,33 +154,17 @@ impl Server {
             if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_err() {
                 continue;
             }
-            self.keep(Peer::Network(stream));
-        }
-    }
-
-    /// Takes on those whom other threads brought.
-    fn take_visitors(&mut self, now: Moment) {
-        for visitor in self.visitors.take() {
-            let Some(client) = self.keep(Peer::Thread(visitor.stream)) else { continue };
-            match self.dpm.read(client, &visitor.requests, now) {
-                Ok(()) => self.write(client),
-                Err(_) => self.close(client),
+            // One too many: it is closed at once.
+            let Some(client) = self.dpm.connect_from(from, now) else { continue };
+            if self.set.add(&stream, client as u64).is_err() {
+                self.dpm.disconnect(client);
+                continue;
             }
+            if self.connections.len() <= client {
+                self.connections.resize_with(client + 1, || None);
+            }
+            self.connections[client] = Some(Connection { stream, unsent: Vec::new(), reads: true, writes: false });
         }
-    }
-
-    /// Keeps a client's connection.
-    fn keep(&mut self, stream: Peer) -> Option<ClientKey> {
-        let client = self.dpm.connect();
-        if self.set.add(&stream, client as u64).is_err() {
-            self.dpm.disconnect(client);
-            return None;
-        }
-        if self.connections.len() <= client {
-            self.connections.resize_with(client + 1, || None);
-        }
-        self.connections[client] = Some(Connection { stream, unsent: Vec::new(), reads: true, writes: false });
-        Some(client)
     }
 
     fn take_datagrams(&mut self, now: Moment) -> io::Result<()> {
@@ -225,7 +199,8 @@ impl Server {
     /// Writes what a client is owed, as far as its socket takes it.
     fn write(&mut self, client: ClientKey) {
         let Some(Some(connection)) = self.connections.get_mut(client) else { return };
-        loop {
+        let mut is_unfinished = false;
+        for round in 1.. {
             self.rendered.clear();
             self.rendered.append(&mut connection.unsent);
             let more = self.dpm.render(client, &mut self.rendered, WRITE);
@@ -233,7 +208,11 @@ impl Server {
                 break;
             }
             match connection.stream.write(&self.rendered) {
-                Ok(sent) if sent == self.rendered.len() && more => continue,
+                Ok(sent) if sent == self.rendered.len() && more => {
+                    // Whoever takes all that it is given lets the others have their turn, too.
+                    is_unfinished = round == ROUNDS;
+                    if is_unfinished { break } else { continue }
+                }
                 Ok(sent) => connection.unsent.extend_from_slice(&self.rendered[sent..]),
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                     connection.unsent.extend_from_slice(&self.rendered);
@@ -242,10 +221,7 @@ impl Server {
             }
             break;
         }
-        if connection.unsent.is_empty() && self.dpm.is_served(client) {
-            return self.close(client);
-        }
-        let (reads, writes) = (self.dpm.wants_input(client), !connection.unsent.is_empty());
+        let (reads, writes) = (self.dpm.wants_input(client), is_unfinished || !connection.unsent.is_empty());
         if (reads, writes) != (connection.reads, connection.writes) {
             (connection.reads, connection.writes) = (reads, writes);
             let _ = self.set.change(&connection.stream, client as u64, reads, writes);
@@ -264,10 +240,11 @@ impl Server {
 const LISTENER: u64 = u64::MAX;
 const FRONT_ENDS: u64 = u64::MAX - 1;
 const HISTORY: u64 = u64::MAX - 2;
-const VISITORS: u64 = u64::MAX - 3;
 /// After as many milliseconds a turn comes even if nothing happens.
 const IDLE: u64 = 200;
 /// About how many bytes are rendered for one write.
 const WRITE: usize = 64 << 10;
+/// Writes of a turn to one client.
+const ROUNDS: usize = 32;
 /// In bytes; the system may give less.
 const RECEIVE_BUFFER: usize = 8 << 20;

@@ -134,10 +134,6 @@ impl Pool {
     ) -> Result<(EntryKey, Option<Arc<Shared>>), Status> {
         self.check(wanted.node, &wish.when)?;
         self.counters.asked += 1;
-        let period = match wish.when {
-            When::Every(millis) => Some(millis),
-            _ => None,
-        };
         let key = (wanted, wish.when);
         // What was asked for once is in flight and older than a new reader's question, unless it has not left yet.
         let running = self.by_key.get(&key).copied().filter(|entry| self.can_join(*entry));
@@ -149,9 +145,7 @@ impl Pool {
             None => self.add(key),
         };
         let Some(entry) = self.entries.get_mut(entry_key) else { return Err(Status::NODE_DOWN) };
-        // What a front-end sends at once comes well before half of a period is over; when it is sending already it sends nothing at once.
-        let before = period.filter(|_| !wish.at_once && !entry.was_read()).map(|millis| now.millis + millis / 2);
-        let current = entry.join(Channel::new(form, wish.on_change, device), reader, before);
+        let current = entry.join(Channel::new(form, wish.on_change, device), reader);
         let fresh = entry.is_fresh(now);
         Ok((entry_key, current.filter(|_| wish.at_once && fresh)))
     }
@@ -232,7 +226,12 @@ impl Pool {
             self.by_key.remove(&full);
         }
         match entry.group {
-            None => poll.waiting.retain(|waiting| *waiting != key),
+            None => {
+                // Whoever came last mostly leaves first.
+                if let Some(place) = poll.waiting.iter().rposition(|waiting| *waiting == key) {
+                    poll.waiting.remove(place);
+                }
+            }
             Some((id, place)) => {
                 if let Some(group) = self.groups.get_mut(id)
                     && group.forget(place)

@@ -1,11 +1,12 @@
 //! A client's connection: what it speaks, what it sent, what waits for it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::list::Route;
 use super::outbox::{Item, Outbox};
 use super::raw::Raw;
-use super::{ClientKey, Close, Dpm, Outlets, daq, greeting, raw, tcp};
+use super::{ClientKey, Close, Dpm, Outlets, greeting, raw, tcp};
 use crate::pool::Reader;
 use crate::sdd::{Message, Shared, reply::Reply};
 use crate::show;
@@ -20,6 +21,14 @@ pub(super) struct Client {
     pub(super) input: Vec<u8>,
     pub(super) outbox: Outbox,
     pub(super) lists: Vec<usize>,
+    /// Where it is; `None` for a client of this process.
+    pub(super) from: Option<SocketAddr>,
+    /// Until when it has to say what it speaks, in milliseconds.
+    pub(super) greets_by: u64,
+    /// Proofs of who it is that failed.
+    pub(super) failures: u32,
+    /// Settings that it tried without a proof and that were logged.
+    pub(super) unproved: usize,
     is_dirty: bool,
 }
 
@@ -33,16 +42,24 @@ pub(super) enum Speaks {
     Dpm,
     /// acnetd's client protocol.
     Raw(Raw),
-    /// gRPC: nothing comes from it any more.
-    Daq,
+}
+
+impl Client {
+    /// A client of this process, or of an address from which it has to say what it speaks by a time in milliseconds.
+    pub(super) fn new(from: Option<SocketAddr>, greets_by: u64) -> Self {
+        Self { from, greets_by, ..Self::default() }
+    }
 }
 
 impl Dpm {
-    /// Takes as many whole frames as there are, and tells how many bytes they were.
+    /// Takes as many whole frames as there are, and tells how many bytes they were. Whoever does not read what it is owed is not listened to.
     pub(super) fn take_input(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, Close> {
         let mut taken = 0;
         while let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) {
             let Some(state) = self.outlets.clients.get(client) else { return Err(Close) };
+            if state.outbox.bytes() >= self.options.queue {
+                break;
+            }
             let used = match state.speaks {
                 Speaks::Unknown => self.greet(client, rest)?,
                 Speaks::Dpm => match frame(rest)? {
@@ -59,7 +76,6 @@ impl Dpm {
                     }
                     None => 0,
                 },
-                Speaks::Daq => return Err(Close),
             };
             if used == 0 {
                 break;
@@ -91,16 +107,15 @@ impl Dpm {
 }
 
 impl Outlets {
-    /// Queues a message for a reader, unless too much is waiting. `is_last` tells that no more will come for this request.
-    pub(super) fn push(&mut self, reader: Reader, message: &Arc<Shared>, is_last: bool) {
-        if self.is_daq(reader.list) && !daq::prepare(message, is_last) {
-            return;
-        }
+    /// Queues a message for a reader, unless too much is waiting.
+    pub(super) fn push(&mut self, reader: Reader, message: &Arc<Shared>) {
         let Some(list) = self.lists.get_mut(reader.list) else { return };
         let Some(client) = self.clients.get_mut(list.client) else { return };
         if client.outbox.bytes() >= self.queue {
             self.dropped += 1;
-            list.overflowed.insert(reader.ref_id);
+            if list.overflowed.len() < OVERFLOWED {
+                list.overflowed.insert(reader.ref_id);
+            }
             return;
         }
         list.sent_at = self.now.millis;
@@ -123,15 +138,12 @@ impl Outlets {
     /// Queues a reply for a request of a list; its own number does not count.
     pub(super) fn push_reply(&mut self, list: usize, ref_id: i64, reply: &Reply) {
         if let Some(shared) = Shared::new(reply) {
-            self.push(Reader { list, ref_id }, &Arc::new(shared), true);
+            self.push(Reader { list, ref_id }, &Arc::new(shared));
         }
     }
 
     /// Queues a reply of a list as a whole.
     pub(super) fn push_of_list(&mut self, list: usize, reply: impl Into<Reply>) {
-        if self.is_daq(list) {
-            return;
-        }
         let Some(state) = self.lists.get_mut(list) else { return };
         state.sent_at = self.now.millis;
         let key = state.client;
@@ -151,8 +163,8 @@ impl Outlets {
         }
     }
 
-    pub(super) fn render(&mut self, key: ClientKey, out: &mut Vec<u8>, limit: usize) -> bool {
-        let Some(client) = self.clients.get_mut(key) else { return false };
+    pub(super) fn render(&mut self, key: ClientKey, out: &mut Vec<u8>, limit: usize) {
+        let Some(client) = self.clients.get_mut(key) else { return };
         client.is_dirty = false;
         while out.len() < limit {
             let Some(item) = client.outbox.pop() else { break };
@@ -162,7 +174,6 @@ impl Outlets {
             };
             match self.lists.get(list).map(|list| &list.route) {
                 Some(Route::Tcp) => tcp::frame(out, |out| item.write(out)),
-                Some(Route::Daq) => item.write_daq(out),
                 Some(Route::Acnet(header)) => raw::data(header, true, out, |out| item.write(out)),
                 None => {}
             }
@@ -172,13 +183,9 @@ impl Outlets {
         for list in lists {
             let lost = self.lists.get_mut(list).map(|list| std::mem::take(&mut list.overflowed)).unwrap_or_default();
             for ref_id in lost {
-                let lost = show::status(Status::REPLY_OVERFLOW, self.now.unix_millis, 0);
-                if let Some(shared) = Shared::new(&lost) {
-                    self.push(Reader { list, ref_id }, &Arc::new(shared), false);
-                }
+                self.push_status(list, ref_id, Status::REPLY_OVERFLOW);
             }
         }
-        self.clients.get(key).is_some_and(|client| !client.outbox.is_empty())
     }
 
     fn touch(&mut self, key: ClientKey) {
@@ -199,6 +206,8 @@ fn frame(input: &[u8]) -> Result<Option<&[u8]>, Close> {
     }
 }
 
+/// Requests of a list whose loss of readings is remembered.
+const OVERFLOWED: usize = 100_000;
 /// The length in front of a frame, in bytes.
 const PREFIX: usize = 4;
 /// The largest frame that a client may send, in bytes.

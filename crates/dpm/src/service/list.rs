@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::playback::Playlist;
+use super::settings::Session;
 use super::{ClientKey, Dpm};
 use crate::acnet::Header;
-use crate::database::{Stored, Target, Wanted};
+use crate::database::{Stored, Target};
 use crate::drf;
 use crate::history::{Question, Source};
-use crate::plot::{self, PlotKey};
 use crate::pool::{EntryKey, Reader};
 use crate::sdd::reply::{self, Reply};
 use crate::show;
@@ -34,6 +34,10 @@ pub(super) struct List {
     pub(super) overflowed: BTreeSet<i64>,
     /// Requests that are answered from the recording.
     pub(super) playlist: Playlist,
+    /// What its client proved, if it wants to set.
+    pub(super) session: Option<Box<Session>>,
+    /// Settings that wait for front-ends.
+    pub(super) batches: usize,
 }
 
 /// How a list's messages go to its client.
@@ -43,17 +47,6 @@ pub(super) enum Route {
     Tcp,
     /// As replies to a request of ACNET.
     Acnet(Header),
-    /// As messages of gRPC.
-    Daq,
-}
-
-/// What reads for a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Joined {
-    /// An entry of the pool.
-    Entry(EntryKey),
-    /// A plot.
-    Plot(PlotKey),
 }
 
 /// A request on a list.
@@ -61,7 +54,7 @@ pub(super) enum Joined {
 pub(super) struct Asked {
     request: Result<Box<drf::Request>, Status>,
     /// What it reads, if it does.
-    pub(super) joined: Option<Joined>,
+    pub(super) joined: Option<EntryKey>,
     /// Was it put on the list after the last start?
     is_new: bool,
     /// Was its error told since?
@@ -71,9 +64,10 @@ pub(super) struct Asked {
 }
 
 impl List {
-    /// Was it started, and can nothing more come?
-    pub(super) fn is_over(&self) -> bool {
-        self.is_started && self.playlist.is_empty() && self.requests.values().all(|asked| asked.joined.is_none())
+    /// The request of a number, or what is wrong with it.
+    pub(super) fn request(&self, ref_id: i64) -> Option<Result<&drf::Request, Status>> {
+        let asked = self.requests.get(&ref_id)?;
+        Some(asked.request.as_deref().map_err(|status| *status))
     }
 }
 
@@ -83,8 +77,6 @@ enum Plan {
     Nothing,
     /// It is read.
     Read(Wish),
-    /// It is plotted, with so many tens of microseconds between points.
-    Plot(Wanted, u16),
     /// It is answered from the recording.
     Play(Question),
 }
@@ -111,6 +103,8 @@ impl Dpm {
             sent_at: 0,
             overflowed: BTreeSet::new(),
             playlist: Playlist::default(),
+            session: None,
+            batches: 0,
         });
         state.lists.push(list);
         self.list_ids.insert(id, list);
@@ -122,6 +116,7 @@ impl Dpm {
     pub(super) fn close_list(&mut self, list: usize) {
         self.halt(list);
         let Some(state) = self.outlets.lists.try_remove(list) else { return };
+        self.requests -= state.requests.len();
         self.list_ids.remove(&state.id);
         if let Some(client) = self.outlets.clients.get_mut(state.client) {
             client.lists.retain(|other| *other != list);
@@ -129,13 +124,15 @@ impl Dpm {
         }
     }
 
-    /// Puts a request on a list. A mistake in it is told at once; what begins with `#` is a property of the list, kept by nobody.
+    /// Puts a request on a list. A mistake in it is told at once; what begins with `#` is a property of the list.
     pub(super) fn add(&mut self, list: usize, ref_id: i64, text: &str) {
+        let Some(state) = self.outlets.lists.get_mut(list) else { return };
         if text.starts_with('#') && !text.starts_with("#:") {
+            state.take_property(text);
             return;
         }
-        let Some(state) = self.outlets.lists.get_mut(list) else { return };
-        let request = if state.requests.len() >= self.options.requests && !state.requests.contains_key(&ref_id) {
+        let is_full = state.requests.len() >= self.options.requests || self.requests >= self.options.all_requests;
+        let request = if is_full && !state.requests.contains_key(&ref_id) {
             self.outlets.push_status(list, ref_id, Status::OUTOMEM);
             return;
         } else {
@@ -144,7 +141,7 @@ impl Dpm {
         let error = request.as_ref().err().copied();
         let joined = state.requests.get(&ref_id).and_then(|asked| asked.joined);
         let asked = Asked { request, joined, is_new: true, is_told: error.is_some(), is_done: false };
-        state.requests.insert(ref_id, asked);
+        self.requests += usize::from(state.requests.insert(ref_id, asked).is_none());
         if let Some(status) = error {
             self.outlets.push_status(list, ref_id, status);
         }
@@ -155,8 +152,10 @@ impl Dpm {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         state.overflowed.remove(&ref_id);
         state.playlist.remove(ref_id);
-        if let Some(joined) = state.requests.remove(&ref_id).and_then(|asked| asked.joined) {
-            self.leave(joined, Reader { list, ref_id });
+        let Some(asked) = state.requests.remove(&ref_id) else { return };
+        self.requests -= 1;
+        if let Some(entry) = asked.joined {
+            self.pool.leave(entry, Reader { list, ref_id });
         }
     }
 
@@ -177,6 +176,7 @@ impl Dpm {
     pub(super) fn clear(&mut self, list: usize) {
         self.stop(list);
         if let Some(state) = self.outlets.lists.get_mut(list) {
+            self.requests -= state.requests.len();
             state.requests.clear();
         }
     }
@@ -201,8 +201,8 @@ impl Dpm {
     }
 
     fn start_one(&mut self, reader: Reader, asked: &mut Asked, model: Option<&str>, now: Moment) {
-        if let Some(joined) = asked.joined.take_if(|_| asked.is_new) {
-            self.leave(joined, reader);
+        if let Some(entry) = asked.joined.take_if(|_| asked.is_new) {
+            self.pool.leave(entry, reader);
         }
         let found = match &asked.request {
             Err(status) => Err(*status),
@@ -221,11 +221,6 @@ impl Dpm {
             }
             let wish = match plan {
                 Plan::Nothing => return Ok(()),
-                Plan::Plot(wanted, period) => {
-                    let plot = self.plots.join(wanted, period, &target.device, target.form, reader, now);
-                    asked.joined = Some(Joined::Plot(plot));
-                    return Ok(());
-                }
                 Plan::Play(question) => {
                     asked.is_done = true;
                     self.outlets.play_request(reader.list, reader.ref_id, question);
@@ -237,9 +232,9 @@ impl Dpm {
             let answer: Reply = match target.stored {
                 Stored::FrontEnd(wanted) => {
                     let (entry, current) = self.pool.join(wanted, wish, &target.device, target.form, reader, now)?;
-                    asked.joined = Some(Joined::Entry(entry));
+                    asked.joined = Some(entry);
                     if let Some(current) = current {
-                        self.outlets.push(reader, &current, false);
+                        self.outlets.push(reader, &current);
                     }
                     return Ok(());
                 }
@@ -261,57 +256,22 @@ impl Dpm {
     fn find(&self, request: &drf::Request, model: Option<&str>, now: Moment) -> Result<(Target, Plan), Status> {
         let source = Source::parse(request.model.as_deref().or(model).unwrap_or_default())?;
         let target = self.database.find(request)?;
-        let plan = match (source, &target.stored) {
-            (Source::Live | Source::FastPlot, Stored::FrontEnd(wanted)) => {
-                match plot::period(&target.device, target.form, wanted, &target.event)? {
-                    Some(period) => Plan::Plot(*wanted, period),
-                    None => Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read),
-                }
-            }
-            (Source::Live | Source::FastPlot, _) => {
-                Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read)
-            }
-            (recorded, _) => Plan::Play(self.question(request, &recorded, now)?),
+        let plan = match source {
+            Source::Live => Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read),
+            Source::FastPlot => return Err(Status::INVALID_DATASOURCE),
+            recorded => Plan::Play(self.question(request, &recorded, now)?),
         };
         Ok((target, plan))
-    }
-
-    /// Lets readers that cannot have a plot be polled, as often as that goes.
-    pub(super) fn poll_instead(&mut self, now: Moment) {
-        for reader in self.plots.take_handed_back() {
-            let asked = self.outlets.lists.get(reader.list).and_then(|list| list.requests.get(&reader.ref_id));
-            let Some(Ok(request)) = asked.map(|asked| &asked.request) else { continue };
-            let joined = self.database.find(request).and_then(|target| {
-                let Stored::FrontEnd(wanted) = target.stored else { return Err(Status::NOPROP) };
-                let wish = Wish::of(&target.event, &self.database)?.ok_or(Status::BAD_EVENT)?;
-                self.pool.join(wanted, wish, &target.device, target.form, reader, now)
-            });
-            let asked = self.outlets.lists.get_mut(reader.list).and_then(|list| list.requests.get_mut(&reader.ref_id));
-            if let Some(asked) = asked {
-                asked.joined = joined.as_ref().ok().map(|(entry, _)| Joined::Entry(*entry));
-            }
-            match joined {
-                Ok((_, Some(current))) => self.outlets.push(reader, &current, false),
-                Ok((_, None)) => {}
-                Err(status) => self.outlets.push_status(reader.list, reader.ref_id, status),
-            }
-        }
     }
 
     /// Stops all reading for a list.
     fn halt(&mut self, list: usize) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
-        let joined: Vec<(i64, Joined)> =
-            state.requests.iter_mut().filter_map(|(ref_id, asked)| Some((*ref_id, asked.joined.take()?))).collect();
-        for (ref_id, joined) in joined {
-            self.leave(joined, Reader { list, ref_id });
-        }
-    }
-
-    fn leave(&mut self, joined: Joined, reader: Reader) {
-        match joined {
-            Joined::Entry(entry) => self.pool.leave(entry, reader),
-            Joined::Plot(plot) => self.plots.leave(plot, reader),
+        // The latest first: they are the quickest to be found.
+        for (ref_id, asked) in state.requests.iter_mut().rev() {
+            if let Some(entry) = asked.joined.take() {
+                self.pool.leave(entry, Reader { list, ref_id: *ref_id });
+            }
         }
     }
 

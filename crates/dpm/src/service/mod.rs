@@ -11,34 +11,34 @@
 //! - Requests of a client that does not read are not read either.
 
 mod client;
-mod daq;
 mod greeting;
 mod list;
-mod node;
 mod outbox;
 mod playback;
 mod raw;
 mod record;
+mod settings;
 mod tcp;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use slab::Slab;
 
-use crate::acnet::{DPMD, Kind, packet};
+use crate::acnet::{DPMD, packet};
+use crate::authority::{Authority, Roles};
 use crate::database::Database;
-use crate::plot::{self, Plots};
 use crate::pool::{Counters, Deliver, Pool, Reader};
 use crate::rad50::Rad50;
 use crate::sdd::Shared;
+use crate::setting::{self, Setter};
 use crate::time::Moment;
-use client::Client;
+use client::{Client, Speaks};
 use list::List;
-pub use node::Traffic;
 use record::Recorder;
+use settings::Batch;
 
 /// The number of a client's connection.
 pub type ClientKey = usize;
@@ -56,11 +56,29 @@ pub struct Options {
     pub requests: usize,
     /// How many lists a connection may have.
     pub lists: usize,
+    /// How many requests all lists may have together.
+    pub all_requests: usize,
+    /// How many connections there may be.
+    pub clients: usize,
+    /// How many connections there may be from one address.
+    pub clients_of_address: usize,
+    /// How long a connection may take to say what it speaks, in milliseconds.
+    pub greeting: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { name: Rad50::literal(b"DPM06"), address: 0x0ad6, queue: 4 << 20, requests: 50_000, lists: 256 }
+        Self {
+            name: Rad50::literal(b"DPM06"),
+            address: 0x0ad6,
+            queue: 4 << 20,
+            requests: 20_000,
+            lists: 256,
+            all_requests: 2_000_000,
+            clients: 10_000,
+            clients_of_address: 2000,
+            greeting: 5000,
+        }
     }
 }
 
@@ -74,14 +92,21 @@ pub struct Dpm {
     options: Options,
     database: Arc<Database>,
     pool: Pool,
-    plots: Plots,
-    /// Answers to other nodes.
-    answers: Vec<(usize, Vec<u8>)>,
-    traffic: Traffic,
     outlets: Outlets,
     list_ids: HashMap<i32, usize, ahash::RandomState>,
     next_list: i32,
     heartbeats: BinaryHeap<Reverse<(u64, i32)>>,
+    authority: Authority,
+    setter: Setter,
+    batches: Slab<Batch>,
+    /// Requests on all lists.
+    requests: usize,
+    /// Connections by address.
+    addresses: HashMap<IpAddr, usize, ahash::RandomState>,
+    /// Connections that have not said what they speak, by when they have to.
+    greetings: BinaryHeap<Reverse<(u64, ClientKey)>>,
+    /// Connections that are over.
+    closing: Vec<ClientKey>,
 }
 
 /// Where readings go to. Apart from the rest so that the pool can deliver while it is borrowed.
@@ -110,8 +135,6 @@ pub struct Statistics {
     pub entries: usize,
     /// Outstanding requests to front-ends.
     pub groups: usize,
-    /// Plots.
-    pub plots: usize,
     /// Connections.
     pub clients: usize,
     /// Lists.
@@ -120,8 +143,6 @@ pub struct Statistics {
     pub dropped: u64,
     /// Readings that were not recorded because the disk did not follow.
     pub unrecorded: u64,
-    /// Packets on the network.
-    pub traffic: Traffic,
 }
 
 impl Dpm {
@@ -140,9 +161,13 @@ impl Dpm {
         };
         Self {
             pool: Pool::new(&database, options.address),
-            plots: Plots::new(&database, options.address),
-            answers: Vec::new(),
-            traffic: Traffic::default(),
+            setter: Setter::new(&database, options.address),
+            authority: Authority::default(),
+            batches: Slab::new(),
+            requests: 0,
+            addresses: HashMap::default(),
+            greetings: BinaryHeap::new(),
+            closing: Vec::new(),
             options,
             database,
             outlets,
@@ -152,14 +177,35 @@ impl Dpm {
         }
     }
 
-    /// What was chosen.
-    pub fn options(&self) -> &Options {
-        &self.options
+    /// Lets an authority say who may set what. Before that nobody may.
+    pub fn set_authority(&mut self, authority: Authority) {
+        self.authority = authority;
     }
 
-    /// A client connected.
+    /// Takes on other roles, for settings from now on.
+    pub fn set_roles(&mut self, roles: Roles) {
+        self.authority.roles = roles;
+    }
+
+    /// A client of this process connected: no limit counts it.
     pub fn connect(&mut self) -> ClientKey {
-        self.outlets.clients.insert(Client::default())
+        self.outlets.clients.insert(Client::new(None, u64::MAX))
+    }
+
+    /// A client connected from an address. `None` if there are too many.
+    pub fn connect_from(&mut self, from: SocketAddr, now: Moment) -> Option<ClientKey> {
+        let of_address = self.addresses.entry(from.ip()).or_default();
+        if *of_address >= self.options.clients_of_address || self.outlets.clients.len() >= self.options.clients {
+            if *of_address == 0 {
+                self.addresses.remove(&from.ip());
+            }
+            return None;
+        }
+        *of_address += 1;
+        let greets_by = now.millis + self.options.greeting;
+        let client = self.outlets.clients.insert(Client::new(Some(from), greets_by));
+        self.greetings.push(Reverse((greets_by, client)));
+        Some(client)
     }
 
     /// A client sent bytes.
@@ -182,7 +228,20 @@ impl Dpm {
         for list in std::mem::take(&mut state.lists) {
             self.close_list(list);
         }
-        self.outlets.clients.try_remove(client);
+        let Some(state) = self.outlets.clients.try_remove(client) else { return };
+        if let Some(from) = state.from
+            && let Some(of_address) = self.addresses.get_mut(&from.ip())
+        {
+            *of_address -= 1;
+            if *of_address == 0 {
+                self.addresses.remove(&from.ip());
+            }
+        }
+    }
+
+    /// Connections that are over since this was called last: they are to be closed.
+    pub fn take_closing(&mut self) -> Vec<ClientKey> {
+        std::mem::take(&mut self.closing)
     }
 
     /// A datagram came from the network. It is swapped in place.
@@ -190,46 +249,46 @@ impl Dpm {
         self.outlets.now = now;
         packet::swap(datagram);
         for packet in packet::packets(datagram) {
-            let header = packet.header;
-            let is_reply = matches!(header.kind, Kind::Reply | Kind::ReplyWithMore);
-            // Whoever answers is the server of the exchange. Several nodes may share an address.
-            let theirs = if is_reply { header.server } else { header.client };
+            // Several nodes may share an address.
             let nodes = self.database.nodes();
-            let Some(node) = nodes.iter().position(|node| node.socket == from && node.address == theirs) else {
-                continue;
-            };
-            self.traffic.came(header.kind);
-            match header.task_id {
-                _ if !is_reply => self.answer_node(node, packet),
-                plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
-                _ => self.pool.take(node, packet, now, &mut self.outlets),
+            let node = nodes.iter().position(|node| node.socket == from && node.address == packet.header.server);
+            match node {
+                Some(node) if packet.header.task_id == setting::TASK_ID => {
+                    self.setter.take(node, &packet.header, packet.body, now);
+                }
+                Some(node) => self.pool.take(node, packet, now, &mut self.outlets),
+                None => {}
             }
         }
-        self.poll_instead(now);
+        self.finish_settings(now);
     }
 
     /// Does what is due.
     pub fn tick(&mut self, now: Moment) {
         self.outlets.now = now;
         self.pool.tick(now, &mut self.outlets);
-        self.plots.tick(now, &mut self.outlets);
+        self.setter.tick(now);
+        self.finish_settings(now);
         self.beat(now);
+        self.end_silent(now);
     }
 
     /// When [`tick`](Self::tick) has something to do next.
     pub fn deadline(&self) -> Option<u64> {
         let beat = self.heartbeats.peek().map(|beat| beat.0.0);
-        self.pool.deadline().into_iter().chain(self.plots.deadline()).chain(beat).min()
+        let greeting = self.greetings.peek().map(|greeting| greeting.0.0);
+        self.pool.deadline().into_iter().chain(self.setter.deadline()).chain(beat).chain(greeting).min()
     }
 
     /// Datagrams to send. To be called after each turn's input.
     pub fn datagrams(&mut self, now: Moment) -> impl Iterator<Item = (SocketAddr, Vec<u8>)> {
+        self.setter.prepare(now);
+        self.finish_settings(now);
         let nodes = self.database.nodes();
-        let out = self.pool.flush(now).chain(self.plots.flush()).chain(self.answers.drain(..));
-        out.filter_map(|(node, datagram)| {
-            self.traffic.goes(&datagram);
-            Some((nodes.get(node)?.socket, datagram))
-        })
+        self.pool
+            .flush(now)
+            .chain(self.setter.flush())
+            .filter_map(|(node, datagram)| Some((nodes.get(node)?.socket, datagram)))
     }
 
     /// Clients that have something to be sent since this was called last.
@@ -239,9 +298,17 @@ impl Dpm {
 
     /// Appends what a client is to be sent, until `out` has about `limit` bytes. Is there more?
     pub fn render(&mut self, client: ClientKey, out: &mut Vec<u8>, limit: usize) -> bool {
-        let more = self.outlets.render(client, out, limit);
+        self.outlets.render(client, out, limit);
         self.outlets.play_on_for(client);
-        more
+        let waits = |client: &Client| !client.input.is_empty() && client.outbox.bytes() < self.options.queue;
+        if self.outlets.clients.get(client).is_some_and(waits) {
+            // What it sent while it did not read was left lying.
+            let now = self.outlets.now;
+            if self.receive(client, &[], now).is_err() {
+                self.closing.push(client);
+            }
+        }
+        self.outlets.clients.get(client).is_some_and(|client| !client.outbox.is_empty())
     }
 
     /// Should a client's bytes be read now?
@@ -259,7 +326,7 @@ impl Dpm {
             return Err("nodes may be added at the end or change their addresses; for anything else restart");
         }
         self.pool.replace_nodes(new);
-        self.plots.replace_nodes(new);
+        self.setter.replace_nodes(new);
         self.database = database;
         if self.outlets.recorder.is_on {
             self.record(self.outlets.now);
@@ -272,16 +339,21 @@ impl Dpm {
         let (entries, groups) = self.pool.size();
         let (clients, lists) = (self.outlets.clients.len(), self.outlets.lists.len());
         let (dropped, unrecorded) = (self.outlets.dropped, self.outlets.recorder.lost);
-        Statistics {
-            pool: self.pool.counters(),
-            entries,
-            groups,
-            plots: self.plots.len(),
-            clients,
-            lists,
-            dropped,
-            unrecorded,
-            traffic: self.traffic,
+        Statistics { pool: self.pool.counters(), entries, groups, clients, lists, dropped, unrecorded }
+    }
+
+    /// Ends connections that never said what they speak.
+    fn end_silent(&mut self, now: Moment) {
+        while let Some(Reverse((due, key))) = self.greetings.peek().copied() {
+            if due > now.millis {
+                break;
+            }
+            self.greetings.pop();
+            // The number may be another client's by now.
+            let is_silent = |client: &Client| client.greets_by == due && matches!(client.speaks, Speaks::Unknown);
+            if self.outlets.clients.get(key).is_some_and(is_silent) {
+                self.closing.push(key);
+            }
         }
     }
 }
@@ -297,7 +369,7 @@ impl Deliver for Outlets {
         {
             asked.joined = None;
         }
-        self.push(reader, message, last);
+        self.push(reader, message);
     }
 }
 

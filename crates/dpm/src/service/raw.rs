@@ -3,11 +3,11 @@
 //! Frames are a length, a type and a body. Every command is acknowledged once, in order, with the code and length that clients insist on.
 
 use super::list::Route;
-use super::{ClientKey, Close, Dpm, TASK, node, tcp};
-use crate::acnet::{ACNET, Header, Kind, MCAST, MULTICAST_NODE, packet};
+use super::{ClientKey, Close, Dpm, TASK, tcp};
+use crate::acnet::{Header, Kind, MCAST, MULTICAST_NODE, packet};
 use crate::rad50::Rad50;
 use crate::sdd::request::Request;
-use crate::sdd::{Message, SettingStatus, reply};
+use crate::sdd::{Message, reply};
 use crate::status::Status;
 use crate::time::Moment;
 
@@ -64,11 +64,7 @@ impl Dpm {
             }
             13 | 22 => self.acknowledge(client, 4, Status::SUCCESS, &self.options.address.to_be_bytes()),
             14 => self.acknowledge(client, 6, Status::NO_TASK, &[0; 4]),
-            15 => {
-                let told = self.traffic.told();
-                let bytes: Vec<u8> = told.iter().flat_map(|count| count.to_be_bytes()).collect();
-                self.acknowledge(client, 7, Status::SUCCESS, &bytes);
-            }
+            15 => self.acknowledge(client, 7, Status::SUCCESS, &[0; 28]),
             // Keep-alive; messages that nobody answers; requests of others, which never come.
             0 | 4 | 6 | 20 => self.acknowledge(client, 0, Status::SUCCESS, &[]),
             _ => self.acknowledge(client, 0, Status::LEVEL2, &[]),
@@ -124,12 +120,6 @@ impl Dpm {
             task_id: u16::from(TASK_ID),
             message,
         };
-        if is_here && task == ACNET {
-            let (status, reply) = node::level_two(body);
-            let mut bytes = Vec::new();
-            data(&Header { status, ..header }, false, &mut bytes, |bytes| bytes.extend_from_slice(&reply));
-            return self.outlets.frame(client, bytes);
-        }
         if !is_here || task != TASK {
             // Requests of clients are not passed on to other nodes.
             return self.reply_status(client, &header, Status::NO_TASK);
@@ -157,7 +147,7 @@ impl Dpm {
     fn streams_on(&self, list: usize) -> Option<u16> {
         match self.outlets.lists.get(list)?.route {
             Route::Acnet(header) => Some(header.message),
-            Route::Tcp | Route::Daq => None,
+            Route::Tcp => None,
         }
     }
 
@@ -205,15 +195,18 @@ impl Dpm {
                 self.reply(client, &header, reply::StartList { list_id, status: known.0 });
                 self.start(list, start.model, now);
             }
-            Request::Authenticate(_) | Request::EnableSettings(_) => {
-                let refused = if known == Status::SUCCESS { Status::PRIV } else { known };
-                self.reply(client, &header, status(refused));
+            Request::Authenticate(step) => match self.authenticate(list, &step.token.0, now) {
+                Ok(answer) => self.reply(client, &header, answer),
+                Err(refused) => self.reply(client, &header, status(refused)),
+            },
+            Request::EnableSettings(signed) => {
+                let enabled = self.enable(list, &signed.mic.0, &signed.message.0, now);
+                self.reply(client, &header, status(enabled));
             }
             Request::ApplySettings(settings) => {
+                // That they were taken; what became of them follows on the stream of the list.
                 self.reply(client, &header, status(known));
-                let all = tcp::refused(&settings).map(|ref_id| SettingStatus { ref_id, status: Status::PRIV.0 });
-                let all = reply::ApplySettings { status: all.collect() };
-                self.outlets.push_of_list(list, all);
+                self.apply(list, settings, now);
             }
             Request::ServiceDiscovery(_) | Request::OpenList(_) => {}
         }

@@ -2,7 +2,7 @@
 
 use super::{ClientKey, Dpm};
 use crate::sdd::request::Request;
-use crate::sdd::{Message, SettingStatus, reply};
+use crate::sdd::{Message, reply};
 use crate::status::Status;
 use crate::time::Moment;
 
@@ -40,12 +40,15 @@ impl Dpm {
                 self.start(list, start.model, now);
                 self.outlets.push_of_list(list, reply::StartList { list_id: own.unwrap_or_default(), status: 0 });
             }
-            // There is nobody who could tell who the client is: nothing can be set.
-            Request::Authenticate(_) | Request::EnableSettings(_) => self.outlets.push_status(list, 0, Status::PRIV),
-            Request::ApplySettings(settings) => {
-                let status = refused(&settings).map(|ref_id| SettingStatus { ref_id, status: Status::PRIV.0 });
-                self.outlets.push_of_list(list, reply::ApplySettings { status: status.collect() });
+            Request::Authenticate(step) => match self.authenticate(list, &step.token.0, now) {
+                Ok(answer) => self.outlets.push_of_list(list, answer),
+                Err(status) => self.outlets.push_status(list, 0, status),
+            },
+            Request::EnableSettings(signed) => {
+                let status = self.enable(list, &signed.mic.0, &signed.message.0, now);
+                self.outlets.push_status(list, 0, status);
             }
+            Request::ApplySettings(settings) => self.apply(list, settings, now),
             // The list of a connection is opened with it.
             Request::OpenList(_) | Request::ServiceDiscovery(_) => {
                 self.outlets.push_status(list, 0, Status::BAD_REQUEST)
@@ -69,12 +72,4 @@ impl Request {
             Self::ApplySettings(request) => request.list_id,
         })
     }
-}
-
-/// The numbers of all settings, in the order in which they are answered.
-pub(super) fn refused(settings: &crate::sdd::request::ApplySettings) -> impl Iterator<Item = i64> {
-    let raw = settings.raw_array.iter().flatten().map(|setting| setting.ref_id);
-    let scaled = settings.scaled_array.iter().flatten().map(|setting| setting.ref_id);
-    let texts = settings.text_array.iter().flatten().map(|setting| setting.ref_id);
-    raw.chain(scaled).chain(texts)
 }

@@ -2,15 +2,14 @@
 
 mod acnet;
 mod bad_input;
-mod daq;
-mod events;
+mod bounds;
 mod front_ends;
 mod history;
 mod lists;
-mod node;
-mod plots;
 mod pooling;
 mod raw;
+mod replay;
+mod settings;
 mod world;
 
 /// A device of each kind on nodes of both protocols.

@@ -4,6 +4,7 @@ use rookery_dpm::acnet::{Header, Kind, packet};
 use rookery_dpm::sdd::Message;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{self, Request};
+use rookery_dpm::service::Options;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
@@ -21,7 +22,6 @@ fn commands_are_acknowledged_with_the_codes_and_lengths_that_clients_want() {
         (12, "0ad6", "00020005 0000 c1201b8d"),
         (12, "0001", "00020005 01e2 00000000"),
         (13, "", "00020004 0000 0ad6"),
-        (15, "", &format!("00020007 0000 {}", "00".repeat(28))),
         (9, "6008", "00020000 01e9"),
         (6, "", "00020000 0000"),
         (3, "", "00020000 0000"),
@@ -117,6 +117,26 @@ fn lists_of_a_connection_are_apart_and_those_of_others_out_of_reach() {
     raw.world.pass(1000);
     assert_eq!(raw.data().iter().filter(|(header, _)| header.message == ids[0].0).count(), 1);
     assert_eq!(raw.world.simulator.streams(), 1);
+}
+
+#[test]
+fn a_connection_has_so_many_lists_and_no_more() {
+    let mut raw = Raw::connect();
+    let mut streams = Vec::new();
+    for _ in 0..Options::default().lists {
+        let opened = raw.request(HERE, 1, &request::OpenList::default().into());
+        assert!(matches!(&opened[..], [(_, Reply::OpenList(_))]), "{opened:?}");
+        streams.push(opened[0].0.message);
+    }
+    let mut message = Vec::new();
+    Request::from(request::OpenList::default()).encode(&mut message);
+    let body = [&unhex("19001b8d")[..], &HERE.to_be_bytes(), &[0, 1], &1000u32.to_be_bytes(), &message].concat();
+    let answers = raw.command(18, &body);
+    let header = packet::packets(&answers[1][2..]).next().expect("a packet").header;
+    assert_eq!((header.kind, header.status), (Kind::Reply, Status::BUSY));
+    raw.command(8, &streams[7].to_be_bytes());
+    let opened = raw.request(HERE, 1, &request::OpenList::default().into());
+    assert!(matches!(&opened[..], [(_, Reply::OpenList(_))]), "{opened:?}");
 }
 
 #[test]

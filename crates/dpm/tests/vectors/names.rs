@@ -23,6 +23,19 @@ fn names_that_do_not_fit_are_refused() {
 }
 
 #[test]
+fn statuses_are_numbered_as_in_the_control_system() {
+    let mut seen = 0;
+    for row in rows(include_str!("status.tsv")) {
+        let (facility, error) = (row[1].parse().expect("a number"), row[2].parse().expect("a number"));
+        let status = Status::new(facility, error);
+        assert_eq!((status.0.to_string().as_str(), status.name()), (row[3], Some(row[0])));
+        assert_eq!(Status::named(row[0]), Some(status));
+        seen += 1;
+    }
+    assert!(seen > 300, "{seen}");
+}
+
+#[test]
 fn statuses_have_facility_error_and_name() {
     let unknown_device = Status::named("DPM_NO_SUCH_DEVICE").expect("a name of the table");
     assert_eq!(unknown_device.0, -6639);

@@ -1,0 +1,186 @@
+//! The audit log: a line for each setting that somebody tried, and for each proof that failed.
+
+use std::fmt::{self, Debug};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use crate::setting::Value;
+use crate::status::Status;
+use crate::time::Moment;
+
+/// Something that somebody tried, and what came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attempt {
+    /// Who, as was proved; `None` if nothing was.
+    pub principal: Option<String>,
+    /// In which role, as the client said.
+    pub role: Option<String>,
+    /// From where; `None` for a client of this process.
+    pub from: Option<SocketAddr>,
+    /// What: the request in canonical form, or why somebody's proof is none.
+    pub what: String,
+    /// The value; `None` if nothing was to be set.
+    pub value: Option<Value>,
+    /// What came of it.
+    pub verdict: Status,
+}
+
+/// Keeps attempts.
+pub trait Audit: Debug + Send {
+    /// Writes one down.
+    fn record(&mut self, attempt: &Attempt, now: Moment);
+}
+
+/// A file to which lines are appended. It is opened for each of them, so that it can be renamed at any time.
+#[derive(Debug)]
+pub struct AuditFile {
+    path: PathBuf,
+    /// Did the last line fail?
+    is_broken: bool,
+}
+
+impl AuditFile {
+    /// A log in a file, which is made if it is not there, readable by its owner only. Fails if that is not possible.
+    pub fn open(path: PathBuf) -> io::Result<Self> {
+        let log = Self { path, is_broken: false };
+        log.append(b"").map(|()| log)
+    }
+
+    fn append(&self, line: &[u8]) -> io::Result<()> {
+        OpenOptions::new().append(true).create(true).mode(0o600).open(&self.path)?.write_all(line)
+    }
+}
+
+impl Audit for AuditFile {
+    fn record(&mut self, attempt: &Attempt, now: Moment) {
+        let line = format!("{} {attempt}\n", Time(now.unix_millis));
+        match self.append(line.as_bytes()) {
+            Ok(()) => self.is_broken = false,
+            Err(error) => {
+                // The line is not lost: it is where all other words of ours go.
+                if !std::mem::replace(&mut self.is_broken, true) {
+                    eprintln!("rookery: the audit log {} cannot be written: {error}", self.path.display());
+                }
+                eprint!("rookery: {line}");
+            }
+        }
+    }
+}
+
+/// `operator@FNAL.GOV role=testing from=127.0.0.1:5000 Z:CUBE_X.SETTING@N = 45.5: [0 0]`. Whatever a client chose is quoted where it might look like more.
+impl fmt::Display for Attempt {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", Word(self.principal.as_deref().unwrap_or("-")))?;
+        write!(formatter, " role={}", Word(self.role.as_deref().unwrap_or("-")))?;
+        match self.from {
+            Some(from) => write!(formatter, " from={from}")?,
+            None => write!(formatter, " from=-")?,
+        }
+        write!(formatter, " {}", Word(&self.what))?;
+        match &self.value {
+            None => {}
+            Some(Value::Scaled(numbers)) => write!(formatter, " = {}", List(numbers.iter(), numbers.len()))?,
+            Some(Value::Text(texts)) => write!(formatter, " = {}", List(texts.iter(), texts.len()))?,
+            Some(Value::Raw(bytes)) => {
+                write!(formatter, " = 0x")?;
+                bytes.iter().take(LONGEST).try_for_each(|byte| write!(formatter, "{byte:02x}"))?;
+                if bytes.len() > LONGEST {
+                    write!(formatter, "…({} bytes)", bytes.len())?;
+                }
+            }
+        }
+        write!(formatter, ": {}", self.verdict)
+    }
+}
+
+/// A word as it is if it is plain, else quoted and escaped.
+struct Word<'a>(&'a str);
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_plain =
+            !self.0.is_empty() && self.0.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'=');
+        if is_plain { formatter.write_str(self.0) } else { write!(formatter, "{:?}", self.0) }
+    }
+}
+
+/// The first of some values.
+struct List<I>(I, usize);
+
+impl<T: Debug, I: Iterator<Item = T> + Clone> fmt::Display for List<I> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, value) in self.0.clone().take(LONGEST).enumerate() {
+            write!(formatter, "{}{value:?}", if place == 0 { "" } else { "," })?;
+        }
+        if self.1 > LONGEST { write!(formatter, "…({} values)", self.1) } else { Ok(()) }
+    }
+}
+
+/// A time as ISO 8601 writes it, in UTC.
+struct Time(i64);
+
+impl fmt::Display for Time {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, of_day) = (self.0.div_euclid(DAY), self.0.rem_euclid(DAY));
+        // Years that begin in March have the leap day at their end: 146 097 days are 400 of them.
+        let shifted = days + 719_468;
+        let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * month + 2) / 5 + 1;
+        let (month, is_next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+        let (hours, minutes) = (of_day / 3_600_000, of_day / 60_000 % 60);
+        let (seconds, millis) = (of_day / 1000 % 60, of_day % 1000);
+        write!(formatter, "{:04}-{month:02}-{day:02}T", year + 400 * era + is_next)?;
+        write!(formatter, "{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
+    }
+}
+
+const DAY: i64 = 86_400_000;
+/// Values, or bytes, of a setting that a line shows.
+const LONGEST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::{Attempt, Time};
+    use crate::setting::Value;
+    use crate::status::Status;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        for (millis, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199_999, "2024-02-29T23:59:59.999Z"),
+            (1_795_252_989_805, "2026-11-21T09:23:09.805Z"),
+            (-1, "1969-12-31T23:59:59.999Z"),
+        ] {
+            assert_eq!(Time(millis).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_line_says_who_what_and_how_it_went_and_cannot_be_forged() {
+        let mut attempt = Attempt {
+            principal: Some("operator@FNAL.GOV".into()),
+            role: Some("testing".into()),
+            from: "127.0.0.1:5000".parse().ok(),
+            what: "Z:CUBE_X.SETTING@N".into(),
+            value: Some(Value::Scaled(vec![45.5, 1.0])),
+            verdict: Status::PRIV,
+        };
+        let said =
+            "operator@FNAL.GOV role=testing from=127.0.0.1:5000 Z:CUBE_X.SETTING@N = 45.5,1.0: [17 -17] DPM_PRIV";
+        assert_eq!(attempt.to_string(), said);
+        attempt.role = Some("a\nroot@FNAL.GOV role=b".into());
+        attempt.value = Some(Value::Text(vec!["\n".into()]));
+        assert_eq!(attempt.to_string().lines().count(), 1);
+        assert!(attempt.to_string().contains(r#"role="a\nroot@FNAL.GOV role=b" "#), "{attempt}");
+        attempt.value = Some(Value::Raw(vec![0xab; 100]));
+        assert!(attempt.to_string().contains("abab…(100 bytes)"), "{attempt}");
+    }
+}

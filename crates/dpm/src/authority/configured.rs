@@ -1,0 +1,57 @@
+//! What an operator chooses about settings, and what is made of it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{AuditFile, Authority, Kerberos, Roles};
+
+/// Who may set devices. Without a keytab nobody may.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Access {
+    /// The service's key in Kerberos: with it clients can prove who they are and set devices. Without it nothing can be set
+    #[arg(long, value_name = "FILE", requires = "principal")]
+    pub keytab: Option<PathBuf>,
+    /// The service's name in Kerberos, such as daeset/dpm.example.org@EXAMPLE.ORG
+    #[arg(long, value_name = "NAME", requires = "keytab")]
+    pub principal: Option<String>,
+    /// Who may set which devices
+    #[arg(long, value_name = "FILE.toml")]
+    pub roles: Option<PathBuf>,
+    /// Where a line is written for each setting that somebody tries
+    #[arg(long, value_name = "FILE")]
+    pub audit: Option<PathBuf>,
+}
+
+impl Access {
+    /// Opens what was chosen. What is missing for settings is told in words, and refuses settings; it does not keep readings from being served.
+    ///
+    /// Fails for a file of roles that cannot be read and a log that cannot be written: with those somebody meant to be safe.
+    pub fn open(&self) -> Result<(Authority, Vec<String>), String> {
+        let mut words = Vec::new();
+        let mut authority = Authority { roles: self.roles()?, ..Authority::default() };
+        match (&self.keytab, &self.principal) {
+            (Some(keytab), Some(principal)) => match Kerberos::open(keytab, principal) {
+                Ok(kerberos) => authority.acceptor = Some(Box::new(kerberos)),
+                Err(why) => words.push(format!("Settings are refused: {why}.")),
+            },
+            _ => words.push("Settings are refused: there is no --keytab with the key of a --principal.".to_owned()),
+        }
+        if authority.acceptor.is_some() && authority.roles.is_empty() {
+            words.push("Settings are refused: no --roles say who may set what.".to_owned());
+        }
+        if let Some(path) = &self.audit {
+            let log = AuditFile::open(path.clone());
+            let log = log.map_err(|error| format!("the audit log {}: {error}", path.display()))?;
+            authority.audit = Some(Box::new(log));
+        }
+        Ok((authority, words))
+    }
+
+    /// The file of roles as it is now.
+    pub fn roles(&self) -> Result<Roles, String> {
+        let Some(path) = &self.roles else { return Ok(Roles::default()) };
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Roles::read(&text).map_err(|mistake| format!("{}: {mistake}", path.display()))
+    }
+}

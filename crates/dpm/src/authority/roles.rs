@@ -1,0 +1,185 @@
+//! The file that says who may set what: TOML, with tables `[[role]]` and `[[user]]`.
+//!
+//! A role is a list of principals and a list of devices: a client in that role may set those devices. A user has classes: whoever is in a class that a
+//! device's `protection` has, too, may set it without a role. `*` in a name stands for anything.
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::database::{Device, Mistake, line};
+
+/// Who may set what. The default is: nobody, nothing.
+#[derive(Debug, Default)]
+pub struct Roles {
+    roles: Vec<Role>,
+    users: Vec<User>,
+}
+
+#[derive(Debug)]
+struct Role {
+    name: String,
+    principals: Vec<Pattern>,
+    devices: Vec<Pattern>,
+}
+
+#[derive(Debug)]
+struct User {
+    principal: Pattern,
+    classes: u32,
+}
+
+impl Roles {
+    /// Reads a file.
+    pub fn read(text: &str) -> Result<Self, Mistake> {
+        let file: File = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line(text, &span));
+            Mistake { line, field: String::new(), what: error.message().to_owned() }
+        })?;
+        let wrong = |value: &Spanned<String>, field: &str, what: &str| Mistake {
+            line: line(text, &value.span()),
+            field: field.to_owned(),
+            what: what.to_owned(),
+        };
+        let principal = |value: Spanned<String>, field: &str| {
+            let is_one =
+                value.get_ref().split_once('@').is_some_and(|(name, realm)| !name.is_empty() && !realm.is_empty());
+            if is_one { Ok(Pattern::of(value.get_ref())) } else { Err(wrong(&value, field, PRINCIPAL)) }
+        };
+        let mut roles: Vec<Role> = Vec::new();
+        for row in file.role {
+            if row.name.get_ref().is_empty()
+                || roles.iter().any(|role| role.name.eq_ignore_ascii_case(row.name.get_ref()))
+            {
+                return Err(wrong(&row.name, "role.name", "a name that no other role has"));
+            }
+            let principals = row.principals.into_iter().map(|value| principal(value, "role.principals"));
+            let device = |value: Spanned<String>| {
+                let is_one = value.get_ref().len() > 2 && value.get_ref().as_bytes().get(1) == Some(&b':')
+                    || value.get_ref() == "*";
+                let upper = value.get_ref().to_ascii_uppercase();
+                if is_one { Ok(Pattern::of(&upper)) } else { Err(wrong(&value, "role.devices", DEVICE)) }
+            };
+            roles.push(Role {
+                principals: principals.collect::<Result<_, _>>()?,
+                devices: row.devices.into_iter().map(device).collect::<Result<_, _>>()?,
+                name: row.name.into_inner(),
+            });
+        }
+        let users = file
+            .user
+            .into_iter()
+            .map(|row| Ok(User { principal: principal(row.principal, "user.principal")?, classes: row.classes }));
+        Ok(Self { users: users.collect::<Result<_, Mistake>>()?, roles })
+    }
+
+    /// May somebody, in a role or in none, set a device?
+    pub fn allow(&self, principal: &str, role: Option<&str>, device: &Device) -> bool {
+        let by_role = role.is_some_and(|name| {
+            self.roles.iter().any(|role| {
+                role.name.eq_ignore_ascii_case(name)
+                    && role.principals.iter().any(|pattern| pattern.matches(principal))
+                    && role.devices.iter().any(|pattern| pattern.matches(&device.name))
+            })
+        });
+        let in_class = |user: &User| user.classes & device.protection != 0 && user.principal.matches(principal);
+        by_role || self.users.iter().any(in_class)
+    }
+
+    /// How many roles there are.
+    pub fn len(&self) -> usize {
+        self.roles.len()
+    }
+
+    /// May nobody set anything?
+    pub fn is_empty(&self) -> bool {
+        self.roles.is_empty() && self.users.is_empty()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    role: Vec<RoleRow>,
+    #[serde(default)]
+    user: Vec<UserRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RoleRow {
+    name: Spanned<String>,
+    principals: Vec<Spanned<String>>,
+    devices: Vec<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UserRow {
+    principal: Spanned<String>,
+    classes: u32,
+}
+
+/// A name in which `*` stands for any number of characters.
+#[derive(Debug)]
+struct Pattern(Vec<String>);
+
+impl Pattern {
+    fn of(text: &str) -> Self {
+        Self(text.split('*').map(str::to_owned).collect())
+    }
+
+    fn matches(&self, text: &str) -> bool {
+        let [first, middle @ .., last] = self.0.as_slice() else {
+            return self.0.first().is_some_and(|whole| whole == text);
+        };
+        let Some(mut rest) = text.strip_prefix(first.as_str()) else { return false };
+        for part in middle {
+            // The earliest place leaves most for the others.
+            let Some(at) = rest.find(part.as_str()) else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.ends_with(last.as_str())
+    }
+}
+
+const PRINCIPAL: &str = "a principal such as operator@EXAMPLE.ORG; * stands for anything";
+const DEVICE: &str = "a device such as M:OUTTMP; * stands for anything";
+
+#[cfg(test)]
+mod tests {
+    use super::{Pattern, Roles};
+
+    #[test]
+    fn stars_stand_for_anything() {
+        for (pattern, text, expected) in [
+            ("Z:CUBE_X", "Z:CUBE_X", true),
+            ("Z:CUBE_X", "Z:CUBE_XY", false),
+            ("Z:*", "Z:CUBE_X", true),
+            ("Z:*", "B:CUBE", false),
+            ("*", "", true),
+            ("*_X", "Z:CUBE_X", true),
+            ("Z:*B*X", "Z:CUBE_X", true),
+            ("Z:*X*X", "Z:CUBE_X", false),
+            ("Z:C*C", "Z:C", false),
+            ("", "Z", false),
+        ] {
+            assert_eq!(Pattern::of(pattern).matches(text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_name_line_and_field() {
+        for (text, line, field) in [
+            ("[[role]]\nname = 'a'\nprincipals = ['operator']\ndevices = []", 3, "role.principals"),
+            ("[[role]]\nname = 'a'\nprincipals = []\ndevices = ['Z']", 4, "role.devices"),
+            ("[[role]]\nname = ''\nprincipals = []\ndevices = []", 2, "role.name"),
+            ("[[user]]\nprincipal = '@X'\nclasses = 1", 2, "user.principal"),
+            ("[[user]]\nprincipal = 'a@X'\nclasses = -1", 3, ""),
+            ("\n[[users]]", 2, ""),
+        ] {
+            let mistake = Roles::read(text).expect_err("a mistake");
+            assert_eq!((mistake.line, mistake.field.as_str()), (line, field), "{mistake}");
+        }
+    }
+}

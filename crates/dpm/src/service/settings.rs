@@ -1,0 +1,273 @@
+//! Settings of a client: it proves who it is, is allowed to set, and sets.
+//!
+//! The order is the clients' own: `Authenticate` without a token asks for the service's name, `Authenticate` with a token proves who the client is,
+//! `EnableSettings` proves that the one who proved it is still there, and each `ApplySettings` is answered once, when every setting in it has its status. Whatever is
+//! missing or wrong is [`PRIV`](Status::PRIV). The proof belongs to a list and is good for as long as the client's ticket.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::list::List;
+use super::{ClientKey, Dpm};
+use crate::acnet::Item;
+use crate::authority::{Attempt, Conversation, Peer};
+use crate::database::Device;
+use crate::drf::Field;
+use crate::sdd::{Bytes, SettingStatus, reply, request};
+use crate::setting::{self, Change, Value};
+use crate::status::Status;
+use crate::time::Moment;
+
+/// What a list has of its client's proof. Lists that only read have none.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    conversation: Option<Box<dyn Conversation>>,
+    peer: Option<Peer>,
+    /// When the proof ends, in milliseconds.
+    expires: Option<u64>,
+    is_enabled: bool,
+    /// As the client said; what it is worth is for the roles to say.
+    role: Option<String>,
+}
+
+/// Settings that are answered together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    list_id: i32,
+    settings: Vec<(i64, Attempt)>,
+    /// How many of the first of them are written to the log.
+    logged: usize,
+    /// How many have no status yet.
+    open: usize,
+}
+
+/// A setting that may go to its front-end.
+struct Order {
+    device: Arc<Device>,
+    node: usize,
+    item: Item,
+    change: Change,
+}
+
+impl Dpm {
+    /// Takes a client's token; an empty one asks for the service's name.
+    pub(super) fn authenticate(
+        &mut self,
+        list: usize,
+        token: &[u8],
+        now: Moment,
+    ) -> Result<reply::Authenticate, Status> {
+        let Some(state) = self.outlets.lists.get_mut(list) else { return Err(Status::NO_SUCH_LIST) };
+        let Some(acceptor) = &self.authority.acceptor else { return Err(Status::PRIV) };
+        let client = state.client;
+        let session = state.session.get_or_insert_default();
+        let role = session.role.take();
+        let earlier = std::mem::replace(&mut **session, Session { role, ..Session::default() });
+        if token.is_empty() {
+            let service_name = Some(acceptor.service_name().to_owned());
+            return Ok(reply::Authenticate { service_name, token: None });
+        }
+        if self.outlets.clients.get(client).is_none_or(|client| client.failures >= PROOFS) {
+            return Err(Status::PRIV);
+        }
+        let unfinished = earlier.conversation.filter(|_| earlier.peer.is_none());
+        let mut conversation = unfinished.unwrap_or_else(|| acceptor.converse());
+        match conversation.step(token) {
+            Ok(answer) => {
+                session.peer = conversation.peer();
+                session.expires = session.peer.as_ref().and_then(|peer| peer.good_for).map(|good| now.millis + good);
+                session.conversation = Some(conversation);
+                Ok(reply::Authenticate { service_name: None, token: answer.map(Bytes) })
+            }
+            Err(why) => {
+                self.note_failure(list, client, format!("Authenticate: {why}"), now);
+                Err(Status::PRIV)
+            }
+        }
+    }
+
+    /// Allows settings to a client that signed a message.
+    pub(super) fn enable(&mut self, list: usize, mic: &[u8], message: &[u8], now: Moment) -> Status {
+        let Some(state) = self.outlets.lists.get_mut(list) else { return Status::NO_SUCH_LIST };
+        let client = state.client;
+        let Some(session) = &mut state.session else { return Status::PRIV };
+        let Some(conversation) = session.conversation.as_mut().filter(|_| session.peer.is_some()) else {
+            return Status::PRIV;
+        };
+        match conversation.verify(message, mic) {
+            Ok(()) => {
+                session.is_enabled = true;
+                Status::SUCCESS
+            }
+            Err(why) => {
+                **session = Session { role: session.role.take(), ..Session::default() };
+                self.note_failure(list, client, format!("EnableSettings: {why}"), now);
+                Status::PRIV
+            }
+        }
+    }
+
+    /// Sets devices. The list's client is answered when all of them have a status.
+    pub(super) fn apply(&mut self, list: usize, settings: request::ApplySettings, now: Moment) {
+        let Some(state) = self.outlets.lists.get_mut(list) else { return };
+        let is_busy = state.batches >= BATCHES;
+        state.batches += 1;
+        let mut batch = Batch { list_id: state.id, settings: Vec::new(), logged: 0, open: 0 };
+        let mut orders: Vec<Option<Order>> = Vec::new();
+        let mut latest: HashMap<(usize, Item, Option<Field>), usize, ahash::RandomState> = HashMap::default();
+        for (ref_id, value) in values(settings) {
+            let mut attempt = self.attempt(list, ref_id);
+            let judged = if is_busy { Err(Status::BUSY) } else { self.judge(list, ref_id, &value, now) };
+            attempt.value = Some(value);
+            attempt.verdict = judged.as_ref().err().copied().unwrap_or_default();
+            if let Some(earlier) = judged.as_ref().ok().and_then(|order| latest.insert(order.key(), orders.len())) {
+                orders[earlier] = None;
+                batch.settings[earlier].1.verdict = Status::SETTING_SUPERCEDED;
+            }
+            orders.push(judged.ok());
+            batch.settings.push((ref_id, attempt));
+        }
+        batch.open = orders.iter().flatten().count();
+        batch.logged = self.logged(list, &batch.settings);
+        let is_over = batch.open == 0;
+        let key = self.batches.insert(batch);
+        for (place, order) in orders.into_iter().enumerate() {
+            if let Some(Order { device, node, item, change }) = order {
+                self.setter.set(&device, node, item, change, (key, place));
+            }
+        }
+        if is_over {
+            self.answer_batch(key, now);
+        }
+    }
+
+    /// How many attempts are logged: all of a client that proved who it is, and no more of others than a connection may fill a disk with.
+    fn logged(&mut self, list: usize, settings: &[(i64, Attempt)]) -> usize {
+        if settings.first().is_none_or(|(_, attempt)| attempt.principal.is_some()) {
+            return settings.len();
+        }
+        let client = self.outlets.lists.get(list).map(|state| state.client);
+        let Some(client) = client.and_then(|client| self.outlets.clients.get_mut(client)) else { return 0 };
+        let logged = settings.len().min(UNPROVED - client.unproved);
+        client.unproved += logged;
+        logged
+    }
+
+    /// Takes what became of settings, and answers batches that are over.
+    pub(super) fn finish_settings(&mut self, now: Moment) {
+        for ((key, place), status) in self.setter.take_done() {
+            let Some(batch) = self.batches.get_mut(key) else { continue };
+            if let Some((_, attempt)) = batch.settings.get_mut(place) {
+                attempt.verdict = status;
+            }
+            batch.open -= 1;
+            if batch.open == 0 {
+                self.answer_batch(key, now);
+            }
+        }
+    }
+
+    fn answer_batch(&mut self, key: usize, now: Moment) {
+        let Some(batch) = self.batches.try_remove(key) else { return };
+        for (_, attempt) in batch.settings.iter().take(batch.logged) {
+            self.note(attempt, now);
+        }
+        let Some(list) = self.list_ids.get(&batch.list_id).copied() else { return };
+        if let Some(state) = self.outlets.lists.get_mut(list) {
+            state.batches -= 1;
+        }
+        let status = batch.settings.iter();
+        let status = status.map(|(ref_id, attempt)| SettingStatus { ref_id: *ref_id, status: attempt.verdict.0 });
+        self.outlets.push_of_list(list, reply::ApplySettings { status: status.collect() });
+    }
+
+    /// May this be set, and how?
+    fn judge(&self, list: usize, ref_id: i64, value: &Value, now: Moment) -> Result<Order, Status> {
+        let state = self.outlets.lists.get(list).ok_or(Status::NO_SUCH_LIST)?;
+        let session = state.session.as_ref().filter(|session| session.is_good(now)).ok_or(Status::PRIV)?;
+        let peer = session.peer.as_ref().ok_or(Status::PRIV)?;
+        let target = self.database.find(state.request(ref_id).ok_or(Status::BAD_REQUEST)??)?;
+        if !self.authority.roles.allow(&peer.principal, session.role.as_deref(), &target.device) {
+            return Err(Status::PRIV);
+        }
+        let (node, item, change) = setting::change(&target, value)?;
+        Ok(Order { device: target.device, node, item, change })
+    }
+
+    /// Who tries what, for the log.
+    fn attempt(&self, list: usize, ref_id: i64) -> Attempt {
+        let state = self.outlets.lists.get(list);
+        let request = state.and_then(|state| state.request(ref_id)).and_then(Result::ok);
+        let session = state.and_then(|state| state.session.as_deref());
+        Attempt {
+            principal: session.and_then(|session| session.peer.as_ref()).map(|peer| peer.principal.clone()),
+            role: session.and_then(|session| session.role.clone()),
+            from: state.and_then(|state| self.outlets.clients.get(state.client)).and_then(|client| client.from),
+            what: request.map_or_else(|| format!("reference {ref_id}"), ToString::to_string),
+            value: None,
+            verdict: Status::SUCCESS,
+        }
+    }
+
+    fn note_failure(&mut self, list: usize, client: ClientKey, what: String, now: Moment) {
+        if let Some(client) = self.outlets.clients.get_mut(client) {
+            client.failures += 1;
+        }
+        let attempt = Attempt { what, verdict: Status::PRIV, ..self.attempt(list, 0) };
+        self.note(&attempt, now);
+    }
+
+    fn note(&mut self, attempt: &Attempt, now: Moment) {
+        if let Some(audit) = &mut self.authority.audit {
+            audit.record(attempt, now);
+        }
+    }
+}
+
+impl Order {
+    /// What a later order of the same batch takes the place of.
+    fn key(&self) -> (usize, Item, Option<Field>) {
+        let field = match self.change {
+            Change::Part(part) => Some(part.field),
+            Change::Bytes(_) => None,
+        };
+        (self.node, self.item, field)
+    }
+}
+
+impl Session {
+    /// May its client set anything now?
+    fn is_good(&self, now: Moment) -> bool {
+        self.is_enabled && self.expires.is_none_or(|expires| now.millis < expires)
+    }
+}
+
+impl List {
+    /// Takes a property of the list, `#NAME:VALUE`. Only a role means anything.
+    pub(super) fn take_property(&mut self, text: &str) {
+        let Some((name, role)) = text.strip_prefix('#').and_then(|text| text.split_once(':')) else { return };
+        if name.eq_ignore_ascii_case("ROLE") {
+            let role = Some(role).filter(|role| !role.is_empty() && role.len() <= LONGEST_ROLE);
+            self.session.get_or_insert_default().role = role.map(str::to_owned);
+        }
+    }
+}
+
+/// All settings, in the order in which they are answered.
+fn values(settings: request::ApplySettings) -> impl Iterator<Item = (i64, Value)> {
+    let raw = settings.raw_array.into_iter().flatten();
+    let scaled = settings.scaled_array.into_iter().flatten();
+    let texts = settings.text_array.into_iter().flatten();
+    raw.map(|setting| (setting.ref_id, Value::Raw(setting.data.0)))
+        .chain(scaled.map(|setting| (setting.ref_id, Value::Scaled(setting.data))))
+        .chain(texts.map(|setting| (setting.ref_id, Value::Text(setting.data))))
+}
+
+/// Proofs of a connection that may fail; further ones are not looked at.
+const PROOFS: u32 = 16;
+/// Settings of a connection that are logged although it proved nothing.
+const UNPROVED: usize = 1000;
+/// Batches of a list that may wait for front-ends.
+const BATCHES: usize = 64;
+/// In bytes.
+const LONGEST_ROLE: usize = 64;

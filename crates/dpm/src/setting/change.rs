@@ -1,0 +1,161 @@
+//! From what a client wants something to be to what the front-end is told.
+
+use crate::acnet::Item;
+use crate::blocks::{ALARM_SIZE, Command};
+use crate::database::{self, Place, Stored, Target};
+use crate::drf::{Field, Property};
+use crate::status::Status;
+
+/// What a client wants something to be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// Bytes as the front-end takes them.
+    Raw(Vec<u8>),
+    /// Numbers in the units of the request's field.
+    Scaled(Vec<f64>),
+    /// Texts: names of commands, values of enumerations.
+    Text(Vec<String>),
+}
+
+/// What is done to a property.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Its bytes are set.
+    Bytes(Vec<u8>),
+    /// A part of an alarm block is set.
+    Part(Part),
+}
+
+/// A part of an alarm block, and its new value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Part {
+    /// Which block: analog or digital.
+    pub property: Property,
+    /// Which part.
+    pub field: Field,
+    /// In the units of a reading; 1 and 0 for what is true or not.
+    pub number: f64,
+}
+
+/// What a setting comes down to: the number of the node, where on it, and what is done there.
+///
+/// Errors: [`NOSET`](Status::NOSET) for what cannot be set, [`BAD_LENGTH`](Status::BAD_LENGTH) for more or fewer values than the request names,
+/// [`NOSCALE`](Status::NOSCALE) and [`SCALEFAIL`](Status::SCALEFAIL) for values that mean nothing to the device.
+pub fn change(target: &Target, value: &Value) -> Result<(usize, Item, Change), Status> {
+    let device = &*target.device;
+    let (property, field) = (target.form.property, target.form.field);
+    match (property, &target.stored) {
+        (Property::Setting, Stored::FrontEnd(wanted)) => {
+            let setting = device.setting.as_ref().ok_or(Status::NOPROP)?;
+            let bytes = match value {
+                Value::Raw(bytes) => bytes.clone(),
+                Value::Scaled(numbers) => of_numbers(setting, field, numbers)?,
+                Value::Text(texts) => of_texts(setting, texts)?,
+            };
+            whole(bytes, wanted.length).map(|bytes| (wanted.node, item(wanted), Change::Bytes(bytes)))
+        }
+        (Property::Control, _) => {
+            let control = device.control.as_ref().ok_or(Status::NOPROP)?;
+            let bytes = match value {
+                Value::Raw(bytes) => bytes.clone(),
+                Value::Scaled(numbers) => {
+                    command(Command::numbered(&control.commands, one(numbers)?)?, &control.place)?
+                }
+                Value::Text(texts) => command(Command::named(&control.commands, &one(texts)?)?, &control.place)?,
+            };
+            let place = &control.place;
+            let bytes = whole(bytes, place.element)?;
+            let item = Item {
+                device: device.index,
+                property: property.index(),
+                ssdn: place.ssdn,
+                length: place.element,
+                offset: 0,
+            };
+            Ok((place.node, item, Change::Bytes(bytes)))
+        }
+        (Property::Analog | Property::Digital, Stored::FrontEnd(wanted)) => match value {
+            Value::Raw(bytes) if matches!(field, Field::Raw | Field::All) => {
+                whole(bytes.clone(), wanted.length).map(|bytes| (wanted.node, item(wanted), Change::Bytes(bytes)))
+            }
+            Value::Scaled(numbers) if is_part(property, field) => {
+                let part = Part { property, field, number: one(numbers)? };
+                let block = Item { length: ALARM_SIZE as u32, ..item(wanted) };
+                Ok((wanted.node, block, Change::Part(part)))
+            }
+            _ => Err(Status::NOSET),
+        },
+        _ => Err(Status::NOSET),
+    }
+}
+
+/// May this part of a block be set?
+fn is_part(property: Property, field: Field) -> bool {
+    use Field::{AbortInhibit, AlarmEnable, Mask, Max, Min, Nom, RawMax, RawMin, RawNom, RawTol, Tol, TriesNeeded};
+    match field {
+        AlarmEnable | AbortInhibit | TriesNeeded => true,
+        Min | Max | Nom | Tol | RawMin | RawMax | RawNom | RawTol if property == Property::Analog => true,
+        Nom | Mask => property == Property::Digital,
+        _ => false,
+    }
+}
+
+fn of_numbers(setting: &database::Value, field: Field, numbers: &[f64]) -> Result<Vec<u8>, Status> {
+    if setting.scaling.text().is_some() {
+        return Err(Status::NOSCALE);
+    }
+    let mut bytes = Vec::with_capacity(numbers.len() * setting.scaling.input);
+    for number in numbers {
+        let raw = match field {
+            Field::Primary => setting.scaling.from_primary(*number)?,
+            Field::Scaled => setting.scaling.from_common(*number)?,
+            _ => return Err(Status::NOSCALE),
+        };
+        bytes.extend(setting.scaling.bytes(raw)?);
+    }
+    Ok(bytes)
+}
+
+fn of_texts(setting: &database::Value, texts: &[String]) -> Result<Vec<u8>, Status> {
+    let kind = setting.scaling.text().ok_or(Status::NOSCALE)?;
+    let size = setting.place.element as usize;
+    let mut bytes = Vec::new();
+    for text in texts {
+        bytes.extend(kind.write(text, size, &setting.names)?);
+    }
+    Ok(bytes)
+}
+
+/// The bytes of a command: as many as its place has.
+fn command(command: &Command, place: &Place) -> Result<Vec<u8>, Status> {
+    let bytes = command.value.to_le_bytes();
+    let size = (place.element as usize).min(bytes.len());
+    let (bytes, above) = bytes.split_at(size);
+    if above.iter().any(|byte| *byte != 0) {
+        return Err(Status::SCALEFAIL);
+    }
+    let mut bytes = bytes.to_vec();
+    bytes.resize(place.element as usize, 0);
+    Ok(bytes)
+}
+
+fn one<T: Clone>(values: &[T]) -> Result<T, Status> {
+    match values {
+        [one] => Ok(one.clone()),
+        _ => Err(Status::BAD_LENGTH),
+    }
+}
+
+fn whole(bytes: Vec<u8>, length: u32) -> Result<Vec<u8>, Status> {
+    if bytes.len() == length as usize { Ok(bytes) } else { Err(Status::BAD_LENGTH) }
+}
+
+fn item(wanted: &database::Wanted) -> Item {
+    Item {
+        device: wanted.device,
+        property: wanted.property,
+        ssdn: wanted.ssdn,
+        length: wanted.length,
+        offset: wanted.offset,
+    }
+}

@@ -1,0 +1,69 @@
+//! Changing a part of an alarm block.
+
+use super::Part;
+use crate::blocks::{ALARM_SIZE, AlarmBlock};
+use crate::database::Device;
+use crate::drf::{Field, Property};
+use crate::scaling::Scaling;
+use crate::status::Status;
+
+/// Sets a part of the block that a front-end sent.
+pub(super) fn apply(device: &Device, part: Part, bytes: &mut [u8]) -> Result<(), Status> {
+    let mut block = AlarmBlock::read(bytes).ok_or(Status::INVLEN)?;
+    let number = part.number;
+    let is_true = number != 0.0;
+    match part.field {
+        Field::AlarmEnable => block.set_enabled(is_true),
+        Field::AbortInhibit => block.set_abort_inhibited(is_true),
+        Field::TriesNeeded => block.tries_needed = whole(number, u8::MAX.into())? as u8,
+        field if part.property == Property::Digital => {
+            let (nominal, mask) = block.bits();
+            let bits = whole(number, u32::MAX)?;
+            match field {
+                Field::Nom => block.set_bits(bits, mask)?,
+                Field::Mask => block.set_bits(nominal, bits)?,
+                _ => return Err(Status::NOSET),
+            }
+        }
+        field => {
+            let (minimum, maximum) = limits(device, &block, field, number)?;
+            block.set_limits(minimum, maximum)?;
+        }
+    }
+    let bytes: &mut [u8; ALARM_SIZE] = bytes.first_chunk_mut().ok_or(Status::INVLEN)?;
+    block.write(bytes);
+    Ok(())
+}
+
+/// The raw limits of an analog block with one of them changed.
+fn limits(device: &Device, block: &AlarmBlock, field: Field, number: f64) -> Result<(f64, f64), Status> {
+    let now = block.limits();
+    let scaling = || device.reading.as_ref().map(|reading| &reading.scaling).ok_or(Status::NOSCALE);
+    let raw = || Ok(f64::from(scaling()?.from_common(number)?));
+    Ok(match field {
+        Field::Min => (raw()?, now.maximum),
+        Field::Max => (now.minimum, raw()?),
+        Field::Nom => around(raw()?, now.tolerance),
+        Field::Tol => around(now.nominal, distance(scaling()?, now.nominal, number)?),
+        Field::RawMin => (number, now.maximum),
+        Field::RawMax => (now.minimum, number),
+        Field::RawNom => around(number, now.tolerance),
+        Field::RawTol => around(now.nominal, number),
+        _ => return Err(Status::NOSET),
+    })
+}
+
+fn around(nominal: f64, tolerance: f64) -> (f64, f64) {
+    (nominal - tolerance, nominal + tolerance)
+}
+
+/// How far from a raw value another is that differs by so much in engineering units.
+fn distance(scaling: &Scaling, nominal: f64, tolerance: f64) -> Result<f64, Status> {
+    let middle = scaling.to_common(&scaling.bytes(nominal as i32)?)?;
+    Ok((f64::from(scaling.from_common(middle + tolerance)?) - nominal).abs())
+}
+
+fn whole(number: f64, most: u32) -> Result<u32, Status> {
+    let fits = number.fract() == 0.0 && (0.0..=f64::from(most)).contains(&number);
+    if fits { Ok(number as u32) } else { Err(Status::SCALEFAIL) }
+}

@@ -1,0 +1,229 @@
+//! Requests to front-ends that set something, and their answers.
+
+use std::cmp::Reverse;
+
+use super::{Block, Edit, PATIENCE, Setter, TASK_ID, Write, edit};
+use crate::acnet::{Header, Item, Kind, LARGEST, gets32, packet, retdat, sets32, split};
+use crate::database::Protocol;
+use crate::status::Status;
+use crate::time::Moment;
+
+/// A request that is outstanding.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) node: usize,
+    phase: Phase,
+    /// When it was sent, in milliseconds.
+    pub(super) sent: u64,
+    /// When it is given up, in milliseconds.
+    pub(super) deadline: u64,
+}
+
+/// What a request does.
+#[derive(Debug)]
+enum Phase {
+    /// Reads blocks that are to be changed.
+    Reading(Vec<Edit>),
+    /// Sets.
+    Writing(Vec<Write>),
+}
+
+impl Exchange {
+    pub(super) fn is_reading(&self) -> bool {
+        matches!(self.phase, Phase::Reading(_))
+    }
+}
+
+impl Setter {
+    /// Makes requests of all that waits, but of changes of blocks that are being changed.
+    pub(super) fn exchange(&mut self, now: Moment) {
+        for (node, edits) in by_node(self.ready_edits()) {
+            for edits in packed(edits, |edit| edit.item.reply_size().max(gets32::ITEM)) {
+                self.open(node, Phase::Reading(edits), now);
+            }
+        }
+        for (node, writes) in by_node(std::mem::take(&mut self.writes)) {
+            for writes in packed(writes, |write| gets32::ITEM + write.bytes.len().next_multiple_of(2)) {
+                self.open(node, Phase::Writing(writes), now);
+            }
+        }
+    }
+
+    fn ready_edits(&mut self) -> Vec<(usize, Edit)> {
+        let (mut ready, mut waiting) = (Vec::new(), Vec::new());
+        for (node, edit) in std::mem::take(&mut self.edits) {
+            let is_free = self.editing.insert(block(node, &edit.item));
+            if is_free { &mut ready } else { &mut waiting }.push((node, edit));
+        }
+        self.edits = waiting;
+        ready
+    }
+
+    fn open(&mut self, node: usize, phase: Phase, now: Moment) {
+        let body = self.body(node, &phase);
+        let is_reading = matches!(phase, Phase::Reading(_));
+        let exchange = Exchange { node, phase, sent: now.millis, deadline: now.millis + PATIENCE };
+        match self.exchanges.open_or_return(exchange) {
+            Ok(id) => {
+                self.timers.push(Reverse((now.millis + PATIENCE, id)));
+                self.send(node, is_reading, Kind::Request, id, &body);
+            }
+            // All ids are in use.
+            Err(exchange) => self.fail(exchange, Status::BUSY),
+        }
+    }
+
+    fn body(&self, node: usize, phase: &Phase) -> Vec<u8> {
+        let Some(node) = self.nodes.get(node) else { return Vec::new() };
+        match (phase, node.protocol) {
+            (Phase::Reading(edits), protocol) => {
+                let items = edits.iter().map(|edit| edit.item).collect();
+                match protocol {
+                    Protocol::Retdat => retdat::Request { ftd: 0, items }.encode(),
+                    Protocol::Gets32 => {
+                        let event = "i".into();
+                        gets32::Request { node: node.address, repetitive: false, ftd: 0, event, items }.encode()
+                    }
+                }
+            }
+            (Phase::Writing(writes), protocol) => {
+                let settings: Vec<(Item, &[u8])> = writes.iter().map(|write| (write.item, &*write.bytes)).collect();
+                match protocol {
+                    Protocol::Retdat => retdat::encode_settings(&settings),
+                    Protocol::Gets32 => sets32::encode(node.address, &settings),
+                }
+            }
+        }
+    }
+
+    pub(super) fn send(&mut self, number: usize, is_reading: bool, kind: Kind, id: u16, body: &[u8]) {
+        let Some(node) = self.nodes.get(number) else { return };
+        let task = match (node.protocol, is_reading) {
+            (Protocol::Retdat, true) => retdat::TASK,
+            (Protocol::Retdat, false) => retdat::SETTING_TASK,
+            (Protocol::Gets32, true) => gets32::TASK,
+            (Protocol::Gets32, false) => sets32::TASK,
+        };
+        let header = Header {
+            kind,
+            status: Status::SUCCESS,
+            server: node.address,
+            client: self.address,
+            task,
+            task_id: TASK_ID,
+            message: id,
+        };
+        self.out.push((number, header.datagram(body)));
+    }
+
+    /// Ends an exchange whose answer tells nothing but a status.
+    pub(super) fn fail(&mut self, exchange: Exchange, status: Status) {
+        match exchange.phase {
+            Phase::Reading(edits) => {
+                for edit in edits {
+                    self.editing.remove(&block(exchange.node, &edit.item));
+                    self.done.extend(edit.parts.iter().map(|(_, ticket)| (*ticket, status)));
+                }
+            }
+            Phase::Writing(writes) => writes.into_iter().for_each(|write| self.end(write, status)),
+        }
+    }
+
+    pub(super) fn answered(&mut self, exchange: Exchange, body: &[u8]) {
+        let is_long = self.nodes.get(exchange.node).is_some_and(|node| node.protocol == Protocol::Gets32);
+        let (head, rest) = match is_long {
+            false => (gets32::ReplyHead::default(), body),
+            true => match gets32::ReplyHead::decode(body) {
+                Some(read) => read,
+                None => return self.fail(exchange, Status::TRUNC_REPLY),
+            },
+        };
+        match &exchange.phase {
+            _ if head.status.is_fatal() => self.fail(exchange, head.status),
+            Phase::Reading(edits) => match split(rest, edits.iter().map(|edit| edit.item.length)) {
+                Some(read) => {
+                    let read: Vec<(Status, Vec<u8>)> =
+                        read.into_iter().map(|(status, bytes)| (status, bytes.to_vec())).collect();
+                    self.change(exchange, read);
+                }
+                None => self.fail(exchange, Status::TRUNC_REPLY),
+            },
+            Phase::Writing(writes) => match split(rest, writes.iter().map(|_| 0)) {
+                Some(read) => {
+                    let statuses: Vec<Status> = read.into_iter().map(|(status, _)| status).collect();
+                    self.written(exchange, &statuses);
+                }
+                None => self.fail(exchange, Status::TRUNC_REPLY),
+            },
+        }
+    }
+
+    /// Changes blocks that were read; they are set at the end of the turn.
+    fn change(&mut self, exchange: Exchange, read: Vec<(Status, Vec<u8>)>) {
+        let Phase::Reading(edits) = exchange.phase else { return };
+        for (edit, (status, bytes)) in edits.into_iter().zip(read) {
+            let mut write =
+                Write { item: edit.item, bytes, tickets: Vec::new(), block: Some(block(exchange.node, &edit.item)) };
+            for (part, ticket) in edit.parts {
+                let changed =
+                    if status.is_fatal() { Err(status) } else { edit::apply(&edit.device, part, &mut write.bytes) };
+                match changed {
+                    Ok(()) => write.tickets.push(ticket),
+                    Err(status) => self.done.push((ticket, status)),
+                }
+            }
+            match write.tickets.is_empty() {
+                false => self.writes.push((exchange.node, write)),
+                true => self.end(write, Status::SUCCESS),
+            }
+        }
+    }
+
+    fn written(&mut self, exchange: Exchange, statuses: &[Status]) {
+        let Phase::Writing(writes) = exchange.phase else { return };
+        for (write, status) in writes.into_iter().zip(statuses) {
+            self.end(write, *status);
+        }
+    }
+
+    fn end(&mut self, write: Write, status: Status) {
+        if let Some(block) = write.block {
+            self.editing.remove(&block);
+        }
+        self.done.extend(write.tickets.iter().map(|ticket| (*ticket, status)));
+    }
+}
+
+fn block(node: usize, item: &Item) -> Block {
+    (node, item.device, item.property)
+}
+
+/// What goes to each node, in the order in which it came.
+fn by_node<T>(all: Vec<(usize, T)>) -> Vec<(usize, Vec<T>)> {
+    let mut nodes: Vec<(usize, Vec<T>)> = Vec::new();
+    for (node, one) in all {
+        match nodes.iter_mut().find(|(other, _)| *other == node) {
+            Some((_, same)) => same.push(one),
+            None => nodes.push((node, vec![one])),
+        }
+    }
+    nodes
+}
+
+/// Parts that fit a datagram each.
+fn packed<T>(all: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let mut parts: Vec<Vec<T>> = Vec::new();
+    let mut bytes = 0;
+    for one in all {
+        let more = size(&one);
+        match parts.last_mut() {
+            Some(part) if bytes + more <= LARGEST => part.push(one),
+            _ => {
+                parts.push(vec![one]);
+                bytes = packet::SIZE + gets32::HEAD;
+            }
+        }
+        bytes += more;
+    }
+    parts
+}

@@ -1,0 +1,175 @@
+//! Settings: what clients set becomes requests to front-ends, and their answers become a status for each setting.
+//!
+//! Settings of a turn go to a node together, in the order in which they came, as large as a datagram allows: `SETDAT`, or `SETS32` where the node speaks
+//! `GETS32`. Parts of an alarm block (its limits, its flags) are set by reading the block, changing it and setting all of it; while that
+//! goes on, other changes of the same block wait, so that none is lost.
+//!
+//! Invariants:
+//! - Every setting that was handed in gets exactly one status, after [`PATIENCE`] at the latest for each exchange that it needs.
+//! - Nothing is sent twice: a setting that was not answered may have been done, and is reported as [`UTIME`](Status::UTIME).
+//! - An answer counts only if its id is outstanding and it comes from the node that was asked.
+
+mod change;
+mod edit;
+mod exchange;
+
+pub use change::{Change, Part, Value, change};
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
+
+use crate::acnet::{Header, Item, Kind, Requests};
+use crate::database::{Database, Device, Node};
+use crate::status::Status;
+use crate::time::Moment;
+use exchange::Exchange;
+
+/// What a setting is answered to: its batch, and its place there.
+pub type Ticket = (usize, usize);
+
+/// Settings on their way.
+#[derive(Debug)]
+pub struct Setter {
+    nodes: Vec<Node>,
+    /// Our own node: trunk and node.
+    address: u16,
+    writes: Vec<(usize, Write)>,
+    edits: Vec<(usize, Edit)>,
+    /// Blocks that are being changed.
+    editing: HashSet<Block, ahash::RandomState>,
+    exchanges: Requests<Exchange>,
+    timers: BinaryHeap<Reverse<(u64, u16)>>,
+    out: Vec<(usize, Vec<u8>)>,
+    done: Vec<(Ticket, Status)>,
+}
+
+/// Bytes to set.
+#[derive(Debug)]
+struct Write {
+    item: Item,
+    bytes: Vec<u8>,
+    tickets: Vec<Ticket>,
+    /// The block that is changed by this, if it is one.
+    block: Option<Block>,
+}
+
+/// Parts of a block to set.
+#[derive(Debug)]
+struct Edit {
+    item: Item,
+    device: Arc<Device>,
+    parts: Vec<(Part, Ticket)>,
+}
+
+/// Node, device and property of an alarm block.
+type Block = (usize, u32, u8);
+
+impl Setter {
+    /// Sets devices of a database's nodes, from the node `address`.
+    pub fn new(database: &Database, address: u16) -> Self {
+        Self {
+            nodes: database.nodes().to_vec(),
+            address,
+            writes: Vec::new(),
+            edits: Vec::new(),
+            editing: HashSet::default(),
+            exchanges: Requests::default(),
+            timers: BinaryHeap::new(),
+            out: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// Takes on a setting.
+    pub fn set(&mut self, device: &Arc<Device>, node: usize, item: Item, change: Change, ticket: Ticket) {
+        match change {
+            Change::Bytes(bytes) => {
+                self.writes.push((node, Write { item, bytes, tickets: vec![ticket], block: None }));
+            }
+            Change::Part(part) => {
+                let waiting = self.edits.iter_mut().find(|(other, edit)| (*other, edit.item) == (node, item));
+                match waiting {
+                    Some((_, edit)) => edit.parts.push((part, ticket)),
+                    None => {
+                        let edit = Edit { item, device: Arc::clone(device), parts: vec![(part, ticket)] };
+                        self.edits.push((node, edit));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a packet that came from the node of a number.
+    pub fn take(&mut self, node: usize, header: &Header, body: &[u8], now: Moment) {
+        if !matches!(header.kind, Kind::Reply | Kind::ReplyWithMore) || header.client != self.address {
+            return;
+        }
+        let Some(exchange) = self.exchanges.get_mut(header.message).filter(|exchange| exchange.node == node) else {
+            let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..*header };
+            self.out.push((node, cancel.datagram(&[])));
+            return;
+        };
+        if header.status == Status::PEND {
+            exchange.deadline = (now.millis + PATIENCE).min(exchange.sent + MOST_PATIENCE);
+            return;
+        }
+        let Some(exchange) = self.exchanges.close(header.message) else { return };
+        match header.status {
+            Status::NO_TASK => self.fail(exchange, Status::NODE_DOWN),
+            status if status.is_fatal() => self.fail(exchange, status),
+            _ => self.answered(exchange, body),
+        }
+    }
+
+    /// Gives up what was not answered.
+    pub fn tick(&mut self, now: Moment) {
+        while let Some(Reverse((due, id))) = self.timers.peek().copied() {
+            if due > now.millis {
+                break;
+            }
+            self.timers.pop();
+            let Some(deadline) = self.exchanges.get(id).map(|exchange| exchange.deadline) else { continue };
+            if deadline > now.millis {
+                self.timers.push(Reverse((deadline, id)));
+            } else if let Some(exchange) = self.exchanges.close(id) {
+                self.send(exchange.node, exchange.is_reading(), Kind::Cancel, id, &[]);
+                self.fail(exchange, Status::UTIME);
+            }
+        }
+    }
+
+    /// When [`tick`](Self::tick) has something to do next.
+    pub fn deadline(&self) -> Option<u64> {
+        self.timers.peek().map(|timer| timer.0.0)
+    }
+
+    /// Makes requests of what was handed in. To be called when a turn's input is taken.
+    pub fn prepare(&mut self, now: Moment) {
+        if !self.writes.is_empty() || !self.edits.is_empty() {
+            self.exchange(now);
+        }
+    }
+
+    /// Datagrams to send, with the number of their node.
+    pub fn flush(&mut self) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
+        self.out.drain(..)
+    }
+
+    /// Settings that came to an end since this was asked last.
+    pub fn take_done(&mut self) -> Vec<(Ticket, Status)> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// Takes on another database; see [`Pool::replace_nodes`](crate::pool::Pool::replace_nodes).
+    pub fn replace_nodes(&mut self, nodes: &[Node]) {
+        self.nodes = nodes.to_vec();
+    }
+}
+
+/// Our task's number on our node: the answers to settings come to it, those to readings to another.
+pub const TASK_ID: u16 = 0x5e7;
+/// How long an answer may take, in milliseconds.
+pub const PATIENCE: u64 = 5000;
+/// How long it may take if the front-end says that it will come, in milliseconds.
+const MOST_PATIENCE: u64 = 30_000;

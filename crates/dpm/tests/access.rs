@@ -1,0 +1,71 @@
+//! What an operator chose about settings, and what is said when it cannot be had.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rookery_dpm::authority::{Access, Attempt, Audit, AuditFile};
+use rookery_dpm::status::Status;
+use rookery_dpm::time::Moment;
+
+#[test]
+fn what_is_missing_is_told_and_refuses_settings_alone() {
+    let (authority, words) = Access::default().open().expect("readings need nothing");
+    assert!(authority.acceptor.is_none());
+    assert!(words.len() == 1 && words[0].contains("--keytab"), "{words:?}");
+    // No such file, or no library: both are told in words.
+    let access = Access {
+        keytab: Some(file("nowhere.keytab")),
+        principal: Some("daeset/localhost@FNAL.GOV".into()),
+        ..Access::default()
+    };
+    let (authority, words) = access.open().expect("readings need nothing");
+    assert!(authority.acceptor.is_none());
+    assert!(
+        words.len() == 1 && words[0].starts_with("Settings are refused: ") && words[0].contains("nowhere.keytab"),
+        "{words:?}"
+    );
+    let access = Access { principal: Some("daeset".into()), ..access };
+    assert!(access.open().expect("readings need nothing").1[0].contains("daeset/dpm.example.org"));
+}
+
+#[test]
+fn a_wrong_file_of_roles_and_a_log_that_cannot_be_written_stop_the_start() {
+    let roles = file("wrong-roles.toml");
+    fs::write(&roles, "[[role]]\nname = 'a'\nprincipals = ['nobody']\ndevices = []\n").expect("a file");
+    let said = Access { roles: Some(roles), ..Access::default() }.open().expect_err("a mistake");
+    assert!(said.contains("wrong-roles.toml: line 3, role.principals"), "{said}");
+    let said = Access { roles: Some(file("no-roles.toml")), ..Access::default() }.open().expect_err("no file");
+    assert!(said.contains("no-roles.toml"), "{said}");
+    let log = file("no/such/folder/audit.log");
+    let said = Access { audit: Some(log), ..Access::default() }.open().expect_err("no folder");
+    assert!(said.contains("audit.log"), "{said}");
+}
+
+#[test]
+fn a_log_goes_on_in_a_new_file_when_it_is_renamed() {
+    let (path, older) = (file("audit.log"), file("audit.log.1"));
+    let _ = fs::remove_file(&path);
+    let mut log = AuditFile::open(path.clone()).expect("a file");
+    let now = Moment { millis: 0, unix_millis: 1_795_252_989_805 };
+    let attempt = Attempt {
+        principal: None,
+        role: None,
+        from: None,
+        what: "Z:CUBE_X.SETTING@N".into(),
+        value: None,
+        verdict: Status::PRIV,
+    };
+    log.record(&attempt, now);
+    fs::rename(&path, &older).expect("it is renamed");
+    log.record(&attempt, now);
+    let line = "2026-11-21T09:23:09.805Z - role=- from=- Z:CUBE_X.SETTING@N: [17 -17] DPM_PRIV\n";
+    for path in [path, older] {
+        assert_eq!(fs::read_to_string(&path).expect("a file"), line);
+        let mode = std::os::unix::fs::MetadataExt::mode(&fs::metadata(&path).expect("a file"));
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+fn file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}

@@ -1,0 +1,297 @@
+//! Limits: connections, greetings, lists, requests, and clients that never read. And answers that come late, twice, in pieces, or are another's.
+
+use rookery_dpm::acnet::{Header, packet};
+use rookery_dpm::sdd::{reply::Reply, request};
+use rookery_dpm::service::Options;
+use rookery_dpm::status::Status;
+
+use crate::DEMO;
+use crate::world::{World, framed, front_end_address, infos, numbers, statuses};
+
+#[test]
+fn connections_are_counted_by_address_and_all_together() {
+    let mut world = World::with(DEMO, Options { clients: 5, clients_of_address: 3, ..Options::default() });
+    let now = world.moment();
+    let from = |host: u8, port: u16| ([10, 0, 0, host], port).into();
+    let first: Vec<_> = (0..3).map(|port| world.dpm.connect_from(from(1, port), now).expect("a place")).collect();
+    assert_eq!(world.dpm.connect_from(from(1, 9), now), None);
+    world.dpm.connect_from(from(2, 1), now).expect("a place");
+    let last = world.dpm.connect_from(from(3, 1), now).expect("a place");
+    assert_eq!(world.dpm.connect_from(from(4, 1), now), None, "five are all");
+    world.dpm.disconnect(first[0]);
+    world.dpm.disconnect(first[0]);
+    world.dpm.disconnect(last);
+    world.dpm.connect_from(from(1, 10), now).expect("a place again");
+    assert_eq!(world.dpm.connect_from(from(1, 11), now), None);
+    assert_eq!(world.statistics().clients, 4);
+}
+
+#[test]
+fn whoever_never_says_what_it_speaks_is_closed() {
+    let mut world = World::with(DEMO, Options { greeting: 5000, ..Options::default() });
+    let address = "10.0.0.1:5000".parse().expect("an address");
+    let now = world.moment();
+    let (silent, slow, quick) = (
+        world.dpm.connect_from(address, now).expect("a place"),
+        world.dpm.connect_from(address, now).expect("a place"),
+        world.dpm.connect_from(address, now).expect("a place"),
+    );
+    world.send(quick, b"RAW\r\n\r\n").expect("a greeting");
+    for byte in b"GET /dpm HT" {
+        world.send(slow, &[*byte]).expect("so far");
+        world.pass(400);
+    }
+    assert!(world.dpm.take_closing().is_empty());
+    world.pass(1000);
+    let mut closing = world.dpm.take_closing();
+    closing.sort_unstable();
+    assert_eq!(closing, [silent, slow]);
+    // A client that comes in the place of one that went is not closed for it.
+    world.dpm.disconnect(silent);
+    let later = world.moment();
+    let next = world.dpm.connect_from(address, later).expect("a place");
+    assert_eq!(next, silent);
+    world.pass(4999);
+    assert!(world.dpm.take_closing().is_empty());
+    world.pass(1);
+    assert_eq!(world.dpm.take_closing(), [next]);
+}
+
+#[test]
+fn a_million_requests_in_a_list_are_refused_by_name_and_harm_nobody() {
+    let mut world = World::new(DEMO);
+    let (client, other) = (world.client(), world.client());
+    world.add(&other, 1, "G:COUNTR@p,1000");
+    world.start(&other);
+    world.replies(&other);
+    let limit = Options::default().requests;
+    let mut refused = 0;
+    let mut batch = Vec::new();
+    for ref_id in 0..1_000_000 {
+        let drf_request = format!("B:ARRAY[{}]@p,1000", ref_id % 16);
+        batch.extend(framed(&request::AddToList { list_id: client.list_id, ref_id, drf_request }.into()));
+        if batch.len() > 60_000 {
+            world.send(client.key, &std::mem::take(&mut batch)).expect("the connection stays");
+            for reply in world.replies(&client) {
+                assert!(
+                    matches!(&reply, Reply::Status(status) if Status(status.status) == Status::OUTOMEM),
+                    "{reply:?}"
+                );
+                refused += 1;
+            }
+        }
+    }
+    world.send(client.key, &batch).expect("the connection stays");
+    refused += world.replies(&client).len();
+    assert_eq!(refused, 1_000_000 - limit);
+    // All of the list starts and stops at once.
+    for _ in 0..3 {
+        world.start(&client);
+        assert_eq!(infos(&world.replies(&client)).len(), limit);
+        world.ask(&client, request::StopList { list_id: client.list_id });
+    }
+    world.ask(&client, request::ClearList { list_id: client.list_id });
+    assert_eq!(world.statistics().entries, 1);
+    world.pass(3000);
+    assert_eq!(numbers(&world.replies(&other), 1).len(), 3);
+}
+
+#[test]
+fn all_lists_together_have_a_limit_that_is_given_back() {
+    let mut world = World::with(DEMO, Options { requests: 10, all_requests: 15, ..Options::default() });
+    let (one, other) = (world.client(), world.client());
+    for client in [&one, &other] {
+        for ref_id in 0..10 {
+            world.add(client, ref_id, "M:OUTTMP@I");
+        }
+    }
+    assert_eq!((world.replies(&one).len(), world.replies(&other).len()), (0, 5));
+    world.add(&one, 3, "G:COUNTR@I");
+    world.ask(&one, request::RemoveFromList { list_id: one.list_id, ref_id: 4 });
+    world.ask(&one, request::RemoveFromList { list_id: one.list_id, ref_id: 4 });
+    world.add(&other, 11, "M:OUTTMP@I");
+    world.add(&other, 12, "M:OUTTMP@I");
+    assert_eq!(statuses(&world.replies(&other), 12), [Status::OUTOMEM]);
+    world.dpm.disconnect(one.key);
+    let third = world.client();
+    for ref_id in 0..9 {
+        world.add(&third, ref_id, "M:OUTTMP@I");
+    }
+    assert_eq!(world.replies(&third).len(), 0);
+    world.ask(&third, request::ClearList { list_id: third.list_id });
+    for ref_id in 0..10 {
+        world.add(&third, ref_id, "M:OUTTMP@I");
+    }
+    assert_eq!(world.replies(&third).len(), 1);
+}
+
+#[test]
+fn whoever_asks_and_never_reads_is_not_listened_to() {
+    let mut world = World::with(DEMO, Options { queue: 10_000, ..Options::default() });
+    let (client, other) = (world.client(), world.client());
+    for ref_id in 0..100 {
+        world.add(&client, ref_id, "M:OUTTMP.DESCRIPTION@I");
+    }
+    world.replies(&client);
+    world.stuck.push(client.key);
+    let start = framed(&request::StartList { list_id: client.list_id, model: None }.into());
+    // What comes in one piece is not done in one go.
+    world.send(client.key, &start.repeat(1000)).expect("the connection stays");
+    assert!(!world.dpm.wants_input(client.key));
+    world.read(client.key);
+    let replies = world.replies(&client);
+    let started = replies.iter().filter(|reply| matches!(reply, Reply::StartList(_))).count();
+    assert_eq!(started, 1000, "all of it is done as it is read");
+    world.stuck.clear();
+    world.add(&other, 1, "G:COUNTR@I");
+    world.start(&other);
+    assert_eq!(numbers(&world.replies(&other), 1), [1.0]);
+}
+
+#[test]
+fn unknown_messages_and_fields_and_lengths_that_lie_are_told_and_nothing_else() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "G:COUNTR@p,1000");
+    world.start(&client);
+    world.replies(&client);
+    let stop = framed(&request::StopList { list_id: client.list_id }.into());
+    let changed = |at: usize, byte: u8| {
+        let mut frame = stop.clone();
+        frame[at] = byte;
+        frame
+    };
+    // Magic, protocol, message id, count of fields, field id, kind of value; then a message that goes on after its end.
+    let mut senseless = vec![
+        changed(4, b'T'),
+        changed(7, 3),
+        changed(11, 9),
+        changed(16, 0x77),
+        changed(18, 0x7f),
+        changed(21, 0x77),
+        changed(22, 0x42),
+    ];
+    senseless.push([&(stop.len() as u32 - 4 + 2).to_be_bytes()[..], &stop[4..], &[0, 0]].concat());
+    for frame in senseless {
+        assert_eq!(world.send(client.key, &frame), Ok(()));
+        assert_eq!(statuses(&world.replies(&client), 0), [Status::IVM], "{frame:02x?}");
+    }
+    world.pass(1000);
+    assert_eq!(numbers(&world.replies(&client), 1).len(), 1);
+}
+
+#[test]
+fn a_number_that_comes_again_is_the_later_request() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    for drf in ["M:OUTTMP@p,100", "Z:NOSUCH@p,100", "not a request", "G:COUNTR@p,1000"] {
+        world.add(&client, 7, drf);
+        world.start(&client);
+    }
+    world.replies(&client);
+    world.pass(3000);
+    let replies = world.replies(&client);
+    assert_eq!((numbers(&replies, 7).len(), replies.len()), (3, 3));
+    assert_eq!((world.statistics().entries, world.simulator.streams()), (1, 1));
+}
+
+#[test]
+fn an_answer_that_comes_twice_counts_once() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "M:OUTTMP@I");
+    world.cut = true;
+    world.start(&client);
+    let header = last_asked(&world);
+    world.cut = false;
+    let answer = header.answer(Status::SUCCESS, false).datagram(&[0, 0, 0x10, 0x27]);
+    deliver(&mut world, [answer.clone(), answer.clone()].concat());
+    deliver(&mut world, answer);
+    assert_eq!(numbers(&world.replies(&client), 1), [63.25]);
+    assert_eq!(world.statistics().pool.strays, 2);
+}
+
+#[test]
+fn an_answer_that_comes_late_is_nobodys_even_if_its_id_is_used_again() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "M:OUTTMP@I");
+    world.cut = true;
+    world.start(&client);
+    let header = last_asked(&world);
+    world.pass(6000);
+    assert_eq!(statuses(&world.replies(&client), 1), [Status::UTIME]);
+    world.add(&client, 2, "M:OUTTMP.RAW@I");
+    world.start(&client);
+    assert_ne!(last_asked(&world).message, header.message);
+    deliver(&mut world, header.answer(Status::SUCCESS, false).datagram(&[0, 0, 0x10, 0x27]));
+    let replies = world.replies(&client);
+    assert!(replies.iter().all(|reply| !matches!(reply, Reply::Raw(_) | Reply::Scalar(_))), "{replies:?}");
+}
+
+#[test]
+fn an_answer_in_pieces_is_too_short_and_several_in_a_datagram_are_read() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "M:OUTTMP@p,1000");
+    world.add(&client, 2, "M:OUTTMP.STATUS.RAW@p,1000");
+    world.cut = true;
+    world.start(&client);
+    world.replies(&client);
+    let header = last_asked(&world);
+    world.cut = false;
+    // Two packets in one datagram, whole; then one that is cut within the second device, and its rest.
+    let whole = header.answer(Status::SUCCESS, true).datagram(&[0, 0, 0x10, 0x27, 0, 0, 11, 0]);
+    deliver(&mut world, [whole.clone(), whole].concat());
+    assert_eq!(numbers(&world.replies(&client), 1), [63.25, 63.25]);
+    deliver(&mut world, header.answer(Status::SUCCESS, true).datagram(&[0, 0, 0x10, 0x27]));
+    let replies = world.replies(&client);
+    assert_eq!((statuses(&replies, 1), statuses(&replies, 2)), (vec![Status::TRUNC_REPLY], vec![Status::TRUNC_REPLY]));
+    deliver(&mut world, header.answer(Status::SUCCESS, true).datagram(&[0, 0, 11, 0]));
+    let replies = world.replies(&client);
+    assert!(numbers(&replies, 1).is_empty(), "{replies:?}");
+    // A datagram that is cut within a packet is none.
+    let cut = header.answer(Status::SUCCESS, true).datagram(&[0, 0, 0x10, 0x27, 0, 0, 11, 0]);
+    deliver(&mut world, cut[..cut.len() - 4].to_vec());
+    assert!(numbers(&world.replies(&client), 1).is_empty());
+}
+
+#[test]
+fn anothers_answer_reaches_nobody() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    // Two nodes, one device each: their answers are of the same size.
+    world.cut = true;
+    world.add(&client, 1, "M:OUTTMP@I");
+    world.start(&client);
+    let muon = last_asked(&world);
+    world.add(&client, 2, "G:COUNTR@I");
+    world.start(&client);
+    let demo = last_asked(&world);
+    world.cut = false;
+    let body = [0, 0, 0x10, 0x27];
+    for crossed in [
+        Header { server: demo.server, ..muon },
+        Header { message: demo.message, ..muon },
+        Header { task_id: muon.task_id + 1, ..muon },
+        Header { client: demo.server, ..muon },
+    ] {
+        deliver(&mut world, crossed.answer(Status::SUCCESS, false).datagram(&body));
+    }
+    let replies = world.replies(&client);
+    assert!(numbers(&replies, 1).is_empty() && numbers(&replies, 2).is_empty(), "{replies:?}");
+    deliver(&mut world, muon.answer(Status::SUCCESS, false).datagram(&body));
+    assert_eq!(numbers(&world.replies(&client), 1), [63.25]);
+}
+
+fn last_asked(world: &World) -> Header {
+    let mut asked = world.datagrams.last().expect("a request").clone();
+    packet::swap(&mut asked);
+    packet::packets(&asked).next().expect("a packet").header
+}
+
+fn deliver(world: &mut World, mut datagram: Vec<u8>) {
+    let now = world.moment();
+    world.dpm.datagram(front_end_address(), &mut datagram, now);
+    world.pass(0);
+}

@@ -1,0 +1,105 @@
+//! Who is there, by Kerberos: the accepting side of GSS-API (RFC 2743, RFC 4121).
+//!
+//! MIT's `libgssapi_krb5.so.2` does the work. It is loaded when the first [`Acceptor`] is opened, so that a program with this crate is built where there
+//! are no headers of Kerberos, and runs where there is no library: opening an acceptor fails there with a sentence that says what to install.
+//!
+//! Invariants:
+//! - A [`Context`] that is not [complete](Context::is_complete) has no [peer](Context::peer) and verifies nothing.
+//! - After an error a context is over: every further call is an error.
+//! - `unsafe` is in `library` alone; everything here is safe to call with whatever a peer sends.
+
+mod library;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use library::{Credential, Handle, Library};
+
+/// What went wrong, in words for a log: they may tell more than a peer should learn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(String);
+
+/// A service's own identity, with which it accepts clients.
+#[derive(Debug, Clone)]
+pub struct Acceptor {
+    library: &'static Library,
+    credential: Arc<Credential>,
+}
+
+/// A conversation with a client: its tokens, then what it signs.
+#[derive(Debug)]
+pub struct Context {
+    acceptor: Acceptor,
+    handle: Handle,
+    peer: Option<Peer>,
+    is_over: bool,
+}
+
+/// A client that proved who it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its principal, such as `operator@FNAL.GOV`.
+    pub name: String,
+    /// For how long its ticket was good when it came; `None` if for ever.
+    pub good_for: Option<Duration>,
+}
+
+impl Acceptor {
+    /// An acceptor for a principal, such as `daeset/localhost@FNAL.GOV`, whose key is in a keytab.
+    ///
+    /// Fails without the library, without the file and without the principal's key in it.
+    pub fn open(keytab: &Path, principal: &str) -> Result<Self, Error> {
+        let library = Library::get()?;
+        let keytab = keytab.to_str().ok_or_else(|| Error("the keytab's path is no UTF-8".into()))?;
+        let credential = library.acquire(principal, keytab)?;
+        Ok(Self { library, credential: Arc::new(credential) })
+    }
+
+    /// The start of a conversation.
+    pub fn context(&self) -> Context {
+        Context { acceptor: self.clone(), handle: Handle::none(), peer: None, is_over: false }
+    }
+}
+
+impl Context {
+    /// Takes a client's token (`GSS_Accept_sec_context`) and gives what is to be sent back, if anything.
+    pub fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        if self.is_over || self.peer.is_some() {
+            return Err(Error("the conversation is over".into()));
+        }
+        let stepped = self.acceptor.library.accept(&mut self.handle, &self.acceptor.credential, token);
+        self.is_over = stepped.is_err();
+        let step = stepped?;
+        self.peer = step.peer;
+        Ok(step.answer)
+    }
+
+    /// Did the client prove who it is?
+    pub fn is_complete(&self) -> bool {
+        self.peer.is_some() && !self.is_over
+    }
+
+    /// Who the client is, once it is proved.
+    pub fn peer(&self) -> Option<&Peer> {
+        self.peer.as_ref().filter(|_| !self.is_over)
+    }
+
+    /// Checks that the client signed a message (`GSS_VerifyMIC`). A signature that comes again or out of order is refused, too.
+    pub fn verify_mic(&mut self, message: &[u8], mic: &[u8]) -> Result<(), Error> {
+        if !self.is_complete() {
+            return Err(Error("the client did not prove who it is".into()));
+        }
+        let verified = self.acceptor.library.verify(&mut self.handle, message, mic);
+        self.is_over = verified.is_err();
+        verified
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Error {}

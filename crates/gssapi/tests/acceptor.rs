@@ -1,0 +1,64 @@
+//! An acceptor without a realm: what needs no KDC. That clients with tickets get in is tried end to end, with pacsys and acsys-python.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rookery_gssapi::Acceptor;
+
+#[test]
+fn what_is_missing_is_told() {
+    let Some(keytab) = keytab("missing") else { return };
+    let none = Acceptor::open(&keytab.with_extension("nowhere"), PRINCIPAL).expect_err("no file");
+    assert!(none.to_string().contains("nowhere"), "{none}");
+    let other = Acceptor::open(&keytab, "daeset/elsewhere@FNAL.GOV").expect_err("no key");
+    assert!(other.to_string().contains("elsewhere"), "{other}");
+}
+
+#[test]
+fn who_proves_nothing_is_nobody() {
+    let Some(keytab) = keytab("nobody") else { return };
+    let acceptor = Acceptor::open(&keytab, PRINCIPAL).expect("the key is there");
+    // Nothing, noise, the head of a Kerberos token with nothing in it, and SPNEGO.
+    for token in ["", "00", "60", "6080", "601506092a864886f71201020201006e0830060201050201", "60060606 2b0601050502"] {
+        let mut context = acceptor.context();
+        context.verify_mic(b"1234", &[4, 4, 0, 255]).expect_err("nobody signed");
+        let token: Vec<u8> = token.bytes().filter(u8::is_ascii_hexdigit).collect();
+        let token: Vec<u8> = token
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(&String::from_utf8_lossy(pair), 16))
+            .map(|byte| byte.expect("hexadecimal"))
+            .collect();
+        context.step(&token).expect_err("no proof");
+        assert!(!context.is_complete() && context.peer().is_none());
+        context.step(&token).expect_err("it is over");
+    }
+    for length in 0..200u8 {
+        let token: Vec<u8> = (0..length).map(|at| at.wrapping_mul(length) ^ 0x60).collect();
+        acceptor.context().step(&token).expect_err("no proof");
+    }
+}
+
+/// A keytab with one key, in the form that MIT documents: version 0x0502, then for each key its length, principal, time, number and bytes. `None`, and a word
+/// about it, on a machine without the library.
+fn keytab(name: &str) -> Option<PathBuf> {
+    let counted = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
+    let mut entry = 2u16.to_be_bytes().to_vec();
+    for text in ["FNAL.GOV", "daeset", "localhost"] {
+        entry.extend(counted(text));
+    }
+    entry.extend([0, 0, 0, 1, 0, 0, 0, 0, 1]);
+    // AES-256 with SHA-1 and a key of 32 bytes.
+    entry.extend([&18u16.to_be_bytes()[..], &32u16.to_be_bytes(), &[7; 32]].concat());
+    let file = [&[5, 2][..], &(entry.len() as u32).to_be_bytes(), &entry].concat();
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.keytab"));
+    fs::write(&path, file).expect("a file below target/");
+    match Acceptor::open(&path, PRINCIPAL) {
+        Err(error) if error.to_string().contains("cannot be loaded") => {
+            eprintln!("not tried: {error}");
+            None
+        }
+        _ => Some(path),
+    }
+}
+
+const PRINCIPAL: &str = "daeset/localhost@FNAL.GOV";
