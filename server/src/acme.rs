@@ -4,7 +4,8 @@
 //!
 //! - Chain and key of a domain are one file, written whole or not at all: what is there fits together.
 //! - A domain whose certificate can't be had keeps the one it has, and is tried again later, each time after twice as long.
-//! - The rest of the server goes on meanwhile; it is told by a signal to read the certificates again.
+//! - A certificate names the domain and, if that is wanted, the addresses of its services; one that lacks a name is got anew.
+//! - The rest of the server goes on meanwhile; it is told to read the certificates again.
 
 use std::collections::HashMap;
 use std::fs;
@@ -32,24 +33,42 @@ pub struct Renewal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     authority: Authority,
-    /// The domains in A-labels.
-    domains: Vec<String>,
+    certificates: Vec<Wanted>,
     folder: Folder,
+}
+
+/// A certificate, all names in A-labels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The domain, by which its file is named.
+    pub domain: String,
+    /// What it is to name: the domain, and services of it.
+    pub names: Vec<String>,
 }
 
 impl Plan {
     /// What a configuration wants; `None` if it wants none.
     pub fn of(config: &Config, folder: &Folder) -> Option<Plan> {
-        let wanted = config.domains.iter().filter(|domain| covers(config, domain));
-        let domains: Vec<String> = wanted.filter_map(|domain| ascii(&domain.name)).collect();
+        let certificates = wanted(config);
         let acme = &config.acme;
         let authority = Authority {
             directory: acme.directory.clone(),
             contacts: acme.contacts.clone(),
             trusted: acme.trusted.clone(),
         };
-        (!domains.is_empty()).then(|| Plan { authority, domains, folder: folder.clone() })
+        (!certificates.is_empty()).then(|| Plan { authority, certificates, folder: folder.clone() })
     }
+}
+
+/// The certificates that a configuration wants.
+pub fn wanted(config: &Config) -> Vec<Wanted> {
+    let domains = config.domains.iter().filter(|domain| covers(config, domain));
+    let wanted = domains.filter_map(|domain| {
+        let services = config.acme.services.iter().filter_map(|module| ascii(&domain.service(module)?));
+        let own = ascii(&domain.name)?;
+        Some(Wanted { names: std::iter::once(own.clone()).chain(services).collect(), domain: own })
+    });
+    wanted.collect()
 }
 
 /// The file of a domain's certificate and key, if the configuration wants one by ACME and there is one.
@@ -100,7 +119,7 @@ fn follow(
             if runtime.block_on(get_due(plan, challenges, &mut failures)) {
                 renewed();
             }
-            let next = plan.domains.iter().map(|domain| next_try(plan, domain, &failures)).min();
+            let next = plan.certificates.iter().map(|wanted| next_try(plan, wanted, &failures)).min();
             let seconds = next.unwrap_or(i64::MAX).saturating_sub(clock::now() as i64).max(1);
             wait = wait.min(Duration::from_secs(seconds.unsigned_abs()));
         }
@@ -121,20 +140,22 @@ type Failures = HashMap<String, (u32, i64)>;
 /// Gets all certificates that are due; whether there were any.
 async fn get_due(plan: &Plan, challenges: &Challenges, failures: &mut Failures) -> bool {
     let now = clock::now() as i64;
-    let due: Vec<&String> = plan.domains.iter().filter(|domain| next_try(plan, domain, failures) <= now).collect();
+    let due = plan.certificates.iter().filter(|wanted| next_try(plan, wanted, failures) <= now);
+    let due: Vec<&Wanted> = due.collect();
     if due.is_empty() {
         return false;
     }
     let mut any = false;
     let client = open(plan).await;
-    for domain in due {
+    for wanted in due {
         let got = match &client {
-            Ok(client) => get(plan, client, domain, challenges).await,
+            Ok(client) => get(plan, client, wanted, challenges).await,
             Err(cause) => Err(cause.clone()),
         };
+        let Wanted { domain, names } = wanted;
         match got {
             Ok(()) => {
-                info!(domain, "a certificate was issued");
+                info!(names = names.join(", "), "a certificate was issued");
                 failures.remove(domain);
                 any = true;
             }
@@ -149,10 +170,10 @@ async fn get_due(plan: &Plan, challenges: &Challenges, failures: &mut Failures) 
     any
 }
 
-async fn get(plan: &Plan, client: &Client, domain: &str, challenges: &Challenges) -> Result<(), String> {
-    let issued = client.certificate(domain, challenges).await?;
+async fn get(plan: &Plan, client: &Client, wanted: &Wanted, challenges: &Challenges) -> Result<(), String> {
+    let issued = client.certificate(&wanted.names, challenges).await?;
     let text = format!("{}\n{}", issued.chain.trim_end(), issued.key);
-    write(&plan.folder.issued(domain), &text)
+    write(&plan.folder.issued(&wanted.domain), &text)
 }
 
 /// An account with the authority that made it: another one doesn't know it.
@@ -184,10 +205,11 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
 
 /// When a domain's certificate is to be got, in seconds since 1970: when the last third of its life begins, at once if there is none, later if that has
 /// failed.
-fn next_try(plan: &Plan, domain: &str, failures: &Failures) -> i64 {
-    let seen = fs::read(plan.folder.issued(domain)).ok().and_then(|pem| inspect(&pem).ok());
-    let due = seen.filter(|seen| seen.covers(domain)).map_or(0, |seen| due(&seen));
-    failures.get(domain).map_or(due, |(_, again)| due.max(*again))
+fn next_try(plan: &Plan, wanted: &Wanted, failures: &Failures) -> i64 {
+    let seen = fs::read(plan.folder.issued(&wanted.domain)).ok().and_then(|pem| inspect(&pem).ok());
+    let seen = seen.filter(|seen| wanted.names.iter().all(|name| seen.covers(name)));
+    let due = seen.map_or(0, |seen| due(&seen));
+    failures.get(&wanted.domain).map_or(due, |(_, again)| due.max(*again))
 }
 
 fn due(seen: &Inspection) -> i64 {
@@ -219,7 +241,12 @@ mod tests {
 
     fn plan(folder: &Path) -> Plan {
         let authority = Authority { directory: "https://a.example/".into(), contacts: vec![], trusted: None };
-        Plan { authority, domains: vec!["a.example".into()], folder: Folder::new(folder.to_owned()) }
+        Plan { authority, certificates: vec![names(&[])], folder: Folder::new(folder.to_owned()) }
+    }
+
+    fn names(services: &[&str]) -> Wanted {
+        let names = std::iter::once("a.example").chain(services.iter().copied()).map(str::to_owned);
+        Wanted { domain: "a.example".into(), names: names.collect() }
     }
 
     #[test]
@@ -234,11 +261,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let plan = plan(directory.path());
         let mut failures = Failures::new();
-        assert_eq!(next_try(&plan, "a.example", &failures), 0);
+        assert_eq!(next_try(&plan, &names(&[]), &failures), 0);
         failures.insert("a.example".into(), (1, 600));
-        assert_eq!(next_try(&plan, "a.example", &failures), 600);
+        assert_eq!(next_try(&plan, &names(&[]), &failures), 600);
         write(&plan.folder.issued("a.example"), "no certificate").unwrap();
-        assert_eq!(next_try(&plan, "a.example", &Failures::new()), 0, "what can't be read is got anew");
+        assert_eq!(next_try(&plan, &names(&[]), &Failures::new()), 0, "what can't be read is got anew");
+        let made = rookery_stream::tls::certificate::self_signed(&["a.example".to_owned()], 1_000_000).unwrap();
+        write(&plan.folder.issued("a.example"), &made.certificate).unwrap();
+        assert!(next_try(&plan, &names(&[]), &Failures::new()) > 0);
+        assert_eq!(next_try(&plan, &names(&["upload.a.example"]), &Failures::new()), 0, "it lacks a name");
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Wanted {
     pub key: PathBuf,
     /// The domains, prepared.
     pub domains: Vec<String>,
+    /// The addresses of their services: it is shown for those that it names.
+    pub services: Vec<String>,
     /// It is the self-signed one.
     pub own: bool,
 }
@@ -60,8 +62,14 @@ pub fn wanted(config: &Config, folder: &Folder) -> Vec<Wanted> {
             },
         };
         match all.iter_mut().find(|wanted| wanted.certificate == certificate && wanted.key == key) {
-            Some(wanted) => wanted.domains.push(domain.name.clone()),
-            None => all.push(Wanted { certificate, key, domains: vec![domain.name.clone()], own }),
+            Some(wanted) => {
+                wanted.domains.push(domain.name.clone());
+                wanted.services.extend(domain.services());
+            }
+            None => {
+                let (domains, services) = (vec![domain.name.clone()], domain.services().collect());
+                all.push(Wanted { certificate, key, domains, services, own });
+            }
         }
     }
     all
@@ -83,9 +91,12 @@ pub fn load(config: &Config, folder: &Folder) -> Result<Vec<Certificate>, Failur
 /// Which file is wrong, and why.
 pub fn read(wanted: &Wanted) -> Result<Certificate, ConfigError> {
     let because = |error: String| ConfigError::because(format!("the certificate can't be used: {error}"));
-    let identity = Identity::load(&wanted.domains, &wanted.certificate, &wanted.key);
-    let identity = identity.map_err(|error| because(error.to_string()))?;
     let named = |error: &dyn std::fmt::Display| because(format!("{}: {error}", wanted.certificate.display()));
+    let seen = fs::read(&wanted.certificate).ok().and_then(|pem| inspect(&pem).ok());
+    let is_named = |service: &&String| seen.as_ref().is_some_and(|seen| seen.covers(service));
+    let names: Vec<String> = wanted.domains.iter().chain(wanted.services.iter().filter(is_named)).cloned().collect();
+    let identity = Identity::load(&names, &wanted.certificate, &wanted.key);
+    let identity = identity.map_err(|error| because(error.to_string()))?;
     let pem = fs::read(&wanted.certificate).map_err(|error| named(&error))?;
     Ok(Certificate {
         identity,

@@ -6,8 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use rookery_store::sqlite;
 use rookery_store::sqlite::Severity;
+use rookery_web::chat::package::{self, NAME, VERSION};
 use rustix::process::{Resource, getrlimit};
 
+use crate::acme;
 use crate::certificate::{self, Wanted};
 use crate::clock;
 use crate::config::Config;
@@ -81,6 +83,8 @@ fn look(source: &Source) -> Report {
         Ok(config) => {
             configuration(&mut report, source, &config);
             certificates(&mut report, &config, &source.folder);
+            authority(&mut report, &config, &source.folder);
+            chat_page(&mut report, &config, &source.folder);
             ports(&mut report, &config, &source.folder);
         }
         Err(error) => {
@@ -117,6 +121,45 @@ fn certificates(report: &mut Report, config: &Config, folder: &Folder) {
             Err(error) => report.fault(CERTIFICATE, error.to_string()),
         }
     }
+}
+
+/// What can be seen from here of whether an authority will give certificates out (ACME).
+fn authority(report: &mut Report, config: &Config, folder: &Folder) {
+    let acme = &config.acme;
+    if !acme.enabled {
+        return report.note(ACME, "off: see [tls.acme]".to_owned());
+    }
+    let wanted = acme::wanted(config);
+    if wanted.is_empty() {
+        return report
+            .warn(ACME, "on, but every domain has files of its own, or none is named in `domains`".to_owned());
+    }
+    for acme::Wanted { domain, names } in &wanted {
+        let state = if folder.issued(domain).is_file() { "there" } else { "the running server gets it" };
+        report.note(ACME, format!("{} for {}: {state}", acme.directory, names.join(", ")));
+        if let Some(local) = names.iter().find(|name| !name.contains('.')) {
+            report.warn(ACME, format!("{local} is a name of this machine or network alone: no authority can reach it"));
+        }
+    }
+    if !config.listen.web.iter().any(|address| address.port() == 80) {
+        let addresses: Vec<String> = config.listen.web.iter().map(ToString::to_string).collect();
+        let addresses = addresses.join(", ");
+        report.warn(
+            ACME,
+            format!("the authority comes to port 80 of each name; it has to be led to {addresses} (`web` in [listen])"),
+        );
+    }
+}
+
+fn chat_page(report: &mut Report, config: &Config, folder: &Folder) {
+    let is_served = !(config.listen.web.is_empty() && config.listen.web_tls.is_empty());
+    let text = match (config.web.chat && is_served, package::folder(folder.path()).is_dir()) {
+        (false, _) if !is_served => "off: no port is for browsers, see `web` and `web_tls` in [listen]".to_owned(),
+        (false, _) => "off: see `chat` in [web]".to_owned(),
+        (true, true) => format!("/chat serves {NAME} {VERSION}"),
+        (true, false) => format!("/chat is not installed: `rookery web install` gets {NAME} {VERSION}"),
+    };
+    report.note(CHAT, text);
 }
 
 fn due(report: &mut Report, wanted: &Wanted) {
@@ -205,6 +248,8 @@ const CONFIGURATION: &str = "configuration";
 const CERTIFICATE: &str = "certificate";
 const PORTS: &str = "ports";
 const STORAGE: &str = "storage";
+const ACME: &str = "authority";
+const CHAT: &str = "chat page";
 const OPEN_FILES: &str = "open files";
 
 /// Below it, a server for more than a household runs out.

@@ -6,7 +6,7 @@
 //! - [`config`] reads the configuration; [`settings`] turns it into what hub and streams work by; [`loaded`] is all that a reload
 //!   replaces.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
-//! - [`folder`], [`database`], [`certificate`], [`acme`] and [`listener`] are the things that a server needs from its machine.
+//! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`] and [`listener`] are the things that a server needs from its machine.
 //! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
 //!   [`install`] gets what browsers are served, also beside a running server.
 
@@ -29,6 +29,7 @@ mod start;
 mod state;
 mod token;
 mod user;
+mod watch;
 mod welcome;
 
 use std::os::unix::process::CommandExt;

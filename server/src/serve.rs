@@ -2,14 +2,15 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use rookery_hub::Registry;
 use rookery_modules::process::Wish;
 use rookery_shard::{Census, Generation, Running};
 use rookery_store::Background;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
@@ -21,6 +22,7 @@ use crate::listener::{Kind, Listener};
 use crate::loaded::{Loaded, new_certificates, reload};
 use crate::logging;
 use crate::start::Start;
+use crate::watch::Watch;
 
 /// What is to be done when the server has stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,39 +33,52 @@ pub enum Ending {
     Restart,
 }
 
+/// What the thread that waits here is called for.
+enum Call {
+    /// The process got a signal.
+    Signal(i32),
+    /// An administrator wishes the server to end.
+    Wish(Wish),
+    /// Certificates were issued, or files of the operator's were changed.
+    Certificates,
+}
+
 /// Serves until SIGTERM or SIGINT, or until an administrator ends it; a second signal stops at once.
 ///
 /// # Errors
 ///
 /// [`Failure::Failed`] if the operating system refuses signals or threads.
 pub fn run(mut start: Start) -> Result<Ending, Failure> {
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]);
-    let mut signals = signals.map_err(|error| Failure::Failed(format!("no signals can be received: {error}")))?;
-    let wish = Arc::new(OnceLock::new());
-    let wished = wish.clone();
-    start.shared.process.listen(move |wish| {
-        // The signal wakes the thread that waits below; one that can't be raised leaves the server running.
-        let _ = wished.set(wish);
-        if let Err(error) = signal_hook::low_level::raise(SIGTERM) {
-            error!(%error, "an administrator wishes the server to stop, but it can't");
-        }
-    });
-    let running = Threads::start(&mut start)?;
+    let (caller, calls) = mpsc::channel();
+    hear_signals(caller.clone())?;
+    let wishes = caller.clone();
+    // Nobody hears a wish any more when the server stops already.
+    start.shared.process.listen(move |wish| drop(wishes.send(Call::Wish(wish))));
+    let running = Threads::start(&mut start, &caller)?;
     start.announce()?;
-    loop {
-        for signal in signals.wait() {
-            match signal {
-                SIGHUP => load_again(&mut start, &running),
-                SIGUSR1 => tell(&start, &running),
-                SIGUSR2 => take_certificates(&mut start, &running),
-                _ => {
-                    stop(start, running, &mut signals)?;
-                    let restart = wish.get() == Some(&Wish::Restart);
-                    return Ok(if restart { Ending::Restart } else { Ending::Exit });
-                }
+    for call in &calls {
+        match call {
+            Call::Signal(SIGHUP) => load_again(&mut start, &running),
+            Call::Signal(SIGUSR1) => tell(&start, &running),
+            Call::Certificates => take_certificates(&mut start, &running),
+            Call::Wish(Wish::Restart) => {
+                stop(start, running, &calls)?;
+                return Ok(Ending::Restart);
             }
+            Call::Signal(_) | Call::Wish(Wish::Stop) => break,
         }
     }
+    stop(start, running, &calls)?;
+    Ok(Ending::Exit)
+}
+
+/// Passes the signals on that a server knows, from a thread of its own.
+fn hear_signals(caller: Sender<Call>) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::Failed(format!("no signals can be received: {error}"));
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(failed)?;
+    let hear = move || signals.forever().try_for_each(|signal| caller.send(Call::Signal(signal)));
+    std::thread::Builder::new().name("signals".into()).spawn(hear).map_err(failed)?;
+    Ok(())
 }
 
 /// What runs besides this thread.
@@ -73,10 +88,12 @@ struct Threads {
     web: Option<rookery_web::Running>,
     /// Gets certificates; only where a port is there to prove who we are.
     renewal: Option<Renewal>,
+    /// Sees when the operator's are changed.
+    watch: Watch,
 }
 
 impl Threads {
-    fn start(start: &mut Start) -> Result<Threads, Failure> {
+    fn start(start: &mut Start, caller: &Sender<Call>) -> Result<Threads, Failure> {
         let listeners = std::mem::take(&mut start.listeners);
         let (web, streams): (Vec<_>, Vec<_>) =
             listeners.into_iter().partition(|listener| matches!(listener.kind, Kind::Web | Kind::WebTls));
@@ -86,7 +103,8 @@ impl Threads {
             .map(|listener| rookery_web::Listener { tls: listener.kind == Kind::WebTls, socket: listener.socket });
         let web: Vec<_> = web.collect();
         let challenges = rookery_web::acme::Challenges::default();
-        let renewal = if web.is_empty() { None } else { Some(renew(&start.loaded, challenges.clone())?) };
+        let renewal =
+            if web.is_empty() { None } else { Some(renew(&start.loaded, challenges.clone(), caller.clone())?) };
         let front = if web.is_empty() {
             None
         } else {
@@ -105,7 +123,10 @@ impl Threads {
             let front = rookery_web::start(web, web_settings(&start.loaded), reach);
             Some(front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))?)
         };
-        Ok(Threads { shards, web: front, renewal })
+        let changes = caller.clone();
+        // Nobody hears it any more when the server stops already.
+        let watch = Watch::start(&start.loaded.config, move || drop(changes.send(Call::Certificates)))?;
+        Ok(Threads { shards, web: front, renewal, watch })
     }
 
     /// Goes by another generation of certificates and settings.
@@ -119,19 +140,17 @@ impl Threads {
     /// Goes by another generation of everything.
     fn reload(&self, loaded: &Loaded) {
         self.take(loaded);
+        self.watch.change(&loaded.config);
         if let Some(renewal) = &self.renewal {
             renewal.change(plan(loaded));
         }
     }
 }
 
-/// Gets certificates. The signal has this thread read them.
-fn renew(loaded: &Loaded, challenges: rookery_web::acme::Challenges) -> Result<Renewal, Failure> {
-    Renewal::start(plan(loaded), challenges, || {
-        if let Err(error) = signal_hook::low_level::raise(SIGUSR2) {
-            error!(%error, "there are new certificates, but they can't be read: send SIGHUP");
-        }
-    })
+/// Gets certificates, and has the thread that waits for calls read them.
+fn renew(loaded: &Loaded, challenges: rookery_web::acme::Challenges, caller: Sender<Call>) -> Result<Renewal, Failure> {
+    // Nobody hears it any more when the server stops already.
+    Renewal::start(plan(loaded), challenges, move || drop(caller.send(Call::Certificates)))
 }
 
 fn plan(loaded: &Loaded) -> Option<Plan> {
@@ -263,9 +282,9 @@ fn tell(start: &Start, running: &Threads) {
 }
 
 /// Ends all streams, gives their clients a few seconds, and closes the database last.
-fn stop(start: Start, threads: Threads, signals: &mut Signals) -> Result<(), Failure> {
-    let Threads { shards: running, web, renewal } = threads;
-    drop(renewal);
+fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Failure> {
+    let Threads { shards: running, web, renewal, watch } = threads;
+    drop((renewal, watch));
     let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
     // The shards first: what they say last to clients of BOSH leaves through the web front.
@@ -273,7 +292,7 @@ fn stop(start: Start, threads: Threads, signals: &mut Signals) -> Result<(), Fai
     let web_ended = web.is_none_or(rookery_web::Running::stop);
     let deadline = Instant::now() + PATIENCE;
     while !running.is_finished() && Instant::now() < deadline {
-        if signals.pending().any(|signal| matches!(signal, SIGTERM | SIGINT)) {
+        if calls.try_iter().any(|call| matches!(call, Call::Signal(SIGTERM | SIGINT))) {
             return Err(Failure::Failed("stopped at once by a second signal".into()));
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use rookery_jid::Jid;
 use rookery_modules::Shared;
+use rookery_modules::operations::users;
 use rookery_sasl::Credentials;
 use rookery_store::wait;
 
@@ -88,7 +89,8 @@ fn make_admin(loaded: &Loaded, database: &Database) -> Result<Admin, Failure> {
     let password = random_password()?;
     let credentials = Credentials::derive(&password, loaded.config.login.scram_iterations);
     let credentials = credentials.map_err(|error| Failure::Failed(error.to_string()))?;
-    wait(accounts.create(jid.as_ref(), credentials))?;
+    let made = wait(users::create(&database.stores, jid.as_ref(), credentials))?;
+    made.map_err(|refusal| Failure::Failed(refusal.to_string()))?;
     wait(rookery_modules::rights::set_named(&database.stores, jid.domain(), std::slice::from_ref(&jid)))?;
     Ok(Admin::Made { jid, password })
 }

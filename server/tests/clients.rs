@@ -128,6 +128,7 @@ scenarios! {
         without_tls_no_password_is_asked_for
         what_is_no_handshake_is_refused
         floods_of_headers_are_refused
+        who_is_slow_is_not_waited_for
         a_frame_of_forty_megabytes_is_refused_by_its_head
         files_are_shared
         pages_are_downloaded_not_shown
@@ -163,6 +164,9 @@ scenarios! {
         stanza_chats_over_bosh
         strophe_chats_over_bosh_in_the_clear
         xmppjs_resumes_over_websocket
+        strophe_resumes_over_websocket
+        stanza_resumes_over_websocket
+        stanza_goes_on_over_bosh
         a_page_that_is_loaded_anew_goes_on
         people_over_bosh_reach_people_who_are_not
         clients_find_bosh
@@ -172,6 +176,7 @@ scenarios! {
         bodies_are_bounded
         a_content_type_means_nothing
         a_session_outlives_its_connections
+        requests_follow_each_other_on_a_connection
         proxies_are_believed_about_encryption
         the_end_of_the_server_is_told
         it_can_be_switched_off
@@ -212,6 +217,7 @@ scenarios! {
     }
     operation {
         a_new_certificate_is_for_new_connections
+        a_certificate_that_is_renewed_is_taken_over_unasked
         a_wrong_configuration_changes_nothing
         the_level_of_the_log_changes_at_once
         a_stop_is_announced
@@ -221,6 +227,7 @@ scenarios! {
     certificates {
         certificates_are_issued_and_renewed
         what_the_authority_refuses_changes_nothing
+        services_are_named_by_the_certificate_of_their_domain
     }
     terminal {
         profanity_logs_in_and_chats

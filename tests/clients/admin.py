@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ElementTree
 from urllib.parse import quote
 
 from browser import Browser, token
-from person import Person, Refused
+from person import Person, is_refused
 from rookery import Rookery
 
 ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n[modules.register]\nenabled = true\nallow_creation = false\n'
@@ -101,7 +101,7 @@ async def an_account_is_made_and_logs_in():
         async with Person(server, "eve@localhost", "nochgeheimer") as eve:
             assert 'id="state" class="tag off"' in _do(browser, "eve@localhost", "disable").text
             await eve.until(lambda: eve.seen["disconnected"])
-        await _is_refused(server, "eve@localhost", "nochgeheimer", "account-disabled")
+        await is_refused(server, "eve@localhost", "nochgeheimer", "account-disabled")
         _do(browser, "eve@localhost", "enable")
         answer = _post(browser, "eve@localhost", "export")
         assert answer.status == 200 and answer.headers["content-disposition"].startswith("attachment"), answer
@@ -109,11 +109,16 @@ async def an_account_is_made_and_logs_in():
         page = _do(browser, "eve@localhost", "erase", confirm="eve")
         assert "write eve@localhost to confirm it" in page.text, page
         assert "eve@localhost was erased." in _do(browser, "eve@localhost", "erase", confirm="eve@localhost").text
-        await _is_refused(server, "eve@localhost", "nochgeheimer", "not-authorized")
+        await is_refused(server, "eve@localhost", "nochgeheimer", "not-authorized")
         assert browser.get("/admin/user?jid=eve%40localhost").status == 404
         log = browser.get("/admin/log").text
         for act in ("signed in", "created an account: eve@localhost", "exported an account", "deleted an account: eve@localhost"):
             assert act in log, log
+        logins = re.findall(r"<tr><td class=\"when\">[^<]*<td>(eve[^<]*)<td>([^<]*)<td>([^<]*)<td>([^<]*)</tr>", log)
+        who, address, how, outcome = logins[-1]
+        assert who.startswith("eve@localhost/") and (address, outcome) == ("127.0.0.1", "logged in"), logins
+        assert how.startswith("tcp, SCRAM-SHA-"), logins
+        assert {"account-disabled", "not-authorized"} <= {outcome for who, *_, outcome in logins if who == "eve@localhost"}, logins
         page = _do(browser, "admin@localhost", "disable")
         assert "can&#39;t do that to themselves" in page.text, page
 
@@ -250,13 +255,3 @@ def _is_well_formed(page):
         assert open_tags and open_tags[-1] == name, (name, open_tags)
         open_tags.pop()
     assert not open_tags, open_tags
-
-
-async def _is_refused(server, jid, password, reason):
-    try:
-        async with Person(server, jid, password):
-            pass
-    except Refused as refused:
-        assert reason in str(refused), refused
-    else:
-        raise AssertionError(f"{jid} can log in")

@@ -2,7 +2,7 @@
 
 from slixmpp.exceptions import IqError
 
-from person import Person, Refused
+from person import Person, is_refused
 from rookery import Rookery
 
 ADMIN = '[modules.administration]\nadmins = ["admin@localhost"]\n'
@@ -34,12 +34,12 @@ async def accounts_are_made_disabled_and_removed():
                 assert numbers["form"].get_values()["onlineusersnum"] == "2", numbers
                 await _run(admin, NODE + "disable-user", {"accountjids": ["bob@localhost"]})
                 await bob.until(lambda: bob.seen["disconnected"])
-            await _is_refused(server, "bob@localhost", "geheim12", "account-disabled")
+            await is_refused(server, "bob@localhost", "geheim12", "account-disabled")
             await _run(admin, NODE + "reenable-user", {"accountjids": ["bob@localhost"]})
             async with Person(server, "bob@localhost", "geheim12"):
                 pass
             await _run(admin, NODE + "delete-user", {"accountjids": ["bob@localhost"]})
-            await _is_refused(server, "bob@localhost", "geheim12", "not-authorized")
+            await is_refused(server, "bob@localhost", "geheim12", "not-authorized")
 
 
 async def announcements_reach_users():
@@ -51,6 +51,10 @@ async def announcements_reach_users():
             await alice.reads("Good morning", of="localhost")
             async with Person(server, "bob@localhost") as bob:
                 await bob.reads("Good morning", of="localhost")
+            await _run(admin, NODE + "edit-blacklist", {"blacklistjids": ["spam.example"]})
+        log = server.log.read_text()
+        for act in ("sent an announcement: Log off now", "set the message of the day: Good morning", "changed the blacklist: 1 entries"):
+            assert f"an administrator: {act}" in log, log
 
 
 async def an_end_is_announced():
@@ -118,13 +122,3 @@ async def _run(person, node, fields=None):
 def _plug(person):
     for plugin in ("xep_0004", "xep_0050"):
         person.client.register_plugin(plugin)
-
-
-async def _is_refused(server, jid, password, reason):
-    try:
-        async with Person(server, jid, password):
-            pass
-    except Refused as refused:
-        assert reason in str(refused), refused
-    else:
-        raise AssertionError(f"{jid} can log in")

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from browser import Browser
-from person import Person, Refused
+from person import Person, is_refused
 from rookery import Rookery
 
 ALL = (
@@ -86,7 +86,7 @@ async def accounts_are_made_changed_and_removed():
             assert _ask(server, "DELETE", path, secret)[0] == 204
             await bob.until(lambda: bob.seen["disconnected"])
         assert _ask(server, "PATCH", "/users/bob%40localhost", secret, {"disabled": True})[0] == 204
-        await _is_refused(server, "bob@localhost", "geheim12", "account-disabled")
+        await is_refused(server, "bob@localhost", "geheim12", "account-disabled")
         changes = {"disabled": False, "password": "nochgeheimer"}
         assert _ask(server, "PATCH", "/users/bob%40localhost", secret, changes)[0] == 204
         async with Person(server, "bob@localhost", "nochgeheimer") as bob:
@@ -95,7 +95,7 @@ async def accounts_are_made_changed_and_removed():
         status, _, document = _ask(server, "GET", "/users/bob%40localhost/export", secret)
         assert status == 200 and ElementTree.fromstring(document)[0][0].get("name") == "bob", document
         assert _ask(server, "DELETE", "/users/bob%40localhost", secret)[0] == 204
-        await _is_refused(server, "bob@localhost", "nochgeheimer", "not-authorized")
+        await is_refused(server, "bob@localhost", "nochgeheimer", "not-authorized")
         for method in ("GET", "DELETE"):
             assert _ask(server, method, "/users/bob%40localhost", secret)[0] == 404
         acts = [entry["act"] for entry in _json(server, "GET", "/log", secret)["items"]]
@@ -258,13 +258,3 @@ def _json(server, method, path, secret):
     status, _, body = _ask(server, method, path, secret)
     assert status == 200, (status, body)
     return json.loads(body)
-
-
-async def _is_refused(server, jid, password, reason):
-    try:
-        async with Person(server, jid, password):
-            pass
-    except Refused as refused:
-        assert reason in str(refused), refused
-    else:
-        raise AssertionError(f"{jid} can log in")

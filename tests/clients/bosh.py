@@ -1,4 +1,7 @@
-"""BOSH (XEP-0124, XEP-0206): clients in browsers that have no WebSocket; and how sessions go on over both."""
+"""BOSH (XEP-0124, XEP-0206): clients in browsers that have no WebSocket; and how sessions go on over both.
+
+`@xmpp/client` is here over WebSocket alone: version 0.14 speaks that, TCP and TLS, and has no BOSH.
+"""
 
 import asyncio
 import base64
@@ -38,6 +41,21 @@ async def strophe_chats_over_bosh_in_the_clear():
 async def xmppjs_resumes_over_websocket():
     async with Rookery("alice", "bob") as server:
         await _node(server, "resume.mjs", "xmppjs", f"wss://localhost:{server.web_tls_port}/ws")
+
+
+async def strophe_resumes_over_websocket():
+    async with Rookery("alice", "bob") as server:
+        await _node(server, "resume.mjs", "strophe", f"wss://localhost:{server.web_tls_port}/ws")
+
+
+async def stanza_resumes_over_websocket():
+    async with Rookery("alice", "bob") as server:
+        await _node(server, "resume.mjs", "stanza", f"wss://localhost:{server.web_tls_port}/ws")
+
+
+async def stanza_goes_on_over_bosh():
+    async with Rookery("alice", "bob") as server:
+        await _node(server, "resume.mjs", "stanza", f"https://localhost:{server.web_tls_port}/http-bind")
 
 
 async def a_page_that_is_loaded_anew_goes_on():
@@ -141,6 +159,32 @@ async def a_session_outlives_its_connections():
         assert "two" in client.ask_again(client.last), "and an answer as often as it is wanted"
 
 
+async def requests_follow_each_other_on_a_connection():
+    async with Rookery("alice", tables=PLAIN) as server:
+        client = _Client(server)
+        client.login("alice")
+        page = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for tls in (False, True):
+            said = [_raw(_create()), page, _raw(_create(), chunked=True), page, _raw(b"<body/>"), _raw(_create(), "Connection: close\r\n")]
+            answers = await asyncio.to_thread(_exchange, server, b"".join(said), tls)
+            found = [b"features" in body or body.strip() for _, body in answers]
+            refused = f"<body xmlns='{BOSH}' type='terminate' condition='bad-request'/>".encode()
+            assert found == [True, b"live", True, b"live", refused, True], answers
+            assert b"connection: close" in answers[-1][0] and b"connection: close" not in answers[0][0], answers
+            assert all(b"\r\ndate: " in head for head, _ in answers), answers
+        old = _raw(_create()).replace(b"HTTP/1.1", b"HTTP/1.0")
+        assert b"features" in (await asyncio.to_thread(_exchange, server, old))[0][1]
+        # One that waits, and what comes meanwhile: it has its turn.
+        ask = f"<body rid='{client.rid}' sid='{client.sid}' xmlns='{BOSH}'/>".encode()
+        away = f"<body rid='{client.rid + 1}' sid='{client.sid}' type='terminate' xmlns='{BOSH}'/>".encode()
+        waiting = asyncio.create_task(asyncio.to_thread(_exchange, server, _raw(ask) + page + _raw(ask, "Connection: close\r\n")))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        _post(server, away)
+        answers = await waiting
+        assert [b"terminate" in body or body for _, body in answers] == [True, b"live\n", True], answers
+
+
 async def proxies_are_believed_about_encryption():
     async with Rookery("alice", tables='[web]\ntrusted_proxies = ["127.0.0.1"]\n') as server:
         body = _post(server, _create())[2]
@@ -212,6 +256,35 @@ def _connect(server, tls=False):
 def _answer(connection):
     answer = connection.getresponse()
     return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+
+
+def _raw(body, lines="", chunked=False):
+    """A request as it goes over the wire."""
+    head = f"POST /http-bind HTTP/1.1\r\nHost: localhost\r\n{lines}"
+    if chunked:
+        middle = len(body) // 2
+        parts = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:middle], body[middle:], b""))
+        return f"{head}Transfer-Encoding: chunked\r\n\r\n".encode() + parts
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def _exchange(server, said, tls=False):
+    """Sends all of it and reads until the server ends the connection: heads, in small letters, and bodies."""
+    connection = _connect(server, tls)
+    connection.connect()
+    connection.sock.sendall(said)
+    heard = b""
+    while more := connection.sock.recv(65536):
+        heard += more
+    connection.close()
+    answers = []
+    while heard:
+        head, _, rest = heard.partition(b"\r\n\r\n")
+        head = head.lower() + b"\r\n"
+        length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+        answers.append((head, rest[:length]))
+        heard = rest[length:]
+    return answers
 
 
 class _Client:

@@ -18,6 +18,7 @@ DOMAINS = 'domains = ["localhost", "one.example", "two.example"]'
 ACME = """
 [tls.acme]
 enabled = true
+services = {services}
 directory = "https://localhost:{port}/dir"
 contact = ["mailto:admin@one.example"]
 domains = {domains}
@@ -54,6 +55,20 @@ async def what_the_authority_refuses_changes_nothing():
         await server.says(r"no certificate was issued.*one\.example", at)
         assert _shown(server, "one.example") == before
         assert not (server.folder / "rookery-data/certs/acme/one.example.pem").exists()
+
+
+async def services_are_named_by_the_certificate_of_their_domain():
+    async with Rookery(top=DOMAINS) as server, _Pebble(server) as pebble:
+        await _wants(server, pebble, '["one.example"]')
+        await _issued(server, "one.example")
+        assert "localhost" in str(_shown(server, "upload.one.example").extensions), "nobody's: the server's own"
+        # With another name it is got anew, and it is shown for all of them.
+        await _wants(server, pebble, '["one.example"]', services='["rooms", "upload"]')
+        named = {"one.example", "conference.one.example", "upload.one.example"}
+        for name in sorted(named):
+            while set(_names(shown := _shown(server, name))) != named:
+                await asyncio.sleep(0.1)
+            assert "Pebble" in _issuer(shown), shown
 
 
 class _Pebble:
@@ -103,8 +118,8 @@ class _Pebble:
         self.processes.append(subprocess.Popen(command, cwd=self.server.folder, env=environment, stdout=self.log, stderr=self.log))
 
 
-async def _wants(server, pebble, domains):
-    server.configure(top=DOMAINS, tables=ACME.format(port=pebble.port, domains=domains))
+async def _wants(server, pebble, domains, services="[]"):
+    server.configure(top=DOMAINS, tables=ACME.format(port=pebble.port, domains=domains, services=services))
     await server.reload()
 
 
@@ -113,8 +128,7 @@ async def _issued(server, domain):
     while "Pebble" not in _issuer(_shown(server, domain)):
         await asyncio.sleep(0.1)
     shown = _shown(server, domain)
-    names = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
-    assert names == [domain], names
+    assert _names(shown) == [domain], shown
     return shown
 
 
@@ -131,6 +145,10 @@ def _shown(server, domain):
     with socket.create_connection(("127.0.0.1", server.web_tls_port), timeout=20) as plain:
         with context.wrap_socket(plain, server_hostname=domain) as tls:
             return x509.load_der_x509_certificate(tls.getpeercert(binary_form=True))
+
+
+def _names(certificate):
+    return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(x509.DNSName)
 
 
 def _issuer(certificate):

@@ -31,6 +31,26 @@ async def a_new_certificate_is_for_new_connections():
             assert not alice.seen["disconnected"]
 
 
+async def a_certificate_that_is_renewed_is_taken_over_unasked():
+    async with Rookery("alice") as server:
+        _make_certificate(server.folder)
+        server.configure(tables=OWN)
+        await server.reload()
+        new = server.folder / "own.pem"
+        before = new.read_text()
+        # First one that can't be used: what there is stays.
+        at = server.log.stat().st_size
+        new.write_text("half")
+        await server.says("the certificates stay as they were", at)
+        new.write_text(before)
+        await server.says("certificates were read again", at)
+        at = server.log.stat().st_size
+        _make_certificate(server.folder)
+        await server.says("certificates were read again", at)
+        async with Person(server, "alice@localhost", trust=new) as alice:
+            assert alice.certificate() == new.read_text() != before
+
+
 async def a_wrong_configuration_changes_nothing():
     async with Rookery("alice") as server:
         async with Person(server, "alice@localhost") as alice:

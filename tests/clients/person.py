@@ -154,6 +154,17 @@ async def befriend(one, other):
         await asker.presence(asked.jid)
 
 
+async def is_refused(server, jid, password, reason):
+    """Somebody can't log in, and is told why."""
+    try:
+        async with Person(server, jid, password):
+            pass
+    except Refused as refused:
+        assert reason in str(refused), refused
+    else:
+        raise AssertionError(f"{jid} can log in")
+
+
 # After `failed_auth` slixmpp tries the next mechanism.
 FAILURES = ("failed_all_auth", "ssl_invalid_chain", "stream_error", "connection_failed", "disconnected")
 EVENTS = ("session_start", "failed_auth", "message", "message_error", "presence", "roster_update", *FAILURES)

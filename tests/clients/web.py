@@ -15,6 +15,7 @@ import xml.etree.ElementTree as ElementTree
 from person import Person
 from rookery import Rookery
 
+BOSH = "http://jabber.org/protocol/httpbind"
 EXAMPLE_KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 PLAIN = "plaintext_loopback = true\nplain_without_tls = true\n"
 
@@ -132,6 +133,25 @@ async def floods_of_headers_are_refused():
         assert _get(server, f"http://127.0.0.1:{server.web_port}/health/live")[0] == 200
 
 
+async def who_is_slow_is_not_waited_for():
+    body = f"<body rid='7' to='localhost' ver='1.6' xmlns='{BOSH}'/>".encode()
+    slow = {
+        "nothing at all": (False, b""),
+        "a head, byte by byte": (False, b"GET /health/live HTTP/1.1\r\nHost: a\r\nX-Slow: "),
+        "no second request": (False, b"GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n"),
+        "no second request after one of BOSH": (False, b"POST /http-bind HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)),
+        "half a request of BOSH": (False, b"POST /http-bind HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n<body"),
+        "half a request to the API": (False, b"POST /api/v1/users HTTP/1.1\r\nHost: a\r\nContent-Length: 500\r\n\r\n{"),
+        "no handshake": (True, b""),
+        "a handshake, byte by byte": (True, b"\x16\x03\x01\x02\x00\x01"),
+    }
+    async with Rookery("alice") as server:
+        waits = [asyncio.to_thread(_drip, server.web_tls_port if tls else server.web_port, said) for tls, said in slow.values()]
+        ended = dict(zip(slow, await asyncio.gather(*waits)))
+        assert all(ended.values()), ended
+        assert _get(server, f"http://127.0.0.1:{server.web_port}/health/live")[0] == 200
+
+
 async def a_frame_of_forty_megabytes_is_refused_by_its_head():
     async with Rookery("alice") as server:
         stream = _WebSocket(_tls_upgraded(server))
@@ -238,6 +258,26 @@ def _tls(server, port, protocols):
     trusted = ssl.create_default_context(cafile=server.certificate)
     trusted.set_alpn_protocols(protocols)
     return trusted.wrap_socket(socket.create_connection(("127.0.0.1", port), 20), server_hostname="localhost")
+
+
+def _drip(port, said):
+    """Says that and then, where it is no whole request, byte after byte; whether the server closes the connection."""
+    is_whole = said.endswith((b"\r\n\r\n", b"/>"))
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.settimeout(1)
+        # The server's longest patience is half a minute.
+        for _ in range(50):
+            try:
+                connection.sendall(said)
+                said = b"" if is_whole or not said else b"a"
+                while connection.recv(65536):
+                    pass
+                return True
+            except TimeoutError:
+                pass
+            except ConnectionError:
+                return True
+    return False
 
 
 def _until(connection, end):

@@ -73,7 +73,7 @@ pub use inbound::Intake;
 pub use iq::Iq;
 pub use login::LoginAnswer;
 pub use management::NotResumed;
-pub use module::{Guest, Hooks, Module, Phase, Registry, Target, Verdict};
+pub use module::{Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict};
 pub use network::Network;
 pub use passage::{Delivery, Stanzas, Wanted};
 pub use roll::Roll;

@@ -6,6 +6,7 @@ use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::{Issued, StoredToken};
 
 use crate::World;
+use crate::module::LoginSeen;
 use crate::world::Event;
 
 /// The answer to a question of a connection that logs in.
@@ -28,6 +29,11 @@ pub enum LoginAnswer {
 }
 
 impl World {
+    /// A login has succeeded or failed.
+    pub fn login_seen(&self, seen: &LoginSeen<'_>) {
+        self.registry.login(self, seen);
+    }
+
     /// Loads the credentials of an account. Answered with [`Event::Login`]; `connection` is the driver's.
     pub fn look_up(&mut self, connection: u64, account: Jid) {
         self.with_credentials(account, move |world, found| {

@@ -112,6 +112,26 @@ pub type Extras<T> = Box<dyn Fn(&Registry, &Domain) -> Vec<T>>;
 /// Handles an IQ that came before login, from a connection of that address, for that domain; answers with the reply.
 pub type BeforeLogin = Box<dyn Fn(&mut World, Guest, Iq)>;
 
+/// Hears of a login.
+pub type LoginHook = Box<dyn Fn(&World, &LoginSeen<'_>)>;
+
+/// A login that has come to its end.
+#[derive(Debug, Clone, Copy)]
+pub struct LoginSeen<'a> {
+    /// The full JID of the session, or the account that somebody failed to log in to; `None` if that is not known.
+    pub who: Option<JidRef<'a>>,
+    /// The domain that it was for.
+    pub domain: &'a str,
+    /// Where the client is.
+    pub address: std::net::IpAddr,
+    /// What carries the stream: `tcp`, `websocket` or `bosh`.
+    pub transport: &'static str,
+    /// The mechanism, if one was chosen.
+    pub mechanism: Option<&'static str>,
+    /// The condition that the client was told (RFC 6120 §6.5) if it failed.
+    pub failure: Option<&'static str>,
+}
+
 /// A connection without a session, as in-band registration sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Guest {
@@ -153,6 +173,7 @@ pub struct Registry {
     undelivered: Vec<Hook<Filter>>,
     reachable: Vec<Hook<SessionHook>>,
     ended: Vec<Hook<SessionHook>>,
+    logins: Vec<Hook<LoginHook>>,
     unattended: Vec<Hook<Unattended>>,
     presence: Vec<Hook<SessionHook>>,
     own_presence: Vec<Hook<PresenceForm>>,
@@ -367,6 +388,12 @@ impl Hooks<'_> {
     /// Reads what the module on another shard has sent with [`World::tell`].
     pub fn letters(&mut self, call: impl Fn(&mut World, Letter) + 'static) {
         self.registry.letters.insert(self.module, Box::new(call));
+    }
+
+    /// Hears of every login to a domain that has the module, whether it succeeded or failed.
+    pub fn login(&mut self, call: impl Fn(&World, &LoginSeen<'_>) + 'static) {
+        let hook = self.hook(Phase::Record, Box::new(call) as LoginHook);
+        self.registry.logins.push(hook);
     }
 
     /// Hears when a session ends; its address is still known.

@@ -79,6 +79,8 @@ pub struct Shared {
     pub motds: announce::Motds,
     /// What administrators did.
     pub journal: operations::journal::Journal,
+    /// Who logged in of late, and who failed to.
+    pub logins: operations::logins::Logins,
     /// Who hears when an administrator wants the server to stop.
     pub process: process::Process,
 }
@@ -109,7 +111,11 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::<multicast::Multicast>::default(),
         Box::new(rooms::Rooms::new(shared.rooms.clone(), archives.clone())),
         Box::new(commands::Commands::new(shared.clone())),
-        Box::new(administration::Administration::new(shared.borders.clone(), shared.journal.clone())),
+        Box::new(administration::Administration::new(
+            shared.borders.clone(),
+            shared.journal.clone(),
+            shared.logins.clone(),
+        )),
         Box::new(announce::Announce::new(shared.motds.clone())),
         Box::<pubsub::Pubsub>::default(),
         Box::<pubsub::pep::PersonalEventing>::default(),

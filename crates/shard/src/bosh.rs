@@ -17,7 +17,7 @@ use rookery_stream::c2s::Facts;
 use rookery_stream::error::StreamError;
 use rookery_xml::{Fault, Scan, Scanner};
 
-use crate::connection::{Connection, Stage, Transport};
+use crate::connection::{Connection, Negotiation, Stage, Transport};
 use crate::driver::Driver;
 use crate::letters::{BoshRequest, Letter};
 use crate::shard::Shard;
@@ -107,10 +107,10 @@ impl<D: Driver> Shard<D> {
 
     fn open_session(&mut self, posted: BoshRequest, opening: &Opening) {
         let BoshRequest { request, waiter, peer, is_secure } = posted;
-        if !self.may_enter(peer) {
+        let Some(place) = self.may_open(peer) else {
             let condition = if self.stopping { Condition::SystemShutdown } else { Condition::PolicyViolation };
             return waiter.answer(Answer::refusal(condition));
-        }
+        };
         let facts = Facts {
             secure: is_secure,
             tls_available: false,
@@ -118,7 +118,8 @@ impl<D: Driver> Shard<D> {
             ..self.facts_without_tls(peer)
         };
         let session = Session::new((self.ids)(), &request, opening, self.generation.bosh, is_secure, self.now_ms);
-        let mut connection = Connection::new(None, peer, 0, self.negotiation(facts));
+        let negotiation = Negotiation { opening: Some(place), ..self.negotiation(facts) };
+        let mut connection = Connection::new(None, peer, 0, negotiation);
         connection.transport = Transport::Bosh(Box::new(session));
         let Some(link) = self.insert(connection) else { return };
         let now = self.now_ms;

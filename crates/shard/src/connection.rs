@@ -10,6 +10,8 @@ use rookery_stream::tls::ServerTls;
 use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
 
+use crate::gate::Opening;
+
 /// A connection and where it stands.
 pub struct Connection<S> {
     /// `None` once it is closed; the entry lives on until the world has let go of the session. A session of BOSH has none: its requests
@@ -84,6 +86,8 @@ pub(crate) struct Negotiation {
     pub asked: bool,
     /// When the handshake of TLS began.
     pub tls_since: Option<Since>,
+    /// It counts among those that only open sessions.
+    pub opening: Option<Opening>,
 }
 
 /// An unfinished stanza (or, while negotiating, whatever the machine left) with the scanner's state in it.

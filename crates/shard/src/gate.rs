@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The gate.
 #[derive(Debug, Default)]
@@ -16,6 +16,9 @@ pub struct Gate {
 #[derive(Debug, Default)]
 struct Inner {
     connections: HashMap<IpAddr, u32>,
+    /// Sessions without a connection of their own that have not logged in: those of BOSH.
+    openings: HashMap<IpAddr, u32>,
+    opened: usize,
     addresses: HashMap<IpAddr, Failures>,
     accounts: HashMap<String, Failures>,
 }
@@ -26,7 +29,41 @@ struct Failures {
     last_ms: u64,
 }
 
+/// A session that needs no connection of its own and has not logged in; it counts for as long as this is kept.
+#[derive(Debug)]
+pub struct Opening {
+    gate: Arc<Gate>,
+    address: IpAddr,
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let mut inner = self.gate.lock();
+        inner.opened -= 1;
+        if let Some(open) = inner.openings.get_mut(&self.address) {
+            *open -= 1;
+            if *open == 0 {
+                inner.openings.remove(&self.address);
+            }
+        }
+    }
+}
+
 impl Gate {
+    /// A session is opened that needs no connection of its own, so that nothing else bounds how many somebody opens without ever logging in.
+    /// `None` if there are too many of them, in all or from this address; `is_limited`: whether the address says anything.
+    pub fn open(self: &Arc<Self>, address: IpAddr, is_limited: bool) -> Option<Opening> {
+        let mut inner = self.lock();
+        let address = network(address);
+        let here = inner.openings.get(&address).copied().unwrap_or_default();
+        if inner.opened >= MOST_OPENED || is_limited && here >= MOST_OPENED_HERE {
+            return None;
+        }
+        inner.opened += 1;
+        inner.openings.insert(address, here + 1);
+        Some(Opening { gate: self.clone(), address })
+    }
+
     /// A connection comes in from an address; `false` if it has `limit` open already (0: no limit).
     pub fn enter(&self, address: IpAddr, limit: u32) -> bool {
         let mut inner = self.lock();
@@ -106,6 +143,9 @@ fn network(address: IpAddr) -> IpAddr {
 const WINDOW_MS: u64 = 600_000;
 /// Entries of a table.
 const MOST: usize = 50_000;
+/// Sessions of BOSH that have not logged in, in all and of one address.
+const MOST_OPENED: usize = 20_000;
+const MOST_OPENED_HERE: u32 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -139,6 +179,23 @@ mod tests {
         assert!(gate.enter(one, 2) && gate.enter(same, 2) && !gate.enter(one, 2));
         gate.leave(same);
         assert!(gate.enter(one, 2));
+    }
+
+    #[test]
+    fn sessions_that_only_open_are_counted() {
+        let gate = Arc::new(Gate::default());
+        let (here, there): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let mut open: Vec<Opening> = (0..MOST_OPENED_HERE).map(|_| gate.open(here, true).unwrap()).collect();
+        assert!(gate.open(here, true).is_none());
+        open.push(gate.open(there, true).unwrap());
+        open.swap_remove(0);
+        open.push(gate.open(here, true).unwrap());
+        while open.len() < MOST_OPENED {
+            open.push(gate.open(here, false).unwrap());
+        }
+        assert!(gate.open(there, false).is_none(), "in all");
+        drop(open);
+        assert!(gate.open(here, true).is_some() && gate.lock().openings.is_empty());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A connection until it has bound a resource: carries the questions of the stream's machine to the world and the answers back.
 
 use rookery_fanout::{Framing, Link};
-use rookery_hub::{BindError, Guest, Iq, NotResumed, TokenChange};
+use rookery_hub::{BindError, Guest, Iq, LoginSeen, NotResumed, TokenChange};
 use rookery_jid::Jid;
 use rookery_observe::Since;
 use rookery_stream::c2s::{C2s, Event, Facts};
@@ -106,6 +106,7 @@ impl<D: Driver> Shard<D> {
                 let name = account.as_ref().map(Jid::as_str);
                 info!(%peer, account = name.unwrap_or("unknown"), reason = failure.condition(), "a login failed");
                 self.gate.failed(peer.ip(), name, self.now_ms);
+                self.note_login(link, account.as_ref(), Some(failure.condition()));
             }
             Event::Bind { resource } => {
                 let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
@@ -241,6 +242,8 @@ impl<D: Driver> Shard<D> {
 
     /// The negotiation is over: what the session keeps of it is handed on, the rest is dropped.
     pub(crate) fn is_bound(&mut self, link: Link) {
+        let session = self.world.outboxes.address(link).cloned();
+        self.note_login(link, session.as_ref(), None);
         let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
         let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, Stage::Bound) else { return };
         if let Some(tls) = &mut connection.tls {
@@ -259,6 +262,17 @@ impl<D: Driver> Shard<D> {
         if let Some(lang) = kept.lang {
             self.world.set_lang(link, &lang);
         }
+    }
+
+    /// Tells who wants to know that a login has come to its end.
+    fn note_login(&mut self, link: Link, who: Option<&Jid>, failure: Option<&'static str>) {
+        let of_machine = |machine: &mut C2s| (machine.mechanism(), machine.host().map(|host| host.name.clone()));
+        let Some((mechanism, host)) = self.with_machine(link, of_machine) else { return };
+        let Some(connection) = self.connections.get(link.0 as usize) else { return };
+        let domain = who.map_or(host.as_deref().unwrap_or_default(), Jid::domain);
+        let (address, transport) = (connection.peer.ip(), connection.transport.name());
+        let who = who.map(Jid::as_ref);
+        self.world.login_seen(&LoginSeen { who, domain, address, transport, mechanism, failure });
     }
 
     /// The machine has its answer: sends what it says to it, and goes on with what came in meanwhile.

@@ -25,7 +25,7 @@ use tracing::{debug, info};
 
 use crate::connection::{Connection, Negotiation, Stage, Transport};
 use crate::driver::{Driver, Ready};
-use crate::gate::Gate;
+use crate::gate::{Gate, Opening};
 use crate::letters::{Generation, Handed, Letter, Post, Posted};
 use crate::resumption::Resumption;
 
@@ -305,14 +305,21 @@ impl<D: Driver> Shard<D> {
 
     /// Lets a connection in; `false` if it is one too many.
     pub(crate) fn may_enter(&self, peer: SocketAddr) -> bool {
-        // Everybody behind a proxy on this machine has the same address.
-        let is_here = peer.ip().to_canonical().is_loopback();
-        let most = if is_here { 0 } else { self.generation.connections_per_address };
+        let most = if is_here(peer) { 0 } else { self.generation.connections_per_address };
         let enters = !self.stopping && self.gate.enter(peer.ip(), most);
         if !enters {
             debug!(%peer, "a connection too many from this address is closed");
         }
         enters
+    }
+
+    /// Lets a session in that has no connection of its own.
+    pub(crate) fn may_open(&self, peer: SocketAddr) -> Option<Opening> {
+        let opening = self.gate.open(peer.ip(), !is_here(peer));
+        if opening.is_none() {
+            debug!(%peer, "too many sessions are open that have not logged in");
+        }
+        opening.filter(|_| self.may_enter(peer))
     }
 
     pub(crate) fn negotiation(&self, facts: Facts) -> Negotiation {
@@ -323,6 +330,7 @@ impl<D: Driver> Shard<D> {
             deadline_ms: self.now_ms + self.generation.login_seconds * 1000,
             asked: false,
             tls_since: None,
+            opening: None,
         }
     }
 
@@ -572,6 +580,11 @@ impl<D: Driver> Shard<D> {
         let serial = self.connections.get(link.0 as usize).map_or(0, |connection| connection.serial);
         self.timers.push(Reverse((self.now_ms + LINGER_MS, link.0, serial, Timer::Linger)));
     }
+}
+
+/// Whether somebody is on this machine: then the address says nothing, since everybody behind a proxy here has it.
+fn is_here(peer: SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
 }
 
 /// Bytes that one `recv` may bring; also what one connection may bring per tick.

@@ -253,8 +253,8 @@ impl Slots for Held {
         self.held(|stores| stores.slots.slot(token, now_ms))
     }
 
-    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64) -> Pending<bool> {
-        self.held(|stores| stores.slots.advance(token, from, to, now_ms))
+    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool> {
+        self.held(|stores| stores.slots.advance(token, from, to, now_ms, until_ms))
     }
 
     fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {

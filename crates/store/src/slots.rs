@@ -12,8 +12,9 @@ pub trait Slots: Send + Sync {
     /// The slot with this token, unless it has expired. `now_ms`: milliseconds since 1970.
     fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>>;
 
-    /// Goes from one stage to the next, once: `false` if the slot isn't in the stage `from`, or has expired. Who fills a slot is alone with it.
-    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64) -> Pending<bool>;
+    /// Goes from one stage to another, once: `false` if the slot isn't in the stage `from`, or has expired. Who fills a slot is alone with it.
+    /// `until_ms`: when it expires from now on.
+    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool>;
 
     /// The tokens of slots that have expired, or whose owner is gone, at most `limit`.
     fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>>;
@@ -35,8 +36,8 @@ pub struct Slot {
     pub size: u64,
     /// Its type, if the owner has said one.
     pub content_type: Option<String>,
-    /// Until when there is something to be had of it, milliseconds since 1970: an upload that has not begun by then is too late, and a file is
-    /// removed. Set anew, to `keep_ms` from then on, when the file is there.
+    /// Until when its stage may last, milliseconds since 1970: an upload that has not begun by then is too late, one that goes on too long is
+    /// broken off, and a file is removed.
     pub expires_ms: u64,
     /// How long its file is kept, in milliseconds.
     pub keep_ms: u64,

@@ -65,6 +65,8 @@ pub struct C2s {
     /// Who has logged in. The phases up to [`Phase::Challenged`] come with `None`, those from [`Phase::Bind`] on with `Some`.
     account: Option<Jid>,
     auth_failures: u32,
+    /// The mechanism of the newest authentication.
+    mechanism: Option<&'static str>,
     scanner: Scanner,
     /// The server's header of the current stream has been written.
     opened: bool,
@@ -121,6 +123,7 @@ impl C2s {
             client: None,
             account: None,
             auth_failures: 0,
+            mechanism: None,
             scanner: Scanner::new(),
             opened: false,
             phase: Phase::Header(Opening::default()),
@@ -175,6 +178,11 @@ impl C2s {
     /// Who has logged in: a bare JID.
     pub fn account(&self) -> Option<&Jid> {
         self.account.as_ref()
+    }
+
+    /// The mechanism of the newest authentication, if one has begun.
+    pub fn mechanism(&self) -> Option<&'static str> {
+        self.mechanism
     }
 
     /// What lives on in the session once [`C2s::bound`] has accepted a resource; `None` before.

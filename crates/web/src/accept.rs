@@ -6,9 +6,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use rookery_hub::Network;
 use rookery_observe::Since;
 use rookery_shard::Handed;
@@ -18,9 +15,7 @@ use tokio::time::timeout;
 use tracing::{debug, error, warn};
 
 use crate::conduit::{Conduit, Parts};
-use crate::proxy;
-use crate::route;
-use crate::{Listener, Settings, Shared};
+use crate::{Listener, Shared, exchange, proxy};
 
 /// Who is at the other end.
 #[derive(Debug, Clone, Copy)]
@@ -95,22 +90,13 @@ async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, room: Arc
 }
 
 async fn connection(socket: TcpStream, peer: SocketAddr, tls: bool, shared: &Arc<Shared>) -> io::Result<()> {
-    let settings = shared.settings();
     socket.set_nodelay(true)?;
-    let (conduit, peer) = timeout(HANDSHAKES, begin(socket, peer, tls, &settings, shared)).await??;
+    // Boxed: it is over when the long part begins.
+    let (conduit, peer) = Box::pin(timeout(HANDSHAKES, begin(socket, peer, tls, shared))).await??;
     if tls && conduit.alpn() == Some(XMPP) {
         return give_stream(conduit, peer, shared);
     }
-    let client = Client { peer, tls };
-    let answer = service_fn(move |request| route::answer(request, client, shared.clone()));
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADS)
-        .max_buf_size(HEAD_BYTES)
-        .max_headers(MOST_HEADERS)
-        .serve_connection(TokioIo::new(conduit), answer)
-        .with_upgrades();
-    served.await.map_err(io::Error::other)
+    exchange::serve(conduit, Client { peer, tls }, shared).await
 }
 
 /// What comes before the first request: the header of a proxy, the handshake of TLS.
@@ -118,9 +104,9 @@ async fn begin(
     mut socket: TcpStream,
     mut peer: SocketAddr,
     tls: bool,
-    settings: &Settings,
     shared: &Shared,
 ) -> io::Result<(Conduit, SocketAddr)> {
+    let settings = shared.settings();
     let is_proxy = trusts(&settings.trusted_proxies, peer);
     if settings.proxy_protocol && is_proxy {
         peer = proxy::read_header(&mut socket).await?.unwrap_or(peer);
@@ -154,14 +140,8 @@ const XMPP: &[u8] = b"xmpp-client";
 
 /// How long TLS and the header of a proxy may take.
 const HANDSHAKES: Duration = Duration::from_secs(15);
-/// How long the head of a request may take from its first byte, or an idle connection may wait for one.
-const HEADS: Duration = Duration::from_secs(30);
-/// Bytes of a head; hyper wants no less than 8192.
-const HEAD_BYTES: usize = 16 * 1024;
 /// How often it is looked whether requests still wait when the server stops, and how many times.
 const FAREWELL: Duration = Duration::from_millis(20);
 const FAREWELLS: u32 = 50;
 /// How often files that have expired are looked for.
 const SWEEP: Duration = Duration::from_secs(60);
-/// Lines of a head.
-const MOST_HEADERS: usize = 64;

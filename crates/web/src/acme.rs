@@ -74,12 +74,12 @@ impl Client {
         Ok((Self { account }, Some(kept)))
     }
 
-    /// Gets a certificate for a domain, given in A-labels.
+    /// Gets a certificate for these names, given in A-labels; the authority comes to each of them.
     ///
     /// # Errors
     /// In words: what the authority says, or that it takes too long.
-    pub async fn certificate(&self, domain: &str, challenges: &Challenges) -> Result<Issued, String> {
-        let identifiers = [Identifier::Dns(domain.to_owned())];
+    pub async fn certificate(&self, names: &[String], challenges: &Challenges) -> Result<Issued, String> {
+        let identifiers: Vec<Identifier> = names.iter().cloned().map(Identifier::Dns).collect();
         let mut order = self.account.new_order(&NewOrder::new(&identifiers)).await.map_err(in_words)?;
         let shown = prove(&mut order, challenges).await?;
         let ready = order.poll_ready(&PATIENT).await;

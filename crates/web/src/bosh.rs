@@ -4,13 +4,13 @@
 //! What a request means is for [`rookery_stream::bosh`].
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use rookery_shard::{BoshRequest, Door};
 use rookery_stream::bosh::answer::CONTENT_TYPE;
 use rookery_stream::bosh::{Answer, Condition, Request as Wrapped, Status, Waiter, Whose};
@@ -21,7 +21,8 @@ use tokio::time::timeout;
 use crate::Shared;
 use crate::coding::{self, Coding};
 use crate::proxy::Origin;
-use crate::reply::{Body, reply, text};
+use crate::reply::{Body, protected, text};
+use crate::websocket::has_token;
 
 /// What the operator decides about BOSH.
 #[derive(Debug, Clone)]
@@ -34,13 +35,38 @@ pub struct Settings {
     pub most_bytes: usize,
 }
 
-/// Answers a request, which may take as long as the client lets it wait.
-pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: Arc<Shared>) -> Response<Body> {
+/// A request that was read whole and waits for its answer, which may take as long as the client lets it.
+pub(crate) struct Held {
+    answer: oneshot::Receiver<Answer>,
+    /// The session to tell if the connection breaks before the answer is there.
+    sid: Option<u128>,
+    coding: Option<Coding>,
+    allowed: Option<HeaderValue>,
+    /// Whether the connection ends with the answer.
+    pub closes: bool,
+    shared: Arc<Shared>,
+}
+
+/// Reads a request and gives it to its session.
+///
+/// # Errors
+/// The answer to what is for no session.
+pub(crate) async fn answer(
+    request: Request<Incoming>,
+    origin: Origin,
+    shared: &Arc<Shared>,
+) -> Result<Box<Held>, Response<Body>> {
     let settings = shared.settings();
-    let Some(settings) = &settings.bosh else { return text(StatusCode::NOT_FOUND, "there is nothing here") };
+    let Some(settings) = &settings.bosh else { return Err(text(StatusCode::NOT_FOUND, "there is nothing here")) };
     let allowed = allowed(request.headers(), &settings.origins);
-    let mut response = match *request.method() {
-        Method::POST => post(request, origin, &shared, settings).await,
+    let refused = match *request.method() {
+        Method::POST => match post(request, origin, shared, settings).await {
+            Ok(mut held) => {
+                held.allowed = allowed;
+                return Ok(Box::new(held));
+            }
+            Err(refused) => refused,
+        },
         Method::OPTIONS => preflight(),
         _ => {
             let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "this is for XMPP over BOSH (XEP-0124)");
@@ -48,6 +74,11 @@ pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: A
             refused
         }
     };
+    Err(share(refused, allowed))
+}
+
+/// Says which scripts may read an answer.
+fn share<B>(mut response: Response<B>, allowed: Option<HeaderValue>) -> Response<B> {
     let headers = response.headers_mut();
     if let Some(allowed) = allowed {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
@@ -56,38 +87,57 @@ pub(crate) async fn answer(request: Request<Incoming>, origin: Origin, shared: A
     response
 }
 
-async fn post(request: Request<Incoming>, origin: Origin, shared: &Arc<Shared>, settings: &Settings) -> Response<Body> {
+async fn post(
+    request: Request<Incoming>,
+    origin: Origin,
+    shared: &Arc<Shared>,
+    settings: &Settings,
+) -> Result<Held, Response<Body>> {
     let (head, body) = request.into_parts();
     if head.headers.contains_key(header::CONTENT_ENCODING) {
-        return text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "requests are not taken compressed");
+        return Err(text(StatusCode::UNSUPPORTED_MEDIA_TYPE, "requests are not taken compressed"));
     }
     let coding = if settings.compression { Coding::wanted(&head.headers) } else { None };
-    drop(head);
-    // Boxed: it is over before the long wait begins.
-    let read = Box::pin(timeout(BODIES, read(body, &shared.door, settings.most_bytes))).await;
-    let document = match read {
-        Err(_) => return text(StatusCode::REQUEST_TIMEOUT, "the request took too long"),
-        Ok(Err(refusal)) => return refusal,
-        Ok(Ok(document)) => document,
-    };
+    let closes = head.version != Version::HTTP_11 || has_token(&head.headers, header::CONNECTION, "close");
+    let document = timeout(BODIES, read(body, &shared.door, settings.most_bytes)).await;
+    let document = document.map_err(|_| text(StatusCode::REQUEST_TIMEOUT, "the request took too long"))??;
     let Ok(wrapped) = Wrapped::read(document, &Limits::AFTER_LOGIN) else {
-        return respond(Answer::refusal(Condition::BadRequest), coding, shared);
+        return Err(respond(Answer::refusal(Condition::BadRequest), coding, shared).map(Body::bytes));
     };
-    respond(ask(wrapped, origin, shared).await, coding, shared)
+    let mut held = Held::ask(wrapped, origin, coding, shared.clone());
+    held.closes = closes;
+    Ok(held)
 }
 
-/// Gives a request to its session and waits for the answer.
-async fn ask(request: Wrapped, origin: Origin, shared: &Shared) -> Answer {
-    let (sender, answer) = oneshot::channel();
-    let sid = if let Whose::Session(sid) = request.whose { Some(sid) } else { None };
-    let waiter = Box::new(Waiting(sender));
-    let waits = Waits { sid, door: &shared.door, count: &shared.waiting };
-    shared.waiting.fetch_add(1, Ordering::Relaxed);
-    shared.door.post(BoshRequest { request, waiter, peer: origin.address, is_secure: origin.encrypted });
-    let answer = answer.await;
-    waits.answered();
-    // Only a shard that is gone gives none.
-    answer.unwrap_or_else(|_| Answer::refusal(Condition::InternalServerError))
+impl Held {
+    /// Gives a request to its session.
+    fn ask(request: Wrapped, origin: Origin, coding: Option<Coding>, shared: Arc<Shared>) -> Self {
+        let (sender, answer) = oneshot::channel();
+        let sid = if let Whose::Session(sid) = request.whose { Some(sid) } else { None };
+        let waiter = Box::new(Waiting(sender));
+        shared.waiting.fetch_add(1, Ordering::Relaxed);
+        shared.door.post(BoshRequest { request, waiter, peer: origin.address, is_secure: origin.encrypted });
+        Self { answer, sid, coding, allowed: None, closes: false, shared }
+    }
+
+    /// Waits for the answer.
+    pub async fn answered(&mut self) -> Response<Bytes> {
+        let answer = (&mut self.answer).await;
+        self.sid = None;
+        // Only a shard that is gone gives none.
+        let answer = answer.unwrap_or_else(|_| Answer::refusal(Condition::InternalServerError));
+        share(respond(answer, self.coding, &self.shared), self.allowed.take())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        // The connection broke while the request waited on it.
+        if let Some(sid) = self.sid {
+            self.shared.door.request_is_gone(sid);
+        }
+    }
 }
 
 /// Whoever waits for an answer. Its end of the channel is dropped with the connection.
@@ -101,28 +151,6 @@ impl Waiter for Waiting {
 
     fn is_gone(&self) -> bool {
         self.0.is_closed()
-    }
-}
-
-/// Tells the session when the connection breaks while a request waits on it.
-struct Waits<'a> {
-    sid: Option<u128>,
-    door: &'a Door,
-    count: &'a AtomicUsize,
-}
-
-impl Waits<'_> {
-    fn answered(mut self) {
-        self.sid = None;
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.count.fetch_sub(1, Ordering::Relaxed);
-        if let Some(sid) = self.sid {
-            self.door.request_is_gone(sid);
-        }
     }
 }
 
@@ -162,7 +190,7 @@ fn names_session(begun: &[u8], door: &Door) -> bool {
     matches!(request, Ok(Wrapped { whose: Whose::Session(sid), .. }) if door.knows(sid))
 }
 
-fn respond(answer: Answer, coding: Option<Coding>, shared: &Shared) -> Response<Body> {
+fn respond(answer: Answer, coding: Option<Coding>, shared: &Shared) -> Response<Bytes> {
     let Answer { status, body, content_type } = answer;
     let status = match status {
         Status::Ok => StatusCode::OK,
@@ -175,7 +203,7 @@ fn respond(answer: Answer, coding: Option<Coding>, shared: &Shared) -> Response<
         Some(coding) => coding::encode(coding, &body, &shared.encoder).into(),
         None => Bytes::from_owner(body),
     };
-    let mut response = reply(status, CONTENT_TYPE, body);
+    let mut response = protected(status, CONTENT_TYPE, body);
     let headers = response.headers_mut();
     if let Some(content_type) = content_type.and_then(|wanted| HeaderValue::from_str(&wanted).ok()) {
         headers.insert(header::CONTENT_TYPE, content_type);

@@ -1,9 +1,12 @@
 //! A connection, with or without TLS, as the HTTP library wants it, and as a shard takes it over.
 //!
-//! TLS is the same as on a shard, [`ServerTls`], because what is begun here goes on there.
+//! TLS is the same as on a shard, [`ServerTls`], because what is begun here goes on there. An idle connection keeps no buffer: what waits
+//! for a request or an answer is this and nothing else.
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 
 use rookery_stream::tls::{ServerTls, TlsSettings};
@@ -15,6 +18,10 @@ use tokio::net::TcpStream;
 pub struct Conduit {
     socket: TcpStream,
     tls: Option<Box<Tls>>,
+    /// Read already, and to be read again before anything else.
+    ahead: Vec<u8>,
+    /// Something was written and has not left. Shared with whoever has to know while the library has the connection.
+    is_unsent: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -46,7 +53,7 @@ pub struct Parts {
 impl Conduit {
     /// Without TLS.
     pub fn plain(socket: TcpStream) -> Self {
-        Self { socket, tls: None }
+        Self { socket, tls: None, ahead: Vec::new(), is_unsent: Arc::default() }
     }
 
     /// With TLS, behind its handshake.
@@ -57,7 +64,7 @@ impl Conduit {
         let session = ServerTls::accept(settings).map_err(io::Error::other)?;
         let (plain, cipher) = (Vec::new(), Vec::new());
         let tls = Tls { session, plain, read: 0, cipher, sent: 0, ended: false, closed: false };
-        let mut conduit = Self { socket, tls: Some(Box::new(tls)) };
+        let mut conduit = Self { tls: Some(Box::new(tls)), ..Self::plain(socket) };
         std::future::poll_fn(|context| conduit.poll_handshake(context)).await?;
         Ok(conduit)
     }
@@ -73,12 +80,71 @@ impl Conduit {
     /// What the system says of the socket, or if not all was sent.
     pub fn into_parts(self) -> io::Result<Parts> {
         let socket = self.socket.into_std()?;
-        let Some(mut tls) = self.tls else { return Ok(Parts { socket, tls: None, input: Vec::new() }) };
+        let mut input = self.ahead;
+        let Some(tls) = self.tls else { return Ok(Parts { socket, tls: None, input }) };
         if tls.sent < tls.cipher.len() {
             return Err(io::Error::other("something was not sent"));
         }
-        tls.plain.drain(..tls.read);
-        Ok(Parts { socket, tls: Some(tls.session), input: tls.plain })
+        input.extend_from_slice(tls.plain.get(tls.read..).unwrap_or_default());
+        Ok(Parts { socket, tls: Some(tls.session), input })
+    }
+
+    /// Gives back what was read and not used: it is read again before what comes now.
+    pub fn give_back(&mut self, bytes: &[u8]) {
+        self.ahead.splice(..0, bytes.iter().copied());
+    }
+
+    /// Whether something was written that has not left, now and later.
+    pub fn unsent(&self) -> Arc<AtomicBool> {
+        self.is_unsent.clone()
+    }
+
+    /// Waits until there is something to read: `false` if nothing comes any more. What comes is kept for whoever reads.
+    pub async fn arrival(&mut self) -> bool {
+        std::future::poll_fn(|context| self.poll_arrival(context)).await
+    }
+
+    /// Waits until the peer has gone. If it says something instead nothing is known any more until that is read: then it waits for ever.
+    pub async fn departure(&mut self) {
+        if !self.ahead.is_empty() || self.arrival().await {
+            std::future::pending().await
+        }
+    }
+
+    fn poll_arrival(&mut self, context: &mut Context<'_>) -> Poll<bool> {
+        if !self.ahead.is_empty() {
+            return Poll::Ready(true);
+        }
+        let mut bytes = [0; AHEAD];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        let read = ready!(self.poll_fresh(context, &mut buffer));
+        self.ahead = buffer.filled().to_vec();
+        Poll::Ready(read.is_ok() && !self.ahead.is_empty())
+    }
+
+    /// Reads what was not read before.
+    fn poll_fresh(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            let Some(tls) = &mut self.tls else { return Pin::new(&mut self.socket).poll_read(context, buffer) };
+            let rest = tls.plain.get(tls.read..).unwrap_or_default();
+            if !rest.is_empty() {
+                let len = rest.len().min(buffer.remaining());
+                buffer.put_slice(rest.get(..len).unwrap_or_default());
+                tls.read += len;
+                if tls.read >= tls.plain.len() {
+                    (tls.plain, tls.read) = (Vec::new(), 0);
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if tls.ended {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.poll_receive(context))?;
+            // What TLS itself has to say, such as new keys. If it can't leave now it leaves with the next write.
+            if let Poll::Ready(Err(error)) = self.poll_send(context) {
+                return Poll::Ready(Err(error));
+            }
+        }
     }
 
     fn poll_handshake(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -136,34 +202,24 @@ impl AsyncRead for Conduit {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        loop {
-            let this = &mut *self;
-            let Some(tls) = &mut this.tls else { return Pin::new(&mut this.socket).poll_read(context, buffer) };
-            let rest = tls.plain.get(tls.read..).unwrap_or_default();
-            if !rest.is_empty() {
-                let len = rest.len().min(buffer.remaining());
-                buffer.put_slice(rest.get(..len).unwrap_or_default());
-                tls.read += len;
-                if tls.read >= tls.plain.len() {
-                    (tls.plain, tls.read) = (Vec::new(), 0);
-                }
-                return Poll::Ready(Ok(()));
-            }
-            if tls.ended {
-                return Poll::Ready(Ok(()));
-            }
-            ready!(this.poll_receive(context))?;
-            // What TLS itself has to say, such as new keys. If it can't leave now it leaves with the next write.
-            if let Poll::Ready(Err(error)) = this.poll_send(context) {
-                return Poll::Ready(Err(error));
-            }
+        let this = &mut *self;
+        if this.ahead.is_empty() {
+            return this.poll_fresh(context, buffer);
         }
+        let len = this.ahead.len().min(buffer.remaining());
+        buffer.put_slice(this.ahead.get(..len).unwrap_or_default());
+        this.ahead.drain(..len);
+        if this.ahead.is_empty() {
+            this.ahead = Vec::new();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Conduit {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
+        this.is_unsent.store(true, Ordering::Relaxed);
         if this.tls.is_none() {
             return Pin::new(&mut this.socket).poll_write(context, bytes);
         }
@@ -180,7 +236,9 @@ impl AsyncWrite for Conduit {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(context))?;
-        Pin::new(&mut self.socket).poll_flush(context)
+        ready!(Pin::new(&mut self.socket).poll_flush(context))?;
+        self.is_unsent.store(false, Ordering::Relaxed);
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -195,3 +253,5 @@ impl AsyncWrite for Conduit {
 
 /// Bytes that are read, or encrypted, at a time: a record of TLS has no more.
 const CHUNK: usize = 16 * 1024;
+/// Bytes that are read of somebody for whom nobody is there yet.
+const AHEAD: usize = 4096;

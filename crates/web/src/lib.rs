@@ -13,7 +13,8 @@
 //!
 //! # Layout
 //!
-//! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `route` finds who answers:
+//! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `exchange` has requests read and
+//! waits with those that wait, `route` finds who answers:
 //! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`]. `access` says who may come to what is for operators,
 //! `ask` puts questions to the shards, `form` reads what requests say, `coding` compresses answers.
 
@@ -29,6 +30,7 @@ pub mod chat;
 mod coding;
 pub mod conduit;
 pub mod discovery;
+mod exchange;
 mod form;
 pub mod metrics;
 pub mod proxy;

@@ -8,7 +8,12 @@ pub use crate::body::Body;
 
 /// An answer with a body of some type. Nothing that this server writes is to be guessed at, framed, or run.
 pub fn reply(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Body::bytes(body));
+    protected(status, content_type, body.into()).map(Body::bytes)
+}
+
+/// The same, with a body that is bytes whoever reads it.
+pub fn protected(status: StatusCode, content_type: &'static str, body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

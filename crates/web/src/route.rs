@@ -9,6 +9,7 @@ use hyper::header::{ALLOW, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 
 use crate::accept::{Client, trusts};
+use crate::exchange::Exit;
 use crate::proxy::origin;
 use crate::reply::{Body, text};
 use crate::{Shared, admin, api, bosh, discovery, metrics, websocket};
@@ -18,6 +19,7 @@ pub async fn answer(
     request: Request<Incoming>,
     client: Client,
     shared: Arc<Shared>,
+    exit: Exit,
 ) -> Result<Response<Body>, Infallible> {
     shared.counts.requests.fetch_add(1, Ordering::Relaxed);
     let settings = shared.settings();
@@ -25,8 +27,6 @@ pub async fn answer(
     let path = request.uri().path();
     if let Some(rest) = path.strip_prefix(UPLOAD) {
         let rest = rest.to_owned();
-        // Boxed, as whatever doesn't wait for long: a connection has room for the largest of all answers under way, and thousands of them
-        // wait for BOSH.
         return Ok(Box::pin(shared.files.answer(request, &rest)).await);
     }
     if let Some(rest) = path.strip_prefix(api::PREFIX).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
@@ -38,7 +38,10 @@ pub async fn answer(
         return Ok(Box::pin(admin::answer(request, &rest, client, origin, shared)).await);
     }
     if path == BOSH {
-        return Ok(bosh::answer(request, origin, shared).await);
+        return Ok(match bosh::answer(request, origin, &shared).await {
+            Ok(held) => exit.wait(held).await,
+            Err(answer) => answer,
+        });
     }
     if let Some(token) = path.strip_prefix(ACME) {
         return Ok(shared.challenges.answer(token));
@@ -55,7 +58,7 @@ pub async fn answer(
         return Ok(refused);
     }
     Ok(match path {
-        WEBSOCKET | WEBSOCKET_OLD => websocket::upgrade(request, origin, shared),
+        WEBSOCKET | WEBSOCKET_OLD => websocket::upgrade(&request, origin, &exit),
         HOST_META => discovery::xml(&request, origin, &settings),
         HOST_META_JSON => discovery::json(&request, origin, &settings),
         LIVE => text(StatusCode::OK, "live"),

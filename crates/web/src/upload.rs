@@ -5,6 +5,7 @@
 //! - A file is named by its slot's token alone; nothing of a path comes from who asks.
 //! - A file has exactly the bytes of its slot. One that breaks off is removed, and its slot can be filled again.
 //! - One upload fills a slot; a second one is refused while it goes on and afterwards.
+//! - An upload may take as long as it needs, but it must not be silent for long, nor so slow that it never ends.
 //! - What is given out can't do anything in the name of this server: no scripts, no guessing of types, and whatever isn't a picture, sound or
 //!   film is downloaded rather than shown.
 //! - Whoever has no slot's address learns nothing: what isn't there, has expired or is somebody else's looks the same.
@@ -13,7 +14,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -94,15 +95,19 @@ impl Files {
 
     async fn take(&self, request: &mut Request<Incoming>, slot: Slot) -> Result<Response<Body>, Failed> {
         judge(request.headers(), &slot)?;
-        let begun = self.slots.advance(&slot.token, SlotStage::Reserved, SlotStage::Filling, now_ms()).await;
+        let now = now_ms();
+        let until = now.saturating_add(millis(most_for(slot.size) + MARGIN));
+        let begun = self.slots.advance(&slot.token, SlotStage::Reserved, SlotStage::Filling, now, until).await;
         if !begun.map_err(store)? {
             return Err(told(StatusCode::CONFLICT, "the file is there already, or on its way"));
         }
         // Whatever becomes of the connection, and with it of this future: the slot is let go.
-        let mut filling = Filling { files: self.clone(), token: Some(slot.token.clone()) };
+        let mut filling = Filling { files: self.clone(), token: Some(slot.token.clone()), until: slot.expires_ms };
         let path = self.path(&slot.token);
         write(request.body_mut(), &path, slot.size).await?;
-        let filled = self.slots.advance(&slot.token, SlotStage::Filling, SlotStage::Filled, now_ms()).await;
+        let now = now_ms();
+        let until = now.saturating_add(slot.keep_ms);
+        let filled = self.slots.advance(&slot.token, SlotStage::Filling, SlotStage::Filled, now, until).await;
         if !filled.map_err(store)? {
             return Err(told(StatusCode::GONE, "the upload took too long"));
         }
@@ -158,17 +163,19 @@ impl Files {
 struct Filling {
     files: Files,
     token: Option<String>,
+    /// Until when the slot waits for another upload then: as long as it would have waited for this one to begin.
+    until: u64,
 }
 
 impl Drop for Filling {
     fn drop(&mut self) {
         let Some(token) = self.token.take() else { return };
-        let files = self.files.clone();
+        let (files, until) = (self.files.clone(), self.until);
         tokio::spawn(async move {
             let path = files.path(&token);
             let removed = spawn_blocking(move || remove(&path)).await;
             if let Ok(Ok(())) = removed {
-                let _ = files.slots.advance(&token, SlotStage::Filling, SlotStage::Reserved, now_ms()).await;
+                let _ = files.slots.advance(&token, SlotStage::Filling, SlotStage::Reserved, now_ms(), until).await;
             }
         });
     }
@@ -220,10 +227,11 @@ async fn write(body: &mut Incoming, path: &Path, size: u64) -> Result<(), Failed
     let broken = || told(StatusCode::BAD_REQUEST, "the upload broke off");
     let target = path.to_owned();
     let mut file = spawn_blocking(move || create(&target)).await.map_err(io::Error::other)??;
-    let (mut run, mut taken) = (Vec::new(), 0u64);
+    let (mut run, mut taken, begun) = (Vec::new(), 0u64, Instant::now());
     loop {
-        let frame = timeout(SILENCE, body.frame()).await;
-        let frame = frame.map_err(|_| told(StatusCode::REQUEST_TIMEOUT, "the upload took too long"))?;
+        let patience = SILENCE.min(most_for(taken).saturating_sub(begun.elapsed()));
+        let frame = timeout(patience, body.frame()).await;
+        let frame = frame.map_err(|_| told(StatusCode::REQUEST_TIMEOUT, "the upload is too slow"))?;
         let is_end = frame.is_none();
         if let Some(frame) = frame {
             let data = frame.map_err(|_| broken())?.into_data().unwrap_or_default();
@@ -242,6 +250,11 @@ async fn write(body: &mut Incoming, path: &Path, size: u64) -> Result<(), Failed
         }
     }
     if taken == size { Ok(()) } else { Err(broken()) }
+}
+
+/// How long so many bytes may take.
+fn most_for(bytes: u64) -> Duration {
+    SILENCE + Duration::from_secs(bytes / SLOWEST)
 }
 
 /// Reads what is left of a body, within bounds.
@@ -311,7 +324,11 @@ fn is_token(text: &str) -> bool {
 }
 
 fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+    millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// §7.
@@ -341,6 +358,10 @@ const UNKNOWN_TYPE: &str = "application/octet-stream";
 const RUN: usize = 256 * 1024;
 /// How long an upload may be silent.
 const SILENCE: Duration = Duration::from_secs(30);
+/// Bytes a second that an upload has to bring, taken together; a bad line of a telephone brings ten times as many.
+const SLOWEST: u64 = 2 * 1024;
+/// What a slot waits for beyond the longest upload: the last bytes are to be written.
+const MARGIN: Duration = Duration::from_secs(60);
 /// How long a refused upload may go on, and how many bytes of it are read.
 const PATIENCE: Duration = Duration::from_secs(5);
 const MOST_DRAINED: usize = 1024 * 1024;
@@ -350,6 +371,14 @@ const SWEEP: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn uploads_may_take_long_and_not_for_ever() {
+        assert_eq!(most_for(0), SILENCE, "who says nothing");
+        assert!(most_for(100 << 20) > Duration::from_secs(3600), "a film over a bad line");
+        assert!(most_for(1000) < SILENCE * 2, "byte by byte");
+        assert!(most_for(u64::MAX) > most_for(1 << 40), "no size is too large to say");
+    }
 
     #[test]
     fn only_tokens_become_file_names() {

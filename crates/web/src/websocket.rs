@@ -1,37 +1,27 @@
 //! The opening handshake of a WebSocket (RFC 6455 §4, RFC 7395 §3.1), after which the connection is a shard's.
 
-use std::sync::Arc;
+use std::io;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Request, Response, StatusCode, Version, upgrade};
-use hyper_util::rt::TokioIo;
+use hyper::{Request, Response, StatusCode, Version};
 use rookery_shard::Handed;
 use sha1::{Digest, Sha1};
-use tracing::debug;
 
 use crate::Shared;
 use crate::conduit::{Conduit, Parts};
+use crate::exchange::{Exit, Leave};
 use crate::proxy::Origin;
 use crate::reply::{Body, text};
 
-/// Answers the handshake, and hands the connection over when the answer is out.
-pub(crate) fn upgrade(mut request: Request<Incoming>, origin: Origin, shared: Arc<Shared>) -> Response<Body> {
+/// Answers the handshake. The connection leaves for a shard when the answer is out: see [`give`].
+pub(crate) fn upgrade(request: &Request<Incoming>, origin: Origin, exit: &Exit) -> Response<Body> {
     let accept = match judge(request.version(), request.headers()) {
         Ok(accept) => accept,
         Err(refusal) => return refuse(refusal),
     };
-    let upgraded = upgrade::on(&mut request);
-    tokio::spawn(async move {
-        let given = match upgraded.await {
-            Ok(upgraded) => give(upgraded, origin, &shared),
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(error) = given {
-            debug!(error, "a WebSocket ended before it began");
-        }
-    });
+    exit.leave(Leave::WebSocket(origin));
     let mut response = Response::new(Body::default());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
@@ -45,10 +35,11 @@ pub(crate) fn upgrade(mut request: Request<Incoming>, origin: Origin, shared: Ar
 }
 
 /// Gives the connection to a shard.
-fn give(upgraded: upgrade::Upgraded, origin: Origin, shared: &Shared) -> Result<(), String> {
-    let parts = upgraded.downcast::<TokioIo<Conduit>>().map_err(|_| "a connection of another kind".to_owned())?;
-    let Parts { socket, tls, input } = parts.io.into_inner().into_parts().map_err(|error| error.to_string())?;
-    let input = [&parts.read_buf[..], &input].concat();
+///
+/// # Errors
+/// What the system says of the socket.
+pub(crate) fn give(conduit: Conduit, origin: Origin, shared: &Shared) -> io::Result<()> {
+    let Parts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {
         socket,
         peer: origin.address,
@@ -112,7 +103,7 @@ fn refuse(refusal: Refusal) -> Response<Body> {
 }
 
 /// Whether a header that is a list names something.
-fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
+pub(crate) fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
     let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|found| found.trim().eq_ignore_ascii_case(token))
 }

@@ -282,6 +282,14 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: "tls.acme",
+        name: "services",
+        doc: "Modules whose addresses the certificates name besides their domain, such as [\"rooms\", \"upload\"] for conference.example.org and\n\
+              upload.example.org. The authority comes to port 80 of each of them too, and gives nothing out if one doesn't lead here.",
+        set: |config, given| put(&mut config.acme.services, given.list(|given| given.text().map(str::to_owned))),
+        show: |config| list(&config.acme.services),
+    },
+    Key {
+        table: "tls.acme",
         name: "trusted",
         doc: "PEM file of certificates to trust when the authority is asked, besides those that this machine trusts.",
         set: |config, given| put(&mut config.acme.trusted, file(given)),

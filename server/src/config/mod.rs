@@ -80,6 +80,22 @@ pub struct DomainConfig {
     pub modules: Modules,
 }
 
+impl DomainConfig {
+    /// The address that a module has for itself in the domain, as its option `host` says, if it is on and has one.
+    pub fn service(&self, module: &str) -> Option<String> {
+        let config = self.modules.get(module).filter(|config| config.enabled)?;
+        match config.options.get("host") {
+            Some(Value::Text(host)) if !host.is_empty() => Some(host.replace('@', &self.name)),
+            _ => None,
+        }
+    }
+
+    /// The addresses of all services of the domain.
+    pub fn services(&self) -> impl Iterator<Item = String> + '_ {
+        self.modules.keys().filter_map(|module| self.service(module))
+    }
+}
+
 /// A certificate chain and its key, both or none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Files {
@@ -151,6 +167,8 @@ pub struct Acme {
     pub contacts: Vec<String>,
     /// The domains to get them for, prepared; all without files if none is named.
     pub domains: Vec<String>,
+    /// Modules whose addresses the certificates name besides.
+    pub services: Vec<String>,
     /// PEM file of certificates to trust when the authority is asked.
     pub trusted: Option<PathBuf>,
 }
@@ -289,6 +307,7 @@ impl Config {
                 directory: "https://acme-v02.api.letsencrypt.org/directory".into(),
                 contacts: Vec::new(),
                 domains: Vec::new(),
+                services: Vec::new(),
                 trusted: None,
             },
             login: Login {

@@ -165,6 +165,7 @@ impl Reader<'_> {
             let what = format!("{name:?} is not a domain of this server");
             self.wrongs.push(Wrong::new(place(&tls, &["acme"]), what).of("tls.acme.domains"));
         }
+        self.services_of_acme(&tls);
         let (_, limits) = section("limits");
         if self.config.limits.outbox.soft > self.config.limits.outbox.hard {
             let at = place(&limits, &["outbox_soft", "outbox_hard"]);
@@ -197,6 +198,19 @@ impl Reader<'_> {
             self.wrongs.push(Wrong::new(at, format!("{name:?} is listed twice")).of("domains"));
         } else if domains.is_empty() {
             self.wrongs.push(Wrong::new(at, "at least one domain is needed, such as [\"localhost\"]").of("domains"));
+        }
+    }
+
+    /// Services that certificates are to name and that have no address.
+    fn services_of_acme(&mut self, tls: &Entries<'_>) {
+        let config = &self.config;
+        let is_served = |module: &str| config.domains.iter().any(|domain| domain.service(module).is_some());
+        if let Some(name) = config.acme.services.iter().find(|name| !is_served(name)) {
+            let all = config.domains.iter().flat_map(|domain| domain.modules.keys()).filter(|module| is_served(module));
+            let all: std::collections::BTreeSet<String> = all.map(ToString::to_string).collect();
+            let all = all.into_iter().collect::<Vec<_>>().join(", ");
+            let what = format!("{name:?} is no module with an address of its own; these are: {all}");
+            self.wrongs.push(Wrong::new(place(tls, &["acme"]), what).of("tls.acme.services"));
         }
     }
 

@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rookery_jid::Jid;
-use rookery_modules::operations::users;
+use rookery_modules::operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::{Stores, wait};
 
@@ -79,17 +79,19 @@ pub fn export(folder: &Path, jid: &Jid, stores: &Stores) -> Result<File, String>
 }
 
 fn add(jid: &Jid, credentials: Credentials, database: &Database) -> Result<(), Failure> {
-    if !wait(database.stores.accounts.create(jid.as_ref(), credentials))? {
-        return Err(Failure::Failed(format!("{jid} exists already; `rookery user passwd {jid}` sets its password")));
-    }
+    wait(users::create(&database.stores, jid.as_ref(), credentials))?.map_err(|refusal| match refusal {
+        Refusal::Exists(words) => Failure::Failed(format!("{words}; `rookery user passwd {jid}` sets its password")),
+        refusal => Failure::Failed(refusal.to_string()),
+    })?;
     say(&format!("added {jid}\n"));
     Ok(())
 }
 
 fn set_password(jid: &Jid, credentials: Credentials, database: &Database) -> Result<(), Failure> {
-    if !wait(database.stores.accounts.set_credentials(jid.as_ref(), credentials))? {
-        return Err(no_account(jid));
-    }
+    wait(users::set_credentials(&database.stores, jid.as_ref(), credentials))?.map_err(|refusal| match refusal {
+        Refusal::Missing(_) => no_account(jid),
+        refusal => Failure::Failed(refusal.to_string()),
+    })?;
     say(&format!("set the password of {jid}; it counts from the next login on\n"));
     Ok(())
 }

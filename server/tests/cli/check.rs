@@ -54,6 +54,24 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
+fn the_authority_and_the_chat_page_are_told() {
+    let rig = Rig::new();
+    finds(&rig, 0, "chat page      /chat is not installed: `rookery web install` gets converse.js");
+    finds(&rig, 0, "authority      off");
+    rig.write(
+        "rookery.toml",
+        &format!(
+            "domains = [\"a.example\", \"localhost\"]\n{FREE_PORTS}[web]\nchat = false\n[tls.acme]\nenabled = true\n\
+             services = [\"upload\", \"rooms\"]\n"
+        ),
+    );
+    finds(&rig, 0, "chat page      off: see `chat` in [web]");
+    finds(&rig, 0, "for a.example, upload.a.example, conference.a.example: the running server gets it");
+    finds(&rig, 0, "localhost is a name of this machine or network alone");
+    finds(&rig, 0, "the authority comes to port 80 of each name; it has to be led to 127.0.0.1:0");
+}
+
+#[test]
 fn certificates_are_read() {
     let rig = Rig::new();
     certificate(&rig, &["localhost"], 2100);

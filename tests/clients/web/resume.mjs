@@ -1,6 +1,6 @@
 // Someone loses a connection, or loads a page anew, and goes on with the same session; what was said meanwhile is heard.
 //
-//     node resume.mjs xmppjs|strophe ADDRESS
+//     node resume.mjs xmppjs|strophe|stanza ADDRESS
 //
 // Ends with 0 if all of it worked.
 
@@ -37,7 +37,58 @@ const libraries = {
     expect(await bob.heard.take(), "yes");
   },
 
-  // The session of BOSH, which has nothing to do with any connection: its id and the number of the next request are all that is needed.
+  // Stream management over a WebSocket; over BOSH the session of the page that was left.
+  async stanza() {
+    const { createClient } = await import("stanza");
+    const isBosh = !address.startsWith("ws");
+    const client = (jid, transports, more) => {
+      const stanza = createClient({ jid, resource: "web", transports, ...more });
+      const heard = mailbox();
+      stanza.on("message", (message) => message.body && heard.put(message.body));
+      return { stanza, heard, say: (to, body) => stanza.sendMessage({ to, body, type: "chat" }) };
+    };
+    const person = async (user) => {
+      const transports = isBosh ? { websocket: false, bosh: address } : { websocket: address, bosh: false };
+      const person = client(`${user}@localhost`, transports, { password: "secret", autoReconnect: true });
+      const started = new Promise((resolve) => person.stanza.once("session:started", resolve));
+      person.stanza.connect();
+      await started;
+      person.stanza.sendPresence();
+      return person;
+    };
+    let [alice, bob] = [await person("alice"), await person("bob")];
+    const { jid } = alice.stanza;
+    await alice.say(bob.stanza.jid, "wait");
+    expect(await bob.heard.take(), "wait");
+    if (isBosh) {
+      const { rid, sid } = alice.stanza.transport;
+      alice.stanza.transport.isEnded = true;
+      alice = client(jid, { websocket: false, bosh: address }, { autoReconnect: false });
+      alice.stanza.transports.bosh = class extends alice.stanza.transports.bosh {
+        connect(options) {
+          super.connect({ ...options, rid, sid });
+        }
+      };
+      alice.stanza.on("stream:end", () => fail("the session is gone"));
+      alice.stanza.connect();
+      // The request of the page that was left still waits; it is answered when there is a newer one.
+      await alice.say(bob.stanza.jid, "here again");
+      expect(await bob.heard.take(), "here again");
+      await bob.say(jid, "are you there?");
+    } else {
+      const resumed = new Promise((resolve) => alice.stanza.once("stream:management:resumed", resolve));
+      alice.stanza.on("session:end", () => fail("the session is gone"));
+      alice.stanza.transport.socket.close();
+      await bob.say(jid, "are you there?");
+      await resumed;
+    }
+    expect(await alice.heard.take(), "are you there?");
+    await alice.say(bob.stanza.jid, "yes");
+    expect(await bob.heard.take(), "yes");
+  },
+
+  // The same with another library. Over BOSH the session has nothing to do with any connection: its id and the number of the next request are all
+  // that is needed.
   async strophe() {
     const { Strophe, $msg, $pres } = await import("strophe.js");
     const listen = (connection, heard) =>
@@ -46,24 +97,41 @@ const libraries = {
         if (body) heard.put(body.textContent);
         return true;
       }, null, "message");
-    const person = async (user) => {
-      const connection = new Strophe.Connection(address);
-      const heard = mailbox();
-      listen(connection, heard);
-      await new Promise((resolve) => {
+    const online = (connection, user, left = () => {}) =>
+      new Promise((resolve) => {
         connection.connect(`${user}@localhost/web`, "secret", (status, reason) => {
           if (status === Strophe.Status.CONNECTED) resolve();
+          if (status === Strophe.Status.DISCONNECTED) left();
           if (status === Strophe.Status.CONNFAIL || status === Strophe.Status.AUTHFAIL) fail(reason ?? status);
         });
       });
+    const person = async (user, left) => {
+      const connection = new Strophe.Connection(address, { enableStreamManagement: address.startsWith("ws") });
+      const heard = mailbox();
+      listen(connection, heard);
+      await online(connection, user, left);
       connection.send($pres());
       return { connection, heard };
     };
     const say = (connection, to, body) => connection.send($msg({ to, type: "chat" }).c("body").t(body));
-    const [alice, bob] = [await person("alice"), await person("bob")];
+    let left;
+    const gone = new Promise((resolve) => (left = resolve));
+    const [alice, bob] = [await person("alice", left), await person("bob")];
     say(alice.connection, bob.connection.jid, "wait");
     expect(await bob.heard.take(), "wait");
     const { jid } = alice.connection;
+    if (address.startsWith("ws")) {
+      alice.connection._proto.socket.close();
+      await gone;
+      say(bob.connection, jid, "are you there?");
+      // Whoever listened is forgotten with the connection.
+      listen(alice.connection, alice.heard);
+      await online(alice.connection, "alice");
+      if (!alice.connection.hasResumed()) fail("the session is gone");
+      expect(await alice.heard.take(), "are you there?");
+      say(alice.connection, bob.connection.jid, "yes");
+      return expect(await bob.heard.take(), "yes");
+    }
     // The page is left.
     alice.connection.pause();
     const { sid, rid } = alice.connection._proto;

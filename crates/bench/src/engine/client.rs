@@ -90,6 +90,21 @@ impl Client {
         !matches!(self.stage, Stage::Login(_))
     }
 
+    /// What a login waits for, for whoever wonders why it takes so long.
+    pub fn waits_for(&self) -> String {
+        match (&self.stage, &self.wire) {
+            (Stage::Login(_), Wire::WebSocket(websocket)) if !websocket.is_open() => {
+                "the opening of the WebSocket".into()
+            }
+            (Stage::Login(login), wire) => {
+                let partial = if let Wire::WebSocket(websocket) = wire { websocket.unused() } else { self.carry.len() };
+                let partial = if partial > 0 { format!(", of which {partial} bytes are there") } else { String::new() };
+                format!("{}{partial}", login.waits_for())
+            }
+            _ => "nothing".into(),
+        }
+    }
+
     /// Whether what is sent goes over the wire as it is.
     pub fn is_plain(&self) -> bool {
         self.tls.is_none() && matches!(self.wire, Wire::Stream)

@@ -97,6 +97,20 @@ impl Login {
         self.open_stream(false, out);
     }
 
+    /// What the server has not said yet, for whoever wonders why this takes so long.
+    pub fn waits_for(&self) -> &'static str {
+        match &self.phase {
+            Phase::Header { authenticated: false } => "the header of the stream",
+            Phase::Header { authenticated: true } => "the header of the stream after authentication",
+            Phase::Features { .. } => "the features of the stream",
+            Phase::Proceed => "the answer to STARTTLS",
+            Phase::Sasl(_) => "the answer to SASL",
+            Phase::Bind { .. } => "the answer to binding",
+            Phase::Session => "the answer to the session request",
+            Phase::Register => "the answer to the registration",
+        }
+    }
+
     fn open_stream(&mut self, authenticated: bool, out: &mut Vec<u8>) {
         self.phase = Phase::Header { authenticated };
         let text = format!(

@@ -39,6 +39,16 @@ pub fn write(stream: &[u8], out: &mut Vec<u8>) {
 }
 
 impl WebSocket {
+    /// Whether the server has agreed to it.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Bytes that have come and are no whole frame yet.
+    pub fn unused(&self) -> usize {
+        self.input.len()
+    }
+
     /// Takes bytes from the wire.
     pub fn receive(&mut self, wire: &[u8]) {
         self.input.extend_from_slice(wire);

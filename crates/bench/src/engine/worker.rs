@@ -350,8 +350,12 @@ impl Worker {
     /// Gives up logins that take too long.
     fn expire(&mut self, now: u64) {
         while let Some((_, slot, started)) = self.logins.pop_front_if(|(until, ..)| *until <= now) {
-            if matches!(self.seats.get(slot), Some(Some(seat)) if seat.started == started && !seat.client.is_bound()) {
-                self.end(slot, &format!("no login within {} s", self.place.patience.as_secs()));
+            if let Some(Some(seat)) = self.seats.get(slot)
+                && seat.started == started
+                && !seat.client.is_bound()
+            {
+                let (seconds, waits_for) = (self.place.patience.as_secs(), seat.client.waits_for());
+                self.end(slot, &format!("no login within {seconds} s: the server owes {waits_for}"));
             }
         }
     }

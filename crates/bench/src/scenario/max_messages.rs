@@ -30,7 +30,7 @@ pub struct MaxMessages {
     /// Seconds before that
     #[arg(long, default_value_t = 2.0)]
     warm_up: f64,
-    /// Seconds before that in which nobody says anything, to see what sessions take in memory
+    /// Seconds before that in which nobody says anything, to see what sessions take in memory; twice, since a quarter of the users comes first
     #[arg(long, default_value_t = 0.0)]
     idle: f64,
 }
@@ -44,12 +44,11 @@ impl Scenario for MaxMessages {
 
     fn run(&self, run: &mut Run<'_>) -> Outcome<()> {
         let users = run.allowed(self.users);
-        run.log_in(0..users, chat::PRESENCE)?;
         let mut by_session = None;
         if self.idle > 0.0 {
-            run.meter.doing("max-messages: idle");
-            run.rest(Duration::try_from_secs_f64(self.idle)?)?;
-            by_session = run.memory_by_session();
+            by_session = self.log_in_and_weigh(run, users)?;
+        } else {
+            run.log_in(0..users, chat::PRESENCE)?;
         }
         run.meter.doing(format!("max-messages: {} messages/s among {users} users", self.rate));
         let (window, threads) = (run.window(self.warm_up, self.seconds), run.crew.threads());
@@ -77,6 +76,24 @@ impl Scenario for MaxMessages {
         let trackers: Vec<&Tracker> = loads.iter().map(|load| &load.receiver.tracker).collect();
         run.account(tally(loads.iter().flat_map(Writers::sent), &trackers));
         Ok(())
+    }
+}
+
+impl MaxMessages {
+    /// Logs all users in and answers how many bytes each of them takes when nobody says anything: what they took that came last. What a server
+    /// takes once, for its first clients, is not theirs.
+    fn log_in_and_weigh(&self, run: &mut Run<'_>, users: usize) -> Outcome<Option<f64>> {
+        let idle = Duration::try_from_secs_f64(self.idle)?;
+        let first = users / FIRST;
+        run.log_in(0..first, chat::PRESENCE)?;
+        run.rest(idle)?;
+        let before = run.read();
+        run.log_in(first..users, chat::PRESENCE)?;
+        run.meter.doing("max-messages: idle");
+        run.rest(idle)?;
+        let after = run.read();
+        let bytes = after.memory.zip(before.memory).map(|(after, before)| after as f64 - before as f64);
+        Ok(bytes.map(|bytes| bytes / (users - first).max(1) as f64))
     }
 }
 
@@ -146,3 +163,6 @@ impl Load for Writers {
 
 /// Messages that are sent before what comes is read.
 const AT_ONCE: usize = 64;
+
+/// Of so many users, one comes before the memory of the others is measured.
+const FIRST: usize = 4;

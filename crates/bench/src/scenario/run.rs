@@ -264,14 +264,6 @@ impl Run<'_> {
         self.remember(to, None);
     }
 
-    /// What each session has taken in the server's memory since the run began; `None` if that can't be read.
-    pub fn memory_by_session(&mut self) -> Option<f64> {
-        let now = self.read();
-        let sessions = now.totals.get(Count::Sessions).max(1) as f64;
-        let (from, to) = self.started.memory.zip(now.memory)?;
-        Some((to as f64 - from as f64) / sessions)
-    }
-
     /// Fills in the memory at a reading.
     pub fn remember(&mut self, to: &Reading, per_session: Option<f64>) {
         self.result.memory = self.started.memory.zip(to.memory).map(|(start, end)| Memory {

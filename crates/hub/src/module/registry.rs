@@ -10,7 +10,8 @@ use rookery_jid::JidRef;
 use rookery_xml::{Built, Element};
 
 use super::{
-    BeforeLogin, Extras, Filter, Hook, Hooks, IqHandler, Letter, Module, Registry, Round, SessionHook, Target, Verdict,
+    BeforeLogin, Extras, Filter, Hook, Hooks, IqHandler, Letter, LoginHook, LoginSeen, Module, Registry, Round,
+    SessionHook, Target, Verdict,
 };
 use crate::World;
 use crate::conceal::Conceal;
@@ -226,6 +227,12 @@ impl Registry {
         if let Some(read) = self.letters.get(module) {
             read(world, letter);
         }
+    }
+
+    pub(crate) fn login(&self, world: &World, seen: &LoginSeen<'_>) {
+        let domain = world.domain(seen.domain);
+        let on = |hook: &&Hook<LoginHook>| domain.is_some_and(|domain| domain.module(hook.module).is_some());
+        self.logins.iter().filter(on).for_each(|hook| (hook.call)(world, seen));
     }
 
     pub(crate) fn session_ended(&self, world: &mut World, link: Link) {

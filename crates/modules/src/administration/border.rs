@@ -170,6 +170,7 @@ fn set(world: &mut World, order: Order, which: Which) {
     let kept = world.stores.meta.put(&which.key(&domain), lines.join("\n").into_bytes());
     world.wait(kept, move |world, kept: Result<(), StoreError>| match kept {
         Ok(()) => {
+            note(world, &order, &format!("changed the {}", which.name()), &format!("{} entries", list.len()));
             order.shared().borders.set(&domain, which, list);
             order.done(world, &format!("the {} was changed", which.name()));
         }

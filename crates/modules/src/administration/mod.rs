@@ -24,6 +24,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use crate::commands::order::{Order, Outcome};
 use crate::form::{Field, Form};
 use crate::operations::journal::{self, Entry, Journal};
+use crate::operations::logins::{self, Logins};
 use crate::operations::{Outcome as Came, Refusal};
 use crate::option;
 
@@ -32,12 +33,13 @@ use crate::option;
 pub struct Administration {
     borders: border::Borders,
     journal: Journal,
+    logins: Logins,
 }
 
 impl Administration {
-    /// The module for one shard; `borders` and `journal` are the same for all shards.
-    pub fn new(borders: border::Borders, journal: Journal) -> Self {
-        Self { borders, journal }
+    /// The module for one shard; what it is given is the same for all shards.
+    pub fn new(borders: border::Borders, journal: Journal, logins: Logins) -> Self {
+        Self { borders, journal, logins }
     }
 }
 
@@ -62,6 +64,7 @@ impl Module for Administration {
         removed::install(hooks);
         border::install(hooks, &self.borders);
         journal::install(hooks, &self.journal);
+        logins::install(hooks, &self.logins);
     }
 }
 

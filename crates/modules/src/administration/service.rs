@@ -5,7 +5,7 @@ use rookery_jid::Jid;
 use rookery_stream::error::Condition;
 use rookery_xml::Writer;
 
-use super::{NAME, form};
+use super::{NAME, form, note};
 use crate::announce::{self, Text};
 use crate::commands::Command;
 use crate::commands::order::Order;
@@ -27,7 +27,9 @@ pub(crate) const COMMANDS: &[Command] = &[
             order.ask(world, with_text(form, "announcement", "Announcement", None));
         }],
         run: |world, order| {
-            announce::to_online(world, order.domain(), &text(&order, "announcement"));
+            let text = text(&order, "announcement");
+            announce::to_online(world, order.domain(), &text);
+            note(world, &order, "sent an announcement", &text.body);
             order.done(world, "the announcement was sent");
         },
     },
@@ -42,8 +44,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| {
             let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
-            motds.announce(world, &domain, text(&order, "motd"), |world, kept| match kept {
-                Ok(()) => order.done(world, "the message of the day was set"),
+            let text = text(&order, "motd");
+            let body = text.body.clone();
+            motds.announce(world, &domain, text, move |world, kept| match kept {
+                Ok(()) => {
+                    note(world, &order, "set the message of the day", &body);
+                    order.done(world, "the message of the day was set");
+                }
                 Err(error) => order.store_failed(world, "keeping a message of the day", &error),
             });
         },
@@ -66,8 +73,13 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| {
             let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
-            motds.update(world, &domain, text(&order, "motd"), |world, kept| match kept {
-                Ok(()) => order.done(world, "the message of the day was changed for those who have not got it yet"),
+            let text = text(&order, "motd");
+            let body = text.body.clone();
+            motds.update(world, &domain, text, move |world, kept| match kept {
+                Ok(()) => {
+                    note(world, &order, "changed the message of the day", &body);
+                    order.done(world, "the message of the day was changed for those who have not got it yet");
+                }
                 Err(error) => order.store_failed(world, "keeping a message of the day", &error),
             });
         },
@@ -81,7 +93,10 @@ pub(crate) const COMMANDS: &[Command] = &[
         run: |world, order| {
             let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
             motds.delete(world, &domain, |world, kept| match kept {
-                Ok(()) => order.done(world, "there is no message of the day any more"),
+                Ok(()) => {
+                    note(world, &order, "removed the message of the day", order.domain());
+                    order.done(world, "there is no message of the day any more");
+                }
                 Err(error) => order.store_failed(world, "removing a message of the day", &error),
             });
         },
@@ -167,7 +182,10 @@ fn welcome_key(domain: &str) -> String {
 fn set_welcome(world: &mut World, order: Order, text: String, done: &'static str) {
     let kept = world.stores.meta.put(&welcome_key(order.domain()), text.into_bytes());
     world.wait(kept, move |world, kept| match kept {
-        Ok(()) => order.done(world, done),
+        Ok(()) => {
+            note(world, &order, "changed the welcome message", done);
+            order.done(world, done);
+        }
         Err(error) => order.store_failed(world, "keeping the welcome message", &error),
     });
 }
@@ -214,7 +232,11 @@ fn set_admins(world: &mut World, order: Order) {
     }
     let set = rights::set_named(&world.stores, order.domain(), &admins);
     world.wait(set, move |world, set| match set {
-        Ok(()) => order.done(world, "the list of administrators was changed"),
+        Ok(()) => {
+            let names: Vec<&str> = admins.iter().map(Jid::as_str).collect();
+            note(world, &order, "named the administrators", &names.join(", "));
+            order.done(world, "the list of administrators was changed");
+        }
         Err(error) => order.store_failed(world, "keeping the list of administrators", &error),
     });
 }
@@ -254,6 +276,8 @@ fn end(world: &mut World, order: Order, wish: Wish) {
         domains.iter().for_each(|domain| announce::to_online(world, domain, &announcement));
     }
     tracing::warn!(administrator = %order.from(), ?wish, seconds, "an administrator ends the service");
+    let act = if wish == Wish::Restart { "restarts the server" } else { "shuts the server down" };
+    note(world, &order, act, &format!("in {seconds} seconds"));
     let process = order.shared().process.clone();
     order.done(world, &format!("the server does so in {seconds} seconds"));
     // At least a moment: the answer and the announcement go first.

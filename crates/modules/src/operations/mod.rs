@@ -7,7 +7,7 @@
 //! # Layout
 //!
 //! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done. [`administrators`]: for which domains an account may do it. [`tokens`]: who may do it
-//! by the API. [`journal`]: what was done, and by whom.
+//! by the API. [`journal`]: what was done, and by whom. [`logins`]: who logged in, and who failed to.
 //!
 //! # Invariants
 //!
@@ -17,6 +17,7 @@
 pub mod administrators;
 pub mod invitations;
 pub mod journal;
+pub mod logins;
 pub mod messages;
 pub mod rooms;
 pub mod sessions;

@@ -62,6 +62,23 @@ pub fn address(settings: &Settings, local: &str, domain: &str) -> Outcome<Jid> {
     }
 }
 
+/// Makes an account in the stores, whether a server runs on them or not.
+pub fn create(stores: &Stores, account: JidRef<'_>, credentials: Credentials) -> Pending<Outcome<()>> {
+    let (created, account) = (stores.accounts.create(account, credentials), account.to_jid());
+    Box::pin(async move {
+        Ok(match created.await? {
+            true => Ok(()),
+            false => Err(Refusal::Exists(format!("{account} exists already"))),
+        })
+    })
+}
+
+/// Sets the password of an account in the stores: it counts from the next login on.
+pub fn set_credentials(stores: &Stores, account: JidRef<'_>, credentials: Credentials) -> Pending<Outcome<()>> {
+    let (set, account) = (stores.accounts.set_credentials(account, credentials), account.to_jid());
+    Box::pin(async move { Ok(if set.await? { Ok(()) } else { Err(Refusal::no_account(account)) }) })
+}
+
 /// Makes an account, and welcomes it.
 pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
     derive(world, password, move |world, credentials| {
@@ -69,14 +86,13 @@ pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(
             Ok(credentials) => credentials,
             Err(refusal) => return then(world, Err(refusal)),
         };
-        let created = world.stores.accounts.create(account.as_ref(), credentials);
-        world.wait(created, move |world, created| match created {
-            Ok(true) => {
+        let created = create(&world.stores, account.as_ref(), credentials);
+        world.wait(created, move |world, created| {
+            let created = created.unwrap_or_else(|error| Err(error.into()));
+            if created.is_ok() {
                 service::welcome(world, &account);
-                then(world, Ok(()));
             }
-            Ok(false) => then(world, Err(Refusal::Exists(format!("{account} exists already")))),
-            Err(error) => then(world, Err(error.into())),
+            then(world, created);
         });
     });
 }
@@ -93,8 +109,8 @@ pub fn set_password(
             Ok(credentials) => credentials,
             Err(refusal) => return then(world, Err(refusal)),
         };
-        let set = world.stores.accounts.set_credentials(account.as_ref(), credentials);
-        world.wait(set, move |world, set| then(world, found(set, &account)));
+        let set = set_credentials(&world.stores, account.as_ref(), credentials);
+        world.wait(set, move |world, set| then(world, set.unwrap_or_else(|error| Err(error.into()))));
     });
 }
 

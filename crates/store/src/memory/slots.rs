@@ -22,14 +22,11 @@ impl Slots for Memory {
         ready(Ok(self.world().slots.get(token).filter(|slot| slot.expires_ms > now_ms).cloned()))
     }
 
-    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64) -> Pending<bool> {
+    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool> {
         let mut world = self.world();
         let slot = world.slots.get_mut(token).filter(|slot| slot.stage == from && slot.expires_ms > now_ms);
         let Some(slot) = slot else { return ready(Ok(false)) };
-        slot.stage = to;
-        if to == SlotStage::Filled {
-            slot.expires_ms = now_ms.saturating_add(slot.keep_ms);
-        }
+        (slot.stage, slot.expires_ms) = (to, until_ms);
         ready(Ok(true))
     }
 

@@ -36,10 +36,12 @@ pub(crate) fn advance(
     from: SlotStage,
     to: SlotStage,
     now_ms: u64,
+    until_ms: u64,
 ) -> Result<bool, StoreError> {
-    let Some(slot) = slot(c, token, now_ms)?.filter(|slot| slot.stage == from) else { return Ok(false) };
-    let expires_ms = if to == SlotStage::Filled { now_ms.saturating_add(slot.keep_ms) } else { slot.expires_ms };
-    c.execute(UPDATE, &[Value::Integer(number(to)), Value::number(expires_ms), Value::Text(token)])?;
+    if slot(c, token, now_ms)?.is_none_or(|slot| slot.stage != from) {
+        return Ok(false);
+    }
+    c.execute(UPDATE, &[Value::Integer(number(to)), Value::number(until_ms), Value::Text(token)])?;
     Ok(true)
 }
 

@@ -277,9 +277,9 @@ impl Slots for SqlStore {
         self.read(token.len(), move |c| slots::slot(c, &token, now_ms))
     }
 
-    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64) -> Pending<bool> {
+    fn advance(&self, token: &str, from: SlotStage, to: SlotStage, now_ms: u64, until_ms: u64) -> Pending<bool> {
         let token = token.to_owned();
-        self.write(token.len(), move |c| slots::advance(c, &token, from, to, now_ms))
+        self.write(token.len(), move |c| slots::advance(c, &token, from, to, now_ms, until_ms))
     }
 
     fn expired(&self, now_ms: u64, limit: usize) -> Pending<Vec<String>> {

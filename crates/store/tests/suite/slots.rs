@@ -23,18 +23,22 @@ pub fn a_slot_is_filled_once_and_kept_for_a_time(stores: &Stores) {
     assert!(done(stores.slots.reserve(one.clone(), 100)));
     assert_eq!(done(stores.slots.slot("one", 99)), Some(one.clone()));
     assert_eq!(done(stores.slots.slot("One", 99)), None);
-    let advance = |from, to, now_ms| done(stores.slots.advance("one", from, to, now_ms));
-    assert!(!advance(SlotStage::Filling, SlotStage::Filled, 50));
-    assert!(!advance(SlotStage::Reserved, SlotStage::Filling, 100), "too late");
-    assert!(advance(SlotStage::Reserved, SlotStage::Filling, 50));
-    assert!(!advance(SlotStage::Reserved, SlotStage::Filling, 50), "somebody else fills it");
-    assert!(advance(SlotStage::Filling, SlotStage::Filled, 60));
-    let filled = Slot { stage: SlotStage::Filled, expires_ms: 1060, ..one };
-    assert_eq!(done(stores.slots.slot("one", 1059)), Some(filled));
-    assert_eq!(done(stores.slots.slot("one", 1060)), None);
-    assert_eq!(done(stores.slots.expired(1060, 9)), ["one"]);
+    let advance = |from, to, now_ms, until_ms| done(stores.slots.advance("one", from, to, now_ms, until_ms));
+    assert!(!advance(SlotStage::Filling, SlotStage::Filled, 50, 1000));
+    assert!(!advance(SlotStage::Reserved, SlotStage::Filling, 100, 1000), "too late");
+    assert!(advance(SlotStage::Reserved, SlotStage::Filling, 50, 500));
+    assert!(!advance(SlotStage::Reserved, SlotStage::Filling, 50, 500), "somebody else fills it");
+    assert!(done(stores.slots.expired(499, 9)).is_empty(), "an upload goes on for longer than a slot waits for it");
+    assert!(advance(SlotStage::Filling, SlotStage::Reserved, 60, 100), "it broke off");
+    assert!(advance(SlotStage::Reserved, SlotStage::Filling, 99, 500));
+    assert!(!advance(SlotStage::Filling, SlotStage::Filled, 500, 1500), "it took too long");
+    assert!(advance(SlotStage::Filling, SlotStage::Filled, 499, 1499));
+    let filled = Slot { stage: SlotStage::Filled, expires_ms: 1499, ..one };
+    assert_eq!(done(stores.slots.slot("one", 1498)), Some(filled));
+    assert_eq!(done(stores.slots.slot("one", 1499)), None);
+    assert_eq!(done(stores.slots.expired(1499, 9)), ["one"]);
     done(stores.slots.forget("one"));
-    assert!(done(stores.slots.expired(1060, 9)).is_empty());
+    assert!(done(stores.slots.expired(1499, 9)).is_empty());
 }
 
 pub fn owners_of_slots_have_a_quota(stores: &Stores) {

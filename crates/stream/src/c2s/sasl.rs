@@ -86,6 +86,7 @@ impl C2s {
             Ok(mechanism) => mechanism,
             Err(failure) => return self.auth_failed(None, failure, ns::SASL, out),
         };
+        self.mechanism = Some(mechanism.name());
         let text = element.text();
         let Some(initial) = decode(&text) else {
             return self.auth_failed(None, Failure::IncorrectEncoding, ns::SASL, out);

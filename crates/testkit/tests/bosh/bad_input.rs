@@ -181,3 +181,14 @@ fn sessions_of_one_address_are_counted() {
     one.ask("type='terminate'", "").expect();
     Bosh::new(&server).create("to='example.org' ver='1.6'").expect();
 }
+
+#[test]
+fn sessions_that_never_log_in_are_bounded() {
+    let server = Server::new();
+    let opened: Vec<_> = (0..100).map(|_| Bosh::new(&server).create("to='example.org' ver='1.6'")).collect();
+    opened.iter().for_each(|opened| drop(opened.expect()));
+    Bosh::new(&server).create("to='example.org' ver='1.6'").expect_end("policy-violation");
+    // Whoever has not logged in within a minute makes room.
+    server.advance(61_000);
+    let (_juliet, _) = Bosh::login(&server, "juliet/balcony");
+}

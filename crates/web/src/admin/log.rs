@@ -1,4 +1,4 @@
-//! What administrators did: logins and changes.
+//! What administrators did, logins and changes, and who else logged in or failed to.
 
 use rookery_hub::delay;
 use rookery_modules::operations::Outcome;
@@ -8,22 +8,53 @@ use super::html::Html;
 
 /// The newest entries.
 pub fn page(visit: &Visit) -> Outcome<Html> {
-    let entries = visit.shared.modules.journal.recent(&visit.domains, SHOWN);
-    let mut html = Html::of(
-        "<h1>Log</h1><section class=\"card\"><div class=\"scroll\"><table id=\"log\"><thead>\
+    let mut html = Html::of("<h1>Log</h1>", &[]);
+    acts(visit, &mut html);
+    logins(visit, &mut html);
+    Ok(html)
+}
+
+fn acts(visit: &Visit, html: &mut Html) {
+    html.add(
+        "<section class=\"card\"><h2>Administrators</h2><div class=\"scroll\"><table id=\"log\"><thead>\
          <tr><th>When (UTC)<th>Who<th>By<th>What</tr></thead><tbody>",
         &[],
     );
-    for entry in &entries {
-        let when = delay::timestamp(entry.unix_ms).replace('T', " ").replace('Z', "");
-        html.add("<tr><td class=\"when\">{}<td>{}<td>{}<td>{}</tr>", &[&when, &entry.who, &entry.by, &entry.act]);
+    for entry in &visit.shared.modules.journal.recent(&visit.domains, SHOWN) {
+        html.add(
+            "<tr><td class=\"when\">{}<td>{}<td>{}<td>{}</tr>",
+            &[&when(entry.unix_ms), &entry.who, &entry.by, &entry.act],
+        );
     }
     html.add(
         "</tbody></table></div><p class=\"faint\">The newest {}. Older ones, and what the command line does, are in the log of the process.</p></section>",
         &[&SHOWN],
     );
-    Ok(html)
 }
 
-/// Entries of the page.
+fn logins(visit: &Visit, html: &mut Html) {
+    html.add(
+        "<section class=\"card\"><h2>Logins</h2><div class=\"scroll\"><table id=\"logins\"><thead>\
+         <tr><th>When (UTC)<th>Who<th>From<th>By<th>Outcome</tr></thead><tbody>",
+        &[],
+    );
+    for login in &visit.shared.modules.logins.recent(&visit.domains, SHOWN) {
+        let who = login.who.as_ref().map_or("unknown", |who| who.as_str());
+        let by = format!("{}, {}", login.transport, login.mechanism.unwrap_or("no mechanism"));
+        html.add(
+            "<tr><td class=\"when\">{}<td>{}<td>{}<td>{}<td>{}</tr>",
+            &[&when(login.unix_ms), &who, &login.address, &by, &login.failure.unwrap_or("logged in")],
+        );
+    }
+    html.add(
+        "</tbody></table></div><p class=\"faint\">The newest {} since the server started. The log of the process has failed ones for longer.</p></section>",
+        &[&SHOWN],
+    );
+}
+
+fn when(unix_ms: u64) -> String {
+    delay::timestamp(unix_ms).replace('T', " ").replace('Z', "")
+}
+
+/// Entries of each part of the page.
 const SHOWN: usize = 200;

@@ -50,6 +50,7 @@ impl C2s {
     fn authenticate(&mut self, element: &Element, out: &mut Vec<u8>) {
         let request = Box::new(Request::read(element));
         if let Some(mechanism) = element.attr("mechanism").and_then(TokenMechanism::from_name) {
+            self.mechanism = Some(mechanism.name());
             return self.present(element, mechanism, *request, out);
         }
         let mechanisms = self.policy.mechanisms_for(&self.facts);
@@ -57,6 +58,7 @@ impl C2s {
             Ok(mechanism) => mechanism,
             Err(failure) => return self.auth_failed(None, failure, ns::SASL2, out),
         };
+        self.mechanism = Some(mechanism.name());
         let Ok(initial) =
             element.child_text("initial-response", ns::SASL2).map(|text| STANDARD.decode(text)).transpose()
         else {

@@ -1,0 +1,107 @@
+//! Who logged in of late, and who failed to: for administrators who look for the reason of a complaint, or for an attack.
+//!
+//! One for all shards. It is in memory alone, and bounded; those that failed don't drive out those that succeeded. The log of the process has
+//! the failures too.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rookery_hub::{Hooks, LoginSeen, World};
+use rookery_jid::{Jid, JidRef};
+
+/// The newest logins. Clones are handles on the same ones.
+#[derive(Debug, Clone, Default)]
+pub struct Logins(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    succeeded: VecDeque<Login>,
+    failed: VecDeque<Login>,
+}
+
+/// A login that has come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// When, milliseconds since 1970.
+    pub unix_ms: u64,
+    /// The full JID of the session; the account if it failed, as far as that is known.
+    pub who: Option<Jid>,
+    /// The domain that it was for.
+    pub domain: Box<str>,
+    /// Where the client is.
+    pub address: IpAddr,
+    /// What carries the stream: `tcp`, `websocket` or `bosh`.
+    pub transport: &'static str,
+    /// The mechanism, if one was chosen.
+    pub mechanism: Option<&'static str>,
+    /// The condition that the client was told (RFC 6120 §6.5) if it failed.
+    pub failure: Option<&'static str>,
+}
+
+impl Logins {
+    /// The newest that were for one of these domains, the newest first, `limit` at most.
+    pub fn recent(&self, domains: &[String], limit: usize) -> Vec<Login> {
+        let inner = self.lock();
+        let is_theirs = |login: &&Login| domains.iter().any(|domain| **domain == *login.domain);
+        let all = inner.succeeded.iter().chain(&inner.failed).filter(is_theirs);
+        let mut all: Vec<&Login> = all.collect();
+        all.sort_by_key(|login| std::cmp::Reverse(login.unix_ms));
+        all.into_iter().take(limit).cloned().collect()
+    }
+
+    fn note(&self, unix_ms: u64, seen: &LoginSeen<'_>) {
+        let &LoginSeen { who, domain, address, transport, mechanism, failure } = seen;
+        let who = who.map(JidRef::to_jid);
+        let login = Login { unix_ms, who, domain: domain.into(), address, transport, mechanism, failure };
+        let mut inner = self.lock();
+        let ring = if failure.is_none() { &mut inner.succeeded } else { &mut inner.failed };
+        if ring.len() >= MOST {
+            ring.pop_front();
+        }
+        ring.push_back(login);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes the logins to domains with the module.
+pub(crate) fn install(hooks: &mut Hooks<'_>, logins: &Logins) {
+    let logins = logins.clone();
+    hooks.login(move |world: &World, seen| logins.note(world.time(), seen));
+}
+
+/// Logins that are kept, of those that succeeded and of those that failed.
+const MOST: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_failures_drives_nobody_out() {
+        let logins = Logins::default();
+        let romeo = Jid::parse("romeo@a.example/orchard").unwrap();
+        let address = "192.0.2.1".parse().unwrap();
+        let seen = LoginSeen {
+            who: Some(romeo.as_ref()),
+            domain: "a.example",
+            address,
+            transport: "tcp",
+            mechanism: Some("SCRAM-SHA-256"),
+            failure: None,
+        };
+        logins.note(1, &seen);
+        for at in 0..2 * MOST as u64 {
+            logins.note(2 + at, &LoginSeen { who: None, failure: Some("not-authorized"), ..seen });
+        }
+        logins.note(9999, &LoginSeen { domain: "b.example", ..seen });
+        let all = logins.recent(&["a.example".into()], usize::MAX);
+        assert_eq!(all.len(), MOST + 1);
+        assert_eq!(all.last().and_then(|login| login.who.as_ref()), Some(&romeo));
+        assert_eq!(all[0].unix_ms, 1 + 2 * MOST as u64, "the newest first");
+        assert_eq!(logins.recent(&["a.example".into()], 5).len(), 5);
+    }
+}

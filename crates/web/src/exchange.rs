@@ -1,0 +1,162 @@
+//! A connection of HTTP: request after request, until it ends or becomes something else.
+//!
+//! The HTTP library reads the requests and answers most of them. For each connection it has some 9 KiB, 8 of them a buffer for reading that it
+//! keeps while a request waits and between requests. Requests of BOSH wait most of their time, thousands of them; so one that was read whole
+//! takes its connection out of the library. What waits then is the socket, TLS, and who is to be answered. The answer is written here, and the
+//! library comes back with the first bytes of the next request.
+//!
+//! # Invariants
+//!
+//! - A connection leaves the library only when the request was read to its end and all earlier answers are out: nothing is lost, and nothing of
+//!   a request's body can be taken for another request.
+//! - What a client sends ahead is bounded while nobody reads it.
+
+use std::future::{pending, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+
+use hyper::Response;
+use hyper::body::Bytes;
+use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use crate::accept::Client;
+use crate::bosh::Held;
+use crate::conduit::Conduit;
+use crate::proxy::Origin;
+use crate::reply::Body;
+use crate::{Shared, route, websocket};
+
+/// How a request takes its connection out of the library.
+#[derive(Clone, Default)]
+pub(crate) struct Exit(Arc<Mutex<Option<Leave>>>);
+
+/// What becomes of a connection.
+pub(crate) enum Leave {
+    /// The request waits for its answer.
+    Held(Box<Held>),
+    /// It is a WebSocket once the library's answer is out.
+    WebSocket(Origin),
+}
+
+/// Serves a connection until it ends, or is a shard's.
+///
+/// # Errors
+/// What breaks it.
+pub(crate) async fn serve(mut conduit: Conduit, client: Client, shared: &Arc<Shared>) -> io::Result<()> {
+    loop {
+        // Boxed: all of it goes when a request begins to wait.
+        let (left, leave) = Box::pin(requests(conduit, client, shared)).await?;
+        conduit = left;
+        let mut held = match leave {
+            None => return Ok(()),
+            Some(Leave::WebSocket(origin)) => return websocket::give(conduit, origin, shared),
+            Some(Leave::Held(held)) => held,
+        };
+        let Some(answer) = wait(&mut conduit, &mut held).await else { return Ok(()) };
+        let closes = held.closes;
+        drop(held);
+        timeout(ANSWERS, write(&mut conduit, answer, closes)).await??;
+        if closes || !timeout(HEADS, conduit.arrival()).await? {
+            return conduit.shutdown().await;
+        }
+    }
+}
+
+/// Has the library serve requests until the connection ends or one of them takes it away.
+async fn requests(conduit: Conduit, client: Client, shared: &Arc<Shared>) -> io::Result<(Conduit, Option<Leave>)> {
+    let exit = Exit::default();
+    let is_unsent = conduit.unsent();
+    let answer = service_fn(|request| Box::pin(route::answer(request, client, shared.clone(), exit.clone())));
+    let mut library = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADS)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(MOST_HEADERS)
+        .serve_connection(TokioIo::new(conduit), answer);
+    let ended = poll_fn(|context| match Pin::new(&mut library).poll(context) {
+        Poll::Ready(ended) => Poll::Ready(ended),
+        // It has tried to send whatever it had before it says that it waits.
+        Poll::Pending if exit.holds() && !is_unsent.load(Ordering::Relaxed) => Poll::Ready(Ok(())),
+        Poll::Pending => Poll::Pending,
+    });
+    ended.await.map_err(io::Error::other)?;
+    let parts = library.into_parts();
+    let mut conduit = parts.io.into_inner();
+    conduit.give_back(&parts.read_buf);
+    Ok((conduit, exit.take()))
+}
+
+/// Waits for the answer; `None` if the client goes first.
+async fn wait(conduit: &mut Conduit, held: &mut Held) -> Option<Response<Bytes>> {
+    let (mut answered, mut departed) = (pin!(held.answered()), pin!(conduit.departure()));
+    poll_fn(|context| match answered.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending => departed.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+/// Writes an answer (RFC 9112 §4).
+async fn write(conduit: &mut Conduit, answer: Response<Bytes>, closes: bool) -> io::Result<()> {
+    let (mut head, body) = answer.into_parts();
+    head.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    if let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(SystemTime::now())) {
+        head.headers.insert(DATE, date);
+    }
+    if closes {
+        head.headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    let mut out = Vec::with_capacity(HEAD + body.len());
+    out.extend_from_slice(format!("HTTP/1.1 {}\r\n", head.status).as_bytes());
+    for (name, value) in &head.headers {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&body);
+    conduit.write_all(&out).await?;
+    conduit.flush().await
+}
+
+impl Exit {
+    /// Takes the connection away with a request that waits; the library waits for this and never gets it.
+    pub async fn wait(&self, held: Box<Held>) -> Response<Body> {
+        self.leave(Leave::Held(held));
+        pending().await
+    }
+
+    /// Says what becomes of the connection.
+    pub fn leave(&self, leave: Leave) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leave);
+    }
+
+    /// Whether a request waits.
+    fn holds(&self) -> bool {
+        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Some(Leave::Held(_)))
+    }
+
+    fn take(&self) -> Option<Leave> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// How long the head of a request may take from its first byte, or an idle connection may wait for one.
+const HEADS: Duration = Duration::from_secs(30);
+/// How long an answer may take to leave.
+const ANSWERS: Duration = Duration::from_secs(60);
+/// Bytes of a head; hyper wants no less than 8192.
+const HEAD_BYTES: usize = 16 * 1024;
+/// Lines of a head.
+const MOST_HEADERS: usize = 64;
+/// Bytes that the head of an answer usually has at most.
+const HEAD: usize = 512;

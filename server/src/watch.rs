@@ -1,0 +1,129 @@
+//! Watches the certificates that the operator named: whoever renews them need not tell the server.
+//!
+//! It looks at the files now and again rather than having the system tell: a renewal moves links, folders and mounts about in ways that a watch of
+//! one file misses. Two looks in a row must be the same before a change counts, so that a chain is not read before its key is there.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::failure::Failure;
+
+/// Somebody who looks. Ends some time after this is dropped.
+#[derive(Debug)]
+pub struct Watch(Arc<Mutex<Seen>>);
+
+#[derive(Debug)]
+struct Seen {
+    files: Vec<PathBuf>,
+    /// How the files looked when they were read.
+    read: Look,
+    /// How they looked last.
+    last: Look,
+}
+
+/// What tells one state of files from another: where each lies, when it was written, its length; `None` for one that isn't there.
+type Look = Vec<Option<(u64, i64, i64, u64)>>;
+
+impl Watch {
+    /// Begins to watch the files of a configuration, which were just read. `changed` is called, on a thread of its own, when they have changed.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(config: &Config, changed: impl Fn() + Send + 'static) -> Result<Watch, Failure> {
+        let seen = Arc::new(Mutex::new(Seen::of(files(config))));
+        let watched = Arc::downgrade(&seen);
+        let work = move || {
+            while let Some(is_changed) = look(&watched) {
+                if is_changed {
+                    changed();
+                }
+                std::thread::sleep(PERIOD);
+            }
+        };
+        let thread = std::thread::Builder::new().name("watch".into()).spawn(work);
+        thread.map_err(|error| Failure::Failed(format!("no thread to watch certificates can be started: {error}")))?;
+        Ok(Watch(seen))
+    }
+
+    /// Watches the files of another configuration from now on, which were just read.
+    pub fn change(&self, config: &Config) {
+        *lock(&self.0) = Seen::of(files(config));
+    }
+}
+
+impl Seen {
+    fn of(files: Vec<PathBuf>) -> Self {
+        let look = look_at(&files);
+        Self { files, read: look.clone(), last: look }
+    }
+
+    /// Whether the files have changed since they were read, and not since the last look.
+    fn has_settled(&mut self) -> bool {
+        let now = look_at(&self.files);
+        let settled = now == self.last && now != self.read;
+        if settled {
+            self.read.clone_from(&now);
+        }
+        self.last = now;
+        settled
+    }
+}
+
+/// Looks once; `None` if nobody wants to know any more.
+fn look(watched: &Weak<Mutex<Seen>>) -> Option<bool> {
+    let seen = watched.upgrade()?;
+    let settled = lock(&seen).has_settled();
+    Some(settled)
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The files of certificates that the operator named.
+fn files(config: &Config) -> Vec<PathBuf> {
+    let named = config.domains.iter().filter_map(|domain| config.files_of(domain));
+    let mut files: Vec<PathBuf> =
+        named.flat_map(|(certificate, key)| [certificate.to_owned(), key.to_owned()]).collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}
+
+fn look_at(files: &[PathBuf]) -> Look {
+    let look = |file: &PathBuf| {
+        let found = fs::metadata(file).ok()?;
+        Some((found.ino(), found.mtime(), found.mtime_nsec(), found.size()))
+    };
+    files.iter().map(look).collect()
+}
+
+/// How often it looks.
+const PERIOD: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_counts_once_it_has_settled() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+        fs::write(&one, "old").unwrap();
+        let mut seen = Seen::of(vec![one.clone(), other.clone()]);
+        assert!(!seen.has_settled() && !seen.has_settled());
+        fs::write(&one, "new, and longer").unwrap();
+        assert!(!seen.has_settled(), "the other may follow");
+        fs::write(&other, "and it does").unwrap();
+        assert!(!seen.has_settled());
+        assert!(seen.has_settled());
+        assert!(!seen.has_settled(), "told once");
+        fs::remove_file(&other).unwrap();
+        assert!(!seen.has_settled());
+        assert!(seen.has_settled(), "what goes is a change too");
+    }
+}
