@@ -87,6 +87,7 @@ pub(crate) struct Negotiation {
     /// When the handshake of TLS began.
     pub tls_since: Option<Since>,
     /// It counts among those that only open sessions.
+    #[expect(dead_code, reason = "it counts for as long as it is kept")]
     pub opening: Option<Opening>,
 }
 

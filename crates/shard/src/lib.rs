@@ -13,7 +13,7 @@
 //! # Layout
 //!
 //! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
-//! * [`connection`]: the data of one connection. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
+//! * `entering`: who comes in. [`connection`]: the data of one connection. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
 //!   [`resumption`]: when a session changes its connection.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket. [`census`]: what shards count. `measuring`: how
 //!   long things take.
@@ -23,6 +23,7 @@ pub mod bosh;
 pub mod census;
 pub mod connection;
 pub mod driver;
+mod entering;
 pub mod epoll;
 pub mod gate;
 pub mod letters;

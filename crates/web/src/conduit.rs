@@ -255,3 +255,71 @@ impl AsyncWrite for Conduit {
 const CHUNK: usize = 16 * 1024;
 /// Bytes that are read of somebody for whom nobody is there yet.
 const AHEAD: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// A connection on this machine, and its other end.
+    async fn pair() -> (Conduit, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        (Conduit::plain(listener.accept().await.unwrap().0), peer)
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+    }
+
+    #[test]
+    fn what_is_given_back_is_read_first() {
+        run(async {
+            let (mut conduit, mut peer) = pair().await;
+            peer.write_all(b"third").await.unwrap();
+            assert!(conduit.arrival().await);
+            conduit.give_back(b"second, ");
+            conduit.give_back(b"first, ");
+            assert!(conduit.arrival().await, "and nothing is lost");
+            let mut heard = [0; 20];
+            conduit.read_exact(&mut heard).await.unwrap();
+            assert_eq!(&heard, b"first, second, third");
+            conduit.give_back(b"for a shard");
+            assert_eq!(conduit.into_parts().unwrap().input, b"for a shard");
+        });
+    }
+
+    #[test]
+    fn a_peer_that_goes_is_noticed_and_one_that_talks_is_not_taken_for_it() {
+        run(async {
+            let (mut conduit, peer) = pair().await;
+            drop(peer);
+            conduit.departure().await;
+            assert!(!conduit.arrival().await);
+            let (mut conduit, mut peer) = pair().await;
+            peer.write_all(b"x").await.unwrap();
+            drop(peer);
+            let moment = std::time::Duration::from_millis(50);
+            assert!(timeout(moment, conduit.departure()).await.is_err(), "what it said comes first");
+            let mut heard = Vec::new();
+            conduit.read_to_end(&mut heard).await.unwrap();
+            assert_eq!(heard, b"x");
+        });
+    }
+
+    #[test]
+    fn what_has_not_left_is_known() {
+        run(async {
+            let (mut conduit, mut peer) = pair().await;
+            let unsent = conduit.unsent();
+            conduit.write_all(b"answer").await.unwrap();
+            assert!(unsent.load(Ordering::Relaxed));
+            conduit.flush().await.unwrap();
+            assert!(!unsent.load(Ordering::Relaxed));
+            peer.read_exact(&mut [0; 6]).await.unwrap();
+        });
+    }
+}

@@ -124,3 +124,66 @@ fn frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
 const TEXT: u8 = 1;
 const PING: u8 = 9;
 const PONG: u8 = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame of a server: not masked.
+    fn sent(opcode: u8, payload: &[u8]) -> Vec<u8> {
+        let mut out = vec![0x80 | opcode];
+        match payload.len() {
+            len @ ..126 => out.push(len as u8),
+            len @ ..65_536 => {
+                out.push(126);
+                out.extend_from_slice(&(len as u16).to_be_bytes());
+            }
+            len => {
+                out.push(127);
+                out.extend_from_slice(&(len as u64).to_be_bytes());
+            }
+        }
+        out.extend_from_slice(payload);
+        out
+    }
+
+    /// What comes of bytes that arrive in these pieces: items by name and length, and what is answered.
+    fn heard<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<String>, Vec<u8>) {
+        let (mut client, mut items, mut out) = (WebSocket::default(), Vec::new(), Vec::new());
+        for piece in pieces {
+            client.receive(piece);
+            while let Some(came) = client.next(&mut out).unwrap() {
+                items.push(match came {
+                    Came::Open => "open".to_owned(),
+                    Came::Header(_) => "header".to_owned(),
+                    Came::Element(element) => format!("element of {}", element.len()),
+                });
+            }
+        }
+        assert_eq!(client.unused(), 0);
+        (items, out)
+    }
+
+    #[test]
+    fn however_bytes_are_cut_the_same_is_heard() {
+        let element = |len: usize| format!("<a>{}</a>", "x".repeat(len - 7));
+        let mut wire = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n".to_vec();
+        wire.extend(sent(TEXT, b"<open xmlns='urn:ietf:params:xml:ns:xmpp-framing' from='a' id='1' version='1.0'/>"));
+        for len in [125, 126, 127, 300] {
+            wire.extend(sent(TEXT, element(len).as_bytes()));
+            wire.extend(sent(PING, b"there?"));
+        }
+        let wanted = ["open", "header", "element of 125", "element of 126", "element of 127", "element of 300"];
+        let whole = heard(std::iter::once(&wire[..]));
+        assert_eq!(whole.0, wanted);
+        assert_eq!(whole.1.len(), 4 * (2 + 4 + 6), "a pong each");
+        for at in 0..=wire.len() {
+            let (one, other) = wire.split_at(at);
+            assert_eq!(heard([one, other].into_iter()), whole, "cut at {at}");
+        }
+        assert_eq!(heard(wire.chunks(1)), whole);
+        let long = sent(TEXT, element(70_000).as_bytes());
+        let with_long = [wire, long].concat();
+        assert_eq!(heard(with_long.chunks(1000)).0.last().map(String::as_str), Some("element of 70000"));
+    }
+}

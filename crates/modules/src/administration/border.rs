@@ -14,7 +14,7 @@ use rookery_hub::{Hooks, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 
-use super::{NAME, form};
+use super::{NAME, form, note};
 use crate::commands::Command;
 use crate::commands::order::Order;
 use crate::form::Field;

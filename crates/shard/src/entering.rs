@@ -1,0 +1,109 @@
+//! Who comes in: connections that were accepted here, those that were begun elsewhere, and sessions that need none.
+
+use std::net::SocketAddr;
+
+use rookery_observe::Since;
+use rookery_stream::c2s::{C2s, Facts};
+use rookery_stream::tls::ServerTls;
+use rookery_stream::websocket::Frames;
+use tracing::debug;
+
+use crate::connection::{Connection, Negotiation, Transport};
+use crate::driver::Driver;
+use crate::gate::Opening;
+use crate::letters::Handed;
+use crate::shard::Shard;
+
+impl<D: Driver> Shard<D> {
+    /// A new connection, at this moment on the clock of [`Shard::tick`]: the last tick may have been long ago.
+    pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, direct_tls: bool, now_ms: u64) {
+        self.now_ms = now_ms;
+        if !self.may_enter(peer) {
+            return;
+        }
+        let facts = self.facts_without_tls(peer);
+        let mut negotiation = self.negotiation(facts);
+        if direct_tls {
+            negotiation.tls_since = Some(Since::now());
+            negotiation.machine.begin_with_tls();
+        }
+        let mut connection = Connection::new(Some(socket), peer, 0, negotiation);
+        if direct_tls {
+            let tls = self.generation.tls.as_ref().and_then(|settings| ServerTls::accept(settings).ok());
+            if tls.is_none() {
+                self.gate.leave(peer.ip());
+                return;
+            }
+            connection.tls = tls;
+        }
+        self.insert(connection);
+    }
+
+    /// A connection that was begun elsewhere.
+    pub(crate) fn handed(&mut self, handed: Handed<D::Socket>) {
+        let Handed { socket, peer, tls, mut input, is_encrypted_by_proxy, is_websocket } = handed;
+        if !self.may_enter(peer) {
+            return;
+        }
+        let secure = tls.is_some() || is_encrypted_by_proxy;
+        // A script in a browser doesn't see the channel, so it can't bind to it, and libraries for browsers stumble over the offer.
+        let bindings = tls.as_ref().filter(|_| !is_websocket).map(ServerTls::bindings).unwrap_or_default();
+        // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
+        let facts = Facts { secure, tls_available: false, bindings, ..self.facts_without_tls(peer) };
+        let mut connection = Connection::new(Some(socket), peer, 0, self.negotiation(facts));
+        connection.tls = tls;
+        if is_websocket {
+            connection.transport = Transport::WebSocket(Frames::default());
+        }
+        if let Some(link) = self.insert(connection) {
+            self.input(link, &mut input);
+        }
+    }
+
+    /// Lets a connection in; `false` if it is one too many.
+    pub(crate) fn may_enter(&self, peer: SocketAddr) -> bool {
+        let most = if is_here(peer) { 0 } else { self.generation.connections_per_address };
+        let enters = !self.stopping && self.gate.enter(peer.ip(), most);
+        if !enters {
+            debug!(%peer, "a connection too many from this address is closed");
+        }
+        enters
+    }
+
+    /// Lets a session in that has no connection of its own.
+    pub(crate) fn may_open(&self, peer: SocketAddr) -> Option<Opening> {
+        let opening = self.gate.open(peer.ip(), !is_here(peer));
+        if opening.is_none() {
+            debug!(%peer, "too many sessions are open that have not logged in");
+        }
+        opening.filter(|_| self.may_enter(peer))
+    }
+
+    /// What a connection has until it is bound.
+    pub(crate) fn negotiation(&self, facts: Facts) -> Negotiation {
+        let ids = self.ids.clone();
+        let machine = C2s::new(self.generation.policy.clone(), facts, Box::new(move || ids()));
+        Negotiation {
+            machine,
+            deadline_ms: self.now_ms + self.generation.login_seconds * 1000,
+            asked: false,
+            tls_since: None,
+            opening: None,
+        }
+    }
+
+    /// What is known of a connection before anything was said on it.
+    pub(crate) fn facts_without_tls(&self, peer: SocketAddr) -> Facts {
+        Facts {
+            secure: false,
+            tls_available: self.generation.tls.is_some(),
+            plaintext_login_allowed: self.generation.plaintext.iter().any(|network| network.contains(peer.ip())),
+            ..Facts::default()
+        }
+    }
+}
+
+/// Whether somebody is on this machine: then the address says nothing, since everybody behind a proxy here has it.
+fn is_here(peer: SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
+}
