@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rookery_dpm::acnet::{gets32, packet, retdat, split};
+use rookery_dpm::acnet::{ftpman, gets32, packet, retdat, split};
 
 fuzz_target!(|bytes: &[u8]| {
     for packet in packet::packets(bytes) {
@@ -19,5 +19,9 @@ fuzz_target!(|bytes: &[u8]| {
     if let Some(request) = gets32::Request::decode(bytes) {
         assert_eq!(gets32::Request::decode(&request.encode()), Some(request));
     }
+    if let Ok(reply) = ftpman::Reply::decode(bytes, true) {
+        assert_eq!(ftpman::Reply::decode(&reply.encode(true), true), Ok(reply));
+    }
+    let _ = (ftpman::Request::decode(bytes), ftpman::Class::decode(bytes), ftpman::Reply::decode(bytes, false));
     let _ = (retdat::decode_settings(bytes), gets32::ReplyHead::decode(bytes));
 });

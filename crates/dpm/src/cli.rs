@@ -52,6 +52,9 @@ struct Serve {
     /// The name of this node
     #[arg(long, value_name = "NAME", default_value = "DPM06")]
     name: String,
+    /// Where clients connect by gRPC (services.daq.DAQ); not at all if it is not given
+    #[arg(long, value_name = "ADDRESS")]
+    grpc: Option<SocketAddr>,
     /// Where readings that the database says are recorded are kept [default: in memory with --demo, otherwise nothing is recorded]
     #[arg(long, value_name = "FILE.db")]
     history: Option<PathBuf>,
@@ -121,13 +124,20 @@ impl Serve {
         let (authority, words) = self.access.open().map_err(|words| Failure { words, code: ExitCode::from(78) })?;
         let server = Server::open(settings, Arc::new(database))
             .map_err(|error| Failure::new(format!("{}: {error}", self.listen)))?;
-        let mut server = match self.archive()? {
+        let server = match self.archive()? {
             Some(archive) => server.with_history(archive).map_err(|error| Failure::new(format!("history: {error}")))?,
+            None => server,
+        };
+        let mut server = match self.grpc {
+            Some(listen) => server.with_grpc(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?,
             None => server,
         };
         let listens = server.address().map_err(|error| Failure::new(error.to_string()))?;
         server.set_authority(authority);
         println!("DPM serves {devices} devices on {listens}.");
+        if let Some(address) = server.grpc_address() {
+            println!("It speaks gRPC on {address}.");
+        }
         words.iter().for_each(|words| eprintln!("rookery: {words}"));
         if self.demo {
             println!("Try it: acget -H {} -P {} M:OUTTMP", listens.ip(), listens.port());

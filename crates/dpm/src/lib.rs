@@ -9,9 +9,9 @@
 //! - [`sdd`] is the encoding of all messages between DPM and clients, [`drf`] the grammar of requests, [`status`] and [`rad50`] the control
 //!   system's error codes and names.
 //! - [`database`] knows the devices, [`scaling`] and [`blocks`] what their bytes mean, [`show`] which reply they make.
-//! - [`acnet`] is the network of front-ends, [`pool`] asks them on behalf of all readers, [`setting`] sets what [`authority`] says that a client may set,
-//!   [`service`] talks to clients, [`simulator`] plays front-ends that are not there. None of them opens a socket or asks for the time.
-//! - [`history`] is what was recorded.
+//! - [`acnet`] is the network of front-ends, [`pool`] and [`plot`] ask them on behalf of all readers, [`setting`] sets what [`authority`] says that a client may
+//!   set, [`service`] talks to clients, [`simulator`] plays front-ends that are not there. None of them opens a socket or asks for the time.
+//! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients.
 //! - [`driver`] puts sockets around them, [`cli`] is the command line.
 //!
 //! Facts about the protocols come from public clients and the public ACNET daemon, checked byte by byte against recordings.
@@ -23,7 +23,9 @@ pub mod cli;
 pub mod database;
 pub mod drf;
 pub mod driver;
+pub mod grpc;
 pub mod history;
+pub mod plot;
 pub mod pool;
 pub mod rad50;
 pub mod scaling;

@@ -57,6 +57,18 @@ statuses! {
     INVLEN = 14 -13;
     /// DIO: scaling failed.
     SCALEFAIL = 14 -20;
+    /// FTP: a request of no known kind.
+    FTP_INVTYP = 15 -1;
+    /// FTP: more or fewer devices than a request may have.
+    FTP_INVNUMDEV = 15 -9;
+    /// FTP: a request that is too short.
+    FTP_INVREQLEN = 15 -12;
+    /// FTP: a frequency that is not supported.
+    FTP_UNSFREQ = 15 -19;
+    /// FTP: a device that is not supported.
+    FTP_UNSDEV = 15 -21;
+    /// FTP: a reply that cannot be read.
+    FTP_BADRPY = 15 -103;
     /// DBM: no such device or property.
     NOPROP = 16 -13;
     /// DPM: more requests than a list may have.

@@ -113,7 +113,7 @@ impl When {
     }
 }
 
-/// Twenty times a second; faster ones would need the fast time plot protocol.
+/// Twenty times a second; what comes faster is plotted if the front-end can do that.
 const SHORTEST: u64 = 50;
 /// As long as 15 bits of sixtieths of a second.
 const LONGEST: u64 = 546_000;

@@ -1,5 +1,7 @@
 //! What public clients and servers sent, read and written by ours. See `vectors/README.md`.
 
+#[path = "vectors/daq.rs"]
+mod daq;
 #[path = "vectors/drf.rs"]
 mod drf;
 #[path = "vectors/names.rs"]

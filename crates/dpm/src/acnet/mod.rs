@@ -1,8 +1,9 @@
 //! ACNET: packets, outstanding requests, and what front-ends are asked.
 //!
 //! [`packet`] is the header on the network and the swapping of its words; [`Requests`] holds what was asked and not answered yet, by an id that is found
-//! in constant time; [`retdat`], [`gets32`] and [`sets32`] are the bodies of requests and replies.
+//! in constant time; [`retdat`], [`gets32`], [`sets32`] and [`ftpman`] are the bodies of requests and replies.
 
+pub mod ftpman;
 pub mod gets32;
 pub mod packet;
 mod requests;

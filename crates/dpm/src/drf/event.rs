@@ -150,6 +150,15 @@ impl Time {
         }
     }
 
+    /// In microseconds, rounded down; no frequency is no time.
+    pub fn micros(self) -> u64 {
+        match self {
+            Self::Micros(micros) => micros,
+            Self::Hertz(0) => 0,
+            Self::Hertz(hertz) => 1_000_000 / u64::from(hertz),
+        }
+    }
+
     /// In milliseconds, rounded; no frequency is no time.
     pub fn millis(self) -> u64 {
         match self {

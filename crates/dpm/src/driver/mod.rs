@@ -3,6 +3,8 @@
 //! Everything that decides anything is in [`service`](crate::service) and [`simulator`](crate::simulator); here bytes and datagrams are only moved. A turn
 //! takes all that is ready, then sends each datagram, and writes once to each client that got something.
 
+mod door;
+mod grpc;
 mod history;
 mod serve;
 mod set;

@@ -1,9 +1,11 @@
 //! The service on its sockets.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
+use super::door::{Peer, Visitors};
+use super::grpc::Grpc;
 use super::history::Historian;
 use super::set::{Ready, Set};
 use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
@@ -33,6 +35,8 @@ pub struct Server {
     listener: TcpListener,
     front_ends: UdpSocket,
     history: Option<Historian>,
+    visitors: Visitors,
+    grpc: Option<Grpc>,
     /// By the number of the client.
     connections: Vec<Option<Connection>>,
     buffer: Vec<u8>,
@@ -41,7 +45,7 @@ pub struct Server {
 
 #[derive(Debug)]
 struct Connection {
-    stream: TcpStream,
+    stream: Peer,
     /// Rendered bytes that the socket did not take.
     unsent: Vec<u8>,
     reads: bool,
@@ -60,6 +64,8 @@ impl Server {
         let set = Set::new()?;
         set.add(&listener, LISTENER)?;
         set.add(&front_ends, FRONT_ENDS)?;
+        let visitors = Visitors::new()?;
+        set.add(visitors.bell(), VISITORS)?;
         Ok(Self {
             dpm: Dpm::new(settings.options, database),
             set,
@@ -67,6 +73,8 @@ impl Server {
             listener,
             front_ends,
             history: None,
+            visitors,
+            grpc: None,
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
@@ -80,6 +88,17 @@ impl Server {
         self.history = Some(historian);
         self.dpm.record(self.clock.now());
         Ok(self)
+    }
+
+    /// Serves gRPC, too, on a port and thread of its own.
+    pub fn with_grpc(mut self, listen: SocketAddr) -> io::Result<Self> {
+        self.grpc = Some(Grpc::start(listen, self.visitors.door(), self.dpm.options().requests)?);
+        Ok(self)
+    }
+
+    /// Where clients connect by gRPC, if it is served.
+    pub fn grpc_address(&self) -> Option<SocketAddr> {
+        self.grpc.as_ref().map(Grpc::address)
     }
 
     /// Where clients connect.
@@ -100,6 +119,7 @@ impl Server {
                     LISTENER => self.accept(now)?,
                     FRONT_ENDS => self.take_datagrams(now)?,
                     HISTORY => self.take_answers(now),
+                    VISITORS => self.take_visitors(now),
                     _ => self.take_client(*event, now),
                 }
             }
@@ -154,17 +174,36 @@ impl Server {
             if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_err() {
                 continue;
             }
-            // One too many: it is closed at once.
-            let Some(client) = self.dpm.connect_from(from, now) else { continue };
-            if self.set.add(&stream, client as u64).is_err() {
-                self.dpm.disconnect(client);
-                continue;
-            }
-            if self.connections.len() <= client {
-                self.connections.resize_with(client + 1, || None);
-            }
-            self.connections[client] = Some(Connection { stream, unsent: Vec::new(), reads: true, writes: false });
+            self.keep(Peer::Network(stream), Some(from), now);
         }
+    }
+
+    /// Takes on those whom other threads brought.
+    fn take_visitors(&mut self, now: Moment) {
+        for visitor in self.visitors.take() {
+            let Some(client) = self.keep(Peer::Thread(visitor.stream), None, now) else { continue };
+            match self.dpm.read(client, &visitor.requests, now) {
+                Ok(()) => self.write(client),
+                Err(_) => self.close(client),
+            }
+        }
+    }
+
+    /// Keeps a client's connection, unless it is one too many of its address: then it is closed at once.
+    fn keep(&mut self, stream: Peer, from: Option<SocketAddr>, now: Moment) -> Option<ClientKey> {
+        let client = match from {
+            Some(from) => self.dpm.connect_from(from, now)?,
+            None => self.dpm.connect(),
+        };
+        if self.set.add(&stream, client as u64).is_err() {
+            self.dpm.disconnect(client);
+            return None;
+        }
+        if self.connections.len() <= client {
+            self.connections.resize_with(client + 1, || None);
+        }
+        self.connections[client] = Some(Connection { stream, unsent: Vec::new(), reads: true, writes: false });
+        Some(client)
     }
 
     fn take_datagrams(&mut self, now: Moment) -> io::Result<()> {
@@ -221,6 +260,9 @@ impl Server {
             }
             break;
         }
+        if !is_unfinished && connection.unsent.is_empty() && self.dpm.is_served(client) {
+            return self.close(client);
+        }
         let (reads, writes) = (self.dpm.wants_input(client), is_unfinished || !connection.unsent.is_empty());
         if (reads, writes) != (connection.reads, connection.writes) {
             (connection.reads, connection.writes) = (reads, writes);
@@ -240,6 +282,7 @@ impl Server {
 const LISTENER: u64 = u64::MAX;
 const FRONT_ENDS: u64 = u64::MAX - 1;
 const HISTORY: u64 = u64::MAX - 2;
+const VISITORS: u64 = u64::MAX - 3;
 /// After as many milliseconds a turn comes even if nothing happens.
 const IDLE: u64 = 200;
 /// About how many bytes are rendered for one write.

@@ -44,11 +44,21 @@ pub(super) struct Channel {
     /// What was told last, to see changes.
     told: Option<Sample>,
     readers: Vec<Reader>,
+    /// Readers that want nothing before a time, in milliseconds: the reading that a front-end sends at once is not for them.
+    later: Vec<(Reader, u64)>,
 }
 
 impl Channel {
     pub(super) fn new(form: Form, on_change: bool, device: &Arc<Device>) -> Self {
-        Self { form, on_change, device: Arc::clone(device), current: None, told: None, readers: Vec::new() }
+        Self {
+            form,
+            on_change,
+            device: Arc::clone(device),
+            current: None,
+            told: None,
+            readers: Vec::new(),
+            later: Vec::new(),
+        }
     }
 }
 
@@ -57,8 +67,9 @@ impl Entry {
         Self { wanted, poll, group: None, channels: SmallVec::new(), read_at: None, fresh_for: 0 }
     }
 
-    /// Adds a reader to its channel, which is made if it is the first. The channel's current message is returned.
-    pub(super) fn join(&mut self, channel: Channel, reader: Reader) -> Option<Arc<Shared>> {
+    /// Adds a reader to its channel, which is made if it is the first. The channel's current message is returned. A reader that wants nothing `before`
+    /// a time gets what comes from then on.
+    pub(super) fn join(&mut self, channel: Channel, reader: Reader, before: Option<u64>) -> Option<Arc<Shared>> {
         let is_same = |other: &Channel| {
             // After a reload the same device may be scaled in another way.
             (other.form, other.on_change) == (channel.form, channel.on_change)
@@ -68,26 +79,39 @@ impl Entry {
             self.channels.push(channel);
             self.channels.len() - 1
         });
-        self.channels[place].readers.push(reader);
+        match before {
+            Some(before) => self.channels[place].later.push((reader, before)),
+            None => self.channels[place].readers.push(reader),
+        }
         self.channels[place].current.clone()
     }
 
     /// Removes a reader. Was it there?
     pub(super) fn leave(&mut self, reader: Reader) -> bool {
         for (number, channel) in self.channels.iter_mut().enumerate() {
-            if let Some(place) = channel.readers.iter().rposition(|other| *other == reader) {
+            let waiting = channel.later.iter().rposition(|(other, _)| *other == reader);
+            if let Some(place) = waiting {
+                channel.later.swap_remove(place);
+            } else if let Some(place) = channel.readers.iter().rposition(|other| *other == reader) {
                 channel.readers.swap_remove(place);
-                if channel.readers.is_empty() {
-                    self.channels.remove(number);
-                }
-                return true;
+            } else {
+                continue;
             }
+            if channel.readers.is_empty() && channel.later.is_empty() {
+                self.channels.remove(number);
+            }
+            return true;
         }
         false
     }
 
     pub(super) fn is_unread(&self) -> bool {
         self.channels.is_empty()
+    }
+
+    /// Was its last reading a good one?
+    pub(super) fn was_read(&self) -> bool {
+        self.read_at.is_some()
     }
 
     pub(super) fn is_fresh(&self, now: Moment) -> bool {
@@ -106,6 +130,10 @@ impl Entry {
         self.fresh_for = fresh_for;
         let mut made = 0;
         for channel in &mut self.channels {
+            let Channel { later, readers, .. } = channel;
+            if !later.is_empty() {
+                readers.extend(later.extract_if(.., |(_, before)| *before <= now.millis).map(|(reader, _)| reader));
+            }
             if channel.on_change {
                 let is_known = channel
                     .told

@@ -134,6 +134,10 @@ impl Pool {
     ) -> Result<(EntryKey, Option<Arc<Shared>>), Status> {
         self.check(wanted.node, &wish.when)?;
         self.counters.asked += 1;
+        let period = match wish.when {
+            When::Every(millis) => Some(millis),
+            _ => None,
+        };
         let key = (wanted, wish.when);
         // What was asked for once is in flight and older than a new reader's question, unless it has not left yet.
         let running = self.by_key.get(&key).copied().filter(|entry| self.can_join(*entry));
@@ -145,7 +149,9 @@ impl Pool {
             None => self.add(key),
         };
         let Some(entry) = self.entries.get_mut(entry_key) else { return Err(Status::NODE_DOWN) };
-        let current = entry.join(Channel::new(form, wish.on_change, device), reader);
+        // What a front-end sends at once comes well before half of a period is over; when it is sending already it sends nothing at once.
+        let before = period.filter(|_| !wish.at_once && !entry.was_read()).map(|millis| now.millis + millis / 2);
+        let current = entry.join(Channel::new(form, wish.on_change, device), reader, before);
         let fresh = entry.is_fresh(now);
         Ok((entry_key, current.filter(|_| wish.at_once && fresh)))
     }

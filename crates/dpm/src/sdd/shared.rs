@@ -1,5 +1,7 @@
 //! A reply that is encoded once for all of its readers.
 
+use std::sync::OnceLock;
+
 use super::message::{Message, reply::Reply};
 use super::value;
 
@@ -11,6 +13,7 @@ use super::value;
 pub struct Shared {
     head: [u8; HEAD],
     tail: Box<[u8]>,
+    other: OnceLock<Box<[u8]>>,
 }
 
 impl Shared {
@@ -20,7 +23,8 @@ impl Shared {
         reply.encode(&mut bytes);
         let (head, rest) = bytes.split_first_chunk()?;
         let tail = rest.strip_prefix(&ZERO)?;
-        (head[HEAD - REF_ID.len()..] == REF_ID).then(|| Self { head: *head, tail: tail.into() })
+        let is_numbered = head[HEAD - REF_ID.len()..] == REF_ID;
+        is_numbered.then(|| Self { head: *head, tail: tail.into(), other: OnceLock::new() })
     }
 
     /// Appends the message with a reader's reference number.
@@ -28,6 +32,15 @@ impl Shared {
         out.extend_from_slice(&self.head);
         value::put_integer(out, ref_id);
         out.extend_from_slice(&self.tail);
+    }
+
+    /// The reply in another encoding, for readers of another protocol: made for the first of them, and the same for all.
+    pub fn other(&self, make: impl FnOnce(&Reply) -> Vec<u8>) -> &[u8] {
+        self.other.get_or_init(|| {
+            let mut bytes = Vec::with_capacity(self.size());
+            self.write(0, &mut bytes);
+            Reply::decode(&bytes).map(|reply| make(&reply)).unwrap_or_default().into()
+        })
     }
 
     /// How many bytes [`write`](Self::write) appends at most.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::list::Route;
 use super::outbox::{Item, Outbox};
 use super::raw::Raw;
-use super::{ClientKey, Close, Dpm, Outlets, greeting, raw, tcp};
+use super::{ClientKey, Close, Dpm, Outlets, daq, greeting, raw, tcp};
 use crate::pool::Reader;
 use crate::sdd::{Message, Shared, reply::Reply};
 use crate::show;
@@ -42,6 +42,8 @@ pub(super) enum Speaks {
     Dpm,
     /// acnetd's client protocol.
     Raw(Raw),
+    /// gRPC: nothing comes from it any more.
+    Daq,
 }
 
 impl Client {
@@ -76,6 +78,7 @@ impl Dpm {
                     }
                     None => 0,
                 },
+                Speaks::Daq => return Err(Close),
             };
             if used == 0 {
                 break;
@@ -107,8 +110,11 @@ impl Dpm {
 }
 
 impl Outlets {
-    /// Queues a message for a reader, unless too much is waiting.
-    pub(super) fn push(&mut self, reader: Reader, message: &Arc<Shared>) {
+    /// Queues a message for a reader, unless too much is waiting. `is_last` tells that no more will come for this request.
+    pub(super) fn push(&mut self, reader: Reader, message: &Arc<Shared>, is_last: bool) {
+        if self.is_daq(reader.list) && !daq::prepare(message, is_last) {
+            return;
+        }
         let Some(list) = self.lists.get_mut(reader.list) else { return };
         let Some(client) = self.clients.get_mut(list.client) else { return };
         if client.outbox.bytes() >= self.queue {
@@ -138,12 +144,15 @@ impl Outlets {
     /// Queues a reply for a request of a list; its own number does not count.
     pub(super) fn push_reply(&mut self, list: usize, ref_id: i64, reply: &Reply) {
         if let Some(shared) = Shared::new(reply) {
-            self.push(Reader { list, ref_id }, &Arc::new(shared));
+            self.push(Reader { list, ref_id }, &Arc::new(shared), true);
         }
     }
 
     /// Queues a reply of a list as a whole.
     pub(super) fn push_of_list(&mut self, list: usize, reply: impl Into<Reply>) {
+        if self.is_daq(list) {
+            return;
+        }
         let Some(state) = self.lists.get_mut(list) else { return };
         state.sent_at = self.now.millis;
         let key = state.client;
@@ -174,6 +183,7 @@ impl Outlets {
             };
             match self.lists.get(list).map(|list| &list.route) {
                 Some(Route::Tcp) => tcp::frame(out, |out| item.write(out)),
+                Some(Route::Daq) => item.write_daq(out),
                 Some(Route::Acnet(header)) => raw::data(header, true, out, |out| item.write(out)),
                 None => {}
             }
@@ -183,7 +193,10 @@ impl Outlets {
         for list in lists {
             let lost = self.lists.get_mut(list).map(|list| std::mem::take(&mut list.overflowed)).unwrap_or_default();
             for ref_id in lost {
-                self.push_status(list, ref_id, Status::REPLY_OVERFLOW);
+                let lost = show::status(Status::REPLY_OVERFLOW, self.now.unix_millis, 0);
+                if let Some(shared) = Shared::new(&lost) {
+                    self.push(Reader { list, ref_id }, &Arc::new(shared), false);
+                }
             }
         }
     }

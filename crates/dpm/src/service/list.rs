@@ -7,9 +7,10 @@ use super::playback::Playlist;
 use super::settings::Session;
 use super::{ClientKey, Dpm};
 use crate::acnet::Header;
-use crate::database::{Stored, Target};
+use crate::database::{Stored, Target, Wanted};
 use crate::drf;
 use crate::history::{Question, Source};
+use crate::plot::{self, PlotKey};
 use crate::pool::{EntryKey, Reader};
 use crate::sdd::reply::{self, Reply};
 use crate::show;
@@ -47,6 +48,17 @@ pub(super) enum Route {
     Tcp,
     /// As replies to a request of ACNET.
     Acnet(Header),
+    /// As messages of gRPC.
+    Daq,
+}
+
+/// What reads for a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Joined {
+    /// An entry of the pool.
+    Entry(EntryKey),
+    /// A plot.
+    Plot(PlotKey),
 }
 
 /// A request on a list.
@@ -54,7 +66,7 @@ pub(super) enum Route {
 pub(super) struct Asked {
     request: Result<Box<drf::Request>, Status>,
     /// What it reads, if it does.
-    pub(super) joined: Option<EntryKey>,
+    pub(super) joined: Option<Joined>,
     /// Was it put on the list after the last start?
     is_new: bool,
     /// Was its error told since?
@@ -64,6 +76,11 @@ pub(super) struct Asked {
 }
 
 impl List {
+    /// Was it started, and can nothing more come?
+    pub(super) fn is_over(&self) -> bool {
+        self.is_started && self.playlist.is_empty() && self.requests.values().all(|asked| asked.joined.is_none())
+    }
+
     /// The request of a number, or what is wrong with it.
     pub(super) fn request(&self, ref_id: i64) -> Option<Result<&drf::Request, Status>> {
         let asked = self.requests.get(&ref_id)?;
@@ -77,6 +94,8 @@ enum Plan {
     Nothing,
     /// It is read.
     Read(Wish),
+    /// It is plotted, with so many tens of microseconds between points.
+    Plot(Wanted, u16),
     /// It is answered from the recording.
     Play(Question),
 }
@@ -154,8 +173,8 @@ impl Dpm {
         state.playlist.remove(ref_id);
         let Some(asked) = state.requests.remove(&ref_id) else { return };
         self.requests -= 1;
-        if let Some(entry) = asked.joined {
-            self.pool.leave(entry, Reader { list, ref_id });
+        if let Some(joined) = asked.joined {
+            self.leave(joined, Reader { list, ref_id });
         }
     }
 
@@ -201,8 +220,8 @@ impl Dpm {
     }
 
     fn start_one(&mut self, reader: Reader, asked: &mut Asked, model: Option<&str>, now: Moment) {
-        if let Some(entry) = asked.joined.take_if(|_| asked.is_new) {
-            self.pool.leave(entry, reader);
+        if let Some(joined) = asked.joined.take_if(|_| asked.is_new) {
+            self.leave(joined, reader);
         }
         let found = match &asked.request {
             Err(status) => Err(*status),
@@ -221,6 +240,11 @@ impl Dpm {
             }
             let wish = match plan {
                 Plan::Nothing => return Ok(()),
+                Plan::Plot(wanted, period) => {
+                    let plot = self.plots.join(wanted, period, &target.device, target.form, reader, now);
+                    asked.joined = Some(Joined::Plot(plot));
+                    return Ok(());
+                }
                 Plan::Play(question) => {
                     asked.is_done = true;
                     self.outlets.play_request(reader.list, reader.ref_id, question);
@@ -232,9 +256,9 @@ impl Dpm {
             let answer: Reply = match target.stored {
                 Stored::FrontEnd(wanted) => {
                     let (entry, current) = self.pool.join(wanted, wish, &target.device, target.form, reader, now)?;
-                    asked.joined = Some(entry);
+                    asked.joined = Some(Joined::Entry(entry));
                     if let Some(current) = current {
-                        self.outlets.push(reader, &current);
+                        self.outlets.push(reader, &current, false);
                     }
                     return Ok(());
                 }
@@ -256,22 +280,58 @@ impl Dpm {
     fn find(&self, request: &drf::Request, model: Option<&str>, now: Moment) -> Result<(Target, Plan), Status> {
         let source = Source::parse(request.model.as_deref().or(model).unwrap_or_default())?;
         let target = self.database.find(request)?;
-        let plan = match source {
-            Source::Live => Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read),
-            Source::FastPlot => return Err(Status::INVALID_DATASOURCE),
-            recorded => Plan::Play(self.question(request, &recorded, now)?),
+        let plan = match (source, &target.stored) {
+            (Source::Live | Source::FastPlot, Stored::FrontEnd(wanted)) => {
+                match plot::period(&target.device, target.form, wanted, &target.event)? {
+                    Some(period) => Plan::Plot(*wanted, period),
+                    None => Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read),
+                }
+            }
+            (Source::Live | Source::FastPlot, _) => {
+                Wish::of(&target.event, &self.database)?.map_or(Plan::Nothing, Plan::Read)
+            }
+            (recorded, _) => Plan::Play(self.question(request, &recorded, now)?),
         };
         Ok((target, plan))
+    }
+
+    /// Lets readers that cannot have a plot be polled, as often as that goes.
+    pub(super) fn poll_instead(&mut self, now: Moment) {
+        for reader in self.plots.take_handed_back() {
+            let asked = self.outlets.lists.get(reader.list).and_then(|list| list.requests.get(&reader.ref_id));
+            let Some(Ok(request)) = asked.map(|asked| &asked.request) else { continue };
+            let joined = self.database.find(request).and_then(|target| {
+                let Stored::FrontEnd(wanted) = target.stored else { return Err(Status::NOPROP) };
+                let wish = Wish::of(&target.event, &self.database)?.ok_or(Status::BAD_EVENT)?;
+                self.pool.join(wanted, wish, &target.device, target.form, reader, now)
+            });
+            let asked = self.outlets.lists.get_mut(reader.list).and_then(|list| list.requests.get_mut(&reader.ref_id));
+            if let Some(asked) = asked {
+                asked.joined = joined.as_ref().ok().map(|(entry, _)| Joined::Entry(*entry));
+            }
+            match joined {
+                Ok((_, Some(current))) => self.outlets.push(reader, &current, false),
+                Ok((_, None)) => {}
+                Err(status) => self.outlets.push_status(reader.list, reader.ref_id, status),
+            }
+        }
     }
 
     /// Stops all reading for a list.
     fn halt(&mut self, list: usize) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
+        let joined: Vec<(i64, Joined)> =
+            state.requests.iter_mut().filter_map(|(ref_id, asked)| Some((*ref_id, asked.joined.take()?))).collect();
         // The latest first: they are the quickest to be found.
-        for (ref_id, asked) in state.requests.iter_mut().rev() {
-            if let Some(entry) = asked.joined.take() {
-                self.pool.leave(entry, Reader { list, ref_id: *ref_id });
-            }
+        for (ref_id, joined) in joined.into_iter().rev() {
+            self.leave(joined, Reader { list, ref_id });
+        }
+    }
+
+    fn leave(&mut self, joined: Joined, reader: Reader) {
+        match joined {
+            Joined::Entry(entry) => self.pool.leave(entry, reader),
+            Joined::Plot(plot) => self.plots.leave(plot, reader),
         }
     }
 

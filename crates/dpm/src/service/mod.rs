@@ -11,8 +11,10 @@
 //! - Requests of a client that does not read are not read either.
 
 mod client;
+mod daq;
 mod greeting;
 mod list;
+mod node;
 mod outbox;
 mod playback;
 mod raw;
@@ -27,9 +29,10 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use crate::acnet::{DPMD, packet};
+use crate::acnet::{DPMD, Kind, packet};
 use crate::authority::{Authority, Roles};
 use crate::database::Database;
+use crate::plot::{self, Plots};
 use crate::pool::{Counters, Deliver, Pool, Reader};
 use crate::rad50::Rad50;
 use crate::sdd::Shared;
@@ -37,6 +40,7 @@ use crate::setting::{self, Setter};
 use crate::time::Moment;
 use client::{Client, Speaks};
 use list::List;
+pub use node::Traffic;
 use record::Recorder;
 use settings::Batch;
 
@@ -92,6 +96,10 @@ pub struct Dpm {
     options: Options,
     database: Arc<Database>,
     pool: Pool,
+    plots: Plots,
+    /// Answers to other nodes.
+    answers: Vec<(usize, Vec<u8>)>,
+    traffic: Traffic,
     outlets: Outlets,
     list_ids: HashMap<i32, usize, ahash::RandomState>,
     next_list: i32,
@@ -135,6 +143,8 @@ pub struct Statistics {
     pub entries: usize,
     /// Outstanding requests to front-ends.
     pub groups: usize,
+    /// Plots.
+    pub plots: usize,
     /// Connections.
     pub clients: usize,
     /// Lists.
@@ -143,6 +153,8 @@ pub struct Statistics {
     pub dropped: u64,
     /// Readings that were not recorded because the disk did not follow.
     pub unrecorded: u64,
+    /// Packets on the network.
+    pub traffic: Traffic,
 }
 
 impl Dpm {
@@ -161,6 +173,9 @@ impl Dpm {
         };
         Self {
             pool: Pool::new(&database, options.address),
+            plots: Plots::new(&database, options.address),
+            answers: Vec::new(),
+            traffic: Traffic::default(),
             setter: Setter::new(&database, options.address),
             authority: Authority::default(),
             batches: Slab::new(),
@@ -175,6 +190,11 @@ impl Dpm {
             next_list: FIRST_LIST,
             heartbeats: BinaryHeap::new(),
         }
+    }
+
+    /// What was chosen.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 
     /// Lets an authority say who may set what. Before that nobody may.
@@ -249,17 +269,23 @@ impl Dpm {
         self.outlets.now = now;
         packet::swap(datagram);
         for packet in packet::packets(datagram) {
-            // Several nodes may share an address.
+            let header = packet.header;
+            let is_reply = matches!(header.kind, Kind::Reply | Kind::ReplyWithMore);
+            // Whoever answers is the server of the exchange. Several nodes may share an address.
+            let theirs = if is_reply { header.server } else { header.client };
             let nodes = self.database.nodes();
-            let node = nodes.iter().position(|node| node.socket == from && node.address == packet.header.server);
-            match node {
-                Some(node) if packet.header.task_id == setting::TASK_ID => {
-                    self.setter.take(node, &packet.header, packet.body, now);
-                }
-                Some(node) => self.pool.take(node, packet, now, &mut self.outlets),
-                None => {}
+            let Some(node) = nodes.iter().position(|node| node.socket == from && node.address == theirs) else {
+                continue;
+            };
+            self.traffic.came(header.kind);
+            match header.task_id {
+                _ if !is_reply => self.answer_node(node, packet),
+                setting::TASK_ID => self.setter.take(node, &header, packet.body, now),
+                plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
+                _ => self.pool.take(node, packet, now, &mut self.outlets),
             }
         }
+        self.poll_instead(now);
         self.finish_settings(now);
     }
 
@@ -267,6 +293,7 @@ impl Dpm {
     pub fn tick(&mut self, now: Moment) {
         self.outlets.now = now;
         self.pool.tick(now, &mut self.outlets);
+        self.plots.tick(now, &mut self.outlets);
         self.setter.tick(now);
         self.finish_settings(now);
         self.beat(now);
@@ -277,7 +304,8 @@ impl Dpm {
     pub fn deadline(&self) -> Option<u64> {
         let beat = self.heartbeats.peek().map(|beat| beat.0.0);
         let greeting = self.greetings.peek().map(|greeting| greeting.0.0);
-        self.pool.deadline().into_iter().chain(self.setter.deadline()).chain(beat).chain(greeting).min()
+        let exchanges = self.plots.deadline().into_iter().chain(self.setter.deadline());
+        self.pool.deadline().into_iter().chain(exchanges).chain(beat).chain(greeting).min()
     }
 
     /// Datagrams to send. To be called after each turn's input.
@@ -285,10 +313,12 @@ impl Dpm {
         self.setter.prepare(now);
         self.finish_settings(now);
         let nodes = self.database.nodes();
-        self.pool
-            .flush(now)
-            .chain(self.setter.flush())
-            .filter_map(|(node, datagram)| Some((nodes.get(node)?.socket, datagram)))
+        let out =
+            self.pool.flush(now).chain(self.plots.flush()).chain(self.setter.flush()).chain(self.answers.drain(..));
+        out.filter_map(|(node, datagram)| {
+            self.traffic.goes(&datagram);
+            Some((nodes.get(node)?.socket, datagram))
+        })
     }
 
     /// Clients that have something to be sent since this was called last.
@@ -326,6 +356,7 @@ impl Dpm {
             return Err("nodes may be added at the end or change their addresses; for anything else restart");
         }
         self.pool.replace_nodes(new);
+        self.plots.replace_nodes(new);
         self.setter.replace_nodes(new);
         self.database = database;
         if self.outlets.recorder.is_on {
@@ -339,7 +370,17 @@ impl Dpm {
         let (entries, groups) = self.pool.size();
         let (clients, lists) = (self.outlets.clients.len(), self.outlets.lists.len());
         let (dropped, unrecorded) = (self.outlets.dropped, self.outlets.recorder.lost);
-        Statistics { pool: self.pool.counters(), entries, groups, clients, lists, dropped, unrecorded }
+        Statistics {
+            pool: self.pool.counters(),
+            entries,
+            groups,
+            plots: self.plots.len(),
+            clients,
+            lists,
+            dropped,
+            unrecorded,
+            traffic: self.traffic,
+        }
     }
 
     /// Ends connections that never said what they speak.
@@ -369,7 +410,7 @@ impl Deliver for Outlets {
         {
             asked.joined = None;
         }
-        self.push(reader, message);
+        self.push(reader, message, last);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::daq;
 use crate::sdd::Shared;
 
 /// Messages in the order in which they are sent.
@@ -90,6 +91,13 @@ impl Item {
         match self {
             Item::Shared { ref_id, message, .. } => message.write(*ref_id, out),
             Item::OfList { message, .. } | Item::Framed(message) => out.extend_from_slice(message),
+        }
+    }
+
+    /// Appends its bytes for a client by gRPC, to whom lists as such are nothing.
+    pub(super) fn write_daq(&self, out: &mut Vec<u8>) {
+        if let Item::Shared { ref_id, message, .. } = self {
+            daq::write(*ref_id, message, out);
         }
     }
 

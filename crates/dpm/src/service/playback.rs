@@ -7,10 +7,14 @@
 //! kind ends them. A single reading is an ordinary reply.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::{ClientKey, Dpm, Outlets};
 use crate::drf::Request;
+use crate::grpc::daq;
 use crate::history::{Answer, Point, Question, Source, Ticket, Wanted};
+use crate::pool::Reader;
+use crate::sdd::Shared;
 use crate::sdd::reply::{self, Reply};
 use crate::status::Status;
 use crate::time::Moment;
@@ -146,7 +150,7 @@ impl Outlets {
         playback.is_array |= points.iter().any(|point| point.values.len() != 1);
         if playback.is_array {
             for point in points {
-                self.push_reply(list, ref_id, &record(point.micros, point.values));
+                self.push_record(list, ref_id, point.micros, point.values);
             }
         } else if !points.is_empty() {
             self.push_reply(list, ref_id, &piece(playback.timestamp, &points));
@@ -155,9 +159,23 @@ impl Outlets {
             playback.question.wanted = Wanted::Span { from: last.saturating_add(1), to };
             return true;
         }
-        let end = if playback.is_array { record(0, Vec::new()) } else { piece(playback.timestamp, &[]) };
-        self.push_reply(list, ref_id, &end);
+        if playback.is_array {
+            self.push_record(list, ref_id, 0, Vec::new());
+        } else {
+            self.push_reply(list, ref_id, &piece(playback.timestamp, &[]));
+        }
         false
+    }
+
+    /// Sends one of an array's readings, or the end of them. Its time is in microseconds, which other messages of that kind have not.
+    fn push_record(&mut self, list: usize, ref_id: i64, micros: i64, data: Vec<f64>) {
+        let other = self.is_daq(list).then(|| daq::recorded_array(micros, &data));
+        let reply = reply::ScalarArray { timestamp: micros, data, ..Default::default() };
+        let Some(shared) = Shared::new(&reply.into()) else { return };
+        if let Some(other) = other {
+            shared.other(|_| other);
+        }
+        self.push(Reader { list, ref_id }, &Arc::new(shared), false);
     }
 }
 
@@ -166,11 +184,6 @@ fn piece(timestamp: i64, points: &[Point]) -> Reply {
     let data = points.iter().filter_map(|point| point.values.first().copied()).collect();
     let micros = points.iter().map(|point| point.micros).collect();
     reply::TimedScalarArray { timestamp, data, micros, ..Default::default() }.into()
-}
-
-/// One of an array's readings, or the end of them.
-fn record(micros: i64, data: Vec<f64>) -> Reply {
-    reply::ScalarArray { timestamp: micros, data, ..Default::default() }.into()
 }
 
 fn single(point: Point) -> Reply {

@@ -3,8 +3,8 @@
 //! Frames are a length, a type and a body. Every command is acknowledged once, in order, with the code and length that clients insist on.
 
 use super::list::Route;
-use super::{ClientKey, Close, Dpm, TASK, tcp};
-use crate::acnet::{Header, Kind, MCAST, MULTICAST_NODE, packet};
+use super::{ClientKey, Close, Dpm, TASK, node, tcp};
+use crate::acnet::{ACNET, Header, Kind, MCAST, MULTICAST_NODE, packet};
 use crate::rad50::Rad50;
 use crate::sdd::request::Request;
 use crate::sdd::{Message, reply};
@@ -64,7 +64,11 @@ impl Dpm {
             }
             13 | 22 => self.acknowledge(client, 4, Status::SUCCESS, &self.options.address.to_be_bytes()),
             14 => self.acknowledge(client, 6, Status::NO_TASK, &[0; 4]),
-            15 => self.acknowledge(client, 7, Status::SUCCESS, &[0; 28]),
+            15 => {
+                let told = self.traffic.told();
+                let bytes: Vec<u8> = told.iter().flat_map(|count| count.to_be_bytes()).collect();
+                self.acknowledge(client, 7, Status::SUCCESS, &bytes);
+            }
             // Keep-alive; messages that nobody answers; requests of others, which never come.
             0 | 4 | 6 | 20 => self.acknowledge(client, 0, Status::SUCCESS, &[]),
             _ => self.acknowledge(client, 0, Status::LEVEL2, &[]),
@@ -120,6 +124,12 @@ impl Dpm {
             task_id: u16::from(TASK_ID),
             message,
         };
+        if is_here && task == ACNET {
+            let (status, reply) = node::level_two(body);
+            let mut bytes = Vec::new();
+            data(&Header { status, ..header }, false, &mut bytes, |bytes| bytes.extend_from_slice(&reply));
+            return self.outlets.frame(client, bytes);
+        }
         if !is_here || task != TASK {
             // Requests of clients are not passed on to other nodes.
             return self.reply_status(client, &header, Status::NO_TASK);
@@ -147,7 +157,7 @@ impl Dpm {
     fn streams_on(&self, list: usize) -> Option<u16> {
         match self.outlets.lists.get(list)?.route {
             Route::Acnet(header) => Some(header.message),
-            Route::Tcp => None,
+            Route::Tcp | Route::Daq => None,
         }
     }
 

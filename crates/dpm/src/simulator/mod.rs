@@ -1,22 +1,25 @@
-//! Front-ends that are not there: nodes that answer `RETDAT`, `GETS32`, `SETDAT`, `SETS32` and pings on the network as real ones do.
+//! Front-ends that are not there: nodes that answer `RETDAT`, `GETS32`, `SETDAT`, `SETS32`, `FTPMAN` and pings on the network as real ones do.
 //!
 //! All nodes of a database are played, each device by its script, and with the faults that the file gives a node: slow, lossy, dead for a while (it
 //! forgets all requests then). The clock events are a generator's, not an accelerator's: 02 every five seconds, 0F fifteen times a second, 1D every two.
 //!
 //! Nothing here opens a socket or asks for the time.
 
+mod event;
 mod play;
+mod plot;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 
-use crate::acnet::{ACNET, Header, Item, Kind, Packet, gets32, packet, retdat, sets32};
+use crate::acnet::{ACNET, Header, Item, Kind, Packet, ftpman, gets32, packet, retdat, sets32};
 use crate::database::{Database, Fault};
-use crate::drf::{self, Event};
 use crate::status::Status;
 use crate::time::Moment;
+use event::When;
 use play::Player;
+use plot::Plot;
 
 /// All simulated nodes.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub struct Simulator {
     player: Player,
     streams: HashMap<StreamKey, Stream, ahash::RandomState>,
     timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
+    plots: HashMap<StreamKey, Plot, ahash::RandomState>,
+    plot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
     /// Datagrams that leave at a time, in milliseconds.
     delayed: BinaryHeap<Reverse<(u64, SocketAddr, Vec<u8>)>>,
     out: Vec<(SocketAddr, Vec<u8>)>,
@@ -40,11 +45,13 @@ type StreamKey = (SocketAddr, u16, u16);
 struct Stream {
     header: Header,
     asked: Asked,
-    every: u64,
+    when: When,
     due: u64,
     sequence: u32,
-    /// The state that is waited for, and whether it was there at the last look.
-    state: Option<(u32, u16, drf::Comparison, bool)>,
+    /// Was the state that is waited for there at the last look?
+    was_there: bool,
+    /// When the answer to a state that came is due.
+    answer_at: Option<u64>,
     /// Was the node restarted since?
     born: u64,
 }
@@ -65,6 +72,8 @@ impl Simulator {
             player,
             streams: HashMap::default(),
             timers: BinaryHeap::new(),
+            plots: HashMap::default(),
+            plot_timers: BinaryHeap::new(),
             delayed: BinaryHeap::new(),
             out: Vec::new(),
             requests: 0,
@@ -78,7 +87,7 @@ impl Simulator {
 
     /// How many requests are being answered again and again.
     pub fn streams(&self) -> usize {
-        self.streams.len()
+        self.streams.len() + self.plots.len()
     }
 
     /// Takes a datagram as it came from the network; it is swapped in place.
@@ -111,10 +120,16 @@ impl Simulator {
             if self.fires(&mut stream, now) {
                 self.answer(key.0, &mut stream, true, now);
             }
-            stream.due = due + stream.every.max(1) * (1 + (now.millis - due) / stream.every.max(1));
+            // What was missed is left out.
+            let (mut next, mut last) = (Some(due), due);
+            while let Some(at) = next.filter(|at| *at <= now.millis) {
+                (last, next) = (at, stream.when.next(at));
+            }
+            stream.due = next.unwrap_or(last);
             self.timers.push(Reverse((stream.due, key)));
             self.streams.insert(key, stream);
         }
+        self.tick_plots(now);
         while self.delayed.peek().is_some_and(|delayed| delayed.0.0 <= now.millis) {
             if let Some(Reverse((_, to, datagram))) = self.delayed.pop() {
                 self.out.push((to, datagram));
@@ -126,7 +141,8 @@ impl Simulator {
     pub fn deadline(&self) -> Option<u64> {
         let timer = self.timers.peek().map(|timer| timer.0.0);
         let delayed = self.delayed.peek().map(|delayed| delayed.0.0);
-        timer.into_iter().chain(delayed).min()
+        let plot = self.plot_timers.peek().map(|timer| timer.0.0);
+        timer.into_iter().chain(delayed).chain(plot).min()
     }
 
     /// Datagrams to send.
@@ -147,6 +163,7 @@ impl Simulator {
         match header.kind {
             Kind::Cancel => {
                 self.streams.remove(&key);
+                self.plots.remove(&key);
             }
             Kind::Request | Kind::MultipleRequest => {
                 self.requests += 1;
@@ -158,8 +175,9 @@ impl Simulator {
 
     fn request(&mut self, key: StreamKey, packet: Packet<'_>, born: u64, now: Moment) {
         let header = packet.header;
-        let (asked, every, state) = match header.task {
+        let (asked, when) = match header.task {
             ACNET => return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &[0, 0], now),
+            ftpman::TASK => return self.plot(key, packet, born, now),
             retdat::SETTING_TASK => {
                 let Some(settings) = retdat::decode_settings(packet.body) else {
                     return self.send(key.0, &header, header.answer(Status::IVM, false), &[], now);
@@ -182,37 +200,30 @@ impl Simulator {
                 return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
             }
             retdat::TASK => match retdat::Request::decode(packet.body) {
-                Some(request) => {
-                    let every = match request.ftd {
-                        0 => 0,
-                        ftd if ftd & 0x8000 != 0 => clock(ftd & 0x7fff),
-                        ftd => u64::from(ftd) * 1000 / 60,
-                    };
-                    (Asked { items: request.items, with_times: false }, every, None)
-                }
+                Some(request) => (Asked { items: request.items, with_times: false }, When::of_ftd(request.ftd)),
                 None => return self.send(key.0, &header, header.answer(Status::IVM, false), &[], now),
             },
             gets32::TASK => match gets32::Request::decode(packet.body) {
-                Some(request) => {
-                    let (every, state) = period(&request.event);
-                    (Asked { items: request.items, with_times: true }, every, state)
-                }
+                Some(request) => (Asked { items: request.items, with_times: true }, When::of_text(&request.event)),
                 None => return self.send(key.0, &header, header.answer(Status::IVM, false), &[], now),
             },
             _ => return self.send(key.0, &header, header.answer(Status::NO_TASK, false), &[], now),
         };
-        let mut stream = Stream { header, asked, every, due: 0, sequence: 0, state, born };
         let repeated = header.kind == Kind::MultipleRequest;
-        // Clock and state events wait for the event; all others are answered at once, too.
-        let now_too = every == 0 || !is_event(&stream);
-        if now_too {
+        // A state that is there already is none that comes.
+        let mut stream = Stream { header, asked, when, due: 0, sequence: 0, was_there: true, answer_at: None, born };
+        if stream.when.is_now() {
             self.answer(key.0, &mut stream, repeated, now);
         }
-        if repeated && every > 0 && self.streams.len() < MOST_STREAMS {
-            stream.due = if now_too { now.millis + every } else { (now.millis / every + 1) * every };
-            self.timers.push(Reverse((stream.due, key)));
-            self.streams.insert(key, stream);
+        if !repeated || stream.when == When::Once || self.streams.len() >= MOST_STREAMS {
+            return;
         }
+        // An event that never comes has no timer, and is forgotten when it is cancelled.
+        if let Some(due) = stream.when.next(now.millis) {
+            stream.due = due;
+            self.timers.push(Reverse((due, key)));
+        }
+        self.streams.insert(key, stream);
     }
 
     fn answer(&mut self, to: SocketAddr, stream: &mut Stream, more: bool, now: Moment) {
@@ -256,11 +267,14 @@ impl Simulator {
 
     /// Does a stream's event happen now?
     fn fires(&self, stream: &mut Stream, now: Moment) -> bool {
-        let Some((device, value, comparison, was_there)) = stream.state else { return true };
-        let is_there =
-            self.player.state(device, now.millis).is_some_and(|state| comparison.holds(state, i32::from(value)));
-        stream.state = Some((device, value, comparison, is_there));
-        is_there && !was_there
+        let When::State { state, delay } = &stream.when else { return true };
+        let reading = self.player.state(state.device, now.millis);
+        let is_there = reading.is_some_and(|reading| state.comparison.holds(reading, i32::from(state.value)));
+        if is_there && !std::mem::replace(&mut stream.was_there, is_there) {
+            stream.answer_at = Some(now.millis + delay);
+        }
+        stream.was_there = is_there;
+        stream.answer_at.take_if(|at| *at <= now.millis).is_some()
     }
 
     fn fault(&self, address: u16) -> Option<Fault> {
@@ -269,36 +283,5 @@ impl Simulator {
     }
 }
 
-/// How often an event text asks, in milliseconds, and the state it waits for.
-fn period(event: &str) -> (u64, Option<(u32, u16, drf::Comparison, bool)>) {
-    if let Some(rest) = event.strip_prefix(['s', 'S']) {
-        let mut words = rest.split(',').skip(1);
-        let numbers = (words.next().and_then(|di| di.parse().ok()), words.next().and_then(|value| value.parse().ok()));
-        let comparison = words.nth(1).and_then(drf::Comparison::of_sign);
-        return match (numbers, comparison) {
-            ((Some(device), Some(value)), Some(comparison)) => (STATE_LOOK, Some((device, value, comparison, true))),
-            _ => (0, None),
-        };
-    }
-    match drf::Request::parse(&format!("M:O@{event}")).map(|request| request.event) {
-        Ok(Event::Periodic { period, .. } | Event::OnChange { period, .. }) => (period.millis().max(1), None),
-        Ok(Event::Clock { number, .. }) => (clock(number), None),
-        _ => (0, None),
-    }
-}
-
-fn is_event(stream: &Stream) -> bool {
-    stream.state.is_some() || EVENTS.iter().any(|(_, every)| *every == stream.every)
-}
-
-/// How often the generator's clock event comes, in milliseconds; a day for those that it does not make.
-fn clock(number: u16) -> u64 {
-    EVENTS.iter().find(|event| event.0 == number).map_or(86_400_001, |event| event.1)
-}
-
-/// The generator's clock events and their periods. The periods are ones that no frequency word makes.
-const EVENTS: &[(u16, u64)] = &[(0x02, 5001), (0x0f, 67), (0x1d, 2001)];
 /// Requests that are answered again and again at a time; more are answered once.
 const MOST_STREAMS: usize = 100_000;
-/// How often a state is looked at, in milliseconds.
-const STATE_LOOK: u64 = 99;

@@ -80,6 +80,28 @@ impl Player {
         Some(script.as_ref().map_or(0, |script| shape(script, millis, 0, 0.5)))
     }
 
+    /// How many bytes one element of a scripted reading has.
+    pub(super) fn scripted(&self, item: &Item) -> Option<u32> {
+        let (device, script) = self.devices.get(&item.device)?;
+        script.as_ref().filter(|script| script.shape != "silent")?;
+        let place = device.place(Property::Reading).filter(|place| place.ssdn == item.ssdn)?;
+        Some(place.element)
+    }
+
+    /// The raw reading of a scripted device at a time: of its first element, or of the one at the offset.
+    pub(super) fn point(&mut self, item: &Item, millis: u64) -> Option<i32> {
+        let random = self.chance();
+        let (_, script) = self.devices.get(&item.device)?;
+        let script = script.as_ref()?;
+        if script.shape != "counter" {
+            let element = self.scripted(item)?.max(1);
+            return Some(shape(script, millis, u64::from(item.offset / element), random));
+        }
+        let count = self.counts.entry(item.device).or_default();
+        *count = count.wrapping_add(1);
+        Some(*count)
+    }
+
     /// A number from 0 to 1.
     pub(super) fn chance(&mut self) -> f64 {
         self.random ^= self.random << 13;

@@ -3,9 +3,13 @@
 mod acnet;
 mod bad_input;
 mod bounds;
+mod daq;
+mod events;
 mod front_ends;
 mod history;
 mod lists;
+mod node;
+mod plots;
 mod pooling;
 mod raw;
 mod replay;

@@ -1,0 +1,105 @@
+//! The door through which another thread hands clients over to the one that serves: each brings a socket of its own, and what it asks.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// A client that is handed over.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    /// What is written to it is read by the thread that brought it; closing it ends the client.
+    pub(super) stream: UnixStream,
+    /// What it reads.
+    pub(super) requests: Vec<String>,
+}
+
+/// The outer side, for any number of threads.
+#[derive(Debug, Clone)]
+pub(super) struct Door {
+    visitors: Sender<Visitor>,
+    bell: Arc<OwnedFd>,
+}
+
+impl Door {
+    /// Hands a client over. Is anybody there to serve it?
+    pub(super) fn enter(&self, visitor: Visitor) -> bool {
+        let is_taken = self.visitors.send(visitor).is_ok();
+        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        is_taken
+    }
+}
+
+/// The inner side.
+#[derive(Debug)]
+pub(super) struct Visitors {
+    door: Door,
+    waiting: Receiver<Visitor>,
+}
+
+impl Visitors {
+    pub(super) fn new() -> io::Result<Self> {
+        let bell = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let (visitors, waiting) = mpsc::channel();
+        Ok(Self { door: Door { visitors, bell }, waiting })
+    }
+
+    pub(super) fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    /// Rings when somebody waits.
+    pub(super) fn bell(&self) -> &OwnedFd {
+        &self.door.bell
+    }
+
+    /// Who waits.
+    pub(super) fn take(&mut self) -> Vec<Visitor> {
+        let _ = rustix::io::read(&*self.door.bell, &mut [0; 8]);
+        self.waiting.try_iter().collect()
+    }
+}
+
+/// The other end of a client's connection.
+#[derive(Debug)]
+pub(super) enum Peer {
+    /// A client on the network.
+    Network(TcpStream),
+    /// A client of another thread.
+    Thread(UnixStream),
+}
+
+impl Read for Peer {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Network(stream) => stream.read(buffer),
+            Self::Thread(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Peer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Network(stream) => stream.write(bytes),
+            Self::Thread(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Peer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Network(stream) => stream.as_fd(),
+            Self::Thread(stream) => stream.as_fd(),
+        }
+    }
+}

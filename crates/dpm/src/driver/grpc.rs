@@ -1,0 +1,367 @@
+//! gRPC on its port: a thread with HTTP/2, which hands each `Read` to the thread that serves and passes on what comes back.
+//!
+//! A stream's messages come over a pair of sockets, ready to be sent; nothing is looked at here. A client that does not read stops its own pair by
+//! HTTP/2's flow control, and the service then treats it like any other slow client. When a client cancels, disconnects or is out of time, the pair is
+//! closed, which ends its list.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, Sleep};
+
+use super::door::{Door, Visitor};
+use crate::grpc::daq;
+use crate::grpc::protocol::{self, Code};
+use crate::status::Status;
+
+/// The thread. Dropping it ends all calls.
+#[derive(Debug)]
+pub(super) struct Grpc {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Grpc {
+    /// Opens the port and starts the thread. `requests` is how many a list may have.
+    pub(super) fn start(listen: SocketAddr, door: Door, requests: usize) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (stop, stopped) = oneshot::channel();
+        let front = Arc::new(Front { door, requests, calls: Arc::new(Semaphore::new(CALLS)) });
+        let thread = std::thread::Builder::new().name("grpc".into()).spawn(move || {
+            if let Err(error) = runtime.block_on(front.serve(listener, stopped)) {
+                eprintln!("rookery: gRPC is not served any more: {error}");
+            }
+        })?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// Where clients connect.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Grpc {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Front {
+    door: Door,
+    requests: usize,
+    /// Places for calls that read.
+    calls: Arc<Semaphore>,
+}
+
+/// What a client asks, and until when.
+struct Call {
+    path: String,
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+/// A call that ended otherwise than well: with a code and a reason, or because the client is gone.
+enum Failure {
+    Told(Code, &'static str),
+    Gone,
+}
+
+impl Front {
+    async fn serve(self: Arc<Self>, listener: TcpListener, mut stopped: oneshot::Receiver<()>) -> io::Result<()> {
+        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let next = poll_fn(|cx| match Pin::new(&mut stopped).poll(cx) {
+                Poll::Ready(_) => Poll::Ready(None),
+                Poll::Pending => listener.poll_accept(cx).map(Some),
+            });
+            let stream = match next.await {
+                None => return Ok(()),
+                Some(Ok((stream, _))) => stream,
+                Some(Err(_)) => {
+                    // Out of descriptors, or the client is gone already.
+                    tokio::time::sleep(REST).await;
+                    continue;
+                }
+            };
+            // Whoever comes when all places are taken is closed.
+            if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+                tokio::spawn(Arc::clone(&self).connection(stream, place));
+            }
+        }
+    }
+
+    async fn connection(self: Arc<Self>, stream: tokio::net::TcpStream, place: OwnedSemaphorePermit) {
+        let _ = stream.set_nodelay(true);
+        let mut builder = h2::server::Builder::new();
+        builder.max_concurrent_streams(STREAMS).max_header_list_size(HEADERS).max_send_buffer_size(SEND_BUFFER);
+        let greeting = tokio::time::timeout(PATIENCE, builder.handshake::<_, Bytes>(stream)).await;
+        let Ok(Ok(mut connection)) = greeting else { return };
+        let mut calls = Vec::new();
+        let mut pings = connection.ping_pong().map(Pings::new);
+        loop {
+            let next = poll_fn(|cx| {
+                if pings.as_mut().is_some_and(|pings| pings.is_dead(cx)) {
+                    return Poll::Ready(None);
+                }
+                connection.poll_accept(cx)
+            });
+            let Some(Ok((request, respond))) = next.await else { break };
+            calls.retain(|call: &tokio::task::JoinHandle<()>| !call.is_finished());
+            calls.push(tokio::spawn(Arc::clone(&self).call(request, respond)));
+        }
+        for call in calls {
+            call.abort();
+        }
+        drop(place);
+    }
+
+    async fn call(self: Arc<Self>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+        if let Some(status) = refusal(&request) {
+            let mut response = Response::new(());
+            *response.status_mut() = status;
+            let _ = respond.send_response(response, true);
+            return;
+        }
+        let timeout =
+            request.headers().get("grpc-timeout").map(|value| value.to_str().ok().and_then(protocol::timeout));
+        let mut call = Call { path: request.uri().path().to_owned(), deadline: None };
+        let outcome = match timeout {
+            Some(None) => Err(Failure::Told(Code::Internal, "grpc-timeout cannot be read")),
+            timeout => {
+                // Timers of centuries do not exist; who gives so much time has none that is up.
+                let end = timeout.flatten().and_then(|timeout| Instant::now().checked_add(timeout));
+                call.deadline = end.map(|end| Box::pin(tokio::time::sleep_until(end)));
+                self.answer(&mut call, request.into_body(), &mut respond).await
+            }
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Failure::Gone) => respond.send_reset(Reason::CANCEL),
+            Err(Failure::Told(code, why)) => {
+                let mut response = accepted();
+                response.headers_mut().extend(trailers(code, why));
+                let _ = respond.send_response(response, true);
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        call: &mut Call,
+        body: RecvStream,
+        respond: &mut SendResponse<Bytes>,
+    ) -> Result<(), Failure> {
+        match call.path.as_str() {
+            READ => {
+                let message = call.message(body).await?;
+                let list = daq::reading_list(&message, self.requests).map_err(|_| MALFORMED)?;
+                let requests = list.ok_or(Failure::Told(Code::ResourceExhausted, "there are too many requests"))?;
+                let _place = self.calls.try_acquire().map_err(|_| CROWDED)?;
+                let broken = |_| CROWDED;
+                let (ours, theirs) = UnixStream::pair().map_err(broken)?;
+                let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
+                let ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
+                if !self.door.enter(Visitor { stream: theirs, requests }) {
+                    return Err(Failure::Told(Code::Unavailable, "the service ends"));
+                }
+                let mut stream = respond.send_response(accepted(), false).map_err(|_| Failure::Gone)?;
+                call.pass_on(&ours, &mut stream).await
+            }
+            SET => {
+                let message = call.message(body).await?;
+                let devices = daq::setting_list(&message).map_err(|_| MALFORMED)?;
+                let reply = daq::setting_reply(devices.iter().map(|_| Status::PRIV));
+                let mut stream = respond.send_response(accepted(), false).map_err(|_| Failure::Gone)?;
+                call.send(&mut stream, protocol::framed(&reply).into()).await?;
+                let _ = stream.send_trailers(trailers(Code::Ok, ""));
+                Ok(())
+            }
+            _ => Err(Failure::Told(Code::Unimplemented, "there is no such method")),
+        }
+    }
+}
+
+impl Call {
+    /// The one message that the client sends.
+    async fn message(&mut self, mut body: RecvStream) -> Result<Vec<u8>, Failure> {
+        let mut bytes = Vec::new();
+        loop {
+            let data = poll_fn(|cx| match self.is_late(cx) {
+                true => Poll::Ready(Err(LATE)),
+                false => body.poll_data(cx).map(|data| data.transpose().map_err(|_| Failure::Gone)),
+            });
+            let data = data.await?;
+            let is_over = data.is_none();
+            if let Some(data) = data {
+                bytes.extend_from_slice(&data);
+                let _ = body.flow_control().release_capacity(data.len());
+            }
+            match protocol::message(&bytes, is_over) {
+                Ok(Some(message)) => return Ok(message.to_vec()),
+                Ok(None) => {}
+                Err((code, why)) => return Err(Failure::Told(code, why)),
+            }
+        }
+    }
+
+    /// Passes on what the service says, until it has said all or nobody wants it any more. The call is ended here.
+    async fn pass_on(&mut self, ours: &tokio::net::UnixStream, stream: &mut SendStream<Bytes>) -> Result<(), Failure> {
+        let outcome = loop {
+            let ready = poll_fn(|cx| {
+                if stream.poll_reset(cx).is_ready() {
+                    return Poll::Ready(Err(Failure::Gone));
+                }
+                if self.is_late(cx) {
+                    return Poll::Ready(Err(LATE));
+                }
+                ours.poll_read_ready(cx).map(|ready| ready.map_err(|_| Failure::Gone))
+            });
+            if let Err(failure) = ready.await {
+                break Err(failure);
+            }
+            let mut chunk = vec![0; CHUNK];
+            match ours.try_read(&mut chunk) {
+                Ok(0) => break Ok(()),
+                Ok(length) => {
+                    chunk.truncate(length);
+                    if let Err(failure) = self.send(stream, chunk.into()).await {
+                        break Err(failure);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break Err(Failure::Told(Code::Unavailable, "the service ended the call")),
+            }
+        };
+        // The head of the response is sent: what comes of the call stands in its trailers.
+        let (code, why) = match outcome {
+            Ok(()) => (Code::Ok, ""),
+            Err(Failure::Told(code, why)) => (code, why),
+            Err(Failure::Gone) => return Err(Failure::Gone),
+        };
+        stream.send_trailers(trailers(code, why)).map_err(|_| Failure::Gone)
+    }
+
+    /// Sends bytes as the client's flow control lets them through.
+    async fn send(&mut self, stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), Failure> {
+        while bytes.has_remaining() {
+            stream.reserve_capacity(bytes.len());
+            let capacity = poll_fn(|cx| {
+                if stream.poll_reset(cx).is_ready() {
+                    return Poll::Ready(Err(Failure::Gone));
+                }
+                if self.is_late(cx) {
+                    return Poll::Ready(Err(LATE));
+                }
+                stream.poll_capacity(cx).map(|capacity| capacity.transpose().ok().flatten().ok_or(Failure::Gone))
+            });
+            let capacity = capacity.await?.min(bytes.len());
+            stream.send_data(bytes.split_to(capacity), false).map_err(|_| Failure::Gone)?;
+        }
+        Ok(())
+    }
+
+    fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
+        self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready())
+    }
+}
+
+/// Asks a client now and then whether it is there. One that vanished without a word would keep its lists for as long as TCP has patience.
+struct Pings {
+    pings: h2::PingPong,
+    timer: Pin<Box<Sleep>>,
+    is_asked: bool,
+}
+
+impl Pings {
+    fn new(pings: h2::PingPong) -> Self {
+        Self { pings, timer: Box::pin(tokio::time::sleep(PING)), is_asked: false }
+    }
+
+    fn is_dead(&mut self, cx: &mut Context<'_>) -> bool {
+        while self.is_asked && self.pings.poll_pong(cx).is_ready() {
+            self.is_asked = false;
+        }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            if self.is_asked {
+                return true;
+            }
+            self.is_asked = self.pings.send_ping(h2::Ping::opaque()).is_ok();
+            self.timer.as_mut().reset(Instant::now() + PING);
+        }
+        false
+    }
+}
+
+/// What HTTP says to a request that is none of gRPC.
+fn refusal(request: &Request<RecvStream>) -> Option<StatusCode> {
+    if request.method() != Method::POST {
+        return Some(StatusCode::METHOD_NOT_ALLOWED);
+    }
+    let kind = request.headers().get(http::header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let is_grpc =
+        kind.strip_prefix(b"application/grpc").is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')));
+    (!is_grpc).then_some(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+}
+
+/// The head of a response to a call of gRPC.
+fn accepted() -> Response<()> {
+    let mut response = Response::new(());
+    let headers = response.headers_mut();
+    headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert("grpc-accept-encoding", HeaderValue::from_static("identity"));
+    response
+}
+
+/// What stands at the end of a call. Reasons are plain words, which need no encoding.
+fn trailers(code: Code, why: &'static str) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    trailers.insert("grpc-status", HeaderValue::from(code as u16));
+    if !why.is_empty() {
+        trailers.insert("grpc-message", HeaderValue::from_static(why));
+    }
+    trailers
+}
+
+const READ: &str = "/services.daq.DAQ/Read";
+const SET: &str = "/services.daq.DAQ/Set";
+const MALFORMED: Failure = Failure::Told(Code::Internal, "the message cannot be read");
+const CROWDED: Failure = Failure::Told(Code::ResourceExhausted, "there are too many calls");
+const LATE: Failure = Failure::Told(Code::DeadlineExceeded, "the time is up");
+/// Connections at a time.
+const CONNECTIONS: usize = 1000;
+/// Calls of a connection at a time.
+const STREAMS: u32 = 256;
+/// Calls of all connections that read at a time; each takes two descriptors.
+const CALLS: usize = 4000;
+/// Headers of a call, in bytes.
+const HEADERS: u32 = 16 << 10;
+/// What HTTP/2 keeps of a call that the client does not take, in bytes.
+const SEND_BUFFER: usize = 256 << 10;
+/// What is read at a time of what the service says, in bytes.
+const CHUNK: usize = 16 << 10;
+/// How long the beginning of a connection may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// After a connection could not be accepted.
+const REST: Duration = Duration::from_millis(100);
+/// How often clients are asked whether they are there.
+const PING: Duration = Duration::from_secs(60);

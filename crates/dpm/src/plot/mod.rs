@@ -1,0 +1,392 @@
+//! Plots: readings that come more often than twenty times a second, collected by front-ends and sent in batches (`FTPMAN`).
+//!
+//! A plot is one device at one rate in one form, whoever reads it; its batches are scaled and encoded once for all readers. Before the first one the
+//! front-end is asked for the device's class. Readers of devices without fast plots are handed back, to be read by polling.
+//!
+//! Points carry times since a clock event, and there is no clock here that would tell when that was. So the newest point of the first batch counts as
+//! taken when it arrived, and the others, and those of later batches, by the front-end's own distances from it; when the two clocks have drifted
+//! apart by a second, arrival counts anew.
+//!
+//! Invariants, as in the [`pool`](crate::pool): a plot has readers or is cancelled at once; only replies that are outstanding and come from the node that
+//! was asked count; a front-end that is silent or refuses is asked again after growing pauses.
+
+mod times;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use crate::acnet::ftpman::{Class, Point, Reply, Request, Setup, TASK};
+use crate::acnet::{Header, Item, Kind, Packet, Requests};
+use crate::database::{Database, Device, Form, Node, Wanted};
+use crate::drf::{Event, Field, Property};
+use crate::pool::{Deliver, Reader};
+use crate::rad50::Rad50;
+use crate::scaling::Scaling;
+use crate::sdd::{Shared, reply};
+use crate::show;
+use crate::status::Status;
+use crate::time::Moment;
+use times::Times;
+
+/// The number of a plot; none is ever used again.
+pub type PlotKey = u64;
+
+/// All plots.
+#[derive(Debug)]
+pub struct Plots {
+    nodes: Vec<Node>,
+    address: u16,
+    plots: BTreeMap<PlotKey, Plot>,
+    by_key: HashMap<Key, PlotKey, ahash::RandomState>,
+    requests: Requests<PlotKey>,
+    timers: BinaryHeap<Reverse<(u64, PlotKey)>>,
+    next: PlotKey,
+    out: Vec<(usize, Vec<u8>)>,
+    handed_back: Vec<Reader>,
+}
+
+/// What is plotted, how it is shown, and how many tens of microseconds are between points.
+type Key = (Wanted, Form, u16);
+
+#[derive(Debug)]
+struct Plot {
+    key: Key,
+    device: Arc<Device>,
+    readers: Vec<Reader>,
+    stage: Stage,
+    attempts: u32,
+    deadline: u64,
+    times: Times,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The front-end was asked for the device's class.
+    Asked(u16),
+    /// The front-end was asked to plot.
+    Plotting(u16),
+    /// It failed and is tried again later.
+    Resting,
+}
+
+/// The time between points, in tens of microseconds, if a request is one for a plot: a number of a reading more often than twenty times a second.
+/// Faster than once in ten microseconds is no event of this protocol.
+pub fn period(device: &Device, form: Form, wanted: &Wanted, event: &Event) -> Result<Option<u16>, Status> {
+    let Event::Periodic { period, .. } = event else { return Ok(None) };
+    let micros = period.micros();
+    let element = device.value(Property::Reading).filter(|value| value.scaling.text().is_none());
+    let is_number = form.property == Property::Reading
+        && matches!(form.field, Field::Scaled | Field::Primary)
+        && matches!(wanted.length, 2 | 4)
+        && element.is_some_and(|value| value.place.element == wanted.length);
+    match u16::try_from(micros / 10) {
+        _ if !is_number || micros >= SLOWEST => Ok(None),
+        Ok(0) | Err(_) => Err(Status::BAD_EVENT),
+        Ok(period) => Ok(Some(period)),
+    }
+}
+
+impl Plots {
+    /// Plots of the nodes of a database, for the node `address`.
+    pub fn new(database: &Database, address: u16) -> Self {
+        Self {
+            nodes: database.nodes().to_vec(),
+            address,
+            plots: BTreeMap::new(),
+            by_key: HashMap::default(),
+            requests: Requests::default(),
+            timers: BinaryHeap::new(),
+            next: 0,
+            out: Vec::new(),
+            handed_back: Vec::new(),
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.plots.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.plots.is_empty()
+    }
+
+    /// Takes on a reader.
+    pub fn join(
+        &mut self,
+        wanted: Wanted,
+        period: u16,
+        device: &Arc<Device>,
+        form: Form,
+        reader: Reader,
+        now: Moment,
+    ) -> PlotKey {
+        let key = (wanted, form, period);
+        if let Some(number) = self.by_key.get(&key)
+            && let Some(plot) = self.plots.get_mut(number)
+            // After a reload the same device may be scaled in another way.
+            && Arc::ptr_eq(&plot.device, device)
+        {
+            plot.readers.push(reader);
+            return *number;
+        }
+        let number = self.next;
+        self.next += 1;
+        let device = Arc::clone(device);
+        let readers = vec![reader];
+        let times = Times::default();
+        self.plots
+            .insert(number, Plot { key, device, readers, stage: Stage::Resting, attempts: 0, deadline: 0, times });
+        self.by_key.insert(key, number);
+        self.ask(number, now);
+        number
+    }
+
+    /// Lets a reader go.
+    pub fn leave(&mut self, number: PlotKey, reader: Reader) {
+        let Some(plot) = self.plots.get_mut(&number) else { return };
+        plot.readers.retain(|other| *other != reader);
+        if plot.readers.is_empty() {
+            self.remove(number);
+        }
+    }
+
+    /// Takes a packet for the plots' task that came from the node of a number.
+    pub fn take(&mut self, node: usize, packet: Packet<'_>, now: Moment, deliver: &mut impl Deliver) {
+        let header = packet.header;
+        if !matches!(header.kind, Kind::Reply | Kind::ReplyWithMore) || header.client != self.address {
+            return;
+        }
+        let number = self.requests.get(header.message).copied();
+        let plot = number.and_then(|number| self.plots.get_mut(&number)).filter(|plot| plot.key.0.node == node);
+        let expected = self.nodes.get(node).map(|node| node.address);
+        let (Some(plot), Some(number), true) = (plot, number, expected == Some(header.server)) else {
+            let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..header };
+            self.out.push((node, cancel.datagram(&[])));
+            return;
+        };
+        plot.deadline = now.millis + PATIENCE;
+        if header.status == Status::PEND {
+            return;
+        }
+        match plot.stage {
+            Stage::Asked(_) => self.classified(number, packet, now, deliver),
+            Stage::Plotting(_) => self.plotted(number, packet, now, deliver),
+            Stage::Resting => {}
+        }
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Moment, deliver: &mut impl Deliver) {
+        while let Some(Reverse((due, number))) = self.timers.peek().copied() {
+            if due > now.millis {
+                break;
+            }
+            self.timers.pop();
+            let Some(plot) = self.plots.get(&number) else { continue };
+            if plot.deadline > now.millis {
+                self.timers.push(Reverse((plot.deadline, number)));
+            } else if plot.stage == Stage::Resting {
+                self.ask(number, now);
+            } else {
+                self.fail(number, Status::UTIME, now, deliver);
+            }
+        }
+    }
+
+    /// When [`tick`](Self::tick) has something to do next.
+    pub fn deadline(&self) -> Option<u64> {
+        self.timers.peek().map(|timer| timer.0.0)
+    }
+
+    /// Datagrams to send, with the number of their node.
+    pub fn flush(&mut self) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
+        self.out.drain(..)
+    }
+
+    /// Readers of devices that have no fast plots. They are no readers here any more.
+    pub fn take_handed_back(&mut self) -> Vec<Reader> {
+        std::mem::take(&mut self.handed_back)
+    }
+
+    /// Takes on another database's nodes.
+    pub fn replace_nodes(&mut self, nodes: &[Node]) {
+        self.nodes = nodes.to_vec();
+    }
+
+    /// Asks for the class of a plot's device.
+    fn ask(&mut self, number: PlotKey, now: Moment) {
+        let Some(item) = self.plots.get(&number).map(|plot| item(&plot.key.0)) else { return };
+        let body = Request::Classes(vec![item]).encode();
+        self.send(number, Kind::Request, &body, Stage::Asked, now);
+    }
+
+    /// Sends a request for a plot, in place of the one before.
+    fn send(&mut self, number: PlotKey, kind: Kind, body: &[u8], stage: fn(u16) -> Stage, now: Moment) {
+        let Some(id) = self.requests.open(number) else { return self.rest(number, now) };
+        let Some(plot) = self.plots.get_mut(&number) else { return };
+        plot.stage = stage(id);
+        plot.deadline = now.millis + PATIENCE;
+        self.timers.push(Reverse((plot.deadline, number)));
+        let node = plot.key.0.node;
+        if let Some(header) = self.header(node, kind, id) {
+            self.out.push((node, header.datagram(body)));
+        }
+    }
+
+    fn header(&self, node: usize, kind: Kind, id: u16) -> Option<Header> {
+        let server = self.nodes.get(node)?.address;
+        let status = Status::SUCCESS;
+        Some(Header { kind, status, server, client: self.address, task: TASK, task_id: TASK_ID, message: id })
+    }
+
+    /// The class of a plot's device came.
+    fn classified(&mut self, number: PlotKey, packet: Packet<'_>, now: Moment, deliver: &mut impl Deliver) {
+        self.close(number, false);
+        let status = packet.header.status;
+        let class = Class::decode(packet.body);
+        let Some(plot) = self.plots.get_mut(&number) else { return };
+        match class {
+            _ if status.is_fatal() && status != Status::NO_TASK => self.fail(number, status, now, deliver),
+            Some(class) if class.is_fast() => {
+                let (wanted, _, period) = plot.key;
+                let name = name(number);
+                let body = Request::Continuous(Setup { name, item: item(&wanted), period }).encode();
+                self.send(number, Kind::MultipleRequest, &body, Stage::Plotting, now);
+            }
+            // No such task, no such class: the front-end does not plot.
+            _ => {
+                self.handed_back.append(&mut plot.readers);
+                self.remove(number);
+            }
+        }
+    }
+
+    /// A batch came, or the answer to the request for it.
+    fn plotted(&mut self, number: PlotKey, packet: Packet<'_>, now: Moment, deliver: &mut impl Deliver) {
+        let Some(plot) = self.plots.get_mut(&number) else { return };
+        let status = packet.header.status;
+        let read = match status.is_fatal() {
+            true => Err(status),
+            false => Reply::decode(packet.body, plot.key.0.length == 4),
+        };
+        match read {
+            Ok(Reply::Accepted(status)) if status.is_fatal() => self.fail(number, status, now, deliver),
+            Ok(Reply::Accepted(_)) => {}
+            Ok(Reply::Points(Ok(points))) => {
+                plot.attempts = 0;
+                plot.give(&points, now, deliver);
+                if packet.header.kind == Kind::Reply {
+                    self.close(number, false);
+                    self.rest(number, now);
+                }
+            }
+            Ok(Reply::Points(Err(status))) | Err(status) => self.fail(number, status, now, deliver),
+        }
+    }
+
+    /// Tells the readers why there is nothing, and rests.
+    fn fail(&mut self, number: PlotKey, status: Status, now: Moment, deliver: &mut impl Deliver) {
+        self.close(number, true);
+        if let Some(plot) = self.plots.get(&number)
+            && let Some(shared) = Shared::new(&show::status(status, now.unix_millis, 0))
+        {
+            let shared = Arc::new(shared);
+            for reader in &plot.readers {
+                deliver.deliver(*reader, &shared, false);
+            }
+        }
+        self.rest(number, now);
+    }
+
+    fn rest(&mut self, number: PlotKey, now: Moment) {
+        let Some(plot) = self.plots.get_mut(&number) else { return };
+        plot.stage = Stage::Resting;
+        plot.times = Times::default();
+        plot.deadline = now.millis + (FIRST_REST << plot.attempts.min(10)).min(LONGEST_REST);
+        plot.attempts += 1;
+        self.timers.push(Reverse((plot.deadline, number)));
+    }
+
+    fn remove(&mut self, number: PlotKey) {
+        self.close(number, true);
+        if let Some(plot) = self.plots.remove(&number)
+            && self.by_key.get(&plot.key) == Some(&number)
+        {
+            self.by_key.remove(&plot.key);
+        }
+    }
+
+    /// Forgets a plot's outstanding request.
+    fn close(&mut self, number: PlotKey, cancel: bool) {
+        let Some(plot) = self.plots.get_mut(&number) else { return };
+        let (Stage::Asked(id) | Stage::Plotting(id)) = plot.stage else { return };
+        let node = plot.key.0.node;
+        plot.stage = Stage::Resting;
+        self.requests.close(id);
+        if cancel && let Some(header) = self.header(node, Kind::Cancel, id) {
+            self.out.push((node, header.datagram(&[])));
+        }
+    }
+}
+
+impl Plot {
+    /// Scales points and gives them to all readers.
+    fn give(&mut self, points: &[Point], now: Moment, deliver: &mut impl Deliver) {
+        let (wanted, form, _) = self.key;
+        let Some(value) = self.device.value(form.property) else { return };
+        let (mut data, mut micros) = (Vec::new(), Vec::new());
+        for (point, micro) in points.iter().zip(self.times.place(points, now)) {
+            match scale(&value.scaling, form.field, wanted.length, point.raw) {
+                // A number that cannot be scaled leaves no point; the others do.
+                Err(_) => continue,
+                Ok(number) => data.push(number),
+            }
+            micros.push(micro);
+        }
+        let Some(first) = micros.first() else { return };
+        let reply = reply::TimedScalarArray { timestamp: first / 1000, data, micros, ..Default::default() };
+        let Some(shared) = Shared::new(&reply.into()) else { return };
+        let shared = Arc::new(shared);
+        for reader in &self.readers {
+            deliver.deliver(*reader, &shared, false);
+        }
+    }
+}
+
+fn scale(scaling: &Scaling, field: Field, length: u32, raw: i32) -> Result<f64, Status> {
+    let bytes = raw.to_le_bytes();
+    let bytes = bytes.get(..length as usize).ok_or(Status::SCALEFAIL)?;
+    match field {
+        Field::Primary => scaling.to_primary(bytes),
+        _ => scaling.to_common(bytes),
+    }
+}
+
+fn item(wanted: &Wanted) -> Item {
+    Item {
+        device: wanted.device,
+        property: wanted.property,
+        ssdn: wanted.ssdn,
+        length: wanted.length,
+        offset: wanted.offset,
+    }
+}
+
+/// A plot's own name, `FTP001` to `FTP999`.
+fn name(number: PlotKey) -> Rad50 {
+    Rad50::parse(&format!("FTP{:03}", number % 999 + 1)).unwrap_or_default()
+}
+
+/// Our task's number on our node: not that of the pool, nor of what sets devices, whose ids are others.
+pub const TASK_ID: u16 = 3;
+/// Readings with at least so many microseconds between them are polled.
+const SLOWEST: u64 = 50_000;
+/// How long a front-end may be silent, in milliseconds.
+const PATIENCE: u64 = 5000;
+/// In milliseconds; doubled with each attempt.
+const FIRST_REST: u64 = 250;
+/// In milliseconds.
+const LONGEST_REST: u64 = 8000;

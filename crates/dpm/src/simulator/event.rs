@@ -1,0 +1,93 @@
+//! When simulated front-ends answer: by time, by clock events of a generator, by states of devices.
+
+use crate::drf::{self, Comparison, Event};
+
+/// When a request is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum When {
+    /// Once, now.
+    Once,
+    /// Now, and again and again, in milliseconds.
+    Every(u64),
+    /// On an event of the generator's clock.
+    Clock {
+        /// Milliseconds between the events; `None` if the generator does not make this one.
+        every: Option<u64>,
+        /// How long after it, in milliseconds.
+        delay: u64,
+    },
+    /// When a device comes to a state.
+    State {
+        /// Which device and state.
+        state: State,
+        /// How long after it, in milliseconds.
+        delay: u64,
+    },
+}
+
+/// A state that is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    /// The device's number.
+    pub(super) device: u32,
+    /// What it is compared with.
+    pub(super) value: u16,
+    /// How.
+    pub(super) comparison: Comparison,
+}
+
+impl When {
+    /// What a frequency word of `RETDAT` means.
+    pub(super) fn of_ftd(ftd: u16) -> Self {
+        match ftd {
+            0 => Self::Once,
+            ftd if ftd & 0x8000 != 0 => Self::Clock { every: clock(ftd & 0x7fff), delay: 0 },
+            ftd => Self::Every((u64::from(ftd) * 1000 / 60).max(1)),
+        }
+    }
+
+    /// What an event text of `GETS32` means; what means nothing is answered once.
+    pub(super) fn of_text(text: &str) -> Self {
+        if let ["s" | "S", device, value, delay, comparison] = text.split(',').collect::<Vec<_>>()[..]
+            && let (Ok(device), Ok(value), Ok(delay), Some(comparison)) =
+                (device.parse(), value.parse(), delay.parse(), Comparison::of_sign(comparison))
+        {
+            return Self::State { state: State { device, value, comparison }, delay };
+        }
+        match drf::Request::parse(&format!("M:O@{text}")).map(|request| request.event) {
+            Ok(Event::Periodic { period, .. } | Event::OnChange { period, .. }) => Self::Every(period.millis().max(1)),
+            Ok(Event::Clock { number, delay, .. }) => Self::Clock { every: clock(number), delay: delay.millis() },
+            _ => Self::Once,
+        }
+    }
+
+    /// When a request is answered, or looked at, after a time; all in milliseconds.
+    pub(super) fn next(&self, millis: u64) -> Option<u64> {
+        match self {
+            Self::Once => None,
+            Self::Every(every) => Some(millis + every),
+            Self::Clock { every, delay } => {
+                let every = (*every)?;
+                // Events come at whole multiples of their period.
+                let since = millis.checked_sub(*delay).map_or(0, |since| since / every + 1);
+                Some(since * every + delay)
+            }
+            Self::State { .. } => Some(millis + STATE_LOOK),
+        }
+    }
+
+    /// Is it answered now, too? Events are waited for.
+    pub(super) fn is_now(&self) -> bool {
+        matches!(self, Self::Once | Self::Every(_))
+    }
+}
+
+/// How often the generator's clock event comes, in milliseconds.
+fn clock(number: u16) -> Option<u64> {
+    EVENTS.iter().find(|event| event.0 == number).map(|event| event.1)
+}
+
+/// The generator's clock events and their periods. The periods are not those of the accelerator, so that nobody mistakes one for the other.
+const EVENTS: &[(u16, u64)] = &[(0x02, 5001), (0x0f, 67), (0x1d, 2001)];
+/// How often a state is looked at, in milliseconds.
+const STATE_LOOK: u64 = 99;

@@ -1,0 +1,119 @@
+//! Fast plots (`FTPMAN`) of simulated devices.
+//!
+//! Every scripted number of 2 or 4 bytes can be plotted, as class 12 ("Internet Rack Monitor") up to 1000 times a second; others have no class. The clock
+//! event 02, since which times count, is that of the simulator's generator.
+
+use std::cmp::Reverse;
+use std::net::SocketAddr;
+
+use super::{Simulator, StreamKey};
+use crate::acnet::ftpman::{Class, Point, RETURN_PERIOD, Reply, Request, Setup, WRAP};
+use crate::acnet::{Header, Item, Packet};
+use crate::drf::Property;
+use crate::status::Status;
+use crate::time::Moment;
+
+/// A plot that is being sent.
+#[derive(Debug)]
+pub(super) struct Plot {
+    header: Header,
+    setup: Setup,
+    is_long: bool,
+    due: u64,
+    /// The next point, in tens of microseconds of the simulator's time.
+    next: u64,
+    /// Was the node restarted since?
+    born: u64,
+}
+
+impl Simulator {
+    /// Answers a request to plot.
+    pub(super) fn plot(&mut self, key: StreamKey, packet: Packet<'_>, born: u64, now: Moment) {
+        let header = packet.header;
+        let setup = match Request::decode(packet.body) {
+            Err(status) => {
+                let body = status.0.to_le_bytes();
+                return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
+            }
+            Ok(Request::Classes(items)) => {
+                let classes: Vec<Class> = items.iter().map(|item| self.class(item)).collect();
+                let body = Class::encode(&classes);
+                return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
+            }
+            Ok(Request::Continuous(setup)) => setup,
+        };
+        let length = self.length(&setup.item);
+        let status = match length {
+            None => Status::FTP_UNSDEV,
+            Some(_) if setup.period < FASTEST => Status::FTP_UNSFREQ,
+            Some(_) => Status::SUCCESS,
+        };
+        let accepted = Reply::Accepted(status).encode(false);
+        self.send(key.0, &header, header.answer(Status::SUCCESS, true), &accepted, now);
+        let (Some(length), Status::SUCCESS) = (length, status) else { return };
+        if self.plots.len() >= MOST_PLOTS {
+            return;
+        }
+        let due = now.millis + BATCH;
+        let plot = Plot { header, setup, is_long: length == 4, due, next: now.millis * 100, born };
+        self.plots.insert(key, plot);
+        self.plot_timers.push(Reverse((due, key)));
+    }
+
+    /// Sends the batches that are due.
+    pub(super) fn tick_plots(&mut self, now: Moment) {
+        while let Some(Reverse((due, key))) = self.plot_timers.peek().copied() {
+            if due > now.millis {
+                break;
+            }
+            self.plot_timers.pop();
+            let Some(mut plot) = self.plots.remove(&key).filter(|plot| plot.due == due) else { continue };
+            let fault = self.fault(plot.header.server);
+            let is_gone =
+                |fault: &crate::database::Fault| fault.is_down(now.millis) || fault.restarts(now.millis) != plot.born;
+            if fault.as_ref().is_some_and(is_gone) {
+                continue;
+            }
+            self.batch(key.0, &mut plot, now);
+            plot.due = due + BATCH * (1 + (now.millis - due) / BATCH);
+            self.plot_timers.push(Reverse((plot.due, key)));
+            self.plots.insert(key, plot);
+        }
+    }
+
+    fn batch(&mut self, to: SocketAddr, plot: &mut Plot, now: Moment) {
+        let mut points = Vec::new();
+        while plot.next <= now.millis * 100 && points.len() < MOST_POINTS {
+            let millis = plot.next / 100;
+            let raw = self.player.point(&plot.setup.item, millis).unwrap_or_default();
+            // Ticks are tens of these units.
+            points.push(Point { ticks: (plot.next / 10 % u64::from(WRAP)) as u16, raw });
+            plot.next += u64::from(plot.setup.period);
+        }
+        let body = Reply::Points(Ok(points)).encode(plot.is_long);
+        self.send(to, &plot.header, plot.header.answer(Status::SUCCESS, true), &body, now);
+    }
+
+    fn class(&self, item: &Item) -> Class {
+        match self.length(item) {
+            Some(_) => Class { status: Status::SUCCESS, continuous: RACK_MONITOR, snapshot: 0 },
+            None => Class { status: Status::FTP_UNSDEV, continuous: 0, snapshot: 0 },
+        }
+    }
+
+    /// How many bytes a device has, if it can be plotted.
+    fn length(&self, item: &Item) -> Option<u32> {
+        let place = self.player.scripted(item).filter(|_| item.property == Property::Reading.index())?;
+        matches!(place, 2 | 4).then_some(place)
+    }
+}
+
+const RACK_MONITOR: u16 = 12;
+/// A thousand times a second, in tens of microseconds.
+const FASTEST: u16 = 100;
+/// Between batches, in milliseconds.
+const BATCH: u64 = RETURN_PERIOD as u64 * 1000 / 15;
+/// The most points of a batch.
+const MOST_POINTS: usize = 1000;
+/// At a time.
+const MOST_PLOTS: usize = 10_000;

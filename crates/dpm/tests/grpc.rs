@@ -1,0 +1,251 @@
+//! gRPC on real sockets: a client by HTTP/2 that knows nothing of the service but its wire.
+
+use std::future::poll_fn;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::client::SendRequest;
+use h2::{Reason, RecvStream};
+use http::{HeaderMap, Request, StatusCode};
+use rookery_dpm::database::Database;
+use rookery_dpm::driver::{Front, Server, Settings};
+use rookery_dpm::grpc::protobuf::{put_bytes, put_message};
+use rookery_dpm::grpc::protocol::framed;
+use rookery_dpm::history::{Archive, Bounds};
+use rookery_dpm::service::Options;
+use rookery_dpm::simulator::Simulator;
+
+const DEMO: &str = include_str!("../src/database/demo.toml");
+
+#[test]
+fn calls_end_as_grpc_says() {
+    with_service(|address, lists| {
+        let counted = Arc::clone(&lists);
+        on_runtime(async move {
+            let lists = counted;
+            let mut client = connect(address).await;
+            // Read once: the stream ends well.
+            let (head, mut body) = call(&mut client, READ, &list(&["M:OUTTMP@I", "Z:NOSUCH@I"]), &[]).await;
+            assert_eq!(
+                (head.status, head.headers["content-type"].as_bytes()),
+                (StatusCode::OK, &b"application/grpc"[..])
+            );
+            let (messages, trailers) = all(&mut body).await.expect("it is not reset");
+            assert_eq!((messages.len(), code(&trailers)), (2, 0));
+            // Its own time is up.
+            let (_, mut body) = call(&mut client, READ, &list(&["G:COUNTR@p,100"]), &[("grpc-timeout", "700m")]).await;
+            let (messages, trailers) = all(&mut body).await.expect("it is not reset");
+            assert!(!messages.is_empty());
+            assert_eq!(code(&trailers), 4);
+            // Settings are refused, each.
+            let mut settings = Vec::new();
+            for device in ["Z:CUBE_X.SETTING@N", "M:OUTTMP.SETTING@N"] {
+                put_message(&mut settings, 1, |out| {
+                    put_bytes(out, 1, device.as_bytes());
+                    put_message(out, 2, |out| out.extend_from_slice(&[9, 0, 0, 0, 0, 0, 0, 0x12, 0x40]));
+                });
+            }
+            let (_, mut body) = call(&mut client, SET, &settings, &[("authorization", "Bearer x.y.z")]).await;
+            let (messages, trailers) = all(&mut body).await.expect("it is not reset");
+            assert_eq!((messages.len(), code(&trailers)), (1, 0));
+            let refused = messages[0].windows(8).filter(|part| part == b"DPM_PRIV").count();
+            assert_eq!(refused, 2);
+            for (path, message, headers, expected) in [
+                ("/services.daq.DAQ/Nothing", list(&[]), &[][..], 12),
+                ("/dpm.DPM/OpenSession", list(&[]), &[], 12),
+                (READ, vec![0x0a, 9, 1], &[], 13),
+                (READ, vec![0x0a, 2, 0xff, 0xfe], &[], 13),
+                (SET, vec![0x0b], &[], 13),
+                (READ, list(&[]), &[("grpc-timeout", "soon")], 13),
+                (READ, list(&["x"; 60_000]), &[], 8),
+                (READ, vec![0; (4 << 20) + 1], &[], 8),
+                (READ, list(&["G:COUNTR@p,100"]), &[("grpc-timeout", "0m")], 4),
+            ] {
+                let (head, mut body) = call(&mut client, path, &message, headers).await;
+                let trailers = match head.headers.contains_key("grpc-status") {
+                    true => head.headers.clone(),
+                    false => all(&mut body).await.expect("it is not reset").1,
+                };
+                assert_eq!(code(&trailers), expected, "{path} {headers:?}");
+            }
+            // An empty list is over at once; a stream that was cancelled leaves nothing behind.
+            let (_, mut body) = call(&mut client, READ, &list(&[]), &[]).await;
+            assert_eq!(code(&all(&mut body).await.expect("it is not reset").1), 0);
+            wait_for(&lists, 0).await;
+            let (_, body) = call(&mut client, READ, &list(&["G:COUNTR@p,100"]), &[]).await;
+            wait_for(&lists, 1).await;
+            drop(body);
+            wait_for(&lists, 0).await;
+            // So does a connection that is gone.
+            let (_, _body) = call(&mut client, READ, &list(&["G:COUNTR@p,100"]), &[]).await;
+            wait_for(&lists, 1).await;
+        });
+        // The runtime ended, and with it the connection.
+        on_runtime(wait_for(&lists, 0));
+    });
+}
+
+#[test]
+fn what_is_no_grpc_is_refused_as_http_says() {
+    with_service(|address, _| {
+        on_runtime(async move {
+            let mut client = connect(address).await;
+            for (method, kind, status) in [
+                ("GET", "application/grpc", StatusCode::METHOD_NOT_ALLOWED),
+                ("POST", "text/plain", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+                ("POST", "application/grpc-web", StatusCode::UNSUPPORTED_MEDIA_TYPE),
+            ] {
+                client = client.ready().await.expect("a place");
+                let request =
+                    Request::builder().method(method).uri(format!("http://dpm{READ}")).header("content-type", kind);
+                let (response, _) =
+                    client.send_request(request.body(()).expect("a request"), true).expect("it is sent");
+                assert_eq!(response.await.expect("a response").status(), status);
+            }
+            // Bytes that are no HTTP/2, and a connection that says nothing, end by themselves.
+            use std::io::{Read, Write};
+            let mut stream = std::net::TcpStream::connect(address).expect("a connection");
+            stream.write_all(b"GET /dpm HTTP/1.1\r\n\r\n").expect("it is sent");
+            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("it can be set");
+            let mut said = Vec::new();
+            let _ = stream.read_to_end(&mut said);
+            assert!(said.len() < 200, "{said:?}");
+            // The others are served on.
+            let (_, mut body) = call(&mut client, READ, &list(&["M:OUTTMP@I"]), &[]).await;
+            assert_eq!(all(&mut body).await.expect("it is not reset").0.len(), 1);
+        });
+    });
+}
+
+#[test]
+fn who_does_not_read_harms_nobody() {
+    with_service(|address, lists| {
+        on_runtime(async move {
+            let mut slow = connect(address).await;
+            let requests: Vec<String> = (0..500).map(|n| format!("B:ARRAY[]@p,{}", 50 + n % 5)).collect();
+            let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
+            let (_, stuck) = call(&mut slow, READ, &list(&requests), &[]).await;
+            let mut quick = connect(address).await;
+            for _ in 0..20 {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                let (_, mut body) = call(&mut quick, READ, &list(&["M:OUTTMP@I"]), &[]).await;
+                assert_eq!(all(&mut body).await.expect("it is not reset").0.len(), 1);
+                // The same connection, too, as far as its own window goes.
+                assert!(lists.load(Ordering::Relaxed) >= 1);
+            }
+            drop(stuck);
+        });
+    });
+}
+
+/// Starts front-ends and a service, and hands over its address and the number of lists as it changes.
+fn with_service(test: impl FnOnce(SocketAddr, Arc<AtomicUsize>)) {
+    let read = || Database::read(DEMO).expect("a good file");
+    let stop = Arc::new(AtomicBool::new(false));
+    let front = Front::open(LOCAL, Simulator::new(read())).expect("a free port");
+    let database = read().at(front.address().expect("an address"));
+    let settings = Settings { clients: LOCAL, front_ends: LOCAL, options: Options::default() };
+    let server = Server::open(settings, Arc::new(database)).expect("free ports");
+    let archive = Archive::in_memory(Bounds::default()).expect("memory");
+    let server = server.with_history(archive).expect("a thread").with_grpc(LOCAL).expect("a free port");
+    let address = server.grpc_address().expect("gRPC");
+    let lists = Arc::new(AtomicUsize::new(usize::MAX));
+    let (front_stop, server_stop, told) = (Arc::clone(&stop), Arc::clone(&stop), Arc::clone(&lists));
+    let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
+    let server = thread::spawn(move || {
+        server.run(|dpm| {
+            told.store(dpm.statistics().lists, Ordering::Relaxed);
+            server_stop.load(Ordering::Relaxed)
+        })
+    });
+    test(address, lists);
+    stop.store(true, Ordering::Relaxed);
+    front.join().expect("no panic").expect("no error");
+    server.join().expect("no panic").expect("no error");
+}
+
+fn on_runtime(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), test).await.expect("it ends") });
+}
+
+async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
+    let stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
+    let (client, connection) = h2::client::handshake(stream).await.expect("a handshake");
+    tokio::spawn(async move {
+        let _ = connection.await;
+    });
+    client
+}
+
+/// Calls a method with a message, in pieces as the service takes them. A service that ends the call early is heard all the same.
+async fn call(
+    client: &mut SendRequest<Bytes>,
+    path: &str,
+    message: &[u8],
+    headers: &[(&str, &str)],
+) -> (http::response::Parts, RecvStream) {
+    *client = client.clone().ready().await.expect("a place");
+    let mut request = Request::builder()
+        .method("POST")
+        .uri(format!("http://dpm{path}"))
+        .header("content-type", "application/grpc+proto");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let (response, mut stream) = client.send_request(request.body(()).expect("a request"), false).expect("it is sent");
+    let mut bytes = Bytes::from(framed(message));
+    while !bytes.is_empty() {
+        stream.reserve_capacity(bytes.len());
+        let Some(Ok(capacity)) = poll_fn(|cx| stream.poll_capacity(cx)).await else { break };
+        let piece = bytes.split_to(capacity.min(bytes.len()));
+        if stream.send_data(piece, bytes.is_empty()).is_err() {
+            break;
+        }
+    }
+    let (head, body) = response.await.expect("a response").into_parts();
+    (head, body)
+}
+
+/// All messages of a stream, and its trailers.
+async fn all(body: &mut RecvStream) -> Result<(Vec<Vec<u8>>, HeaderMap), Reason> {
+    let mut bytes = Vec::new();
+    while let Some(data) = body.data().await {
+        let data = data.map_err(|error| error.reason().unwrap_or(Reason::INTERNAL_ERROR))?;
+        bytes.extend_from_slice(&data);
+        body.flow_control().release_capacity(data.len()).expect("it was taken");
+    }
+    let trailers = body.trailers().await.expect("trailers").unwrap_or_default();
+    let (mut rest, mut messages) = (bytes.as_slice(), Vec::new());
+    while let Some(([0, length @ ..], after)) = rest.split_first_chunk::<5>() {
+        let (message, after) = after.split_at(u32::from_be_bytes(*length) as usize);
+        messages.push(message.to_vec());
+        rest = after;
+    }
+    assert!(rest.is_empty());
+    Ok((messages, trailers))
+}
+
+async fn wait_for(lists: &AtomicUsize, count: usize) {
+    while lists.load(Ordering::Relaxed) != count {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn list(requests: &[&str]) -> Vec<u8> {
+    let mut message = Vec::new();
+    requests.iter().for_each(|request| put_bytes(&mut message, 1, request.as_bytes()));
+    message
+}
+
+fn code(trailers: &HeaderMap) -> u32 {
+    trailers["grpc-status"].to_str().expect("text").parse().expect("a number")
+}
+
+const READ: &str = "/services.daq.DAQ/Read";
+const SET: &str = "/services.daq.DAQ/Set";
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);

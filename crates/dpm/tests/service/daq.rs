@@ -1,0 +1,208 @@
+//! Clients by gRPC, as the service sees them: requests go in, messages of a stream come out.
+
+use rookery_dpm::grpc::protobuf::{Value, fields};
+use rookery_dpm::service::{ClientKey, Options};
+use rookery_dpm::status::Status;
+
+use crate::DEMO;
+use crate::world::World;
+
+#[test]
+fn what_is_read_once_ends_the_stream_and_each_has_its_answer() {
+    let mut world = World::new(DEMO).recorded();
+    let key = read(
+        &mut world,
+        &["M:OUTTMP@I", "B:ARRAY[0:3]@I", "Z:NOSUCH@I", "M|OUTTMP@I", "#ROLE:x", "M:OUTTMP@", "Z:CUBE_X.SETTING@N"],
+    );
+    assert!(world.dpm.is_served(key));
+    let messages = messages(&world.bytes(key));
+    let of = |index: u64| messages.iter().filter(|message| message.0 == index).collect::<Vec<_>>();
+    assert!(matches!(of(0)[..], [(_, Outcome::Scalar(degrees))] if (69.0..76.0).contains(degrees)));
+    assert!(matches!(&of(1)[..], [(_, Outcome::Array(values))] if values.len() == 4));
+    assert!(matches!(of(2)[..], [(_, Outcome::Status(status))] if *status == Status::NOPROP));
+    assert!(matches!(of(3)[..], [(_, Outcome::Other)]));
+    assert!(matches!(of(4)[..], [(_, Outcome::Status(status))] if *status == Status::BAD_REQUEST));
+    assert!(matches!(of(5)[..], [(_, Outcome::Status(status))] if *status == Status::BAD_EVENT));
+    assert_eq!(of(6).len(), 0);
+}
+
+#[test]
+fn the_message_of_a_reading_is_the_recorded_one() {
+    let database = DEMO.replace("shape = \"sine\"\nlow = 12000", "shape = \"constant\"\nlow = 12960");
+    let mut world = World::new(&database);
+    let key = read(&mut world, &["M:OUTTMP@I"]);
+    // The recorded message, but for its time: 1 700 000 000 seconds, and none of a second more.
+    let hex: String = world.bytes(key).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(hex, "0000000019121712150a060880e2cfaa0612090900000000002052401a00");
+}
+
+#[test]
+fn subscriptions_share_the_reading_with_clients_of_other_protocols() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "G:COUNTR@p,500");
+    world.start(&client);
+    let keys: Vec<_> = (0..3).map(|_| read(&mut world, &["G:COUNTR@p,500"])).collect();
+    world.pass(2000);
+    assert_eq!(world.simulator.requests(), 1);
+    for key in &keys {
+        assert!(!world.dpm.is_served(*key));
+        let values = scalars(&messages(&world.bytes(*key)));
+        assert_eq!(values, [1.0, 2.0, 3.0, 4.0, 5.0]);
+        world.dpm.disconnect(*key);
+    }
+    world.pass(500);
+    assert_eq!((world.statistics().clients, world.statistics().entries), (1, 1));
+}
+
+#[test]
+fn a_failure_that_may_pass_does_not_end_the_stream() {
+    let mut world = World::new(DEMO);
+    let key = read(&mut world, &["M:OUTTMP@p,1000"]);
+    world.cut = true;
+    world.pass(10_000);
+    let told = messages(&world.bytes(key));
+    // "Status" would promise that nothing follows.
+    assert!(told.iter().any(|message| message.1 == Outcome::Failed(Status::UTIME)), "{told:?}");
+    assert!(!told.iter().any(|message| matches!(message.1, Outcome::Status(_))));
+    world.cut = false;
+    world.pass(10_000);
+    assert!(!scalars(&messages(&world.bytes(key))).is_empty());
+    let key = read(&mut world, &["G:SILENT@I"]);
+    world.pass(6000);
+    assert_eq!(messages(&world.bytes(key)), [(0, Outcome::Status(Status::UTIME))]);
+    assert!(world.dpm.is_served(key));
+}
+
+#[test]
+fn history_and_plots_are_many_readings_of_one_message() {
+    let mut world = World::new(DEMO).recorded();
+    world.pass(10_000);
+    let key = read(&mut world, &["M:OUTTMP<-LOGGERDURATION:5000", "B:ARRAY[0:3]<-LOGGERDURATION:7000"]);
+    assert!(world.dpm.is_served(key));
+    let told = messages(&world.bytes(key));
+    assert_eq!(
+        told.iter().map(|(index, outcome)| (*index, outcome.clone())).collect::<Vec<_>>()[..2],
+        [(0, Outcome::Many(6)), (0, Outcome::Many(0))]
+    );
+    assert!(matches!(&told[2..], [(1, Outcome::Array(_)), (1, Outcome::Array(_)), (1, Outcome::Many(0))]));
+    let key = read(&mut world, &["M:OUTTMP@p,100H"]);
+    world.pass(1000);
+    let told = messages(&world.bytes(key));
+    assert_eq!(told.iter().filter(|message| matches!(message.1, Outcome::Many(20 | 21))).count(), 5, "{told:?}");
+}
+
+#[test]
+fn who_does_not_read_loses_readings_and_is_told() {
+    let options = Options { queue: 5000, ..Options::default() };
+    let mut world = World::with(DEMO, options);
+    let key = world.dpm.connect();
+    world.stuck.push(key);
+    let now = world.moment();
+    world.dpm.read(key, &["G:COUNTR@p,100".to_owned()], now).expect("it is taken");
+    world.pass(0);
+    world.pass(60_000);
+    assert!(world.statistics().dropped > 400);
+    world.stuck.clear();
+    world.read(key);
+    world.pass(1000);
+    let told = messages(&world.bytes(key));
+    assert!(told.iter().any(|message| message.1 == Outcome::Failed(Status::REPLY_OVERFLOW)));
+    assert!(scalars(&told).last().is_some_and(|count| *count > 600.0), "it reads on: {:?}", told.last());
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Outcome {
+    Scalar(f64),
+    Array(Vec<f64>),
+    Other,
+    /// A reading without a value.
+    Failed(Status),
+    Many(usize),
+    /// In place of readings.
+    Status(Status),
+}
+
+fn read(world: &mut World, requests: &[&str]) -> ClientKey {
+    let key = world.dpm.connect();
+    let requests: Vec<String> = requests.iter().map(|request| (*request).to_owned()).collect();
+    let now = world.moment();
+    world.dpm.read(key, &requests, now).expect("it is taken");
+    world.pass(0);
+    key
+}
+
+fn scalars(messages: &[(u64, Outcome)]) -> Vec<f64> {
+    let scalar = |message: &(u64, Outcome)| match message.1 {
+        Outcome::Scalar(value) => Some(value),
+        _ => None,
+    };
+    messages.iter().filter_map(scalar).collect()
+}
+
+/// The messages of a stream with the numbers of their requests.
+fn messages(mut bytes: &[u8]) -> Vec<(u64, Outcome)> {
+    let mut messages = Vec::new();
+    while let Some(([0, length @ ..], rest)) = bytes.split_first_chunk::<5>() {
+        let (message, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        messages.push(message_of(message));
+        bytes = rest;
+    }
+    assert!(bytes.is_empty());
+    messages
+}
+
+fn message_of(message: &[u8]) -> (u64, Outcome) {
+    let (mut index, mut outcome) = (0, None);
+    for field in fields(message) {
+        match field.expect("a field") {
+            (1, Value::Varint(number)) => index = number,
+            (2, Value::Bytes(readings)) => outcome = Some(readings_of(readings)),
+            (3, Value::Bytes(bytes)) => outcome = Some(Outcome::Status(status(bytes))),
+            other => panic!("{other:?}"),
+        }
+    }
+    (index, outcome.expect("readings or a status"))
+}
+
+fn readings_of(bytes: &[u8]) -> Outcome {
+    let readings: Vec<&[u8]> = fields(bytes)
+        .map(|field| match field.expect("a field") {
+            (2, Value::Bytes(reading)) => reading,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let [reading] = readings[..] else { return Outcome::Many(readings.len()) };
+    let (mut value, mut told) = (None, Status::SUCCESS);
+    for field in fields(reading) {
+        match field.expect("a field") {
+            (1, Value::Bytes(_)) => {}
+            (2, Value::Bytes(bytes)) => value = fields(bytes).next(),
+            (3, Value::Bytes(bytes)) => told = status(bytes),
+            other => panic!("{other:?}"),
+        }
+    }
+    match value.map(|value| value.expect("a value")) {
+        None => Outcome::Failed(told),
+        Some((1, Value::Fixed64(bits))) => Outcome::Scalar(f64::from_bits(bits)),
+        Some((2, Value::Bytes(array))) => match fields(array).next() {
+            Some(Ok((1, Value::Bytes(packed)))) => {
+                Outcome::Array(packed.as_chunks::<8>().0.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
+            }
+            other => panic!("{other:?}"),
+        },
+        Some(_) => Outcome::Other,
+    }
+}
+
+fn status(bytes: &[u8]) -> Status {
+    let (mut facility, mut error) = (0, 0);
+    for field in fields(bytes) {
+        match field.expect("a field") {
+            (1, Value::Varint(number)) => facility = number as u8,
+            (2, Value::Varint(number)) => error = number as i64 as i8,
+            _ => {}
+        }
+    }
+    Status::new(facility, error)
+}

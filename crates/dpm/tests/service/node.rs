@@ -1,0 +1,86 @@
+//! Our node as others on the network see it.
+
+use rookery_dpm::acnet::{Header, Kind, packet};
+use rookery_dpm::rad50::Rad50;
+use rookery_dpm::status::Status;
+
+use crate::DEMO;
+use crate::world::{World, front_end_address};
+
+#[test]
+fn pings_and_questions_are_answered_as_recorded() {
+    let mut world = World::new(DEMO);
+    for (body, expected) in [
+        (&[0, 0][..], "0000"),
+        (&[3, 0], "150903010009"),
+        (&[2, 0], "c6066022"),
+        (&[2, 1], "8d1b0019"),
+        (&[4, 0], "0200c60660228d1b00190001"),
+    ] {
+        let (header, answer) = asked(&mut world, "ACNET", 0x0ad6, body).expect("an answer");
+        assert_eq!((header.kind, header.status), (Kind::Reply, Status::SUCCESS));
+        assert_eq!(answer.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), expected);
+    }
+    for (body, status) in [(&[2, 9][..], Status::NO_TASK), (&[77, 0], Status::LEVEL2), (&[], Status::LEVEL2)] {
+        assert_eq!(asked(&mut world, "ACNET", 0x0ad6, body).expect("an answer").0.status, status);
+    }
+}
+
+#[test]
+fn tasks_that_are_not_there_are_told_unless_everyone_was_asked() {
+    let mut world = World::new(DEMO);
+    assert_eq!(asked(&mut world, "NOTASK", 0x0ad6, &[0, 0]).expect("an answer").0.status, Status::NO_TASK);
+    assert!(asked(&mut world, "NOTASK", 0x00ff, &[0, 0]).is_none());
+    let (header, _) = asked(&mut world, "ACNET", 0x00ff, &[0, 0]).expect("an answer");
+    assert_eq!((header.server, header.client, header.message), (0x0ad6, 0x0c23, 0x2345));
+}
+
+#[test]
+fn strangers_get_no_answer() {
+    let mut world = World::new(DEMO);
+    let request = request("ACNET", 0x0ad6);
+    let now = world.moment();
+    // From an address where no node lives, and from a node that is not known.
+    world.dpm.datagram("10.9.8.7:6801".parse().expect("an address"), &mut request.datagram(&[0, 0]), now);
+    world.dpm.datagram(front_end_address(), &mut Header { client: 0x0a06, ..request }.datagram(&[0, 0]), now);
+    world.pass(0);
+    assert_eq!(world.datagrams.len(), 0);
+    assert_eq!(world.statistics().traffic.requests_in, 0);
+}
+
+#[test]
+fn traffic_is_counted() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "G:COUNTR@p,1000");
+    world.start(&client);
+    world.pass(3000);
+    asked(&mut world, "ACNET", 0x0ad6, &[0, 0]).expect("an answer");
+    world.stop(&client);
+    let traffic = world.statistics().traffic;
+    assert_eq!((traffic.requests_out, traffic.replies_in), (1, 4));
+    assert_eq!((traffic.requests_in, traffic.replies_out, traffic.messages_out), (1, 1, 0));
+}
+
+/// A request of the first front-end, and what comes back.
+fn asked(world: &mut World, task: &str, server: u16, body: &[u8]) -> Option<(Header, Vec<u8>)> {
+    world.datagrams.clear();
+    let now = world.moment();
+    world.dpm.datagram(front_end_address(), &mut request(task, server).datagram(body), now);
+    world.pass(0);
+    let mut datagram = world.datagrams.last()?.clone();
+    packet::swap(&mut datagram);
+    packet::packets(&datagram).next().map(|packet| (packet.header, packet.body.to_vec()))
+}
+
+fn request(task: &str, server: u16) -> Header {
+    Header {
+        kind: Kind::Request,
+        status: Status::SUCCESS,
+        server,
+        client: 0x0c23,
+        task: Rad50::parse(task).expect("a name"),
+        task_id: 7,
+        message: 0x2345,
+    }
+}
