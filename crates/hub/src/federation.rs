@@ -112,8 +112,12 @@ impl World {
     }
 
     fn leave(&mut self, outgoing: Outgoing) {
-        let sender = outgoing.packet().sender();
-        if sender.is_some_and(|sender| !self.lets_cross(Some(outgoing.to().as_ref()), sender.domain())) {
+        let (packet, to) = (outgoing.packet(), outgoing.to().as_ref());
+        let may_leave = match packet.plain_sender() {
+            Some(sender) => self.lets_cross(Some(to), sender.domain()),
+            None => packet.sender().is_none_or(|sender| self.lets_cross(Some(to), sender.domain())),
+        };
+        if !may_leave {
             return self.bounce(outgoing.packet(), outgoing.to().as_ref(), Condition::NotAllowed.into());
         }
         if let Some(federation) = &mut self.federation {

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use ahash::RandomState;
 use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};
 use tracing::warn;
@@ -34,8 +35,8 @@ pub struct Listed {
 }
 
 /// The hosts of all services. One that is a domain, or is taken already, is left out.
-pub(crate) fn hosts(settings: &Settings, registry: &Registry) -> HashMap<String, Service> {
-    let mut hosts = HashMap::new();
+pub(crate) fn hosts(settings: &Settings, registry: &Registry) -> HashMap<String, Service, RandomState> {
+    let mut hosts = HashMap::default();
     for (domain, found) in settings.domains.iter().enumerate() {
         for (hook, module) in registry.services() {
             let Some(host) = host_of(found, module) else { continue };

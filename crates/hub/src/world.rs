@@ -44,7 +44,7 @@ use crate::timer::Timers;
 pub struct World {
     pub(crate) settings: Arc<Settings>,
     pub(crate) served: Served,
-    pub(crate) services: HashMap<String, Service>,
+    pub(crate) services: HashMap<String, Service, RandomState>,
     pub(crate) federation: Option<Box<dyn Federation>>,
     pub(crate) registry: Rc<Registry>,
     /// Where the accounts, rosters and messages are.
@@ -205,7 +205,7 @@ impl World {
         let [a, b, c, d] = place.keys;
         let mut world = Self {
             served: Served::default(),
-            services: HashMap::new(),
+            services: HashMap::default(),
             federation: None,
             registry: Rc::new(registry),
             stores,

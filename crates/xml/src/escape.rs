@@ -50,7 +50,7 @@ fn text_replacement(c: char) -> Option<&'static str> {
 type Replacement = fn(char) -> Option<&'static str>;
 
 fn escape(text: &str, replacement: Replacement) -> Cow<'_, str> {
-    if next(text, replacement).is_none() {
+    if text.bytes().all(is_plain) || next(text, replacement).is_none() {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 16);

@@ -45,7 +45,10 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
         let contacts = friends - 1;
         let arguments =
             format!("presence-storm --users {friends} --contacts {contacts} --every {every} --seconds {storm_seconds}");
-        load(name, title, friends, friends, &arguments)
+        Load {
+            raw: Some(raw::Load::Presence { users: friends, every: every.into(), seconds: storm_seconds.into() }),
+            ..load(name, title, friends, friends, &arguments)
+        }
     };
     let most = idle::most_sessions();
     let (talkers, rate, talk) = if quick { (1000, 5000, 2) } else { (most.min(10_000), 21_000, 30) };

@@ -1,6 +1,6 @@
 //! The physical limit: the same traffic through sockets without XMPP. No stanzas, no addresses, no queues: whole lines are read and written.
 //!
-//! For pairs it is the [`relay`]; for multicast a server that writes each line that it gets to all other connections. Both run as a process of
+//! For pairs it is the [`relay`]; for multicast and presence a server that writes each line that it gets to all other connections. Both run as a process of
 //! their own, so that their CPU time is read like a server's, and a generator of one thread plays against them.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -35,6 +35,8 @@ pub(super) enum Load {
     Chat { pairs: usize, window: usize, seconds: f64 },
     /// One line to more and more receivers, for so many seconds each.
     Multicast { from: usize, to: usize, step: usize, seconds: f64 },
+    /// Everybody writes a line to all others so often, in an open loop.
+    Presence { users: usize, every: f64, seconds: f64 },
 }
 
 impl FromStr for Kind {
@@ -86,6 +88,10 @@ pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
         Load::Chat { pairs, window, seconds } => {
             let server = Process::start(Kind::Relay(pairs))?;
             play(&mut result, &server, pairs, window, Duration::from_secs_f64(seconds))?;
+        }
+        Load::Presence { users, every, seconds } => {
+            let server = Process::start(Kind::FanOut(users))?;
+            storm(&mut result, &server, users, every, Duration::from_secs_f64(seconds))?;
         }
         Load::Multicast { from, to, step, seconds } => {
             let begun = Instant::now();
@@ -205,13 +211,8 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
         }
     }
     let (start, server_before, own_before) = from.ok_or("no time to measure")?;
-    let used = |cpu: &Cpu| result::Cpu {
-        total_s: cpu.seconds(),
-        user_s: cpu.seconds() * cpu.user_share(),
-        us_per_operation: cpu.seconds() * 1e6 / count.max(1) as f64,
-    };
-    result.server_cpu = Some(used(&Cpu::of(server.child.id())?.since(&server_before)));
-    result.generator_cpu = used(&Cpu::of_this_process().since(&own_before));
+    result.server_cpu = Some(used(&Cpu::of(server.child.id())?.since(&server_before), count));
+    result.generator_cpu = used(&Cpu::of_this_process().since(&own_before), count);
     result.seconds = start.elapsed().as_secs_f64();
     (result.sent, result.delivered, result.expected) = (count, count, count);
     result.throughput = Some(count as f64 / result.seconds);
@@ -221,6 +222,60 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
     histogram.add(&recorder);
     result.latency = histogram.latency();
     Ok(())
+}
+
+/// Lines at a steady rate, each of another sender; latency counts from the time at which a line was to be sent.
+fn storm(result: &mut RunResult, server: &Process, users: usize, every: f64, time: Duration) -> Outcome<()> {
+    let mut table = Table::connect(server.address, users)?;
+    let line = line(PRESENCE_BYTES);
+    let apart = Duration::from_secs_f64(every / users.max(1) as f64);
+    let (server_before, own_before) = (Cpu::of(server.child.id())?, Cpu::of_this_process());
+    let (begun, recorder, mut came) = (Instant::now(), Recorder::default(), vec![0; users]);
+    // When each line was to be sent.
+    let mut sent: Vec<Duration> = Vec::new();
+    let mut delivered = 0;
+    loop {
+        let due = apart.saturating_mul(sent.len() as u32);
+        if due < time && begun.elapsed() >= due {
+            table.send(sent.len() % users.max(1), &line)?;
+            sent.push(due);
+        }
+        if due >= time && (delivered == sent.len() * (users - 1) || begun.elapsed() > time + PATIENCE) {
+            break;
+        }
+        let wait = if due < time { due.saturating_sub(begun.elapsed()) } else { Duration::from_millis(100) };
+        for (seat, lines) in table.read_within(line.len(), wait)? {
+            let now = begun.elapsed();
+            for _ in 0..lines {
+                // The lines reach a receiver in their order, without its own.
+                let Some(nth) = came.get_mut(seat) else { continue };
+                *nth += usize::from(*nth % users == seat);
+                recorder.add(sent.get(*nth).map_or(0, |at| now.saturating_sub(*at).as_nanos() as u64));
+                *nth += 1;
+                delivered += 1;
+            }
+        }
+    }
+    (result.sent, result.delivered) = (sent.len() as u64, delivered as u64);
+    result.expected = (sent.len() * (users - 1)) as u64;
+    result.lost = result.expected - result.delivered;
+    result.seconds = begun.elapsed().as_secs_f64();
+    result.throughput = Some(delivered as f64 / result.seconds);
+    result.server_cpu = Some(used(&Cpu::of(server.child.id())?.since(&server_before), delivered as u64));
+    result.generator_cpu = used(&Cpu::of_this_process().since(&own_before), delivered as u64);
+    result.sessions = users as u64;
+    let mut histogram = Histogram::default();
+    histogram.add(&recorder);
+    result.latency = histogram.latency();
+    Ok(())
+}
+
+fn used(cpu: &Cpu, operations: u64) -> result::Cpu {
+    result::Cpu {
+        total_s: cpu.seconds(),
+        user_s: cpu.seconds() * cpu.user_share(),
+        us_per_operation: cpu.seconds() * 1e6 / operations.max(1) as f64,
+    }
 }
 
 /// One line to so many receivers, again and again.
@@ -283,8 +338,13 @@ impl Table {
 
     /// Waits for input; answers who got how many whole lines of that length.
     fn read(&mut self, length: usize) -> Outcome<Vec<(usize, usize)>> {
+        self.read_within(length, Duration::from_millis(100))
+    }
+
+    /// The same, within a time.
+    fn read_within(&mut self, length: usize, most: Duration) -> Outcome<Vec<(usize, usize)>> {
         let mut came = Vec::new();
-        for number in self.set.wait(Duration::from_millis(100))? {
+        for number in self.set.wait(most)? {
             let (Some(mut socket), Some(part)) = (self.sockets.get(number), self.parts.get_mut(number)) else {
                 continue;
             };
@@ -328,6 +388,8 @@ impl Set {
 
 /// What an address adds to a header: `<address delivered='true' type='to' jid='user0000000@localhost'/>`.
 const ADDRESS_BYTES: usize = 69;
+/// About what a presence of the scenario takes on its way to a contact.
+const PRESENCE_BYTES: usize = 320;
 const BUFFER: usize = 64 * 1024;
 const EVENTS: usize = 1024;
 const WARM_UP: Duration = Duration::from_millis(500);

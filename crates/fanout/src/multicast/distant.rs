@@ -30,12 +30,20 @@ pub struct Distant {
 #[derive(Debug, Clone)]
 pub(super) struct Recipient {
     pub(super) jid: Jid,
-    /// Its address in the block of `shown`, marked as delivered; `None` for a blind copy.
-    pub(super) shown: Option<Range<usize>>,
-    /// Its address, not marked.
-    pub(super) address: Box<[u8]>,
-    /// The form for it alone, where it can't have one of the common ones.
-    pub(super) own: Option<Packet>,
+    pub(super) address: Listed,
+}
+
+/// How a recipient's address is listed.
+#[derive(Debug, Clone)]
+pub(super) enum Listed {
+    /// In the block of the form that everybody sees, marked as delivered behind the element's name, which ends there.
+    Shown { range: Range<usize>, name_end: usize },
+    /// Nowhere: it has a blind copy. As for the first, the address isn't marked.
+    Blind {
+        address: Box<[u8]>,
+        /// The form for it alone, where it can't have the common one.
+        own: Option<Packet>,
+    },
 }
 
 /// A stanza for another server: a packet, and what is different in this copy.
@@ -136,9 +144,11 @@ impl Distant {
     pub fn individually(self) -> impl Iterator<Item = Outgoing> {
         let Self { shown, hidden, recipients, .. } = self;
         recipients.into_iter().map(move |recipient| {
-            let common = if recipient.shown.is_some() { Some(&shown) } else { hidden.as_ref() };
-            let packet = recipient.own.as_ref().or(common).unwrap_or(&shown);
-            Outgoing::plain(recipient.jid, packet.clone())
+            let packet = match recipient.address {
+                Listed::Shown { .. } => shown.clone(),
+                Listed::Blind { own, .. } => own.unwrap_or_else(|| hidden.as_ref().unwrap_or(&shown).clone()),
+            };
+            Outgoing::plain(recipient.jid, packet)
         })
     }
 
@@ -146,18 +156,49 @@ impl Distant {
     /// recipients. Each lists the recipients of all other copies as delivered, blind ones left out.
     pub fn through(&self, service: &Jid, limit: usize) -> impl Iterator<Item = Outgoing> {
         self.recipients.chunks(limit.max(1)).map(move |chunk| {
-            let shown = chunk.iter().filter_map(|recipient| recipient.shown.as_ref());
+            let shown = chunk.iter().filter_map(|recipient| match &recipient.address {
+                Listed::Shown { range, .. } => Some(range),
+                Listed::Blind { .. } => None,
+            });
             let cut = shown.fold(None, |cut: Option<Range<usize>>, range| match cut {
                 None => Some(range.clone()),
                 Some(cut) => Some(cut.start..range.end),
             });
             let (before, after): (&[u8], &[u8]) = if self.wrapped { (HEADER, b"</addresses>") } else { (b"", b"") };
-            let addresses = chunk.iter().map(|recipient| &*recipient.address);
-            let own: Vec<u8> = [before].into_iter().chain(addresses).chain([after]).flatten().copied().collect();
+            let mut own = before.to_vec();
+            for part in chunk.iter().flat_map(|recipient| recipient.address.unmarked(&self.shown)) {
+                own.extend_from_slice(part);
+            }
+            own.extend_from_slice(after);
             let cut = (cut.unwrap_or(self.end..self.end), own.into());
             Outgoing::new(service.clone(), self.shown.clone(), Some(cut))
         })
     }
 }
+
+impl Listed {
+    /// The address without its mark, in two pieces.
+    fn unmarked<'a>(&'a self, shown: &'a Packet) -> [&'a [u8]; 2] {
+        match self {
+            Self::Shown { range, name_end } => {
+                let bytes = shown.bytes().get(range.clone()).unwrap_or_default();
+                let (name, rest) = bytes.split_at(bytes.len().min(*name_end));
+                [name, rest.strip_prefix(MARK).unwrap_or(rest)]
+            }
+            Self::Blind { address, .. } => [address, b""],
+        }
+    }
+
+    /// Bytes that were made for this recipient alone.
+    pub(super) fn own_bytes(&self) -> usize {
+        match self {
+            Self::Shown { .. } => 0,
+            Self::Blind { address, .. } => address.len(),
+        }
+    }
+}
+
+/// What says that a recipient has the stanza (XEP-0033 §4.5).
+pub(super) const MARK: &[u8] = b" delivered='true'";
 
 const HEADER: &[u8] = b"<addresses xmlns='http://jabber.org/protocol/address'>";

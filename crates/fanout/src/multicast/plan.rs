@@ -7,7 +7,7 @@ use ahash::RandomState;
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Writer, ns};
 
-use super::distant::{Distant, Recipient};
+use super::distant::{Distant, Listed, MARK, Recipient};
 use super::header::{Address, AddressType, Header, Target};
 use crate::packet::Packet;
 
@@ -75,8 +75,12 @@ impl<'a> Plan<'a> {
         for group in groups.away {
             plan.distant.push(plan.distant(group, start, &block.away, &mut at, end));
         }
-        plan.work +=
-            plan.distant.iter().flat_map(|distant| &distant.recipients).map(|one| one.address.len()).sum::<usize>();
+        plan.work += plan
+            .distant
+            .iter()
+            .flat_map(|distant| &distant.recipients)
+            .map(|one| one.address.own_bytes())
+            .sum::<usize>();
         plan
     }
 
@@ -84,16 +88,18 @@ impl<'a> Plan<'a> {
     fn distant(&self, group: Group<'_>, start: usize, block: &[Range<usize>], at: &mut usize, end: usize) -> Distant {
         let mut recipients = Vec::with_capacity(group.shown.len() + group.blind.len());
         for address in group.shown {
-            let shown = block.get(*at).map(|range| range.start + start..range.end + start);
+            let range = block.get(*at).cloned().unwrap_or_default();
             *at += 1;
             let Some(target) = &address.jid else { continue };
-            recipients.push(Recipient { jid: target.as_ref().to_jid(), shown, address: unmarked(address), own: None });
+            let listed = Listed::Shown { range: range.start + start..range.end + start, name_end: address.name_end };
+            recipients.push(Recipient { jid: target.as_ref().to_jid(), address: listed });
         }
         for address in group.blind {
             let Some(target) = &address.jid else { continue };
             let written = unmarked(address);
             let own = address.is_rich.then(|| self.shown.replaced(end..end, &written));
-            recipients.push(Recipient { jid: target.as_ref().to_jid(), shown: None, address: written, own });
+            let listed = Listed::Blind { address: written, own };
+            recipients.push(Recipient { jid: target.as_ref().to_jid(), address: listed });
         }
         let (shown, hidden) = (self.shown.clone(), self.hidden.clone());
         Distant { domain: group.domain, shown, hidden, end, wrapped: false, recipients }
@@ -112,7 +118,7 @@ pub fn bcc(domain: String, packet: &Packet, recipients: impl IntoIterator<Item =
         let inner = address.bytes().iter().position(|&byte| byte == b'>').map_or(0, |at| at + 1);
         let len = address.bytes().len() - b"</addresses>".len();
         let address = address.bytes().get(inner..len).unwrap_or_default().into();
-        Recipient { jid, shown: None, address, own: None }
+        Recipient { jid, address: Listed::Blind { address, own: None } }
     });
     Distant { domain, recipients: recipients.collect(), shown, hidden: None, end, wrapped: true }
 }
@@ -204,7 +210,7 @@ impl Block {
 fn push_marked(out: &mut Vec<u8>, address: &Address<'_>) {
     let (bytes, name) = (address.bytes, address.name_end);
     let cut = address.mark.clone().unwrap_or(name..name);
-    for part in [bytes.get(..name), Some(b" delivered='true'"), bytes.get(name..cut.start), bytes.get(cut.end..)] {
+    for part in [bytes.get(..name), Some(MARK), bytes.get(name..cut.start), bytes.get(cut.end..)] {
         out.extend_from_slice(part.unwrap_or_default());
     }
 }
