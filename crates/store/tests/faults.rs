@@ -4,7 +4,7 @@ use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::sql::SqlStore;
 use rookery_store::sqlite::{self, Options, Severity};
-use rookery_store::{Accounts, Meta, Offline, Pending, Pushed, StoreError, wait};
+use rookery_store::{Accounts, Archive, ArchiveOf, ArchivedMessage, Meta, Offline, Pending, Pushed, StoreError, wait};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,6 +43,29 @@ fn a_full_database_keeps_what_it_has_and_recovers() {
         Ok(oldest.len() as u64)
     );
     assert_eq!(wait(push(8000)), Ok(Pushed::Kept), "room again");
+}
+
+#[test]
+fn an_archive_that_another_process_removes_is_begun_anew() {
+    let place = Place::new();
+    let store = sqlite::open(&place.file, &Options::default()).expect("a new database");
+    create(&store, &owner());
+    let append = |id| {
+        let message = ArchivedMessage {
+            owner: owner(),
+            of: ArchiveOf::Account,
+            id,
+            with: Jid::parse("juliet@b.example").expect("a JID"),
+            contacts_only: false,
+            stanza: b"<message/>".to_vec(),
+        };
+        wait(store.append(vec![message])).expect("an archive");
+        wait(Archive::ends(&store, owner().as_ref())).expect("an archive")
+    };
+    assert_eq!(append(10), Some((10, 10)));
+    assert_eq!(append(20), Some((10, 20)));
+    place.connect().execute_batch("DELETE FROM archives").expect("a free database");
+    assert_eq!(append(30), Some((30, 30)));
 }
 
 #[test]

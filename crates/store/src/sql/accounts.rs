@@ -53,6 +53,7 @@ pub(crate) fn remove(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool
     c.execute(RAISE_NEXT_ROSTER_VERSION, &[next, next])?;
     pubsub::forget(c, account)?;
     c.execute(REMOVE_ACCOUNT, &[Value::Integer(id)])?;
+    c.known_archives().forget(account);
     Ok(true)
 }
 

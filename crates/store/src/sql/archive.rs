@@ -6,27 +6,21 @@
 //!
 //! Conversations are found by an index that begins with the stretch of ids, some days, in which a message lies. What an owner says in one
 //! moment, to whomever, then goes to one place of the index rather than to a place for each contact, and it is places that cost. Whoever asks
-//! for a conversation looks for it in one stretch after the other: a few hundred for an archive of ten years.
+//! for a conversation looks for it in one stretch after the other: a few hundred for an archive of ten years. The contact's address is there as a
+//! number, so that more messages share a page.
 
 use super::connection::{Connection, EachRow, Row, Value, account_values, all, one};
 use crate::archive::{ARCHIVES_PER_SWEEP, Gathered};
 use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, StoreError, Swept};
 use rookery_jid::JidRef;
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
     let mut rows = Vec::with_capacity(messages.len());
-    let mut known = HashMap::new();
     for message in messages {
         if !message.contacts_only || is_contact(c, message)? {
-            let archive = match known.entry(message.owner.as_str()) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(unknown) => *unknown.insert(archive_for(c, message)?),
-            };
-            rows.extend(archive.map(|archive| (archive, message)));
+            rows.extend(archive_for(c, message)?.map(|archive| (archive, message)));
         }
     }
     // Neighbours in the keys are written one after the other.
@@ -77,6 +71,7 @@ pub(crate) fn ends(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<(
 }
 
 pub(crate) fn purge(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
+    c.known_archives().forget(owner);
     c.execute(REMOVE_ARCHIVE, &account_values(owner)).map(drop)
 }
 
@@ -126,16 +121,16 @@ fn append_together(
 
 fn append_each(c: &mut dyn Connection, rows: &[(i64, &ArchivedMessage)]) -> Result<(), StoreError> {
     for (archive, message) in rows {
-        let [archive, id, stretch, contact, resource, stanza] = row_values(*archive, message);
-        c.execute(APPEND, &[archive, id, stretch, contact, resource, stanza, archive, id])?;
+        let [archive, id, stretch, key, contact, resource, stanza] = row_values(*archive, message);
+        c.execute(APPEND, &[archive, id, stretch, key, contact, resource, stanza, archive, id])?;
     }
     Ok(())
 }
 
-/// A statement for so many rows. Values: archive, id, stretch, contact, resource and stanza of each.
+/// A statement for so many rows. Values: archive, id, stretch, contact's key, contact, resource and stanza of each.
 fn append_rows(rows: usize) -> String {
-    let values = vec!["(?, ?, ?, ?, ?, ?)"; rows].join(", ");
-    format!("INSERT INTO archive_messages (owner, id, stretch, contact, resource, stanza) VALUES {values}")
+    let values = vec!["(?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+    format!("INSERT INTO archive_messages (owner, id, stretch, contact_key, contact, resource, stanza) VALUES {values}")
 }
 
 /// The stretch in which an id lies.
@@ -143,11 +138,18 @@ fn stretch(id: u64) -> u64 {
     id >> STRETCH_BITS
 }
 
-fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 6] {
+/// A contact's address as a number, to find it by: the one that the schema tells of. Different contacts may share one.
+fn contact_key(contact: &str) -> Value<'static> {
+    let key = contact.chars().fold(0_i64, |key, character| (key * 31 + i64::from(u32::from(character))) & 0x7FFF_FFFF);
+    Value::Integer(key)
+}
+
+fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 7] {
     [
         Value::Integer(archive),
         Value::number(message.id),
         Value::number(stretch(message.id)),
+        contact_key(message.with.bare_str()),
         Value::Text(message.with.bare_str()),
         Value::Text(message.with.resource().unwrap_or_default()),
         Value::Bytes(&message.stanza),
@@ -164,16 +166,23 @@ fn is_contact(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool,
 /// The archive of a message, which is made if there may be one.
 fn archive_for(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<Option<i64>, StoreError> {
     let owner = message.owner.as_ref();
-    if let Some(archive) = archive(c, owner)? {
+    if let Some(archive) = c.known_archives().get(owner) {
         return Ok(Some(archive));
     }
-    let [domain, local] = account_values(owner);
-    let make = match message.of {
-        ArchiveOf::Account => MAKE_FOR_ACCOUNT,
-        ArchiveOf::Room => MAKE_FOR_ROOM,
-    };
-    c.execute(make, &[domain, local, domain, local])?;
-    archive(c, owner)
+    let mut found = archive(c, owner)?;
+    if found.is_none() {
+        let [domain, local] = account_values(owner);
+        let make = match message.of {
+            ArchiveOf::Account => MAKE_FOR_ACCOUNT,
+            ArchiveOf::Room => MAKE_FOR_ROOM,
+        };
+        c.execute(make, &[domain, local, domain, local])?;
+        found = archive(c, owner)?;
+    }
+    if let Some(found) = found {
+        c.known_archives().learn(owner, found);
+    }
+    Ok(found)
 }
 
 fn archive(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
@@ -249,7 +258,7 @@ impl<'q> Scan<'q> {
     ) -> Result<(), StoreError> {
         let (archive, after, before, limit) = (self.archive, self.after, self.before, Value::number(limit));
         let Some(with) = &self.query.with else { return c.query(everybody, &[archive, after, before, limit], each) };
-        let contact = Value::Text(with.bare_str());
+        let (key, contact) = (contact_key(with.bare_str()), Value::Text(with.bare_str()));
         for stretch in self.stretches(c)? {
             let (stretch, mut is_over) = (Value::number(stretch), false);
             let mut each = |row: &dyn Row| {
@@ -258,9 +267,9 @@ impl<'q> Scan<'q> {
                 Ok(flow)
             };
             match with.resource().map(Value::Text) {
-                None => c.query(bare, &[archive, stretch, contact, after, before, limit], &mut each)?,
+                None => c.query(bare, &[archive, stretch, key, contact, after, before, limit], &mut each)?,
                 Some(resource) => {
-                    c.query(full, &[archive, stretch, contact, after, before, resource, limit], &mut each)?
+                    c.query(full, &[archive, stretch, key, contact, after, before, resource, limit], &mut each)?
                 }
             }
             if is_over {
@@ -311,10 +320,10 @@ const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE domain = ? AND localpar
 /// Values: archive.
 const DOMAIN: &str = "SELECT domain FROM archives WHERE id = ?";
 
-/// Values: archive, id, stretch, contact, resource, stanza, archive, id.
+/// Values: archive, id, stretch, contact's key, contact, resource, stanza, archive, id.
 const APPEND: &str = "\
-    INSERT INTO archive_messages (owner, id, stretch, contact, resource, stanza) \
-    SELECT ?, ?, ?, ?, ?, ? FROM counters WHERE name = 'next_roster_version' \
+    INSERT INTO archive_messages (owner, id, stretch, contact_key, contact, resource, stanza) \
+    SELECT ?, ?, ?, ?, ?, ?, ? FROM counters WHERE name = 'next_roster_version' \
     AND NOT EXISTS (SELECT 1 FROM archive_messages WHERE owner = ? AND id = ?)";
 
 /// Rows that are written by one statement, where there are as many: each statement costs a note of what would undo it.
@@ -345,31 +354,32 @@ const OLDEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY i
 /// Values: archive.
 const NEWEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY id DESC LIMIT 1";
 
-/// For everybody: archive, after, before, limit. For a bare JID: archive, stretch, contact, after, before, limit. For a full one: archive,
-/// stretch, contact, after, before, resource, limit.
+/// For everybody: archive, after, before, limit. For a bare JID: archive, stretch, contact's key, contact, after, before, limit.
+/// For a full one: archive, stretch, contact's key, contact, after, before, resource, limit.
 const FORWARD: [&str; 3] = [
     "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
-     ORDER BY id LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
-     AND resource = ? ORDER BY id LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
+     AND id > ? AND id < ? ORDER BY id LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
+     AND id > ? AND id < ? AND resource = ? ORDER BY id LIMIT ?",
 ];
 
 /// Values as for [`FORWARD`].
 const BACKWARD: [&str; 3] = [
     "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
-     ORDER BY id DESC LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
-     AND resource = ? ORDER BY id DESC LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
+     AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
+    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
+     AND id > ? AND id < ? AND resource = ? ORDER BY id DESC LIMIT ?",
 ];
 
 /// To count them. Values as for [`FORWARD`].
 const IDS: [&str; 3] = [
     "SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?",
-    "SELECT id FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? LIMIT ?",
-    "SELECT id FROM archive_messages WHERE owner = ? AND stretch = ? AND contact = ? AND id > ? AND id < ? \
-     AND resource = ? LIMIT ?",
+    "SELECT id FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
+     AND id > ? AND id < ? LIMIT ?",
+    "SELECT id FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
+     AND id > ? AND id < ? AND resource = ? LIMIT ?",
 ];
 
 /// Values: archive.

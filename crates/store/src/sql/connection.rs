@@ -1,5 +1,6 @@
 //! What the operations need of an engine's connection.
 
+use super::archives::KnownArchives;
 use crate::StoreError;
 use rookery_jid::{Jid, JidRef};
 use std::ops::ControlFlow;
@@ -14,6 +15,9 @@ pub(crate) trait Connection {
 
     /// The error for rows that this server can't have written.
     fn corrupt(&self, what: String) -> StoreError;
+
+    /// The ids of archives that are known without a query.
+    fn known_archives(&mut self) -> &mut KnownArchives;
 }
 
 /// Takes a row and says whether to go on.

@@ -12,6 +12,7 @@
 
 mod accounts;
 mod archive;
+mod archives;
 mod connection;
 mod documents;
 mod invitations;

@@ -3,7 +3,8 @@
 use super::Options;
 use crate::StoreError;
 use crate::error::Engine;
-use crate::sql::connection::{Connection, EachRow, Row, Transactions, Value};
+use crate::sql::archives::KnownArchives;
+use crate::sql::connection::{Connection, EachRow, Row, Transactions, Value, one};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Error, OpenFlags, ToSql};
@@ -15,6 +16,9 @@ use std::time::Duration;
 pub(super) struct Driver {
     sqlite: rusqlite::Connection,
     database: String,
+    archives: KnownArchives,
+    /// Changes when another connection has written.
+    seen: i64,
 }
 
 impl Driver {
@@ -43,7 +47,7 @@ impl Driver {
         let sqlite = rusqlite::Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| failure(&database, error))?;
         sqlite.busy_timeout(lock_wait).map_err(|error| failure(&database, error))?;
-        Ok(Driver { sqlite, database })
+        Ok(Driver { sqlite, database, archives: KnownArchives::default(), seen: 0 })
     }
 
     /// Makes the connection fit for a store. Writes to the file, but only if it is new.
@@ -130,6 +134,10 @@ impl Connection for Driver {
     fn corrupt(&self, what: String) -> StoreError {
         StoreError::Corrupt(Engine { database: self.database.clone(), message: what })
     }
+
+    fn known_archives(&mut self) -> &mut KnownArchives {
+        &mut self.archives
+    }
 }
 
 impl Transactions for Driver {
@@ -138,7 +146,12 @@ impl Transactions for Driver {
     }
 
     fn begin_write(&mut self) -> Result<(), StoreError> {
-        self.statement("BEGIN IMMEDIATE")
+        self.statement("BEGIN IMMEDIATE")?;
+        let version = one(self, "PRAGMA data_version", &[], |row| row.integer(0))?.unwrap_or_default();
+        if version != std::mem::replace(&mut self.seen, version) {
+            self.archives.forget_all();
+        }
+        Ok(())
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
@@ -146,6 +159,7 @@ impl Transactions for Driver {
     }
 
     fn rollback(&mut self) {
+        self.archives.forget_all();
         if self.in_transaction()
             && let Err(error) = self.statement("ROLLBACK")
         {
@@ -166,6 +180,7 @@ impl Transactions for Driver {
     }
 
     fn rollback_operation(&mut self) -> Result<(), StoreError> {
+        self.archives.forget_all();
         self.statement("ROLLBACK TO operation")?;
         self.statement("RELEASE operation")
     }

@@ -69,12 +69,15 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-6.sql"),
     include_str!("schema-7.sql"),
     include_str!("schema-8.sql"),
+    include_str!("schema-9.sql"),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sql::connection::{Connection, all};
+    use crate::{Archive, ArchiveQuery, wait};
+    use rookery_jid::Jid;
     use std::time::Duration;
 
     /// Whoever adds a table decides here what becomes of it when an account is removed.
@@ -99,6 +102,33 @@ mod tests {
         ];
         assert_eq!(staying, expected);
     }
+
+    /// Schema 9 makes a number of each contact's address, in SQL: it must be the one that questions are put with.
+    #[test]
+    fn conversations_of_an_older_file_are_found() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("rookery.db");
+        std::fs::File::create(&path).expect("an empty file");
+        let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
+        MIGRATIONS.iter().take(8).for_each(|migration| driver.run(migration).expect("schema 8"));
+        driver.run(SCHEMA_8_WITH_MESSAGES).expect("rows of schema 8");
+        drop(driver);
+        let store = super::super::open(&path, &super::super::Options::default()).expect("the newest schema");
+        let room = Jid::parse("room@conference.a.example").expect("an address");
+        for (contact, expected) in [("jüliet.of.the.house.of.capulet@b.example", vec![1 << 52]), ("b.example", vec![2])]
+        {
+            let with = Some(Jid::parse(contact).expect("an address"));
+            let query = ArchiveQuery { with, limit: 9, max_bytes: 99, ..ArchiveQuery::default() };
+            let page = wait(store.page(room.as_ref(), query)).expect("an archive").expect("a page");
+            assert_eq!(page.messages.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), expected, "{contact}");
+        }
+    }
+
+    const SCHEMA_8_WITH_MESSAGES: &str = "\
+        PRAGMA user_version = 8; PRAGMA application_id = 0x526F6F6B; \
+        INSERT INTO archives (id, domain, localpart) VALUES (7, 'conference.a.example', 'room'); \
+        INSERT INTO archive_messages (owner, id, stretch, contact, resource, stanza) VALUES \
+        (7, 2, 0, 'b.example', '', x'01'), (7, 1 << 52, 2, 'jüliet.of.the.house.of.capulet@b.example', 'x', x'02')";
 
     /// The tables whose rows don't go with those that they refer to.
     const WITHOUT_CASCADE: &str = "\

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::pending::Pending;
+use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Value};
 use crate::sql::operation;
 use crate::sql::queue::Bounds;
@@ -132,7 +133,7 @@ impl Rig {
     /// Runs what is queued, on this thread.
     fn run(&self) {
         self.queue.close();
-        super::run(Handle(self.engine.clone()), self.queue.clone());
+        super::run(Handle(self.engine.clone(), KnownArchives::default()), self.queue.clone());
     }
 
     fn state<T>(&self, look: impl FnOnce(&mut Engine) -> T) -> T {
@@ -193,7 +194,7 @@ struct Engine {
     panics: bool,
 }
 
-struct Handle(Arc<Mutex<Engine>>);
+struct Handle(Arc<Mutex<Engine>>, KnownArchives);
 
 impl Handle {
     fn engine(&self) -> std::sync::MutexGuard<'_, Engine> {
@@ -235,6 +236,10 @@ impl Connection for Handle {
 
     fn corrupt(&self, what: String) -> StoreError {
         StoreError::Panicked(what)
+    }
+
+    fn known_archives(&mut self) -> &mut KnownArchives {
+        &mut self.1
     }
 }
 
