@@ -106,9 +106,11 @@ fn servers_that_let_nobody_in_end_the_run() {
         (Fault::NotAuthorized, "rookery bench register --host 127.0.0.1:"),
     ];
     for (fault, wanted) in cases {
-        for scenario in
-            ["chat --pairs 3", "max-users --users 6 --arrival-rate 100 --seconds 0", "presence-storm --users 6"]
-        {
+        for scenario in [
+            "chat --pairs 3",
+            "max-users --users 6 --arrival-rate 100 --roster 0 --seconds 0",
+            "presence-storm --users 6",
+        ] {
             let result = run(Fake::start(fault).address, scenario);
             assert!(result.ended.contains(wanted), "{fault:?}: {}", result.ended);
             assert!(result.login.is_some_and(|login| login.failed == 6 && login.count == 0));

@@ -82,7 +82,7 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
             "idle sessions and logins",
             idlers,
             0,
-            &format!("max-users --users {idlers} --arrival-rate {arrivals} --seconds {idle_seconds}"),
+            &format!("max-users --users {idlers} --arrival-rate {arrivals} --roster 0 --seconds {idle_seconds}"),
         ),
     ]
 }

@@ -20,7 +20,7 @@ pub struct MaxUsers {
     #[arg(long, default_value_t = 150.0)]
     arrival_rate: f64,
     /// Contacts of each user, who see each other; made before, unless they are there
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 100)]
     roster: usize,
     /// Seconds to be idle at the end
     #[arg(long, default_value_t = 10.0)]
