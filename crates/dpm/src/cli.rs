@@ -145,6 +145,13 @@ impl Serve {
         let hangup = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hangup))
             .map_err(|error| Failure::new(error.to_string()))?;
+        let ends = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+            // The first one ends it in order, so that all that was recorded is written; the second one at once.
+            signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&ends))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&ends)))
+                .map_err(|error| Failure::new(error.to_string()))?;
+        }
         let (path, access) = (self.database.filter(|_| !self.demo), self.access);
         let mut is_new = true;
         let turn = |dpm: &mut Service| {
@@ -161,7 +168,7 @@ impl Serve {
                     Err(words) => eprintln!("rookery: the roles stay as they were: {words}"),
                 }
             }
-            false
+            ends.load(Ordering::Relaxed)
         };
         server.run(turn).map_err(|error| Failure::new(error.to_string()))
     }
