@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 
 use rookery_store::sqlite;
@@ -13,6 +14,7 @@ use crate::acme;
 use crate::certificate::{self, Wanted};
 use crate::clock;
 use crate::config::Config;
+use crate::dpm;
 use crate::failure::Failure;
 use crate::folder::Folder;
 use crate::listener;
@@ -86,6 +88,7 @@ fn look(source: &Source) -> Report {
             authority(&mut report, &config, &source.folder);
             chat_page(&mut report, &config, &source.folder);
             ports(&mut report, &config, &source.folder);
+            devices(&mut report, &config);
         }
         Err(error) => {
             for line in error.to_string().lines() {
@@ -211,6 +214,27 @@ fn ports(report: &mut Report, config: &Config, folder: &Folder) {
             Err(error) => report.fault(PORTS, listener::refused(address, &error)),
         }
     }
+    if config.dpm.enabled {
+        let (clients, front_ends) = (config.dpm.listen, dpm::front_ends(&config.dpm));
+        match TcpListener::bind(clients).and_then(|_| UdpSocket::bind(front_ends)) {
+            Ok(_) => report.note(PORTS, format!("{clients} (DPM) and {front_ends} (front-ends) are free")),
+            Err(error) => report.fault(PORTS, dpm::refused(&config.dpm, &error)),
+        }
+    }
+}
+
+/// The device database.
+fn devices(report: &mut Report, config: &Config) {
+    if !config.dpm.enabled {
+        return;
+    }
+    match dpm::database(&config.dpm) {
+        Ok(database) => {
+            let (devices, nodes) = (database.devices().len(), database.nodes().len());
+            report.note(DEVICES, format!("{devices} on {nodes} front-ends"));
+        }
+        Err(error) => report.fault(DEVICES, error.to_string()),
+    }
 }
 
 fn storage(report: &mut Report, folder: &Folder) {
@@ -247,6 +271,7 @@ fn open_files(report: &mut Report) {
 const CONFIGURATION: &str = "configuration";
 const CERTIFICATE: &str = "certificate";
 const PORTS: &str = "ports";
+const DEVICES: &str = "devices";
 const STORAGE: &str = "storage";
 const ACME: &str = "authority";
 const CHAT: &str = "chat page";

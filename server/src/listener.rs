@@ -33,6 +33,8 @@ pub enum Kind {
     Web,
     /// HTTP under TLS.
     WebTls,
+    /// DPM, which has a socket of its own.
+    Dpm,
 }
 
 impl fmt::Display for Kind {
@@ -42,6 +44,7 @@ impl fmt::Display for Kind {
             Kind::C2sTls => "direct TLS",
             Kind::Web => "HTTP",
             Kind::WebTls => "HTTPS",
+            Kind::Dpm => "DPM",
         })
     }
 }

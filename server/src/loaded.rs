@@ -120,6 +120,7 @@ pub fn reload(old: &Loaded) -> Result<Reloaded, Failure> {
         ("[listen]", loaded.config.listen != old.config.listen),
         ("shards", loaded.config.shards != old.config.shards),
         ("web.connections", loaded.config.web.connections != old.config.web.connections),
+        ("[dpm]", loaded.config.dpm != old.config.dpm),
         ("log.format", loaded.config.log.format != old.config.log.format),
     ];
     let restart = changed.into_iter().filter(|(_, changed)| *changed);

@@ -7,6 +7,7 @@
 //!   replaces.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`] and [`listener`] are the things that a server needs from its machine.
+//! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
 //!   [`install`] gets what browsers are served, also beside a running server.
 
@@ -17,6 +18,7 @@ mod check;
 mod clock;
 mod config;
 mod database;
+mod dpm;
 mod failure;
 mod folder;
 mod install;

@@ -17,6 +17,7 @@ use tracing::{error, info, warn};
 use crate::acme::{Plan, Renewal};
 use crate::config::WrittenNetwork;
 use crate::database;
+use crate::dpm;
 use crate::failure::Failure;
 use crate::listener::{Kind, Listener};
 use crate::loaded::{Loaded, new_certificates, reload};
@@ -90,6 +91,8 @@ struct Threads {
     renewal: Option<Renewal>,
     /// Sees when the operator's are changed.
     watch: Watch,
+    /// Serves readings of devices, if that is wanted.
+    dpm: Option<dpm::Running>,
 }
 
 impl Threads {
@@ -126,7 +129,8 @@ impl Threads {
         let changes = caller.clone();
         // Nobody hears it any more when the server stops already.
         let watch = Watch::start(&start.loaded.config, move || drop(changes.send(Call::Certificates)))?;
-        Ok(Threads { shards, web: front, renewal, watch })
+        let dpm = start.dpm.take().map(|opened| opened.start(shards.door())).transpose()?;
+        Ok(Threads { shards, web: front, renewal, watch, dpm })
     }
 
     /// Goes by another generation of certificates and settings.
@@ -143,6 +147,9 @@ impl Threads {
         self.watch.change(&loaded.config);
         if let Some(renewal) = &self.renewal {
             renewal.change(plan(loaded));
+        }
+        if let Some(dpm) = &self.dpm {
+            dpm.reload();
         }
     }
 }
@@ -283,11 +290,12 @@ fn tell(start: &Start, running: &Threads) {
 
 /// Ends all streams, gives their clients a few seconds, and closes the database last.
 fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Failure> {
-    let Threads { shards: running, web, renewal, watch } = threads;
+    let Threads { shards: running, web, renewal, watch, dpm } = threads;
     drop((renewal, watch));
     let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
-    // The shards first: what they say last to clients of BOSH leaves through the web front.
+    let dpm_ended = dpm.is_none_or(dpm::Running::stop);
+    // The shards before the front: what they say last to clients of BOSH leaves through the web front.
     running.stop();
     let web_ended = web.is_none_or(rookery_web::Running::stop);
     let deadline = Instant::now() + PATIENCE;
@@ -297,7 +305,7 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let clean = web_ended && if running.is_finished() { running.join() } else { true };
+    let clean = web_ended && dpm_ended && if running.is_finished() { running.join() } else { true };
     start.database.close();
     if clean {
         Ok(())

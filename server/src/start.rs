@@ -9,6 +9,7 @@ use rookery_sasl::Credentials;
 use rookery_store::wait;
 
 use crate::database::{self, Database};
+use crate::dpm::Opened;
 use crate::failure::Failure;
 use crate::folder::Lock;
 use crate::listener::{self, Kind, Listener};
@@ -29,6 +30,8 @@ pub struct Start {
     pub shards: usize,
     /// What the modules of all shards have in common, for [`rookery_modules::table`].
     pub shared: Shared,
+    /// What serves readings of devices, until it runs.
+    pub dpm: Option<Opened>,
     bound: Vec<(SocketAddr, Kind)>,
     /// Keeps other servers out of the data folder until the process ends.
     _lock: Lock,
@@ -47,6 +50,8 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     folder.create()?;
     let lock = folder.lock()?;
     let listeners = listener::bind_all(&config.listen)?;
+    let shared = Shared::default();
+    let dpm = Opened::open(&config, &folder, &shared.data)?;
     let database = Database::open(&folder)?;
     let secret = database.decoy_secret()?;
     let loaded = Loaded::with(source, config, secret)?;
@@ -54,8 +59,9 @@ pub fn start(source: Source) -> Result<Start, Failure> {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         shards => shards,
     };
-    let bound = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
-    Ok(Start { loaded, database, listeners, shards, shared: Shared::default(), bound, _lock: lock })
+    let mut bound: Vec<_> = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
+    bound.extend(dpm.as_ref().map(|dpm| (dpm.address, Kind::Dpm)));
+    Ok(Start { loaded, database, listeners, shards, shared, dpm, bound, _lock: lock })
 }
 
 impl Start {

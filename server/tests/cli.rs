@@ -3,6 +3,7 @@
 mod cli {
     pub mod check;
     pub mod config;
+    pub mod dpm;
     pub mod export;
     pub mod invite;
     pub mod rig;

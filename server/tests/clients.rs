@@ -115,6 +115,12 @@ scenarios! {
         an_avatar_is_the_photo_of_the_card
         old_and_new_bookmarks_are_the_same
     }
+    data {
+        devices_are_nodes
+        what_is_no_device_is_not_found
+        subscriptions_outlive_the_server
+        a_room_hears_of_alarms
+    }
     web {
         xmppjs_chats_over_websocket
         strophe_chats_over_websocket

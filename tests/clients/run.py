@@ -15,7 +15,7 @@ import logging
 import sys
 
 MODULES = [
-    "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "web", "api", "admin", "bosh",
+    "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "data", "web", "api", "admin", "bosh",
     "pages", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio",
 ]
 # Nothing is measured with it: it ends a scenario that would wait for ever.

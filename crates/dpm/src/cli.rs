@@ -1,17 +1,18 @@
 //! The command line: `rookery dpm …`.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command as Process, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 
 use crate::authority::Access;
-use crate::database::Database;
-use crate::driver::{Front, Server, Settings};
+use crate::database::{Database, Unusable};
+use crate::demo::Simulated;
+use crate::driver::{Front, Server, Settings, show_top};
 use crate::history::{Archive, Bounds};
 use crate::rad50::Rad50;
 use crate::service::{Dpm as Service, Options};
@@ -33,6 +34,9 @@ enum Command {
     /// Play the front-ends of a database on the network, each device by its script
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Simulate),
+    /// Watch a DPM of this machine: its counters, and where the time of readings goes
+    #[command(after_help = TOP_EXAMPLES)]
+    Top(Top),
 }
 
 #[derive(Debug, Clone, Args)]
@@ -84,11 +88,24 @@ struct Simulate {
     attached: bool,
 }
 
+#[derive(Debug, Clone, Args)]
+struct Top {
+    /// Where its clients connect
+    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
+    address: SocketAddr,
+    /// End after as many pages, one a second
+    #[arg(long, value_name = "NUMBER")]
+    pages: Option<usize>,
+}
+
 impl Dpm {
     /// Does what the command says. Exit code 1: failed; 78: the database cannot be used.
     pub fn run(self) -> ExitCode {
         let done = match self.command {
             Some(Command::Simulate(simulate)) => simulate.run(),
+            Some(Command::Top(top)) => {
+                show_top(top.address, top.pages).map_err(|error| Failure::new(format!("{}: {error}", top.address)))
+            }
             None => self.serve.run(),
         };
         done.map_or_else(
@@ -105,10 +122,10 @@ impl Serve {
     fn run(self) -> Result<(), Failure> {
         let mut database = read(self.database.as_deref())?;
         let mut network = self.network;
-        // The simulator ends with us: its standard input is closed then.
         let _simulator = if self.demo {
-            let (simulator, address) = attach(self.database.as_deref())?;
-            database = database.at(address);
+            let simulator = Simulated::start(self.database.as_deref())
+                .map_err(|error| Failure::new(format!("the simulated front-ends cannot be started: {error}")))?;
+            database = database.at(simulator.address());
             network = network.or(Some(SocketAddr::from(([127, 0, 0, 1], 0))));
             Some(simulator)
         } else {
@@ -154,7 +171,7 @@ impl Serve {
         }
         let (path, access) = (self.database.filter(|_| !self.demo), self.access);
         let mut is_new = true;
-        let turn = |dpm: &mut Service| {
+        let turn = |dpm: &mut Service, _| {
             if std::mem::take(&mut is_new) {
                 tell_unrecorded(dpm);
             }
@@ -208,29 +225,11 @@ impl Simulate {
     }
 }
 
-/// Starts a simulator that ends when this process does, and tells where it listens.
-fn attach(database: Option<&Path>) -> Result<(Child, SocketAddr), Failure> {
-    let failed = |error: std::io::Error| Failure::new(format!("the simulated front-ends cannot be started: {error}"));
-    let mut process = Process::new(std::env::current_exe().map_err(failed)?);
-    process.args(["dpm", "simulate", "--attached", "--listen", "127.0.0.1:0"]);
-    if let Some(path) = database {
-        process.arg("--database").arg(path);
-    }
-    let mut child = process.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
-    let mut line = String::new();
-    if let Some(output) = child.stdout.take() {
-        BufReader::new(output).read_line(&mut line).map_err(failed)?;
-    }
-    let address =
-        line.trim().parse().map_err(|_| Failure::new("the simulated front-ends do not say where they listen"))?;
-    Ok((child, address))
-}
-
 fn read(path: Option<&Path>) -> Result<Database, Failure> {
-    let Some(path) = path else { return Database::read(DEMO).map_err(|mistake| Failure::new(mistake.to_string())) };
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-    Database::read(&text)
-        .map_err(|mistake| Failure { words: format!("{}: {mistake}", path.display()), code: ExitCode::from(78) })
+    Database::load(path).map_err(|unusable| match unusable {
+        Unusable::Unreadable(words) => Failure::new(words),
+        Unusable::Mistaken(words) => Failure { words, code: ExitCode::from(78) },
+    })
 }
 
 /// Takes on the database file as it is now, or says why not and keeps the old one.
@@ -264,8 +263,6 @@ impl Failure {
     }
 }
 
-const DEMO: &str = include_str!("database/demo.toml");
-
 const EXAMPLES: &str = "\
 Examples:
   rookery dpm --demo
@@ -278,3 +275,10 @@ SIGHUP makes it read the database and the roles again.";
 const SIMULATE_EXAMPLES: &str = "\
 Examples:
   rookery dpm simulate --database devices.toml --listen 127.0.0.1:6801";
+
+const TOP_EXAMPLES: &str = "\
+Examples:
+  rookery dpm top
+  rookery dpm top 127.0.0.1:6802 --pages 1
+
+Stages are measured while somebody watches.";

@@ -12,7 +12,8 @@
 //! - [`acnet`] is the network of front-ends, [`pool`] and [`plot`] ask them on behalf of all readers, [`setting`] sets what [`authority`] says that a client may
 //!   set, [`service`] talks to clients, [`simulator`] plays front-ends that are not there. None of them opens a socket or asks for the time.
 //! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients.
-//! - [`driver`] puts sockets around them, [`cli`] is the command line.
+//! - [`stages`] tells where the time goes, [`inside`] is a client without a socket.
+//! - [`driver`] puts sockets around them, [`cli`] is the command line, [`demo`] starts simulated front-ends.
 //!
 //! Facts about the protocols come from public clients and the public ACNET daemon, checked byte by byte against recordings.
 
@@ -21,10 +22,12 @@ pub mod authority;
 pub mod blocks;
 pub mod cli;
 pub mod database;
+pub mod demo;
 pub mod drf;
 pub mod driver;
 pub mod grpc;
 pub mod history;
+pub mod inside;
 pub mod plot;
 pub mod pool;
 pub mod rad50;
@@ -34,6 +37,7 @@ pub mod service;
 pub mod setting;
 pub mod show;
 pub mod simulator;
+pub mod stages;
 pub mod status;
 pub mod time;
 pub mod when;

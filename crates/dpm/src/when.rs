@@ -1,6 +1,6 @@
 //! When a front-end is asked to answer: what is left of an event once requests are merged.
 
-use crate::database::Database;
+use crate::database::{Database, Protocol};
 use crate::drf::{Clock, Comparison, Event, Time};
 use crate::status::Status;
 
@@ -75,6 +75,17 @@ impl When {
             Self::Every(millis) => Some((millis * 60 / 1000).clamp(4, 0x7fff) as u16),
             Self::Clock { number, clock: _, delay: 0 } if *number < 0x8000 => Some(0x8000 | number),
             Self::Clock { .. } | Self::State { .. } => None,
+        }
+    }
+
+    /// Can a front-end that is asked like this do it?
+    pub fn check(&self, protocol: Protocol) -> Result<(), Status> {
+        match (protocol, self) {
+            (Protocol::Gets32, _) => Ok(()),
+            (Protocol::Retdat, when) if when.ftd().is_some() => Ok(()),
+            // The front-end would need our clock, and we have none.
+            (Protocol::Retdat, Self::Clock { .. }) => Err(Status::NO_TCLK),
+            _ => Err(Status::BAD_EVENT),
         }
     }
 

@@ -28,7 +28,7 @@ fn a_client_reads_a_device_over_the_network() {
     let address = server.address().expect("an address");
     let (front_stop, server_stop) = (Arc::clone(&stop), Arc::clone(&stop));
     let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
-    let server = thread::spawn(move || server.run(|_| server_stop.load(Ordering::Relaxed)));
+    let server = thread::spawn(move || server.run(|_, _| server_stop.load(Ordering::Relaxed)));
 
     // Two clients at once; the second leaves in the middle.
     let (mut client, mut other) = (Client::connect(address), Client::connect(address));

@@ -27,6 +27,7 @@ pub mod carbons;
 pub mod client_state;
 pub mod commands;
 pub mod contact;
+pub mod data;
 pub mod disco;
 pub mod external_services;
 pub mod fast;
@@ -81,6 +82,8 @@ pub struct Shared {
     pub journal: operations::journal::Journal,
     /// Who logged in of late, and who failed to.
     pub logins: operations::logins::Logins,
+    /// What gives items from outside, and who is subscribed to them.
+    pub data: data::Data,
     /// Who hears when an administrator wants the server to stop.
     pub process: process::Process,
 }
@@ -119,6 +122,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(announce::Announce::new(shared.motds.clone())),
         Box::<pubsub::Pubsub>::default(),
         Box::<pubsub::pep::PersonalEventing>::default(),
+        Box::new(data::DataService::new(shared.data.clone())),
         Box::new(pubsub::private::Private),
         Box::new(pubsub::vcard::Vcard),
         Box::new(external_services::ExternalServices),

@@ -157,6 +157,13 @@ impl Door {
         answer
     }
 
+    /// Runs `work` on a shard; on none if that has ended, or there is no such shard.
+    pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
+        let now = Since::now();
+        let posted = Posted { since: now, at: now };
+        self.post.send(shard, Letter::Mail(vec![Mail::Errand(Errand::new(work)).into()], posted));
+    }
+
     /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard whose turn it is.
     pub fn post(&self, posted: BoshRequest) {
         self.post.request(posted, self.next.fetch_add(1, Ordering::Relaxed));

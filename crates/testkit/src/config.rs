@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rookery_hub::{Domain, Module, Options, Registry, Settings, Value};
 use rookery_modules::Shared;
+use rookery_modules::data::Source;
 use rookery_sasl::Mechanism;
 use rookery_sasl::server::Decoy;
 use rookery_shard::Generation;
@@ -49,6 +50,8 @@ pub struct Config {
     pub bosh: Terms,
     /// Whether stanzas leave for other servers, which the test then plays: [`crate::Server::left`], [`crate::Server::incoming`].
     pub federates: bool,
+    /// What gives items to the module `data`.
+    pub source: Option<Arc<dyn Source>>,
     /// The store.
     pub stores: Stores,
 }
@@ -72,6 +75,7 @@ impl Default for Config {
             connections_per_address: 0,
             bosh: Terms::default(),
             federates: false,
+            source: None,
             stores: Memory::stores(),
         }
     }

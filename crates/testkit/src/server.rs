@@ -7,12 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rookery_fanout::Packet;
-use rookery_hub::{Place, Registry, Wakeups, World};
+use rookery_hub::world::Mail;
+use rookery_hub::{Errand, Place, Registry, Wakeups, World};
 use rookery_jid::Jid;
 use rookery_modules::Shared;
 use rookery_modules::process::Wish;
+use rookery_observe::Since;
 use rookery_sasl::Credentials;
-use rookery_shard::{BoshRequest, Gate, Handed, Letter, Post, Setup, Shard};
+use rookery_shard::{BoshRequest, Gate, Handed, Letter, Post, Posted, Setup, Shard};
 use rookery_store::{Background, StoreError, Stores};
 use rookery_stream::bosh::{Answer, Condition, Request};
 use rookery_xml::{Limits, Stanza};
@@ -203,6 +205,14 @@ impl Server {
         self.0.borrow_mut().step(shard)
     }
 
+    /// Runs `work` on a shard, as threads outside of the server have it run, and settles.
+    pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
+        let now = Since::now();
+        let letter = Letter::Mail(vec![Mail::Errand(Errand::new(work)).into()], Posted { since: now, at: now });
+        self.0.borrow().post.send(shard, letter);
+        self.settle();
+    }
+
     /// How many shards there are.
     pub fn shards(&self) -> usize {
         self.0.borrow().shards.len()
@@ -336,6 +346,9 @@ impl Running {
         let generation = config.generation();
         let gate = Arc::new(Gate::default());
         let shared = Shared::default();
+        if let Some(source) = &config.source {
+            shared.data.join(source.clone());
+        }
         let wishes = Arc::<Mutex<Vec<Wish>>>::default();
         let heard = wishes.clone();
         shared.process.listen(move |wish| heard.lock().expect("no test panics here").push(wish));

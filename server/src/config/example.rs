@@ -5,7 +5,7 @@ use std::fmt::Write;
 use rookery_hub::{Module, Value};
 
 use super::Config;
-use super::keys::{DOMAIN_KEYS, KEYS, Shown, TABLES, quote};
+use super::keys::{self, DOMAIN_KEYS, Shown, TABLES, quote};
 
 /// A commented configuration that says what holds without one.
 pub fn example(table: &[Box<dyn Module>]) -> String {
@@ -25,7 +25,7 @@ fn section(text: &mut String, config: &Config, table: &str, about: &str) {
     if !table.is_empty() {
         line(text, format_args!("[{table}]"));
     }
-    for key in KEYS.iter().filter(|key| key.table == table) {
+    for key in keys::all().filter(|key| key.table == table) {
         text.push('\n');
         comment(text, key.doc);
         match (key.show)(config) {

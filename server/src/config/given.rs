@@ -73,6 +73,24 @@ impl<'a> Given<'a> {
         elements.iter().map(|element| read(Given::new(element))).collect()
     }
 
+    /// The values of a table that has these keys and no others, in their order.
+    pub fn fields<const N: usize>(&self, names: [&str; N]) -> Result<[Given<'a>; N], Wrong> {
+        let expected = || format!("a table with {}", names.map(|name| format!("`{name}`")).join(" and "));
+        let table = self.value.get_ref().as_table().ok_or_else(|| self.unlike(&expected()))?;
+        if let Some((key, _)) = table.iter().find(|(key, _)| !names.contains(&&**key.get_ref())) {
+            return Err(Wrong::new(
+                key.span(),
+                format!("there is no key {:?} here: {} is expected", &**key.get_ref(), expected()),
+            ));
+        }
+        let found = names
+            .map(|name| table.iter().find(|(key, _)| &**key.get_ref() == name).map(|(_, value)| Given::new(value)));
+        match found.iter().position(Option::is_none) {
+            Some(missing) => Err(self.wrong(format!("`{}` is missing: {} is expected", names[missing], expected()))),
+            None => Ok(found.map(|value| value.unwrap_or(*self))),
+        }
+    }
+
     /// A value of the same kind as a module's default.
     pub fn like(&self, default: &Value) -> Result<Value, Wrong> {
         Ok(match default {

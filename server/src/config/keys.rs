@@ -12,6 +12,10 @@ use super::error::Wrong;
 use super::given::Given;
 use super::{Config, DomainConfig, Files, LogFormat, WrittenNetwork, size};
 
+mod dpm;
+
+pub use dpm::LISTEN as DPM_LISTEN;
+
 /// One key of the configuration.
 pub struct Key {
     /// The table it stands in; empty for the keys before the first table.
@@ -35,7 +39,7 @@ pub enum Shown {
 }
 
 /// The tables with what they are about, in the order of the example.
-pub const TABLES: [(&str, &str); 8] = [
+pub const TABLES: [(&str, &str); 9] = [
     ("", "The server as a whole."),
     ("listen", "Where clients connect. A change needs a restart."),
     ("web", "What is served over HTTP: WebSocket and BOSH for browsers, how they find them, health and metrics."),
@@ -45,12 +49,17 @@ pub const TABLES: [(&str, &str); 8] = [
         "Certificates from an authority that gives them out by itself (ACME), for domains that have no files.",
     ),
     ("login", "How clients prove who they are."),
+    ("dpm", dpm::ABOUT),
     ("limits", "What one client may take. Sizes are bytes, or texts like \"64 KiB\" and \"1 MiB\"."),
     ("log", "The log goes to standard error."),
 ];
 
-/// All keys, in the order of the example. Those of modules come from the modules themselves.
-pub const KEYS: &[Key] = &[
+/// All keys; those of a table in the order of the example. Those of modules come from the modules themselves.
+pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
+    KEYS.iter().chain(dpm::KEYS)
+}
+
+const KEYS: &[Key] = &[
     Key {
         table: "",
         name: "domains",

@@ -21,8 +21,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use rookery_dpm::rad50::Rad50;
 use rookery_fanout::Limits as OutboxLimits;
 use rookery_hub::{Conflict, Module, Network, RosterLimits, Value};
+use rookery_jid::Jid;
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
 use rookery_stream::tls::Oldest;
 use rookery_xml::Limits as StanzaLimits;
@@ -49,6 +51,8 @@ pub struct Config {
     pub acme: Acme,
     /// How clients authenticate.
     pub login: Login,
+    /// Readings of devices.
+    pub dpm: Dpm,
     /// What one client may take.
     pub limits: Limits,
     /// What goes to the log.
@@ -188,6 +192,48 @@ pub struct Login {
     pub mechanisms: Vec<Mechanism>,
 }
 
+/// Readings of devices, served by this process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dpm {
+    /// Whether they are.
+    pub enabled: bool,
+    /// The file of nodes and devices.
+    pub database: Option<PathBuf>,
+    /// Whether the front-ends are played by a process of our own.
+    pub demo: bool,
+    /// For clients, TCP.
+    pub listen: SocketAddr,
+    /// For front-ends, UDP.
+    pub front_ends: Option<SocketAddr>,
+    /// The name of our node.
+    pub name: Rad50,
+    /// Its trunk and node number.
+    pub node: u16,
+    /// Days for which readings are kept that the database says to record.
+    pub history_days: u64,
+    /// Bytes that these may take.
+    pub history_bytes: usize,
+    /// The key of the service in Kerberos; with its name, clients can prove who they are and set devices.
+    pub keytab: Option<PathBuf>,
+    /// The name of the service there.
+    pub principal: Option<String>,
+    /// The file that says who may set what.
+    pub roles: Option<PathBuf>,
+    /// The log of settings.
+    pub audit: Option<PathBuf>,
+    /// Who is told of alarms.
+    pub alarms: Vec<Alarms>,
+}
+
+/// A room that is told of the alarms of some devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alarms {
+    /// Its bare JID.
+    pub room: Jid,
+    /// Their names, in upper case.
+    pub devices: Vec<String>,
+}
+
 /// A network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenNetwork {
@@ -317,6 +363,7 @@ impl Config {
                 scram_iterations: DEFAULT_ITERATIONS,
                 mechanisms: Mechanism::ALL.to_vec(),
             },
+            dpm: Dpm::default(),
             limits: Limits {
                 before_login: StanzaLimits::BEFORE_LOGIN,
                 after_login: StanzaLimits::AFTER_LOGIN,
@@ -381,8 +428,32 @@ impl Config {
                 *path = base.join(&*path);
             }
         }
-        if let Some(path) = &mut self.acme.trusted {
+        let dpm = &mut self.dpm;
+        let of_dpm = [&mut dpm.database, &mut dpm.keytab, &mut dpm.roles, &mut dpm.audit];
+        for path in [&mut self.acme.trusted].into_iter().chain(of_dpm).flatten() {
             *path = base.join(&*path);
+        }
+    }
+}
+
+impl Default for Dpm {
+    fn default() -> Self {
+        let options = rookery_dpm::service::Options::default();
+        Self {
+            enabled: false,
+            database: None,
+            demo: false,
+            listen: keys::DPM_LISTEN,
+            front_ends: None,
+            name: options.name,
+            node: options.address,
+            history_days: 30,
+            history_bytes: 1 << 30,
+            keytab: None,
+            principal: None,
+            roles: None,
+            audit: None,
+            alarms: Vec::new(),
         }
     }
 }
@@ -430,6 +501,8 @@ fn anywhere(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port)
 }
 
+/// The module that shows readings in the chat.
+pub const DATA: &str = "data";
 const LOOPBACK: [&str; 2] = ["127.0.0.0/8", "::1"];
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::error::Wrong;
 use super::given::Given;
-use super::keys::{DOMAIN_KEYS, KEYS, TABLES};
+use super::keys::{self, DOMAIN_KEYS, TABLES};
 use super::nearest::nearest;
-use super::{Config, DomainConfig, Files, Modules};
+use super::{Config, DATA, DomainConfig, Files, Modules};
 
 type Entries<'a> = Vec<(&'a str, Range<usize>, &'a Spanned<DeValue<'a>>)>;
 
@@ -66,9 +66,9 @@ impl Reader<'_> {
         }
     }
 
-    /// A key of [`KEYS`].
+    /// A key of [`keys::all`].
     fn key(&mut self, table: &str, name: &str, at: &Range<usize>, value: &Spanned<DeValue<'_>>) {
-        let Some(key) = KEYS.iter().find(|key| key.table == table && key.name == name) else {
+        let Some(key) = keys::all().find(|key| key.table == table && key.name == name) else {
             return self.unknown(table, name, at);
         };
         let set = (key.set)(&mut self.config, &Given::new(value));
@@ -166,6 +166,8 @@ impl Reader<'_> {
             self.wrongs.push(Wrong::new(place(&tls, &["acme"]), what).of("tls.acme.domains"));
         }
         self.services_of_acme(&tls);
+        let (at, dpm) = section("dpm");
+        self.readings(at, &dpm);
         let (_, limits) = section("limits");
         if self.config.limits.outbox.soft > self.config.limits.outbox.hard {
             let at = place(&limits, &["outbox_soft", "outbox_hard"]);
@@ -186,6 +188,29 @@ impl Reader<'_> {
             let (_, login) = section("login");
             let what = "nobody could log in; leave the key out for all mechanisms";
             self.wrongs.push(Wrong::new(place(&login, &["mechanisms"]), what).of("login.mechanisms"));
+        }
+    }
+
+    /// What `[dpm]` needs, and what needs it.
+    fn readings(&mut self, at: Range<usize>, entries: &Entries<'_>) {
+        let dpm = &self.config.dpm;
+        let has_service = |domain: &DomainConfig| domain.modules.get(DATA).is_some_and(|module| module.enabled);
+        let is_shown = self.config.domains.iter().any(has_service);
+        if dpm.enabled && dpm.database.is_none() && !dpm.demo {
+            let what = "nothing says which devices there are: give `database` a file, or set `demo = true`";
+            self.wrongs.push(Wrong::new(place(entries, &["enabled"]), what).of("dpm.enabled"));
+        }
+        if dpm.keytab.is_some() != dpm.principal.is_some() {
+            let what = "`keytab` and `principal` belong together";
+            self.wrongs.push(Wrong::new(place(entries, &["keytab", "principal"]), what).of("dpm.keytab"));
+        }
+        if !self.config.dpm.alarms.is_empty() && !is_shown {
+            let what = "[modules.data] speaks for it in the rooms: set `enabled = true` there";
+            self.wrongs.push(Wrong::new(place(entries, &["alarms"]), what).of("dpm.alarms"));
+        }
+        if is_shown && !self.config.dpm.enabled {
+            let what = "the module `data` shows what [dpm] reads: set `enabled = true` in [dpm]";
+            self.wrongs.push(Wrong::new(at, what).of("dpm.enabled"));
         }
     }
 
@@ -228,9 +253,9 @@ impl Reader<'_> {
         }
     }
 
-    /// A key that isn't in [`KEYS`], nor a table.
+    /// A key that isn't in [`keys::all`], nor a table.
     fn unknown(&mut self, table: &str, name: &str, at: &Range<usize>) {
-        let elsewhere = KEYS.iter().find(|key| key.name == name);
+        let elsewhere = keys::all().find(|key| key.name == name);
         let Some(key) = elsewhere else {
             let tables = TABLES
                 .iter()
@@ -238,7 +263,7 @@ impl Reader<'_> {
                 .chain([DOMAIN, MODULES])
                 .filter(|name| !name.is_empty() && !name.contains('.'));
             let tables = tables.filter(|_| table.is_empty());
-            let known = KEYS.iter().filter(|key| key.table == table).map(|key| key.name).chain(tables);
+            let known = keys::all().filter(|key| key.table == table).map(|key| key.name).chain(tables);
             return self.stranger(table, name, at, known);
         };
         let what = match key.table {

@@ -54,6 +54,8 @@ pub struct Script {
     /// How long a ramp or sine takes, in seconds.
     #[serde(default = "one")]
     pub seconds: f64,
+    /// The limits of its analog alarm, raw; without them all that it plays is good.
+    pub alarm: Option<[i32; 2]>,
 }
 
 /// What is wrong with a simulated node.

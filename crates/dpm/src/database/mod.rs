@@ -13,6 +13,7 @@ pub use find::{Form, Stored, Target, Wanted};
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::blocks::{Bit, Command, StatusBits};
@@ -146,10 +147,38 @@ pub struct AlarmProperty {
     pub text: String,
 }
 
+/// Why there is no database, with the name of the file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unusable {
+    /// The file can't be read.
+    Unreadable(String),
+    /// What is written there, with line and field.
+    Mistaken(String),
+}
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Unreadable(words) | Self::Mistaken(words)) = self;
+        formatter.write_str(words)
+    }
+}
+
+impl std::error::Error for Unusable {}
+
 impl Database {
     /// Reads a database file.
     pub fn read(text: &str) -> Result<Self, Mistake> {
         file::read(text)
+    }
+
+    /// Reads the database file of that name, or without one the small database of the demonstration.
+    pub fn load(path: Option<&Path>) -> Result<Self, Unusable> {
+        let Some(path) = path else {
+            return Self::read(DEMO).map_err(|mistake| Unusable::Mistaken(mistake.to_string()));
+        };
+        let named = |words: String| format!("{}: {words}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| Unusable::Unreadable(named(error.to_string())))?;
+        Self::read(&text).map_err(|mistake| Unusable::Mistaken(named(mistake.to_string())))
     }
 
     /// All nodes.
@@ -195,3 +224,5 @@ impl Database {
         self
     }
 }
+
+const DEMO: &str = include_str!("demo.toml");

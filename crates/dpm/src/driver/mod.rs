@@ -9,9 +9,13 @@ mod history;
 mod serve;
 mod set;
 mod simulate;
+mod top;
+mod wake;
 
 pub use serve::{Server, Settings};
 pub use simulate::Front;
+pub use top::show as show_top;
+pub use wake::Wake;
 
 use std::io;
 use std::net::UdpSocket;

@@ -8,11 +8,13 @@ use super::door::{Peer, Visitors};
 use super::grpc::Grpc;
 use super::history::Historian;
 use super::set::{Ready, Set};
+use super::wake::Wake;
 use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
 use crate::authority::Authority;
 use crate::database::Database;
 use crate::history::Archive;
 use crate::service::{ClientKey, Dpm, Options, Statistics};
+use crate::stages::Stage;
 use crate::time::Moment;
 
 /// Where the service listens.
@@ -31,6 +33,7 @@ pub struct Settings {
 pub struct Server {
     dpm: Dpm,
     set: Set,
+    wake: Wake,
     clock: Clock,
     listener: TcpListener,
     front_ends: UdpSocket,
@@ -66,9 +69,12 @@ impl Server {
         set.add(&front_ends, FRONT_ENDS)?;
         let visitors = Visitors::new()?;
         set.add(visitors.bell(), VISITORS)?;
+        let wake = Wake::new()?;
+        set.add(&wake, WAKE)?;
         Ok(Self {
             dpm: Dpm::new(settings.options, database),
             set,
+            wake,
             clock: Clock::new(),
             listener,
             front_ends,
@@ -106,8 +112,14 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until something goes wrong, or `each` turn says so: it is called after every turn, and at least every 200 ms.
-    pub fn run(mut self, mut each: impl FnMut(&mut Dpm) -> bool) -> io::Result<()> {
+    /// What another thread ends a turn's waiting with.
+    pub fn wake(&self) -> Wake {
+        self.wake.clone()
+    }
+
+    /// Serves until something goes wrong, or `each` turn says so: it is called when a turn's input is taken and before its output leaves, at least
+    /// every 200 ms.
+    pub fn run(mut self, mut each: impl FnMut(&mut Dpm, Moment) -> bool) -> io::Result<()> {
         let mut ready = Vec::new();
         loop {
             let now = self.clock.now();
@@ -120,10 +132,12 @@ impl Server {
                     FRONT_ENDS => self.take_datagrams(now)?,
                     HISTORY => self.take_answers(now),
                     VISITORS => self.take_visitors(now),
+                    WAKE => self.wake.rest(),
                     _ => self.take_client(*event, now),
                 }
             }
             self.dpm.tick(now);
+            let is_over = each(&mut self.dpm, now);
             for (to, datagram) in self.dpm.datagrams(now) {
                 // A datagram that cannot be sent is lost, as others are; what it asked for is asked again.
                 let _ = self.front_ends.send_to(&datagram, to);
@@ -140,7 +154,7 @@ impl Server {
                 history.give(self.dpm.take_work());
                 self.dpm.lost_for_history(history.lost());
             }
-            if each(&mut self.dpm) {
+            if is_over {
                 return Ok(());
             }
         }
@@ -208,7 +222,9 @@ impl Server {
 
     fn take_datagrams(&mut self, now: Moment) -> io::Result<()> {
         for _ in 0..DATAGRAMS {
+            let begun = self.dpm.stages().begin();
             let Some((length, from)) = next_datagram(&self.front_ends, &mut self.buffer)? else { return Ok(()) };
+            let _ = self.dpm.stages().end(Stage::Datagram, begun);
             self.dpm.datagram(from, &mut self.buffer[..length], now);
         }
         Ok(())
@@ -237,6 +253,12 @@ impl Server {
 
     /// Writes what a client is owed, as far as its socket takes it.
     fn write(&mut self, client: ClientKey) {
+        let begun = self.dpm.stages().begin();
+        self.write_out(client);
+        let _ = self.dpm.stages().end(Stage::Send, begun);
+    }
+
+    fn write_out(&mut self, client: ClientKey) {
         let Some(Some(connection)) = self.connections.get_mut(client) else { return };
         let mut is_unfinished = false;
         for round in 1.. {
@@ -283,6 +305,7 @@ const LISTENER: u64 = u64::MAX;
 const FRONT_ENDS: u64 = u64::MAX - 1;
 const HISTORY: u64 = u64::MAX - 2;
 const VISITORS: u64 = u64::MAX - 3;
+const WAKE: u64 = u64::MAX - 4;
 /// After as many milliseconds a turn comes even if nothing happens.
 const IDLE: u64 = 200;
 /// About how many bytes are rendered for one write.

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use crate::database::{Device, Form, Wanted};
 use crate::sdd::Shared;
 use crate::show::{self, Sample};
+use crate::stages::{Begun, Stage, Stages};
 use crate::time::Moment;
 
 /// The number of an entry.
@@ -32,6 +33,14 @@ pub(super) struct Entry {
     /// When it was read last, and for how long that counts as current.
     read_at: Option<u64>,
     fresh_for: u64,
+}
+
+/// What became of a sample.
+pub(super) struct Made {
+    /// How many messages were made.
+    pub(super) made: u64,
+    /// When the last stage ended.
+    pub(super) ended: Begun,
 }
 
 /// Readers of one form of an entry.
@@ -118,14 +127,16 @@ impl Entry {
         self.read_at.is_some_and(|at| now.millis.saturating_sub(at) <= self.fresh_for)
     }
 
-    /// Takes a sample: makes one message for each form and gives it to `give` for each of its readers. Returns how many messages were made.
+    /// Takes a sample: makes one message for each form and gives it to `give` for each of its readers.
     pub(super) fn take(
         &mut self,
         sample: &Sample,
         fresh_for: u64,
         now: Moment,
+        stages: &mut Stages,
+        mut begun: Begun,
         mut give: impl FnMut(Reader, &Arc<Shared>),
-    ) -> u64 {
+    ) -> Made {
         self.read_at = (!sample.status.is_fatal()).then_some(now.millis);
         self.fresh_for = fresh_for;
         let mut made = 0;
@@ -144,14 +155,18 @@ impl Entry {
                 }
                 channel.told = Some(sample.clone());
             }
-            let Some(shared) = Shared::new(&show::reply(&channel.device, channel.form, sample)) else { continue };
+            let reply = show::reply(&channel.device, channel.form, sample);
+            begun = stages.end(Stage::Scale, begun);
+            let Some(shared) = Shared::new(&reply) else { continue };
             let shared = Arc::new(shared);
+            begun = stages.end(Stage::Encode, begun);
             made += 1;
             for reader in &channel.readers {
                 give(*reader, &shared);
             }
             channel.current = Some(shared);
+            begun = stages.end(Stage::Queue, begun);
         }
-        made
+        Made { made, ended: begun }
     }
 }

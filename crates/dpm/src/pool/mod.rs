@@ -25,6 +25,7 @@ use slab::Slab;
 use crate::acnet::{Header, Kind, Requests};
 use crate::database::{Database, Device, Form, Node, Wanted};
 use crate::sdd::Shared;
+use crate::stages::Stages;
 use crate::status::Status;
 use crate::time::Moment;
 use crate::when::{When, Wish};
@@ -78,6 +79,7 @@ pub struct Pool {
     timers: BinaryHeap<std::cmp::Reverse<(u64, u16)>>,
     out: Vec<(usize, Vec<u8>)>,
     counters: Counters,
+    stages: Stages,
 }
 
 /// All entries of a node that have the same event.
@@ -107,7 +109,13 @@ impl Pool {
             timers: BinaryHeap::new(),
             out: Vec::new(),
             counters: Counters::default(),
+            stages: Stages::default(),
         }
+    }
+
+    /// Where the time of readings goes.
+    pub fn stages(&mut self) -> &mut Stages {
+        &mut self.stages
     }
 
     /// What it did.
@@ -132,7 +140,7 @@ impl Pool {
         reader: Reader,
         now: Moment,
     ) -> Result<(EntryKey, Option<Arc<Shared>>), Status> {
-        self.check(wanted.node, &wish.when)?;
+        wish.when.check(self.nodes.get(wanted.node).ok_or(Status::NO_NODE)?.protocol)?;
         self.counters.asked += 1;
         let period = match wish.when {
             When::Every(millis) => Some(millis),
@@ -180,17 +188,6 @@ impl Pool {
     /// Takes on another database. What is being read is read on; its nodes must still be there under the same numbers.
     pub fn replace_nodes(&mut self, nodes: &[Node]) {
         self.nodes = nodes.to_vec();
-    }
-
-    fn check(&self, node: usize, when: &When) -> Result<(), Status> {
-        let node = self.nodes.get(node).ok_or(Status::NO_NODE)?;
-        match (node.protocol, when) {
-            (crate::database::Protocol::Gets32, _) => Ok(()),
-            (_, when) if when.ftd().is_some() => Ok(()),
-            // The front-end would need our clock, and we have none.
-            (_, When::Clock { .. }) => Err(Status::NO_TCLK),
-            _ => Err(Status::BAD_EVENT),
-        }
     }
 
     fn can_join(&self, entry: EntryKey) -> bool {

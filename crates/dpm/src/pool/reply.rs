@@ -7,13 +7,14 @@ use super::{Deliver, Pool};
 use crate::acnet::{Kind, Packet, gets32, split};
 use crate::database::Protocol;
 use crate::show::Sample;
+use crate::stages::{Begun, Stage};
 use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
 
 impl Pool {
-    /// Takes a packet that came from the node of a number. Only replies are for the pool.
-    pub fn take(&mut self, node: usize, packet: Packet<'_>, now: Moment, deliver: &mut impl Deliver) {
+    /// Takes a packet that came from the node of a number. Only replies are for the pool. `begun`: when the look-up began.
+    pub fn take(&mut self, node: usize, packet: Packet<'_>, now: Moment, begun: Begun, deliver: &mut impl Deliver) {
         let header = packet.header;
         if !matches!(header.kind, Kind::Reply | Kind::ReplyWithMore) || header.client != self.address {
             return;
@@ -34,10 +35,11 @@ impl Pool {
             return;
         }
         self.counters.replies += 1;
+        let begun = self.stages.end(Stage::LookUp, begun);
         let failure = match header.status {
             Status::NO_TASK => Some(Status::NODE_DOWN),
             status if status.is_fatal() => Some(status),
-            _ => self.split(header.message, node, packet.body, now, deliver).err(),
+            _ => self.split(header.message, node, packet.body, now, begun, deliver).err(),
         };
         let is_last = header.kind == Kind::Reply;
         match failure {
@@ -86,6 +88,7 @@ impl Pool {
         node: usize,
         body: &[u8],
         now: Moment,
+        mut begun: Begun,
         deliver: &mut impl Deliver,
     ) -> Result<(), Status> {
         let Some(group) = self.groups.get(id) else { return Ok(()) };
@@ -107,11 +110,14 @@ impl Pool {
             let bytes = if status.is_fatal() { Box::default() } else { bytes.into() };
             let sample = Sample { status, bytes, timestamp, cycle };
             self.counters.readings += 1;
+            begun = self.stages.end(Stage::Split, begun);
             let delivered = &mut self.counters.delivered;
-            self.counters.encoded += entry.take(&sample, fresh_for, now, |reader, message| {
+            let take = entry.take(&sample, fresh_for, now, &mut self.stages, begun, |reader, message| {
                 *delivered += 1;
                 deliver.deliver(reader, message, is_last);
             });
+            self.counters.encoded += take.made;
+            begun = take.ended;
         }
         Ok(())
     }
@@ -125,10 +131,12 @@ impl Pool {
         for entry in group.slots.iter().filter_map(|slot| slot.entry) {
             let Some(entry) = self.entries.get_mut(entry) else { continue };
             let delivered = &mut self.counters.delivered;
-            self.counters.encoded += entry.take(&sample, 0, now, |reader, message| {
+            let begun = self.stages.begin();
+            let take = entry.take(&sample, 0, now, &mut self.stages, begun, |reader, message| {
                 *delivered += 1;
                 deliver.deliver(reader, message, is_last);
             });
+            self.counters.encoded += take.made;
         }
         if is_last {
             self.finish(id);

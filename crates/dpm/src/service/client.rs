@@ -44,6 +44,8 @@ pub(super) enum Speaks {
     Raw(Raw),
     /// gRPC: nothing comes from it any more.
     Daq,
+    /// It watches, and has nothing to say.
+    Top,
 }
 
 impl Client {
@@ -63,7 +65,7 @@ impl Dpm {
                 break;
             }
             let used = match state.speaks {
-                Speaks::Unknown => self.greet(client, rest)?,
+                Speaks::Unknown => self.greet(client, rest, now)?,
                 Speaks::Dpm => match frame(rest)? {
                     Some(frame) => {
                         self.take_message(client, frame, now);
@@ -71,6 +73,7 @@ impl Dpm {
                     }
                     None => 0,
                 },
+                Speaks::Top => return Err(Close),
                 Speaks::Raw(_) => match frame(rest)? {
                     Some(frame) => {
                         self.take_frame(client, frame, now)?;
@@ -88,11 +91,17 @@ impl Dpm {
         Ok(taken)
     }
 
-    fn greet(&mut self, client: ClientKey, input: &[u8]) -> Result<usize, Close> {
-        let (speaks, used) = match greeting::read(input)? {
+    fn greet(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, Close> {
+        let from = self.outlets.clients.get(client).and_then(|client| client.from);
+        let is_near = from.is_none_or(|from| from.ip().is_loopback());
+        let (speaks, used) = match greeting::read(input, is_near)? {
             None => return Ok(0),
             Some((greeting::Greeting::Dpm, used)) => (Speaks::Dpm, used),
             Some((greeting::Greeting::Raw, used)) => (Speaks::Raw(Raw::default()), used),
+            Some((greeting::Greeting::Top, used)) => {
+                self.watch(client, now);
+                (Speaks::Top, used)
+            }
             Some((greeting::Greeting::Refused(answer), _)) => {
                 self.outlets.frame(client, answer.as_bytes().to_vec());
                 return Err(Close);

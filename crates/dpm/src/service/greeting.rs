@@ -9,12 +9,14 @@ pub(super) enum Greeting {
     Dpm,
     /// acnetd's client protocol.
     Raw,
+    /// Nothing: it watches how the service works.
+    Top,
     /// Something that is not spoken here, and what to tell the client.
     Refused(&'static str),
 }
 
-/// Reads the first lines, and tells how many bytes they are. `None` if they have not all come.
-pub(super) fn read(input: &[u8]) -> Result<Option<(Greeting, usize)>, Close> {
+/// Reads the first lines, and tells how many bytes they are. `None` if they have not all come. `may_watch`: is it of this machine?
+pub(super) fn read(input: &[u8], may_watch: bool) -> Result<Option<(Greeting, usize)>, Close> {
     let end = input.windows(END.len()).position(|window| window == END).map(|end| end + END.len());
     let Some(end) = end else {
         let could_be = |start: &[u8]| input.starts_with(&start[..start.len().min(input.len())]);
@@ -35,6 +37,7 @@ pub(super) fn read(input: &[u8]) -> Result<Option<(Greeting, usize)>, Close> {
             }
             if kind == "application/pc" { Greeting::Dpm } else { Greeting::Refused(UNSUPPORTED) }
         }
+        first if first.starts_with("GET /top ") && may_watch => Greeting::Top,
         first if first.starts_with("GET ") => Greeting::Refused(NOT_FOUND),
         _ => return Err(Close),
     };

@@ -21,6 +21,7 @@ mod raw;
 mod record;
 mod settings;
 mod tcp;
+mod top;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -43,6 +44,9 @@ use list::List;
 pub use node::Traffic;
 use record::Recorder;
 use settings::Batch;
+use top::Watchers;
+
+pub use top::PAGE_END;
 
 /// The number of a client's connection.
 pub type ClientKey = usize;
@@ -115,6 +119,7 @@ pub struct Dpm {
     greetings: BinaryHeap<Reverse<(u64, ClientKey)>>,
     /// Connections that are over.
     closing: Vec<ClientKey>,
+    watchers: Watchers,
 }
 
 /// Where readings go to. Apart from the rest so that the pool can deliver while it is borrowed.
@@ -189,6 +194,7 @@ impl Dpm {
             list_ids: HashMap::default(),
             next_list: FIRST_LIST,
             heartbeats: BinaryHeap::new(),
+            watchers: Watchers::default(),
         }
     }
 
@@ -257,6 +263,7 @@ impl Dpm {
                 self.addresses.remove(&from.ip());
             }
         }
+        self.unwatch(client);
     }
 
     /// Connections that are over since this was called last: they are to be closed.
@@ -269,6 +276,7 @@ impl Dpm {
         self.outlets.now = now;
         packet::swap(datagram);
         for packet in packet::packets(datagram) {
+            let begun = self.pool.stages().begin();
             let header = packet.header;
             let is_reply = matches!(header.kind, Kind::Reply | Kind::ReplyWithMore);
             // Whoever answers is the server of the exchange. Several nodes may share an address.
@@ -282,7 +290,7 @@ impl Dpm {
                 _ if !is_reply => self.answer_node(node, packet),
                 setting::TASK_ID => self.setter.take(node, &header, packet.body, now),
                 plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
-                _ => self.pool.take(node, packet, now, &mut self.outlets),
+                _ => self.pool.take(node, packet, now, begun, &mut self.outlets),
             }
         }
         self.poll_instead(now);
@@ -298,6 +306,7 @@ impl Dpm {
         self.finish_settings(now);
         self.beat(now);
         self.end_silent(now);
+        self.tell_watchers(now);
     }
 
     /// When [`tick`](Self::tick) has something to do next.
@@ -305,7 +314,14 @@ impl Dpm {
         let beat = self.heartbeats.peek().map(|beat| beat.0.0);
         let greeting = self.greetings.peek().map(|greeting| greeting.0.0);
         let exchanges = self.plots.deadline().into_iter().chain(self.setter.deadline());
-        self.pool.deadline().into_iter().chain(exchanges).chain(beat).chain(greeting).min()
+        self.pool
+            .deadline()
+            .into_iter()
+            .chain(exchanges)
+            .chain(beat)
+            .chain(greeting)
+            .chain(self.watchers.deadline())
+            .min()
     }
 
     /// Datagrams to send. To be called after each turn's input.

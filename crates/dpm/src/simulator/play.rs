@@ -129,9 +129,14 @@ impl Player {
             }
             (Property::Status, _) => vec![0b0_1011],
             (Property::Analog, script) => {
+                let limits = script.map_or([0, 0], |script| script.alarm.unwrap_or([script.low, script.high]));
+                let is_bad = script.filter(|script| script.alarm.is_some()).is_some_and(|script| {
+                    let value = shape(script, millis, 0, 0.5);
+                    value < limits[0] || value > limits[1]
+                });
                 // Enabled, two bytes, minimum and maximum.
-                let mut block = vec![0x21, 0x02];
-                for limit in script.map_or([0, 0], |script| [script.low, script.high]) {
+                let mut block = vec![if is_bad { 0x23 } else { 0x21 }, 0x02];
+                for limit in limits {
                     block.extend_from_slice(&limit.to_le_bytes());
                 }
                 block.extend_from_slice(&[0, 1]);

@@ -14,6 +14,7 @@ mod pooling;
 mod raw;
 mod replay;
 mod settings;
+mod top;
 mod world;
 
 /// A device of each kind on nodes of both protocols.

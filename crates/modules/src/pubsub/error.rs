@@ -7,32 +7,37 @@ use rookery_xml::{Element, ns};
 use crate::asker;
 
 /// An error with a condition of publish-subscribe.
-pub(super) fn specific(condition: Condition, name: &str) -> StanzaError {
+pub(crate) fn specific(condition: Condition, name: &str) -> StanzaError {
     StanzaError::new(condition).with_application(Element::new(name, ns::PUBSUB_ERRORS))
 }
 
 /// `feature-not-implemented`, with the name of the feature.
-pub(super) fn unsupported(feature: &str) -> StanzaError {
+pub(crate) fn unsupported(feature: &str) -> StanzaError {
     let unsupported = Element::new("unsupported", ns::PUBSUB_ERRORS).with_attr("feature", feature);
     StanzaError::new(Condition::FeatureNotImplemented).with_application(unsupported)
 }
 
 /// A request without the node that it is about (§7.2.3.3).
-pub(super) fn nodeid_required() -> StanzaError {
+pub(crate) fn nodeid_required() -> StanzaError {
     specific(Condition::BadRequest, "nodeid-required")
 }
 
 /// A subscription that there is not (§6.2.3.2, §6.3.4.2).
-pub(super) fn not_subscribed(type_: ErrorType) -> StanzaError {
+pub(crate) fn not_subscribed(type_: ErrorType) -> StanzaError {
     specific(Condition::UnexpectedRequest, "not-subscribed").with_type(type_)
 }
 
+/// Options of a subscription that can't be read (§6.3.5.2).
+pub(crate) fn invalid_options() -> StanzaError {
+    specific(Condition::BadRequest, "invalid-options")
+}
+
 /// A subscription or retrieval that needs the owner's presence (§6.1.3.2).
-pub(super) fn presence_required() -> StanzaError {
+pub(crate) fn presence_required() -> StanzaError {
     specific(Condition::NotAuthorized, "presence-subscription-required")
 }
 
 /// What is told of a store that failed.
-pub(super) fn failed(error: &StoreError) -> StanzaError {
+pub(crate) fn failed(error: &StoreError) -> StanzaError {
     asker::condition(error).into()
 }

@@ -8,7 +8,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer};
 
 use super::config::{Access, Config, Publish};
-use super::error::{presence_required, specific};
+use super::error::{invalid_options, presence_required, specific};
 use crate::form::{Field, Form};
 
 /// A node without its items.
@@ -174,7 +174,7 @@ impl Subscription {
     pub(crate) fn apply(&mut self, form: &Form) -> Result<(), StanzaError> {
         match form.boolean("pubsub#deliver") {
             Some(Ok(deliver)) => self.deliver = deliver,
-            Some(Err(_)) => return Err(specific(Condition::BadRequest, "invalid-options")),
+            Some(Err(_)) => return Err(invalid_options()),
             None => {}
         }
         Ok(())

@@ -5,7 +5,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
-use super::error::{nodeid_required, presence_required, specific};
+use super::error::{invalid_options, nodeid_required, presence_required, specific};
 use super::node::Relation;
 use super::state::Key;
 use crate::form::Form;
@@ -198,7 +198,7 @@ impl Action {
                 match (is_set, form) {
                     (false, _) => Self::Options { node: required()?, jid },
                     (true, Some(form)) => Self::SetOptions { node: required()?, jid, form },
-                    (true, None) => return Err(specific(Condition::BadRequest, "invalid-options")),
+                    (true, None) => return Err(invalid_options()),
                 }
             }
             ("default", false) => Self::DefaultOptions,

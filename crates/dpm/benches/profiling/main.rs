@@ -1,0 +1,46 @@
+//! The load of "Profiling DPM": 1, 10, 100 and 1000 clients ask for the same 100 devices fifteen times a second; then 10 000 different devices from 100
+//! front-ends at once.
+//!
+//! `cargo bench -p rookery-dpm` prints tables; with `-- --markdown FILE --html FILE` it writes them, too. They say what the front-ends were asked, what the
+//! service's thread spent for each reading that it delivered, how late readings came to clients, and beside it what the same bytes cost when they are only
+//! written to as many sockets, and how late a thread of this machine wakes that only sleeps.
+//!
+//! Service, simulated front-ends and clients are threads of one process and share its cores; the sockets between them are real. A clock of the front-ends and
+//! of the clients is the same; readings carry it in whole milliseconds, so that a latency is up to one too long.
+
+mod load;
+mod machine;
+mod readers;
+mod report;
+
+use std::path::PathBuf;
+
+use load::{Load, Run};
+use report::Row;
+
+fn main() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
+    let arguments: Vec<String> = std::env::args().collect();
+    let file = |flag: &str| {
+        let place = arguments.iter().position(|argument| argument == flag)?;
+        arguments.get(place + 1).map(PathBuf::from)
+    };
+    let same = [1, 10, 100, 1000].map(|clients| row(Load { clients, front_ends: 1, devices: 100, stages: false }));
+    let different = [1, 10].map(|clients| row(Load { clients, front_ends: 100, devices: 10_000, stages: false }));
+    let measured = load::run(Load { clients: 100, front_ends: 1, devices: 100, stages: true });
+    let markdown = report::markdown(&same, &different, &measured);
+    println!("{markdown}");
+    for (flag, text) in [("--markdown", markdown), ("--html", report::html(&same, &different, &measured))] {
+        if let Some(path) = file(flag) {
+            std::fs::write(&path, text).expect("a file that can be written");
+        }
+    }
+}
+
+fn row(load: Load) -> Row {
+    let run: Run = load::run(load);
+    let bare = machine::bare_writes(load.clients, run.bytes_per_write, run.readings_per_write);
+    Row { load, run, bare }
+}

@@ -1,0 +1,95 @@
+//! Who watches the service at work (`rookery dpm top`): a client of this machine that gets the counters and the table of stages every second.
+//!
+//! Stages are measured while somebody watches, and only then.
+
+use super::{Dpm, Statistics};
+use crate::stages::Stages;
+use crate::time::Moment;
+
+/// Who watches.
+#[derive(Debug, Default)]
+pub(super) struct Watchers {
+    pub(super) clients: Vec<super::ClientKey>,
+    /// When they are told next, in milliseconds.
+    due: u64,
+}
+
+impl Watchers {
+    /// When they are told next, if there are any.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        (!self.clients.is_empty()).then_some(self.due)
+    }
+}
+
+impl Dpm {
+    /// Where the time of readings goes. It is measured while somebody watches.
+    pub fn stages(&mut self) -> &mut Stages {
+        self.pool.stages()
+    }
+
+    /// A client watches from now on.
+    pub(super) fn watch(&mut self, client: super::ClientKey, now: Moment) {
+        self.outlets.frame(client, HEAD.as_bytes().to_vec());
+        if self.watchers.clients.is_empty() {
+            self.watchers.due = now.millis + EVERY;
+        }
+        self.watchers.clients.push(client);
+        self.stages().measure(true);
+    }
+
+    /// A client that may have watched is gone.
+    pub(super) fn unwatch(&mut self, client: super::ClientKey) {
+        let before = self.watchers.clients.len();
+        self.watchers.clients.retain(|other| *other != client);
+        if before > 0 && self.watchers.clients.is_empty() {
+            self.stages().measure(false);
+        }
+    }
+
+    /// Tells those who watch, if it is time to.
+    pub(super) fn tell_watchers(&mut self, now: Moment) {
+        if self.watchers.deadline().is_none_or(|due| due > now.millis) {
+            return;
+        }
+        self.watchers.due = now.millis + EVERY;
+        let text = format!("{}\n\n{}\n{PAGE_END}", self.statistics(), self.stages());
+        for client in self.watchers.clients.clone() {
+            // Who does not read gets no more to read.
+            if self.outlets.clients.get(client).is_some_and(|client| client.outbox.is_empty()) {
+                self.outlets.frame(client, text.clone().into_bytes());
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Statistics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ratio = |one: u64, other: u64| if other == 0 { 0.0 } else { one as f64 / other as f64 };
+        let Statistics { pool, entries, groups, clients, lists, dropped, .. } = self;
+        writeln!(f, "clients {clients}, lists {lists}, devices being read {entries} in {groups} requests")?;
+        writeln!(
+            f,
+            "asked by clients {}, found running {}, asked of front-ends {} in {} requests: consolidation {:.1}",
+            pool.asked,
+            pool.shared,
+            pool.devices_requested,
+            pool.requests,
+            ratio(pool.asked, pool.devices_requested)
+        )?;
+        writeln!(
+            f,
+            "replies {}, readings {}, copies per reading {:.2}, delivered {}",
+            pool.replies,
+            pool.readings,
+            ratio(pool.encoded, pool.readings),
+            pool.delivered
+        )?;
+        write!(f, "unanswered {}, strays {}, dropped {dropped}", pool.timeouts, pool.strays)
+    }
+}
+
+/// In milliseconds.
+const EVERY: u64 = 1000;
+/// What stands behind each page.
+pub const PAGE_END: char = '\u{c}';
+const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n";

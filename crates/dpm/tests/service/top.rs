@@ -1,0 +1,77 @@
+//! Who watches how the service works.
+
+use std::net::SocketAddr;
+
+use rookery_dpm::service::Close;
+use rookery_dpm::stages::Stage;
+
+use crate::DEMO;
+use crate::world::World;
+
+const ASKS: &[u8] = b"GET /top HTTP/1.1\r\n\r\n";
+
+#[test]
+fn stages_are_measured_while_somebody_watches() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "M:OUTTMP@p,100");
+    world.start(&client);
+    world.pass(1000);
+    assert_eq!(world.dpm.stages().of(Stage::Scale).calls, 0, "nobody watches");
+
+    let watcher = world.dpm.connect();
+    world.send(watcher, ASKS).expect("it may watch");
+    assert!(world.bytes(watcher).starts_with(b"HTTP/1.1 200 OK\r\n"));
+    world.pass(2000);
+    let text = String::from_utf8(world.bytes(watcher)).expect("text");
+    let pages: Vec<&str> = text.split_terminator('\u{c}').collect();
+    assert_eq!(pages.len(), 2, "{text}");
+    assert!(pages[1].contains("consolidation 1.0") && pages[1].contains("copies per reading 1.00"), "{text}");
+    for stage in Stage::ALL {
+        assert!(pages[1].lines().any(|line| line.starts_with(stage.name())), "{stage:?} is not in {text}");
+    }
+    for stage in [Stage::LookUp, Stage::Split, Stage::Scale, Stage::Encode, Stage::Queue] {
+        let calls = world.dpm.stages().of(stage).calls;
+        assert!((18..=22).contains(&calls), "ten readings a second for two seconds: {stage:?} {calls}");
+    }
+
+    world.dpm.disconnect(watcher);
+    let before = world.dpm.stages().of(Stage::Scale);
+    world.pass(1000);
+    assert_eq!(world.dpm.stages().of(Stage::Scale), before, "nobody watches any more");
+}
+
+#[test]
+fn many_readers_are_one_copy() {
+    let mut world = World::new(DEMO);
+    for _ in 0..50 {
+        let client = world.client();
+        world.add(&client, 1, "M:OUTTMP@p,100");
+        world.start(&client);
+    }
+    world.pass(1000);
+    let told = world.statistics().to_string();
+    assert!(told.contains("asked by clients 50, found running 49, asked of front-ends 1 in 1 requests"), "{told}");
+    assert!(told.contains("consolidation 50.0") && told.contains("copies per reading 1.00"), "{told}");
+}
+
+#[test]
+fn others_may_not_watch_and_watchers_have_nothing_to_say() {
+    let mut world = World::new(DEMO);
+    let from = SocketAddr::from(([192, 0, 2, 1], 40_000));
+    let stranger = world.dpm.connect_from(from, world.moment()).expect("a place");
+    assert_eq!(world.send(stranger, ASKS), Err(Close));
+    world.read(stranger);
+    assert!(world.bytes(stranger).starts_with(b"HTTP/1.1 404 Not Found\r\n"));
+    let watcher = world.dpm.connect();
+    world.send(watcher, ASKS).expect("it may watch");
+    assert_eq!(world.send(watcher, b"more"), Err(Close));
+    // Who does not read gets one page and no more.
+    let slow = world.dpm.connect();
+    world.send(slow, ASKS).expect("it may watch");
+    world.stuck.push(slow);
+    world.pass(10_000);
+    world.read(slow);
+    let pages = world.bytes(slow).iter().filter(|byte| **byte == 0x0c).count();
+    assert_eq!(pages, 1);
+}

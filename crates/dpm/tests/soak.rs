@@ -1,0 +1,273 @@
+//! Front-ends die and come back at random for two minutes of virtual time, while the network between loses, delays, repeats and mixes up datagrams. No list
+//! stays stuck, and no reading is given to another device.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rookery_dpm::database::Database;
+use rookery_dpm::inside::Inside;
+use rookery_dpm::sdd::reply::Reply;
+use rookery_dpm::service::{Dpm, Options};
+use rookery_dpm::simulator::Simulator;
+use rookery_dpm::status::Status;
+use rookery_dpm::time::Moment;
+
+#[test]
+fn no_list_stays_stuck_and_no_reading_is_anothers() {
+    for seed in 1..=SEEDS {
+        let mut soak = Soak::new(seed);
+        soak.run(SOAK_MILLIS, true);
+        let asked = soak.readers.iter().map(|reader| reader.asked.len()).sum::<usize>();
+        let (failed, read) = soak.told();
+        assert!(failed > 100 && read > 1000, "seed {seed}: the soak soaks nothing: {failed} failures, {read} readings");
+        // Whatever happened: once all front-ends are there, all is read again.
+        soak.run(RECOVERY_MILLIS, false);
+        soak.forget();
+        soak.run(3 * PERIOD, false);
+        for reader in &soak.readers {
+            for (number, asked) in &reader.asked {
+                assert!(asked.read >= 2, "seed {seed}: request {number} for {} is stuck", asked.device);
+            }
+        }
+        let statistics = soak.dpm.statistics();
+        assert_eq!(statistics.entries, DEVICES * NODES, "seed {seed}: one entry for each device");
+        assert!(statistics.groups <= 4 * NODES, "seed {seed}: {} requests for {NODES} front-ends", statistics.groups);
+        assert_eq!(asked, READERS * DEVICES * NODES);
+        // When the last reader leaves, nothing is left.
+        soak.leave();
+        let statistics = soak.dpm.statistics();
+        assert_eq!((statistics.entries, statistics.groups), (0, 0), "seed {seed}");
+    }
+}
+
+struct Soak {
+    dpm: Dpm,
+    /// By node; `None` while it is dead.
+    front_ends: Vec<Option<Simulator>>,
+    readers: Vec<Reader>,
+    /// Datagrams under way, with when they arrive.
+    network: BinaryHeap<Reverse<(u64, u64, Direction, Vec<u8>)>>,
+    sent: u64,
+    now: u64,
+    random: u64,
+}
+
+struct Reader {
+    inside: Inside,
+    asked: BTreeMap<i64, Asked>,
+}
+
+#[derive(Default)]
+struct Asked {
+    device: usize,
+    read: usize,
+    failed: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Direction {
+    ToFrontEnd(usize),
+    FromFrontEnd(usize),
+}
+
+impl Soak {
+    fn new(seed: u64) -> Self {
+        let mut soak = Self {
+            dpm: Dpm::new(Options::default(), Arc::new(database())),
+            front_ends: (0..NODES).map(|_| Some(Simulator::new(database()))).collect(),
+            readers: Vec::new(),
+            network: BinaryHeap::new(),
+            sent: 0,
+            now: 0,
+            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        };
+        for _ in 0..READERS {
+            let (mut inside, now) = (Inside::default(), soak.moment());
+            let asked = (0..NODES * DEVICES).map(|device| {
+                let number = inside.add(&mut soak.dpm, &format!("Z:D{device:05}@P,{PERIOD}"), now);
+                (number.expect("a list"), Asked { device, ..Asked::default() })
+            });
+            let asked = asked.collect();
+            inside.start(&mut soak.dpm, now);
+            soak.readers.push(Reader { inside, asked });
+        }
+        soak
+    }
+
+    /// Lets time pass. `rough`: front-ends die and come back, and the network is bad.
+    fn run(&mut self, millis: u64, rough: bool) {
+        let end = self.now + millis;
+        let mut next = self.now;
+        while self.now < end {
+            if self.now >= next {
+                next = self.now + 500;
+                self.fate(rough);
+            }
+            self.turn(rough);
+            let front_ends = self.front_ends.iter().flatten().filter_map(Simulator::deadline);
+            let network = self.network.peek().map(|datagram| datagram.0.0);
+            let due = front_ends.chain(network).chain(self.dpm.deadline()).chain([next, end]).min().unwrap_or(end);
+            self.now = due.max(self.now + 1);
+        }
+    }
+
+    /// Somebody dies or comes back; in the end all come back.
+    fn fate(&mut self, rough: bool) {
+        for node in 0..NODES {
+            let is_there = self.front_ends[node].is_some();
+            match (is_there, rough) {
+                (true, true) if self.chance(12) => self.front_ends[node] = None,
+                (false, true) if self.chance(25) => self.front_ends[node] = Some(Simulator::new(database())),
+                (false, false) => self.front_ends[node] = Some(Simulator::new(database())),
+                _ => {}
+            }
+        }
+    }
+
+    fn turn(&mut self, rough: bool) {
+        let now = self.moment();
+        while self.network.peek().is_some_and(|datagram| datagram.0.0 <= self.now) {
+            let Some(Reverse((_, _, direction, mut datagram))) = self.network.pop() else { break };
+            match direction {
+                Direction::ToFrontEnd(node) => {
+                    if let Some(front_end) = &mut self.front_ends[node] {
+                        front_end.datagram(here(), &mut datagram, now);
+                    }
+                }
+                Direction::FromFrontEnd(node) => self.dpm.datagram(address(node), &mut datagram, now),
+            }
+        }
+        for node in 0..NODES {
+            let Some(front_end) = &mut self.front_ends[node] else { continue };
+            front_end.tick(now);
+            let answers: Vec<_> = front_end.flush().map(|(_, datagram)| datagram).collect();
+            for datagram in answers {
+                self.post(Direction::FromFrontEnd(node), datagram, rough);
+            }
+        }
+        self.dpm.tick(now);
+        let asked: Vec<_> = self.dpm.datagrams(now).collect();
+        for (to, datagram) in asked {
+            self.post(Direction::ToFrontEnd(usize::from(to.port() - FIRST_PORT)), datagram, rough);
+        }
+        let _ = self.dpm.take_dirty();
+        for reader in &mut self.readers {
+            let asked = &mut reader.asked;
+            reader.inside.replies(&mut self.dpm, |reply| match reply {
+                Reply::Scalar(scalar) => {
+                    let asked = asked.get_mut(&scalar.ref_id).expect("it was asked for");
+                    assert_eq!(scalar.data, asked.device as f64, "a reading of another device");
+                    asked.read += 1;
+                }
+                Reply::Status(status) => {
+                    let asked = asked.get_mut(&status.ref_id).expect("it was asked for");
+                    assert!(Status(status.status).is_fatal());
+                    asked.failed += 1;
+                }
+                Reply::DeviceInfo(_) | Reply::StartList(_) | Reply::ListStatus(_) => {}
+                other => panic!("nobody asked for {other:?}"),
+            });
+        }
+    }
+
+    /// Puts a datagram on its way: sometimes on none, on two, or on a longer one. Sometimes it comes from another front-end than it says.
+    fn post(&mut self, direction: Direction, datagram: Vec<u8>, rough: bool) {
+        if rough && self.chance(5) {
+            return;
+        }
+        let copies = if rough && self.chance(5) { 2 } else { 1 };
+        for _ in 0..copies {
+            let late = if rough && self.chance(10) { self.number(1500) } else { self.number(3) };
+            let astray = rough && self.chance(2);
+            let direction = match direction {
+                Direction::FromFrontEnd(_) if astray => Direction::FromFrontEnd(self.number(NODES as u64) as usize),
+                direction => direction,
+            };
+            self.sent += 1;
+            self.network.push(Reverse((self.now + late, self.sent, direction, datagram.clone())));
+        }
+    }
+
+    /// How many failures and readings were told.
+    fn told(&self) -> (usize, usize) {
+        let all = self.readers.iter().flat_map(|reader| reader.asked.values());
+        all.fold((0, 0), |(failed, read), asked| (failed + asked.failed, read + asked.read))
+    }
+
+    fn forget(&mut self) {
+        for asked in self.readers.iter_mut().flat_map(|reader| reader.asked.values_mut()) {
+            (asked.read, asked.failed) = (0, 0);
+        }
+    }
+
+    fn leave(&mut self) {
+        let now = self.moment();
+        for mut reader in std::mem::take(&mut self.readers) {
+            for number in reader.asked.keys() {
+                reader.inside.remove(&mut self.dpm, *number, now);
+            }
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { millis: self.now, unix_millis: 1_700_000_000_000 + self.now as i64 }
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.number(100) < percent
+    }
+
+    fn number(&mut self, below: u64) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random % below
+    }
+}
+
+/// Devices of which each reads as its own number.
+fn database() -> Database {
+    let mut text = String::new();
+    for node in 0..NODES {
+        let protocol = if node % 2 == 0 { "RETDAT" } else { "GETS32" };
+        let _ = writeln!(
+            text,
+            "[[node]]\nname = 'FE{node}'\naddress = '{:04x}'\nsocket = '{}'\nprotocol = '{protocol}'",
+            0x0c00 + node,
+            address(node)
+        );
+    }
+    for device in 0..NODES * DEVICES {
+        let _ = writeln!(
+            text,
+            "[[device]]\nindex = {}\nname = 'Z:D{device:05}'\ndescription = ''\n[device.reading]\nnode = 'FE{}'\nssdn = '{device:016x}'\n\
+             primary = 10\nelement = 4\n[[script]]\ndevice = 'Z:D{device:05}'\nshape = 'constant'\nlow = {device}",
+            1000 + device,
+            device % NODES
+        );
+    }
+    Database::read(&text).expect("a good database")
+}
+
+fn address(node: usize) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], FIRST_PORT + node as u16))
+}
+
+fn here() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 5000))
+}
+
+const SEEDS: u64 = 4;
+const NODES: usize = 10;
+/// Of each node.
+const DEVICES: usize = 20;
+const READERS: usize = 2;
+/// In milliseconds.
+const PERIOD: u64 = 500;
+const SOAK_MILLIS: u64 = 120_000;
+/// A front-end is asked again at the latest eight seconds after it came back, and it may take as long to see that it was gone.
+const RECOVERY_MILLIS: u64 = 30_000;
+const FIRST_PORT: u16 = 7000;

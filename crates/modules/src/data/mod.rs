@@ -1,0 +1,284 @@
+//! Nodes whose items come from outside of the chat, by the service `data.DOMAIN`: XEP-0060 for readings of devices.
+//!
+//! # How it works
+//!
+//! The server joins a [`Source`] to it, which says what a node is and gives its items. A node is there while it has subscribers, at the home shard of
+//! its name: the first one opens it at the source, the last one's leaving closes it. An item that the source gives becomes one packet, which goes to all
+//! subscribers by the fan-out engine.
+//!
+//! # Invariants
+//!
+//! * Who may not use the service learns nothing of which nodes there are.
+//! * Nobody gets items of a node more often than the subscription says (`pace`); what comes in between is replaced by what comes later.
+//! * Items are headlines: they are stored for nobody. A subscription of a bare JID survives a restart, one of a full JID ends with its session.
+//! * What waits for the store is done in the order in which it was asked for, and what is at hand is right at once.
+//!
+//! # Layout
+//!
+//! [`source`] is the seam; `state` what is at hand, `subscriptions` who is subscribed to what on all shards; `subscribe`, `pace` and `discovery` do the
+//! work; `load` finds after a start who was subscribed; `speak` says in rooms what the source wants said there.
+
+mod discovery;
+mod load;
+mod pace;
+pub mod source;
+mod speak;
+mod state;
+mod subscribe;
+mod subscriptions;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rookery_fanout::{Link, Packet, StanzaType};
+use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Options, Value, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
+
+use crate::option;
+use crate::pubsub::error::{specific, unsupported};
+use crate::pubsub::request::{Action, Call};
+use crate::request::is_get;
+pub use source::{Data, Description, Listed, Reading, Source, Topic, deliver, say};
+use speak::Speaker;
+use state::State;
+
+/// Shows what a source outside gives.
+#[derive(Debug)]
+pub struct DataService {
+    state: Rc<State>,
+}
+
+impl DataService {
+    /// The module for one shard; `data` is the same for all shards.
+    pub fn new(data: Data) -> Self {
+        Self { state: Rc::new(State::new(data)) }
+    }
+}
+
+impl Module for DataService {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "users subscribe to readings of devices ([dpm]), and rooms are told of alarms"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0060", "1.30.0")]
+    }
+
+    fn on_by_default(&self) -> bool {
+        false
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        let state = self.state.clone();
+        hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
+        let state = self.state.clone();
+        hooks.letters(move |world, letter| {
+            if let Ok(letter) = letter.downcast() {
+                read(&state, world, *letter);
+            }
+        });
+        let state = self.state.clone();
+        hooks.starting(move |world| load::load(&state, world));
+        let state = self.state.clone();
+        hooks.session_ended(move |world, link| session_ended(&state, world, link));
+        let state = self.state.clone();
+        hooks.account_removed(move |world, account| {
+            if state.data.subscriptions.has(account) {
+                tell_all(world, &account.to_jid(), false);
+            }
+        });
+    }
+}
+
+/// What a shard is told.
+enum Letter {
+    /// What the source has read.
+    Readings(Vec<(Arc<Topic>, Reading)>),
+    /// These subscriptions are over: those of this full JID, or of this account whatever the resource.
+    Over { subscriber: Jid, is_session: bool },
+    /// To be said in a room, in the name of this host.
+    Say { host: String, room: Jid, text: String },
+}
+
+fn read(state: &Rc<State>, world: &mut World, letter: Letter) {
+    match letter {
+        Letter::Readings(readings) => pace::take(state, world, readings),
+        Letter::Over { subscriber, is_session } => subscribe::over(state, world, &subscriber, is_session),
+        Letter::Say { host, room, text } => Speaker::say(state, world, &host, &room, text),
+    }
+}
+
+fn session_ended(state: &State, world: &mut World, link: Link) {
+    if !state.data.subscriptions.has_sessions() {
+        return;
+    }
+    let Some(address) = world.outboxes.address(link).cloned() else { return };
+    if state.data.subscriptions.has_session(&address) {
+        tell_all(world, &address, true);
+    }
+}
+
+fn tell_all(world: &mut World, subscriber: &Jid, is_session: bool) {
+    for shard in 0..world.shards() {
+        world.tell(shard, NAME, Box::new(Letter::Over { subscriber: subscriber.clone(), is_session }));
+    }
+}
+
+/// A stanza for the service.
+fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+    let Some(from) = packet.sender() else { return };
+    if to.resource() == Some(speak::RESOURCE) {
+        let home = world.home_of(from.bare());
+        match home == world.shard() {
+            true => Speaker::heard(state, world, packet, &from, to),
+            false => world.hand_to_service(home, packet, to),
+        }
+        return;
+    }
+    if !matches!((packet.kind(), packet.type_()), (Kind::Iq, StanzaType::Get | StanzaType::Set)) {
+        return;
+    }
+    let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+        return world.bounce(packet, to, Condition::BadRequest.into());
+    };
+    let Some(options) = domain.module(NAME).filter(|_| to.is_domain()) else {
+        return world.reply_error(&iq, Condition::ItemNotFound);
+    };
+    let node = iq.payload.attr("node").filter(|node| !node.is_empty()).map(str::to_owned);
+    match iq.payload.ns() {
+        ns::DISCO_INFO if is_get(world, &iq, "query") => match node {
+            Some(node) if !is_at_home(world, packet, to, &node) => {}
+            Some(node) => discovery::node_info(state, world, &iq, &node, options),
+            None => discovery::service_info(world, &iq, options),
+        },
+        ns::DISCO_ITEMS if is_get(world, &iq, "query") => match node {
+            Some(node) if !is_at_home(world, packet, to, &node) => {}
+            Some(node) => discovery::node_items(state, world, &iq, &node, options),
+            None => discovery::service_items(state, world, &iq, options),
+        },
+        ns::DISCO_INFO | ns::DISCO_ITEMS => {}
+        ns::PUBSUB | ns::PUBSUB_OWNER => match Action::read(&iq) {
+            Ok(action) if action.node().is_none_or(|node| is_at_home(world, packet, to, node)) => {
+                run(state, world, Call { iq, relation: None }, action, options);
+            }
+            Ok(_) => {}
+            Err(error) => world.reply_error(&iq, error),
+        },
+        _ => world.reply_error(&iq, Condition::ServiceUnavailable),
+    }
+}
+
+/// Whether a node is at home on this shard; if not, its home gets the stanza.
+fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) -> bool {
+    let home = home(world, to.domain(), node);
+    if home != world.shard() {
+        world.hand_to_service(home, packet, to);
+    }
+    home == world.shard()
+}
+
+/// The shard that is home to a node.
+fn home(world: &World, host: &str, node: &str) -> usize {
+    world.home_of_text(&format!("{host}/{node}"))
+}
+
+/// Carries out a request, at the home of the node that it is about.
+fn run(state: &Rc<State>, world: &mut World, call: Call, action: Action, options: &Options) {
+    match action {
+        Action::Subscriptions { node } => subscriptions::own(state, world, &call, node.as_deref()),
+        Action::Affiliations { node } => subscriptions::affiliations(world, &call, node.as_deref()),
+        Action::DefaultOptions => subscribe::default_options(world, &call, options),
+        _ if !lets_in(world, options, &call.iq.from) => {
+            // §6.1.3.4, and the same for all that needs a node: which ones there are is not told.
+            call.refuse(world, specific(Condition::NotAllowed, "closed-node"));
+        }
+        Action::Subscribe { node, jid, options: form } => {
+            subscribe::subscribe(state, world, call, &node, jid, form.as_ref(), options);
+        }
+        Action::Unsubscribe { node, jid } => subscribe::unsubscribe(state, world, call, &node, jid),
+        Action::Options { node, jid } => subscribe::options(state, world, &call, &node, &jid, options),
+        Action::SetOptions { node, jid, form } => {
+            subscribe::set_options(state, world, call, &node, jid, &form, options);
+        }
+        Action::Items { node, ids, .. } => discovery::items(state, world, &call, &node, &ids),
+        // Nodes are there by themselves, and what is published comes from outside.
+        Action::Create { .. } => call.refuse(world, unsupported("create-nodes")),
+        Action::DefaultConfiguration => call.refuse(world, unsupported("config-node")),
+        other => match other.node().map(|node| described(state, &call.iq, node)) {
+            Some(Err(error)) => call.refuse(world, error),
+            _ => call.refuse(world, Condition::Forbidden),
+        },
+    }
+}
+
+/// Whether somebody may use the service.
+fn lets_in(world: &World, options: &Options, who: &Jid) -> bool {
+    option::may_use(world, options.list("access"), who)
+}
+
+/// What a node is, or that there is no such node.
+fn described(state: &State, iq: &Iq, node: &str) -> Result<Description, StanzaError> {
+    let source = state.data.source().ok_or(Condition::ServiceUnavailable)?;
+    let topic = Topic { host: iq.to.domain().to_owned(), node: node.to_owned() };
+    source.describe(&topic.node).map_err(|reason| StanzaError::new(Condition::ItemNotFound).with_text(reason))
+}
+
+/// The key below `[modules]`.
+const NAME: &str = "data";
+
+const OPTIONS: [OptionSpec; 7] = [
+    OptionSpec {
+        key: "host",
+        default: || Value::Text("data.@".to_owned()),
+        doc: "the address of the service; @ stands for the domain",
+        check: option::host,
+    },
+    OptionSpec {
+        key: "name",
+        default: || Value::Text("Readings".to_owned()),
+        doc: "its name in lists of services",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "access",
+        default: || Value::List(vec!["local".to_owned()]),
+        doc: "who may use it: \"all\", \"local\" (users of this server), domains, or addresses such as \"crew@example.org\"",
+        check: option::access_list,
+    },
+    OptionSpec {
+        key: "interval_ms",
+        default: || Value::Number(1000),
+        doc: "milliseconds between two notifications of a node for a subscriber who asked for nothing else",
+        check: option::at_least_one,
+    },
+    OptionSpec {
+        key: "shortest_interval_ms",
+        default: || Value::Number(66),
+        doc: "milliseconds that a subscriber may ask for at least",
+        check: option::at_least_one,
+    },
+    OptionSpec {
+        key: "subscriptions",
+        default: || Value::Number(100),
+        doc: "subscriptions that one account may have",
+        check: option::at_least_one,
+    },
+    OptionSpec {
+        key: "nodes",
+        default: || Value::Number(10_000),
+        doc: "nodes that may have subscribers at a time, and be read therefore",
+        check: option::at_least_one,
+    },
+];

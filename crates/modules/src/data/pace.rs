@@ -1,0 +1,109 @@
+//! Notifications: one packet for each reading, built once, for all whose turn it is.
+//!
+//! Subscribers of a node who are notified equally often have a pace together. A reading goes out at once if the last notification was long enough ago;
+//! else the newest one goes out when it is.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rookery_fanout::Packet;
+use rookery_hub::{World, delay};
+use rookery_jid::Jid;
+use rookery_xml::{Writer, ns};
+use tracing::warn;
+
+use super::state::State;
+use super::{Reading, Topic};
+
+/// Subscribers who are notified equally often.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Milliseconds between two notifications, at least.
+    pub interval: u64,
+    /// When the last one went, in milliseconds of the shard's clock.
+    pub sent_at: Option<u64>,
+    /// Whether a timer will send the next one.
+    pub waits: bool,
+    /// They.
+    pub to: Vec<Jid>,
+}
+
+/// Readings have come.
+pub(super) fn take(state: &Rc<State>, world: &mut World, readings: Vec<(Arc<Topic>, Reading)>) {
+    for (topic, reading) in readings {
+        one(state, world, &topic, reading);
+    }
+}
+
+/// The last reading, for somebody who has just subscribed (XEP-0060 §6.1.7).
+pub(super) fn last(world: &mut World, topic: &Topic, reading: &Reading, to: &Jid) {
+    if let Some(packet) = notification(world, topic, reading) {
+        let packet = packet.with_child(&delay::element(&topic.host, reading.unix_ms));
+        world.route(&packet, to.as_ref());
+    }
+}
+
+fn one(state: &Rc<State>, world: &mut World, topic: &Arc<Topic>, reading: Reading) {
+    let now = world.uptime_ms();
+    let (mut to, mut later) = (Vec::new(), Vec::new());
+    {
+        let mut nodes = state.nodes.borrow_mut();
+        // It may have been closed while this was under way.
+        let Some(node) = nodes.get_mut(&**topic) else { return };
+        for pace in node.paces.iter_mut().filter(|pace| !pace.waits) {
+            let due = pace.sent_at.map_or(now, |sent_at| sent_at + pace.interval);
+            if due <= now {
+                pace.sent_at = Some(now);
+                to.extend(pace.to.iter().cloned());
+            } else {
+                pace.waits = true;
+                later.push((pace.interval, due - now));
+            }
+        }
+        node.last = Some(reading.clone());
+    }
+    send(world, topic, &reading, &to);
+    for (interval, wait) in later {
+        let (state, topic) = (state.clone(), topic.clone());
+        world.after(wait, move |world| catch_up(&state, world, &topic, interval));
+    }
+}
+
+/// Sends the newest reading to those of a pace.
+fn catch_up(state: &State, world: &mut World, topic: &Topic, interval: u64) {
+    let now = world.uptime_ms();
+    let found = {
+        let mut nodes = state.nodes.borrow_mut();
+        let Some(node) = nodes.get_mut(topic) else { return };
+        let Some(pace) = node.paces.iter_mut().find(|pace| pace.interval == interval && pace.waits) else { return };
+        (pace.waits, pace.sent_at) = (false, Some(now));
+        (node.last.clone(), pace.to.clone())
+    };
+    if let (Some(reading), to) = found {
+        send(world, topic, &reading, &to);
+    }
+}
+
+fn send(world: &mut World, topic: &Topic, reading: &Reading, to: &[Jid]) {
+    if to.is_empty() {
+        return;
+    }
+    if let Some(packet) = notification(world, topic, reading) {
+        world.fan_out(&packet, to.iter().map(Jid::as_ref));
+    }
+}
+
+/// §7.1.2.1. The item is always the same one: a node has its newest reading and no other.
+fn notification(world: &mut World, topic: &Topic, reading: &Reading) -> Option<Packet> {
+    let mut message = Writer::new("message");
+    message.attr("from", &topic.host).attr("type", "headline").attr("id", &world.unique_text());
+    message.start_ns("event", ns::PUBSUB_EVENT).start("items").attr("node", &topic.node);
+    message.start("item").attr("id", ITEM).element(&reading.payload);
+    let packet = Packet::built(&message.finish());
+    packet
+        .inspect_err(|fault| warn!(node = topic.node, ?fault, "a reading is refused by the server's own scanner"))
+        .ok()
+}
+
+/// The id of the item of a node (XEP-0060 §12.20 of singleton nodes).
+pub(super) const ITEM: &str = "current";

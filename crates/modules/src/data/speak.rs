@@ -1,0 +1,234 @@
+//! What the source wants said in rooms: the service enters them as an occupant (XEP-0045 §7.2) when there is something to say, and stays.
+//!
+//! A text has been said when the room reflects it; until then it is kept, and said again after the service had to enter anew. What a room does to the
+//! service counts as with everybody: it may be banned or made a visitor, and then the texts wait until they are too many.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
+use rookery_stream::error::Condition;
+use rookery_xml::{Built, Element, Kind, Limits as XmlLimits, Stanza, Writer, ns};
+use tracing::warn;
+
+use super::state::State;
+
+/// The service in one room.
+#[derive(Debug)]
+pub(super) struct Speaker {
+    host: String,
+    room: Jid,
+    nick: String,
+    seat: Seat,
+    /// What is to be said, oldest first.
+    texts: VecDeque<String>,
+    /// The id of the first text, while it has been sent and was not reflected.
+    sent: Option<String>,
+    /// Tells timers of earlier attempts from the last one.
+    attempt: u64,
+}
+
+/// What is to be done when the speaker is let go of: a room may answer before the call that sends is back.
+#[derive(Default)]
+struct Doing {
+    stanzas: Vec<(Built, Jid)>,
+    /// In how many milliseconds to look again, where the service was then, and in which attempt.
+    later: Option<(u64, Seat, u64)>,
+}
+
+/// Where the service is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seat {
+    Outside,
+    Entering,
+    Inside,
+    /// It was not let in, and tries again later.
+    Waiting,
+}
+
+impl Speaker {
+    /// Says something, on the home shard of the room.
+    pub fn say(state: &Rc<State>, world: &mut World, host: &str, room: &Jid, text: String) {
+        state.speakers.borrow_mut().entry(room.clone()).or_insert_with(|| Speaker::new(host, room));
+        with(state, world, room, |speaker, world, doing| {
+            if speaker.texts.len() == MOST_TEXTS {
+                // The one that is under way stays: its reflection must find it.
+                speaker.texts.remove(1);
+            }
+            speaker.texts.push_back(text);
+            match speaker.seat {
+                Seat::Outside => speaker.enter(doing),
+                Seat::Inside => speaker.send(world, doing),
+                Seat::Entering | Seat::Waiting => {}
+            }
+        });
+    }
+
+    /// Hears what a room sends to the service.
+    pub fn heard(state: &Rc<State>, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+        if matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
+            return world.bounce(packet, to, Condition::ServiceUnavailable.into());
+        }
+        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
+        let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+        with(state, world, &from.to_bare(), |speaker, world, doing| {
+            if speaker.host != to.domain() {
+                return;
+            }
+            let is_own = from.resource() == Some(&speaker.nick);
+            let is_said = packet.id().is_some_and(|id| speaker.sent.as_deref() == Some(&id));
+            match (packet.kind(), packet.type_()) {
+                (Kind::Presence, StanzaType::Available) if is_own => {
+                    speaker.entered(world, &Element::read(&stanza), doing);
+                }
+                (Kind::Presence, StanzaType::Unavailable) if is_own => speaker.wait(doing),
+                (Kind::Presence, StanzaType::Error) => speaker.refused(&Element::read(&stanza), doing),
+                (Kind::Message, StanzaType::Groupchat) if is_own && is_said => {
+                    speaker.sent = None;
+                    speaker.texts.pop_front();
+                    speaker.send(world, doing);
+                }
+                // It is no occupant any more, or has no voice.
+                (Kind::Message, StanzaType::Error) => speaker.wait(doing),
+                (Kind::Iq, StanzaType::Result) if speaker.seat == Seat::Entering => speaker.begin(world, doing),
+                (Kind::Iq, StanzaType::Error) if speaker.seat == Seat::Entering => speaker.wait(doing),
+                _ => {}
+            }
+        });
+    }
+
+    fn new(host: &str, room: &Jid) -> Self {
+        Self {
+            host: host.to_owned(),
+            room: room.clone(),
+            nick: NICK.to_owned(),
+            seat: Seat::Outside,
+            texts: VecDeque::new(),
+            sent: None,
+            attempt: 0,
+        }
+    }
+
+    fn enter(&mut self, doing: &mut Doing) {
+        let Ok(seat) = Jid::new(self.room.local(), self.room.domain(), Some(&self.nick)) else { return };
+        self.seat = Seat::Entering;
+        let mut presence = Writer::new("presence");
+        presence.attr("from", &self.address());
+        presence.start_ns("x", ns::MUC).start("history").attr("maxstanzas", "0");
+        doing.stanzas.push((presence.finish(), seat));
+        self.later(ANSWER_MS, Seat::Entering, doing);
+    }
+
+    /// §7.2.2, §10.1.2: it is in, and has to open the room first if it made it.
+    fn entered(&mut self, world: &mut World, presence: &Element, doing: &mut Doing) {
+        if self.seat != Seat::Entering {
+            return;
+        }
+        let is_new = presence.child("x", ns::MUC_USER).is_some_and(|x| {
+            x.children().any(|status| status.name() == "status" && status.attr("code") == Some("201"))
+        });
+        if !is_new {
+            return self.begin(world, doing);
+        }
+        let mut iq = Writer::new("iq");
+        iq.attr("type", "set").attr("id", &world.unique_text()).attr("from", &self.address());
+        iq.start_ns("query", ns::MUC_OWNER).start_ns("x", ns::DATA_FORMS).attr("type", "submit");
+        doing.stanzas.push((iq.finish(), self.room.clone()));
+    }
+
+    fn begin(&mut self, world: &mut World, doing: &mut Doing) {
+        self.seat = Seat::Inside;
+        self.send(world, doing);
+    }
+
+    fn refused(&mut self, presence: &Element, doing: &mut Doing) {
+        if self.seat != Seat::Entering {
+            return;
+        }
+        let error = presence.child("error", ns::CLIENT);
+        let is_taken = error.is_some_and(|error| error.children().any(|child| child.name() == "conflict"));
+        if is_taken && self.nick.len() < LONGEST_NICK {
+            self.nick.push('_');
+            return self.enter(doing);
+        }
+        let condition = error.and_then(|error| error.children().next()).map_or("error", Element::name);
+        warn!(room = self.room.as_str(), condition, "the room does not let the service of readings in: alarms wait");
+        self.wait(doing);
+    }
+
+    /// Tries again later, if there is something to say then.
+    fn wait(&mut self, doing: &mut Doing) {
+        if self.seat != Seat::Waiting {
+            (self.seat, self.sent) = (Seat::Waiting, None);
+            self.later(AGAIN_MS, Seat::Waiting, doing);
+        }
+    }
+
+    /// Looks again in a while.
+    fn later(&mut self, wait_ms: u64, seat: Seat, doing: &mut Doing) {
+        self.attempt += 1;
+        doing.later = Some((wait_ms, seat, self.attempt));
+    }
+
+    /// It is a while later; it may have got further.
+    fn again(&mut self, seat: Seat, attempt: u64, doing: &mut Doing) {
+        if self.seat != seat || self.attempt != attempt {
+            return;
+        }
+        match seat {
+            Seat::Entering => self.wait(doing),
+            _ if self.texts.is_empty() => self.seat = Seat::Outside,
+            _ => self.enter(doing),
+        }
+    }
+
+    /// Says the first text, unless it is under way.
+    fn send(&mut self, world: &mut World, doing: &mut Doing) {
+        let Some(text) = self.texts.front().filter(|_| self.sent.is_none()) else { return };
+        let id = world.unique_text();
+        let mut message = Writer::new("message");
+        message.attr("type", "groupchat").attr("id", &id).attr("from", &self.address());
+        message.text_child("body", text);
+        self.sent = Some(id);
+        doing.stanzas.push((message.finish(), self.room.clone()));
+    }
+
+    fn address(&self) -> String {
+        format!("{}/{RESOURCE}", self.host)
+    }
+}
+
+/// Works with the speaker of a room, if there is one, and then does what came of it.
+fn with(state: &Rc<State>, world: &mut World, room: &Jid, work: impl FnOnce(&mut Speaker, &mut World, &mut Doing)) {
+    let mut doing = Doing::default();
+    match state.speakers.borrow_mut().get_mut(room) {
+        Some(speaker) => work(speaker, world, &mut doing),
+        None => return,
+    }
+    act(state, world, room, doing);
+}
+
+fn act(state: &Rc<State>, world: &mut World, room: &Jid, doing: Doing) {
+    if let Some((wait_ms, seat, attempt)) = doing.later {
+        let (state, room) = (state.clone(), room.clone());
+        world.after(wait_ms, move |world| {
+            with(&state, world, &room, |speaker, _, doing| speaker.again(seat, attempt, doing));
+        });
+    }
+    for (stanza, to) in doing.stanzas {
+        world.send(&stanza, &to);
+    }
+}
+
+/// The resource under which the service is an occupant.
+pub(super) const RESOURCE: &str = "alarms";
+const NICK: &str = "Alarms";
+const LONGEST_NICK: usize = 32;
+/// Texts that wait for a room; then the oldest go.
+const MOST_TEXTS: usize = 100;
+/// How long a room may take to let somebody in.
+const ANSWER_MS: u64 = 60_000;
+/// When a room is tried again that did not.
+const AGAIN_MS: u64 = 60_000;

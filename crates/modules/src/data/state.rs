@@ -1,0 +1,184 @@
+//! What is at hand on a shard: the nodes that are at home there and have subscribers.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rookery_hub::Options;
+use rookery_jid::Jid;
+use rookery_stream::error::StanzaError;
+use rookery_xml::{Element, Writer};
+
+use super::pace::Pace;
+use super::speak::Speaker;
+use super::{Data, Reading, Topic};
+use crate::form::{Field, Form};
+use crate::pubsub::error::invalid_options;
+
+/// A shard's part of the service.
+#[derive(Debug)]
+pub(super) struct State {
+    pub data: Data,
+    pub nodes: RefCell<HashMap<Topic, Node>>,
+    pub speakers: RefCell<HashMap<Jid, Speaker>>,
+}
+
+/// A node with subscribers.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub topic: Arc<Topic>,
+    pub subscribers: BTreeMap<Jid, Terms>,
+    /// What was read last.
+    pub last: Option<Reading>,
+    /// Who gets how often what is read.
+    pub paces: Vec<Pace>,
+}
+
+/// The options of a subscription (XEP-0060 §6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Terms {
+    /// Whether notifications are wanted at all.
+    pub deliver: bool,
+    /// Milliseconds between two of them at least; `None` for what the operator says.
+    pub interval: Option<u64>,
+}
+
+impl State {
+    pub fn new(data: Data) -> Self {
+        Self { data, nodes: RefCell::default(), speakers: RefCell::default() }
+    }
+
+    /// Adds a subscriber, or sets its options; the node is opened for the first. `usual`: milliseconds between notifications where a subscriber
+    /// says nothing.
+    pub fn put(&self, topic: &Topic, subscriber: &Jid, terms: Terms, usual: u64, shard: usize) {
+        let mut nodes = self.nodes.borrow_mut();
+        let node = nodes.entry(topic.clone()).or_insert_with(|| {
+            self.data.open.fetch_add(1, Ordering::Relaxed);
+            Node { topic: Arc::new(topic.clone()), subscribers: BTreeMap::new(), last: None, paces: Vec::new() }
+        });
+        let is_first = node.subscribers.is_empty();
+        if node.subscribers.insert(subscriber.clone(), terms).is_none() {
+            self.data.subscriptions.add(subscriber, &node.topic);
+        }
+        node.sort(usual);
+        if is_first && let Some(source) = self.data.source() {
+            source.open(&node.topic, shard);
+        }
+    }
+
+    /// Removes a subscriber; the node is closed for the last. `None` if it wasn't there, else whether it was the last.
+    pub fn remove(&self, topic: &Topic, subscriber: &Jid) -> Option<bool> {
+        let mut nodes = self.nodes.borrow_mut();
+        let node = nodes.get_mut(topic)?;
+        node.subscribers.remove(subscriber)?;
+        self.data.subscriptions.remove(subscriber, topic);
+        node.paces.iter_mut().for_each(|pace| pace.to.retain(|jid| jid != subscriber));
+        node.paces.retain(|pace| !pace.to.is_empty());
+        let is_last = node.subscribers.is_empty();
+        if is_last {
+            nodes.remove(topic);
+            self.data.open.fetch_sub(1, Ordering::Relaxed);
+            if let Some(source) = self.data.source() {
+                source.close(topic);
+            }
+        }
+        Some(is_last)
+    }
+
+    /// The options of a subscription, if there is one.
+    pub fn terms(&self, topic: &Topic, subscriber: &Jid) -> Option<Terms> {
+        self.nodes.borrow().get(topic)?.subscribers.get(subscriber).copied()
+    }
+
+    /// What was read last of a node.
+    pub fn last(&self, topic: &Topic) -> Option<Reading> {
+        self.nodes.borrow().get(topic)?.last.clone()
+    }
+}
+
+impl Node {
+    /// Sorts the subscribers by how often they are notified.
+    fn sort(&mut self, usual: u64) {
+        let mut paces: Vec<Pace> = Vec::new();
+        for (jid, terms) in self.subscribers.iter().filter(|(_, terms)| terms.deliver) {
+            let interval = terms.interval.unwrap_or(usual);
+            match paces.iter_mut().find(|pace| pace.interval == interval) {
+                Some(pace) => pace.to.push(jid.clone()),
+                None => {
+                    let before = self.paces.iter().find(|pace| pace.interval == interval);
+                    let (sent_at, waits) = before.map_or((None, false), |before| (before.sent_at, before.waits));
+                    paces.push(Pace { interval, sent_at, waits, to: vec![jid.clone()] });
+                }
+            }
+        }
+        self.paces = paces;
+    }
+}
+
+impl Terms {
+    /// Those that hold if nobody says anything.
+    pub const USUAL: Self = Self { deliver: true, interval: None };
+
+    /// Takes the options of a submitted form over. `shortest`: milliseconds that may be asked for at least.
+    ///
+    /// # Errors
+    /// `invalid-options` where a value is none that an option has (XEP-0060 §6.3.5.2).
+    pub fn apply(&mut self, form: &Form, shortest: u64) -> Result<(), StanzaError> {
+        match form.boolean(DELIVER) {
+            Some(Ok(deliver)) => self.deliver = deliver,
+            Some(Err(_)) => return Err(invalid_options()),
+            None => {}
+        }
+        if let Some(text) = form.value(INTERVAL) {
+            let interval: u64 = text.trim().parse().map_err(|_| invalid_options())?;
+            if interval > LONGEST_MS {
+                return Err(invalid_options());
+            }
+            self.interval = Some(interval.max(shortest));
+        }
+        Ok(())
+    }
+
+    /// The form of the options.
+    pub fn form(&self, options: &Options) -> Form {
+        let interval = self.interval.unwrap_or(options.number("interval_ms"));
+        Form::new("form")
+            .hidden("FORM_TYPE", SUBSCRIBE_OPTIONS)
+            .field(Field::boolean(DELIVER, self.deliver).label("Receive notifications"))
+            .field(
+                Field::text_single(INTERVAL)
+                    .label("Milliseconds between two notifications, at least")
+                    .value(&interval.to_string()),
+            )
+    }
+
+    /// As the store keeps them; nothing for the usual ones.
+    pub fn stored(&self) -> Vec<u8> {
+        if *self == Self::USUAL {
+            return Vec::new();
+        }
+        let form =
+            Form::new("submit").hidden("FORM_TYPE", SUBSCRIBE_OPTIONS).field(Field::boolean(DELIVER, self.deliver));
+        let form = match self.interval {
+            Some(interval) => form.field(Field::text_single(INTERVAL).value(&interval.to_string())),
+            None => form,
+        };
+        Writer::write(&form.element()).into_bytes()
+    }
+
+    /// As they are stored.
+    pub fn read(stored: &[u8]) -> Self {
+        let mut terms = Self::USUAL;
+        if let Some(form) = Element::parse(stored).ok().and_then(|element| Form::read(&element)) {
+            terms.apply(&form, 0).ok();
+        }
+        terms
+    }
+}
+
+const SUBSCRIBE_OPTIONS: &str = "http://jabber.org/protocol/pubsub#subscribe_options";
+const DELIVER: &str = "pubsub#deliver";
+const INTERVAL: &str = "pubsub#digest_frequency";
+/// A day: who wants less should ask for less.
+const LONGEST_MS: u64 = 86_400_000;

@@ -1,0 +1,205 @@
+//! Subscribing: XEP-0060 §6.1 to §6.4.
+
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use rookery_hub::{Options, World};
+use rookery_jid::Jid;
+use rookery_store::StoreError;
+use rookery_store::pubsub::NodeSubscription;
+use rookery_stream::error::{Condition, ErrorType, StanzaError};
+use rookery_xml::ns;
+
+use super::state::{State, Terms};
+use super::{Topic, described, pace};
+use crate::form::Form;
+use crate::pubsub::error::{failed, not_subscribed, specific};
+use crate::pubsub::request::Call;
+
+/// §6.1, or a change of the options of a subscription that is there.
+pub(super) fn subscribe(
+    state: &Rc<State>,
+    world: &mut World,
+    call: Call,
+    node: &str,
+    jid: Jid,
+    form: Option<&Form>,
+    options: &Options,
+) {
+    let topic = topic(&call, node);
+    let before = state.terms(&topic, &jid);
+    let allowed = match before {
+        Some(_) => Ok(()),
+        None => described(state, &call.iq, node).map(drop).and_then(|()| fits(state, &topic, &jid, options)),
+    };
+    let terms = allowed.and_then(|()| with_form(before.unwrap_or(Terms::USUAL), form, options));
+    let terms = match terms {
+        Ok(terms) => terms,
+        Err(error) => return call.refuse(world, error),
+    };
+    // Who opens the node gets what is read first as everybody does.
+    let has_last = before.is_none() && state.last(&topic).is_some();
+    let then = state.clone();
+    set(state, world, topic, jid, terms, options, move |world, topic, jid, done| match done {
+        Ok(()) => {
+            let mut reply = call.iq.result();
+            reply.start_ns("pubsub", ns::PUBSUB).start("subscription").attr("node", &topic.node);
+            reply.attr("jid", jid.as_str()).attr("subscription", "subscribed");
+            world.reply(&call.iq, reply);
+            if let Some(reading) = then.last(topic).filter(|_| has_last) {
+                pace::last(world, topic, &reading, jid);
+            }
+        }
+        Err(error) => call.refuse(world, failed(&error)),
+    });
+}
+
+/// §6.2.
+pub(super) fn unsubscribe(state: &Rc<State>, world: &mut World, call: Call, node: &str, jid: Jid) {
+    let topic = topic(&call, node);
+    if state.terms(&topic, &jid).is_none() {
+        return match described(state, &call.iq, node) {
+            Ok(_) => call.refuse(world, not_subscribed(ErrorType::Cancel)),
+            Err(error) => call.refuse(world, error),
+        };
+    }
+    remove(state, world, &topic, &jid, move |world, done| match done {
+        Ok(()) => call.done(world),
+        Err(error) => call.refuse(world, failed(&error)),
+    });
+}
+
+/// Subscriptions that are over: those of a session, or of an account that is no more.
+pub(super) fn over(state: &Rc<State>, world: &mut World, subscriber: &Jid, is_session: bool) {
+    let is_it = |jid: &Jid| if is_session { jid == subscriber } else { jid.bare() == subscriber.as_ref() };
+    let found: Vec<(Topic, Jid)> = {
+        let nodes = state.nodes.borrow();
+        let all = nodes.iter().flat_map(|(topic, node)| node.subscribers.keys().map(move |jid| (topic, jid)));
+        all.filter(|(_, jid)| is_it(jid)).map(|(topic, jid)| (topic.clone(), jid.clone())).collect()
+    };
+    for (topic, jid) in found {
+        let about = jid.clone();
+        remove(state, world, &topic, &jid, move |world, done| {
+            if let Err(error) = done {
+                world.store_failed("ending a subscription", &about, &error);
+            }
+        });
+    }
+}
+
+/// §6.3.2.
+pub(super) fn options(state: &State, world: &mut World, call: &Call, node: &str, jid: &Jid, options: &Options) {
+    let topic = topic(call, node);
+    let Some(terms) = state.terms(&topic, jid) else {
+        return call.refuse(world, not_subscribed(ErrorType::Modify));
+    };
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("options").attr("node", node).attr("jid", jid.as_str());
+    reply.element(&terms.form(options).element());
+    world.reply(&call.iq, reply);
+}
+
+/// §6.3.5.
+pub(super) fn set_options(
+    state: &Rc<State>,
+    world: &mut World,
+    call: Call,
+    node: &str,
+    jid: Jid,
+    form: &Form,
+    options: &Options,
+) {
+    let topic = topic(&call, node);
+    let Some(before) = state.terms(&topic, &jid) else {
+        return call.refuse(world, not_subscribed(ErrorType::Modify));
+    };
+    match with_form(before, Some(form), options) {
+        Ok(terms) => set(state, world, topic, jid, terms, options, move |world, _, _, done| match done {
+            Ok(()) => call.done(world),
+            Err(error) => call.refuse(world, failed(&error)),
+        }),
+        Err(error) => call.refuse(world, error),
+    }
+}
+
+/// §6.4.
+pub(super) fn default_options(world: &mut World, call: &Call, options: &Options) {
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("default").element(&Terms::USUAL.form(options).element());
+    world.reply(&call.iq, reply);
+}
+
+fn topic(call: &Call, node: &str) -> Topic {
+    Topic { host: call.iq.to.domain().to_owned(), node: node.to_owned() }
+}
+
+/// Whether there is room for one more subscription, and its node.
+fn fits(state: &State, topic: &Topic, jid: &Jid, options: &Options) -> Result<(), StanzaError> {
+    let number = |key| usize::try_from(options.number(key)).unwrap_or(usize::MAX);
+    if state.data.subscriptions.count(&jid.to_bare()) >= number("subscriptions") {
+        return Err(specific(Condition::PolicyViolation, "too-many-subscriptions").with_type(ErrorType::Wait));
+    }
+    let is_open = state.nodes.borrow().contains_key(topic);
+    if !is_open && state.data.open.load(Ordering::Relaxed) >= number("nodes") {
+        return Err(StanzaError::new(Condition::ResourceConstraint).with_text("As many nodes are read as may be."));
+    }
+    Ok(())
+}
+
+fn with_form(mut terms: Terms, form: Option<&Form>, options: &Options) -> Result<Terms, StanzaError> {
+    if let Some(form) = form {
+        terms.apply(form, options.number("shortest_interval_ms"))?;
+    }
+    Ok(terms)
+}
+
+/// Sets a subscription, at hand and then, for a bare JID, in the store. If the store fails, all is as before.
+fn set(
+    state: &Rc<State>,
+    world: &mut World,
+    topic: Topic,
+    jid: Jid,
+    terms: Terms,
+    options: &Options,
+    then: impl FnOnce(&mut World, &Topic, &Jid, Result<(), StoreError>) + 'static,
+) {
+    let before = state.terms(&topic, &jid);
+    state.put(&topic, &jid, terms, options.number("interval_ms"), world.shard());
+    if jid.resource().is_some() {
+        return then(world, &topic, &jid, Ok(()));
+    }
+    let Ok(host) = Jid::new(None, &topic.host, None) else { return };
+    // The store does one after the other.
+    drop(world.stores.pubsub.create_node(host.as_ref(), &topic.node, Vec::new(), host.as_ref(), usize::MAX));
+    let kept = NodeSubscription { pending: false, options: terms.stored() };
+    let written = world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), Some(kept));
+    let (state, usual) = (state.clone(), options.number("interval_ms"));
+    world.wait(written, move |world, written| {
+        let written = written.and_then(|is_there| if is_there { Ok(()) } else { Err(StoreError::NoAccount) });
+        if let Err(error) = &written {
+            world.store_failed("subscribing to readings", &jid, error);
+            match before {
+                Some(before) => state.put(&topic, &jid, before, usual, world.shard()),
+                None => drop(state.remove(&topic, &jid)),
+            }
+        }
+        then(world, &topic, &jid, written);
+    });
+}
+
+fn remove(
+    state: &Rc<State>,
+    world: &mut World,
+    topic: &Topic,
+    jid: &Jid,
+    then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+) {
+    let is_last = state.remove(topic, jid);
+    let host = Jid::new(None, &topic.host, None).ok().filter(|_| jid.resource().is_none());
+    let Some(host) = host else { return then(world, Ok(())) };
+    let written = world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), None);
+    if is_last == Some(true) {
+        drop(world.stores.pubsub.delete_node(host.as_ref(), &topic.node));
+    }
+    world.wait(written, move |world, written| then(world, written.map(drop)));
+}

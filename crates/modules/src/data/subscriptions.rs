@@ -1,0 +1,95 @@
+//! Who is subscribed to what, on all shards: for the limit per account, and for lists.
+//!
+//! A look costs a lock, and nobody looks but who subscribes, or has a session with a subscription of its own.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
+use rookery_xml::ns;
+
+use super::Topic;
+use super::state::State;
+use crate::pubsub::request::Call;
+
+/// The subscriptions of all accounts.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions {
+    by_account: Mutex<HashMap<Jid, BTreeSet<(Arc<Topic>, Jid)>>>,
+    /// How many are of full JIDs.
+    sessions: AtomicUsize,
+}
+
+impl Subscriptions {
+    pub fn add(&self, subscriber: &Jid, topic: &Arc<Topic>) {
+        if subscriber.resource().is_some() {
+            self.sessions.fetch_add(1, Ordering::Relaxed);
+        }
+        self.table().entry(subscriber.to_bare()).or_default().insert((topic.clone(), subscriber.clone()));
+    }
+
+    pub fn remove(&self, subscriber: &Jid, topic: &Topic) {
+        if subscriber.resource().is_some() {
+            self.sessions.fetch_sub(1, Ordering::Relaxed);
+        }
+        let (account, mut table) = (subscriber.to_bare(), self.table());
+        let Some(own) = table.get_mut(&account) else { return };
+        own.retain(|(of, jid)| **of != *topic || jid != subscriber);
+        if own.is_empty() {
+            table.remove(&account);
+        }
+    }
+
+    /// How many an account has.
+    pub fn count(&self, account: &Jid) -> usize {
+        self.table().get(account).map_or(0, BTreeSet::len)
+    }
+
+    /// Whether an account has any.
+    pub fn has(&self, account: JidRef<'_>) -> bool {
+        self.table().contains_key(&account.to_jid().to_bare())
+    }
+
+    /// Whether any is of a full JID.
+    pub fn has_sessions(&self) -> bool {
+        self.sessions.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether any is of this full JID.
+    pub fn has_session(&self, session: &Jid) -> bool {
+        self.table().get(&session.to_bare()).is_some_and(|own| own.iter().any(|(_, jid)| jid == session))
+    }
+
+    /// Those of an account to the nodes of a host.
+    fn of(&self, account: &Jid, host: &str) -> Vec<(Arc<Topic>, Jid)> {
+        let table = self.table();
+        let own = table.get(account).into_iter().flatten();
+        own.filter(|(topic, _)| topic.host == host).cloned().collect()
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<Jid, BTreeSet<(Arc<Topic>, Jid)>>> {
+        self.by_account.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// XEP-0060 §5.6: the subscriptions of who asks, to all nodes or to one.
+pub(super) fn own(state: &State, world: &mut World, call: &Call, node: Option<&str>) {
+    let found = state.data.subscriptions.of(&call.iq.from.to_bare(), call.iq.to.domain());
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("subscriptions").opt_attr("node", node);
+    for (topic, jid) in found.iter().filter(|(topic, _)| node.is_none_or(|node| node == topic.node)) {
+        let of = Some(topic.node.as_str()).filter(|_| node.is_none());
+        reply.start("subscription").opt_attr("node", of).attr("jid", jid.as_str());
+        reply.attr("subscription", "subscribed").end();
+    }
+    world.reply(&call.iq, reply);
+}
+
+/// §5.7: nobody has any.
+pub(super) fn affiliations(world: &mut World, call: &Call, node: Option<&str>) {
+    let mut reply = call.iq.result();
+    reply.start_ns("pubsub", ns::PUBSUB).start("affiliations").opt_attr("node", node);
+    world.reply(&call.iq, reply);
+}

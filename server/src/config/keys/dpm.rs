@@ -1,0 +1,168 @@
+//! The keys of `[dpm]`.
+
+use std::net::SocketAddr;
+
+use rookery_dpm::drf::{Device, Request};
+use rookery_dpm::rad50::Rad50;
+use rookery_jid::prepare;
+
+use super::super::Alarms;
+use super::super::error::Wrong;
+use super::super::given::Given;
+use super::{Key, Shown, address, bytes, file, path, plain, put, quoted};
+
+/// What the table is about.
+pub const ABOUT: &str = "Readings of devices: each device is polled once for everybody who asks (`rookery dpm` serves them alone).\n\
+                         A change needs a restart; the device database is read again with this file.";
+
+/// All of them.
+pub const KEYS: &[Key] = &[
+    Key {
+        table: TABLE,
+        name: "enabled",
+        doc: "Whether to serve readings.",
+        set: |config, given| put(&mut config.dpm.enabled, given.switch()),
+        show: |config| plain(config.dpm.enabled),
+    },
+    Key {
+        table: TABLE,
+        name: "database",
+        doc: "The file of nodes and devices; relative to this file.",
+        set: |config, given| put(&mut config.dpm.database, file(given)),
+        show: |config| path(&config.dpm.database, "\"/etc/rookery/devices.toml\""),
+    },
+    Key {
+        table: TABLE,
+        name: "demo",
+        doc: "Whether a process of its own plays the front-ends of the database; without one, those of a small database within.",
+        set: |config, given| put(&mut config.dpm.demo, given.switch()),
+        show: |config| plain(config.dpm.demo),
+    },
+    Key {
+        table: TABLE,
+        name: "listen",
+        doc: "Where clients of DPM connect: DPM over TCP, and the ACNET client protocol.",
+        set: |config, given| put(&mut config.dpm.listen, address(*given)),
+        show: |config| quoted(&config.dpm.listen.to_string()),
+    },
+    Key {
+        table: TABLE,
+        name: "front_ends",
+        doc: "Where front-ends are talked to over UDP; with `demo`, any free port of this machine will do.",
+        set: |config, given| put(&mut config.dpm.front_ends, address(*given).map(Some)),
+        show: |config| match config.dpm.front_ends {
+            Some(address) => quoted(&address.to_string()),
+            None => Shown::Unset("\"0.0.0.0:6801\""),
+        },
+    },
+    Key {
+        table: TABLE,
+        name: "name",
+        doc: "The name of this node in the network of front-ends.",
+        set: |config, given| {
+            let name = given.parsed("up to six of A-Z, 0-9, $, . and %", |text| Rad50::parse(text).ok());
+            put(&mut config.dpm.name, name)
+        },
+        show: |config| quoted(&config.dpm.name.to_string()),
+    },
+    Key {
+        table: TABLE,
+        name: "node",
+        doc: "Its trunk and node number, four hexadecimal digits.",
+        set: |config, given| {
+            let node = given.parsed("four hexadecimal digits such as \"0ad6\"", |text| {
+                u16::from_str_radix(text, 16).ok().filter(|_| text.len() == 4)
+            });
+            put(&mut config.dpm.node, node)
+        },
+        show: |config| quoted(&format!("{:04x}", config.dpm.node)),
+    },
+    Key {
+        table: TABLE,
+        name: "history_days",
+        doc: "Days for which readings are kept that the database says to record; they lie in readings.db in the data folder.",
+        set: |config, given| put(&mut config.dpm.history_days, given.number(1..=36_500)),
+        show: |config| plain(config.dpm.history_days),
+    },
+    Key {
+        table: TABLE,
+        name: "history_bytes",
+        doc: "What they may take; the oldest go first.",
+        set: |config, given| put(&mut config.dpm.history_bytes, given.bytes(1 << 20..=1 << 40)),
+        show: |config| bytes(config.dpm.history_bytes),
+    },
+    Key {
+        table: TABLE,
+        name: "keytab",
+        doc: "The key of this service in Kerberos. With it clients can prove who they are and set devices; without it nothing can be set.",
+        set: |config, given| put(&mut config.dpm.keytab, file(given)),
+        show: |config| path(&config.dpm.keytab, "\"/etc/rookery/dpm.keytab\""),
+    },
+    Key {
+        table: TABLE,
+        name: "principal",
+        doc: "Its name there.",
+        set: |config, given| {
+            let name = given.parsed("a name such as \"daeset/dpm.example.org@EXAMPLE.ORG\"", |text| {
+                (text.contains('/') && text.is_ascii()).then(|| Some(text.to_owned()))
+            });
+            put(&mut config.dpm.principal, name)
+        },
+        show: |config| match &config.dpm.principal {
+            Some(name) => quoted(name),
+            None => Shown::Unset("\"daeset/dpm.example.org@EXAMPLE.ORG\""),
+        },
+    },
+    Key {
+        table: TABLE,
+        name: "roles",
+        doc: "The file that says who may set which devices; read again with this file.",
+        set: |config, given| put(&mut config.dpm.roles, file(given)),
+        show: |config| path(&config.dpm.roles, "\"/etc/rookery/roles.toml\""),
+    },
+    Key {
+        table: TABLE,
+        name: "audit",
+        doc: "The file where a line is written for each setting that somebody tries.",
+        set: |config, given| put(&mut config.dpm.audit, file(given)),
+        show: |config| path(&config.dpm.audit, "\"/var/log/rookery/settings.log\""),
+    },
+    Key {
+        table: TABLE,
+        name: "alarms",
+        doc: "Rooms that are told when a device goes into alarm or comes back. Needs [modules.data].",
+        set: |config, given| put(&mut config.dpm.alarms, given.list(alarms)),
+        show: |config| match config.dpm.alarms.as_slice() {
+            [] => Shown::Unset("[{ room = \"operators@conference.example.org\", devices = [\"M:OUTTMP\"] }]"),
+            all => Shown::Value(format!("[{}]", all.iter().map(written).collect::<Vec<_>>().join(", "))),
+        },
+    },
+];
+
+fn alarms(given: Given<'_>) -> Result<Alarms, Wrong> {
+    let [to, devices] = given.fields(["room", "devices"])?;
+    let room = to.parsed("the address of a room such as \"operators@conference.example.org\"", |text| {
+        let jid = prepare(text).ok()?.as_ref().to_jid();
+        (jid.as_ref().is_bare() && jid.local().is_some()).then_some(jid)
+    })?;
+    let devices = devices.list(|device| device.parsed("the name of a device such as \"M:OUTTMP\"", name_of_device))?;
+    Ok(Alarms { room, devices })
+}
+
+/// A name alone, in upper case.
+fn name_of_device(text: &str) -> Option<String> {
+    match Request::parse(text).ok()?.device {
+        Device::Name(name) if name.eq_ignore_ascii_case(text) => Some(name),
+        _ => None,
+    }
+}
+
+fn written(alarms: &Alarms) -> String {
+    let devices: Vec<_> = alarms.devices.iter().map(super::quote).collect();
+    format!("{{ room = {}, devices = [{}] }}", super::quote(alarms.room.as_str()), devices.join(", "))
+}
+
+const TABLE: &str = "dpm";
+
+/// Where clients connect, unless the operator says another address.
+pub const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 6802);

@@ -1,0 +1,102 @@
+//! Alarms: a room is told when a device of its list goes into alarm, and when it comes back.
+//!
+//! An alarm block is read once a second, whichever rooms want it, and counts as bad only while the device is watched. What is bad when the server starts
+//! is told then.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rookery_dpm::database::{Database, Device};
+use rookery_dpm::sdd::reply::Reply;
+use rookery_jid::Jid;
+use rookery_modules::data::say;
+use rookery_shard::Door;
+
+use crate::config::Alarms;
+
+/// What is watched.
+pub struct Watch {
+    blocks: Vec<Block>,
+    /// In whose name the rooms are told.
+    domain: String,
+}
+
+/// An alarm block of a device.
+struct Block {
+    device: Arc<Device>,
+    kind: Kind,
+    rooms: Vec<Jid>,
+    is_bad: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Analog,
+    Digital,
+}
+
+impl Watch {
+    /// Watches the devices that rooms want to hear of, in the name of a domain.
+    pub fn new(alarms: &[Alarms], database: &Database, domain: String) -> Watch {
+        let names: BTreeSet<&String> = alarms.iter().flat_map(|alarms| &alarms.devices).collect();
+        let devices = names.into_iter().filter_map(|name| database.named(name));
+        let blocks = devices.flat_map(|device| {
+            let wanting = alarms.iter().filter(|alarms| alarms.devices.contains(&device.name));
+            let rooms: BTreeSet<&Jid> = wanting.map(|alarms| &alarms.room).collect();
+            let rooms: Vec<Jid> = rooms.into_iter().cloned().collect();
+            let kinds = [(Kind::Analog, device.analog.is_some()), (Kind::Digital, device.digital.is_some())];
+            let kinds = kinds.into_iter().filter(|(_, has)| *has);
+            kinds.map(move |(kind, _)| Block { device: device.clone(), kind, rooms: rooms.clone(), is_bad: false })
+        });
+        Watch { blocks: blocks.collect(), domain }
+    }
+
+    /// What is asked for each block, in their order.
+    pub fn requests(&self) -> impl Iterator<Item = String> {
+        self.blocks.iter().map(|block| match block.kind {
+            Kind::Analog => format!("{}.ANALOG@Q,1000", block.device.name),
+            Kind::Digital => format!("{}.DIGITAL@Q,1000", block.device.name),
+        })
+    }
+
+    /// Takes what was read of a block, and tells the rooms if it says something else than before.
+    pub fn take(&mut self, place: usize, reply: &Reply, door: &Door) {
+        let Some(block) = self.blocks.get_mut(place) else { return };
+        let is_bad = match reply {
+            Reply::AnalogAlarm(reply) => reply.alarm_enable && reply.alarm_status,
+            Reply::DigitalAlarm(reply) => reply.alarm_enable && reply.alarm_status,
+            // A front-end that is silent says nothing of its devices.
+            _ => return,
+        };
+        if std::mem::replace(&mut block.is_bad, is_bad) == is_bad {
+            return;
+        }
+        let text = block.text(reply);
+        for room in &block.rooms {
+            let (domain, room, text) = (self.domain.clone(), room.clone(), text.clone());
+            door.run_at(0, move |world| say(world, &domain, &room, text));
+        }
+    }
+}
+
+impl Block {
+    fn text(&self, reply: &Reply) -> String {
+        let Device { name, description, .. } = &*self.device;
+        let about = if description.is_empty() { String::new() } else { format!(" ({description})") };
+        let alarm = match self.kind {
+            Kind::Analog => self.device.analog.as_ref(),
+            Kind::Digital => self.device.digital.as_ref(),
+        };
+        if !self.is_bad {
+            return format!("{name}{about} is good again.");
+        }
+        let why = alarm.map(|alarm| alarm.text.as_str()).filter(|text| !text.is_empty()).unwrap_or("ALARM");
+        let units = self.device.reading.as_ref().map_or("", |reading| &reading.units);
+        match reply {
+            Reply::AnalogAlarm(block) => {
+                format!("{name}{about}: {why} (limits {:.2} to {:.2} {units})", block.minimum, block.maximum)
+            }
+            _ => format!("{name}{about}: {why}"),
+        }
+    }
+}

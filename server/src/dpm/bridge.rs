@@ -1,0 +1,181 @@
+//! Between the chat and the thread that reads: what shards want goes one way, what was read the other.
+//!
+//! Shards ask what a node is while they serve a user; so the device database is at hand here, and looking into it takes a lock for as long as it takes
+//! to copy a reference. All else is an order for the thread, which hears of it by one wake.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use rookery_dpm::authority::Roles;
+use rookery_dpm::database::{Database, Stored};
+use rookery_dpm::drf::{Event, Request, Time};
+use rookery_dpm::driver::Wake;
+use rookery_dpm::status::Status;
+use rookery_dpm::when::Wish;
+use rookery_modules::data::{Description, Listed, Source, Topic};
+
+use super::payload::NAMESPACE;
+
+/// The bridge. Clones mean the same one.
+#[derive(Clone)]
+pub struct Bridge(Arc<Common>);
+
+struct Common {
+    known: RwLock<Known>,
+    orders: Mutex<Vec<Order>>,
+    wake: Wake,
+}
+
+struct Known {
+    database: Arc<Database>,
+    listed: Arc<[Listed]>,
+}
+
+/// What the thread is to do.
+pub enum Order {
+    /// Read what a node stands for, for this shard.
+    Open(Arc<Topic>, usize),
+    /// Read it no more.
+    Close(Topic),
+    /// Go by this database.
+    Database(Arc<Database>),
+    /// Let these set devices.
+    Roles(Roles),
+    /// End.
+    Stop,
+}
+
+impl Bridge {
+    /// A bridge to a thread that can be woken.
+    pub fn new(database: Arc<Database>, wake: Wake) -> Bridge {
+        let known = RwLock::new(Known::new(database));
+        Bridge(Arc::new(Common { known, orders: Mutex::default(), wake }))
+    }
+
+    /// Answers from this database from now on.
+    pub fn know(&self, database: Arc<Database>) {
+        *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = Known::new(database);
+    }
+
+    /// Tells the thread what to do.
+    pub fn order(&self, order: Order) {
+        let mut orders = self.0.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        orders.push(order);
+        let is_first = orders.len() == 1;
+        drop(orders);
+        if is_first {
+            self.0.wake.wake();
+        }
+    }
+
+    /// What the thread was told since it looked last.
+    pub fn take(&self) -> Vec<Order> {
+        std::mem::take(&mut *self.0.orders.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn database(&self) -> Arc<Database> {
+        self.0.known.read().unwrap_or_else(PoisonError::into_inner).database.clone()
+    }
+}
+
+impl Source for Bridge {
+    fn describe(&self, node: &str) -> Result<Description, String> {
+        let database = self.database();
+        describe(&database, node).map_err(|status| format!("{node}: {status}"))
+    }
+
+    fn nodes(&self) -> Arc<[Listed]> {
+        self.0.known.read().unwrap_or_else(PoisonError::into_inner).listed.clone()
+    }
+
+    fn open(&self, topic: &Arc<Topic>, shard: usize) {
+        self.order(Order::Open(topic.clone(), shard));
+    }
+
+    fn close(&self, topic: &Topic) {
+        self.order(Order::Close(topic.clone()));
+    }
+}
+
+impl Known {
+    fn new(database: Arc<Database>) -> Known {
+        let devices = database.devices().iter();
+        let mut listed: Vec<_> =
+            devices.map(|device| Listed { node: device.name.clone(), title: device.description.clone() }).collect();
+        listed.sort_unstable_by(|a, b| a.node.cmp(&b.node));
+        Known { database, listed: listed.into() }
+    }
+}
+
+/// The request that a node's name is, as the thread asks it: one that says nothing of when is asked again and again.
+pub fn request(node: &str) -> Result<Request, Status> {
+    let mut request = Request::parse(node).map_err(rookery_dpm::drf::Error::status)?;
+    if request.event == Event::Default {
+        request.event = Event::Periodic { period: PERIOD, at_once: true };
+    }
+    Ok(request)
+}
+
+fn describe(database: &Database, node: &str) -> Result<Description, Status> {
+    let request = request(node)?;
+    if request.model.is_some() {
+        return Err(Status::INVALID_DATASOURCE);
+    }
+    let target = database.find(&request)?;
+    let wish = Wish::of(&target.event, database)?.ok_or(Status::BAD_EVENT)?;
+    match &target.stored {
+        Stored::FrontEnd(wanted) => {
+            let front_end = database.nodes().get(wanted.node).ok_or(Status::NO_NODE)?;
+            wish.when.check(front_end.protocol)?;
+        }
+        Stored::Text(_) | Stored::Number(_) => {}
+        Stored::Nothing => return Err(Status::NOPROP),
+    }
+    let info = target.device.info(target.form);
+    Ok(Description {
+        title: info.name,
+        about: info.description,
+        payload: NAMESPACE,
+        units: info.units.unwrap_or_default(),
+    })
+}
+
+/// How often a node is read whose name says nothing of it.
+const PERIOD: Time = Time::Micros(1_000_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(node: &str) -> Result<Description, Status> {
+        describe(&Database::load(None).expect("the demonstration"), node)
+    }
+
+    #[test]
+    fn a_node_is_a_request() {
+        let found = told("M:OUTTMP@p,100").expect("a device");
+        assert_eq!((found.title.as_str(), found.units.as_str()), ("M:OUTTMP", "DegF"));
+        assert_eq!(told("m:outtmp.primary").expect("the same device").units, "V");
+        assert_eq!(told("M:OUTTMP.DESCRIPTION").expect("a text").title, "M:OUTTMP");
+        assert_eq!(
+            request("M:OUTTMP").expect("a request").to_string(),
+            request("m:outtmp@p,1s,true").expect("one").to_string()
+        );
+    }
+
+    #[test]
+    fn what_can_not_be_read_is_no_node() {
+        for (node, status) in [
+            ("", Status::BAD_REQUEST),
+            ("princely_musings", Status::BAD_REQUEST),
+            ("M:NOBODY", Status::NOPROP),
+            ("M:OUTTMP@X", Status::BAD_EVENT),
+            ("M:OUTTMP@N", Status::BAD_EVENT),
+            ("M:OUTTMP@E,2", Status::SUCCESS),
+            ("M:OUTTMP.CONTROL", Status::NOPROP),
+            ("B:ARRAY[20:30]", Status::OUT_OF_BOUNDS),
+            ("M:OUTTMP<-LOGGER", Status::INVALID_DATASOURCE),
+        ] {
+            assert_eq!(told(node).map(drop), if status == Status::SUCCESS { Ok(()) } else { Err(status) }, "{node}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `[dpm]`: readings of devices are served with the server.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use super::rig::{FREE_PORTS, Rig};
+
+const DEMO: &str = "[dpm]\nenabled = true\ndemo = true\nlisten = \"127.0.0.1:0\"\n";
+
+#[test]
+fn readings_are_served_from_start_to_stop() {
+    let rig = Rig::new();
+    rig.write("rookery.toml", &format!("{FREE_PORTS}{DEMO}"));
+    let checked = rig.run(&["check"]).fine();
+    assert!(checked.contains("7 on 2 front-ends"), "{checked}");
+    let (server, said) = rig.serve();
+    let address = said.split([' ', '\n']).collect::<Vec<_>>();
+    let place = address.iter().position(|word| word.starts_with("(DPM)")).expect("it says where it serves them");
+    let mut client = TcpStream::connect(address[place - 1]).expect("a connection");
+    client.set_read_timeout(Some(Duration::from_secs(20))).expect("it can be set");
+    client.write_all(b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n").expect("it is sent");
+    let mut frame = [0; 8];
+    client.read_exact(&mut frame).expect("the number of a list");
+    assert_eq!(&frame[4..], b"SDD\x02");
+    assert_eq!(server.stop(), 0);
+    assert_eq!(client.read_to_end(&mut Vec::new()).map(|_| ()).map_err(|error| error.kind()), Ok(()));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let rig = Rig::new();
+    let wrong = |text: &str, words: &str| {
+        rig.write("rookery.toml", &format!("{FREE_PORTS}{text}"));
+        rig.run(&[]).failed(78, words);
+    };
+    wrong("[dpm]\nenabled = true\n", "rookery.toml:9: dpm.enabled: nothing says which devices there are");
+    wrong("[dpm]\nnode = \"ad6\"\n", "rookery.toml:9: dpm.node: \"ad6\" is not four hexadecimal digits");
+    wrong("[dpm]\nname = \"TOO_LONG\"\n", "rookery.toml:9: dpm.name: ");
+    wrong("[dpm]\ndatabse = \"x\"\n", "rookery.toml:9: dpm.databse: there is no such key; did you mean `database`?");
+    wrong(&format!("{DEMO}database = \"none.toml\"\n"), "none.toml: ");
+    rig.write("devices.toml", "[[node]]\nname = \"MUONFE\"\naddress = \"0c2\"\n");
+    wrong(&format!("{DEMO}database = \"devices.toml\"\n"), "devices.toml: line ");
+}
+
+#[test]
+fn a_taken_port_is_a_fault() {
+    let rig = Rig::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("its address");
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[dpm]\nenabled = true\ndemo = true\nlisten = \"{address}\"\n"));
+    let checked = rig.run(&["check"]);
+    assert_eq!(checked.code, 1, "{}", checked.all());
+    assert!(checked.out.contains(&format!("cannot listen on {address}")), "{}", checked.out);
+    rig.run(&[]).failed(1, "`listen` or `front_ends` in [dpm]");
+}
