@@ -157,7 +157,7 @@ fn with_service(test: impl FnOnce(SocketAddr, Arc<AtomicUsize>)) {
     let (front_stop, server_stop, told) = (Arc::clone(&stop), Arc::clone(&stop), Arc::clone(&lists));
     let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
     let server = thread::spawn(move || {
-        server.run(|dpm| {
+        server.run(|dpm, _| {
             told.store(dpm.statistics().lists, Ordering::Relaxed);
             server_stop.load(Ordering::Relaxed)
         })
