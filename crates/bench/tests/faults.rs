@@ -119,6 +119,16 @@ fn servers_that_let_nobody_in_end_the_run() {
 }
 
 #[test]
+fn one_in_hundreds_who_is_forgotten_comes_again() {
+    let result = run(Fake::start(Fault::Forgets).address, "chat --pairs 400 --seconds 0.3 --warm-up 0");
+    assert_eq!(result.ended, DONE);
+    assert!(result.login.is_some_and(|login| (login.count, login.failed) == (800, 0)));
+    let told =
+        "1 of 800 logins failed and were tried again: no login within 1 s: the server owes the header of the stream";
+    assert!(result.notes.iter().any(|note| note == told), "{:?}", result.notes);
+}
+
+#[test]
 fn nobody_there_ends_the_run() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let result = run(address, "chat --pairs 100");

@@ -6,7 +6,7 @@ use rookery_xml::Stanza;
 
 use crate::engine::{Counters, Load, NEVER, Worker};
 
-/// Logs the clients of one thread in.
+/// Logs the clients of one thread in, except those that are.
 #[derive(Debug)]
 pub struct Arrivals {
     /// The clients that have not begun, and when each shall.
@@ -69,6 +69,10 @@ impl Load for Arrivals {
         while let Some((when, number)) = self.next {
             if when > now {
                 return when;
+            }
+            if worker.is_bound(number) {
+                self.next = self.waiting.next();
+                continue;
             }
             if self.under_way >= self.at_once {
                 return NEVER;

@@ -28,6 +28,8 @@ pub enum Fault {
     Babble(u64),
     /// Accepts connections and says nothing.
     Silent,
+    /// The same with the first connection alone.
+    Forgets,
     /// Closes connections as soon as something comes.
     Hangs,
     /// Speaks something else from the first byte.
@@ -47,6 +49,7 @@ struct Shared {
     sockets: Mutex<HashMap<String, Out>>,
     messages: AtomicU64,
     planted: AtomicU64,
+    connections: AtomicU64,
 }
 
 struct Out {
@@ -58,8 +61,13 @@ impl Fake {
     pub fn start(fault: Fault) -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let shared =
-            Shared { fault, sockets: Mutex::default(), messages: AtomicU64::new(0), planted: AtomicU64::new(0) };
+        let shared = Shared {
+            fault,
+            sockets: Mutex::default(),
+            messages: AtomicU64::new(0),
+            planted: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+        };
         let shared = Arc::new(shared);
         let server = shared.clone();
         thread::spawn(move || {
@@ -80,6 +88,7 @@ impl Fake {
 impl Shared {
     fn serve(&self, mut socket: TcpStream) -> Option<()> {
         socket.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
+        let is_first = self.connections.fetch_add(1, SeqCst) == 0;
         let (mut user, mut carry, mut buffer) = (String::new(), String::new(), [0; 4096]);
         loop {
             let len = match socket.read(&mut buffer) {
@@ -93,6 +102,7 @@ impl Shared {
             carry += std::str::from_utf8(&buffer[..len]).ok()?;
             match self.fault {
                 Fault::Silent => carry.clear(),
+                Fault::Forgets if is_first => carry.clear(),
                 Fault::Hangs => return None,
                 Fault::Garbage => socket.write_all(b"220 mail.example ESMTP ready\r\n").ok()?,
                 _ => {}
