@@ -7,20 +7,20 @@ use std::sync::OnceLock;
 
 use super::debian;
 
-/// A Python with the packages: made once below `target/`, and anew when the list of packages changes.
+/// A Python with the packages of a list: made once below `target/`, in a folder of this name, and anew when the list changes.
 ///
 /// # Panics
 ///
 /// If it can't be made, with what to install.
-pub fn python() -> Command {
+pub fn python(name: &str, requirements: &str) -> Command {
     static READY: OnceLock<Python> = OnceLock::new();
     let python = READY.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).expect("a folder below target/");
         // Another run of the tests may be making the same.
         let lock = File::create(folder.join("lock")).expect("a lock file");
         lock.lock().expect("the lock");
-        Python::find(&folder).unwrap_or_else(|| Python::make(&folder))
+        Python::find(&folder, requirements).unwrap_or_else(|| Python::make(&folder, requirements))
     });
     let mut command = Command::new(&python.program);
     command.envs(python.packages.as_ref().map(|packages| ("PYTHONPATH", packages)));
@@ -35,11 +35,11 @@ struct Python {
 
 impl Python {
     /// The one that was made before.
-    fn find(folder: &Path) -> Option<Python> {
+    fn find(folder: &Path, requirements: &str) -> Option<Python> {
         let made_for = fs::read_to_string(folder.join(MADE_FOR)).ok()?;
         let python = Python::in_folder(folder);
         let works = Command::new(&python.program).arg("--version").output().is_ok_and(|output| output.status.success());
-        (made_for == REQUIREMENTS && works).then_some(python)
+        (made_for == requirements && works).then_some(python)
     }
 
     fn in_folder(folder: &Path) -> Python {
@@ -51,29 +51,29 @@ impl Python {
     }
 
     /// In an environment of its own, or, where Debian's python3-venv is missing and can't be installed, in a folder of packages.
-    fn make(folder: &Path) -> Python {
+    fn make(folder: &Path, requirements: &str) -> Python {
         debian::need(&[("python3", "python3")]);
         let _ = fs::remove_file(folder.join(MADE_FOR));
         let (venv, packages) = (folder.join("venv"), folder.join("packages"));
         for old in [&venv, &packages] {
             let _ = fs::remove_dir_all(old);
         }
-        let requirements = folder.join("requirements.txt");
-        fs::write(&requirements, REQUIREMENTS).expect("a file below target/");
+        let list = folder.join("requirements.txt");
+        fs::write(&list, requirements).expect("a file below target/");
         let make = || succeeds(Command::new("python3").args(["-m", "venv"]).arg(&venv));
         let mut pip = Command::new(venv.join("bin/python"));
         if make().is_err() {
             let _ = fs::remove_dir_all(&venv);
             pip = Command::new("python3");
         }
-        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--requirement"]).arg(&requirements);
+        pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--requirement"]).arg(&list);
         if !venv.exists() {
             pip.arg("--target").arg(&packages);
         }
         if let Err(said) = succeeds(&mut pip) {
             panic!("the Python packages of these tests can't be installed; python3-venv may be missing:\n{said}");
         }
-        fs::write(folder.join(MADE_FOR), REQUIREMENTS).expect("a file below target/");
+        fs::write(folder.join(MADE_FOR), requirements).expect("a file below target/");
         Python::in_folder(folder)
     }
 }
@@ -84,6 +84,5 @@ fn succeeds(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(said()) }
 }
 
-const REQUIREMENTS: &str = include_str!("../../../tests/clients/requirements.txt");
 /// Holds the list of packages that are there.
 const MADE_FOR: &str = "made-for.txt";

@@ -37,7 +37,7 @@ pub fn list() -> String {
 
 fn script(argument: &str) -> Output {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/clients/run.py");
-    let mut command = python();
+    let mut command = python("clients", REQUIREMENTS);
     command.arg(script).arg(argument);
     if ["web.", "bosh."].iter().any(|script| argument.starts_with(script)) {
         command.env("ROOKERY_NODE", super::node::folder());
@@ -49,3 +49,5 @@ fn script(argument: &str) -> Output {
     command.env_remove("ROOKERY_DATA_DIR");
     command.output().expect("Python")
 }
+
+const REQUIREMENTS: &str = include_str!("../../../tests/clients/requirements.txt");

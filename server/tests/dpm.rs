@@ -1,0 +1,126 @@
+//! The built binary, used by the clients that control rooms have: pacsys and acsys-python, and a Kerberos realm for what they set.
+//!
+//! Each test is a scenario in `tests/dpm`, which starts a service with simulated front-ends on free ports, and a KDC where it needs one. What the clients need
+//! installs itself: Python packages below `target/`, programs by Debian's package system. acsys-python is in no registry: it is fetched from its
+//! repository, or taken from the folder that `ROOKERY_ACSYS` names; where neither works its scenarios say so and try nothing.
+
+mod clients {
+    pub mod debian;
+    pub mod python;
+}
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Once, OnceLock};
+
+use clients::{debian, python::python};
+
+/// A test for each scenario of a script, and the list of them all.
+macro_rules! scenarios {
+    ($($script:ident { $($scenario:ident)* })*) => {
+        $(mod $script {
+            $(#[test]
+            fn $scenario() {
+                super::run(concat!(stringify!($script), ".", stringify!($scenario)));
+            })*
+        })*
+
+        const SCENARIOS: &[&str] = &[$($(concat!(stringify!($script), ".", stringify!($scenario)),)*)*];
+    };
+}
+
+scenarios! {
+    pacsys_clients {
+        one_device_is_read
+        values_of_every_type_are_read_at_once
+        readings_are_subscribed_to
+        the_acnet_transport_reads
+        commands_read_and_watch
+        values_of_every_type_are_set_and_read_back
+        alarm_limits_are_set_field_by_field
+        who_has_no_ticket_or_no_role_sets_nothing
+        a_command_sets
+    }
+    acsys_clients {
+        devices_are_read
+        readings_are_subscribed_to_and_lists_change
+        devices_are_set
+        who_may_not_set_is_told
+    }
+}
+
+#[test]
+fn every_scenario_is_a_test() {
+    let output = script("--list");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let listed = String::from_utf8(output.stdout).expect("text");
+    let known = SCENARIOS.iter().filter(|scenario| acsys().is_some() || !scenario.starts_with("acsys_clients."));
+    assert_eq!(listed.lines().collect::<Vec<_>>(), known.copied().collect::<Vec<_>>());
+}
+
+/// Runs a scenario, named as script and function; it has to succeed.
+#[track_caller]
+fn run(scenario: &str) {
+    if scenario.starts_with("acsys_clients.") && acsys().is_none() {
+        eprintln!(
+            "{scenario} is not tried: acsys-python is not to be had from {ACSYS}; ROOKERY_ACSYS may name its folder"
+        );
+        return;
+    }
+    let output = script(scenario);
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{scenario}: {}\n{said}", output.status);
+}
+
+fn script(argument: &str) -> Output {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/dpm/run.py");
+    let mut command = interpreter();
+    command.arg(script).arg(argument).envs(acsys().map(|folder| ("ACSYS", folder)));
+    command.env("ROOKERY", env!("CARGO_BIN_EXE_rookery")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.output().expect("Python")
+}
+
+/// The folder that acsys-python is in, if it is to be had.
+fn acsys() -> Option<&'static Path> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOUND.get_or_init(|| std::env::var_os("ROOKERY_ACSYS").map(PathBuf::from).or_else(fetch_acsys)).as_deref()
+}
+
+/// Fetches acsys-python once below `target/`.
+fn fetch_acsys() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("acsys");
+    if folder.join("acsys/__init__.py").exists() {
+        return Some(folder);
+    }
+    let fetched = folder.with_extension(std::process::id().to_string());
+    let mut pip = interpreter();
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps", "--retries", "0", "--timeout", "20", "--target"]);
+    let done = pip.arg(&fetched).arg(ACSYS).output().expect("Python");
+    // Another run of the tests may have been quicker: its folder is as good.
+    let _ = fs::rename(&fetched, &folder);
+    let _ = fs::remove_dir_all(&fetched);
+    (done.status.success() && folder.join("acsys/__init__.py").exists()).then_some(folder)
+}
+
+/// A Python with what the clients need, once the programs are there.
+fn interpreter() -> Command {
+    // cargo runs tests on several threads; the package system works for one at a time.
+    static PROGRAMS: Once = Once::new();
+    PROGRAMS.call_once(|| {
+        debian::need(&[
+            ("krb5kdc", "krb5-kdc"),
+            ("kadmin.local", "krb5-admin-server"),
+            ("kinit", "krb5-user"),
+            // What the Python package gssapi is built with.
+            ("krb5-config", "libkrb5-dev"),
+            ("gcc", "gcc"),
+            ("python3-config", "python3-dev"),
+        ]);
+    });
+    python("dpm", REQUIREMENTS)
+}
+
+const REQUIREMENTS: &str = include_str!("../../tests/dpm/requirements.txt");
+/// acsys-python 0.12.8, as its authors publish it.
+const ACSYS: &str = "https://github.com/fermi-ad/acsys-python/archive/d5a5c798a5746a1f7fbec2d8e664ac27bb6dc396.tar.gz";

@@ -1,0 +1,132 @@
+"""Unmodified acsys-python. It knows one host by name; connections to that name are led to the service of the scenario."""
+
+import contextlib
+import socket
+
+import acsys
+import acsys.dpm
+import acsys.status
+
+import rookery
+
+
+def devices_are_read():
+    async def read(connection):
+        async with acsys.dpm.DPMContext(connection) as dpm:
+            await dpm.add_entry(0, "M:OUTTMP@I")
+            await dpm.add_entry(1, "B:ARRAY[0:3]@I")
+            await dpm.add_entry(2, "Z:NOSUCH@I")
+            await dpm.start()
+            seen = await _take(dpm, lambda seen: len(seen) == 3)
+        return {item.tag: item for item in seen}
+
+    with rookery.demo() as service:
+        seen = _run(service, read)
+    assert 69 < seen[0].data < 76 and len(seen[1].data) == 4, seen
+    assert seen[2].is_status_for(2) and seen[2].status.facility == 16, seen
+
+
+def readings_are_subscribed_to_and_lists_change():
+    async def subscribe(connection):
+        async with acsys.dpm.DPMContext(connection) as dpm:
+            await dpm.add_entry(7, "G:COUNTR@p,200")
+            await dpm.start()
+            first = await _take(dpm, lambda seen: len(seen) == 4)
+            await dpm.add_entry(8, "M:OUTTMP@p,200")
+            await dpm.remove_entry(7)
+            await dpm.start()
+            later = await _take(dpm, lambda seen: sum(item.tag == 8 for item in seen) == 3)
+            await dpm.stop()
+        return first, later
+
+    with rookery.demo() as service:
+        first, later = _run(service, subscribe)
+    counted = [item.data for item in first]
+    assert counted == sorted(set(counted)), counted
+    assert [item.tag for item in later[-2:]] == [8, 8], later
+
+
+def devices_are_set():
+    async def set_and_read(connection):
+        async with acsys.dpm.DPMContext(connection) as dpm:
+            await dpm.enable_settings(role="testing")
+            await dpm.add_entry(0, "Z:CUBE_X.SETTING@N")
+            await dpm.add_entry(1, "Z:CUBE_X.CONTROL@N")
+            await dpm.start()
+            await dpm.apply_settings([(0, 77.5), (1, "ON")])
+            applied = await _take(dpm, lambda seen: len(seen) == 2)
+        async with acsys.dpm.DPMContext(connection) as dpm:
+            await dpm.add_entry(0, "Z:CUBE_X@I")
+            await dpm.start()
+            read = await _take(dpm, lambda seen: len(seen) == 1)
+        return applied, read
+
+    with rookery.with_settings() as service, rookery.ticket(service, "operator"):
+        applied, read = _run(service, set_and_read)
+        attempts = service.attempts()
+    assert [(item.tag, item.status.is_success) for item in applied] == [(0, True), (1, True)], applied
+    assert read[0].data == 77.5, read
+    assert ["Z:CUBE_X.SETTING@N" in attempts[0], "Z:CUBE_X.CONTROL@N" in attempts[1]] == [True, True], attempts
+
+
+def who_may_not_set_is_told():
+    async def refused(connection):
+        async with acsys.dpm.DPMContext(connection) as dpm:
+            try:
+                await dpm.enable_settings(role="testing")
+            except acsys.status.Status as status:
+                return status
+
+    async def not_in_the_role(connection):
+        async with acsys.dpm.DPMContext(connection) as dpm:
+            await dpm.enable_settings(role="testing")
+            await dpm.add_entry(0, "Z:CUBE_X.SETTING@N")
+            await dpm.start()
+            await dpm.apply_settings([(0, 1.0)])
+            return (await _take(dpm, lambda seen: len(seen) == 1))[0].status
+
+    with rookery.with_settings() as service, rookery.ticket(service, "guest"):
+        with rookery.demo() as without:
+            status = _run(without, refused)
+            assert status is not None and (status.facility, status.err_code) == (17, -17), status
+        status = _run(service, not_in_the_role)
+        assert (status.facility, status.err_code) == (17, -17), status
+
+
+async def _take(dpm, enough):
+    seen = []
+    async for item in dpm.replies(tmo=20):
+        seen.append(item)
+        if enough(seen):
+            return seen
+    raise AssertionError(f"no more came: {seen}")
+
+
+def _run(service, main):
+    """Runs a client's main function and gives what it returned."""
+    returned = []
+
+    async def keep(connection):
+        returned.append(await main(connection))
+
+    with _led_to(service):
+        acsys.run_client(keep)
+    assert returned, "the client ended early"
+    return returned[0]
+
+
+@contextlib.contextmanager
+def _led_to(service):
+    connect = socket.create_connection
+
+    def lead(address, *arguments, **named):
+        if address[0].startswith("acsys-proxy"):
+            # A busy machine may need longer than the quarter of a second that the library gives it.
+            return connect((service.host, service.port), 10)
+        return connect(address, *arguments, **named)
+
+    socket.create_connection = lead
+    try:
+        yield
+    finally:
+        socket.create_connection = connect

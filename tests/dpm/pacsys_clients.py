@@ -1,0 +1,152 @@
+"""Unmodified pacsys: its library, and its commands acget, acmonitor and acput."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pacsys
+from pacsys.acnet import DPMAcnet
+from pacsys.auth import KerberosAuth
+from pacsys.errors import AuthenticationError, DeviceError
+
+import rookery
+
+
+def one_device_is_read():
+    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+        assert 69 < backend.read("M:OUTTMP") < 76
+        # A connection is used again, and no answer of an earlier list turns up in a later one.
+        counted = [backend.read("G:COUNTR") for _ in range(30)]
+        assert counted == sorted(set(counted)), counted
+        try:
+            backend.read("Z:NOSUCH")
+        except DeviceError as error:
+            assert (error.facility_code, error.error_code) == (16, -13), error
+        else:
+            raise AssertionError("a device that is not there was read")
+
+
+def values_of_every_type_are_read_at_once():
+    asked = {
+        "M:OUTTMP": lambda value: 69 < value < 76,
+        "M:OUTTMP.PRIMARY": lambda value: 3.7 < value < 4.4,
+        "B:ARRAY[0:3]": lambda value: len(value) == 4,
+        "B:ARRAY[]": lambda value: len(value) == 16,
+        "G:TEXT": lambda value: value == "HELLO",
+        "M:OUTTMP.RAW": lambda value: len(value) == 2,
+        "M|OUTTMP": lambda value: value["on"] and not value["remote"],
+        "M|OUTTMP.ON": lambda value: value == 1.0,
+        "M|OUTTMP.BIT_VALUE": lambda value: value == 11.0,
+        "M|OUTTMP.BIT_NAMES": lambda value: list(value) == ["On", "Ready", "Remote"],
+        "M|OUTTMP.BIT_VALUES": lambda value: list(value) == ["Yes", "Yes", "Local"],
+        "M@OUTTMP": lambda value: (value["minimum"], value["maximum"]) == (69.5, 75.75),
+        "M@OUTTMP.MIN": lambda value: value == 69.5,
+        "M$OUTTMP": lambda value: (value["nominal"], value["mask"]) == (2, 3),
+        "M:OUTTMP.DESCRIPTION": lambda value: value == "Outdoor temperature",
+        "M:OUTTMP.INDEX": lambda value: value == 27235,
+        "Z:NOSUCH": lambda value: value is None,
+    }
+    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+        for (drf, is_right), reading in zip(asked.items(), backend.get_many(list(asked))):
+            assert is_right(reading.value), (drf, reading)
+
+
+def readings_are_subscribed_to():
+    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+        with backend.subscribe(["G:COUNTR@p,200", "Z:NOSUCH@p,200", "Z:CUBE_X@q,500"]) as stream:
+            counted = []
+            for reading, _ in stream.readings(timeout=5):
+                if reading.drf.startswith("G:COUNTR"):
+                    counted.append(reading.value)
+                if len(counted) == 5:
+                    break
+            assert counted == sorted(set(counted)), counted
+
+
+def the_acnet_transport_reads():
+    with rookery.demo() as service, DPMAcnet(host=service.host, port=service.port) as acnet:
+        assert 69 < acnet.read("M:OUTTMP").data < 76
+
+
+def commands_read_and_watch():
+    with rookery.demo() as service:
+        read = json.loads(_command("acget", service, "--format", "json", "M:OUTTMP"))
+        value = (read[0] if isinstance(read, list) else read)["value"]
+        assert 69 < value < 76, read
+        seen = _command("acmonitor", service, "-n", "3", "G:COUNTR@p,200").splitlines()
+        assert sum("COUNTR" in line for line in seen) == 3, seen
+
+
+def values_of_every_type_are_set_and_read_back():
+    with rookery.with_settings() as service, rookery.ticket(service, "operator"):
+        with _backend(service, "testing") as backend:
+            assert backend.write("Z:CUBE_X", 45.5).success
+            assert backend.read("Z:CUBE_X") == 45.5
+            results = backend.write_many([
+                ("Z:CUBE_X", 1.25),
+                ("B:ARRAY[0:1]", [1.0, 2.0]),
+                ("G:TEXT", "BYE"),
+                ("Z:CUBE_X.CONTROL", "ON"),
+                ("Z:NOSUCH", 1.0),
+            ])
+            assert [result.success for result in results] == [True, True, True, True, False], results
+            assert (results[4].facility_code, results[4].error_code) == (16, -13), results
+            assert backend.read("Z:CUBE_X") == 1.25
+            assert [round(value, 2) for value in backend.read("B:ARRAY[0:1]")] == [1.0, 2.0]
+            assert backend.read("G:TEXT.SETTING") == "BYE"
+            assert backend.write("Z:CUBE_X.RAW", (777).to_bytes(2, "little")).success
+            assert backend.read("Z:CUBE_X") == 7.77
+        attempts = service.attempts()
+        assert all(line.split()[1:3] == ["operator@FNAL.GOV", "role=testing"] for line in attempts), attempts
+        assert len(attempts) == 7 and "Z:CUBE_X.SETTING@N = 45.5: [0 0]" in attempts[0], attempts
+
+
+def alarm_limits_are_set_field_by_field():
+    with rookery.with_settings() as service, rookery.ticket(service, "operator"):
+        with _backend(service, "testing") as backend:
+            assert backend.write("M:OUTTMP.ANALOG", {"minimum": 40.0, "maximum": 90.0, "alarm_enable": False}).success
+            alarm = backend.read("M:OUTTMP.ANALOG")
+            assert (round(alarm["minimum"], 1), round(alarm["maximum"], 1)) == (40.0, 90.0), alarm
+            assert not alarm["alarm_enable"], alarm
+
+
+def who_has_no_ticket_or_no_role_sets_nothing():
+    with rookery.with_settings() as service, rookery.ticket(service, "guest"):
+        with _backend(service, "testing") as backend:
+            result = backend.write("Z:CUBE_X", 1.0)
+            assert (result.facility_code, result.error_code) == (17, -17), result
+        with _backend(service, "cubes") as backend:
+            assert backend.write("Z:CUBE_X", 2.0).success
+            result = backend.write("M:OUTTMP", 40.0)
+            assert (result.facility_code, result.error_code) == (17, -17), result
+            assert backend.read("Z:CUBE_X") == 2.0
+        # A service without a keytab, and a client with a ticket.
+        with rookery.demo() as without, _backend(without, "testing") as backend:
+            try:
+                backend.write("Z:CUBE_X", 1.0)
+            except AuthenticationError as error:
+                assert "17" in str(error), error
+            else:
+                raise AssertionError("a service without a keytab let somebody in")
+
+
+def a_command_sets():
+    with rookery.with_settings() as service, rookery.ticket(service, "operator"):
+        _command("acput", service, "-a", "kerberos", "--role", "testing", "--verify", "Z:CUBE_X", "12.5")
+        assert "12.5" in _command("acget", service, "-t", "Z:CUBE_X")
+
+
+def _backend(service, role):
+    return pacsys.dpm(host=service.host, port=service.port, auth=KerberosAuth(), role=role)
+
+
+def _command(name, service, *arguments):
+    command = [_program(name), "-H", service.host, "-P", str(service.port), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def _program(name):
+    return str(pathlib.Path(sys.executable).parent / name)
