@@ -35,6 +35,8 @@ pub enum Kind {
     WebTls,
     /// DPM, which has a socket of its own.
     Dpm,
+    /// SOCKS5, for bytestreams (XEP-0065).
+    Bytestreams,
 }
 
 impl fmt::Display for Kind {
@@ -45,6 +47,7 @@ impl fmt::Display for Kind {
             Kind::Web => "HTTP",
             Kind::WebTls => "HTTPS",
             Kind::Dpm => "DPM",
+            Kind::Bytestreams => "bytestreams",
         })
     }
 }
@@ -54,7 +57,9 @@ pub fn wanted(config: &Listen) -> impl Iterator<Item = (SocketAddr, Kind)> {
     let c2s = config.c2s.iter().map(|address| (*address, Kind::C2s));
     let c2s_tls = config.c2s_tls.iter().map(|address| (*address, Kind::C2sTls));
     let web = config.web.iter().map(|address| (*address, Kind::Web));
-    c2s.chain(c2s_tls).chain(web).chain(config.web_tls.iter().map(|address| (*address, Kind::WebTls)))
+    let web_tls = config.web_tls.iter().map(|address| (*address, Kind::WebTls));
+    let bytestreams = config.bytestreams.iter().map(|address| (*address, Kind::Bytestreams));
+    c2s.chain(c2s_tls).chain(web).chain(web_tls).chain(bytestreams)
 }
 
 /// Binds all configured addresses.

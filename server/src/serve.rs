@@ -87,6 +87,8 @@ struct Threads {
     shards: Running,
     /// `None` if no port is for it.
     web: Option<rookery_web::Running>,
+    /// The same.
+    relay: Option<rookery_relay::Running>,
     /// Gets certificates; only where a port is there to prove who we are.
     renewal: Option<Renewal>,
     /// Sees when the operator's are changed.
@@ -98,8 +100,11 @@ struct Threads {
 impl Threads {
     fn start(start: &mut Start, caller: &Sender<Call>) -> Result<Threads, Failure> {
         let listeners = std::mem::take(&mut start.listeners);
-        let (web, streams): (Vec<_>, Vec<_>) =
+        let (web, others): (Vec<_>, Vec<_>) =
             listeners.into_iter().partition(|listener| matches!(listener.kind, Kind::Web | Kind::WebTls));
+        let (bytestreams, streams): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|listener| listener.kind == Kind::Bytestreams);
+        let relay = start_relay(start, bytestreams)?;
         let shards = start_shards(start, streams)?;
         let web = web
             .into_iter()
@@ -130,7 +135,7 @@ impl Threads {
         // Nobody hears it any more when the server stops already.
         let watch = Watch::start(&start.loaded.config, move || drop(changes.send(Call::Certificates)))?;
         let dpm = start.dpm.take().map(|opened| opened.start(shards.door())).transpose()?;
-        Ok(Threads { shards, web: front, renewal, watch, dpm })
+        Ok(Threads { shards, web: front, relay, renewal, watch, dpm })
     }
 
     /// Goes by another generation of certificates and settings.
@@ -162,6 +167,16 @@ fn renew(loaded: &Loaded, challenges: rookery_web::acme::Challenges, caller: Sen
 
 fn plan(loaded: &Loaded) -> Option<Plan> {
     Plan::of(&loaded.config, &loaded.source.folder)
+}
+
+/// `None` if no port is for it: then the modules have nobody to ask.
+fn start_relay(start: &Start, listeners: Vec<Listener>) -> Result<Option<rookery_relay::Running>, Failure> {
+    if listeners.is_empty() {
+        return Ok(None);
+    }
+    let sockets = listeners.into_iter().map(|listener| listener.socket).collect();
+    let running = rookery_relay::start(sockets, &start.shared.relay);
+    running.map(Some).map_err(|error| Failure::Failed(format!("the relay of bytestreams can't be started: {error}")))
 }
 
 fn start_shards(start: &Start, listeners: Vec<Listener>) -> Result<Running, Failure> {
@@ -290,7 +305,7 @@ fn tell(start: &Start, running: &Threads) {
 
 /// Ends all streams, gives their clients a few seconds, and closes the database last.
 fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Failure> {
-    let Threads { shards: running, web, renewal, watch, dpm } = threads;
+    let Threads { shards: running, web, relay, renewal, watch, dpm } = threads;
     drop((renewal, watch));
     let Census { sessions, .. } = running.census();
     info!(sessions, "stopping; a second signal stops at once");
@@ -298,6 +313,7 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
     // The shards before the front: what they say last to clients of BOSH leaves through the web front.
     running.stop();
     let web_ended = web.is_none_or(rookery_web::Running::stop);
+    let relay_ended = relay.is_none_or(rookery_relay::Running::stop);
     let deadline = Instant::now() + PATIENCE;
     while !running.is_finished() && Instant::now() < deadline {
         if calls.try_iter().any(|call| matches!(call, Call::Signal(SIGTERM | SIGINT))) {
@@ -305,7 +321,7 @@ fn stop(start: Start, threads: Threads, calls: &Receiver<Call>) -> Result<(), Fa
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let clean = web_ended && dpm_ended && if running.is_finished() { running.join() } else { true };
+    let clean = web_ended && dpm_ended && relay_ended && if running.is_finished() { running.join() } else { true };
     start.database.close();
     if clean {
         Ok(())

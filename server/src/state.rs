@@ -20,6 +20,7 @@ pub struct State {
     c2s_tls: Vec<String>,
     web: Vec<String>,
     web_tls: Vec<String>,
+    bytestreams: Vec<String>,
     /// The last second of each of the operator's certificates by its file.
     certificates: BTreeMap<String, i64>,
 }
@@ -33,6 +34,7 @@ impl Default for State {
             c2s_tls: Vec::new(),
             web: Vec::new(),
             web_tls: Vec::new(),
+            bytestreams: Vec::new(),
             certificates: BTreeMap::new(),
         }
     }
@@ -49,6 +51,7 @@ impl State {
             c2s_tls: texts(&loaded.config.listen.c2s_tls),
             web: texts(&loaded.config.listen.web),
             web_tls: texts(&loaded.config.listen.web_tls),
+            bytestreams: texts(&loaded.config.listen.bytestreams),
             certificates: certificates
                 .map(|certificate| (certificate.file.display().to_string(), certificate.inspection.not_after))
                 .collect(),
@@ -82,6 +85,7 @@ impl State {
         differences(&mut changes, "direct TLS listener", &self.c2s_tls, &before.c2s_tls);
         differences(&mut changes, "HTTP listener", &self.web, &before.web);
         differences(&mut changes, "HTTPS listener", &self.web_tls, &before.web_tls);
+        differences(&mut changes, "listener for bytestreams", &self.bytestreams, &before.bytestreams);
         for (file, ends) in &self.certificates {
             match before.certificates.get(file) {
                 None => changes.push(format!("new certificate {file}, valid until {}", clock::date(*ends))),

@@ -64,6 +64,7 @@ scenarios! {
         a_thousand_arrive_in_order
         all_devices_of_a_user_get_them
         nobody_can_be_impersonated
+        what_clients_say_of_messages_passes_untouched
         messages_wait_for_who_is_away
         who_is_not_available_is_away
         a_message_to_nobody_comes_back
@@ -107,6 +108,10 @@ scenarios! {
         who_enters_later_reads_what_was_said
         an_owner_rules
         a_room_outlives_the_server
+        what_is_taken_back_leaves_a_tombstone
+        occupants_are_told_apart_and_can_ask_whether_they_are_there
+        voice_is_asked_for_and_given
+        a_room_is_logged_for_people
     }
     pubsub {
         who_subscribes_is_notified
@@ -114,6 +119,11 @@ scenarios! {
         contacts_hear_of_news_that_they_want
         an_avatar_is_the_photo_of_the_card
         old_and_new_bookmarks_are_the_same
+    }
+    bytestreams {
+        a_file_goes_through_the_server
+        nobody_activates_what_is_not_theirs
+        the_proxy_is_for_those_who_may
     }
     data {
         devices_are_nodes
@@ -253,6 +263,11 @@ scenarios! {
         who_is_blocked_is_silent
         nodes_are_published_to_and_read
         cards_are_kept
+        a_session_goes_on_after_a_break
+    }
+    moving {
+        an_account_moves_with_all_it_has
+        a_removed_account_leaves_nothing_behind
     }
 }
 

@@ -20,6 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("shard", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("testkit", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
     ("web", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
+    ("relay", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules"]),
     ("bench", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
 ];
 
@@ -49,7 +50,13 @@ fn the_protocol_crates_cannot_reach_the_outside() {
     for (name, found) in dependencies() {
         let is_protocol = !matches!(
             name.as_str(),
-            "rookery" | "rookery-shard" | "rookery-web" | "rookery-bench" | "rookery-store" | "rookery-dpm"
+            "rookery"
+                | "rookery-shard"
+                | "rookery-web"
+                | "rookery-relay"
+                | "rookery-bench"
+                | "rookery-store"
+                | "rookery-dpm"
         );
         for dependency in found.iter().filter(|_| is_protocol) {
             assert!(!OUTSIDE.contains(&dependency.as_str()), "{name} must not depend on {dependency}");

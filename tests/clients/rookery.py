@@ -21,6 +21,7 @@ c2s = ["127.0.0.1:0"]
 c2s_tls = ["127.0.0.1:0"]
 web = ["127.0.0.1:0"]
 web_tls = ["127.0.0.1:0"]
+bytestreams = ["127.0.0.1:0"]
 [login]
 scram_iterations = 4096
 {tables}

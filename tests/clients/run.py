@@ -15,8 +15,8 @@ import logging
 import sys
 
 MODULES = [
-    "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "data", "web", "api", "admin", "bosh",
-    "pages", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio",
+    "login", "contacts", "privacy", "messages", "mobile", "archive", "services", "multicast", "rooms", "pubsub", "bytestreams", "data", "web", "api", "admin", "bosh",
+    "pages", "registration", "administration", "domains", "operation", "certificates", "terminal", "others", "aio", "moving",
 ]
 # Nothing is measured with it: it ends a scenario that would wait for ever.
 PATIENCE = 90

@@ -38,11 +38,14 @@ c2s = ["{ADDRESS}:5222"]
 c2s_tls = []
 web = []
 web_tls = ["127.0.0.1:5443"]
+bytestreams = ["{ADDRESS}:0"]
 [login]
 scram_iterations = 4096
 [modules.register]
 enabled = true
 min_password = 1
+[modules.bytestreams]
+address = "{ADDRESS}"
 [modules.rooms]
 logs = "logs"
 """

@@ -135,7 +135,7 @@ fn config(address: SocketAddr) -> String {
     let archive = setting("ROOKERY_BENCH_ARCHIVE", 0) > 0;
     format!(
         "domains = [\"{DOMAIN}\"]\nshards = 2\n\
-         [listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\n\
+         [listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\nbytestreams = []\n\
          [login]\nplaintext_loopback = true\nscram_iterations = 4096\n\
          [log]\nlevel = \"warn\"\n[modules.archive]\nenabled = {archive}\n"
     )

@@ -28,6 +28,10 @@ impl Module for Caps {
         &[("XEP-0115", "1.6.0"), ("XEP-0390", "0.3.2")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0390", "hashes of clients, which pass through; those of XEP-0115 beside them are read")]
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::CAPS);
         hooks.feature(Target::Server, ns::CAPS_2);

@@ -32,6 +32,10 @@ impl Module for ExternalServices {
         &[("XEP-0215", "1.0.0")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0215", "pushes (§3.2): a list changes with the configuration only")]
+    }
+
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
     }

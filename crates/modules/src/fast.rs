@@ -26,6 +26,10 @@ impl Module for Fast {
         &[("XEP-0484", "0.2.0")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0484", "TLS 0-RTT; `HT-SHA-256-UNIQ`, whose binding TLS 1.3 doesn't have")]
+    }
+
     fn options(&self) -> &'static [OptionSpec] {
         &[LIFETIME, ROTATION, INSTALLATIONS]
     }

@@ -21,6 +21,7 @@ pub mod administration;
 pub mod announce;
 pub mod archive;
 mod asker;
+pub mod bytestreams;
 pub mod caps;
 mod caps2;
 pub mod carbons;
@@ -86,6 +87,8 @@ pub struct Shared {
     pub data: data::Data,
     /// Who hears when an administrator wants the server to stop.
     pub process: process::Process,
+    /// Who joins the connections of bytestreams.
+    pub relay: bytestreams::Relay,
 }
 
 /// All modules, for one shard.
@@ -128,6 +131,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(external_services::ExternalServices),
         Box::new(sic::Sic),
         Box::new(upload::Upload),
+        Box::new(bytestreams::Bytestreams::new(shared.relay.clone())),
         Box::new(register::Register::new(shared.creations.clone())),
     ]
 }

@@ -45,6 +45,10 @@ impl Module for Push {
         &[("XEP-0357", "0.4.1")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0357", "retries of a service that has refused (§7.1), disabling by a message (§8)")]
+    }
+
     fn options(&self) -> &'static [OptionSpec] {
         &[CONTENT, REGISTRATIONS]
     }

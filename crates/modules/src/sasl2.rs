@@ -29,6 +29,10 @@ impl Module for Sasl2Module {
         &[("XEP-0388", "1.0.4"), ("XEP-0386", "1.1.0")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0388", "tasks behind the authentication (§2.6.3), which nothing asks for yet")]
+    }
+
     fn install(&self, _: &mut Hooks<'_>) {}
 }
 

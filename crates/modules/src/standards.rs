@@ -1,4 +1,7 @@
-//! The list of what is implemented, made from what the modules say of themselves.
+//! The list of what is implemented, made from what the modules say of themselves: a page for people, and a description of the project for programs
+//! (DOAP, XEP-0453).
+
+use std::fmt::Write as _;
 
 use crate::{Shared, table};
 
@@ -10,11 +13,68 @@ pub fn xep_table() -> String {
         .flat_map(|module| module.standards().iter().map(move |standard| (*standard, module)))
         .map(|((standard, version), module)| {
             let on = if module.on_by_default() { "on" } else { "off" };
-            format!("| {} | {version} | `{}` | {on} | {} |\n", link(standard), module.name(), module.summary())
+            let left_out = module.left_out().iter().find(|(of, _)| *of == standard).map_or("", |(_, what)| what);
+            format!(
+                "| {} | {version} | `{}` | {on} | {} | {left_out} |\n",
+                link(standard),
+                module.name(),
+                module.summary()
+            )
         })
         .collect();
     lines.sort_unstable();
-    format!("{HEAD}{}", lines.concat())
+    let streams =
+        OF_STREAMS.iter().map(|(standard, version, what)| format!("| {} | {version} | {what} |\n", link(standard)));
+    format!("{HEAD}{}{STREAMS_HEAD}{}", lines.concat(), streams.collect::<String>())
+}
+
+/// The description of the project (XEP-0453): each XEP once, with what all modules leave out of it.
+pub fn doap() -> String {
+    let mut xeps: Vec<Supported> = Vec::new();
+    for (standard, version, _) in OF_STREAMS {
+        add(&mut xeps, standard, version, None);
+    }
+    for module in table(&Shared::default()) {
+        for (standard, version) in module.standards() {
+            let left_out = module.left_out().iter().find(|(of, _)| of == standard).map(|(_, what)| *what);
+            add(&mut xeps, standard, version, left_out);
+        }
+    }
+    xeps.sort_unstable();
+    let mut text = DOAP_HEAD.to_owned();
+    for Supported { number, version, left_out } in xeps {
+        let status = if left_out.is_empty() { "complete" } else { "partial" };
+        // Writing to a string can't fail.
+        let _ = write!(
+            text,
+            "\n    <implements>\n      <xmpp:SupportedXep>\n        \
+             <xmpp:xep rdf:resource='https://xmpp.org/extensions/xep-{number}.html'/>\n        \
+             <xmpp:status>{status}</xmpp:status>\n        <xmpp:version>{version}</xmpp:version>\n"
+        );
+        if !left_out.is_empty() {
+            let note = left_out.join("; ").replace('`', "").replace('&', "&amp;").replace('<', "&lt;");
+            let _ = writeln!(text, "        <xmpp:note xml:lang='en'>Left out: {note}.</xmpp:note>");
+        }
+        text.push_str("      </xmpp:SupportedXep>\n    </implements>\n");
+    }
+    text + "  </Project>\n</rdf:RDF>\n"
+}
+
+/// A XEP with what is left out of it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Supported {
+    number: &'static str,
+    version: &'static str,
+    left_out: Vec<&'static str>,
+}
+
+/// What is no XEP isn't part of the description.
+fn add(xeps: &mut Vec<Supported>, standard: &'static str, version: &'static str, left_out: Option<&'static str>) {
+    let Some(number) = standard.strip_prefix("XEP-") else { return };
+    match xeps.iter_mut().find(|known| known.number == number) {
+        Some(known) => known.left_out.extend(left_out),
+        None => xeps.push(Supported { number, version, left_out: left_out.into_iter().collect() }),
+    }
 }
 
 /// A standard with a link to its text.
@@ -25,29 +85,75 @@ fn link(standard: &str) -> String {
     }
 }
 
+/// What streams and the web front do without a module.
+const OF_STREAMS: [(&str, &str, &str); 10] = [
+    ("XEP-0004", "2.13.2", "data forms, in whatever has any"),
+    ("XEP-0124", "1.11.2", "BOSH: streams over HTTP"),
+    ("XEP-0156", "1.4.0", "how browsers find WebSocket and BOSH"),
+    ("XEP-0206", "1.4", "XMPP over BOSH"),
+    ("XEP-0227", "1.1", "accounts exported and imported"),
+    ("XEP-0237", "1.3", "versions of rosters"),
+    ("XEP-0368", "1.1.0", "TLS from the first byte, and by ALPN"),
+    ("XEP-0440", "1.0.0", "which channel bindings there are"),
+    ("XEP-0474", "0.5.0", "nobody on the way takes mechanisms away unnoticed"),
+    ("XEP-0478", "0.2.0", "limits of streams are told"),
+];
+
 const HEAD: &str = "\
 # Standards that modules implement
 
-This page is made from the module table; `UPDATE_DOC=1 cargo test -p rookery-modules` writes it anew.
-The core (RFC 6120, 6121, 7622) and what belongs to stream negotiation is no module and always there.
+This page is made from the module table, and so is [rookery.doap](rookery.doap); `UPDATE_DOC=1 cargo test -p rookery-modules` writes them anew.
+What is left out of a standard is said as far as it concerns servers.
 
-| standard | version | module | by default | what it is good for |
-| --- | --- | --- | --- | --- |
+| standard | version | module | by default | what it is good for | left out |
+| --- | --- | --- | --- | --- | --- |
+";
+
+const STREAMS_HEAD: &str = "
+# Standards of streams
+
+No module, and always there, beside RFC 6120, 6121, 7395 and 7622.
+
+| standard | version | what |
+| --- | --- | --- |
+";
+
+const DOAP_HEAD: &str = "\
+<?xml version='1.0' encoding='UTF-8'?>
+<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#'
+         xmlns='http://usefulinc.com/ns/doap#'
+         xmlns:xmpp='https://linkmauve.fr/ns/xmpp-doap#'>
+  <Project>
+    <name>Rookery</name>
+    <shortdesc xml:lang='en'>A messaging server in one binary: a message with many recipients is built once</shortdesc>
+    <programming-language>Rust</programming-language>
+    <os>Linux</os>
+    <category rdf:resource='https://linkmauve.fr/ns/xmpp-doap#category-server'/>
+
+    <implements rdf:resource='https://xmpp.org/rfcs/rfc6120.html'/>
+    <implements rdf:resource='https://xmpp.org/rfcs/rfc6121.html'/>
+    <implements rdf:resource='https://xmpp.org/rfcs/rfc7395.html'/>
+    <implements rdf:resource='https://xmpp.org/rfcs/rfc7622.html'/>
 ";
 
 #[cfg(test)]
 mod tests {
+    use rookery_xml::{ns, slow};
+
     use super::*;
 
-    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/xeps.md");
+    const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/");
 
     #[test]
-    fn the_page_is_up_to_date() {
-        if std::env::var_os("UPDATE_DOC").is_some() {
-            std::fs::write(PAGE, xep_table()).unwrap();
+    fn the_pages_are_up_to_date() {
+        for (name, text) in [("xeps.md", xep_table()), ("rookery.doap", doap())] {
+            let page = format!("{DOC}{name}");
+            if std::env::var_os("UPDATE_DOC").is_some() {
+                std::fs::write(&page, &text).unwrap();
+            }
+            let found = std::fs::read_to_string(&page).unwrap_or_default();
+            assert_eq!(found, text, "run the tests once with UPDATE_DOC=1");
         }
-        let page = std::fs::read_to_string(PAGE).unwrap_or_default();
-        assert_eq!(page, xep_table(), "run the tests once with UPDATE_DOC=1");
     }
 
     #[test]
@@ -56,10 +162,23 @@ mod tests {
         for module in &modules {
             assert!(!module.summary().is_empty() && !module.standards().is_empty(), "{}", module.name());
             assert_eq!(modules.iter().filter(|other| other.name() == module.name()).count(), 1, "{}", module.name());
+            for (of, what) in module.left_out() {
+                assert!(module.standards().iter().any(|(standard, _)| standard == of), "{}: {of}", module.name());
+                assert!(!what.is_empty() && !what.contains('|') && !what.ends_with('.'), "{}: {what}", module.name());
+            }
             for spec in module.options() {
                 assert!(!spec.doc.is_empty(), "{}.{}", module.name(), spec.key);
                 assert_eq!((spec.check)(&(spec.default)()), Ok(()), "{}.{}", module.name(), spec.key);
             }
         }
+    }
+
+    #[test]
+    fn the_description_is_xml() {
+        let text = doap();
+        let xml = text.split_once("?>\n").expect("a declaration").1;
+        let canonical = slow::canonical(xml.trim_end().as_bytes(), ns::CLIENT, &[]).expect("XML");
+        let implemented = String::from_utf8(canonical).expect("UTF-8").matches("SupportedXep").count();
+        assert!(implemented > 60, "{implemented}");
     }
 }

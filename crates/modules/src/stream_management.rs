@@ -27,6 +27,10 @@ impl Module for StreamManagement {
         &[("XEP-0198", "1.6.3")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0198", "`location` (§3): any address of this server will do")]
+    }
+
     fn options(&self) -> &'static [OptionSpec] {
         &[SECONDS, STANZAS, BYTES]
     }

@@ -41,6 +41,10 @@ impl Module for Upload {
         &[("XEP-0363", "1.2.0")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0363", "purposes (§4), headers for the upload")]
+    }
+
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
     }

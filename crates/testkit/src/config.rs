@@ -1,9 +1,11 @@
 //! What a test may decide about its server: everything that an operator can, and the store.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rookery_hub::{Domain, Module, Options, Registry, Settings, Value};
 use rookery_modules::Shared;
+use rookery_modules::bytestreams::{Outcome, Relay};
 use rookery_modules::data::Source;
 use rookery_sasl::Mechanism;
 use rookery_sasl::server::Decoy;
@@ -52,6 +54,8 @@ pub struct Config {
     pub federates: bool,
     /// What gives items to the module `data`.
     pub source: Option<Arc<dyn Source>>,
+    /// The tokens of connections that wait at the proxy for bytestreams, one for each, if there is one.
+    pub relay: Option<Vec<String>>,
     /// The store.
     pub stores: Stores,
 }
@@ -76,6 +80,7 @@ impl Default for Config {
             bosh: Terms::default(),
             federates: false,
             source: None,
+            relay: None,
             stores: Memory::stores(),
         }
     }
@@ -88,6 +93,22 @@ impl std::fmt::Debug for Config {
 }
 
 impl Config {
+    /// Plays the proxy for bytestreams: it has one stream at most.
+    pub(crate) fn serve_relay(&self, relay: &Relay) {
+        let Some(waiting) = self.relay.clone() else { return };
+        let joined = AtomicUsize::new(0);
+        relay.serve(RELAY_PORT, move |wish| {
+            let connections = waiting.iter().filter(|token| **token == wish.token).count();
+            let outcome = match connections {
+                0 => Outcome::Unknown,
+                1 => Outcome::OneOnly,
+                _ if joined.fetch_add(1, Ordering::Relaxed) >= wish.terms.streams => Outcome::TooMany,
+                _ => Outcome::Joined,
+            };
+            wish.answer.complete(Ok(outcome));
+        });
+    }
+
     /// What shards work by.
     pub(crate) fn generation(&self) -> Arc<Generation> {
         let table = rookery_modules::table(&Shared::default());
@@ -148,5 +169,7 @@ fn tls(domains: &[String]) -> TlsSettings {
 
 /// PBKDF2 rounds of all accounts: none of the tests is about how slow they are.
 pub const ITERATIONS: u32 = 4;
+/// The port of the proxy for bytestreams.
+const RELAY_PORT: u16 = 7777;
 /// When the certificates begin, in seconds since 1970.
 const CERTIFIED_AT: u64 = 1_700_000_000;

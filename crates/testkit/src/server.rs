@@ -352,6 +352,7 @@ impl Running {
         let wishes = Arc::<Mutex<Vec<Wish>>>::default();
         let heard = wishes.clone();
         shared.process.listen(move |wish| heard.lock().expect("no test panics here").push(wish));
+        config.serve_relay(&shared.relay);
         let counter = AtomicU64::new(now_ms);
         let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
             Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);

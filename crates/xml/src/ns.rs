@@ -73,6 +73,8 @@ pub const PUBSUB_EVENT: &str = "http://jabber.org/protocol/pubsub#event";
 pub const PUBSUB_OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
 /// XEP-0066 Out of Band Data
 pub const OOB: &str = "jabber:x:oob";
+/// XEP-0065 SOCKS5 Bytestreams
+pub const BYTESTREAMS: &str = "http://jabber.org/protocol/bytestreams";
 /// XEP-0077 In-Band Registration
 pub const REGISTER: &str = "jabber:iq:register";
 /// XEP-0077 In-Band Registration, stream feature

@@ -115,6 +115,13 @@ const KEYS: &[Key] = &[
         show: |config| list(&config.listen.web_tls),
     },
     Key {
+        table: "listen",
+        name: "bytestreams",
+        doc: "Files that clients send each other through the server (XEP-0065, see [modules.bytestreams]). [] switches it off.",
+        set: |config, given| put(&mut config.listen.bytestreams, given.list(address)),
+        show: |config| list(&config.listen.bytestreams),
+    },
+    Key {
         table: "web",
         name: "public_host",
         doc: "Host, and port unless it is 443, under which browsers reach the server from outside, if a proxy stands\n\

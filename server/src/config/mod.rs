@@ -120,6 +120,8 @@ pub struct Listen {
     pub web: Vec<SocketAddr>,
     /// HTTP under TLS, and XMPP clients that say so by ALPN.
     pub web_tls: Vec<SocketAddr>,
+    /// SOCKS5, for bytestreams between clients (XEP-0065).
+    pub bytestreams: Vec<SocketAddr>,
 }
 
 /// What is served over HTTP.
@@ -332,6 +334,7 @@ impl Config {
                 c2s_tls: vec![anywhere(5223)],
                 web: vec![SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 5280)],
                 web_tls: vec![anywhere(5443)],
+                bytestreams: vec![anywhere(7777)],
             },
             web: Web {
                 public_host: None,

@@ -46,7 +46,10 @@ fn a_taken_port_is_named() {
     let rig = Rig::new();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
-    rig.write("rookery.toml", &format!("[listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\n"));
+    rig.write(
+        "rookery.toml",
+        &format!("[listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\nbytestreams = []\n"),
+    );
     finds(&rig, 1, &format!("cannot listen on {address}"));
     finds(&rig, 1, &format!("`ss -ltnp sport = :{}` names it", address.port()));
     drop(taken);

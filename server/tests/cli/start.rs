@@ -120,7 +120,10 @@ fn a_start_that_fails_leaves_nothing_behind() {
     let rig = Rig::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
-    rig.write("rookery.toml", &format!("[listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\n"));
+    rig.write(
+        "rookery.toml",
+        &format!("[listen]\nc2s = [\"{address}\"]\nc2s_tls = []\nweb = []\nweb_tls = []\nbytestreams = []\n"),
+    );
     rig.run(&["serve"]).failed(1, &format!("cannot listen on {address}"));
     assert!(!rig.path("rookery-data/rookery.db").exists(), "no account whose password nobody has seen");
     drop(taken);

@@ -56,6 +56,10 @@ impl Module for Administration {
         &[("XEP-0133", "1.3.1")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0133", "getting a password (§4.6): no server with SCRAM keys knows one")]
+    }
+
     fn options(&self) -> &'static [OptionSpec] {
         &[ADMINS]
     }

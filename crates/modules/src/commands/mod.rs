@@ -81,6 +81,10 @@ impl Module for Commands {
         &[("XEP-0050", "1.3.0")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0050", "`bad-locale`: who wants another language is answered in English, marked as such")]
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::COMMANDS);
         let context = self.context.clone();

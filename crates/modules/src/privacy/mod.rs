@@ -57,6 +57,10 @@ impl Module for Privacy {
         &[("XEP-0016", "1.7"), ("XEP-0191", "1.3"), ("XEP-0377", "0.4.1")]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0191", "a blocked contact stays in the roster (§4); what came before the block stays in the archive")]
+    }
+
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
     }

@@ -18,8 +18,13 @@
 //!
 //! # Left out
 //!
-//! Collections (XEP-0248), several subscriptions of one address and with them subscription ids, leased and filtered subscriptions, digests, payment,
-//! and of the fields of a configuration those about languages, style sheets, reply rooms and offline purges.
+//! * Collections (XEP-0248).
+//! * Several subscriptions of one address to one node, and with them subscription ids. They would tell apart what filters let through, of which there are
+//!   none, and a client that doesn't say its id again would be refused (§6.2.3.5, §6.3.4.5). So a second request to subscribe answers what the first one has
+//!   made (§6.1.6), and an id that a client makes up counts for nothing (§6.2.3.5).
+//! * Of the options of a subscription, all but `pubsub#deliver`: the service doesn't see its subscribers' presence (`show-values`), knows no payload well
+//!   enough to write it down for people (`include_body`), and notifies at once (`digest`, `expire` with it).
+//! * Payment, and of the fields of a configuration those about languages, style sheets, reply rooms and offline purges.
 
 mod approval;
 mod avatar;
@@ -77,6 +82,13 @@ impl Module for Pubsub {
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
         &[("XEP-0060", "1.30.0")]
+    }
+
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[(
+            "XEP-0060",
+            "collections, several subscriptions of one address (and ids of subscriptions), filters, digests, leases, payment, the fields of a configuration about languages, style sheets, reply rooms and offline purges",
+        )]
     }
 
     fn options(&self) -> &'static [OptionSpec] {

@@ -76,10 +76,18 @@ impl Module for PersonalEventing {
             ("XEP-0292", "0.12.0"),
             ("XEP-0223", "1.1.1"),
             ("XEP-0222", "1.0"),
+            ("XEP-0080", "1.10.0"),
             ("XEP-0084", "1.1.4"),
+            ("XEP-0107", "1.2.2"),
+            ("XEP-0118", "1.3.0"),
+            ("XEP-0172", "1.1"),
             ("XEP-0402", "1.2.0"),
             ("XEP-0411", "1.1.0"),
         ]
+    }
+
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0163", "capabilities in presence from other servers: contacts there hear of news by subscriptions")]
     }
 
     fn options(&self) -> &'static [OptionSpec] {

@@ -106,6 +106,16 @@ impl Module for Rooms {
         ]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "XEP-0045",
+                "groupchat 1.0 (§7.2.17), the fields `pubsub` and `ldapgroup`, approval of registrations by admins (§9.9), roles that persist across visits (§5.1)",
+            ),
+            ("XEP-0317", "the hash of the list of hats (§4)"),
+        ]
+    }
+
     fn options(&self) -> &'static [OptionSpec] {
         &limits::OPTIONS
     }

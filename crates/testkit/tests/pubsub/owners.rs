@@ -293,3 +293,31 @@ fn waiting_requests_are_asked_for() {
     let no_node = command("<x xmlns='jabber:x:data' type='submit'/>");
     assert_eq!(error(&scene.hamlet.ask(&no_node)), "modify bad-request");
 }
+
+/// §6.1.6: an address has one subscription to a node, and what it says of ids counts for nothing (§6.2.3.5).
+#[test]
+fn an_address_has_one_subscription() {
+    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    set(&mut hamlet, SERVICE, "<create node='n'/>");
+    let who = francisco.bare().to_owned();
+    let subscribe = format!("<subscribe node='n' jid='{who}'/>");
+    let first = xml(&set(&mut francisco, SERVICE, &subscribe));
+    assert!(first.contains("subscription='subscribed'") && !first.contains("subid"), "{first}");
+    let deliver = form_of("http://jabber.org/protocol/pubsub#subscribe_options", &[("deliver", "0")]);
+    set(&mut francisco, SERVICE, &format!("<options node='n' jid='{who}' subid='made-up'>{deliver}</options>"));
+    let second = xml(&set(&mut francisco, SERVICE, &format!("<subscribe node='n' jid='{who}' subid='other'/>")));
+    assert_eq!(second, first, "the same as before");
+    let list = get(&mut francisco, SERVICE, "<subscriptions/>");
+    assert_eq!(xml(&list).matches("<subscription ").count(), 1);
+    set(&mut hamlet, SERVICE, &publish("n", "quiet"));
+    francisco.expect_nothing();
+    // What a subscription doesn't have as an option changes nothing, and what is no value of an option is refused.
+    let odd = form_of("http://jabber.org/protocol/pubsub#subscribe_options", &[("digest", "1"), ("deliver", "maybe")]);
+    let odd = format!("<options node='n' jid='{who}'>{odd}</options>");
+    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &odd), "modify bad-request invalid-options");
+    let shown = xml(&get(&mut francisco, SERVICE, &format!("<options node='n' jid='{who}'/>")));
+    assert!(shown.contains("pubsub#deliver") && !shown.contains("digest"), "{shown}");
+    set(&mut francisco, SERVICE, &format!("<unsubscribe node='n' jid='{who}' subid='made-up'/>"));
+    let gone = format!("<unsubscribe node='n' jid='{who}'/>");
+    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &gone), "cancel unexpected-request not-subscribed");
+}

@@ -1,0 +1,336 @@
+//! XEP-0065: SOCKS5 Bytestreams, the proxy. A service `proxy.DOMAIN` through which clients that can't reach each other send files.
+//!
+//! This module tells where the proxy is and lets requesters activate their streams; the bytes go through the [`Relay`], on a port of its own and off the
+//! shards.
+//!
+//! # Invariants
+//!
+//! * Only the requester's own address makes the token of its stream: nobody activates somebody else's.
+//! * The rule who may use the proxy is asked for the address and for the activation alike.
+//!
+//! Left out: UDP (§7), which no client speaks.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, OnceLock};
+
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Options, Value, World};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::pending::{Completer, pending};
+use rookery_stream::error::Condition;
+use rookery_xml::{Kind, Limits, Stanza, ns};
+use sha1::{Digest, Sha1};
+
+use crate::disco::{Identity, Info, reply_items};
+use crate::option;
+use crate::request::is_get;
+
+/// Tells clients of the proxy for bytestreams, and activates streams.
+#[derive(Debug)]
+pub struct Bytestreams {
+    relay: Relay,
+}
+
+/// Whoever joins connections, as far as modules may ask it to. Clones are handles on the same one.
+#[derive(Clone, Default)]
+pub struct Relay(Arc<OnceLock<Serving>>);
+
+struct Serving {
+    port: u16,
+    join: Box<dyn Fn(Wish) + Send + Sync>,
+}
+
+/// To join the two connections that wait with a token.
+pub struct Wish {
+    /// SHA-1 of the stream's id, the requester and the target, in hexadecimal digits.
+    pub token: String,
+    /// The domain whose stream it is.
+    pub domain: String,
+    /// What holds for it.
+    pub terms: Terms,
+    /// Gets to know what came of it. If it is dropped, the proxy has failed.
+    pub answer: Completer<Outcome>,
+}
+
+/// What holds for a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// Streams at a time that the domain may have.
+    pub streams: usize,
+    /// Bytes a second in each direction; 0 for as many as there are.
+    pub rate_bytes: u64,
+    /// Seconds after which a stream ends on which nothing moves.
+    pub idle_seconds: u64,
+}
+
+/// What came of a wish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Both connections are one stream now.
+    Joined,
+    /// Only one party is connected.
+    OneOnly,
+    /// Nobody waits with this token.
+    Unknown,
+    /// The domain has as many streams as it may.
+    TooMany,
+}
+
+impl Bytestreams {
+    /// With whoever joins connections.
+    pub fn new(relay: Relay) -> Self {
+        Self { relay }
+    }
+}
+
+impl Relay {
+    /// Says on which port connections are taken, and who joins them, from any thread. The first one counts.
+    pub fn serve(&self, port: u16, join: impl Fn(Wish) + Send + Sync + 'static) {
+        // Two relays would be a mistake of the program; that the second is never asked does no harm.
+        let _ = self.0.set(Serving { port, join: Box::new(join) });
+    }
+
+    /// Asks for two connections to be joined. Without a relay the wish is dropped.
+    pub fn ask(&self, wish: Wish) {
+        if let Some(serving) = self.0.get() {
+            (serving.join)(wish);
+        }
+    }
+
+    /// The port on which connections are taken, if there is any.
+    fn port(&self) -> Option<u16> {
+        self.0.get().map(|serving| serving.port)
+    }
+}
+
+impl std::fmt::Debug for Relay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Relay").field(&self.port()).finish()
+    }
+}
+
+impl std::fmt::Debug for Wish {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wish").field("token", &self.token).field("terms", &self.terms).finish_non_exhaustive()
+    }
+}
+
+impl Module for Bytestreams {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "users send each other files through the server where they can't reach each other"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0065", "1.8.2")]
+    }
+
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("XEP-0065", "UDP (§7)")]
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        let relay = self.relay.clone();
+        hooks.service(move |world, packet, to, domain| serve(world, packet, to, domain, &relay));
+    }
+}
+
+/// The key below `[modules]`.
+const NAME: &str = "bytestreams";
+
+const OPTIONS: [OptionSpec; 8] = [
+    OptionSpec {
+        key: "host",
+        default: || Value::Text("proxy.@".to_owned()),
+        doc: "the address of the service; @ stands for the domain",
+        check: option::host,
+    },
+    OptionSpec {
+        key: "name",
+        default: || Value::Text("File transfer".to_owned()),
+        doc: "its name in lists of services",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "access",
+        default: || Value::List(vec!["local".to_owned()]),
+        doc: "who may send files through it: \"all\", \"local\", domains or addresses",
+        check: option::access_list,
+    },
+    OptionSpec {
+        key: "address",
+        default: || Value::Text("@".to_owned()),
+        doc: "the name or IP address at which clients reach the port of [listen] bytestreams; @ stands for the domain",
+        check: address,
+    },
+    OptionSpec {
+        key: "port",
+        default: || Value::Number(0),
+        doc: "the port that clients are told, if it is not that of [listen] bytestreams; 0: it is",
+        check: port,
+    },
+    OptionSpec {
+        key: "streams",
+        default: || Value::Number(500),
+        doc: "streams at a time; each takes two connections",
+        check: option::at_least_one,
+    },
+    OptionSpec {
+        key: "rate_bytes",
+        default: || Value::Number(0),
+        doc: "bytes a second that one stream may send in each direction; 0: as many as it can",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "idle_seconds",
+        default: || Value::Number(300),
+        doc: "seconds after which a stream ends on which nothing moves",
+        check: option::at_least_one,
+    },
+];
+
+/// A host's name or an IP address (§4.2).
+fn address(value: &Value) -> Result<(), String> {
+    let Value::Text(text) = value else { return Ok(()) };
+    let host = text.replace('@', "example.org");
+    let is_name = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
+    if is_name(&host) || host.parse::<std::net::Ipv6Addr>().is_ok() {
+        return Ok(());
+    }
+    Err(format!("{text:?} is neither a host's name, such as \"proxy.example.org\", nor an IP address"))
+}
+
+fn port(value: &Value) -> Result<(), String> {
+    match value {
+        Value::Number(number) if u16::try_from(*number).is_err() => Err(format!("{number} is no port")),
+        _ => Ok(()),
+    }
+}
+
+/// A stanza for the service.
+fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain, relay: &Relay) {
+    if !matches!((packet.kind(), packet.type_()), (Kind::Iq, StanzaType::Get | StanzaType::Set)) {
+        // Answers to nothing, and what no service of this kind takes.
+        let is_answer =
+            matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || packet.kind() == Kind::Presence;
+        if !is_answer {
+            world.bounce(packet, to, Condition::ServiceUnavailable.into());
+        }
+        return;
+    }
+    let Some(from) = packet.sender() else { return };
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+        return world.bounce(packet, to, Condition::BadRequest.into());
+    };
+    let Some(options) = domain.module(NAME).filter(|_| to.is_domain()) else {
+        return world.reply_error(&iq, Condition::ItemNotFound);
+    };
+    let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
+    match iq.payload.ns() {
+        ns::DISCO_INFO | ns::DISCO_ITEMS if has_node => world.reply_error(&iq, Condition::ItemNotFound),
+        ns::DISCO_INFO if is_get(world, &iq, "query") => info(world, &iq, options),
+        ns::DISCO_ITEMS if is_get(world, &iq, "query") => reply_items(world, &iq, &[]),
+        ns::BYTESTREAMS if iq.payload.name() != "query" => world.reply_error(&iq, Condition::BadRequest),
+        // §4.2 names the error for whoever may not.
+        ns::BYTESTREAMS if !option::may_use(world, options.list("access"), &iq.from) => {
+            world.reply_error(&iq, Condition::Forbidden);
+        }
+        ns::BYTESTREAMS => match relay.port() {
+            // §4.2: it is "unable to act as a StreamHost".
+            None => world.reply_error(&iq, Condition::NotAllowed),
+            Some(_) if iq.set => activate(world, iq, options, domain, relay),
+            Some(port) => tell(world, &iq, options, domain, port),
+        },
+        ns::DISCO_INFO | ns::DISCO_ITEMS => {}
+        _ => world.reply_error(&iq, Condition::ServiceUnavailable),
+    }
+}
+
+/// §4.1.
+fn info(world: &mut World, iq: &Iq, options: &Options) {
+    let identity = Identity { category: "proxy", type_: "bytestreams", name: Some(options.text("name")) };
+    let info = Info { identity, features: FEATURES.to_vec(), forms: Vec::new() };
+    let mut reply = iq.result();
+    info.write(&mut reply, None);
+    world.reply(iq, reply);
+}
+
+/// §4.2: where to connect.
+fn tell(world: &mut World, iq: &Iq, options: &Options, domain: &Domain, listening: u16) {
+    let host = options.text("address").replace('@', &domain.name);
+    let port = match options.number("port") {
+        0 => u64::from(listening),
+        port => port,
+    };
+    let mut reply = iq.result();
+    reply.start_ns("query", ns::BYTESTREAMS);
+    reply.start("streamhost").attr("host", &host).attr("jid", iq.to.as_str()).attr("port", &port.to_string()).end();
+    world.reply(iq, reply);
+}
+
+/// §6.3.5.
+fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain, relay: &Relay) {
+    let sid = iq.payload.attr("sid").filter(|sid| !sid.is_empty());
+    let target = iq.payload.child("activate", ns::BYTESTREAMS).and_then(|target| Jid::parse(target.text().trim()).ok());
+    let (Some(sid), Some(target)) = (sid, target) else { return world.reply_error(&iq, Condition::BadRequest) };
+    let (answer, joined) = pending();
+    let terms = Terms {
+        streams: usize::try_from(options.number("streams")).unwrap_or(usize::MAX),
+        rate_bytes: options.number("rate_bytes"),
+        idle_seconds: options.number("idle_seconds"),
+    };
+    let token = token(sid, &iq.from, &target);
+    relay.ask(Wish { token, domain: domain.name.clone(), terms, answer });
+    world.wait(joined, move |world, outcome| match outcome {
+        Ok(Outcome::Joined) => world.reply_done(&iq),
+        Ok(Outcome::OneOnly) => world.reply_error(&iq, Condition::NotAllowed),
+        Ok(Outcome::Unknown) => world.reply_error(&iq, Condition::ItemNotFound),
+        Ok(Outcome::TooMany) => world.reply_error(&iq, Condition::ResourceConstraint),
+        Err(_) => world.reply_error(&iq, Condition::InternalServerError),
+    });
+}
+
+/// What both parties say to the proxy (§5.3.2).
+fn token(sid: &str, requester: &Jid, target: &Jid) -> String {
+    let parts = [sid, requester.as_str(), target.as_str()];
+    let hash = parts.iter().fold(Sha1::new(), |hash, part| hash.chain_update(part.as_bytes())).finalize();
+    hash.iter().fold(String::with_capacity(40), |mut token, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(token, "{byte:02x}");
+        token
+    })
+}
+
+/// Sorted.
+const FEATURES: [&str; 3] = [ns::BYTESTREAMS, ns::DISCO_INFO, ns::DISCO_ITEMS];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_a_hash_of_all_three() {
+        let jid = |text| Jid::parse(text).unwrap();
+        // echo -n 'vxf9n471bn46requester@example.com/footarget@example.org/bar' | sha1sum
+        let token = token("vxf9n471bn46", &jid("requester@example.com/foo"), &jid("target@example.org/bar"));
+        assert_eq!(token, EXPECTED);
+    }
+
+    #[test]
+    fn addresses_are_hosts() {
+        let check = |text: &str| address(&Value::Text(text.into())).is_ok();
+        assert!(check("@") && check("proxy.@") && check("192.0.2.1") && check("2001:db8::1"));
+        assert!(!check("") && !check("[::1]") && !check("a b") && !check("host:7777") && !check("http://a"));
+    }
+
+    const EXPECTED: &str = "98b8d688d0f5d895fd41c5e7309a2e9e33ba32ff";
+}

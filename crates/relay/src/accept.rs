@@ -1,0 +1,122 @@
+//! Taking connections, and joining them when a shard says so.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rookery_modules::bytestreams::{Outcome, Wish};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use tracing::{debug, error, warn};
+
+use crate::pump;
+use crate::socks::{self, Reply};
+use crate::waiting::{Pair, Place, Waiting};
+
+/// Accepts and joins until it is told to stop. What is under way ends with the runtime.
+pub async fn serve(
+    listeners: Vec<std::net::TcpListener>,
+    asked: mpsc::Receiver<Wish>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let waiting = Arc::new(Waiting::default());
+    for listener in listeners {
+        match listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)) {
+            Ok(listener) => drop(tokio::spawn(accept(listener, waiting.clone()))),
+            Err(error) => error!(%error, "a port for bytestreams can't be listened on"),
+        }
+    }
+    tokio::spawn(join(asked, waiting.clone()));
+    tokio::spawn(sweep(waiting));
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+async fn accept(listener: TcpListener, waiting: Arc<Waiting>) {
+    loop {
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                // Who is one too many is not heard.
+                let Some(place) = waiting.place(network(peer.ip())) else { continue };
+                let waiting = waiting.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = connection(socket, place, &waiting).await {
+                        debug!(%peer, %error, "a connection for a bytestream ended");
+                    }
+                });
+            }
+            Err(error) => {
+                warn!(%error, "no connection for a bytestream can be accepted for a second");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+/// One connection until it waits.
+async fn connection(mut socket: TcpStream, place: Place, waiting: &Arc<Waiting>) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let request = timeout(HANDSHAKE, socks::request(&mut socket)).await??;
+    if !waiting.has_room(&request.token) {
+        return socks::reply(&mut socket, &request, Reply::NotAllowed).await;
+    }
+    // The kernel has room for so little on a new connection. A client that hears of its success is one that waits, so it is put there at once.
+    timeout(HANDSHAKE, socks::reply(&mut socket, &request, Reply::Succeeded)).await??;
+    waiting.put(request.token, socket, place);
+    Ok(())
+}
+
+/// Does what shards ask for.
+async fn join(mut asked: mpsc::Receiver<Wish>, waiting: Arc<Waiting>) {
+    while let Some(Wish { token, domain, terms, answer }) = asked.recv().await {
+        let (outcome, streams) = match waiting.take(token.as_bytes(), &domain, terms.streams) {
+            Pair::Both(one, other, place) => (Outcome::Joined, Some((one, other, place))),
+            Pair::OneOnly => (Outcome::OneOnly, None),
+            Pair::TooMany => (Outcome::TooMany, None),
+            Pair::None => (Outcome::Unknown, None),
+        };
+        if let Some((one, other, place)) = streams {
+            tokio::spawn(async move {
+                if let Err(error) = pump::carry(one, other, terms).await {
+                    debug!(%error, "a bytestream ended");
+                }
+                drop(place);
+            });
+        }
+        answer.complete(Ok(outcome));
+    }
+}
+
+async fn sweep(waiting: Arc<Waiting>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        waiting.sweep();
+    }
+}
+
+/// By what connections of one peer are counted: an IPv6 network of 64 bits is one household.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => IpAddr::V6((u128::from(six) & !u128::from(u64::MAX)).into()),
+        four => four,
+    }
+}
+
+/// How long somebody may take to say which stream a connection is for.
+const HANDSHAKE: Duration = Duration::from_secs(15);
+/// How often connections are looked for that have waited too long.
+const SWEEP: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn households_are_counted_as_one() {
+        let of = |text: &str| network(text.parse::<IpAddr>().unwrap()).to_string();
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(of("192.0.2.7"), "192.0.2.7");
+        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");
+    }
+}

@@ -1,0 +1,186 @@
+//! What is spoken on a connection until it waits: the part of SOCKS version 5 (RFC 1928) that XEP-0065 §5.3 uses. There is no authentication: the token in place
+//! of a host's name says which stream a connection is for.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// SHA-1 of the stream's id, the requester and the target, in hexadecimal digits (XEP-0065 §5.3.2).
+pub type Token = [u8; 40];
+
+/// A request to connect: the token, and the rest of what has to be said again in the reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// In lower case.
+    pub token: Token,
+    address: Token,
+    port: [u8; 2],
+}
+
+/// What a request is answered (RFC 1928 §6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The connection waits to be joined.
+    Succeeded = 0,
+    /// It would be one too many.
+    NotAllowed = 2,
+    /// What is given as the host's name is no token.
+    HostUnreachable = 4,
+    /// Only connections are made.
+    CommandNotSupported = 7,
+    /// A token is given as a name.
+    AddressTypeNotSupported = 8,
+}
+
+/// Reads until it is known what somebody wants, and refuses what is nothing for us. What is read is bounded by the lengths that the bytes themselves give:
+/// 519 bytes at most.
+///
+/// # Errors
+///
+/// Those of the connection; [`io::ErrorKind::InvalidData`] for what was refused.
+pub async fn request<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<Request> {
+    greet(stream).await?;
+    let [version, command, _, kind] = take(stream).await?;
+    if version != VERSION {
+        return Err(wrong("no request of SOCKS version 5"));
+    }
+    if command != CONNECT {
+        refuse(stream, Reply::CommandNotSupported).await?;
+        return Err(wrong("no CONNECT"));
+    }
+    if kind != NAME {
+        refuse(stream, Reply::AddressTypeNotSupported).await?;
+        return Err(wrong("no name"));
+    }
+    let [len] = take(stream).await?;
+    let mut name = [0; 255];
+    let name = name.get_mut(..usize::from(len)).unwrap_or_default();
+    stream.read_exact(name).await?;
+    let port = take(stream).await?;
+    let token = Token::try_from(&*name).ok().filter(|token| token.iter().all(u8::is_ascii_hexdigit));
+    let Some(address) = token else {
+        refuse(stream, Reply::HostUnreachable).await?;
+        return Err(wrong("no token"));
+    };
+    Ok(Request { token: address.map(|digit| digit.to_ascii_lowercase()), address, port })
+}
+
+/// Answers a request with its own address and port (XEP-0065 §5.3.2), whatever the port is: it means nothing here.
+///
+/// # Errors
+///
+/// Those of the connection.
+pub async fn reply<S: AsyncWrite + Unpin>(stream: &mut S, request: &Request, reply: Reply) -> io::Result<()> {
+    let head = [VERSION, reply as u8, 0, NAME, request.address.len() as u8];
+    stream.write_all(&[&head[..], &request.address, &request.port].concat()).await
+}
+
+/// RFC 1928 §3: of the methods that are offered, only that without authentication is good.
+async fn greet<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
+    let [version, count] = take(stream).await?;
+    if version != VERSION {
+        return Err(wrong("no greeting of SOCKS version 5"));
+    }
+    let mut methods = [0; 255];
+    let methods = methods.get_mut(..usize::from(count)).unwrap_or_default();
+    stream.read_exact(methods).await?;
+    if !methods.contains(&NO_AUTHENTICATION) {
+        stream.write_all(&[VERSION, NO_METHOD]).await?;
+        return Err(wrong("authentication is not asked for"));
+    }
+    stream.write_all(&[VERSION, NO_AUTHENTICATION]).await
+}
+
+/// A reply to what has no token: the address is 0.0.0.0.
+async fn refuse<S: AsyncWrite + Unpin>(stream: &mut S, reply: Reply) -> io::Result<()> {
+    stream.write_all(&[VERSION, reply as u8, 0, IPV4, 0, 0, 0, 0, 0, 0]).await
+}
+
+async fn take<const N: usize>(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).await?;
+    Ok(bytes)
+}
+
+fn wrong(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+const VERSION: u8 = 5;
+const NO_AUTHENTICATION: u8 = 0;
+const NO_METHOD: u8 = 0xff;
+const CONNECT: u8 = 1;
+/// A host's name with its length in front.
+const NAME: u8 = 3;
+const IPV4: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TOKEN: &[u8; 40] = b"972b7bf47291ca609517f67f86b5081086052dad";
+
+    /// What a request is read as, and what was answered meanwhile.
+    fn heard(said: &[u8]) -> (io::Result<Request>, Vec<u8>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut client, mut server) = tokio::io::duplex(4096);
+            client.write_all(said).await.unwrap();
+            client.shutdown().await.unwrap();
+            let request = request(&mut server).await;
+            if let Ok(request) = &request {
+                reply(&mut server, request, Reply::Succeeded).await.unwrap();
+            }
+            drop(server);
+            let mut answered = Vec::new();
+            client.read_to_end(&mut answered).await.unwrap();
+            (request, answered)
+        })
+    }
+
+    fn connect(command: u8, kind: u8, name: &[u8]) -> Vec<u8> {
+        [&[5, 2, 0, 2][..], &[5, command, 0, kind, name.len() as u8], name, &[0, 0]].concat()
+    }
+
+    #[test]
+    fn a_token_is_read_and_said_again() {
+        let (request, answered) = heard(&connect(1, 3, TOKEN));
+        assert_eq!(&request.unwrap().token, TOKEN);
+        assert_eq!(answered, [&[5, 0, 5, 0, 0, 3, 40][..], TOKEN, &[0, 0]].concat());
+        let upper = TOKEN.to_ascii_uppercase();
+        let (request, answered) = heard(&connect(1, 3, &upper));
+        assert_eq!(&request.unwrap().token, TOKEN);
+        assert!(answered.ends_with(&[&upper[..], &[0, 0]].concat()), "as the client wrote it");
+    }
+
+    #[test]
+    fn what_is_nothing_for_us_is_refused_by_name() {
+        let code = |said: &[u8]| {
+            let (request, answered) = heard(said);
+            assert_eq!(request.unwrap_err().kind(), io::ErrorKind::InvalidData);
+            answered
+        };
+        let refused = |reply: u8| [5, 0, 5, reply, 0, 1, 0, 0, 0, 0, 0, 0];
+        assert_eq!(code(b"GET / HTTP/1.1\r\n\r\n"), [], "another protocol");
+        assert_eq!(code(&[4, 1, 0, 80, 1, 2, 3, 4, 0]), [], "version 4");
+        assert_eq!(code(&[5, 1, 2]), [5, 0xff], "with a password only");
+        assert_eq!(code(&[5, 0]), [5, 0xff], "with nothing");
+        assert_eq!(code(&connect(2, 3, TOKEN)), refused(7), "BIND");
+        assert_eq!(code(&connect(3, 3, TOKEN)), refused(7), "UDP ASSOCIATE");
+        assert_eq!(code(&connect(1, 1, TOKEN)), refused(8), "an IPv4 address");
+        for name in [&b""[..], b"localhost", &TOKEN[1..], b"972b7bf47291ca609517f67f86b5081086052daX", &[b'a'; 255]] {
+            assert_eq!(code(&connect(1, 3, name)), refused(4), "{name:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_said_ends(said in proptest::collection::vec(any::<u8>(), 0..700), well in any::<bool>()) {
+            let said = if well { [&[5, 1, 0, 5, 1, 0, 3][..], &said].concat() } else { said };
+            let (_, answered) = heard(&said);
+            prop_assert!(answered.len() <= 2 + 47);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Connections that have said which stream they are for and wait for the other one, and for the requester to activate it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+
+use crate::socks::Token;
+
+/// All of them, and what they and the streams take.
+#[derive(Debug, Default)]
+pub struct Waiting {
+    connections: Mutex<HashMap<Token, Vec<Connection>>>,
+    counts: Arc<Mutex<Counts>>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    /// Connections that wait or say what for.
+    waiting: usize,
+    by_network: HashMap<IpAddr, usize>,
+    /// Streams by the domain of their requester.
+    streams: HashMap<String, usize>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    socket: TcpStream,
+    since: Instant,
+    _place: Place,
+}
+
+/// What there is for a token.
+#[derive(Debug)]
+pub enum Pair {
+    /// Both connections, which wait no more, and the place of their stream.
+    Both(TcpStream, TcpStream, Place),
+    /// One, which goes on waiting.
+    OneOnly,
+    /// Both, which go on waiting: the domain has as many streams as it may.
+    TooMany,
+    /// Nothing.
+    None,
+}
+
+/// Counts as long as it lives.
+#[derive(Debug)]
+pub struct Place {
+    counts: Arc<Mutex<Counts>>,
+    of: Of,
+}
+
+#[derive(Debug)]
+enum Of {
+    Waiting(IpAddr),
+    Stream(String),
+}
+
+impl Waiting {
+    /// A place for a connection from a network, if there is any.
+    pub fn place(&self, network: IpAddr) -> Option<Place> {
+        let mut counts = lock(&self.counts);
+        let of_network = counts.by_network.get(&network).copied().unwrap_or_default();
+        if counts.waiting >= MOST || of_network >= MOST_OF_NETWORK {
+            return None;
+        }
+        counts.waiting += 1;
+        counts.by_network.insert(network, of_network + 1);
+        Some(Place { counts: self.counts.clone(), of: Of::Waiting(network) })
+    }
+
+    /// Whether another connection may wait with this token.
+    pub fn has_room(&self, token: &Token) -> bool {
+        lock(&self.connections).get(token).is_none_or(|connections| connections.len() < 2)
+    }
+
+    /// Lets a connection wait. One that is a third by now is closed.
+    pub fn put(&self, token: Token, socket: TcpStream, place: Place) {
+        let mut connections = lock(&self.connections);
+        let pair = connections.entry(token).or_default();
+        if pair.len() < 2 {
+            pair.push(Connection { socket, since: Instant::now(), _place: place });
+        }
+    }
+
+    /// Both connections of a token, for a stream of a domain that may have so many.
+    pub fn take(&self, token: &[u8], domain: &str, streams: usize) -> Pair {
+        let mut connections = lock(&self.connections);
+        let Ok(token) = Token::try_from(token) else { return Pair::None };
+        match connections.get(&token).map(Vec::len) {
+            None | Some(0) => return Pair::None,
+            Some(1) => return Pair::OneOnly,
+            Some(_) => {}
+        }
+        let Some(place) = self.stream(domain, streams) else { return Pair::TooMany };
+        let mut pair = connections.remove(&token).unwrap_or_default().into_iter().map(|connection| connection.socket);
+        match (pair.next(), pair.next()) {
+            (Some(one), Some(other)) => Pair::Both(one, other, place),
+            _ => Pair::None,
+        }
+    }
+
+    /// Closes what has waited too long.
+    pub fn sweep(&self) {
+        lock(&self.connections).retain(|_, pair| {
+            pair.retain(|connection| connection.since.elapsed() < PATIENCE);
+            !pair.is_empty()
+        });
+    }
+
+    fn stream(&self, domain: &str, most: usize) -> Option<Place> {
+        let mut counts = lock(&self.counts);
+        let streams = counts.streams.entry(domain.to_owned()).or_default();
+        if *streams >= most {
+            return None;
+        }
+        *streams += 1;
+        Some(Place { counts: self.counts.clone(), of: Of::Stream(domain.to_owned()) })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = lock(&self.counts);
+        match &self.of {
+            Of::Waiting(network) => {
+                counts.waiting = counts.waiting.saturating_sub(1);
+                less(&mut counts.by_network, network);
+            }
+            Of::Stream(domain) => less(&mut counts.streams, domain),
+        }
+    }
+}
+
+/// One less; what is none is forgotten.
+fn less<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Connections that may wait.
+const MOST: usize = 2000;
+/// The same for one network.
+const MOST_OF_NETWORK: usize = 50;
+/// How long one may wait: somebody has to click before the other one comes.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_has_its_share_and_gets_it_back() {
+        let waiting = Waiting::default();
+        let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        let mut places: Vec<_> = (0..MOST_OF_NETWORK).map(|_| waiting.place(one).unwrap()).collect();
+        assert!(waiting.place(one).is_none() && waiting.place(other).is_some());
+        places.pop();
+        assert!(waiting.place(one).is_some());
+        drop(places);
+        let counts = lock(&waiting.counts);
+        assert_eq!((counts.waiting, counts.by_network.len()), (0, 0), "nothing is kept of who has gone");
+    }
+
+    #[test]
+    fn a_domain_has_so_many_streams() {
+        let waiting = Waiting::default();
+        let first = waiting.stream("a.example", 1).unwrap();
+        assert!(waiting.stream("a.example", 1).is_none() && waiting.stream("b.example", 1).is_some());
+        drop(first);
+        assert!(waiting.stream("a.example", 1).is_some());
+        assert!(waiting.stream("a.example", 0).is_none());
+    }
+}

@@ -1,0 +1,209 @@
+//! The relay as clients and shards meet it: real connections on loopback, and wishes to join them.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rookery_modules::bytestreams::{Outcome, Relay, Terms, Wish};
+use rookery_relay::Running;
+use rookery_store::pending::{Completer, pending};
+use rookery_store::{StoreError, wait};
+
+/// A relay, and the way to ask it that modules have.
+struct Proxy {
+    address: SocketAddr,
+    relay: Relay,
+    running: Running,
+}
+
+const TERMS: Terms = Terms { streams: 10, rate_bytes: 0, idle_seconds: 60 };
+
+impl Proxy {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let relay = Relay::default();
+        let running = rookery_relay::start(vec![listener], &relay).unwrap();
+        Self { address, relay, running }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream
+    }
+
+    /// A connection that has said which stream it is for, and what it was answered.
+    fn say(&self, token: &str) -> (TcpStream, u8) {
+        let mut stream = self.connect();
+        stream.write_all(&[5, 1, 0]).unwrap();
+        assert_eq!(read::<2>(&mut stream), [5, 0]);
+        stream.write_all(&[&[5, 1, 0, 3, 40], token.as_bytes(), &[0, 0]].concat()).unwrap();
+        let reply = read::<47>(&mut stream);
+        assert_eq!(&reply[2..], [&[0, 3, 40], token.as_bytes(), &[0, 0]].concat());
+        (stream, reply[1])
+    }
+
+    /// The same for one that has to succeed.
+    fn waits(&self, token: &str) -> TcpStream {
+        let (stream, reply) = self.say(token);
+        assert_eq!(reply, 0);
+        stream
+    }
+
+    fn join(&self, token: &str, terms: Terms) -> Result<Outcome, StoreError> {
+        let (answer, joined) = pending();
+        self.relay.ask(Wish { token: token.to_owned(), domain: "example.org".to_owned(), terms, answer });
+        wait(joined)
+    }
+
+    fn pair(&self, token: &str, terms: Terms) -> (TcpStream, TcpStream) {
+        let (one, other) = (self.waits(token), self.waits(token));
+        assert_eq!(self.join(token, terms), Ok(Outcome::Joined));
+        (one, other)
+    }
+}
+
+fn read<const N: usize>(stream: &mut TcpStream) -> [u8; N] {
+    let mut bytes = [0; N];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
+}
+
+/// Whether the other side is gone.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
+}
+
+fn token(letter: char) -> String {
+    letter.to_string().repeat(40)
+}
+
+#[test]
+fn bytes_go_both_ways_and_each_side_ends_for_itself() {
+    let proxy = Proxy::new();
+    let (mut one, mut other) = proxy.pair(&token('a'), TERMS);
+    let sent: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let copy = sent.clone();
+    let mut writing = one.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        writing.write_all(&copy).unwrap();
+        writing.shutdown(Shutdown::Write).unwrap();
+    });
+    let mut got = Vec::new();
+    other.read_to_end(&mut got).unwrap();
+    writer.join().unwrap();
+    assert!(got == sent, "{} of {} bytes", got.len(), sent.len());
+    // The other side can still speak.
+    other.write_all(b"thanks").unwrap();
+    assert_eq!(&read::<6>(&mut one), b"thanks");
+    drop(other);
+    assert!(is_closed(&mut one));
+    assert!(proxy.running.stop());
+}
+
+#[test]
+fn what_was_sent_before_the_activation_is_not_lost() {
+    let proxy = Proxy::new();
+    let (mut one, mut other) = (proxy.waits(&token('a')), proxy.waits(&token('a')));
+    other.write_all(b"early").unwrap();
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Joined));
+    assert_eq!(&read::<5>(&mut one), b"early");
+}
+
+#[test]
+fn nothing_is_joined_that_does_not_belong_together() {
+    let proxy = Proxy::new();
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Unknown));
+    let _one = proxy.waits(&token('a'));
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::OneOnly));
+    let _other = proxy.waits(&token('a'));
+    let (mut third, reply) = proxy.say(&token('a'));
+    assert_eq!(reply, 2, "not allowed");
+    assert!(is_closed(&mut third));
+    assert_eq!(proxy.join(&token('b'), TERMS), Ok(Outcome::Unknown));
+    assert_eq!(proxy.join("not a token", TERMS), Ok(Outcome::Unknown));
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Joined));
+    assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Unknown), "once");
+}
+
+#[test]
+fn a_domain_has_so_many_streams_at_a_time() {
+    let proxy = Proxy::new();
+    let terms = Terms { streams: 1, ..TERMS };
+    let (one, mut other) = proxy.pair(&token('a'), terms);
+    let _waiting = (proxy.waits(&token('b')), proxy.waits(&token('b')));
+    assert_eq!(proxy.join(&token('b'), terms), Ok(Outcome::TooMany));
+    drop(one);
+    assert!(is_closed(&mut other));
+    drop(other);
+    // The place is given back when the relay has seen both ends.
+    while proxy.join(&token('b'), terms) != Ok(Outcome::Joined) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_stream_on_which_nothing_moves_ends() {
+    let proxy = Proxy::new();
+    let (mut one, mut other) = proxy.pair(&token('a'), Terms { idle_seconds: 1, ..TERMS });
+    other.write_all(b"once").unwrap();
+    assert_eq!(&read::<4>(&mut one), b"once");
+    assert!(is_closed(&mut one) && is_closed(&mut other));
+}
+
+#[test]
+fn a_pace_slows_but_loses_nothing() {
+    let proxy = Proxy::new();
+    let (mut one, mut other) = proxy.pair(&token('a'), Terms { rate_bytes: 500_000, ..TERMS });
+    other.write_all(&[7; 200_000]).unwrap();
+    drop(other);
+    let mut got = Vec::new();
+    one.read_to_end(&mut got).unwrap();
+    assert!(got == [7; 200_000], "{} bytes", got.len());
+}
+
+#[test]
+fn strangers_get_nothing_and_take_nothing() {
+    let proxy = Proxy::new();
+    for garbage in
+        [&b"GET / HTTP/1.1\r\n\r\n"[..], &[5, 0], &[5, 1, 2], &[5, 1, 0, 5, 2, 0, 3, 1, b'a', 0, 0], &[0; 1000]]
+    {
+        let mut stream = proxy.connect();
+        // It may be closed while this is written.
+        let _ = stream.write_all(garbage);
+        let mut answered = Vec::new();
+        let _ = stream.read_to_end(&mut answered);
+        assert!(answered.len() <= 12, "{answered:?}");
+    }
+    // One network has fifty connections that wait; the next is not heard.
+    let waiting: Vec<_> = (0..50).map(|at| proxy.waits(&format!("{at:040}"))).collect();
+    assert!(is_closed(&mut proxy.connect()));
+    drop(waiting);
+}
+
+#[test]
+fn a_wish_after_the_end_is_told() {
+    let proxy = Proxy::new();
+    let Proxy { relay, running, .. } = proxy;
+    assert!(running.stop());
+    let (answer, joined) = pending();
+    relay.ask(Wish { token: token('a'), domain: "example.org".to_owned(), terms: TERMS, answer });
+    assert_eq!(wait(joined), Err(StoreError::Closed));
+}
+
+#[test]
+fn a_relay_that_nobody_serves_drops_wishes() {
+    let kept: Arc<Mutex<Vec<Completer<Outcome>>>> = Arc::default();
+    let relay = Relay::default();
+    let (answer, joined) = pending();
+    relay.ask(Wish { token: token('a'), domain: "example.org".to_owned(), terms: TERMS, answer });
+    assert_eq!(wait(joined), Err(StoreError::Closed));
+    let keeps = kept.clone();
+    relay.serve(1, move |wish| keeps.lock().unwrap().push(wish.answer));
+    relay.serve(2, |_| panic!("the first one counts"));
+    let (answer, _joined) = pending();
+    relay.ask(Wish { token: token('a'), domain: "example.org".to_owned(), terms: TERMS, answer });
+    assert_eq!(kept.lock().unwrap().len(), 1);
+}
