@@ -232,14 +232,8 @@ impl World {
 
     /// Answers for an account that has available resources; `false` if it has none.
     pub(crate) fn answer_probe(&mut self, from: &Jid, hash: u64, bare: &str) -> bool {
-        let Some(at) = self.user_named(hash, bare) else { return false };
-        let Some(user) = self.users.get(at as usize) else { return false };
-        let present = user.links.iter().filter_map(|&link| Some((link, self.session_at(link)?.presence.clone()?)));
-        let mut present: Vec<(Link, Packet)> = present.collect();
-        if present.is_empty() {
-            return false;
-        }
-        present.retain(|(link, _)| !self.is_concealed(*link, from.as_str()));
+        let Some(user) = self.user_named(hash, bare).and_then(|at| self.users.get(at as usize)) else { return false };
+        let Some(present) = self.presence_for(user, from) else { return false };
         if present.is_empty() {
             // Whoever is blocked gets no answer at all (XEP-0191 §3.3).
             return true;
@@ -248,10 +242,21 @@ impl World {
             self.refuse_probe(from, bare);
             return true;
         }
-        for (_, packet) in present {
+        for packet in present {
             self.route(&packet, from.as_ref());
         }
         true
+    }
+
+    /// The presence of the available resources of an account that don't conceal themselves from somebody; `None` if none is available.
+    pub(crate) fn presence_for(&self, user: &User, who: &Jid) -> Option<Vec<Packet>> {
+        let present = user.links.iter().filter_map(|&link| Some((link, self.session_at(link)?.presence.clone()?)));
+        let mut present: Vec<(Link, Packet)> = present.collect();
+        if present.is_empty() {
+            return None;
+        }
+        present.retain(|(link, _)| !self.is_concealed(*link, who.as_str()));
+        Some(present.into_iter().map(|(_, packet)| packet).collect())
     }
 
     /// Tells somebody who probes that there is no subscription. The bare JID says so: a full one would show who is there (§4.3.2).

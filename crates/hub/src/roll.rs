@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use rookery_fanout::audience::home;
-use rookery_fanout::{Names, Packet, To};
+use rookery_fanout::{Link, Names, Packet, To};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
@@ -125,6 +125,23 @@ impl World {
         }
     }
 
+    /// The same for a session of this shard, which gets what is not too much at once and before all that waits for its account.
+    pub(crate) fn give_bundle(&mut self, link: Link, packets: Vec<Packet>) {
+        let bytes: usize = packets.iter().map(|packet| packet.bytes().len()).sum();
+        match self.reference(link).filter(|_| bytes > self.portion()) {
+            Some(session) => {
+                let account = self.outboxes.address(link).cloned();
+                let hold = account.and_then(|account| self.hold(account.as_ref()));
+                self.give_portions(session, packets.into(), hold, 0);
+            }
+            None => {
+                for packet in &packets {
+                    self.push(link, packet, To::Full);
+                }
+            }
+        }
+    }
+
     /// Gives a session as much as it can take, and goes on when it has read that.
     fn give_portions(
         &mut self,
@@ -138,7 +155,12 @@ impl World {
             && (!is_patient || self.outboxes.waiting_bytes(session.link) < self.portion())
             && let Some(packet) = packets.pop_front()
         {
-            self.push(session.link, &packet, To::Full);
+            let to = self.outboxes.address(session.link).cloned();
+            let packet = to.and_then(|to| self.let_through(packet, to.as_ref()));
+            // Filters may have ended the session.
+            if let Some(packet) = packet.filter(|_| self.session(session).is_some()) {
+                self.push(session.link, &packet, To::Full);
+            }
         }
         if packets.is_empty() || self.session(session).is_none() {
             hold.into_iter().for_each(|hold| self.release(hold));

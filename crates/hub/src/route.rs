@@ -3,11 +3,13 @@
 //! [`World::route`] finds the home of an address; `World::deliver`, at that home, applies the rules for accounts. Every error
 //! that they name is made by [`World::bounce`], which never answers an error with an error.
 
+use std::borrow::Cow;
+
 use rookery_fanout::audience::home;
 use rookery_fanout::{Link, Packet, Pushed, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
-use rookery_xml::{Kind, Writer};
+use rookery_xml::{Kind, Limits, Namespaces, Stanza, Writer, ns};
 
 use crate::World;
 use crate::destination::Destination;
@@ -72,6 +74,17 @@ impl World {
             // Filters may have ended sessions.
             self.apply_rules(self.user_named(hash, to.bare_str()), &packet, to);
         }
+    }
+
+    /// What the modules let through of a stanza that is for a session, whatever else waits for its account.
+    pub(crate) fn let_through(&mut self, packet: Packet, to: JidRef<'_>) -> Option<Packet> {
+        let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
+        let on = self.filters(to.domain()).delivery;
+        if !self.registry.before_delivery().want(on, &packet, || self.traits(user, to.bare_str())) {
+            return Some(packet);
+        }
+        let registry = self.registry.clone();
+        registry.before_delivery().pass(self, on, &packet, to, to).map(Cow::into_owned)
     }
 
     /// Delivers a stanza that has passed the modules already: it comes back from a session that ended before it was sent.
@@ -142,6 +155,9 @@ impl World {
     /// RFC 6121 §8.5.2.1.3 and §8.5.3, IQs.
     fn deliver_iq(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
         let Some(resource) = to.resource() else { return self.answer_packet(packet, to.to_jid()) };
+        if is_roster_set(packet) && packet.sender().is_some_and(|sender| sender.bare() != to.bare()) {
+            return self.bounce(packet, to, Condition::Forbidden.into());
+        }
         if !self.find_resource(user, resource).is_some_and(|link| self.push(link, packet, To::Full)) {
             self.bounce(packet, to, Condition::ServiceUnavailable.into());
         }
@@ -207,5 +223,14 @@ impl World {
         reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
         error.write(&mut reply);
         self.send(&reply.finish(), &sender);
+    }
+}
+
+/// A roster push, as a client would take it (RFC 6121 §2.1.6), or a change that only an account's own resources may ask for (§2.3.3). Nobody sends either to
+/// somebody else's client.
+fn is_roster_set(packet: &Packet) -> bool {
+    packet.type_() == StanzaType::Set && packet.namespaces().may_have(Namespaces::of(&[ns::ROSTER])) && {
+        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+        Stanza::parse(packet.bytes(), &limits).is_ok_and(|stanza| stanza.child("query", ns::ROSTER).is_some())
     }
 }

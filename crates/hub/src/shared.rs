@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ahash::RandomState;
-use rookery_fanout::{Link, Names, Packet, To};
+use rookery_fanout::{Link, Names, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{RosterItem, Subscription};
 
@@ -89,14 +89,21 @@ impl World {
         names.filter_map(|(_, bare)| Jid::parse(bare).ok()).collect()
     }
 
-    /// Brings the clients of an account up to date with a contact by group: its item as it is now, or that it is gone.
-    pub fn push_shared(&mut self, owner: JidRef<'_>, contact: &Jid, item: Option<RosterItem>) {
-        let push = crate::roster::push_unversioned(&self.unique_text(), contact, item);
-        let Some(push) = push else { return };
-        for link in self.links_of(owner) {
-            if self.session_at(link).is_some_and(|session| session.interested) {
-                self.push(link, &push, To::Full);
-            }
+    /// Brings the clients of an account up to date with contacts by group: their items as they are now, or that they are gone. They may be more than an
+    /// outbox has room for.
+    pub fn push_shared(&mut self, owner: JidRef<'_>, items: Vec<(Jid, Option<RosterItem>)>) {
+        let links = self.links_of(owner).into_iter();
+        let interested = links.filter(|&link| self.session_at(link).is_some_and(|session| session.interested));
+        let interested: Vec<Link> = interested.collect();
+        if interested.is_empty() {
+            return;
+        }
+        let push = |world: &mut Self, (contact, item): (Jid, Option<RosterItem>)| {
+            crate::roster::push_unversioned(&world.unique_text(), &contact, item)
+        };
+        let pushes: Vec<Packet> = items.into_iter().filter_map(|item| push(self, item)).collect();
+        for link in interested {
+            self.give_bundle(link, pushes.clone());
         }
     }
 
@@ -173,12 +180,18 @@ impl World {
     /// Answers for the members who are here. Those who are away have nothing to say: the store is not asked.
     pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Names) {
         let asker = self.hash(from.bare_str());
+        let mut packets = Vec::new();
         for (hash, bare) in to.iter() {
             // A contact of the own roster is asked anyway.
-            if bare != from.bare_str() && !self.shows_itself_to(hash, bare, asker, from.bare_str()) {
-                self.answer_probe(from, hash, bare);
+            if bare == from.bare_str() || self.shows_itself_to(hash, bare, asker, from.bare_str()) {
+                continue;
             }
+            let user = self.user_named(hash, bare).and_then(|user| self.users.get(user as usize));
+            let user = user.filter(|user| self.may_see(user, from.as_ref()));
+            packets.extend(user.and_then(|user| self.presence_for(user, from)).into_iter().flatten());
         }
+        // Members may be more than an outbox has room for.
+        self.bundle(packets, from);
     }
 
     fn shows_itself_to(&self, hash: u64, owner: &str, asker_hash: u64, asker: &str) -> bool {

@@ -100,30 +100,33 @@ impl Groups {
 
     /// What two accounts show each other, seen from the first.
     pub fn relation(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription {
-        let (mine, theirs) = (self.groups_of(owner), self.groups_of(contact));
-        Subscription::new(self.shows(&theirs, &mine), self.shows(&mine, &theirs))
+        self.relation_of(&self.groups_of(owner), contact)
     }
 
-    /// Who sees the presence of an account, which may be among them.
-    pub fn watchers(&self, owner: JidRef<'_>) -> Members<'_> {
-        let mine = self.groups_of(owner);
-        let seen_by: BTreeSet<usize> = self.of(&mine).flat_map(|group| &group.shown_to).copied().collect();
+    /// The same for whatever account has this [key](Groups::key).
+    pub fn relation_of(&self, mine: &[usize], contact: JidRef<'_>) -> Subscription {
+        let theirs = self.groups_of(contact);
+        Subscription::new(self.shows(&theirs, mine), self.shows(mine, &theirs))
+    }
+
+    /// Who sees the presence of the accounts with a key, which may be among them.
+    pub fn watchers(&self, mine: &[usize]) -> Members<'_> {
+        let seen_by: BTreeSet<usize> = self.of(mine).flat_map(|group| &group.shown_to).copied().collect();
         self.members(seen_by)
     }
 
-    /// Whose presence an account sees; it may be among them.
-    pub fn watched(&self, owner: JidRef<'_>) -> Members<'_> {
-        self.members(self.seen(owner))
+    /// Whose presence the accounts with a key see; they may be among them.
+    pub fn watched(&self, mine: &[usize]) -> Members<'_> {
+        self.members(self.seen(mine))
     }
 
-    /// The groups that an account sees, with those who are named in each and whether all accounts, or all that are there, belong to it.
-    pub fn shown(&self, owner: JidRef<'_>) -> impl Iterator<Item = (&str, &BTreeSet<Jid>, bool, bool)> {
-        let seen = self.seen(owner).into_iter().filter_map(|at| self.groups.get(at));
+    /// The groups that the accounts with a key see, with those who are named in each and whether all accounts, or all that are there, belong to it.
+    pub fn shown(&self, mine: &[usize]) -> impl Iterator<Item = (&str, &BTreeSet<Jid>, bool, bool)> {
+        let seen = self.seen(mine).into_iter().filter_map(|at| self.groups.get(at));
         seen.map(|group| (group.name.as_str(), &group.members, group.all, group.online))
     }
 
-    fn seen(&self, owner: JidRef<'_>) -> BTreeSet<usize> {
-        let mine = self.groups_of(owner);
+    fn seen(&self, mine: &[usize]) -> BTreeSet<usize> {
         let groups = self.groups.iter().enumerate();
         groups.filter(|(_, group)| mine.iter().any(|at| group.shown_to.contains(at))).map(|(at, _)| at).collect()
     }
@@ -212,7 +215,7 @@ mod tests {
         let groups = groups(&["Sales: a@x.example, b@x.example/r", "Empty:"]);
         assert_eq!(relation(&groups, "a", "b"), "both");
         assert_eq!(relation(&groups, "a", "c"), "none");
-        assert_eq!(groups.watchers(jid("a").as_ref()).named, BTreeSet::from([&jid("a"), &jid("b")]));
+        assert_eq!(groups.watchers(&groups.key(jid("a").as_ref())).named, BTreeSet::from([&jid("a"), &jid("b")]));
     }
 
     #[test]
@@ -226,16 +229,18 @@ mod tests {
         assert_eq!(relation(&groups, "s", "a"), "from");
         assert_eq!(relation(&groups, "a", "b"), "none");
         assert_eq!(relation(&groups, "c", "a"), "to");
-        let shown: Vec<_> = groups.shown(jid("a").as_ref()).map(|(name, ..)| name).collect();
+        let shown: Vec<_> = groups.shown(&groups.key(jid("a").as_ref())).map(|(name, ..)| name).collect();
         assert_eq!(shown, ["Support"]);
-        assert!(groups.watched(jid("nobody").as_ref()).named.is_empty());
+        assert!(groups.watched(&groups.key(jid("nobody").as_ref())).named.is_empty());
     }
 
     #[test]
     fn everybody_is_the_accounts_of_the_domain() {
         let groups = groups(&["Everybody: @all@", "News: news@y.example -> Everybody"]);
         assert_eq!(relation(&groups, "a", "b"), "both");
-        assert!(groups.watchers(jid("a").as_ref()).everybody && groups.need_all() && !groups.need_online());
+        assert!(
+            groups.watchers(&groups.key(jid("a").as_ref())).everybody && groups.need_all() && !groups.need_online()
+        );
         let news = Jid::parse("news@y.example").unwrap();
         assert_eq!(groups.relation(jid("a").as_ref(), news.as_ref()), Subscription::To);
         assert_eq!(groups.relation(news.as_ref(), jid("a").as_ref()), Subscription::From);

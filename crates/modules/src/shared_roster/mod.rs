@@ -4,13 +4,14 @@
 //! # Layout
 //!
 //! [`groups`]: the groups as they are written, and who sees whom, pure. [`directory`]: which accounts there are, and which are here, for the groups of
-//! everybody. Here: what the hub asks ([`SharedContacts`]), and what clients hear when it changes.
+//! everybody. `news`: what clients hear when it changes. Here: what the hub asks ([`SharedContacts`]).
 //!
 //! # Invariants
 //!
 //! * Nothing here asks the store for an account's sake: membership is in memory, the same for all shards. The accounts of a domain are listed once
 //!   in a while, by one shard, and only if a group has them all.
-//! * The audience of a presence is kept ready for all members who are in the same groups.
+//! * The audience of a presence is kept ready for all members who are in the same groups, and what a change of the groups means is found out once for
+//!   all of these.
 //!
 //! # What is left out
 //!
@@ -19,6 +20,7 @@
 
 pub mod directory;
 pub mod groups;
+mod news;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -37,6 +39,7 @@ use tracing::error;
 use crate::option;
 use directory::Directories;
 use groups::{Groups, Members};
+use news::News;
 
 /// What all shards have in common.
 #[derive(Debug, Clone, Default)]
@@ -62,10 +65,7 @@ pub struct SharedRoster {
 struct State {
     common: Common,
     now: RefCell<Option<Compiled>>,
-    /// What the clients of this shard have been told.
-    told: RefCell<Option<Compiled>>,
-    /// How far they have been told of the directories.
-    seen: RefCell<HashMap<String, u64>>,
+    news: News,
     circles: RefCell<Circles>,
 }
 
@@ -75,8 +75,8 @@ type Circles = HashMap<(String, bool, Vec<usize>), Circle>;
 impl SharedRoster {
     /// The module of one shard.
     pub fn new(common: Common) -> Self {
-        let (now, told, seen, circles) = Default::default();
-        Self { state: Rc::new(State { common, now, told, seen, circles }) }
+        let (now, news, circles) = Default::default();
+        Self { state: Rc::new(State { common, now, news, circles }) }
     }
 }
 
@@ -91,6 +91,10 @@ impl Module for SharedRoster {
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
         &[("RFC 6121", "rosters by groups of the operator")]
+    }
+
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[("RFC 6121", "members of other servers")]
     }
 
     fn options(&self) -> &'static [OptionSpec] {
@@ -123,9 +127,9 @@ impl State {
             return now.clone();
         }
         let mut compiled = self.common.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = match compiled.take().filter(|compiled| Arc::ptr_eq(&compiled.settings, settings)) {
-            Some(compiled) => compiled,
-            None => Compiled::new(settings.clone()),
+        let now = match compiled.take() {
+            Some(compiled) if Arc::ptr_eq(&compiled.settings, settings) => compiled,
+            before => Compiled::new(settings.clone(), before),
         };
         *compiled = Some(now.clone());
         self.circles.take();
@@ -142,11 +146,12 @@ impl State {
     fn circle(&self, world: &World, owner: JidRef<'_>, of_watchers: bool) -> Option<Circle> {
         let compiled = self.groups(world);
         let groups = compiled.groups.get(owner.domain())?;
-        let key = (owner.domain().to_owned(), of_watchers, groups.key(owner));
+        let mine = groups.key(owner);
+        let key = (owner.domain().to_owned(), of_watchers, mine.clone());
         if let Some(circle) = self.circles.borrow().get(&key) {
             return Some(circle.clone()).filter(|circle| !is_empty(circle));
         }
-        let members = if of_watchers { groups.watchers(owner) } else { groups.watched(owner) };
+        let members = if of_watchers { groups.watchers(&mine) } else { groups.watched(&mine) };
         let circle = circle(world, owner.domain(), &members);
         self.circles.borrow_mut().insert(key, circle.clone());
         Some(circle).filter(|circle| !is_empty(circle))
@@ -160,22 +165,23 @@ impl State {
         let has = |named: &BTreeSet<Jid>, all: bool, online: bool| {
             named.contains(contact.as_str()) || all && is_account || online && is_online
         };
-        let shown = groups.shown(owner).filter(|&(_, named, all, online)| has(named, all, online));
+        let mine = groups.key(owner);
+        let shown = groups.shown(&mine).filter(|&(_, named, all, online)| has(named, all, online));
         let names: Vec<String> = shown.map(|(name, ..)| name.to_owned()).collect();
-        let subscription = groups.relation(owner, contact);
+        let subscription = groups.relation_of(&mine, contact);
         (!names.is_empty()).then(|| RosterItem { groups: names, subscription, ..RosterItem::new(contact.to_jid()) })
     }
 
-    fn items(&self, groups: &Groups, owner: JidRef<'_>) -> BTreeMap<Jid, RosterItem> {
-        let (all, online) =
-            self.common.directories.with(owner.domain(), |directory| (directory.all(), directory.online()));
+    /// The contacts by group of the accounts of a domain with a [key](Groups::key); they may be among them.
+    fn items(&self, groups: &Groups, domain: &str, mine: &[usize]) -> BTreeMap<Jid, RosterItem> {
+        let (all, online) = self.common.directories.with(domain, |directory| (directory.all(), directory.online()));
         let mut items = BTreeMap::<Jid, RosterItem>::new();
-        for (name, named, has_all, has_online) in groups.shown(owner) {
+        for (name, named, has_all, has_online) in groups.shown(mine) {
             let all = has_all.then_some(&*all).into_iter().flatten();
             let online = has_online.then_some(&*online).into_iter().flatten();
-            for jid in named.iter().chain(all).chain(online).filter(|jid| **jid != owner) {
+            for jid in named.iter().chain(all).chain(online) {
                 let item = items.entry(jid.clone()).or_insert_with(|| {
-                    let subscription = groups.relation(owner, jid.as_ref());
+                    let subscription = groups.relation_of(mine, jid.as_ref());
                     RosterItem { subscription, ..RosterItem::new(jid.clone()) }
                 });
                 if item.groups.last().is_none_or(|last| last != name) {
@@ -206,58 +212,14 @@ impl State {
         self.groups(world).groups.get(domain).is_some_and(|groups| groups.need_all() || groups.need_online())
     }
 
-    /// Tells the clients of this shard what has changed since the last round.
-    fn round(&self, world: &mut World) {
+    /// Looks for what has changed since the last round, to tell the clients of this shard.
+    fn round(self: &Rc<Self>, world: &mut World) {
         let now = self.groups(world);
-        let told = self.told.replace(Some(now.clone()));
-        if let Some(told) = told.filter(|told| !Arc::ptr_eq(&told.groups, &now.groups)) {
-            self.regroup(world, &told, &now);
+        let lists = world.shard() == 0;
+        for (domain, _) in now.groups.iter().filter(|(_, groups)| lists && groups.need_all()) {
+            self.list_accounts(world, domain);
         }
-        for (domain, groups) in now.groups.iter() {
-            if groups.need_all() && world.shard() == 0 {
-                self.list_accounts(world, domain);
-            }
-            if groups.need_all() || groups.need_online() {
-                self.tell_changes(world, domain, groups);
-            }
-        }
-    }
-
-    /// The groups are others now: rosters and presence follow.
-    fn regroup(&self, world: &mut World, before: &Compiled, now: &Compiled) {
-        let none = Groups::default();
-        for account in world.accounts_here() {
-            let (before, now) = (before.groups.get(account.domain()), now.groups.get(account.domain()));
-            let (before, now) = (before.unwrap_or(&none), now.unwrap_or(&none));
-            let (old, new) = (self.items(before, account.as_ref()), self.items(now, account.as_ref()));
-            let contacts: BTreeSet<&Jid> = old.keys().chain(new.keys()).collect();
-            let changed = contacts.into_iter().filter(|contact| old.get(*contact) != new.get(*contact));
-            for contact in changed.cloned().collect::<Vec<_>>() {
-                self.tell(world, &account, &contact, new.get(&contact).cloned());
-            }
-            self.show_and_hide(world, &account, before, now);
-        }
-    }
-
-    /// Who sees an account now that did not, or no longer does.
-    fn show_and_hide(&self, world: &mut World, account: &Jid, before: &Groups, now: &Groups) {
-        let is_seen = |groups: &Groups, by: &Jid| groups.relation(account.as_ref(), by.as_ref()).from();
-        let online = self.common.directories.with(account.domain(), |directory| directory.online());
-        let (old, new) = (before.watchers(account.as_ref()), now.watchers(account.as_ref()));
-        let everybody = (old.everybody || new.everybody).then_some(&*online).into_iter().flatten();
-        let all: BTreeSet<&Jid> = old.named.into_iter().chain(new.named).chain(everybody).collect();
-        let own = |world: &World, by: &Jid| {
-            world.own_subscription(account.as_ref(), by.as_ref()).is_some_and(Subscription::from)
-        };
-        for by in all.into_iter().filter(|by| *by != account) {
-            let (was, is) = (is_seen(before, by), is_seen(now, by));
-            if was == is || own(world, by) {
-                continue;
-            }
-            for link in world.links_of(account.as_ref()) {
-                if is { world.show_session_to(link, by.as_ref()) } else { world.hide_session_from(link, by.as_ref()) }
-            }
-        }
+        self.news.look(self, world, &now);
     }
 
     /// Asks for the accounts of a domain, once in a while.
@@ -271,52 +233,14 @@ impl State {
             is_due
         });
         if is_due {
-            list(self.common.directories.clone(), world, domain.to_owned(), BTreeSet::new());
+            list(self.common.directories.clone(), world, domain.to_owned(), None, BTreeSet::new());
         }
-    }
-
-    /// Accounts that are new or gone, or have come or gone.
-    fn tell_changes(&self, world: &mut World, domain: &str, groups: &Groups) {
-        let from = self.seen.borrow().get(domain).copied().unwrap_or_default();
-        let (changes, behind) = self.common.directories.with(domain, |directory| directory.since(from));
-        self.seen.borrow_mut().insert(domain.to_owned(), behind);
-        if changes.is_empty() {
-            return;
-        }
-        for account in world.accounts_here().into_iter().filter(|account| account.domain() == domain) {
-            let of = |online: bool| {
-                groups.shown(account.as_ref()).any(|(_, _, all, those_online)| if online { those_online } else { all })
-            };
-            let (all, online) = (of(false), of(true));
-            let concerns = |change: &&directory::Change| if change.online { online } else { all };
-            for change in changes.iter().filter(concerns).filter(|change| change.account != account) {
-                let item = self.item(groups, account.as_ref(), change.account.as_ref());
-                self.tell(world, &account, &change.account, item);
-            }
-        }
-    }
-
-    /// Tells the clients of an account of a contact. If it is in the own roster too, what is kept there has to be looked up.
-    fn tell(&self, world: &mut World, account: &Jid, contact: &Jid, item: Option<RosterItem>) {
-        let own = world.own_subscription(account.as_ref(), contact.as_ref());
-        if own.is_none_or(|own| own == Subscription::None) {
-            return world.push_shared(account.as_ref(), contact, item);
-        }
-        let keep: rookery_store::EditRoster = Box::new(|_, _| rookery_store::Edit::Keep);
-        let stored = world.stores.rosters.change(account.as_ref(), contact.as_ref(), keep);
-        let (account, contact) = (account.clone(), contact.clone());
-        world.wait(stored, move |world, stored| match stored {
-            Ok(stored) => {
-                let item = world.joined(account.as_ref(), &contact, stored.before.filter(RosterItem::visible));
-                world.push_shared(account.as_ref(), &contact, item);
-            }
-            Err(error) => world.store_failed("telling of a contact by group", &account, &error),
-        });
     }
 }
 
 impl Compiled {
-    fn new(settings: Arc<Settings>) -> Self {
+    /// Groups that are the same as before are the same ones.
+    fn new(settings: Arc<Settings>, before: Option<Compiled>) -> Self {
         let mut groups = HashMap::new();
         for domain in &settings.domains {
             let Some(options) = domain.module(NAME) else { continue };
@@ -327,20 +251,22 @@ impl Compiled {
                 Err(why) => error!(domain = domain.name, why, "the shared roster groups are not used"),
             }
         }
-        Self { settings, groups: Arc::new(groups) }
+        let before = before.map(|before| before.groups).filter(|before| **before == groups);
+        Self { settings, groups: before.unwrap_or_else(|| Arc::new(groups)) }
     }
 }
 
-/// Lists the accounts of a domain, page by page.
-fn list(directories: Directories, world: &mut World, domain: String, mut found: BTreeSet<Jid>) {
-    let page = world.stores.accounts.list(&domain, found.last().map(Jid::as_ref), PAGE);
+/// Lists the accounts of a domain, page by page, each behind the last one of the page before in the order of the store: addresses have another one.
+fn list(directories: Directories, world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSet<Jid>) {
+    let page = world.stores.accounts.list(&domain, last.as_ref().map(Jid::as_ref), PAGE);
     world.wait(page, move |world, page| match page {
         Ok(page) => {
             let is_last = page.len() < PAGE;
+            let last = page.last().cloned();
             found.extend(page);
             match is_last {
                 true => directories.with(&domain, |directory| directory.set_all(found)),
-                false => list(directories, world, domain, found),
+                false => list(directories, world, domain, last, found),
             }
         }
         Err(error) => error!(domain, %error, "the accounts for shared roster groups could not be listed"),
@@ -377,8 +303,10 @@ impl SharedContacts for Contacts {
 
     fn items(&self, world: &World, owner: JidRef<'_>) -> Vec<RosterItem> {
         let compiled = self.0.groups(world);
-        let groups = compiled.groups.get(owner.domain());
-        groups.map(|groups| self.0.items(groups, owner).into_values().collect()).unwrap_or_default()
+        let Some(groups) = compiled.groups.get(owner.domain()) else { return Vec::new() };
+        let mut items = self.0.items(groups, owner.domain(), &groups.key(owner));
+        items.remove(owner.bare_str());
+        items.into_values().collect()
     }
 
     fn item(&self, world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<RosterItem> {

@@ -1,6 +1,8 @@
 //! Shared roster groups: contacts by the operator's will.
 
 use rookery_hub::Value;
+use rookery_jid::Jid;
+use rookery_sasl::Credentials;
 use rookery_store::held::Held;
 use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server, play};
@@ -277,4 +279,112 @@ fn personal_nodes_are_open_to_members() {
     );
     assert_eq!(bob.ask(&ask).attr("type"), Some("result"));
     assert_eq!(dave.ask(&ask).attr("type"), Some("error"));
+}
+
+/// `@all@` of ten thousand accounts: what a login asks of the store doesn't depend on them, and they are listed once for all.
+#[test]
+fn everybody_costs_the_store_nothing() {
+    let mut asked = Vec::new();
+    for accounts in [10, 10_000] {
+        let memory = Memory::stores();
+        let credentials = Credentials::derive_with("pencil", 1, [*b"0123456789abcdef"; 3]).expect("credentials");
+        for number in 0..accounts {
+            let jid = Jid::parse(&format!("m{number}@example.org")).expect("an address");
+            rookery_store::wait(memory.accounts.create(jid.as_ref(), credentials.clone())).expect("an account");
+        }
+        let held = Held::new(memory);
+        held.set_flowing(true);
+        let server = Server::with(Config { stores: held.stores(), ..config(&["Everybody: @all@"]) });
+        server.account("alice");
+        server.advance(10_000);
+        let mut operations = Vec::new();
+        for resource in ["a", "b", "c"] {
+            let mut alice = server.login(&format!("alice/{resource}"));
+            held.set_flowing(false);
+            let mut count = 0;
+            alice.send("<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq><presence/>");
+            alice.pump();
+            while held.waiting() > 0 {
+                count += held.release_all();
+                alice.pump();
+            }
+            held.set_flowing(true);
+            let all = alice.all();
+            let query = all.iter().find_map(|stanza| stanza.child("query", ns::ROSTER)).expect("a roster");
+            assert_eq!(query.children().count(), accounts);
+            operations.push(count);
+        }
+        asked.push(operations);
+    }
+    assert_eq!(asked[0], asked[1]);
+}
+
+fn small_outbox(groups: &[&str]) -> Config {
+    let mut config = config(groups);
+    config.settings.outbox.soft = 4 * 1024;
+    config.settings.outbox.hard = 16 * 1024;
+    config
+}
+
+/// Whoever comes sees all members who are there, though that is more than an outbox has room for; and none of the blocked.
+#[test]
+fn more_members_are_seen_than_an_outbox_holds() {
+    let server = Server::with(small_outbox(&["Everybody: @all@"]));
+    let status = format!("<presence><status>{}</status></presence>", "x".repeat(500));
+    let mut others: Vec<Client> = (0..100).map(|at| server.login(&format!("m{at}/r"))).collect();
+    for other in &mut others {
+        other.send(&status);
+        other.all();
+    }
+    for other in &mut others {
+        other.all();
+    }
+    let mut alice = server.login("alice/a");
+    alice.send("<iq type='set' id='b'><block xmlns='urn:xmpp:blocking'><item jid='m7@example.org'/></block></iq>");
+    alice.all();
+    alice.send("<presence/>");
+    let mut seen = Vec::new();
+    for _ in 0..100 {
+        seen.extend(alice.all().iter().filter_map(|stanza| stanza.attr("from").map(str::to_owned)));
+        server.advance(10);
+    }
+    let seen: std::collections::BTreeSet<_> = seen.into_iter().filter(|from| from.starts_with('m')).collect();
+    assert_eq!(seen.len(), 99, "{seen:?}");
+    assert!(!seen.contains("m7@example.org/r"));
+    alice.expect_alive();
+}
+
+/// A reload that gives everybody hundreds of contacts tells of each of them, and ends nobody's session.
+#[test]
+fn a_reload_tells_more_than_an_outbox_holds() {
+    let server = Server::with(small_outbox(&[]));
+    for at in 0..500 {
+        server.account(&format!("m{at}"));
+    }
+    let mut alice = server.online("alice/a");
+    let mut bob = server.online("bob/b");
+    roster(&mut alice);
+    roster(&mut bob);
+    server.advance(10_000);
+    server.reload(|config| config.options = vec![option(&["Everybody: @all@"])]);
+    for client in [&mut alice, &mut bob] {
+        let mut told = std::collections::BTreeSet::new();
+        for _ in 0..2000 {
+            for stanza in client.all() {
+                let items =
+                    stanza.child("query", ns::ROSTER).map(|query| query.children().cloned().collect::<Vec<_>>());
+                told.extend(items.into_iter().flatten().filter_map(|item| item.attr("jid").map(str::to_owned)));
+            }
+            if told.len() == 501 {
+                break;
+            }
+            server.advance(10);
+        }
+        assert_eq!(told.len(), 501);
+        client.expect_alive();
+    }
+    // The same configuration again is no news.
+    server.reload(|_| ());
+    server.advance(10_000);
+    alice.expect_nothing();
 }

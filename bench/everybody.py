@@ -1,0 +1,84 @@
+"""What a shared roster group of everybody (`@all@`) costs: the server's CPU and memory for each login, with few accounts and with many.
+
+    ROOKERY=target/release/rookery python3 bench/everybody.py --accounts 10 1000 10000 --logins 200
+
+Starts a server of its own on loopback for each number of accounts. Some of them log in one after the other, ask for their roster, become available and stay.
+A roster of N contacts is N items and presence of M who are there is M stanzas, whatever the server: what must not grow is what a login costs beyond them.
+Needs nothing but Python 3.11.
+"""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from cuts import TABLES, Wire
+from rookery import Rookery
+
+GROUP = '\n[modules.shared_roster]\ngroups = ["Everybody: @all@"]\n'
+
+
+def spent(pid):
+    """Seconds of CPU, and resident bytes."""
+    ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return (int(ticks[11]) + int(ticks[12])) / 100, pages * 4096
+
+
+async def log_in(port, user):
+    wire = Wire(port)
+    await wire.open(user, "<bind xmlns='urn:xmpp:bind:0'><tag>desk</tag></bind>")
+    wire.send("<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>")
+    contacts = (await wire.until("</query></iq>")).count("<item ")
+    wire.send("<presence/><iq type='get' id='alive'><ping xmlns='urn:xmpp:ping'/></iq>")
+    while "id='alive'" not in wire.heard and 'id="alive"' not in wire.heard:
+        await wire.more()
+    wire.heard = ""
+    return wire, contacts
+
+
+async def drain(wires):
+    """Reads what has come, as clients do."""
+    for wire in wires:
+        try:
+            async with asyncio.timeout(0.0005):
+                await wire.more()
+        except TimeoutError:
+            pass
+        wire.heard = ""
+
+
+async def measure(accounts, logins):
+    tables = "plaintext_loopback = true\nplain_without_tls = true\n" + TABLES + GROUP
+    async with Rookery(tables=tables) as server:
+        names = [f"user{number}" for number in range(accounts)]
+        file = server.folder / "accounts.csv"
+        file.write_text("".join(f"{name}@localhost,secret\n" for name in names))
+        server.command("user", "import", str(file))
+        await server.stop()
+        await server.start()
+        await asyncio.sleep(5)
+        pid, wires = server.process.pid, []
+        cpu, memory = spent(pid)
+        for name in names[:logins]:
+            wire, contacts = await log_in(server.port, name)
+            wires.append(wire)
+            assert contacts == accounts - 1, (contacts, accounts)
+        await drain(wires)
+        after, held = spent(pid)
+        count = len(wires)
+        print(f"{accounts:6} accounts, {count:4} logins: {(after - cpu) / count * 1000:6.2f} ms of CPU and {(held - memory) / count / 1024:6.1f} KiB each")
+        for wire in wires:
+            wire.cut()
+
+
+async def main(options):
+    for accounts in options.accounts:
+        await measure(accounts, options.logins)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--accounts", type=int, nargs="+", default=[10, 1000, 10_000])
+    parser.add_argument("--logins", type=int, default=200)
+    sys.exit(asyncio.run(main(parser.parse_args())))
