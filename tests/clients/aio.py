@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import datetime
+import socket
 
 import aioxmpp
 
@@ -92,6 +94,27 @@ async def cards_are_kept():
         assert seen.get_photo_data() == b"no picture"
 
 
+async def a_session_goes_on_after_a_break():
+    async with _people("alice", "bob") as (alice, bob):
+        assert alice.stream.sm_enabled and alice.stream.sm_resumable
+        heard, lost = asyncio.Queue(), []
+        dispatcher = alice.summon(aioxmpp.dispatcher.SimpleMessageDispatcher)
+        dispatcher.register_callback(aioxmpp.MessageType.CHAT, None, heard.put_nowait)
+        alice.on_stream_destroyed.connect(lambda reason=None: lost.append(reason))
+        alice.backoff_start = datetime.timedelta(milliseconds=10)
+        for number in range(3):
+            resumed = asyncio.get_running_loop().create_future()
+            token = alice.on_stream_resumed.connect(lambda resumed=resumed: _settle(resumed, True))
+            # As when the network is gone: nobody says goodbye.
+            alice.stream._xmlstream.transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+            await bob.send(_chat(alice, f"to {number}"))
+            await _soon(resumed)
+            alice.on_stream_resumed.disconnect(token)
+            assert (await _soon(heard.get())).body.any() == f"to {number}"
+            await alice.send(_chat(bob, f"back {number}"))
+        assert not lost and heard.empty(), (lost, heard)
+
+
 @contextlib.asynccontextmanager
 async def _people(*names):
     async with Rookery(*sorted(set(names))) as server, contextlib.AsyncExitStack() as stack:
@@ -104,6 +127,12 @@ async def _people(*names):
             await stack.enter_async_context(client.connected())
             clients.append(client)
         yield clients
+
+
+def _chat(to, text):
+    message = aioxmpp.Message(type_=aioxmpp.MessageType.CHAT, to=to.local_jid.bare())
+    message.body[None] = text
+    return message
 
 
 def _futures(count):

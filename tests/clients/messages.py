@@ -1,6 +1,7 @@
 """Messages: now, later, long, and in every script."""
 
 import datetime
+from xml.etree import ElementTree as ET
 
 from person import Person, befriend
 from rookery import Rookery
@@ -70,6 +71,30 @@ async def nobody_can_be_impersonated():
             assert not bob.seen["message"]
 
 
+async def what_clients_say_of_messages_passes_untouched():
+    async with Rookery("alice", "bob") as server:
+        phone, desk = (Person(server, f"bob@localhost/{resource}") for resource in ("phone", "desk"))
+        for person in (phone, desk):
+            person.client.register_plugin("xep_0280")
+            person.client.register_plugin("xep_0313")
+        desk.seen["carbon_received"] = []
+        desk.client.add_event_handler("carbon_received", desk.seen["carbon_received"].append)
+        async with Person(server, "alice@localhost") as alice, phone, desk:
+            await desk.client["xep_0280"].enable()
+            sent = alice.client.make_message(phone.jid, "look", mtype="chat")
+            for payload in PAYLOADS:
+                sent.append(ET.fromstring(payload))
+            sent.send()
+            came = await phone.reads("look", of=alice.bare)
+            copy = (await desk.take("carbon_received", lambda _: True))["carbon_received"]
+            page = await phone.client["xep_0313"].retrieve()
+            (archived,) = page["mam"]["results"]
+            wanted = [ET.canonicalize(payload, rewrite_prefixes=True) for payload in PAYLOADS]
+            for found in (came, copy, archived["mam_result"]["forwarded"]["stanza"]):
+                texts = [ET.canonicalize(ET.tostring(child, encoding="unicode"), rewrite_prefixes=True) for child in found.xml]
+                assert all(payload in texts for payload in wanted), (wanted, texts)
+
+
 async def messages_wait_for_who_is_away():
     async with Rookery("alice", "bob") as server:
         before = datetime.datetime.now(datetime.timezone.utc)
@@ -122,3 +147,17 @@ async def other_domains_cannot_be_reached():
             alice.write("bob@elsewhere.example", "hello")
             error = await alice.take("message_error", lambda _: True)
             assert error["error"]["condition"] in ("remote-server-not-found", "service-unavailable"), error
+
+
+# Of each kind that a server must not touch: receipts, markers, corrections, reactions, chat states, replies, OMEMO, OpenPGP, calls.
+PAYLOADS = [
+    '<request xmlns="urn:xmpp:receipts"></request>',
+    '<markable xmlns="urn:xmpp:chat-markers:0"></markable>',
+    '<replace xmlns="urn:xmpp:message-correct:0" id="bad1"></replace>',
+    '<reactions xmlns="urn:xmpp:reactions:0" id="one"><reaction>👋</reaction></reactions>',
+    '<active xmlns="http://jabber.org/protocol/chatstates"></active>',
+    '<reply xmlns="urn:xmpp:reply:0" id="two" to="bob@localhost"></reply>',
+    '<encrypted xmlns="urn:xmpp:omemo:2"><header sid="27183"></header><payload>c2VjcmV0</payload></encrypted>',
+    '<openpgp xmlns="urn:xmpp:openpgp:0">c2VjcmV0</openpgp>',
+    '<propose xmlns="urn:xmpp:jingle-message:0" id="call"></propose>',
+]

@@ -92,6 +92,13 @@ impl Module for Archive {
         ]
     }
 
+    fn left_out(&self) -> &'static [(&'static str, &'static str)] {
+        &[(
+            "XEP-0313",
+            "groupchat in the archives of users (`include-groupchat`), the real JID as `with` in those of rooms, pages by index",
+        )]
+    }
+
     fn options(&self) -> &'static [OptionSpec] {
         &[DEFAULT, EXPIRE_DAYS, PAGE]
     }
@@ -113,7 +120,7 @@ impl Module for Archive {
             received(world, packet, to, &archives, &own_ids)
         });
         let own_ids = self.own_ids.clone();
-        let others = Wanted::from(OTHERS).naming(&[ns::STANZA_ID]);
+        let others = Wanted::from(OTHERS).naming(&[ns::STANZA_ID, ns::DELAY]);
         hooks.before_delivery(Phase::Record, others, move |_, packet, to| {
             own_ids.without(packet, to).map_or(Delivery::Pass, Delivery::As)
         });

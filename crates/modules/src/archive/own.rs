@@ -1,4 +1,5 @@
-//! Stanza ids by an account's own address that others have put into a message (XEP-0359 §3, rule 2): they go, whether the archive adds one or not.
+//! What others have put into a message in the name of the account that gets it: stanza ids (XEP-0359 §3, rule 2), which go whether the archive adds one or
+//! not, and stamps of a delay by the account or its server (XEP-0203 §5), which only these may add.
 //!
 //! A room's message comes here once for each of its occupants. So what was found in the last packet is kept: the next recipient is compared with
 //! that, and nothing is read again.
@@ -11,26 +12,57 @@ use rookery_xml::{Built, Child, Namespaces, Writer, ns};
 
 use crate::payload::has;
 
-/// Finds ids by a recipient's own address.
+/// Finds what is said in a recipient's own name.
 #[derive(Debug, Default)]
 pub(super) struct OwnIds {
-    last: RefCell<Option<(Packet, Vec<Jid>)>>,
+    last: RefCell<Option<(Packet, Vec<Claim>)>>,
+}
+
+/// Whose an element of a message says it is.
+#[derive(Debug, PartialEq, Eq)]
+enum Claim {
+    /// A stanza id.
+    Id(Jid),
+    /// A stamp of a delay.
+    Delay(Jid),
+}
+
+impl Claim {
+    fn read(child: &Child<'_>) -> Option<Self> {
+        let author = |name| Jid::parse(&child.attr(name)?).ok();
+        if child.is("stanza-id", ns::STANZA_ID) {
+            return author("by").map(Self::Id);
+        }
+        if child.is("delay", ns::DELAY) { author("from").map(Self::Delay) } else { None }
+    }
+
+    fn is_in_name_of(&self, account: JidRef<'_>) -> bool {
+        match self {
+            Self::Id(by) => by.as_ref() == account.bare(),
+            Self::Delay(from) => from.bare() == account.bare() || from.as_str() == account.domain(),
+        }
+    }
 }
 
 impl OwnIds {
-    /// The packet without ids by that account; `None` if it has none.
+    /// The packet without what it says in the name of that account; `None` if it has nothing of it.
     pub(super) fn without(&self, packet: &Packet, account: JidRef<'_>) -> Option<Packet> {
-        if !packet.namespaces().may_have(Namespaces::of(&[ns::STANZA_ID])) {
+        if !packet.namespaces().may_have(NAMESPACES) {
             return None;
         }
         let mut last = self.last.borrow_mut();
         let is_known = last.as_ref().is_some_and(|(known, _)| std::ptr::eq(known.bytes(), packet.bytes()));
         if !is_known {
-            *last = Some((packet.clone(), authors(packet)));
+            *last = Some((packet.clone(), claims(packet)));
         }
-        let is_own = |jid: &Jid| jid.as_ref() == account.bare();
-        let is_forged = last.as_ref().is_some_and(|(_, authors)| authors.iter().any(is_own));
-        is_forged.then(|| packet.without_children(|child| author(child).is_some_and(|author| is_own(&author))))
+        // The account's own resources and its server speak for it.
+        let is_trusted = packet.sender().is_some_and(|sender| {
+            sender.bare() == account.bare() || (sender.local().is_none() && sender.domain() == account.domain())
+        });
+        let is_forged =
+            |claim: &Claim| claim.is_in_name_of(account) && !(is_trusted && matches!(claim, Claim::Delay(_)));
+        let has_any = last.as_ref().is_some_and(|(_, claims)| claims.iter().any(is_forged));
+        has_any.then(|| packet.without_children(|child| Claim::read(child).is_some_and(|claim| is_forged(&claim))))
     }
 }
 
@@ -41,16 +73,14 @@ pub(crate) fn stanza_id(by: JidRef<'_>, id: &str) -> Built {
     stanza_id.finish()
 }
 
-/// Whose ids a packet has.
-fn authors(packet: &Packet) -> Vec<Jid> {
-    let mut authors = Vec::new();
+/// What a packet says in somebody's name.
+fn claims(packet: &Packet) -> Vec<Claim> {
+    let mut claims = Vec::new();
     has(packet, |child| {
-        authors.extend(author(&child));
+        claims.extend(Claim::read(&child));
         false
     });
-    authors
+    claims
 }
 
-fn author(child: &Child<'_>) -> Option<Jid> {
-    if child.is("stanza-id", ns::STANZA_ID) { Jid::parse(&child.attr("by")?).ok() } else { None }
-}
+const NAMESPACES: Namespaces = Namespaces::of(&[ns::STANZA_ID, ns::DELAY]);
