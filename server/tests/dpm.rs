@@ -1,4 +1,4 @@
-//! The built binary, used by the clients that control rooms have: pacsys and acsys-python, and a Kerberos realm for what they set.
+//! The built binary, used by the clients that control rooms have: pacsys, acsys-python and gRPC's own library, and a Kerberos realm for what they set.
 //!
 //! Each test is a scenario in `tests/dpm`, which starts a service with simulated front-ends on free ports, and a KDC where it needs one. What the clients need
 //! installs itself: Python packages below `target/`, programs by Debian's package system. acsys-python is in no registry: it is fetched from its
@@ -47,6 +47,23 @@ scenarios! {
         readings_are_subscribed_to_and_lists_change
         devices_are_set
         who_may_not_set_is_told
+    }
+    history_clients {
+        numbers_are_read_back
+        history_outlives_a_restart
+        arrays_are_read_back
+        what_was_not_recorded_has_a_status
+        plots_come_in_batches
+    }
+    grpc_clients {
+        pacsys_reads_one_and_many
+        pacsys_subscribes
+        pacsys_reads_history
+        pacsys_plots
+        pacsys_sets_nothing
+        a_stream_ends_when_all_is_read
+        deadlines_and_unknown_methods_have_their_codes
+        many_streams_come_and_go
     }
 }
 

@@ -1,0 +1,185 @@
+"""Clients by gRPC: unmodified pacsys, and grpcio with messages that Google's library makes from a description written out below."""
+
+import contextlib
+import socket
+import threading
+import time
+
+import grpc
+import pacsys
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from pacsys.auth import JWTAuth
+from pacsys.errors import DeviceError
+
+import rookery
+
+# Nobody checks it: pacsys wants one before it sends a setting.
+TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ0ZXN0ZXIiLCJleHAiOjQxMDI0NDQ4MDB9.x"
+
+
+def pacsys_reads_one_and_many():
+    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port) as backend:
+        assert 69 < backend.read("M:OUTTMP") < 76
+        asked = {
+            "B:ARRAY[0:3]": lambda value: len(value) == 4,
+            "G:TEXT": lambda value: value == "HELLO",
+            "M:OUTTMP.RAW": lambda value: len(value) == 2,
+            "M|OUTTMP": lambda value: value == {"on": True, "ready": True, "remote": False, "positive": True, "ramp": False},
+            "M@OUTTMP": lambda value: (value["minimum"], value["maximum"]) == (69.5, 75.75),
+            "M$OUTTMP": lambda value: (value["nominal"], value["mask"]) == (2, 3),
+            "M|OUTTMP.BIT_NAMES": lambda value: list(value) == ["On", "Ready", "Remote"],
+            "M:OUTTMP.DESCRIPTION": lambda value: value == "Outdoor temperature",
+            "Z:NOSUCH": lambda value: value is None,
+        }
+        readings = backend.get_many(list(asked))
+        for (drf, is_right), reading in zip(asked.items(), readings):
+            assert is_right(reading.value), (drf, reading)
+        assert (readings[-1].facility_code, readings[-1].error_code) == (16, -13), readings[-1]
+
+
+def pacsys_subscribes():
+    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port) as backend:
+        with backend.subscribe(["G:COUNTR@p,200", "Z:NOSUCH@p,200"]) as stream:
+            counted = []
+            for reading, _ in stream.readings(timeout=10):
+                if reading.drf.startswith("G:COUNTR"):
+                    counted.append(reading.value)
+                if len(counted) == 5:
+                    break
+            assert counted == sorted(set(counted)), counted
+
+
+def pacsys_reads_history():
+    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port) as backend:
+        # The demo records once a second.
+        deadline = time.monotonic() + 30
+        while len((value := backend.read("M:OUTTMP<-LOGGERDURATION:60000"))["data"]) < 3:
+            assert time.monotonic() < deadline, value
+            time.sleep(0.5)
+        assert all(69 < degrees < 76 for degrees in value["data"])
+        assert list(value["micros"]) == sorted(value["micros"])
+        reading = backend.get("Z:CUBE_X<-LOGGERDURATION:1000")
+        assert (reading.facility_code, reading.error_code) == (1, -30), reading
+
+
+def pacsys_plots():
+    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port) as backend:
+        with backend.subscribe(["M:OUTTMP@p,100H"]) as stream:
+            times = []
+            for reading, _ in stream.readings(timeout=10):
+                times.append(reading.timestamp)
+                if len(times) == 60:
+                    break
+            assert times == sorted(times)
+
+
+def pacsys_sets_nothing():
+    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port, auth=JWTAuth(token=TOKEN)) as backend:
+        results = backend.write_many([("Z:CUBE_X", 4.5), ("M:OUTTMP", 1.0)])
+        assert [(result.facility_code, result.error_code) for result in results] == [(17, -17)] * 2, results
+
+
+def a_stream_ends_when_all_is_read():
+    with _service() as port, _channel(port) as (read, _):
+        replies = list(read(READING_LIST(drf=["M:OUTTMP@I", "B:ARRAY[0:3]@I", "Z:NOSUCH@I"]), timeout=10))
+        found = {reply.index: reply for reply in replies}
+        assert len(replies) == 3, replies
+        (reading,) = found[0].readings.reading
+        assert 69 < reading.data.scalar < 76 and abs(reading.timestamp.seconds - time.time()) < 60
+        assert len(found[1].readings.reading[0].data.scalarArr.value) == 4
+        assert (found[2].status.facility_code, found[2].status.status_code) == (16, -13)
+
+
+def deadlines_and_unknown_methods_have_their_codes():
+    with _service() as port, _channel(port) as (read, channel):
+        try:
+            heard = 0
+            for _ in read(READING_LIST(drf=["G:COUNTR@p,100"]), timeout=1):
+                heard += 1
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED, error
+        assert heard > 3
+        try:
+            channel.unary_unary("/services.daq.DAQ/Nothing")(b"", timeout=10)
+            raise AssertionError("a method that is not there was called")
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.UNIMPLEMENTED, error
+        try:
+            list(channel.unary_stream("/services.daq.DAQ/Read")(b"\x0a\x63", timeout=10))
+            raise AssertionError("no message was taken for one")
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.INTERNAL, error
+
+
+def many_streams_come_and_go():
+    with _service() as port, _channel(port) as (read, _):
+        calls = [read(READING_LIST(drf=["G:COUNTR@p,100"]), timeout=60) for _ in range(50)]
+        # They share the readings: whoever reads longest sees all that the others saw.
+        seen = [[reply.readings.reading[0].data.scalar for reply, _ in zip(call, range(5))] for call in calls]
+        assert all(counted == sorted(set(counted)) for counted in seen), seen
+        enders = [threading.Thread(target=call.cancel) for call in calls]
+        for ender in enders:
+            ender.start()
+        for ender in enders:
+            ender.join()
+        (reply,) = read(READING_LIST(drf=["M:OUTTMP@I"]), timeout=10)
+        assert reply.readings.reading[0].data.scalar
+
+
+@contextlib.contextmanager
+def _service():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with rookery.demo("--grpc", f"127.0.0.1:{port}"):
+        yield port
+
+
+@contextlib.contextmanager
+def _channel(port):
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield channel.unary_stream(
+            "/services.daq.DAQ/Read",
+            request_serializer=READING_LIST.SerializeToString,
+            response_deserializer=READING_REPLY.FromString,
+        ), channel
+
+
+def _messages():
+    """The messages of services.daq.DAQ that reading needs."""
+    field = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="daq.proto", package="daq", syntax="proto3")
+    kinds = {"double": field.TYPE_DOUBLE, "string": field.TYPE_STRING, "bytes": field.TYPE_BYTES, "int32": field.TYPE_INT32}
+    kinds |= {"int64": field.TYPE_INT64, "uint32": field.TYPE_UINT32}
+
+    def message(name, *rows):
+        added = file.message_type.add(name=name)
+        for row in rows:
+            label, kind, own, number = row.split()[:4]
+            choice = row.split()[4:]
+            repeated = field.LABEL_REPEATED if label == "repeated" else field.LABEL_OPTIONAL
+            one = added.field.add(name=own, number=int(number), label=repeated)
+            if kind in kinds:
+                one.type = kinds[kind]
+            else:
+                one.type, one.type_name = field.TYPE_MESSAGE, f".daq.{kind}"
+            if choice:
+                if not added.oneof_decl:
+                    added.oneof_decl.add(name=choice[0])
+                one.oneof_index = 0
+
+    message("Timestamp", "optional int64 seconds 1", "optional int32 nanos 2")
+    message("Status", "optional int32 facility_code 1", "optional int32 status_code 2", "optional string message 3")
+    message("ScalarArray", "repeated double value 1")
+    message("Value", "optional double scalar 1 value", "optional ScalarArray scalarArr 2 value", "optional bytes raw 3 value")
+    message("Reading", "optional Timestamp timestamp 1", "optional Value data 2", "optional Status status 3")
+    message("Readings", "repeated Reading reading 2")
+    message("ReadingReply", "optional uint32 index 1", "optional Readings readings 2 value", "optional Status status 3 value")
+    message("ReadingList", "repeated string drf 1")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    made = (pool.FindMessageTypeByName(f"daq.{name}") for name in ("ReadingList", "ReadingReply"))
+    return map(message_factory.GetMessageClass, made)
+
+
+READING_LIST, READING_REPLY = _messages()

@@ -1,0 +1,73 @@
+"""Unmodified pacsys asks for what was recorded, and for plots."""
+
+import tempfile
+import time
+
+import pacsys
+
+import rookery
+
+
+def numbers_are_read_back():
+    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+        # The demo records once a second.
+        deadline = time.monotonic() + 30
+        now = int(time.time() * 1000)
+        request = f"M:OUTTMP<-LOGGER:{now - 60_000}:{now + 60_000}"
+        while len((value := backend.read(request))["data"]) < 3:
+            assert time.monotonic() < deadline, value
+            time.sleep(0.5)
+        assert all(69 < degrees < 76 for degrees in value["data"])
+        assert all(now * 1000 - 60_000_000 < micros for micros in value["micros"])
+        assert list(value["micros"]) == sorted(set(value["micros"]))
+        second = int(value["micros"][-1] // 1_000_000)
+        assert 69 < backend.read(f"M:OUTTMP<-LOGGERSINGLE:DPM06:{second}:3") < 76
+
+
+def history_outlives_a_restart():
+    with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as folder:
+        options = ["--history", f"{folder}/history.db"]
+        request = "M:OUTTMP<-LOGGERDURATION:600000"
+        with rookery.demo(*options) as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+            deadline = time.monotonic() + 30
+            while len((before := backend.read(request))["data"]) < 2:
+                assert time.monotonic() < deadline, before
+                time.sleep(0.5)
+        with rookery.demo(*options) as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+            after = backend.read(request)
+            assert list(after["micros"])[:2] == list(before["micros"])[:2], (before, after)
+
+
+def arrays_are_read_back():
+    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+        deadline = time.monotonic() + 30
+        while len((value := backend.read("B:ARRAY[0:3]<-LOGGERDURATION:60000"))["data"]) < 1:
+            assert time.monotonic() < deadline, value
+            time.sleep(0.5)
+        assert value["data"].shape[1] == 4
+        assert abs(value["micros"][0] / 1e6 - time.time()) < 60
+
+
+def what_was_not_recorded_has_a_status():
+    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+        for drf, status in {
+            "Z:CUBE_X<-LOGGERDURATION:1000": (1, -30),
+            "M:OUTTMP<-LOGGER:1:2:BACKUP": (1, -30),
+            "M:OUTTMP<-LOGGERSINGLE:DPM06:1000:1": (66, -64),
+        }.items():
+            reading = backend.get(drf)
+            assert (reading.facility_code, reading.error_code) == status, reading
+        assert len(backend.read("M:OUTTMP<-LOGGER:1:2")["data"]) == 0
+
+
+def plots_come_in_batches():
+    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+        with backend.subscribe(["M:OUTTMP@p,100H<-FTP"]) as stream:
+            micros = []
+            for reading, _ in stream.readings(timeout=10):
+                assert len(reading.value["data"]) == len(reading.value["micros"]), reading
+                micros.extend(reading.value["micros"])
+                if len(micros) > 60:
+                    break
+            # Distances are the front-end's, however late a batch is.
+            assert all(later - earlier == 10_000 for earlier, later in zip(micros, micros[1:])), micros
