@@ -19,12 +19,12 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "clients"))
 
 from person import Person
-from rookery import Rookery
+from rookery import BINARY, Rookery
 
 from export import PASSWORD
 
-# What a server doesn't write into its export.
-MISSING = {"ejabberd": set(), "prosody": {"blocked", "waiting"}}
+# What a server doesn't write into its export: ejabberd keeps no items of personal nodes by default, Prosody's migrator has few stores.
+MISSING = {"ejabberd": {"tune"}, "prosody": {"card", "blocked", "waiting"}}
 
 
 def main():
@@ -38,16 +38,22 @@ def main():
 async def check(server, folder):
     async with Rookery() as rookery:
         await rookery.stop()
-        imported = [rookery.command("user", "import", str(file)) for file in exports(folder)]
-        print(*imported, sep="")
+        # What is left out is told and makes the exit code 1: keys for SCRAM-SHA-1 only are all that these servers have.
+        for file in exports(folder):
+            subprocess.run([BINARY, "--config", "rookery.toml", "user", "import", file], cwd=rookery.folder)
         await rookery.start()
-        async with Person(rookery, "juliet@localhost", PASSWORD) as juliet, Person(rookery, "romeo@localhost", PASSWORD) as romeo:
+        people = [Person(rookery, f"{name}@localhost", PASSWORD, mechanism="SCRAM-SHA-1") for name in ("juliet", "romeo")]
+        async with people[0] as juliet, people[1] as romeo:
             await contacts(juliet, romeo)
             await presence(juliet, romeo)
-            card = await juliet.client.plugin["xep_0054"].get_vcard()
-            assert card["vcard_temp"]["FN"] == "Juliet Capulet", card
             await data(juliet)
             missing = MISSING[server]
+            if "card" not in missing:
+                card = await asks(juliet, "get", "<vCard xmlns='vcard-temp'/>")
+                assert card.findtext(".//{vcard-temp}FN") == "Juliet Capulet", ET.tostring(card)
+            if "tune" not in missing:
+                (tune,) = await node(juliet, "http://jabber.org/protocol/tune")
+                assert tune.findtext(".//{http://jabber.org/protocol/tune}artist") == "Yes", ET.tostring(tune)
             if "blocked" not in missing:
                 listed = await asks(juliet, "get", "<blocklist xmlns='urn:xmpp:blocking'/>")
                 assert [item.get("jid") for item in listed.iter("{urn:xmpp:blocking}item")] == ["tybalt@far.example"]
@@ -83,8 +89,6 @@ async def data(juliet):
     assert [room.get("jid") for room in old.iter("{storage:bookmarks}conference")] == ["coven@chat.example"], ET.tostring(old)
     new = await node(juliet, "urn:xmpp:bookmarks:1")
     assert [item.get("id") for item in new] == ["coven@chat.example"], new
-    (tune,) = await node(juliet, "http://jabber.org/protocol/tune")
-    assert tune.findtext(".//{http://jabber.org/protocol/tune}artist") == "Yes", ET.tostring(tune)
 
 
 async def node(person, name):
