@@ -40,7 +40,7 @@ fn the_old_and_the_many_go_first() {
     let mut archive = Archive::in_memory(bounds).expect("memory");
     write(&mut archive, (0..3000).map(|second| row(&quick, second, vec![second as f64])));
     write(&mut archive, [0, 1000, 2000].map(|second| row(&slow, second, vec![second as f64])));
-    archive.trim(3000 * SECOND).expect("it is trimmed");
+    assert!(!archive.trim(3000 * SECOND).expect("it is trimmed"));
     let kept = all(&mut archive, &quick.name);
     assert_eq!((kept.len(), kept[0]), (1000, 2000.0));
     assert_eq!(all(&mut archive, &slow.name), [2000.0]);
@@ -49,7 +49,11 @@ fn the_old_and_the_many_go_first() {
     let mut archive = Archive::in_memory(bounds).expect("memory");
     write(&mut archive, (0..20_000).map(|second| row(&quick, second, vec![second as f64 + 0.25])));
     assert!(archive.size().expect("a size") > 200_000);
-    archive.trim(20_000 * SECOND).expect("it is trimmed");
+    let mut rounds = 1;
+    while archive.trim(20_000 * SECOND).expect("it is trimmed") {
+        rounds += 1;
+    }
+    assert!((2..20).contains(&rounds), "{rounds} rounds");
     assert!(archive.size().expect("a size") <= 200_000);
     let kept = all(&mut archive, &quick.name);
     assert_eq!(kept.last(), Some(&19_999.25), "the newest stay");

@@ -94,8 +94,9 @@ impl Desk {
         let mut trimmed: Option<Instant> = None;
         let mut complained: Option<Instant> = None;
         let is_time = |last: Option<Instant>| last.is_none_or(|last| last.elapsed() >= TRIM);
+        let mut is_too_much = false;
         loop {
-            let (work, is_over) = gather(to_do);
+            let (work, is_over) = gather(to_do, if is_too_much { Duration::ZERO } else { TRIM });
             let rows = work.iter().filter(|work| matches!(work, Work::Write(_))).count();
             let (answers, mut done) = self.archive.work(work);
             self.waiting.fetch_sub(rows, Ordering::Relaxed);
@@ -105,10 +106,14 @@ impl Desk {
                 }
                 let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
             }
-            if is_time(trimmed) {
+            if is_too_much || is_time(trimmed) {
                 trimmed = Some(Instant::now());
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                done = done.and_then(|()| self.archive.trim(now.as_micros() as i64));
+                is_too_much = false;
+                done = done.and_then(|()| {
+                    is_too_much = self.archive.trim(now.as_micros() as i64)?;
+                    Ok(())
+                });
             }
             if let Err(error) = done
                 && is_time(complained)
@@ -124,8 +129,8 @@ impl Desk {
 }
 
 /// Waits for work, then for more of it for a while, so that many readings are one transaction. A question ends the wait. Was this the last?
-fn gather(to_do: &Receiver<Vec<Work>>) -> (Vec<Work>, bool) {
-    let mut all = match to_do.recv_timeout(TRIM) {
+fn gather(to_do: &Receiver<Vec<Work>>, wait: Duration) -> (Vec<Work>, bool) {
+    let mut all = match to_do.recv_timeout(wait) {
         Ok(work) => work,
         Err(RecvTimeoutError::Timeout) => return (Vec::new(), false),
         Err(RecvTimeoutError::Disconnected) => return (Vec::new(), true),

@@ -69,19 +69,18 @@ impl Archive {
         (answers.collect(), written)
     }
 
-    /// Removes what is too old or too much. `now` is in microseconds since 1970.
-    pub fn trim(&mut self, now: i64) -> Result<()> {
+    /// Removes what is too old, and some of what is too much. `now` is in microseconds since 1970. Is there still too much? Whoever has something else to do
+    /// does it first.
+    pub fn trim(&mut self, now: i64) -> Result<bool> {
         let age = i64::try_from(self.bounds.age).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         self.forget_before(now.saturating_sub(age))?;
-        for _ in 0..ROUNDS {
-            if self.size()? <= self.bounds.size {
-                break;
-            }
-            let Some(oldest) = self.oldest()? else { break };
-            let share = (now.saturating_sub(oldest) / SHARE).max(1);
-            self.forget_before(oldest.saturating_add(share))?;
+        if self.size()? <= self.bounds.size {
+            return Ok(false);
         }
-        Ok(())
+        let Some(oldest) = self.oldest()? else { return Ok(false) };
+        let share = (now.saturating_sub(oldest) / SHARE).max(1);
+        self.forget_before(oldest.saturating_add(share))?;
+        Ok(self.size()? > self.bounds.size)
     }
 
     /// How many bytes the readings take.
@@ -240,5 +239,3 @@ const MOST_POINTS: usize = 487;
 const MOST_VALUES: usize = 8192;
 /// The oldest of as many parts of the time go at once when there is too much.
 const SHARE: i64 = 10;
-/// How often that is done in a row.
-const ROUNDS: usize = 50;
