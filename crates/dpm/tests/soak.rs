@@ -43,13 +43,16 @@ fn no_list_stays_stuck_and_no_reading_is_anothers() {
     }
 }
 
+/// A datagram under way: when it arrives, its number, where it goes, its bytes.
+type Flight = (u64, u64, Direction, Vec<u8>);
+
 struct Soak {
     dpm: Dpm,
     /// By node; `None` while it is dead.
     front_ends: Vec<Option<Simulator>>,
     readers: Vec<Reader>,
     /// Datagrams under way, with when they arrive.
-    network: BinaryHeap<Reverse<(u64, u64, Direction, Vec<u8>)>>,
+    network: BinaryHeap<Reverse<Flight>>,
     sent: u64,
     now: u64,
     random: u64,
