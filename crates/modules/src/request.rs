@@ -1,7 +1,42 @@
-//! Refusing requests that are not what their schema says.
+//! Requests as services get them: reading them, and refusing those that are not what their schema says.
 
-use rookery_hub::{Iq, World};
+use rookery_fanout::{Packet, StanzaType};
+use rookery_hub::{Domain, Iq, Options, World};
+use rookery_jid::JidRef;
 use rookery_stream::error::Condition;
+use rookery_xml::{Kind, Limits, Stanza};
+
+/// The request of a stanza for a service that takes nothing else and has no addresses below its own, and the settings of its module in the domain.
+/// `None`: the stanza was something else, and its sender has been told if that is due.
+pub(crate) fn to_service<'d>(
+    world: &mut World,
+    packet: &Packet,
+    to: JidRef<'_>,
+    domain: &'d Domain,
+    module: &str,
+) -> Option<(Iq, &'d Options)> {
+    if !matches!((packet.kind(), packet.type_()), (Kind::Iq, StanzaType::Get | StanzaType::Set)) {
+        // Answers to nothing, and what no service of this kind takes.
+        let is_answer =
+            matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || packet.kind() == Kind::Presence;
+        if !is_answer {
+            world.bounce(packet, to, Condition::ServiceUnavailable.into());
+        }
+        return None;
+    }
+    let from = packet.sender()?;
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
+    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+        world.bounce(packet, to, Condition::BadRequest.into());
+        return None;
+    };
+    let Some(options) = domain.module(module).filter(|_| to.is_domain()) else {
+        world.reply_error(&iq, Condition::ItemNotFound);
+        return None;
+    };
+    Some((iq, options))
+}
 
 /// Whether a request is of type get with this payload element. If not, its sender is told (`bad-request`, RFC 6120 §8.3.3.1).
 pub(crate) fn is_get(world: &mut World, iq: &Iq, name: &str) -> bool {

@@ -11,18 +11,18 @@
 
 use std::fmt::Write as _;
 
-use rookery_fanout::{Packet, StanzaType};
+use rookery_fanout::Packet;
 use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Options, Value, World};
 use rookery_jid::JidRef;
 use rookery_sasl::token::new_token;
 use rookery_store::{Slot, SlotStage, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, Kind, Limits, Stanza, ns};
+use rookery_xml::{Element, ns};
 
 use crate::disco::{Identity, Info, reply_items};
 use crate::form::{Field, Form};
 use crate::option;
-use crate::request::is_get;
+use crate::request::{is_get, to_service};
 
 /// Hands out places for files.
 #[derive(Debug)]
@@ -109,24 +109,7 @@ fn address(value: &Value) -> Result<(), String> {
 
 /// A stanza for the service.
 fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
-    if !matches!((packet.kind(), packet.type_()), (Kind::Iq, StanzaType::Get | StanzaType::Set)) {
-        // Answers to nothing, and what no service of this kind takes.
-        let is_answer =
-            matches!(packet.type_(), StanzaType::Result | StanzaType::Error) || packet.kind() == Kind::Presence;
-        if !is_answer {
-            world.bounce(packet, to, Condition::ServiceUnavailable.into());
-        }
-        return;
-    }
-    let Some(from) = packet.sender() else { return };
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
-        return world.bounce(packet, to, Condition::BadRequest.into());
-    };
-    let Some(options) = domain.module(NAME).filter(|_| to.is_domain()) else {
-        return world.reply_error(&iq, Condition::ItemNotFound);
-    };
+    let Some((iq, options)) = to_service(world, packet, to, domain, NAME) else { return };
     let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
     match iq.payload.ns() {
         ns::DISCO_INFO | ns::DISCO_ITEMS if has_node => world.reply_error(&iq, Condition::ItemNotFound),

@@ -14,10 +14,13 @@ use super::Topic;
 use super::state::State;
 use crate::pubsub::request::Call;
 
+/// By account: the nodes, and who of the account is subscribed.
+type Table = HashMap<Jid, BTreeSet<(Arc<Topic>, Jid)>>;
+
 /// The subscriptions of all accounts.
 #[derive(Debug, Default)]
 pub(super) struct Subscriptions {
-    by_account: Mutex<HashMap<Jid, BTreeSet<(Arc<Topic>, Jid)>>>,
+    by_account: Mutex<Table>,
     /// How many are of full JIDs.
     sessions: AtomicUsize,
 }
@@ -69,7 +72,7 @@ impl Subscriptions {
         own.filter(|(topic, _)| topic.host == host).cloned().collect()
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Jid, BTreeSet<(Arc<Topic>, Jid)>>> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         self.by_account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
