@@ -60,7 +60,7 @@ pub enum Command {
     /// Measure this server, or any other that speaks XMPP
     Bench(rookery_bench::cli::Bench),
     /// Poll each device once and serve everyone who asks for it (the accelerator's data pool manager)
-    Dpm(rookery_dpm::cli::Dpm),
+    Dpm(Box<rookery_dpm::cli::Dpm>),
 }
 
 /// What to do with accounts.
