@@ -220,6 +220,11 @@ fn ports(report: &mut Report, config: &Config, folder: &Folder) {
             Ok(_) => report.note(PORTS, format!("{clients} (DPM) and {front_ends} (front-ends) are free")),
             Err(error) => report.fault(PORTS, dpm::refused(&config.dpm, &error)),
         }
+        match config.dpm.grpc.map(|grpc| (grpc, TcpListener::bind(grpc))) {
+            Some((grpc, Err(error))) => report.fault(PORTS, format!("dpm.grpc: {grpc} can't be listened on: {error}")),
+            Some((grpc, Ok(_))) => report.note(PORTS, format!("{grpc} (gRPC) is free")),
+            None => {}
+        }
     }
 }
 

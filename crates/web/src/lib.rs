@@ -38,6 +38,7 @@ pub mod range;
 mod reply;
 mod route;
 pub mod samples;
+mod storage;
 pub mod upload;
 pub mod websocket;
 

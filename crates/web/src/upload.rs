@@ -10,9 +10,8 @@
 //!   film is downloaded rather than shown.
 //! - Whoever has no slot's address learns nothing: what isn't there, has expired or is somebody else's looks the same.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,30 +20,30 @@ use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use rookery_store::{Slot, SlotStage, Slots};
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
 use crate::range::{self, Wanted};
 use crate::reply::{Body, text};
+use crate::storage::{Folder, Growing, Storage};
 
-/// Where the files are.
+/// Where the files are, and whose.
 #[derive(Clone)]
 pub struct Files {
-    folder: PathBuf,
+    storage: Arc<dyn Storage>,
     slots: Arc<dyn Slots>,
 }
 
 impl std::fmt::Debug for Files {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Files").field("folder", &self.folder).finish_non_exhaustive()
+        f.debug_struct("Files").finish_non_exhaustive()
     }
 }
 
 impl Files {
     /// Files in a folder, which is made when the first one comes.
     pub fn new(folder: PathBuf, slots: Arc<dyn Slots>) -> Self {
-        Self { folder, slots }
+        Self { storage: Arc::new(Folder::new(folder)), slots }
     }
 
     /// Answers a request for what is behind `/upload/`.
@@ -103,8 +102,7 @@ impl Files {
         }
         // Whatever becomes of the connection, and with it of this future: the slot is let go.
         let mut filling = Filling { files: self.clone(), token: Some(slot.token.clone()), until: slot.expires_ms };
-        let path = self.path(&slot.token);
-        write(request.body_mut(), &path, slot.size).await?;
+        write(request.body_mut(), self.storage.begin(&slot.token).await?, slot.size).await?;
         let now = now_ms();
         let until = now.saturating_add(slot.keep_ms);
         let filled = self.slots.advance(&slot.token, SlotStage::Filling, SlotStage::Filled, now, until).await;
@@ -120,17 +118,12 @@ impl Files {
         if slot.stage != SlotStage::Filled {
             return Err(told(StatusCode::NOT_FOUND, "there is no such file"));
         }
-        let path = self.path(&slot.token);
         let wanted = range::wanted(request.headers(), slot.size);
         let Wanted { status, start, len } = wanted;
         let mut response = Response::new(Body::default());
         if status != StatusCode::RANGE_NOT_SATISFIABLE && request.method() == Method::GET {
-            let file = spawn_blocking(move || File::open(path)).await.map_err(io::Error::other)?;
-            let file = file.map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => told(StatusCode::NOT_FOUND, "there is no such file"),
-                _ => Failed::Here(error.to_string()),
-            })?;
-            *response.body_mut() = Body::file(file, start, len);
+            let read = self.storage.read(&slot.token, start, len).await?;
+            *response.body_mut() = read.ok_or_else(|| told(StatusCode::NOT_FOUND, "there is no such file"))?;
         }
         *response.status_mut() = status;
         describe(response.headers_mut(), slot, &wanted);
@@ -142,20 +135,13 @@ impl Files {
         let Ok(expired) = self.slots.expired(now_ms(), SWEEP).await else { return 0 };
         let mut count = 0;
         for token in expired.into_iter().filter(|token| is_token(token)) {
-            let path = self.path(&token);
-            match spawn_blocking(move || remove(&path)).await {
+            match self.storage.remove(&token).await {
                 // The file first: a slot without one is nothing, a file without slot is never found again.
-                Ok(Ok(())) => count += usize::from(self.slots.forget(&token).await.is_ok()),
-                Ok(Err(error)) => warn!(%error, "a file that has expired can't be removed"),
-                Err(_) => {}
+                Ok(()) => count += usize::from(self.slots.forget(&token).await.is_ok()),
+                Err(error) => warn!(%error, "a file that has expired can't be removed"),
             }
         }
         count
-    }
-
-    /// Two letters of the token are a folder, since folders with millions of files are slow.
-    fn path(&self, token: &str) -> PathBuf {
-        self.folder.join(token.get(..2).unwrap_or_default()).join(token)
     }
 }
 
@@ -172,9 +158,7 @@ impl Drop for Filling {
         let Some(token) = self.token.take() else { return };
         let (files, until) = (self.files.clone(), self.until);
         tokio::spawn(async move {
-            let path = files.path(&token);
-            let removed = spawn_blocking(move || remove(&path)).await;
-            if let Ok(Ok(())) = removed {
+            if files.storage.remove(&token).await.is_ok() {
                 let _ = files.slots.advance(&token, SlotStage::Filling, SlotStage::Reserved, now_ms(), until).await;
             }
         });
@@ -222,11 +206,9 @@ fn judge(headers: &HeaderMap, slot: &Slot) -> Result<(), Failed> {
     }
 }
 
-/// Writes a body of exactly `size` bytes, in runs, off this thread.
-async fn write(body: &mut Incoming, path: &Path, size: u64) -> Result<(), Failed> {
+/// Writes a body of exactly `size` bytes, in runs.
+async fn write(body: &mut Incoming, mut file: Box<dyn Growing>, size: u64) -> Result<(), Failed> {
     let broken = || told(StatusCode::BAD_REQUEST, "the upload broke off");
-    let target = path.to_owned();
-    let mut file = spawn_blocking(move || create(&target)).await.map_err(io::Error::other)??;
     let (mut run, mut taken, begun) = (Vec::new(), 0u64, Instant::now());
     loop {
         let patience = SILENCE.min(most_for(taken).saturating_sub(begun.elapsed()));
@@ -242,14 +224,16 @@ async fn write(body: &mut Incoming, path: &Path, size: u64) -> Result<(), Failed
             run.extend_from_slice(&data);
         }
         if is_end || run.len() >= RUN {
-            let bytes = std::mem::take(&mut run);
-            file = spawn_blocking(move || append(file, &bytes, is_end)).await.map_err(io::Error::other)??;
+            file.append(std::mem::take(&mut run)).await?;
         }
         if is_end {
             break;
         }
     }
-    if taken == size { Ok(()) } else { Err(broken()) }
+    if taken != size {
+        return Err(broken());
+    }
+    Ok(file.end().await?)
 }
 
 /// How long so many bytes may take.
@@ -264,28 +248,6 @@ async fn drain(body: &mut Incoming) {
         && let Some(Ok(frame)) = body.frame().await
     {
         left = left.saturating_sub(frame.data_ref().map_or(1, |data| data.len().max(1)));
-    }
-}
-
-fn create(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    File::create(path)
-}
-
-fn append(mut file: File, bytes: &[u8], is_end: bool) -> io::Result<File> {
-    file.write_all(bytes)?;
-    if is_end {
-        file.sync_all()?;
-    }
-    Ok(file)
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
     }
 }
 

@@ -215,6 +215,8 @@ pub struct Dpm {
     pub history_days: u64,
     /// Bytes that these may take.
     pub history_bytes: usize,
+    /// Where gRPC is served, if it is.
+    pub grpc: Option<SocketAddr>,
     /// The key of the service in Kerberos; with its name, clients can prove who they are and set devices.
     pub keytab: Option<PathBuf>,
     /// The name of the service there.
@@ -452,6 +454,7 @@ impl Default for Dpm {
             node: options.address,
             history_days: 30,
             history_bytes: 1 << 30,
+            grpc: None,
             keytab: None,
             principal: None,
             roles: None,

@@ -104,6 +104,12 @@ impl Opened {
         words.iter().filter(|_| config.keytab.is_some()).for_each(|words| warn!("{words}"));
         server.set_authority(authority);
         let server = if database.records().is_empty() { server } else { record(server, config, folder)? };
+        let server = match config.grpc {
+            Some(listen) => server
+                .with_grpc(listen)
+                .map_err(|error| Failure::Failed(format!("dpm.grpc: {listen} can't be listened on: {error}")))?,
+            None => server,
+        };
         let bridge = Bridge::new(database.clone(), server.wake());
         data.join(Arc::new(bridge.clone()));
         let watch = Watch::new(&config.alarms, &database, speaking_domain(whole));

@@ -34,10 +34,13 @@ fn what_is_wrong_is_named() {
         rig.write("rookery.toml", &format!("{FREE_PORTS}{text}"));
         rig.run(&[]).failed(78, words);
     };
-    wrong("[dpm]\nenabled = true\n", "rookery.toml:9: dpm.enabled: nothing says which devices there are");
-    wrong("[dpm]\nnode = \"ad6\"\n", "rookery.toml:9: dpm.node: \"ad6\" is not four hexadecimal digits");
-    wrong("[dpm]\nname = \"TOO_LONG\"\n", "rookery.toml:9: dpm.name: ");
-    wrong("[dpm]\ndatabse = \"x\"\n", "rookery.toml:9: dpm.databse: there is no such key; did you mean `database`?");
+    // Behind the name of the table.
+    let line = FREE_PORTS.lines().count() + 2;
+    let wrong_there = |text: &str, words: &str| wrong(text, &format!("rookery.toml:{line}: {words}"));
+    wrong_there("[dpm]\nenabled = true\n", "dpm.enabled: nothing says which devices there are");
+    wrong_there("[dpm]\nnode = \"ad6\"\n", "dpm.node: \"ad6\" is not four hexadecimal digits");
+    wrong_there("[dpm]\nname = \"TOO_LONG\"\n", "dpm.name: ");
+    wrong_there("[dpm]\ndatabse = \"x\"\n", "dpm.databse: there is no such key; did you mean `database`?");
     wrong(&format!("{DEMO}database = \"none.toml\"\n"), "none.toml: ");
     rig.write("devices.toml", "[[node]]\nname = \"MUONFE\"\naddress = \"0c2\"\n");
     wrong(&format!("{DEMO}database = \"devices.toml\"\n"), "devices.toml: line ");

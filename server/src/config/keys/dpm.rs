@@ -93,6 +93,16 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: TABLE,
+        name: "grpc",
+        doc: "Address and port for gRPC (services.daq.DAQ), without TLS: a loopback address, or behind a proxy.",
+        set: |config, given| put(&mut config.dpm.grpc, address(*given).map(Some)),
+        show: |config| match config.dpm.grpc {
+            Some(address) => quoted(&address.to_string()),
+            None => Shown::Unset("\"127.0.0.1:50051\""),
+        },
+    },
+    Key {
+        table: TABLE,
         name: "keytab",
         doc: "The key of this service in Kerberos. With it clients can prove who they are and set devices; without it nothing can be set.",
         set: |config, given| put(&mut config.dpm.keytab, file(given)),

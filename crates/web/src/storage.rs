@@ -1,0 +1,140 @@
+//! Where the bytes of uploaded files are kept: a folder today, whatever else implements [`Storage`] later.
+//!
+//! Files are named by the tokens of their slots. What a storage must do: a file that was ended is there whole, also after a crash; one that
+//! was not is never given out, and is removed by whoever began it. Nothing here waits on the thread that asks.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+
+use tokio::task::spawn_blocking;
+
+use crate::reply::Body;
+
+/// Something that a storage does; the error is the system's, or another server's.
+pub(crate) type Doing<'a, T> = Pin<Box<dyn Future<Output = io::Result<T>> + Send + 'a>>;
+
+/// Keeps files.
+pub(crate) trait Storage: Send + Sync {
+    /// Begins a file; what there was of that name is gone.
+    fn begin(&self, token: &str) -> Doing<'static, Box<dyn Growing>>;
+
+    /// So many bytes of a file, from a place on; `None` if there is no such file.
+    fn read(&self, token: &str, start: u64, len: u64) -> Doing<'static, Option<Body>>;
+
+    /// Removes a file, if there is one.
+    fn remove(&self, token: &str) -> Doing<'static, ()>;
+}
+
+/// A file that is being written.
+pub(crate) trait Growing: Send {
+    /// Writes what comes next.
+    fn append(&mut self, bytes: Vec<u8>) -> Doing<'_, ()>;
+
+    /// There is no more: keeps the file for good.
+    fn end(self: Box<Self>) -> Doing<'static, ()>;
+}
+
+/// Files in a folder, which is made when the first one comes.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Two letters of the token are a folder, since folders with millions of files are slow.
+    fn path(&self, token: &str) -> PathBuf {
+        self.0.join(token.get(..2).unwrap_or_default()).join(token)
+    }
+}
+
+impl Storage for Folder {
+    fn begin(&self, token: &str) -> Doing<'static, Box<dyn Growing>> {
+        let path = self.path(token);
+        off_this_thread(move || {
+            let file: Box<dyn Growing> = Box::new(GrowingFile(Some(create(&path)?)));
+            Ok(file)
+        })
+    }
+
+    fn read(&self, token: &str, start: u64, len: u64) -> Doing<'static, Option<Body>> {
+        let path = self.path(token);
+        off_this_thread(move || match File::open(path) {
+            Ok(file) => Ok(Some(Body::file(file, start, len))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn remove(&self, token: &str) -> Doing<'static, ()> {
+        let path = self.path(token);
+        off_this_thread(move || match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        })
+    }
+}
+
+/// Empty after an error.
+struct GrowingFile(Option<File>);
+
+impl Growing for GrowingFile {
+    fn append(&mut self, bytes: Vec<u8>) -> Doing<'_, ()> {
+        let file = self.0.take();
+        Box::pin(async move {
+            let mut file = file.ok_or_else(failed_before)?;
+            let written = off_this_thread(move || file.write_all(&bytes).map(|()| file));
+            self.0 = Some(written.await?);
+            Ok(())
+        })
+    }
+
+    fn end(self: Box<Self>) -> Doing<'static, ()> {
+        let file = self.0.ok_or_else(failed_before);
+        off_this_thread(move || file?.sync_all())
+    }
+}
+
+fn failed_before() -> io::Error {
+    io::Error::other("the file could not be written before")
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    File::create(path)
+}
+
+fn off_this_thread<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> Doing<'static, T> {
+    Box::pin(async { spawn_blocking(work).await.map_err(io::Error::other)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_keeps_what_was_ended_until_it_is_removed() {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(kept_until_removed());
+    }
+
+    async fn kept_until_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::new(place.path().join("files"));
+        let token = "aB3-_aB3-_aB3-_aB3-_";
+        assert!(folder.read(token, 0, 1).await.unwrap().is_none());
+        let mut growing = folder.begin(token).await.unwrap();
+        growing.append(b"begin".to_vec()).await.unwrap();
+        growing.append(b"ning".to_vec()).await.unwrap();
+        growing.end().await.unwrap();
+        assert!(folder.read(token, 5, 4).await.unwrap().is_some());
+        assert_eq!(fs::read(place.path().join("files/aB").join(token)).unwrap(), b"beginning");
+        folder.remove(token).await.unwrap();
+        folder.remove(token).await.expect("nothing is removed twice, and that is no error");
+        assert!(folder.read(token, 0, 1).await.unwrap().is_none());
+    }
+}
