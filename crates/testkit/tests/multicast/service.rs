@@ -39,7 +39,7 @@ fn limits(info: &Element) -> Vec<String> {
 #[test]
 fn it_is_an_item_of_its_domain() {
     let mut juliet = Server::new().login("juliet/balcony");
-    assert_eq!(items(&mut juliet), [("multicast.example.org".to_owned(), "Multicast".to_owned())]);
+    assert!(items(&mut juliet).contains(&("multicast.example.org".to_owned(), "Multicast".to_owned())));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn every_domain_has_one() {
 #[test]
 fn it_can_be_off() {
     let mut scene = Scene::with(Config { modules_off: vec!["multicast"], ..Config::default() });
-    assert_eq!(items(&mut scene.sender), []);
+    assert!(items(&mut scene.sender).iter().all(|(host, _)| host != "multicast.example.org"));
     scene.says("to:NEAR");
     let nowhere = error("m", "multicast.example.org", "cancel", "remote-server-not-found");
     scene.sender.expect(&format!("<message {nowhere}</message>"));
