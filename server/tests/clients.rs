@@ -2,30 +2,21 @@
 //!
 //! Each test is a scenario in `tests/clients`, a Python script that starts a server of its own on free ports in a temporary folder. What
 //! the clients need beyond Python installs itself: Python packages below `target/`, programs by Debian's package system.
+//!
+//! Libraries for browsers run in Node: strophe.js and stanza over WebSocket and BOSH, `@xmpp/client` over WebSocket, as it has no BOSH.
 
+#[macro_use]
 mod clients {
     pub mod converse;
     pub mod debian;
     pub mod node;
     pub mod python;
     pub mod scenario;
+    #[macro_use]
+    pub mod scenarios;
 }
 
 use clients::scenario::run;
-
-/// A test for each scenario of a script, and the list of them all.
-macro_rules! scenarios {
-    ($($script:ident { $($scenario:ident)* })*) => {
-        $(mod $script {
-            $(#[test]
-            fn $scenario() {
-                super::run(concat!(stringify!($script), ".", stringify!($scenario)));
-            })*
-        })*
-
-        const SCENARIOS: &[&str] = &[$($(concat!(stringify!($script), ".", stringify!($scenario)),)*)*];
-    };
-}
 
 scenarios! {
     login {

@@ -4,9 +4,12 @@
 //! installs itself: Python packages below `target/`, programs by Debian's package system. acsys-python is in no registry: it is fetched from its
 //! repository, or taken from the folder that `ROOKERY_ACSYS` names; where neither works its scenarios say so and try nothing.
 
+#[macro_use]
 mod clients {
     pub mod debian;
     pub mod python;
+    #[macro_use]
+    pub mod scenarios;
 }
 
 use std::fs;
@@ -16,35 +19,25 @@ use std::sync::{Once, OnceLock};
 
 use clients::{debian, python::python};
 
-/// A test for each scenario of a script, and the list of them all.
-macro_rules! scenarios {
-    ($($script:ident { $($scenario:ident)* })*) => {
-        $(mod $script {
-            $(#[test]
-            fn $scenario() {
-                super::run(concat!(stringify!($script), ".", stringify!($scenario)));
-            })*
-        })*
-
-        const SCENARIOS: &[&str] = &[$($(concat!(stringify!($script), ".", stringify!($scenario)),)*)*];
-    };
-}
-
 scenarios! {
     pacsys_clients {
         one_device_is_read
         values_of_every_type_are_read_at_once
         readings_are_subscribed_to
+        clock_and_state_events_are_followed
         the_acnet_transport_reads
         commands_read_and_watch
         values_of_every_type_are_set_and_read_back
         alarm_limits_are_set_field_by_field
+        alarm_blocks_are_set_whole
+        what_was_set_is_told_to_the_log_of_settings
         who_has_no_ticket_or_no_role_sets_nothing
         a_command_sets
     }
     acsys_clients {
         devices_are_read
         readings_are_subscribed_to_and_lists_change
+        clock_and_state_events_are_followed
         devices_are_set
         who_may_not_set_is_told
     }

@@ -10,7 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sasl", &[]),
     ("observe", &[]),
     ("gssapi", &[]),
-    ("dpm", &["gssapi"]),
+    ("dpm", &["gssapi", "observe"]),
     ("xml", &["jid"]),
     ("stream", &["jid", "xml", "sasl"]),
     ("fanout", &["jid", "xml"]),

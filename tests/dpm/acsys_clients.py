@@ -46,6 +46,24 @@ def readings_are_subscribed_to_and_lists_change():
     assert [item.tag for item in later[-2:]] == [8, 8], later
 
 
+def clock_and_state_events_are_followed():
+    async def follow(connection):
+        async with acsys.dpm.DPMContext(connection) as dpm:
+            await dpm.add_entry(0, "M:OUTTMP@E,1D")
+            await dpm.add_entry(1, "G:COUNTR@E,0F,H,20")
+            await dpm.add_entry(2, "B:ARRAY[0:3]@S,Z:CUBE_X,5000,0,>")
+            await dpm.add_entry(3, "G:COUNTR@E,55")
+            await dpm.start()
+            of = lambda seen, tag: sum(item.tag == tag for item in seen)
+            return await _take(dpm, lambda seen: of(seen, 0) >= 2 and of(seen, 1) >= 20 and of(seen, 2) >= 1)
+
+    with rookery.demo() as service:
+        seen = _run(service, follow)
+    assert {item.tag for item in seen} == {0, 1, 2}, "an event that never came was answered"
+    assert all(69 < item.data < 76 for item in seen if item.tag == 0), seen
+    assert all(len(item.data) == 4 for item in seen if item.tag == 2), seen
+
+
 def devices_are_set():
     async def set_and_read(connection):
         async with acsys.dpm.DPMContext(connection) as dpm:
@@ -95,7 +113,7 @@ def who_may_not_set_is_told():
 
 async def _take(dpm, enough):
     seen = []
-    async for item in dpm.replies(tmo=20):
+    async for item in dpm.replies(tmo=rookery.PATIENCE):
         seen.append(item)
         if enough(seen):
             return seen
@@ -122,7 +140,7 @@ def _led_to(service):
     def lead(address, *arguments, **named):
         if address[0].startswith("acsys-proxy"):
             # A busy machine may need longer than the quarter of a second that the library gives it.
-            return connect((service.host, service.port), 10)
+            return connect((service.host, service.port), rookery.PATIENCE)
         return connect(address, *arguments, **named)
 
     socket.create_connection = lead

@@ -18,7 +18,7 @@ TOKEN = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ0ZXN0ZXIiLCJleHAiOjQxMDI0NDQ4MDB9.x"
 
 
 def pacsys_reads_one_and_many():
-    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port) as backend:
+    with _service() as port, _pacsys(port) as backend:
         assert 69 < backend.read("M:OUTTMP") < 76
         asked = {
             "B:ARRAY[0:3]": lambda value: len(value) == 4,
@@ -38,10 +38,10 @@ def pacsys_reads_one_and_many():
 
 
 def pacsys_subscribes():
-    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port) as backend:
+    with _service() as port, _pacsys(port) as backend:
         with backend.subscribe(["G:COUNTR@p,200", "Z:NOSUCH@p,200"]) as stream:
             counted = []
-            for reading, _ in stream.readings(timeout=10):
+            for reading, _ in stream.readings(timeout=rookery.PATIENCE):
                 if reading.drf.startswith("G:COUNTR"):
                     counted.append(reading.value)
                 if len(counted) == 5:
@@ -50,9 +50,9 @@ def pacsys_subscribes():
 
 
 def pacsys_reads_history():
-    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port) as backend:
+    with _service() as port, _pacsys(port) as backend:
         # The demo records once a second.
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + rookery.PATIENCE
         while len((value := backend.read("M:OUTTMP<-LOGGERDURATION:60000"))["data"]) < 3:
             assert time.monotonic() < deadline, value
             time.sleep(0.5)
@@ -63,10 +63,10 @@ def pacsys_reads_history():
 
 
 def pacsys_plots():
-    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port) as backend:
+    with _service() as port, _pacsys(port) as backend:
         with backend.subscribe(["M:OUTTMP@p,100H"]) as stream:
             times = []
-            for reading, _ in stream.readings(timeout=10):
+            for reading, _ in stream.readings(timeout=rookery.PATIENCE):
                 times.append(reading.timestamp)
                 if len(times) == 60:
                     break
@@ -74,14 +74,14 @@ def pacsys_plots():
 
 
 def pacsys_sets_nothing():
-    with _service() as port, pacsys.grpc(host="127.0.0.1", port=port, auth=JWTAuth(token=TOKEN)) as backend:
+    with _service() as port, _pacsys(port, auth=JWTAuth(token=TOKEN)) as backend:
         results = backend.write_many([("Z:CUBE_X", 4.5), ("M:OUTTMP", 1.0)])
         assert [(result.facility_code, result.error_code) for result in results] == [(17, -17)] * 2, results
 
 
 def a_stream_ends_when_all_is_read():
     with _service() as port, _channel(port) as (read, _):
-        replies = list(read(READING_LIST(drf=["M:OUTTMP@I", "B:ARRAY[0:3]@I", "Z:NOSUCH@I"]), timeout=10))
+        replies = list(read(READING_LIST(drf=["M:OUTTMP@I", "B:ARRAY[0:3]@I", "Z:NOSUCH@I"]), timeout=rookery.PATIENCE))
         found = {reply.index: reply for reply in replies}
         assert len(replies) == 3, replies
         (reading,) = found[0].readings.reading
@@ -100,12 +100,12 @@ def deadlines_and_unknown_methods_have_their_codes():
             assert error.code() == grpc.StatusCode.DEADLINE_EXCEEDED, error
         assert heard > 3
         try:
-            channel.unary_unary("/services.daq.DAQ/Nothing")(b"", timeout=10)
+            channel.unary_unary("/services.daq.DAQ/Nothing")(b"", timeout=rookery.PATIENCE)
             raise AssertionError("a method that is not there was called")
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.UNIMPLEMENTED, error
         try:
-            list(channel.unary_stream("/services.daq.DAQ/Read")(b"\x0a\x63", timeout=10))
+            list(channel.unary_stream("/services.daq.DAQ/Read")(b"\x0a\x63", timeout=rookery.PATIENCE))
             raise AssertionError("no message was taken for one")
         except grpc.RpcError as error:
             assert error.code() == grpc.StatusCode.INTERNAL, error
@@ -113,7 +113,7 @@ def deadlines_and_unknown_methods_have_their_codes():
 
 def many_streams_come_and_go():
     with _service() as port, _channel(port) as (read, _):
-        calls = [read(READING_LIST(drf=["G:COUNTR@p,100"]), timeout=60) for _ in range(50)]
+        calls = [read(READING_LIST(drf=["G:COUNTR@p,100"]), timeout=rookery.PATIENCE) for _ in range(50)]
         # They share the readings: whoever reads longest sees all that the others saw.
         seen = [[reply.readings.reading[0].data.scalar for reply, _ in zip(call, range(5))] for call in calls]
         assert all(counted == sorted(set(counted)) for counted in seen), seen
@@ -122,7 +122,7 @@ def many_streams_come_and_go():
             ender.start()
         for ender in enders:
             ender.join()
-        (reply,) = read(READING_LIST(drf=["M:OUTTMP@I"]), timeout=10)
+        (reply,) = read(READING_LIST(drf=["M:OUTTMP@I"]), timeout=rookery.PATIENCE)
         assert reply.readings.reading[0].data.scalar
 
 
@@ -133,6 +133,10 @@ def _service():
         port = free.getsockname()[1]
     with rookery.demo("--grpc", f"127.0.0.1:{port}"):
         yield port
+
+
+def _pacsys(port, **options):
+    return pacsys.grpc(host="127.0.0.1", port=port, timeout=rookery.PATIENCE, **options)
 
 
 @contextlib.contextmanager

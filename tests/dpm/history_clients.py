@@ -3,15 +3,13 @@
 import tempfile
 import time
 
-import pacsys
-
 import rookery
 
 
 def numbers_are_read_back():
-    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+    with rookery.demo() as service, service.dpm() as backend:
         # The demo records once a second.
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + rookery.PATIENCE
         now = int(time.time() * 1000)
         request = f"M:OUTTMP<-LOGGER:{now - 60_000}:{now + 60_000}"
         while len((value := backend.read(request))["data"]) < 3:
@@ -28,19 +26,19 @@ def history_outlives_a_restart():
     with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as folder:
         options = ["--history", f"{folder}/history.db"]
         request = "M:OUTTMP<-LOGGERDURATION:600000"
-        with rookery.demo(*options) as service, pacsys.dpm(host=service.host, port=service.port) as backend:
-            deadline = time.monotonic() + 30
+        with rookery.demo(*options) as service, service.dpm() as backend:
+            deadline = time.monotonic() + rookery.PATIENCE
             while len((before := backend.read(request))["data"]) < 2:
                 assert time.monotonic() < deadline, before
                 time.sleep(0.5)
-        with rookery.demo(*options) as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+        with rookery.demo(*options) as service, service.dpm() as backend:
             after = backend.read(request)
             assert list(after["micros"])[:2] == list(before["micros"])[:2], (before, after)
 
 
 def arrays_are_read_back():
-    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
-        deadline = time.monotonic() + 30
+    with rookery.demo() as service, service.dpm() as backend:
+        deadline = time.monotonic() + rookery.PATIENCE
         while len((value := backend.read("B:ARRAY[0:3]<-LOGGERDURATION:60000"))["data"]) < 1:
             assert time.monotonic() < deadline, value
             time.sleep(0.5)
@@ -49,7 +47,7 @@ def arrays_are_read_back():
 
 
 def what_was_not_recorded_has_a_status():
-    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+    with rookery.demo() as service, service.dpm() as backend:
         for drf, status in {
             "Z:CUBE_X<-LOGGERDURATION:1000": (1, -30),
             "M:OUTTMP<-LOGGER:1:2:BACKUP": (1, -30),
@@ -61,10 +59,10 @@ def what_was_not_recorded_has_a_status():
 
 
 def plots_come_in_batches():
-    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+    with rookery.demo() as service, service.dpm() as backend:
         with backend.subscribe(["M:OUTTMP@p,100H<-FTP"]) as stream:
             micros = []
-            for reading, _ in stream.readings(timeout=10):
+            for reading, _ in stream.readings(timeout=rookery.PATIENCE):
                 assert len(reading.value["data"]) == len(reading.value["micros"]), reading
                 micros.extend(reading.value["micros"])
                 if len(micros) > 60:

@@ -2,10 +2,12 @@
 
 import json
 import pathlib
+import socket
+import struct
 import subprocess
 import sys
+import time
 
-import pacsys
 from pacsys.acnet import DPMAcnet
 from pacsys.auth import KerberosAuth
 from pacsys.errors import AuthenticationError, DeviceError
@@ -14,7 +16,7 @@ import rookery
 
 
 def one_device_is_read():
-    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+    with rookery.demo() as service, service.dpm() as backend:
         assert 69 < backend.read("M:OUTTMP") < 76
         # A connection is used again, and no answer of an earlier list turns up in a later one.
         counted = [backend.read("G:COUNTR") for _ in range(30)]
@@ -37,6 +39,8 @@ def values_of_every_type_are_read_at_once():
         "M:OUTTMP.RAW": lambda value: len(value) == 2,
         "M|OUTTMP": lambda value: value["on"] and not value["remote"],
         "M|OUTTMP.ON": lambda value: value == 1.0,
+        "M|OUTTMP.TEXT": lambda value: value == "..L+ ",
+        "M|OUTTMP.EXTENDED_TEXT": lambda value: list(value) == ["On", "Yes", "Ready", "Yes", "Remote", "Local"],
         "M|OUTTMP.BIT_VALUE": lambda value: value == 11.0,
         "M|OUTTMP.BIT_NAMES": lambda value: list(value) == ["On", "Ready", "Remote"],
         "M|OUTTMP.BIT_VALUES": lambda value: list(value) == ["Yes", "Yes", "Local"],
@@ -47,21 +51,37 @@ def values_of_every_type_are_read_at_once():
         "M:OUTTMP.INDEX": lambda value: value == 27235,
         "Z:NOSUCH": lambda value: value is None,
     }
-    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+    with rookery.demo() as service, service.dpm() as backend:
         for (drf, is_right), reading in zip(asked.items(), backend.get_many(list(asked))):
             assert is_right(reading.value), (drf, reading)
 
 
 def readings_are_subscribed_to():
-    with rookery.demo() as service, pacsys.dpm(host=service.host, port=service.port) as backend:
+    with rookery.demo() as service, service.dpm() as backend:
         with backend.subscribe(["G:COUNTR@p,200", "Z:NOSUCH@p,200", "Z:CUBE_X@q,500"]) as stream:
             counted = []
-            for reading, _ in stream.readings(timeout=5):
+            for reading, _ in stream.readings(timeout=rookery.PATIENCE):
                 if reading.drf.startswith("G:COUNTR"):
                     counted.append(reading.value)
                 if len(counted) == 5:
                     break
             assert counted == sorted(set(counted)), counted
+
+
+def clock_and_state_events_are_followed():
+    # The generator's clock events 1D and 0F, a ramp that comes to a state every ten seconds, and an event that never comes.
+    asked = ["M:OUTTMP@E,1D", "G:COUNTR@E,0F,H,20", "B:ARRAY[0:3]@S,Z:CUBE_X,5000,0,>", "G:COUNTR@E,55"]
+    with rookery.demo() as service, service.dpm() as backend, backend.subscribe(asked) as stream:
+        seen = {drf: [] for drf in asked}
+        for reading, _ in stream.readings(timeout=rookery.PATIENCE):
+            assert reading.ok, reading
+            seen[reading.drf].append(reading.value)
+            if [len(seen[drf]) >= wanted for drf, wanted in zip(asked, (2, 20, 1))] == [True] * 3:
+                break
+        clock, counted, state, never = (seen[drf] for drf in asked)
+        assert all(69 < degrees < 76 for degrees in clock) and len(clock) >= 2, seen
+        assert counted == sorted(set(counted)) and len(counted) > len(clock), seen
+        assert [len(values) for values in state] == [4] and not never, seen
 
 
 def the_acnet_transport_reads():
@@ -111,6 +131,36 @@ def alarm_limits_are_set_field_by_field():
             assert not alarm["alarm_enable"], alarm
 
 
+def alarm_blocks_are_set_whole():
+    with rookery.with_settings() as service, rookery.ticket(service, "operator"):
+        with _backend(service, "testing") as backend:
+            block = bytearray(backend.read("M:OUTTMP.ANALOG{0:20}.RAW"))
+            # Whether it aborts can be set with the block only.
+            block[0] |= 4
+            assert backend.write("M:OUTTMP.ANALOG{0:20}.RAW", bytes(block)).success
+            assert backend.read("M:OUTTMP.ANALOG")["abort"] is True
+            result = backend.write("M:OUTTMP.ANALOG.ABORT", 0.0)
+            assert (result.facility_code, result.error_code) == (17, -15), result
+
+
+def what_was_set_is_told_to_the_log_of_settings():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as log:
+        log.bind(("127.0.0.1", 0))
+        log.settimeout(rookery.PATIENCE)
+        with rookery.with_settings(log=log.getsockname()) as service, rookery.ticket(service, "operator"):
+            with _backend(service, "testing") as backend:
+                assert backend.write("Z:CUBE_X", 45.5).success
+            datagram = log.recv(10_000)
+    words = bytes(byte for word in zip(datagram[1::2], datagram[::2]) for byte in word)
+    head, body = words[:18], words[18:]
+    assert head[:2] == b"\0\0" and head[4:6] == b"\x09\xcd", head
+    kind, _, millis, user, devices, _ = struct.unpack_from("<hiqiii", body)
+    assert (kind, user, devices) == (1000, 0, 1) and abs(millis / 1000 - time.time()) < rookery.PATIENCE, body
+    assert body[26:].startswith(b"\x05DPM06\x09127.0.0.1\x08operator"), body
+    told = struct.unpack_from("<IHIh", body, 26 + 6 + 10 + 9)
+    assert told == (13 << 24 | 118001, 2, 0, 4550), body
+
+
 def who_has_no_ticket_or_no_role_sets_nothing():
     with rookery.with_settings() as service, rookery.ticket(service, "guest"):
         with _backend(service, "testing") as backend:
@@ -138,12 +188,12 @@ def a_command_sets():
 
 
 def _backend(service, role):
-    return pacsys.dpm(host=service.host, port=service.port, auth=KerberosAuth(), role=role)
+    return service.dpm(auth=KerberosAuth(), role=role)
 
 
 def _command(name, service, *arguments):
     command = [_program(name), "-H", service.host, "-P", str(service.port), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=rookery.PATIENCE)
     assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
     return done.stdout
 

@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 import tempfile
 
+import pacsys
+
 import realm as kerberos
 
 DEVICES = pathlib.Path(__file__).parents[2] / "crates/dpm/tests/service/settings.toml"
@@ -23,11 +25,26 @@ devices = ["Z:CUBE_*"]
 """
 
 
+# How long anything may take, in seconds. Clients of their own accord give up after five, which says nothing about a service on a busy machine.
+PATIENCE = 60
+
+LOG = """
+[[node]]
+name = "SETSDB"
+address = "09cd"
+socket = "{}:{}"
+protocol = "RETDAT"
+"""
+
+
 class Service:
     """Where a running service is, its realm and its audit log."""
 
     def __init__(self, host, port, realm, audit):
         self.host, self.port, self.realm, self.audit = host, port, realm, audit
+
+    def dpm(self, **options):
+        return pacsys.dpm(host=self.host, port=self.port, timeout=PATIENCE, **options)
 
     def attempts(self):
         return self.audit.read_text().splitlines()
@@ -36,35 +53,31 @@ class Service:
 @contextlib.contextmanager
 def demo(*options, environment=None):
     """`rookery dpm --demo`, nothing else."""
-    command = [os.environ["ROOKERY"], "dpm", "--demo", "--listen", "127.0.0.1:0", *options]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
-    try:
-        line = server.stdout.readline()
-        assert "serves" in line, f"the service did not start: {line}"
-        host, port = line.rsplit(" ", 1)[1].strip().rstrip(".").split(":")
-        yield Service(host, int(port), None, None)
-    finally:
-        server.terminate()
-        server.wait()
-        server.stdout.close()
+    with _serve("--demo", *options, environment=environment) as service:
+        yield service
 
 
 @contextlib.contextmanager
-def with_settings(devices=DEVICES, roles=ROLES):
-    """A service whose devices can be set, and a realm in which its users have tickets."""
-    with tempfile.TemporaryDirectory(prefix="rookery-dpm-") as name:
-        folder = pathlib.Path(name)
+def with_settings(devices=DEVICES, roles=ROLES, log=None):
+    """A service whose devices can be set, and a realm in which its users have tickets. `log` is where the node SETSDB is, if there is one."""
+    with contextlib.ExitStack() as stack:
+        folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rookery-dpm-")))
         realm = kerberos.Realm(folder)
-        try:
-            (folder / "roles.toml").write_text(roles)
-            audit = folder / "audit.log"
-            options = ["--database", devices, "--keytab", realm.keytab, "--principal", kerberos.SERVICE]
-            options += ["--roles", folder / "roles.toml", "--audit", audit]
-            with demo(*map(str, options), environment=realm.service_environment) as service:
-                service.realm, service.audit = realm, audit
-                yield service
-        finally:
-            realm.stop()
+        stack.callback(realm.stop)
+        (folder / "roles.toml").write_text(roles)
+        audit = folder / "audit.log"
+        options = ["--keytab", realm.keytab, "--principal", kerberos.SERVICE]
+        options += ["--roles", folder / "roles.toml", "--audit", audit]
+        if log:
+            front_ends = stack.enter_context(_simulate(devices))
+            text = devices.read_text().replace("127.0.0.1:6801", front_ends)
+            (folder / "devices.toml").write_text(text + LOG.format(*log))
+            options += ["--database", folder / "devices.toml", "--network", "127.0.0.1:0"]
+        else:
+            options += ["--demo", "--database", devices]
+        service = stack.enter_context(_serve(*map(str, options), environment=realm.service_environment))
+        service.realm, service.audit = realm, audit
+        yield service
 
 
 @contextlib.contextmanager
@@ -77,3 +90,29 @@ def ticket(service, user):
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _serve(*options, environment=None):
+    with _started("dpm", "--listen", "127.0.0.1:0", *options, environment=environment) as line:
+        assert "serves" in line, f"the service did not start: {line}"
+        host, port = line.rsplit(" ", 1)[1].strip().rstrip(".").split(":")
+        yield Service(host, int(port), None, None)
+
+
+@contextlib.contextmanager
+def _simulate(devices):
+    with _started("dpm", "simulate", "--database", str(devices), "--listen", "127.0.0.1:0") as line:
+        yield line.strip()
+
+
+@contextlib.contextmanager
+def _started(*arguments, environment=None):
+    """A process, and the first line that it says."""
+    process = subprocess.Popen([os.environ["ROOKERY"], *arguments], stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        yield process.stdout.readline()
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()

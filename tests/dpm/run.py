@@ -16,7 +16,7 @@ import sys
 sys.path.append(os.environ.get("ACSYS", ""))
 MODULES = ["pacsys_clients", "acsys_clients", "history_clients", "grpc_clients"]
 # Nothing is measured with it: it ends a scenario that would wait for ever.
-PATIENCE = 120
+PATIENCE = 180
 
 
 def scenarios():

@@ -114,6 +114,8 @@ fn basic_status(device: &Device, field: Field, sample: &Sample) -> Result<reply:
         Field::Remote => one(bits.remote),
         Field::Positive => one(bits.positive),
         Field::Ramp => one(bits.ramp),
+        Field::Text => Ok(text_of(bits.text(word), sample)),
+        Field::ExtendedText => texts(Bit::extended(&property.names, word)),
         Field::BitValue => Ok(scalar(f64::from(word), sample)),
         Field::BitNames => texts(Bit::texts(&property.names, |bit| &bit.name)),
         Field::BitValues => texts(Bit::texts(&property.names, |bit| bit.value(word))),

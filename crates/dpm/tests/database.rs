@@ -24,6 +24,7 @@ fn mistakes_name_line_and_field() {
         format!("[[node]]\nname = 'FE'\naddress = '0c23'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n\n{rest}")
     };
     let device = |rest: &str| file(&format!("[[device]]\nindex = 1\nname = 'M:A'\n[device.reading]\n{rest}"));
+    let status = format!("[[device]]\nindex = 1\nname = 'M:A'\n[device.status]\n{place}");
     for (text, line, field) in [
         ("[[node]\n".to_owned(), 1, ""),
         (file("[[device]]\nindex = 1\nname = 'm:a'\n"), 9, "device.name"),
@@ -38,6 +39,7 @@ fn mistakes_name_line_and_field() {
         (device(&format!("{place}primary = 0\nelement = 0\n")), 14, "device.reading.element"),
         (device(&format!("{place}primary = 0\nevent = 'X'\n")), 14, "device.reading.event"),
         (device(&format!("{place}primary = 0\nsiez = 2\n")), 14, "siez"),
+        (file(&format!("{status}on = {{ mask = 1, match = 1, yes = 'on' }}\n")), 13, ""),
         (file("[[script]]\ndevice = 'M:A'\nshape = 'ramp'\n"), 7, "script.device"),
     ] {
         let mistake = Database::read(&text).expect_err(&text);
@@ -74,7 +76,7 @@ fn requests_find_bytes_or_a_status() {
         ("B:ARRAY{32:}", Status::OUT_OF_BOUNDS),
         ("B:ARRAY{0:0}", Status::OUT_OF_BOUNDS),
         ("M:OUTTMP{4294967294:4}.RAW", Status::OUT_OF_BOUNDS),
-        ("M|OUTTMP.TEXT", Status::NO_SUCH_FIELD),
+        ("Z|CUBE_X.TEXT", Status::NOPROP),
     ] {
         assert_eq!(find(text).map(|target| target.stored), Err(status), "{text}");
     }

@@ -1,7 +1,9 @@
 //! Which reply the bytes of a front-end make.
 
+use rookery_dpm::blocks::{AlarmBlock, Attribute, Command, StatusBits, order};
 use rookery_dpm::database::Database;
 use rookery_dpm::drf::Request;
+use rookery_dpm::scaling::{Common, Scaling};
 use rookery_dpm::sdd::reply::{self, Reply};
 use rookery_dpm::show::{self, Sample};
 use rookery_dpm::status::Status;
@@ -37,6 +39,24 @@ fn status_has_the_attributes_of_the_device() {
     assert_eq!(data(&shown("M|OUTTMP.BIT_VALUE", &[0x34, 0x12])), f64::from(0x1234));
     let Reply::TextArray(values) = shown("M|OUTTMP.BIT_VALUES", &[4, 0]) else { panic!("texts") };
     assert_eq!(values.data, ["No", "No", "Remote"]);
+    let Reply::TextArray(extended) = shown("M|OUTTMP.EXTENDED_TEXT", &[1, 0]) else { panic!("texts") };
+    assert_eq!(extended.data, ["On", "Yes", "Ready", "No", "Remote", "Local"]);
+    // On, ready, remote, positive; the last attribute has no characters.
+    for (word, expected) in [(0b01011, "..L+ "), (0b10100, "*TR- "), (0, "*TL- ")] {
+        let Reply::Text(text) = shown("M|OUTTMP.TEXT", &[word, 0]) else { panic!("a text") };
+        assert_eq!(text.data, expected);
+    }
+}
+
+#[test]
+fn every_attribute_is_a_mask_a_match_and_maybe_turned_round() {
+    let of = |mask, matching, invert, word| Attribute { mask, matching, invert, ..Attribute::default() }.of(word);
+    assert_eq!([of(6, 2, false, 2), of(6, 2, false, 6), of(6, 2, false, 0x1002)], [true, false, true]);
+    assert_eq!([of(6, 2, true, 2), of(6, 2, true, 6)], [false, true]);
+    let attribute = Attribute { mask: 1, matching: 1, ..Attribute::default() };
+    let none = StatusBits::default();
+    assert_eq!(StatusBits { ramp: Some(Attribute { yes: Some('r'), ..attribute }), ..none }.text(1), "    r");
+    assert_eq!(none.text(u32::MAX), "     ");
 }
 
 #[test]
@@ -63,6 +83,113 @@ fn alarm_blocks_are_scaled_as_readings() {
     assert_eq!([text(0x20), text(0x21), text(0x23)], ["BYPASSED", "", "TEMPERATURE OUT OF RANGE"]);
     let Reply::DigitalAlarm(alarm) = shown("M$OUTTMP", &block) else { panic!("an alarm") };
     assert_eq!((alarm.nominal, alarm.mask), (2560, 18560));
+}
+
+#[test]
+fn every_field_of_an_alarm_block_is_shown() {
+    // Enabled, in alarm, abort, abort inhibited; two bytes; nominal and tolerance; one try of three; a clock event.
+    let mut block = vec![0x2f, 0x00];
+    block.extend([0x00, 0x19, 0xff, 0xff]);
+    block.extend([0x00, 0x05, 0xff, 0xff]);
+    block.extend([1, 3, 0x0f, 0x80, 0, 0, 0, 0, 0, 0]);
+    // 6400 ± 1280 raw are 2 ± 0.4 volts, 52 ± 4 degrees.
+    for (field, expected) in [
+        ("MIN", 48.0),
+        ("MAXIMUM", 56.0),
+        ("NOM", 52.0),
+        ("TOLERANCE", 4.0),
+        ("RAW_MIN", 5120.0),
+        ("RAWMAX", 7680.0),
+        ("RAW_NOM", 6400.0),
+        ("RAW_TOL", 1280.0),
+        ("ALARM_ENABLE", 1.0),
+        ("STATUS", 1.0),
+        ("ABORT", 1.0),
+        ("ABORT_INHIBIT", 1.0),
+        ("TRIES_NOW", 1.0),
+        ("TRIES_NEEDED", 3.0),
+        ("FTD", f64::from(0x800f)),
+        ("FLAGS", f64::from(0x2f)),
+    ] {
+        let shown = data(&shown(&format!("M:OUTTMP.ANALOG.{field}"), &block));
+        assert!((shown - expected).abs() < 1e-9, "{field}: {shown}");
+    }
+    for (field, expected) in [("NOM", 6400.0), ("MASK", 1280.0), ("ENABLE", 1.0), ("ALARM_STATUS", 1.0), ("ABORT", 1.0)]
+    {
+        assert_eq!(data(&shown(&format!("M:OUTTMP.DIGITAL.{field}"), &block)), expected, "{field}");
+    }
+    // Values of one byte and of four, limits by percent, and a write that leaves the front-end's own bytes as they are.
+    for (flags, low, high, limits) in [
+        (0x0001u16, [0xf6, 9, 9, 9], [4, 9, 9, 9], (-14.0, -6.0)),
+        (0x0041, [0, 0, 1, 0], [0, 0, 0, 0], (65536.0, 65536.0)),
+        (0x0121, [200, 0, 0, 0], [10, 0, 0, 0], (180.0, 220.0)),
+        (0x0221, [0xf6, 0xff, 0, 0], [30, 0, 0, 0], (-10.0, 30.0)),
+    ] {
+        let mut bytes = [7; 20];
+        bytes[..2].copy_from_slice(&flags.to_le_bytes());
+        bytes[2..6].copy_from_slice(&low);
+        bytes[6..10].copy_from_slice(&high);
+        let block = AlarmBlock::read(&bytes).expect("20 bytes");
+        assert_eq!((block.limits().minimum, block.limits().maximum), limits, "{flags:x}");
+        let mut again = bytes;
+        block.write(&mut again);
+        assert_eq!(again, bytes);
+    }
+}
+
+#[test]
+fn every_command_has_its_number() {
+    let names = ["RESET", "ON", "OFF", "POSITIVE", "NEGATIVE", "RAMP", "DC", "LOCAL", "REMOTE", "TRIP"];
+    let commands: Vec<Command> = names
+        .iter()
+        .map(|name| {
+            let order = order(name).expect("a command");
+            Command { order, value: 100 + u32::from(order), short: (*name).into(), long: format!("do {name}") }
+        })
+        .collect();
+    for (number, name) in (0u32..).zip(names) {
+        let value = Ok(100 + number);
+        assert_eq!(Command::numbered(&commands, f64::from(number)).map(|command| command.value), value);
+        assert_eq!(Command::named(&commands, &name.to_lowercase()).map(|command| command.value), value);
+        assert_eq!(Command::named(&commands, &format!("DO {name}")).map(|command| command.value), value);
+    }
+    assert_eq!(Command::numbered(&commands, 10.0), Err(Status::SCALEFAIL));
+    assert_eq!(Command::numbered(&commands, 0.5), Err(Status::SCALEFAIL));
+    assert_eq!(order("EXPLODE"), None);
+}
+
+#[test]
+fn texts_are_digits_characters_or_names_both_ways() {
+    let kind = |common: u16, constant: f64| {
+        let common = Common { index: common, constants: vec![constant], ..Common::default() };
+        Scaling { primary: 68, input: 4, common }.text()
+    };
+    let names = vec![(1, "ONE".to_owned()), (-1, "LESS".to_owned()), (300, "FAR".to_owned())];
+    for common in [60, 84] {
+        for (constant, bytes, text) in [
+            (2.0, &[0x34, 0x12][..], "1234"),
+            (3.0, &[0xef, 0xcd, 0xab, 0x00], "00ABCDEF"),
+            (8.0, b"AB\0\0", "AB"),
+            (12.0, &[1, 0], "ONE"),
+            (288.0, &[0xff, 0xff], "LESS"),
+            (289.0, &[0x2c, 1, 0, 0], "FAR"),
+        ] {
+            let kind = kind(common, constant).expect("a text");
+            assert_eq!(kind.read(bytes, &names).as_deref(), Ok(text), "{constant}");
+            assert_eq!(kind.write(text, bytes.len(), &names).as_deref(), Ok(bytes), "{constant}");
+        }
+        // Time of day is known by its number only.
+        assert_eq!(kind(common, 472.0), None);
+    }
+    let kind = |constant| kind(60, constant).expect("a text");
+    assert_eq!(kind(2.0).write("12345", 2, &names), Err(Status::SCALEFAIL));
+    assert_eq!(kind(3.0).write("no number", 4, &names), Err(Status::SCALEFAIL));
+    assert_eq!(kind(8.0).write("too long", 4, &names), Err(Status::SCALEFAIL));
+    assert_eq!(kind(8.0).write("€", 4, &names), Err(Status::SCALEFAIL));
+    assert_eq!(kind(12.0).read(&[7, 0], &names), Err(Status::SCALEFAIL));
+    assert_eq!(kind(12.0).write("TWO", 2, &names), Err(Status::SCALEFAIL));
+    assert_eq!(kind(12.0).write("LESS", 1, &names).as_deref(), Ok(&[0xff][..]));
+    assert_eq!(kind(12.0).write("FAR", 1, &names), Err(Status::SCALEFAIL), "300 is not 44");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! What a shard counts. Plain numbers that only their shard writes; whoever wants a sum asks every shard for a copy.
 
 pub mod histogram;
+pub mod multicast;
 pub mod stages;
 pub mod wait;
 
 use std::ops::AddAssign;
 
 pub use histogram::{Histogram, Named};
-pub use stages::{Stage, Stages};
+pub use multicast::{Stage, Stages};
 pub use wait::{Since, module_of};
 
 /// The counters of one shard since its start.

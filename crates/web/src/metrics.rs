@@ -244,4 +244,27 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_dashboard_shows_what_is_there() {
+        let carrier = Carrier { transport: "tcp", tls: true };
+        let by_domain = [(("example.org".to_owned(), carrier), 1)].into();
+        let mut counters = rookery_observe::Counters::default();
+        counters.stages.measure(true);
+        let begun = counters.stages.begin();
+        _ = counters.stages.end(Stage::Decode, begun);
+        for named in [&mut counters.store_waits, &mut counters.writes, &mut counters.handshakes] {
+            named.of("any").record(1000);
+        }
+        let page = page(&Census { by_domain, counters, ..Census::default() }, &Counts::default());
+        let mut names: Vec<&str> = DASHBOARD.split(|c: char| !(c.is_ascii_lowercase() || c == '_')).collect();
+        names.retain(|name| name.starts_with("rookery_"));
+        assert!(names.len() > 20, "{names:?}");
+        for name in names {
+            let is_there = page.lines().any(|line| line.split(['{', ' ']).next() == Some(name));
+            assert!(is_there, "the dashboard has {name}, which no page of metrics has");
+        }
+    }
+
+    const DASHBOARD: &str = include_str!("../../../doc/grafana/rookery.json");
 }

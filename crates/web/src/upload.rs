@@ -332,6 +332,10 @@ const SWEEP: usize = 100;
 
 #[cfg(test)]
 mod tests {
+    use rookery_jid::Jid;
+    use rookery_sasl::Credentials;
+    use rookery_store::memory::Memory;
+
     use super::*;
 
     #[test]
@@ -340,6 +344,37 @@ mod tests {
         assert!(most_for(100 << 20) > Duration::from_secs(3600), "a film over a bad line");
         assert!(most_for(1000) < SILENCE * 2, "byte by byte");
         assert!(most_for(u64::MAX) > most_for(1 << 40), "no size is too large to say");
+    }
+
+    #[test]
+    fn what_has_expired_goes_with_its_file() {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(expired_files_go());
+    }
+
+    async fn expired_files_go() {
+        let place = tempfile::tempdir().unwrap();
+        let stores = Memory::stores();
+        let owner = Jid::parse("romeo@example.org").unwrap();
+        let credentials = Credentials::derive_with("secret", 1, [[7; 16]; 3]).unwrap();
+        assert!(stores.accounts.create(owner.as_ref(), credentials).await.unwrap());
+        let files = Files::new(place.path().to_owned(), stores.slots.clone());
+        let (old, new) = ("old-old-old-old-old-", "new-new-new-new-new-");
+        for (token, expires_ms) in [(old, 1), (new, u64::MAX >> 1)] {
+            let (token, owner, name) = (token.to_owned(), owner.clone(), "a.png".to_owned());
+            let mut file = files.storage.begin(&token).await.unwrap();
+            file.append(b"picture".to_vec()).await.unwrap();
+            file.end().await.unwrap();
+            let (size, content_type, keep_ms, stage) = (7, None, 1, SlotStage::Filled);
+            let slot = Slot { token, owner, name, size, content_type, expires_ms, keep_ms, stage };
+            assert!(stores.slots.reserve(slot, 100).await.unwrap());
+        }
+        assert!(files.find(&format!("{old}/a.png")).await.is_err(), "it is given out no more");
+        assert!(files.find(&format!("{new}/a.png")).await.is_ok());
+        assert_eq!(files.sweep().await, 1);
+        assert!(files.storage.read(old, 0, 1).await.unwrap().is_none());
+        assert!(files.storage.read(new, 0, 1).await.unwrap().is_some());
+        assert_eq!(files.sweep().await, 0);
+        assert!(stores.slots.expired(now_ms(), 9).await.unwrap().is_empty());
     }
 
     #[test]

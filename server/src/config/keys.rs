@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use rookery_hub::Conflict;
 use rookery_sasl::Mechanism;
 use rookery_stream::tls::Oldest;
 
@@ -13,6 +12,8 @@ use super::given::Given;
 use super::{Config, DomainConfig, Files, LogFormat, WrittenNetwork, size};
 
 mod dpm;
+mod limits;
+mod web;
 
 pub use dpm::LISTEN as DPM_LISTEN;
 
@@ -56,7 +57,7 @@ pub const TABLES: [(&str, &str); 9] = [
 
 /// All keys; those of a table in the order of the example. Those of modules come from the modules themselves.
 pub fn all() -> impl Iterator<Item = &'static Key> + Clone {
-    KEYS.iter().chain(dpm::KEYS)
+    KEYS.iter().chain(web::KEYS).chain(dpm::KEYS).chain(limits::KEYS)
 }
 
 const KEYS: &[Key] = &[
@@ -120,125 +121,6 @@ const KEYS: &[Key] = &[
         doc: "Files that clients send each other through the server (XEP-0065, see [modules.bytestreams]). [] switches it off.",
         set: |config, given| put(&mut config.listen.bytestreams, given.list(address)),
         show: |config| list(&config.listen.bytestreams),
-    },
-    Key {
-        table: "web",
-        name: "public_host",
-        doc: "Host, and port unless it is 443, under which browsers reach the server from outside, if a proxy stands\n\
-              in front of it under another name.",
-        set: |config, given| {
-            let host = given.parsed("a host such as \"chat.example.org\" or \"example.org:5443\"", |text| {
-                let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
-                (!text.is_empty() && text.bytes().all(allowed)).then(|| text.to_owned())
-            });
-            put(&mut config.web.public_host, host.map(Some))
-        },
-        show: |config| match &config.web.public_host {
-            Some(host) => Shown::Value(quote(host)),
-            None => Shown::Unset("\"chat.example.org\""),
-        },
-    },
-    Key {
-        table: "web",
-        name: "trusted_proxies",
-        doc: "Networks of proxies that are believed when they say, in X-Forwarded-For and X-Forwarded-Proto, where a client\n\
-              is and whether it is encrypted, such as [\"127.0.0.1\"].",
-        set: |config, given| put(&mut config.web.trusted_proxies, given.list(network)),
-        show: |config| list(config.web.trusted_proxies.iter().map(|network| &network.written)),
-    },
-    Key {
-        table: "web",
-        name: "proxy_protocol",
-        doc: "Whether connections from these proxies begin with a header of the PROXY protocol, version 2.",
-        set: |config, given| put(&mut config.web.proxy_protocol, given.switch()),
-        show: |config| plain(config.web.proxy_protocol),
-    },
-    Key {
-        table: "web",
-        name: "metrics_networks",
-        doc: "Networks from which /metrics may be read.",
-        set: |config, given| put(&mut config.web.metrics_networks, given.list(network)),
-        show: |config| list(config.web.metrics_networks.iter().map(|network| &network.written)),
-    },
-    Key {
-        table: "web",
-        name: "api_networks",
-        doc: "Networks from which the HTTP API (/api/v1) may be used, with a token of `rookery token add`. [] switches it off.\n\
-              From other machines it is served over TLS only.",
-        set: |config, given| put(&mut config.web.api_networks, given.list(network)),
-        show: |config| list(config.web.api_networks.iter().map(|network| &network.written)),
-    },
-    Key {
-        table: "web",
-        name: "admin_networks",
-        doc: "Networks from which administrators may use the admin page (/admin). [] switches it off; [\"0.0.0.0/0\", \"::/0\"] is\n\
-              everywhere. From other machines it is served over TLS only.",
-        set: |config, given| put(&mut config.web.admin_networks, given.list(network)),
-        show: |config| list(config.web.admin_networks.iter().map(|network| &network.written)),
-    },
-    Key {
-        table: "web",
-        name: "chat",
-        doc: "Whether /chat is a page to chat in. `rookery web install` gets what it needs.",
-        set: |config, given| put(&mut config.web.chat, given.switch()),
-        show: |config| plain(config.web.chat),
-    },
-    Key {
-        table: "web",
-        name: "connections",
-        doc: "Connections that are served at a time; a WebSocket counts only until it is open, a client of BOSH for one or\n\
-              two. A change needs a restart.",
-        set: |config, given| put(&mut config.web.connections, given.number(1..=1_000_000)),
-        show: |config| plain(config.web.connections),
-    },
-    Key {
-        table: "web",
-        name: "bosh",
-        doc: "Whether /http-bind is served, for clients in browsers that have no WebSocket (XEP-0124).",
-        set: |config, given| put(&mut config.web.bosh, given.switch()),
-        show: |config| plain(config.web.bosh),
-    },
-    Key {
-        table: "web",
-        name: "bosh_wait",
-        doc: "Seconds for which a request of BOSH waits for something to tell, if its client allows that.",
-        set: |config, given| put(&mut config.web.bosh_terms.wait, given.number(1..=600)),
-        show: |config| plain(config.web.bosh_terms.wait),
-    },
-    Key {
-        table: "web",
-        name: "bosh_inactivity",
-        doc: "Seconds without a request after which a session of BOSH ends.",
-        set: |config, given| put(&mut config.web.bosh_terms.inactivity, given.number(5..=3600)),
-        show: |config| plain(config.web.bosh_terms.inactivity),
-    },
-    Key {
-        table: "web",
-        name: "bosh_max_pause",
-        doc: "The same for a client that says that it will be away, at most. 0 means that none may.",
-        set: |config, given| put(&mut config.web.bosh_terms.max_pause, given.number(0..=86_400)),
-        show: |config| plain(config.web.bosh_terms.max_pause),
-    },
-    Key {
-        table: "web",
-        name: "bosh_polling",
-        doc: "Seconds between two empty requests of BOSH, at least. A client that asks more often is sent away.",
-        set: |config, given| put(&mut config.web.bosh_terms.polling, given.number(0..=600)),
-        show: |config| plain(config.web.bosh_terms.polling),
-    },
-    Key {
-        table: "web",
-        name: "bosh_origins",
-        doc: "Sites whose scripts may use BOSH from other sites' pages, such as [\"https://chat.example.org\"]; [\"*\"] for all.",
-        set: |config, given| put(&mut config.web.bosh_origins, given.list(origin)),
-        show: |config| list(&config.web.bosh_origins),
-    },
-    Key {
-        table: "web",
-        name: "bosh_compression",
-        doc: "Whether answers of BOSH are compressed for clients that ask for it.",
-        set: |config, given| put(&mut config.web.bosh_compression, given.switch()),
-        show: |config| plain(config.web.bosh_compression),
     },
     Key {
         table: "tls",
@@ -352,145 +234,6 @@ const KEYS: &[Key] = &[
         show: |config| list(config.login.mechanisms.iter().map(|mechanism| mechanism.name())),
     },
     Key {
-        table: "limits",
-        name: "stanza_bytes_before_login",
-        doc: "One stanza of a client that has not logged in; the standard wants at least 10000.",
-        set: |config, given| put(&mut config.limits.before_login.bytes, given.bytes(STANZA_BYTES_MIN..=1 << 20)),
-        show: |config| bytes(config.limits.before_login.bytes),
-    },
-    Key {
-        table: "limits",
-        name: "stanza_bytes",
-        doc: "One stanza of a client that has logged in.",
-        set: |config, given| put(&mut config.limits.after_login.bytes, given.bytes(STANZA_BYTES_MIN..=64 << 20)),
-        show: |config| bytes(config.limits.after_login.bytes),
-    },
-    Key {
-        table: "limits",
-        name: "depth",
-        doc: "Elements inside one another in a stanza, up to 32.",
-        set: |config, given| {
-            let depth = given.number(4..=32)? as usize;
-            config.limits.before_login.depth = depth;
-            config.limits.after_login.depth = depth;
-            Ok(())
-        },
-        show: |config| plain(config.limits.after_login.depth),
-    },
-    Key {
-        table: "limits",
-        name: "resources_per_user",
-        doc: "Clients that one account may have connected at a time.",
-        set: |config, given| put(&mut config.limits.resources_per_user, given.number(1..=10_000)),
-        show: |config| plain(config.limits.resources_per_user),
-    },
-    Key {
-        table: "limits",
-        name: "conflict",
-        doc: "When a client asks for a resource that another one has: \"end-older\" ends the other one,\n\
-              \"refuse-newer\" refuses it.",
-        set: |config, given| put(&mut config.limits.conflict, given.choice(CONFLICTS)),
-        show: |config| word(CONFLICTS, config.limits.conflict),
-    },
-    Key {
-        table: "limits",
-        name: "outbox_soft",
-        doc: "What may wait for a client that reads slowly, before newer presence replaces older.",
-        set: |config, given| put(&mut config.limits.outbox.soft, given.bytes(4096..=1 << 30)),
-        show: |config| bytes(config.limits.outbox.soft),
-    },
-    Key {
-        table: "limits",
-        name: "outbox_hard",
-        doc: "The same, before the client is disconnected. Its messages are kept.",
-        set: |config, given| put(&mut config.limits.outbox.hard, given.bytes(4096..=1 << 30)),
-        show: |config| bytes(config.limits.outbox.hard),
-    },
-    Key {
-        table: "limits",
-        name: "outbox_total",
-        doc: "What may wait for all clients of one shard together. Above it, every client over `outbox_soft` is disconnected.",
-        set: |config, given| put(&mut config.limits.outbox.total, given.bytes(1 << 20..=1 << 40)),
-        show: |config| bytes(config.limits.outbox.total),
-    },
-    Key {
-        table: "limits",
-        name: "lane_bytes",
-        doc: "What a client may send ahead while a request of it waits for storage, before the server stops reading.",
-        set: |config, given| put(&mut config.limits.lane_bytes, given.bytes(4096..=1 << 30)),
-        show: |config| bytes(config.limits.lane_bytes),
-    },
-    Key {
-        table: "limits",
-        name: "rate_bytes",
-        doc: "What a client may send per second, five times as much at once, before the server reads it later; 0 for no limit.",
-        set: |config, given| put(&mut config.limits.rate_bytes, given.bytes(0..=1 << 40)),
-        show: |config| bytes(config.limits.rate_bytes),
-    },
-    Key {
-        table: "limits",
-        name: "rate_stanzas",
-        doc: "The same in stanzas.",
-        set: |config, given| put(&mut config.limits.rate_stanzas, given.number(0..=1_000_000_000)),
-        show: |config| plain(config.limits.rate_stanzas),
-    },
-    Key {
-        table: "limits",
-        name: "directed_presence",
-        doc: "Addresses outside of its roster to which one session may have sent presence, rooms included.",
-        set: |config, given| put(&mut config.limits.directed_presence, given.number(0..=1_000_000)),
-        show: |config| plain(config.limits.directed_presence),
-    },
-    Key {
-        table: "limits",
-        name: "roster_items",
-        doc: "Contacts of one account.",
-        set: |config, given| put(&mut config.limits.roster.items, given.number(0..=1_000_000)),
-        show: |config| plain(config.limits.roster.items),
-    },
-    Key {
-        table: "limits",
-        name: "roster_name",
-        doc: "Bytes of a contact's name.",
-        set: |config, given| put(&mut config.limits.roster.name_bytes, given.bytes(0..=65_536)),
-        show: |config| bytes(config.limits.roster.name_bytes),
-    },
-    Key {
-        table: "limits",
-        name: "roster_groups",
-        doc: "Groups of one contact.",
-        set: |config, given| put(&mut config.limits.roster.groups, given.number(0..=10_000)),
-        show: |config| plain(config.limits.roster.groups),
-    },
-    Key {
-        table: "limits",
-        name: "roster_group",
-        doc: "Bytes of a group's name.",
-        set: |config, given| put(&mut config.limits.roster.group_bytes, given.bytes(0..=65_536)),
-        show: |config| bytes(config.limits.roster.group_bytes),
-    },
-    Key {
-        table: "limits",
-        name: "login_seconds",
-        doc: "How long a connection may take to log in before it is closed.",
-        set: |config, given| put(&mut config.limits.login_seconds, given.number(5..=3600)),
-        show: |config| plain(config.limits.login_seconds),
-    },
-    Key {
-        table: "limits",
-        name: "login_failures",
-        doc: "Wrong passwords on one connection before it is closed.",
-        set: |config, given| put(&mut config.limits.login_failures, given.number(2..=100)),
-        show: |config| plain(config.limits.login_failures),
-    },
-    Key {
-        table: "limits",
-        name: "connections_per_address",
-        doc: "Connections from one IP address other than this machine's own; 0 means no limit.",
-        set: |config, given| put(&mut config.limits.connections_per_address, given.number(0..=10_000_000)),
-        show: |config| plain(config.limits.connections_per_address),
-    },
-    Key {
         table: "log",
         name: "level",
         doc: "\"error\", \"warn\", \"info\", \"debug\" or \"trace\", also per part: \"info,rookery_store=debug\".",
@@ -558,15 +301,6 @@ fn address(given: Given<'_>) -> Result<SocketAddr, Wrong> {
     given.parsed("an address with a port such as \"[::]:5222\" or \"127.0.0.1:5222\"", |text| text.parse().ok())
 }
 
-fn origin(given: Given<'_>) -> Result<String, Wrong> {
-    given.parsed("an origin such as \"https://chat.example.org\", or \"*\"", |text| {
-        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
-        let is_host =
-            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
-        (text == "*" || is_host).then(|| text.to_owned())
-    })
-}
-
 fn contact(given: Given<'_>) -> Result<String, Wrong> {
     given.parsed("an address such as \"mailto:admin@example.org\"", |text| {
         (text.starts_with("mailto:") && text.contains('@')).then(|| text.to_owned())
@@ -613,8 +347,4 @@ fn word<T: PartialEq>(words: &[(&'static str, T)], value: T) -> Shown {
 }
 
 const VERSIONS: &[(&str, Oldest)] = &[("1.2", Oldest::Tls12), ("1.3", Oldest::Tls13)];
-const CONFLICTS: &[(&str, Conflict)] = &[("end-older", Conflict::EndOlder), ("refuse-newer", Conflict::RefuseNewer)];
 const FORMATS: &[(&str, LogFormat)] = &[("text", LogFormat::Text), ("json", LogFormat::Json)];
-
-/// RFC 6120 §13.12 forbids a smaller limit.
-const STANZA_BYTES_MIN: u64 = 10_000;

@@ -1,7 +1,8 @@
 //! The file that says who may set what: TOML, with tables `[[role]]` and `[[user]]`.
 //!
 //! A role is a list of principals and a list of devices: a client in that role may set those devices. A user has classes: whoever is in a class that a
-//! device's `protection` has, too, may set it without a role. `*` in a name stands for anything.
+//! device's `protection` has, too, may set it without a role. Its number is what the control system's log of settings calls it by. `*` in a name
+//! stands for anything.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -26,6 +27,8 @@ struct Role {
 struct User {
     principal: Pattern,
     classes: u32,
+    /// Its number as a console user.
+    number: i32,
 }
 
 impl Roles {
@@ -65,10 +68,10 @@ impl Roles {
                 name: row.name.into_inner(),
             });
         }
-        let users = file
-            .user
-            .into_iter()
-            .map(|row| Ok(User { principal: principal(row.principal, "user.principal")?, classes: row.classes }));
+        let users = file.user.into_iter().map(|row| {
+            let principal = principal(row.principal, "user.principal")?;
+            Ok(User { principal, classes: row.classes, number: row.number })
+        });
         Ok(Self { users: users.collect::<Result<_, Mistake>>()?, roles })
     }
 
@@ -85,6 +88,12 @@ impl Roles {
         by_role || self.users.iter().any(in_class)
     }
 
+    /// The number of somebody as a console user, as the control system's log of settings knows people; 0 if it is not known.
+    pub fn console_user(&self, principal: &str) -> i32 {
+        let mut numbers = self.users.iter().filter(|user| user.principal.matches(principal)).map(|user| user.number);
+        numbers.find(|number| *number != 0).unwrap_or_default()
+    }
+
     /// How many roles there are.
     pub fn len(&self) -> usize {
         self.roles.len()
@@ -92,7 +101,7 @@ impl Roles {
 
     /// May nobody set anything?
     pub fn is_empty(&self) -> bool {
-        self.roles.is_empty() && self.users.is_empty()
+        self.roles.is_empty() && self.users.iter().all(|user| user.classes == 0)
     }
 }
 
@@ -117,7 +126,10 @@ struct RoleRow {
 #[serde(deny_unknown_fields)]
 struct UserRow {
     principal: Spanned<String>,
+    #[serde(default)]
     classes: u32,
+    #[serde(default)]
+    number: i32,
 }
 
 /// A name in which `*` stands for any number of characters.
@@ -169,6 +181,15 @@ mod tests {
     }
 
     #[test]
+    fn console_users_have_numbers_which_allow_nothing() {
+        let file = "[[user]]\nprincipal = '*@X'\nclasses = 1\n[[user]]\nprincipal = 'a@X'\nnumber = 7";
+        let roles = Roles::read(file).expect("good roles");
+        assert_eq!(["a@X", "b@X", "a@Y"].map(|principal| roles.console_user(principal)), [7, 0, 0]);
+        assert!(!roles.is_empty());
+        assert!(Roles::read("[[user]]\nprincipal = 'a@X'\nnumber = 7").expect("good roles").is_empty());
+    }
+
+    #[test]
     fn mistakes_name_line_and_field() {
         for (text, line, field) in [
             ("[[role]]\nname = 'a'\nprincipals = ['operator']\ndevices = []", 3, "role.principals"),
@@ -176,6 +197,7 @@ mod tests {
             ("[[role]]\nname = ''\nprincipals = []\ndevices = []", 2, "role.name"),
             ("[[user]]\nprincipal = '@X'\nclasses = 1", 2, "user.principal"),
             ("[[user]]\nprincipal = 'a@X'\nclasses = -1", 3, ""),
+            ("[[user]]\nprincipal = 'a@X'\nnumber = '7'", 3, ""),
             ("\n[[users]]", 2, ""),
         ] {
             let mistake = Roles::read(text).expect_err("a mistake");

@@ -9,6 +9,10 @@ pub struct Attribute {
     pub matching: u32,
     /// Turns the answer round.
     pub invert: bool,
+    /// The character that displays show when it is true; none if nobody said which.
+    pub yes: Option<char>,
+    /// The same when it is not.
+    pub no: Option<char>,
 }
 
 /// The attributes that a device has.
@@ -46,7 +50,21 @@ impl Attribute {
     }
 }
 
+impl StatusBits {
+    /// What displays show of a status word: a character for each attribute, a space for one that the device has not.
+    pub fn text(&self, word: u32) -> String {
+        let all = [self.on, self.ready, self.remote, self.positive, self.ramp];
+        let shown = |attribute: Attribute| if attribute.of(word) { attribute.yes } else { attribute.no };
+        all.into_iter().map(|attribute| attribute.and_then(shown).unwrap_or(' ')).collect()
+    }
+}
+
 impl Bit {
+    /// The name of each bit and what it means in a status word, one after the other, in the order of the database.
+    pub fn extended(bits: &[Bit], word: u32) -> Vec<String> {
+        bits.iter().flat_map(|bit| [bit.name.clone(), bit.value(word).to_owned()]).collect()
+    }
+
     /// A text for each bit by its number up to the highest that has a name; empty where there is none.
     pub fn texts(bits: &[Bit], text: impl Fn(&Bit) -> &str) -> Vec<String> {
         let count = bits.iter().map(|bit| usize::from(bit.number) + 1).max().unwrap_or(0);

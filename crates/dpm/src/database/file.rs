@@ -284,6 +284,8 @@ struct AttributeRow {
     matching: u32,
     #[serde(default)]
     invert: bool,
+    yes: Option<char>,
+    no: Option<char>,
 }
 
 #[derive(Deserialize)]
@@ -448,7 +450,10 @@ impl ValueRow {
 
 impl StatusRow {
     fn read(self, nodes: &[Node]) -> Result<StatusProperty, Wrong> {
-        let attribute = |row: AttributeRow| Attribute { mask: row.mask, matching: row.matching, invert: row.invert };
+        let attribute = |row: AttributeRow| {
+            let AttributeRow { mask, matching, invert, yes, no } = row;
+            Attribute { mask, matching, invert, yes, no }
+        };
         let place = self.place().read(nodes, 2)?;
         let bits = StatusBits {
             on: self.on.map(attribute),

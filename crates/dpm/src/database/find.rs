@@ -143,8 +143,6 @@ impl Device {
     /// Can the property be shown in that form?
     fn check(&self, form: Form) -> Result<(), Status> {
         match (form.property, form.field) {
-            // What these texts look like is not known.
-            (Property::Status, Field::Text | Field::ExtendedText) => Err(Status::NO_SUCH_FIELD),
             (Property::Analog, Field::Raw | Field::Text) => Ok(()),
             // Limits are scaled as readings are.
             (Property::Analog, _) if self.reading.is_none() => Err(Status::NOSCALE),

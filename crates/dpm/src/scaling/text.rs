@@ -76,7 +76,9 @@ impl TextKind {
             Self::Enumerated => {
                 let named = names.iter().find(|name| name.1.eq_ignore_ascii_case(text.trim()));
                 let value = named.ok_or(Status::SCALEFAIL)?.0;
-                Ok(value.to_le_bytes().get(..size).ok_or(Status::SCALEFAIL)?.to_vec())
+                let bytes = value.to_le_bytes().get(..size).ok_or(Status::SCALEFAIL)?.to_vec();
+                // A number that is too large for so many bytes would be another one.
+                if super::Scaling::raw(&bytes) == Some(value) { Ok(bytes) } else { Err(Status::SCALEFAIL) }
             }
         }
     }

@@ -19,6 +19,7 @@ mod outbox;
 mod playback;
 mod raw;
 mod record;
+mod report;
 mod settings;
 mod tcp;
 mod top;
@@ -101,7 +102,7 @@ pub struct Dpm {
     database: Arc<Database>,
     pool: Pool,
     plots: Plots,
-    /// Answers to other nodes.
+    /// Answers to other nodes, and messages for them.
     answers: Vec<(usize, Vec<u8>)>,
     traffic: Traffic,
     outlets: Outlets,

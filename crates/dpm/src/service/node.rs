@@ -1,4 +1,5 @@
-//! Our node as others on the network see it: it answers pings and questions for its version and tasks, and refuses requests to tasks that it has not.
+//! Our node as others on the network see it: it answers pings and questions for its version, its tasks and what it counted, and refuses requests to tasks
+//! that it has not.
 //!
 //! Answers go to nodes of the database only, and to where the database says that they are: nobody can make this node write to somebody else.
 
@@ -65,7 +66,7 @@ impl Dpm {
             return;
         }
         let (status, body) = match header.task {
-            ACNET => level_two(packet.body),
+            ACNET => self.level_two(packet.body),
             // What is asked of everyone is refused by nobody.
             _ if header.server == MULTICAST_NODE => return,
             _ => (Status::NO_TASK, Vec::new()),
@@ -73,29 +74,67 @@ impl Dpm {
         let answer = Header { server: self.options.address, ..header }.answer(status, false);
         self.answers.push((node, answer.datagram(&body)));
     }
+
+    /// What the task `ACNET` answers: a status, and the body of the reply.
+    ///
+    /// Types are those of the public daemon: 0 ping, 1 and 18 tasks by name and number, 2 the same in one word, 3 versions, 4 all tasks, 5 what tasks take,
+    /// 6 statistics, 9 packets in all, 20 our address.
+    pub(super) fn level_two(&self, body: &[u8]) -> (Status, Vec<u8>) {
+        let words: Vec<u16> = match *body {
+            [0, ..] => vec![0],
+            [1, _, t0, t1, t2, t3, ..] => {
+                let name = Rad50(u32::from_le_bytes([t0, t1, t2, t3]));
+                match TASKS.iter().position(|task| *task == name) {
+                    Some(number) => vec![number as u16],
+                    None => return (Status::NO_TASK, Vec::new()),
+                }
+            }
+            [2, number, ..] => return task_name(u16::from(number)),
+            [3, ..] => VERSIONS.to_vec(),
+            [4, 0, ..] => {
+                let mut reply = (TASKS.len() as u16).to_le_bytes().to_vec();
+                reply.extend(TASKS.iter().flat_map(|task| task.0.to_le_bytes()));
+                reply.extend((0..).take(TASKS.len()));
+                return (Status::SUCCESS, reply);
+            }
+            [5, ..] => {
+                let (tasks, (_, requests)) = (TASKS.len() as u16, self.pool.size());
+                vec![0, 0, tasks, tasks, u16::try_from(requests).unwrap_or(u16::MAX)]
+            }
+            // A request to forget what was counted is answered, but others count on it, too.
+            [6, ..] => {
+                let Traffic { messages_in, requests_in, replies_in, messages_out, requests_out, replies_out } =
+                    self.traffic;
+                let counts = [messages_out, requests_out, replies_out, messages_in, requests_in, replies_in];
+                // The lower halves, as there is no more room. The four before them were another network's.
+                self.since_start().into_iter().chain([0; 4]).chain(counts.map(|count| count as u16)).collect()
+            }
+            [9, ..] => {
+                let all = self.traffic.told().iter().fold(0u32, |sum, count| sum.wrapping_add(*count));
+                [all as u16, (all >> 16) as u16].into_iter().chain(self.since_start()).collect()
+            }
+            [18, _, low, high] => return task_name(u16::from_le_bytes([low, high])),
+            [20, ..] => vec![self.options.address],
+            _ => return (Status::LEVEL2, Vec::new()),
+        };
+        (Status::SUCCESS, words.iter().flat_map(|word| word.to_le_bytes()).collect())
+    }
+
+    /// For how many milliseconds packets have been counted, in 48 bits.
+    fn since_start(&self) -> [u16; 3] {
+        let millis = self.outlets.now.millis;
+        [millis as u16, (millis >> 16) as u16, (millis >> 32) as u16]
+    }
 }
 
-/// What the task `ACNET` answers: a status, and the body of the reply.
-pub(super) fn level_two(body: &[u8]) -> (Status, Vec<u8>) {
-    let words: Vec<u8> = match *body {
-        [0, ..] => vec![0, 0],
-        [2, number, ..] => match TASKS.get(usize::from(number)) {
-            Some(task) => task.0.to_le_bytes().to_vec(),
-            None => return (Status::NO_TASK, Vec::new()),
-        },
-        [3, ..] => VERSIONS.to_vec(),
-        [4, 0, ..] => {
-            let mut reply = (TASKS.len() as u16).to_le_bytes().to_vec();
-            reply.extend(TASKS.iter().flat_map(|task| task.0.to_le_bytes()));
-            reply.extend((0..).take(TASKS.len()));
-            reply
-        }
-        _ => return (Status::LEVEL2, Vec::new()),
-    };
-    (Status::SUCCESS, words)
+fn task_name(number: u16) -> (Status, Vec<u8>) {
+    match TASKS.get(usize::from(number)) {
+        Some(task) => (Status::SUCCESS, task.0.to_le_bytes().to_vec()),
+        None => (Status::NO_TASK, Vec::new()),
+    }
 }
 
 /// Our tasks by number.
 const TASKS: [Rad50; 2] = [ACNET, TASK];
 /// Of the protocol, the daemon's inside and its interface: those of the daemon whose behaviour this is.
-const VERSIONS: [u8; 6] = [0x15, 0x09, 0x03, 0x01, 0x00, 0x09];
+const VERSIONS: [u16; 3] = [0x0915, 0x0103, 0x0900];

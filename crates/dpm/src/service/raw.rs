@@ -3,7 +3,7 @@
 //! Frames are a length, a type and a body. Every command is acknowledged once, in order, with the code and length that clients insist on.
 
 use super::list::Route;
-use super::{ClientKey, Close, Dpm, TASK, node, tcp};
+use super::{ClientKey, Close, Dpm, TASK, tcp};
 use crate::acnet::{ACNET, Header, Kind, MCAST, MULTICAST_NODE, packet};
 use crate::rad50::Rad50;
 use crate::sdd::request::Request;
@@ -125,7 +125,7 @@ impl Dpm {
             message,
         };
         if is_here && task == ACNET {
-            let (status, reply) = node::level_two(body);
+            let (status, reply) = self.level_two(body);
             let mut bytes = Vec::new();
             data(&Header { status, ..header }, false, &mut bytes, |bytes| bytes.extend_from_slice(&reply));
             return self.outlets.frame(client, bytes);

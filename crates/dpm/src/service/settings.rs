@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use super::list::List;
 use super::{ClientKey, Dpm};
-use crate::acnet::Item;
+use crate::acnet::{Item, setsdb};
 use crate::authority::{Attempt, Conversation, Peer};
 use crate::database::Device;
 use crate::drf::Field;
 use crate::sdd::{Bytes, SettingStatus, reply, request};
-use crate::setting::{self, Change, Value};
+use crate::setting::{self, Change, Outcome, Value};
 use crate::status::Status;
 use crate::time::Moment;
 
@@ -34,11 +34,13 @@ pub(super) struct Session {
 #[derive(Debug)]
 pub(super) struct Batch {
     list_id: i32,
-    settings: Vec<(i64, Attempt)>,
+    pub(super) settings: Vec<(i64, Attempt)>,
     /// How many of the first of them are written to the log.
     logged: usize,
     /// How many have no status yet.
     open: usize,
+    /// What front-ends were told and took.
+    pub(super) written: Vec<setsdb::Entry>,
 }
 
 /// A setting that may go to its front-end.
@@ -112,7 +114,7 @@ impl Dpm {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         let is_busy = state.batches >= BATCHES;
         state.batches += 1;
-        let mut batch = Batch { list_id: state.id, settings: Vec::new(), logged: 0, open: 0 };
+        let mut batch = Batch { list_id: state.id, settings: Vec::new(), logged: 0, open: 0, written: Vec::new() };
         let mut orders: Vec<Option<Order>> = Vec::new();
         let mut latest: HashMap<(usize, Item, Option<Field>), usize, ahash::RandomState> = HashMap::default();
         for (ref_id, value) in values(settings) {
@@ -155,11 +157,12 @@ impl Dpm {
 
     /// Takes what became of settings, and answers batches that are over.
     pub(super) fn finish_settings(&mut self, now: Moment) {
-        for ((key, place), status) in self.setter.take_done() {
+        for Outcome { ticket: (key, place), status, written } in self.setter.take_done() {
             let Some(batch) = self.batches.get_mut(key) else { continue };
             if let Some((_, attempt)) = batch.settings.get_mut(place) {
                 attempt.verdict = status;
             }
+            batch.written.extend(written.filter(|_| status == Status::SUCCESS));
             batch.open -= 1;
             if batch.open == 0 {
                 self.answer_batch(key, now);
@@ -172,6 +175,7 @@ impl Dpm {
         for (_, attempt) in batch.settings.iter().take(batch.logged) {
             self.note(attempt, now);
         }
+        self.report(&batch, now);
         let Some(list) = self.list_ids.get(&batch.list_id).copied() else { return };
         if let Some(state) = self.outlets.lists.get_mut(list) {
             state.batches -= 1;

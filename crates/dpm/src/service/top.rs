@@ -32,6 +32,7 @@ impl Dpm {
         self.outlets.frame(client, HEAD.as_bytes().to_vec());
         if self.watchers.clients.is_empty() {
             self.watchers.due = now.millis + EVERY;
+            self.stages().clear();
         }
         self.watchers.clients.push(client);
         self.stages().measure(true);

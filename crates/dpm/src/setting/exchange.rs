@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::{Block, Edit, PATIENCE, Setter, TASK_ID, Write, edit};
-use crate::acnet::{Header, Item, Kind, LARGEST, gets32, packet, retdat, sets32, split};
+use super::{Block, Edit, Outcome, PATIENCE, Setter, TASK_ID, Write, edit};
+use crate::acnet::{Header, Item, Kind, LARGEST, gets32, packet, retdat, sets32, setsdb, split};
 use crate::database::Protocol;
 use crate::status::Status;
 use crate::time::Moment;
@@ -122,7 +122,8 @@ impl Setter {
             Phase::Reading(edits) => {
                 for edit in edits {
                     self.editing.remove(&block(exchange.node, &edit.item));
-                    self.done.extend(edit.parts.iter().map(|(_, ticket)| (*ticket, status)));
+                    let untold = |(_, ticket): &(_, _)| Outcome { ticket: *ticket, status, written: None };
+                    self.done.extend(edit.parts.iter().map(untold));
                 }
             }
             Phase::Writing(writes) => writes.into_iter().for_each(|write| self.end(write, status)),
@@ -169,7 +170,7 @@ impl Setter {
                     if status.is_fatal() { Err(status) } else { edit::apply(&edit.device, part, &mut write.bytes) };
                 match changed {
                     Ok(()) => write.tickets.push(ticket),
-                    Err(status) => self.done.push((ticket, status)),
+                    Err(status) => self.done.push(Outcome { ticket, status, written: None }),
                 }
             }
             match write.tickets.is_empty() {
@@ -190,7 +191,9 @@ impl Setter {
         if let Some(block) = write.block {
             self.editing.remove(&block);
         }
-        self.done.extend(write.tickets.iter().map(|ticket| (*ticket, status)));
+        let written = setsdb::Entry::new(write.item, &write.bytes);
+        let told = |ticket: &_| Outcome { ticket: *ticket, status, written: Some(written.clone()) };
+        self.done.extend(write.tickets.iter().map(told));
     }
 }
 

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
-use crate::acnet::{Header, Item, Kind, Requests};
+use crate::acnet::{Header, Item, Kind, Requests, setsdb};
 use crate::database::{Database, Device, Node};
 use crate::status::Status;
 use crate::time::Moment;
@@ -41,7 +41,18 @@ pub struct Setter {
     exchanges: Requests<Exchange>,
     timers: BinaryHeap<Reverse<(u64, u16)>>,
     out: Vec<(usize, Vec<u8>)>,
-    done: Vec<(Ticket, Status)>,
+    done: Vec<Outcome>,
+}
+
+/// What came of a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What it is answered to.
+    pub ticket: Ticket,
+    /// How it went.
+    pub status: Status,
+    /// What the front-end was told, if it was told something: of a part of an alarm block the whole block.
+    pub written: Option<setsdb::Entry>,
 }
 
 /// Bytes to set.
@@ -157,7 +168,7 @@ impl Setter {
     }
 
     /// Settings that came to an end since this was asked last.
-    pub fn take_done(&mut self) -> Vec<(Ticket, Status)> {
+    pub fn take_done(&mut self) -> Vec<Outcome> {
         std::mem::take(&mut self.done)
     }
 

@@ -16,14 +16,48 @@ fn pings_and_questions_are_answered_as_recorded() {
         (&[2, 0], "c6066022"),
         (&[2, 1], "8d1b0019"),
         (&[4, 0], "0200c60660228d1b00190001"),
+        // Not recorded, but read in the daemon: tasks by their names and by numbers of 16 bits, and our own address.
+        (&[1, 0, 0x8d, 0x1b, 0x00, 0x19], "0100"),
+        (&[1, 0, 0xc6, 0x06, 0x60, 0x22], "0000"),
+        (&[18, 0, 1, 0], "8d1b0019"),
+        (&[20, 0], "d60a"),
     ] {
         let (header, answer) = asked(&mut world, "ACNET", 0x0ad6, body).expect("an answer");
         assert_eq!((header.kind, header.status), (Kind::Reply, Status::SUCCESS));
         assert_eq!(answer.iter().map(|byte| format!("{byte:02x}")).collect::<String>(), expected);
     }
-    for (body, status) in [(&[2, 9][..], Status::NO_TASK), (&[77, 0], Status::LEVEL2), (&[], Status::LEVEL2)] {
+    for (body, status) in [
+        (&[2, 9][..], Status::NO_TASK),
+        (&[1, 0, 0xaf, 0x78, 0xc0, 0x8f], Status::NO_TASK),
+        (&[18, 0, 2, 0], Status::NO_TASK),
+        (&[1, 0, 0x8d, 0x1b], Status::LEVEL2),
+        (&[18, 0], Status::LEVEL2),
+        (&[77, 0], Status::LEVEL2),
+        (&[], Status::LEVEL2),
+    ] {
         assert_eq!(asked(&mut world, "ACNET", 0x0ad6, body).expect("an answer").0.status, status);
     }
+}
+
+#[test]
+fn what_was_counted_is_told() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "G:COUNTR@p,1000");
+    world.start(&client);
+    // More than 16 bits of milliseconds: the time has 48.
+    world.pass(70_000);
+    let words = |world: &mut World, body: &[u8]| -> Vec<u16> {
+        let (header, answer) = asked(world, "ACNET", 0x0ad6, body).expect("an answer");
+        assert_eq!(header.status, Status::SUCCESS);
+        answer.as_chunks::<2>().0.iter().map(|word| u16::from_le_bytes(*word)).collect()
+    };
+    // One request went out, 71 replies came; this is the first request that came, and is not answered yet.
+    assert_eq!(words(&mut world, &[6, 0]), [4464, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 71]);
+    // All packets in 32 bits, with two more requests and one more reply.
+    assert_eq!(words(&mut world, &[9, 0]), [75, 0, 4464, 1, 0]);
+    // Tasks: none that wait, two that are there, two with names; and one request that is outstanding.
+    assert_eq!(words(&mut world, &[5, 0]), [0, 0, 2, 2, 1]);
 }
 
 #[test]

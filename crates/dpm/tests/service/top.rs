@@ -39,6 +39,11 @@ fn stages_are_measured_while_somebody_watches() {
     let before = world.dpm.stages().of(Stage::Scale);
     world.pass(1000);
     assert_eq!(world.dpm.stages().of(Stage::Scale), before, "nobody watches any more");
+
+    let next = world.dpm.connect();
+    world.send(next, ASKS).expect("it may watch");
+    world.pass(500);
+    assert!(world.dpm.stages().of(Stage::Scale).calls < before.calls, "what the last one saw is forgotten");
 }
 
 #[test]

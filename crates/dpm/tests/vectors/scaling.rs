@@ -1,5 +1,6 @@
 //! Scaling, compared with what the Java DPM computes.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use rookery_dpm::scaling::{Common, Piece, Scaling, primary};
@@ -65,6 +66,28 @@ fn common_transforms_unscale() {
 }
 
 #[test]
+fn every_documented_transform_is_tried() {
+    let tried = |table| rows(table).map(|row| parsed(row[0])).collect::<BTreeSet<u16>>();
+    let primary: BTreeSet<u16> = (0..=84).step_by(2).collect();
+    assert_eq!(tried(include_str!("scaling-primary.tsv")), primary);
+    // Those that need a table are tried below, those that make texts in tests/show.rs.
+    let (tables, texts) = ([56, 58, 90], [60, 84]);
+    let numbers = (0..=90).step_by(2).filter(|index| !tables.contains(index) && !texts.contains(index));
+    let common: BTreeSet<u16> = numbers.chain([201]).collect();
+    assert_eq!(tried(include_str!("scaling-common.tsv")), common);
+    // Each of them has an inverse that was tried, too.
+    let mut inverted = BTreeSet::new();
+    for row in rows(include_str!("scaling-common.tsv")) {
+        let (common, y) = (self::common(&row), parsed::<f64>(row[3]));
+        let back = common.unscale(y, primary::limits(0, 2)).and_then(|back| common.scale(back));
+        if y.is_finite() && back.is_ok_and(|again| same(again, y, 1e-5)) {
+            inverted.insert(common.index);
+        }
+    }
+    assert_eq!(inverted, common);
+}
+
+#[test]
 fn linear_transforms_unscale_to_the_same_place() {
     let linear = Common { index: 2, constants: vec![2.0, 4.0, 1.0], ..Common::default() };
     assert_eq!(linear.unscale(3.5, (-10.24, 10.24)), Ok(5.0));
@@ -85,10 +108,13 @@ fn tables_are_interpolated_and_pieces_chosen() {
     assert_eq!(linear.scale(3.0), Ok(190.0));
     assert!(same(exponential.scale(1.5).expect("a value"), 1000f64.sqrt(), 1e-12));
     assert!(same(exponential.unscale(1000f64.sqrt(), (0.0, 5.0)).expect("a value"), 1.5, 1e-6));
+    assert!(same(linear.unscale(55.0, (0.0, 5.0)).expect("a value"), 1.5, 1e-6));
     let below = Piece { below: 1.0, common: linear };
     let above = Piece { below: 9.0, common: Common::default() };
     let pieces = Common { index: 90, pieces: vec![below, above], ..Common::default() };
     assert_eq!((pieces.scale(0.0), pieces.scale(1.0), pieces.scale(20.0)), (Ok(1.0), Ok(1.0), Ok(20.0)));
+    let back = pieces.unscale(5.5, (0.0, 0.9)).expect("a value");
+    assert!(same(back, 0.5, 1e-4), "{back}");
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! `SETSDB`: the control system's own log of settings. It is told what was set, by whom and from where, in messages that nobody answers.
+//!
+//! Numbers are little endian. A message is a type (1000), four bytes that nobody reads, the time, the number of the console user, how many devices were
+//! set, the number of an application (none here), three names with their lengths in front – the node that set, the client's host, the account – and
+//! the devices: number and property, length, offset, and the first bytes of what each was set to. The public DPM is where this is from; no recording
+//! shows it.
+
+use smallvec::SmallVec;
+
+use super::{Item, LARGEST, packet};
+use crate::rad50::Rad50;
+
+/// The task that keeps the log, and the node that it is on.
+pub const TASK: Rad50 = Rad50::literal(b"SETSDB");
+
+/// Who set something, when and from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// When, in milliseconds since 1970.
+    pub unix_millis: i64,
+    /// The number of the console user; 0 if nobody knows.
+    pub user: i32,
+    /// The node that set.
+    pub node: String,
+    /// Where the client is.
+    pub host: String,
+    /// Who the client is.
+    pub account: String,
+}
+
+/// What was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    item: Item,
+    /// The first bytes.
+    data: SmallVec<[u8; SHOWN]>,
+}
+
+impl Entry {
+    /// A device that was set to bytes.
+    pub fn new(item: Item, bytes: &[u8]) -> Self {
+        Self { item, data: bytes.iter().copied().take(SHOWN).collect() }
+    }
+
+    fn size(&self) -> usize {
+        ENTRY + self.data.len()
+    }
+
+    fn write(&self, body: &mut Vec<u8>) {
+        body.extend_from_slice(&self.item.dipi().to_le_bytes());
+        body.extend_from_slice(&u16::try_from(self.item.length).unwrap_or(u16::MAX).to_le_bytes());
+        body.extend_from_slice(&self.item.offset.to_le_bytes());
+        body.extend_from_slice(&self.data);
+    }
+}
+
+impl Report {
+    /// The bodies of as many messages as the entries need.
+    pub fn encode(&self, mut entries: &[Entry]) -> Vec<Vec<u8>> {
+        let names: Vec<u8> = [&self.node, &self.host, &self.account].into_iter().flat_map(|name| named(name)).collect();
+        let mut bodies = Vec::new();
+        while !entries.is_empty() {
+            let mut size = packet::SIZE + HEAD + names.len();
+            let fits = |entry: &&Entry| {
+                size += entry.size();
+                size <= LARGEST
+            };
+            // Names have 256 bytes at most, so that one entry always fits.
+            let (first, rest) = entries.split_at(entries.iter().take_while(fits).count().max(1));
+            bodies.push(self.body(&names, first));
+            entries = rest;
+        }
+        bodies
+    }
+
+    fn body(&self, names: &[u8], entries: &[Entry]) -> Vec<u8> {
+        let mut body = KIND.to_le_bytes().to_vec();
+        body.extend_from_slice(&[0; 4]);
+        body.extend_from_slice(&self.unix_millis.to_le_bytes());
+        body.extend_from_slice(&self.user.to_le_bytes());
+        body.extend_from_slice(&(entries.len() as u32).to_le_bytes());
+        body.extend_from_slice(&[0; 4]);
+        body.extend_from_slice(names);
+        entries.iter().for_each(|entry| entry.write(&mut body));
+        body
+    }
+}
+
+/// A name with its length in front, cut where a byte says no more.
+fn named(name: &str) -> impl Iterator<Item = u8> {
+    let name = &name.as_bytes()[..name.len().min(u8::MAX.into())];
+    std::iter::once(name.len() as u8).chain(name.iter().copied())
+}
+
+/// The type of a message.
+const KIND: u16 = 1000;
+/// Bytes before the names.
+const HEAD: usize = 26;
+/// Bytes of a device before what it was set to.
+const ENTRY: usize = 10;
+/// Bytes of a setting that are told.
+const SHOWN: usize = 4;

@@ -1,0 +1,40 @@
+//! Telling the control system's own log what was set, if the database names its node.
+//!
+//! Nobody answers such a message, and one that is lost is not sent again: our own log of attempts is the one that has everything.
+
+use super::Dpm;
+use super::settings::Batch;
+use crate::acnet::{Header, Kind, setsdb};
+use crate::setting;
+use crate::status::Status;
+use crate::time::Moment;
+
+impl Dpm {
+    /// Tells the node `SETSDB` what of a batch front-ends took.
+    pub(super) fn report(&mut self, batch: &Batch, now: Moment) {
+        let mut nodes = self.database.nodes().iter().enumerate();
+        let Some((number, keeper)) = nodes.find(|(_, node)| node.name == setsdb::TASK) else { return };
+        // All of a batch is tried by one client.
+        let Some((_, attempt)) = batch.settings.first() else { return };
+        let principal = attempt.principal.as_deref().unwrap_or_default();
+        let node = self.options.name.to_string();
+        let report = setsdb::Report {
+            unix_millis: now.unix_millis,
+            user: self.authority.roles.console_user(principal),
+            host: attempt.from.map_or_else(|| node.clone(), |from| from.ip().to_string()),
+            account: principal.split('@').next().unwrap_or_default().to_owned(),
+            node,
+        };
+        let header = Header {
+            kind: Kind::Message,
+            status: Status::SUCCESS,
+            server: keeper.address,
+            client: self.options.address,
+            task: setsdb::TASK,
+            task_id: setting::TASK_ID,
+            message: 0,
+        };
+        let bodies = report.encode(&batch.written);
+        self.answers.extend(bodies.iter().map(|body| (number, header.datagram(body))));
+    }
+}

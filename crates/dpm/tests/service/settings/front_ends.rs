@@ -1,0 +1,86 @@
+//! Front-ends that are silent, late, or answer what is no answer.
+
+use rookery_dpm::acnet::{Header, Kind};
+use rookery_dpm::status::Status;
+
+use super::*;
+
+#[test]
+fn a_silent_front_end_is_told_as_such_and_asked_once() {
+    let (mut world, log) = world();
+    let client = operator(&mut world, "everything");
+    world.add(&client, 1, "Z:CUBE_X.SETTING@N");
+    world.add(&client, 2, "M:OUTTMP.SETTING@N");
+    world.start(&client);
+    world.replies(&client);
+    world.cut = true;
+    send(&mut world, &client, &[(1, 1.0), (2, 40.0)]);
+    let asked = headers(&world.datagrams);
+    assert_eq!(asked.iter().map(|header| header.task.to_string()).collect::<Vec<_>>(), ["SETS32", "SETDAT"]);
+    // One says in time that it will come, and comes; the other is silent.
+    world.pass(4000);
+    world.cut = false;
+    deliver(&mut world, asked[1].answer(Status::PEND, true).datagram(&[]));
+    world.cut = true;
+    world.pass(4000);
+    assert_eq!(settled(&world.replies(&client)), [], "one batch, one answer");
+    deliver(&mut world, asked[1].answer(Status::SUCCESS, false).datagram(&[0, 0]));
+    assert_eq!(settled(&world.replies(&client)), [(1, Status::UTIME), (2, Status::SUCCESS)]);
+    let set = headers(&world.datagrams).into_iter().filter(|header| header.kind == Kind::Request).count();
+    assert_eq!(set, 2, "nothing is sent twice");
+    // What comes now is nobody's.
+    deliver(&mut world, asked[0].answer(Status::SUCCESS, false).datagram(&[0; 36]));
+    deliver(&mut world, asked[1].answer(Status::SUCCESS, false).datagram(&[0, 0]));
+    assert_eq!(settled(&world.replies(&client)), []);
+    assert_eq!(lines(&log).len(), 2);
+}
+
+#[test]
+fn answers_that_are_none_are_not_believed() {
+    let (mut world, _) = world();
+    let client = operator(&mut world, "everything");
+    world.add(&client, 1, "M:OUTTMP.SETTING@N");
+    world.start(&client);
+    world.replies(&client);
+    for (status, body, expected) in [
+        (Status::SUCCESS, &[][..], Status::TRUNC_REPLY),
+        (Status::NO_TASK, &[], Status::NODE_DOWN),
+        (Status::BUSY, &[], Status::BUSY),
+        (Status::SUCCESS, &[0x10, 0xf3], Status::NOPROP),
+    ] {
+        world.cut = true;
+        world.datagrams.clear();
+        send(&mut world, &client, &[(1, 40.0)]);
+        let header = headers(&world.datagrams)[0];
+        world.cut = false;
+        // Of another node, to another client, of another request.
+        deliver(&mut world, Header { server: 0x0c24, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]));
+        deliver(&mut world, Header { client: 0x0a06, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]));
+        deliver(
+            &mut world,
+            Header { message: header.message ^ 0x4000, ..header }.answer(Status::SUCCESS, false).datagram(&[0, 0]),
+        );
+        assert_eq!(settled(&world.replies(&client)), []);
+        deliver(&mut world, header.answer(status, false).datagram(body));
+        assert_eq!(settled(&world.replies(&client)), [(1, expected)]);
+    }
+}
+
+#[test]
+fn settings_of_a_client_that_left_are_done_and_logged() {
+    let (mut world, log) = world();
+    let client = operator(&mut world, "everything");
+    world.add(&client, 1, "M:OUTTMP.SETTING@N");
+    world.start(&client);
+    world.replies(&client);
+    world.cut = true;
+    send(&mut world, &client, &[(1, 40.0)]);
+    world.dpm.disconnect(client.key);
+    let header = *headers(&world.datagrams).last().expect("a request");
+    world.cut = false;
+    // Another client may have its number by now.
+    let other = world.client();
+    deliver(&mut world, header.answer(Status::SUCCESS, false).datagram(&[0, 0]));
+    assert!(world.replies(&other).is_empty());
+    assert!(lines(&log)[0].ends_with("M:OUTTMP.SETTING@N = 40.0: [0 0]"), "{:?}", lines(&log));
+}

@@ -1,0 +1,177 @@
+//! Clients that set devices: who may, what the front-ends are told, and what is answered.
+
+mod blocks;
+mod front_ends;
+mod proofs;
+mod report;
+mod values;
+
+use std::sync::{Arc, Mutex};
+
+use rookery_dpm::acnet::{Header, packet};
+use rookery_dpm::authority::{Acceptor, Attempt, Audit, Authority, Conversation, Peer, Roles};
+use rookery_dpm::sdd::reply::Reply;
+use rookery_dpm::sdd::request::{self, ApplySettings};
+use rookery_dpm::sdd::{Bytes, ScaledSetting};
+use rookery_dpm::status::Status;
+use rookery_dpm::time::Moment;
+
+use crate::world::{Client, World, front_end_address, statuses};
+
+/// A service that lets the operator in, and its log.
+pub fn world() -> (World, Log) {
+    world_of(DEVICES)
+}
+
+fn world_of(database: &str) -> (World, Log) {
+    let mut world = World::new(database);
+    let log = Log::default();
+    world.dpm.set_authority(Authority {
+        acceptor: Some(Box::new(Door)),
+        roles: Roles::read(ROLES).expect("good roles"),
+        audit: Some(Box::new(log.clone())),
+    });
+    (world, log)
+}
+
+/// A client that proved to be the operator, in a role.
+fn operator(world: &mut World, role: &str) -> Client {
+    let client = world.client();
+    authenticate(world, &client, b"operator@FNAL.GOV");
+    enable(world, &client, b"1234");
+    world.add(&client, 0, &format!("#ROLE:{role}"));
+    assert_eq!(statuses(&world.replies(&client), 0), [Status::SUCCESS]);
+    client
+}
+
+fn authenticate(world: &mut World, client: &Client, token: &[u8]) {
+    world.ask(client, request::Authenticate { list_id: client.list_id, token: Bytes(token.to_vec()) });
+}
+
+fn enable(world: &mut World, client: &Client, mic: &[u8]) {
+    let message = Bytes(b"1234".to_vec());
+    world.ask(client, request::EnableSettings { list_id: client.list_id, mic: Bytes(mic.to_vec()), message });
+}
+
+fn scaled(settings: &[(i64, f64)]) -> ApplySettings {
+    let all = settings.iter().map(|(ref_id, number)| ScaledSetting { ref_id: *ref_id, data: vec![*number] });
+    ApplySettings { scaled_array: Some(all.collect()), ..ApplySettings::default() }
+}
+
+fn send(world: &mut World, client: &Client, settings: &[(i64, f64)]) {
+    world.ask(client, ApplySettings { list_id: client.list_id, ..scaled(settings) });
+}
+
+fn apply(world: &mut World, client: &Client, settings: &[(i64, f64)]) -> Vec<(i64, Status)> {
+    apply_all(world, client, scaled(settings))
+}
+
+fn apply_all(world: &mut World, client: &Client, settings: ApplySettings) -> Vec<(i64, Status)> {
+    world.ask(client, ApplySettings { list_id: client.list_id, user_name: "root@FNAL.GOV".into(), ..settings });
+    let replies = world.replies(client);
+    assert!(matches!(&replies[..], [Reply::ApplySettings(_)]), "one answer: {replies:?}");
+    settled(&replies)
+}
+
+/// What became of settings.
+fn settled(replies: &[Reply]) -> Vec<(i64, Status)> {
+    let applied = replies.iter().filter_map(|reply| match reply {
+        Reply::ApplySettings(applied) => Some(&applied.status),
+        _ => None,
+    });
+    applied.flatten().map(|setting| (setting.ref_id, Status(setting.status))).collect()
+}
+
+fn headers(datagrams: &[Vec<u8>]) -> Vec<Header> {
+    let read = |datagram: &Vec<u8>| {
+        let mut datagram = datagram.clone();
+        packet::swap(&mut datagram);
+        packet::packets(&datagram).next().expect("a packet").header
+    };
+    datagrams.iter().map(read).collect()
+}
+
+fn deliver(world: &mut World, mut datagram: Vec<u8>) {
+    let now = world.moment();
+    world.dpm.datagram(front_end_address(), &mut datagram, now);
+    world.pass(0);
+}
+
+/// Nearer than a raw value.
+fn near(numbers: &[f64], expected: &[f64]) -> bool {
+    numbers.len() == expected.len() && numbers.iter().zip(expected).all(|(one, other)| (one - other).abs() < 0.02)
+}
+
+/// Believes whoever says who it is, for an hour: the token is the name, and the signature is the message.
+#[derive(Debug)]
+pub struct Door;
+
+#[derive(Debug, Default)]
+struct Believer(Option<Peer>);
+
+impl Acceptor for Door {
+    fn service_name(&self) -> &str {
+        "daeset@localhost"
+    }
+
+    fn converse(&self) -> Box<dyn Conversation> {
+        Box::new(Believer::default())
+    }
+}
+
+impl Conversation for Believer {
+    fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String> {
+        let principal = String::from_utf8(token.to_vec()).map_err(|error| error.to_string())?;
+        if !principal.contains('@') {
+            return Err("no ticket".into());
+        }
+        self.0 = Some(Peer { principal, good_for: Some(HOUR) });
+        Ok(None)
+    }
+
+    fn peer(&self) -> Option<Peer> {
+        self.0.clone()
+    }
+
+    fn verify(&mut self, message: &[u8], mic: &[u8]) -> Result<(), String> {
+        if message == mic { Ok(()) } else { Err("wrong signature".into()) }
+    }
+}
+
+#[derive(Debug, Default, Clone)]
+pub struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Audit for Log {
+    fn record(&mut self, attempt: &Attempt, _now: Moment) {
+        self.0.lock().expect("a lock").push(attempt.to_string());
+    }
+}
+
+fn lines(log: &Log) -> Vec<String> {
+    log.0.lock().expect("a lock").clone()
+}
+
+const HOUR: u64 = 3_600_000;
+/// Devices that can be set, on nodes of both protocols.
+const DEVICES: &str = include_str!("../settings.toml");
+const ROLES: &str = "
+[[role]]
+name = 'testing'
+principals = ['operator@FNAL.GOV']
+devices = ['Z:*']
+
+[[role]]
+name = 'magnets'
+principals = ['magnets@FNAL.GOV']
+devices = ['*']
+
+[[role]]
+name = 'everything'
+principals = ['*@FNAL.GOV']
+devices = ['*']
+
+[[user]]
+principal = 'operator@FNAL.GOV'
+classes = 6
+number = 4711
+";

@@ -1,0 +1,68 @@
+//! The stages of a multicast. Each is measured once per stanza, never per recipient.
+
+use crate::stages;
+
+/// What the stages of one shard have taken, or those of all.
+pub type Stages = stages::Stages<Stage>;
+
+/// A stage on the path of a stanza with many recipients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The header is found and read.
+    Decode,
+    /// May the sender use the service?
+    Access,
+    /// Are there too many recipients?
+    Limits,
+    /// Addresses become JIDs.
+    Addresses,
+    /// May the sender reach others through this server?
+    Relay,
+    /// Recipients are sorted by next hop.
+    Group,
+    /// The forms of the stanza are built.
+    Prebuild,
+    /// Copies find their way: to sessions here, to streams elsewhere.
+    Route,
+    /// What waits for sessions is rendered and written.
+    Write,
+}
+
+impl Stage {
+    /// All stages, in the order of the path.
+    pub const ALL: [Stage; 9] = [
+        Self::Decode,
+        Self::Access,
+        Self::Addresses,
+        Self::Limits,
+        Self::Relay,
+        Self::Group,
+        Self::Prebuild,
+        Self::Route,
+        Self::Write,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+            Self::Access => "access",
+            Self::Limits => "limits",
+            Self::Addresses => "addresses to JIDs",
+            Self::Relay => "relay",
+            Self::Group => "group",
+            Self::Prebuild => "prebuild",
+            Self::Route => "route",
+            Self::Write => "write",
+        }
+    }
+}
+
+impl stages::Stage for Stage {
+    const ALL: &'static [Self] = &Stage::ALL;
+
+    fn name(self) -> &'static str {
+        // The function above, which needs no trait.
+        Stage::name(self)
+    }
+}

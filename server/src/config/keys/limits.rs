@@ -1,0 +1,153 @@
+//! The keys of `[limits]`.
+
+use rookery_hub::Conflict;
+
+use super::{Key, bytes, plain, put, word};
+
+/// All of them.
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        table: "limits",
+        name: "stanza_bytes_before_login",
+        doc: "One stanza of a client that has not logged in; the standard wants at least 10000.",
+        set: |config, given| put(&mut config.limits.before_login.bytes, given.bytes(STANZA_BYTES_MIN..=1 << 20)),
+        show: |config| bytes(config.limits.before_login.bytes),
+    },
+    Key {
+        table: "limits",
+        name: "stanza_bytes",
+        doc: "One stanza of a client that has logged in.",
+        set: |config, given| put(&mut config.limits.after_login.bytes, given.bytes(STANZA_BYTES_MIN..=64 << 20)),
+        show: |config| bytes(config.limits.after_login.bytes),
+    },
+    Key {
+        table: "limits",
+        name: "depth",
+        doc: "Elements inside one another in a stanza, up to 32.",
+        set: |config, given| {
+            let depth = given.number(4..=32)? as usize;
+            config.limits.before_login.depth = depth;
+            config.limits.after_login.depth = depth;
+            Ok(())
+        },
+        show: |config| plain(config.limits.after_login.depth),
+    },
+    Key {
+        table: "limits",
+        name: "resources_per_user",
+        doc: "Clients that one account may have connected at a time.",
+        set: |config, given| put(&mut config.limits.resources_per_user, given.number(1..=10_000)),
+        show: |config| plain(config.limits.resources_per_user),
+    },
+    Key {
+        table: "limits",
+        name: "conflict",
+        doc: "When a client asks for a resource that another one has: \"end-older\" ends the other one,\n\
+              \"refuse-newer\" refuses it.",
+        set: |config, given| put(&mut config.limits.conflict, given.choice(CONFLICTS)),
+        show: |config| word(CONFLICTS, config.limits.conflict),
+    },
+    Key {
+        table: "limits",
+        name: "outbox_soft",
+        doc: "What may wait for a client that reads slowly, before newer presence replaces older.",
+        set: |config, given| put(&mut config.limits.outbox.soft, given.bytes(4096..=1 << 30)),
+        show: |config| bytes(config.limits.outbox.soft),
+    },
+    Key {
+        table: "limits",
+        name: "outbox_hard",
+        doc: "The same, before the client is disconnected. Its messages are kept.",
+        set: |config, given| put(&mut config.limits.outbox.hard, given.bytes(4096..=1 << 30)),
+        show: |config| bytes(config.limits.outbox.hard),
+    },
+    Key {
+        table: "limits",
+        name: "outbox_total",
+        doc: "What may wait for all clients of one shard together. Above it, every client over `outbox_soft` is disconnected.",
+        set: |config, given| put(&mut config.limits.outbox.total, given.bytes(1 << 20..=1 << 40)),
+        show: |config| bytes(config.limits.outbox.total),
+    },
+    Key {
+        table: "limits",
+        name: "lane_bytes",
+        doc: "What a client may send ahead while a request of it waits for storage, before the server stops reading.",
+        set: |config, given| put(&mut config.limits.lane_bytes, given.bytes(4096..=1 << 30)),
+        show: |config| bytes(config.limits.lane_bytes),
+    },
+    Key {
+        table: "limits",
+        name: "rate_bytes",
+        doc: "What a client may send per second, five times as much at once, before the server reads it later; 0 for no limit.",
+        set: |config, given| put(&mut config.limits.rate_bytes, given.bytes(0..=1 << 40)),
+        show: |config| bytes(config.limits.rate_bytes),
+    },
+    Key {
+        table: "limits",
+        name: "rate_stanzas",
+        doc: "The same in stanzas.",
+        set: |config, given| put(&mut config.limits.rate_stanzas, given.number(0..=1_000_000_000)),
+        show: |config| plain(config.limits.rate_stanzas),
+    },
+    Key {
+        table: "limits",
+        name: "directed_presence",
+        doc: "Addresses outside of its roster to which one session may have sent presence, rooms included.",
+        set: |config, given| put(&mut config.limits.directed_presence, given.number(0..=1_000_000)),
+        show: |config| plain(config.limits.directed_presence),
+    },
+    Key {
+        table: "limits",
+        name: "roster_items",
+        doc: "Contacts of one account.",
+        set: |config, given| put(&mut config.limits.roster.items, given.number(0..=1_000_000)),
+        show: |config| plain(config.limits.roster.items),
+    },
+    Key {
+        table: "limits",
+        name: "roster_name",
+        doc: "Bytes of a contact's name.",
+        set: |config, given| put(&mut config.limits.roster.name_bytes, given.bytes(0..=65_536)),
+        show: |config| bytes(config.limits.roster.name_bytes),
+    },
+    Key {
+        table: "limits",
+        name: "roster_groups",
+        doc: "Groups of one contact.",
+        set: |config, given| put(&mut config.limits.roster.groups, given.number(0..=10_000)),
+        show: |config| plain(config.limits.roster.groups),
+    },
+    Key {
+        table: "limits",
+        name: "roster_group",
+        doc: "Bytes of a group's name.",
+        set: |config, given| put(&mut config.limits.roster.group_bytes, given.bytes(0..=65_536)),
+        show: |config| bytes(config.limits.roster.group_bytes),
+    },
+    Key {
+        table: "limits",
+        name: "login_seconds",
+        doc: "How long a connection may take to log in before it is closed.",
+        set: |config, given| put(&mut config.limits.login_seconds, given.number(5..=3600)),
+        show: |config| plain(config.limits.login_seconds),
+    },
+    Key {
+        table: "limits",
+        name: "login_failures",
+        doc: "Wrong passwords on one connection before it is closed.",
+        set: |config, given| put(&mut config.limits.login_failures, given.number(2..=100)),
+        show: |config| plain(config.limits.login_failures),
+    },
+    Key {
+        table: "limits",
+        name: "connections_per_address",
+        doc: "Connections from one IP address other than this machine's own; 0 means no limit.",
+        set: |config, given| put(&mut config.limits.connections_per_address, given.number(0..=10_000_000)),
+        show: |config| plain(config.limits.connections_per_address),
+    },
+];
+
+const CONFLICTS: &[(&str, Conflict)] = &[("end-older", Conflict::EndOlder), ("refuse-newer", Conflict::RefuseNewer)];
+
+/// RFC 6120 §13.12 forbids a smaller limit.
+const STANZA_BYTES_MIN: u64 = 10_000;

@@ -1,0 +1,137 @@
+//! The keys of `[web]`.
+
+use super::super::error::Wrong;
+use super::super::given::Given;
+use super::{Key, Shown, list, network, plain, put, quote};
+
+/// All of them.
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        table: "web",
+        name: "public_host",
+        doc: "Host, and port unless it is 443, under which browsers reach the server from outside, if a proxy stands\n\
+              in front of it under another name.",
+        set: |config, given| {
+            let host = given.parsed("a host such as \"chat.example.org\" or \"example.org:5443\"", |text| {
+                let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
+                (!text.is_empty() && text.bytes().all(allowed)).then(|| text.to_owned())
+            });
+            put(&mut config.web.public_host, host.map(Some))
+        },
+        show: |config| match &config.web.public_host {
+            Some(host) => Shown::Value(quote(host)),
+            None => Shown::Unset("\"chat.example.org\""),
+        },
+    },
+    Key {
+        table: "web",
+        name: "trusted_proxies",
+        doc: "Networks of proxies that are believed when they say, in X-Forwarded-For and X-Forwarded-Proto, where a client\n\
+              is and whether it is encrypted, such as [\"127.0.0.1\"].",
+        set: |config, given| put(&mut config.web.trusted_proxies, given.list(network)),
+        show: |config| list(config.web.trusted_proxies.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "web",
+        name: "proxy_protocol",
+        doc: "Whether connections from these proxies begin with a header of the PROXY protocol, version 2.",
+        set: |config, given| put(&mut config.web.proxy_protocol, given.switch()),
+        show: |config| plain(config.web.proxy_protocol),
+    },
+    Key {
+        table: "web",
+        name: "metrics_networks",
+        doc: "Networks from which /metrics may be read.",
+        set: |config, given| put(&mut config.web.metrics_networks, given.list(network)),
+        show: |config| list(config.web.metrics_networks.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "web",
+        name: "api_networks",
+        doc: "Networks from which the HTTP API (/api/v1) may be used, with a token of `rookery token add`. [] switches it off.\n\
+              From other machines it is served over TLS only.",
+        set: |config, given| put(&mut config.web.api_networks, given.list(network)),
+        show: |config| list(config.web.api_networks.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "web",
+        name: "admin_networks",
+        doc: "Networks from which administrators may use the admin page (/admin). [] switches it off; [\"0.0.0.0/0\", \"::/0\"] is\n\
+              everywhere. From other machines it is served over TLS only.",
+        set: |config, given| put(&mut config.web.admin_networks, given.list(network)),
+        show: |config| list(config.web.admin_networks.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "web",
+        name: "chat",
+        doc: "Whether /chat is a page to chat in. `rookery web install` gets what it needs.",
+        set: |config, given| put(&mut config.web.chat, given.switch()),
+        show: |config| plain(config.web.chat),
+    },
+    Key {
+        table: "web",
+        name: "connections",
+        doc: "Connections that are served at a time; a WebSocket counts only until it is open, a client of BOSH for one or\n\
+              two. A change needs a restart.",
+        set: |config, given| put(&mut config.web.connections, given.number(1..=1_000_000)),
+        show: |config| plain(config.web.connections),
+    },
+    Key {
+        table: "web",
+        name: "bosh",
+        doc: "Whether /http-bind is served, for clients in browsers that have no WebSocket (XEP-0124).",
+        set: |config, given| put(&mut config.web.bosh, given.switch()),
+        show: |config| plain(config.web.bosh),
+    },
+    Key {
+        table: "web",
+        name: "bosh_wait",
+        doc: "Seconds for which a request of BOSH waits for something to tell, if its client allows that.",
+        set: |config, given| put(&mut config.web.bosh_terms.wait, given.number(1..=600)),
+        show: |config| plain(config.web.bosh_terms.wait),
+    },
+    Key {
+        table: "web",
+        name: "bosh_inactivity",
+        doc: "Seconds without a request after which a session of BOSH ends.",
+        set: |config, given| put(&mut config.web.bosh_terms.inactivity, given.number(5..=3600)),
+        show: |config| plain(config.web.bosh_terms.inactivity),
+    },
+    Key {
+        table: "web",
+        name: "bosh_max_pause",
+        doc: "The same for a client that says that it will be away, at most. 0 means that none may.",
+        set: |config, given| put(&mut config.web.bosh_terms.max_pause, given.number(0..=86_400)),
+        show: |config| plain(config.web.bosh_terms.max_pause),
+    },
+    Key {
+        table: "web",
+        name: "bosh_polling",
+        doc: "Seconds between two empty requests of BOSH, at least. A client that asks more often is sent away.",
+        set: |config, given| put(&mut config.web.bosh_terms.polling, given.number(0..=600)),
+        show: |config| plain(config.web.bosh_terms.polling),
+    },
+    Key {
+        table: "web",
+        name: "bosh_origins",
+        doc: "Sites whose scripts may use BOSH from other sites' pages, such as [\"https://chat.example.org\"]; [\"*\"] for all.",
+        set: |config, given| put(&mut config.web.bosh_origins, given.list(origin)),
+        show: |config| list(&config.web.bosh_origins),
+    },
+    Key {
+        table: "web",
+        name: "bosh_compression",
+        doc: "Whether answers of BOSH are compressed for clients that ask for it.",
+        set: |config, given| put(&mut config.web.bosh_compression, given.switch()),
+        show: |config| plain(config.web.bosh_compression),
+    },
+];
+
+fn origin(given: Given<'_>) -> Result<String, Wrong> {
+    given.parsed("an origin such as \"https://chat.example.org\", or \"*\"", |text| {
+        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
+        let is_host =
+            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
+        (text == "*" || is_host).then(|| text.to_owned())
+    })
+}
