@@ -66,6 +66,7 @@ scenarios! {
         what_was_on_its_way_comes_once_and_in_order
         a_session_that_waited_too_long_is_over
         an_inactive_client_is_left_alone
+        who_is_away_is_pushed_to
         login_and_session_are_one_exchange
         a_token_is_enough
     }
@@ -103,6 +104,11 @@ scenarios! {
         occupants_are_told_apart_and_can_ask_whether_they_are_there
         voice_is_asked_for_and_given
         a_room_is_logged_for_people
+        a_nick_is_registered
+        an_admin_approves_a_registration
+        hats_are_given_and_worn
+        a_room_has_an_avatar
+        rooms_are_closed_to_listed_abusers
     }
     pubsub {
         who_subscribes_is_notified
@@ -145,6 +151,7 @@ scenarios! {
         who_has_no_token_learns_nothing
         a_token_is_good_for_its_scopes_and_its_domain
         accounts_are_made_changed_and_removed
+        an_archive_is_emptied
         lists_come_in_parts
         a_domain_speaks
         rooms_are_listed_and_destroyed

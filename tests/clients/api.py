@@ -102,6 +102,26 @@ async def accounts_are_made_changed_and_removed():
         assert acts[0] == "deleted an account: bob@localhost" and "created an account: bob@localhost" in acts, acts
 
 
+async def an_archive_is_emptied():
+    async with Rookery("alice", "bob") as server:
+        secret, reader = _token(server, "all", ALL), _token(server, "reader", "users:read")
+        async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
+            for person in (alice, bob):
+                for plugin in ("xep_0059", "xep_0297", "xep_0313"):
+                    person.client.register_plugin(plugin)
+            alice.write(bob.bare, "forget me")
+            await bob.reads("forget me", of=alice.bare)
+            path = "/users/bob%40localhost/archive"
+            assert _ask(server, "DELETE", path, reader)[0] == 403
+            assert _ask(server, "DELETE", path, secret)[0] == 204
+            for person, count in ((alice, 1), (bob, 0)):
+                page = await person.client["xep_0313"].retrieve(timeout=20)
+                assert len(page["mam"]["results"]) == count, page
+        assert _ask(server, "DELETE", "/users/nobody%40localhost/archive", secret)[0] == 404
+        [entry] = [it for it in _json(server, "GET", "/log", secret)["items"] if "archive" in it["act"]]
+        assert entry["act"] == "emptied an archive: bob@localhost", entry
+
+
 async def lists_come_in_parts():
     async with Rookery(*(f"user{number:02}" for number in range(7)), "other") as server:
         secret = _token(server, "reader", "users:read")

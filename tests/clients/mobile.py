@@ -7,6 +7,10 @@ import hmac
 import re
 import ssl
 
+from slixmpp.xmlstream import ET
+from slixmpp.xmlstream.handler import Callback
+from slixmpp.xmlstream.matcher import StanzaPath
+
 from person import Person, befriend
 from rookery import Rookery
 
@@ -88,6 +92,52 @@ async def an_inactive_client_is_left_alone():
             await alice.until(lambda: len(alice.seen["presence"]) == 2, "presence")
 
 
+async def who_is_away_is_pushed_to():
+    """A push service is played by a session."""
+    async with Rookery("alice", "bob", "service") as server:
+        alice = Person(server, "alice@localhost")
+        async with Person(server, "service@localhost") as service, Person(server, "bob@localhost") as bob:
+            service.client.register_plugin("xep_0060")
+            told = service.seen["publish"] = []
+
+            def publish(iq):
+                told.append(iq)
+                iq.reply().send()
+
+            service.client.register_handler(Callback("publish", StanzaPath("iq@type=set/pubsub/publish"), publish))
+            options = (
+                "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>"
+                "<value>http://jabber.org/protocol/pubsub#publish-options</value></field>"
+                "<field var='secret'><value>eruio234vzxc2kla-91</value></field></x>"
+            )
+            address = f"xmlns='urn:xmpp:push:0' jid='{service.jid}' node='yxs32uqsflafdk3iuqo'"
+            await alice.login()
+            info = await alice.client["xep_0030"].get_info(jid=alice.bare, timeout=20)
+            assert "urn:xmpp:push:0" in info["disco_info"]["features"], info
+            await _switches_push(alice, f"<enable {address}>{options}</enable>")
+            bob.write(alice.bare, "while she looks")
+            await alice.reads("while she looks", of=bob.bare)
+            assert not told
+            await alice.logout()
+            bob.write(alice.bare, "are you there?")
+            iq = await service.take("publish", lambda _: True)
+            text = str(iq)
+            assert iq["pubsub"]["publish"]["node"] == "yxs32uqsflafdk3iuqo", iq
+            assert "eruio234vzxc2kla-91" in text and "are you there" not in text and bob.bare not in text, iq
+            field = lambda var: next(it for it in iq.xml.iter("{jabber:x:data}field") if it.get("var") == var)
+            assert field("message-count")[0].text == "1", iq
+            alice = Person(server, "alice@localhost")
+            await alice.login()
+            await alice.reads("are you there?", of=bob.bare)
+            await _switches_push(alice, f"<disable {address}/>")
+            await alice.logout()
+            bob.write(alice.bare, "later")
+            await bob.quiet()
+            await asyncio.sleep(0.3)
+            await service.quiet()
+            assert not told, told
+
+
 async def login_and_session_are_one_exchange():
     async with Rookery("alice", "bob") as server:
         wire = await _Wire.open(server)
@@ -145,6 +195,12 @@ async def _phone(server):
     await enabled
     await alice.quiet()
     return alice
+
+
+async def _switches_push(person, payload):
+    iq = person.client.make_iq_set()
+    iq.append(ET.fromstring(payload))
+    await iq.send(timeout=20)
 
 
 async def _again(person):

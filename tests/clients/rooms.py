@@ -1,10 +1,14 @@
 """Rooms: XEP-0045 as slixmpp uses it."""
 
+import asyncio
+import hashlib
 from typing import NamedTuple
 
 import slixmpp
 from slixmpp.exceptions import IqError, PresenceError
 from slixmpp.xmlstream import ET
+from slixmpp.xmlstream.handler import Callback
+from slixmpp.xmlstream.matcher import MatchXPath
 
 from person import Person
 from rookery import Rookery
@@ -187,6 +191,127 @@ async def a_room_is_logged_for_people():
         assert "for <posterity>" in texts[".txt"] and "for &lt;posterity&gt;" in texts[".html"], texts
 
 
+async def a_nick_is_registered():
+    async with Rookery("alice", "bob", "carol") as server:
+        people = [_Occupant(server, f"{name}@localhost") for name in ("alice", "bob", "carol")]
+        async with people[0] as alice, people[1] as bob, people[2] as carol:
+            await alice.enter("Alice")
+            await alice.opens({"muc#roomconfig_whois": "anyone"})
+            await bob.registers("Bob")
+            members = await alice.muc.get_affiliation_list(ROOM, "member", timeout=20)
+            assert members == [bob.bare], members
+            registered = await bob.client["xep_0077"].get_registration(ROOM, timeout=20)
+            assert registered["register"]["registered"] and registered["register"]["username"] == "Bob", registered
+            assert await _refusal(carol.enter("bob")) == "conflict"
+            try:
+                await carol.registers("BOB")
+            except IqError as error:
+                assert error.condition == "conflict", error
+            else:
+                raise AssertionError("a nick was registered twice")
+            await bob.enter("Bob")
+            assert bob.muc.get_jid_property(ROOM, "Bob", "affiliation") == "member"
+            await bob.client["xep_0077"].cancel_registration(ROOM, timeout=20)
+            await bob.until(lambda: bob.muc.get_jid_property(ROOM, "Bob", "affiliation") == "none")
+
+
+async def an_admin_approves_a_registration():
+    async with Rookery("alice", "bob", "carol") as server:
+        people = [_Occupant(server, f"{name}@localhost") for name in ("alice", "bob", "carol")]
+        async with people[0] as alice, people[1] as bob, people[2] as carol:
+            await alice.enter("Alice")
+            await alice.opens({"muc#roomconfig_membersonly": True, "muc#roomconfig_persistentroom": True})
+            alice.muc.leave_muc(ROOM, "Alice")
+            await bob.registers("Bob", **{"muc#register_first": "Robert"})
+            await carol.registers("Carol")
+            assert await _refusal(bob.enter("Bob")) == "registration-required"
+            for allow, text in ((True, bob.bare), (False, carol.bare)):
+                asked = await alice.take("message_xform", lambda message: message["from"] == ROOM)
+                values = asked["form"].get_values()
+                assert values["muc#jid"] == text, asked
+                answer = alice.client.make_message(ROOM)
+                form = asked["form"]
+                form["type"] = "submit"
+                form.set_values({"muc#register_allow": allow})
+                answer.append(form)
+                answer.send()
+            denied = await carol.take("message", lambda message: message["from"] == ROOM)
+            assert "denied" in denied["body"], denied
+            assert await _refusal(carol.enter("Carol")) == "registration-required"
+            await bob.enter("Bob")
+            assert bob.muc.get_jid_property(ROOM, "Bob", "affiliation") == "member"
+
+
+async def hats_are_given_and_worn():
+    async with Rookery("alice", "bob") as server:
+        async with _Occupant(server, "alice@localhost") as alice, _Occupant(server, "bob@localhost") as bob:
+            await alice.enter("Alice")
+            await alice.opens()
+            await bob.enter("Bob")
+            uri = "http://schemas.example.com/hats#teacher"
+            for person, refused in ((bob, True), (alice, False)):
+                made = _hats("create", {"hats#uri": uri, "hats#title": "Teacher", "hats#hue": "327.25"})
+                assert (await _refused(person, made) == "forbidden") if refused else await _asks(person, made)
+            await _asks(alice, _hats("assign", {"hats#uri": uri, "hats#jid": bob.bare}))
+            shown = await alice.take("groupchat_presence", lambda it: it["muc"]["nick"] == "Bob" and _hats_of(it))
+            assert _hats_of(shown) == [(uri, "Teacher")], shown
+            await _asks(alice, _hats("unassign", {"hats#uri": uri, "hats#jid": bob.bare}))
+            await alice.take("groupchat_presence", lambda it: it["muc"]["nick"] == "Bob" and not _hats_of(it))
+
+
+async def a_room_has_an_avatar():
+    async with Rookery("alice", "bob") as server:
+        async with _Occupant(server, "alice@localhost") as alice, _Occupant(server, "bob@localhost") as bob:
+            await alice.enter("Alice")
+            await alice.opens()
+            await bob.enter("Bob")
+            for person in (bob, alice):
+                cards = person.client["xep_0054"]
+                card = cards.make_vcard()
+                card["PHOTO"]["TYPE"], card["PHOTO"]["BINVAL"] = "image/png", b"no picture"
+                try:
+                    await cards.publish_vcard(card, jid=ROOM, timeout=20)
+                    assert person is alice, "who owns nothing has set an avatar"
+                except IqError as error:
+                    assert person is bob and error.condition == "forbidden", error
+            changed = lambda message: "104" in [it.get("code") for it in message.xml.iter(f"{{{USER}}}status")]
+            await bob.until(lambda: any(map(changed, bob.seen["status"])), "code 104")
+            info = await bob.client["xep_0030"].get_info(jid=ROOM, timeout=20)
+            hashes = [field for field in info.xml.iter("{jabber:x:data}field") if field.get("var") == "muc#roominfo_avatarhash"]
+            assert [it.text for it in hashes[0]] == [hashlib.sha1(b"no picture").hexdigest()], info
+            seen = await bob.client["xep_0054"].get_vcard(ROOM, cached=False, timeout=20)
+            assert seen["vcard_temp"]["PHOTO"]["BINVAL"] == b"no picture", seen
+
+
+async def rooms_are_closed_to_listed_abusers():
+    tables = '[modules.rtbl]\nlists = ["pubsub.localhost muc_bans_sha256"]\nlocal = true\n'
+    async with Rookery("alice", "bob", tables=tables) as server:
+        async with _Occupant(server, "alice@localhost") as alice, _Occupant(server, "bob@localhost") as bob:
+            alice.client.register_plugin("xep_0060")
+            lists = alice.client["xep_0060"]
+            await lists.create_node("pubsub.localhost", "muc_bans_sha256", timeout=20)
+            await alice.enter("Alice")
+            await alice.opens()
+            await bob.enter("Bob")
+            item = hashlib.sha256(bob.bare.encode()).hexdigest()
+            report = ET.fromstring("<report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:spam'/>")
+            await lists.publish("pubsub.localhost", "muc_bans_sha256", id=item, payload=report, timeout=20)
+            # The server follows the list when it has been there for a moment; who is inside already falls silent then.
+            while not bob.seen["message_error"]:
+                bob.write(ROOM, "buy my potions", mtype="groupchat")
+                await asyncio.sleep(0.2)
+            assert bob.seen["message_error"][0]["error"]["condition"] == "forbidden", bob.seen["message_error"]
+            bob.muc.leave_muc(ROOM, "Bob")
+            await alice.until(lambda: "Bob" not in alice.muc.get_roster(ROOM))
+            assert await _refusal(bob.enter("Bob")) == "forbidden"
+            await lists.retract("pubsub.localhost", "muc_bans_sha256", item, timeout=20)
+            # The room's own answers overtake nothing; the news of the list go another way.
+            while (refusal := await _refusal_or_none(bob.enter("Bob"))) is not None:
+                assert refusal == "forbidden", refusal
+            bob.write(ROOM, "I am sorry", mtype="groupchat")
+            await alice.hears("I am sorry")
+
+
 class _Entered(NamedTuple):
     """What somebody got on entering."""
 
@@ -201,11 +326,15 @@ class _Occupant(Person):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
-        for plugin in ("xep_0004", "xep_0045", "xep_0313", "xep_0359"):
+        for plugin in ("xep_0004", "xep_0045", "xep_0054", "xep_0313", "xep_0359"):
             self.client.register_plugin(plugin)
         for event in ("groupchat_message", "groupchat_subject", "groupchat_presence", "groupchat_invite", "message_xform"):
             self.seen[event] = []
             self.client.add_event_handler(event, self.seen[event].append)
+        # Messages of a room without a body: slixmpp tells of them by no event of their own.
+        self.seen["status"] = []
+        path = MatchXPath(f"{{jabber:client}}message/{{{USER}}}x")
+        self.client.register_handler(Callback("status", path, self.seen["status"].append))
 
     @property
     def muc(self):
@@ -221,6 +350,17 @@ class _Occupant(Person):
         form.set_values(fields or {})
         await self.muc.set_room_config(ROOM, form, timeout=20)
 
+    async def registers(self, nick, **more):
+        """Fills in the form of the room (XEP-0045 §7.10)."""
+        asked = await self.client["xep_0077"].get_registration(ROOM, timeout=20)
+        form = asked["register"]["form"]
+        form["type"] = "submit"
+        form.set_values({"muc#register_roomnick": nick, **more})
+        iq = self.client.make_iq_set(ito=ROOM)
+        iq.enable("register")
+        iq["register"].append(form)
+        return await iq.send(timeout=20)
+
     async def archive(self):
         """What the room has kept, by ids."""
         page = await self.client["xep_0313"].retrieve(jid=ROOM, rsm={"max": 50}, timeout=20)
@@ -233,11 +373,30 @@ class _Occupant(Person):
 
 async def _refusal(entering):
     """The condition of the error that somebody gets instead of entering."""
+    condition = await _refusal_or_none(entering)
+    assert condition, "nobody was refused"
+    return condition
+
+
+async def _refusal_or_none(entering):
     try:
         await entering
     except PresenceError as error:
         return error.condition
-    raise AssertionError("nobody was refused")
+    return None
+
+
+def _hats(command, values):
+    """A command of XEP-0317 §5."""
+    fields = "".join(f"<field var='{var}'><value>{value}</value></field>" for var, value in values.items())
+    return (
+        f"<command xmlns='http://jabber.org/protocol/commands' node='urn:xmpp:hats:commands:{command}' action='execute'>"
+        f"<x xmlns='jabber:x:data' type='submit'>{fields}</x></command>"
+    )
+
+
+def _hats_of(presence):
+    return [(hat.get("uri"), hat.get("title")) for hat in presence.xml.iter("{urn:xmpp:hats:0}hat")]
 
 
 def _is_tombstone(message):
@@ -256,3 +415,6 @@ async def _refused(person, payload):
     except IqError as error:
         return error.condition
     raise AssertionError("nobody was refused")
+
+
+USER = "http://jabber.org/protocol/muc#user"

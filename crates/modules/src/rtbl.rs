@@ -2,10 +2,10 @@
 //!
 //! The list is a node of another server (or this one) whose items are named by the SHA-256 of an address, in hexadecimal: of a bare JID, or of a domain.
 //! One shard subscribes, fetches the items and hears of changes; all shards look the hashes up. What a listed address of another server sends to a room,
-//! to enter or to speak, is refused as from an outcast. Accounts of this server are its own operator's business.
+//! to enter or to speak, is refused as from an outcast. Accounts of this server are its own operator's business, unless the operator wants them treated alike.
 //!
 //! Invariants:
-//! * Only what comes from the configured service changes a list. One that can't be reached leaves what is known as it was.
+//! * Only what comes from the configured service changes a list. One that can't be reached leaves what is known as it was, and is asked again soon.
 //! * Without a list, or without hashes, a stanza costs one look at a flag.
 
 use std::collections::{HashMap, HashSet};
@@ -122,8 +122,12 @@ fn guard(lists: &Lists, world: &mut World, packet: &Packet, to: JidRef<'_>) -> D
     if !lists.0.any.load(Ordering::Relaxed) || to.local().is_none() || packet.type_() == StanzaType::Error {
         return Delivery::Pass;
     }
-    let Some(sender) = packet.sender().filter(|sender| !world.is_here(sender.domain())) else { return Delivery::Pass };
+    let Some(sender) = packet.sender() else { return Delivery::Pass };
     let domain = world.domain_of(to.domain()).map(|domain| domain.name.clone()).unwrap_or_default();
+    let options = world.domain(&domain).and_then(|domain| domain.module(NAME));
+    if world.is_here(sender.domain()) && !options.is_some_and(|options| options.switch(LOCAL)) {
+        return Delivery::Pass;
+    }
     if !lists.name(&wanted(world, &domain), sender.as_ref()) {
         return Delivery::Pass;
     }
@@ -158,18 +162,26 @@ fn follow(lists: &Lists, world: &mut World) {
 
 /// XEP-0060 §6.1 and §6.5.2.
 fn subscribe(lists: &Lists, world: &mut World, domain: &str, list: List) {
-    let subscribe = Element::new("subscribe", ns::PUBSUB).with_attr("node", &list.node).with_attr("jid", domain);
+    let wanted = Element::new("subscribe", ns::PUBSUB).with_attr("node", &list.node).with_attr("jid", domain);
     let items = Element::new("items", ns::PUBSUB).with_attr("node", &list.node);
     let request = |child| Element::new("pubsub", ns::PUBSUB).with_child(child);
-    world.ask(domain, &list.service, true, &request(subscribe), |_, _| {});
-    let (lists, service) = (lists.clone(), list.service.clone());
-    world.ask(domain, &service, false, &request(items), move |_, answer| match answer {
+    world.ask(domain, &list.service, true, &request(wanted), |_, _| {});
+    let (lists, service, asker) = (lists.clone(), list.service.clone(), domain.to_owned());
+    world.ask(domain, &service, false, &request(items), move |world, answer| match answer {
         Answer::Result(Some(pubsub)) => {
             let items = pubsub.child("items", ns::PUBSUB);
             let found = items.into_iter().flat_map(Element::children).filter_map(listed).take(MAX_HASHES);
             lists.change(&list, |hashes| *hashes = found.collect());
         }
-        other => warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be had"),
+        other => {
+            warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be had");
+            world.after(RETRY_MS, move |world| {
+                // Unless the operator doesn't want it any more.
+                if lists.has(&list) {
+                    subscribe(&lists, world, &asker, list);
+                }
+            });
+        }
     });
 }
 
@@ -232,21 +244,32 @@ fn list(text: &str) -> Option<List> {
 /// The key below `[modules]`.
 const NAME: &str = "rtbl";
 
-const OPTIONS: [OptionSpec; 1] = [OptionSpec {
-    key: LISTS,
-    default: || Value::List(Vec::new()),
-    doc: "block lists, each a service and a node, e.g. [\"blocklist.example.org muc_bans_sha256\"]",
-    check: |value| {
-        option::each(value, |text| match list(text) {
-            Some(_) => Ok(()),
-            None => Err(format!("{text:?} is no list; write a service, a space and a node")),
-        })
+const OPTIONS: [OptionSpec; 2] = [
+    OptionSpec {
+        key: LISTS,
+        default: || Value::List(Vec::new()),
+        doc: "block lists, each a service and a node, e.g. [\"blocklist.example.org muc_bans_sha256\"]",
+        check: |value| {
+            option::each(value, |text| match list(text) {
+                Some(_) => Ok(()),
+                None => Err(format!("{text:?} is no list; write a service, a space and a node")),
+            })
+        },
     },
-}];
+    OptionSpec {
+        key: LOCAL,
+        default: || Value::Switch(false),
+        doc: "whether accounts of this server are kept out too, as where anybody can register",
+        check: option::any,
+    },
+];
 
+const LOCAL: &str = "local";
 const LISTS: &str = "lists";
 /// How often it is looked whether there is a list to subscribe to.
-const ROUND_MS: u64 = 30_000;
+const ROUND_MS: u64 = 5_000;
+/// After how long a list is asked for again that could not be had.
+const RETRY_MS: u64 = 30_000;
 /// How often the lists are fetched anew.
 const REFRESH_MS: u64 = 6 * 3_600_000;
 /// Hashes of one list.

@@ -1,4 +1,4 @@
-//! Accounts and their sessions: XEP-0133 §4.1 to §4.7.
+//! Accounts and their sessions: XEP-0133 §4.1 to §4.7, and their archives.
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -88,6 +88,20 @@ pub(crate) const COMMANDS: &[Command] = &[
             Err(text) => order.send_back(world, text.clone()),
         },
     },
+    Command {
+        node: "urn:rookery:administration#empty-archive",
+        name: "Empty archives of users",
+        module: NAME,
+        may: Rights::Admin,
+        stages: &[|world, order| {
+            let instructions = "What these users have said and were told is removed from their archives.";
+            order.ask(world, accounts_form("Emptying Archives", instructions));
+        }],
+        run: |world, order| match accounts_of(&order) {
+            Ok(accounts) => each(world, order, accounts, "emptied archives", empty_archive),
+            Err(text) => order.send_back(world, text),
+        },
+    },
 ];
 
 /// §4.1.
@@ -134,6 +148,10 @@ fn disable(world: &mut World, account: Jid, done: Done) {
 /// §4.4.
 fn enable(world: &mut World, account: Jid, done: Done) {
     users::set_disabled(world, account.to_bare(), false, done);
+}
+
+fn empty_archive(world: &mut World, account: Jid, done: Done) {
+    users::empty_archive(world, account.to_bare(), done);
 }
 
 /// §4.5: all sessions of an account, or the one of a full JID.

@@ -20,9 +20,11 @@ use crate::rsm::Answer;
 /// How an archive is shown to whoever asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// As it is.
-    Whole,
-    /// Without what tells the real JIDs of occupants: the `<x/>` of `muc#user` (XEP-0313 §5.1.2).
+    /// That of an account, as it is.
+    Account,
+    /// That of a room, by somebody who may know who the occupants are: they can be asked for by their real JIDs (XEP-0313 §4.1.1).
+    Room,
+    /// The same without what tells the real JIDs of occupants: the `<x/>` of `muc#user` (§5.1.2).
     WithoutJids,
 }
 
@@ -34,7 +36,7 @@ impl Archives {
             ("query", true) => self.query(world, iq, view),
             ("query", false) => {
                 let mut reply = iq.result();
-                reply.start_ns("query", ns::MAM).element(&form()).end();
+                reply.start_ns("query", ns::MAM).element(&form(view)).end();
                 world.reply(&iq, reply);
             }
             ("metadata", false) => self.metadata(world, iq),
@@ -43,12 +45,12 @@ impl Archives {
     }
 
     fn query(&self, world: &mut World, iq: Iq, view: View) {
-        let query = match Query::read(&iq.payload, limits(world, &iq.to)) {
+        let query = match Query::read(&iq.payload, &iq.to, view, limits(world, &iq.to)) {
             Ok(query) => query,
             Err(error) => return world.reply_error(&iq, error),
         };
         self.write(world);
-        if !query.words.is_empty() {
+        if !query.words.is_empty() || query.by.is_some() {
             return Search::begin(world, iq, query, view);
         }
         let page = world.stores.archive.page(iq.to.as_ref(), query.wanted.clone());
@@ -113,7 +115,7 @@ pub(super) fn send_page(
 /// One message of a page (§4.2). What its own wrapping makes too deep for the scanner is left out, as §3.2 allows for messages that are gone.
 fn send_message(world: &mut World, iq: &Iq, query: &Query, view: View, id: u64, stanza: &[u8]) {
     let whole = result(iq, query, id, |writer| match (scanned(stanza), view) {
-        (Some(stanza), View::Whole) => {
+        (Some(stanza), View::Account | View::Room) => {
             writer.stanza(&stanza);
         }
         (Some(stanza), View::WithoutJids) => {

@@ -20,18 +20,19 @@
 //!
 //! # Left out
 //!
-//! Groupchat in the archives of users (`include-groupchat`); the real JID as `with` in those of rooms; pages by index. A clock that was set back while
+//! Groupchat in the archives of users: `include-groupchat` is understood and changes nothing; pages by index. A clock that was set back while
 //! the server was down puts new messages before those of the time that was taken back.
 //!
 //! # Layout
 //!
 //! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`: the way out. `id`: ids; `own`: forged ones. `prefs`:
-//! preferences. `sweep`: expiry. `retract`: what was taken back.
+//! preferences. `sweep`: expiry. `purge`: archives that are emptied. `retract`: what was taken back.
 
 mod answer;
 pub mod id;
 mod own;
 mod prefs;
+mod purge;
 mod query;
 mod recorder;
 mod retract;
@@ -39,6 +40,7 @@ mod search;
 mod sweep;
 
 pub use answer::View;
+pub(crate) use purge::Purge;
 pub use recorder::{Archives, Record};
 pub(crate) use retract::{Retracted, tombstone_mark};
 
@@ -95,7 +97,7 @@ impl Module for Archive {
     fn left_out(&self) -> &'static [(&'static str, &'static str)] {
         &[(
             "XEP-0313",
-            "groupchat in the archives of users (`include-groupchat`), the real JID as `with` in those of rooms, pages by index",
+            "groupchat in the archives of users (`include-groupchat` is understood and changes nothing), pages by index",
         )]
     }
 
@@ -107,6 +109,7 @@ impl Module for Archive {
         for feature in [ns::MAM, ns::MAM_EXTENDED, ns::STANZA_ID, ns::FULLTEXT, ns::RETRACT, ns::RETRACT_TOMBSTONE] {
             hooks.feature(Target::Account, feature);
         }
+        hooks.feature(Target::Account, GROUPCHAT_FIELD);
         hooks.feature(Target::Server, ns::HINTS);
         hooks.document(prefs::DOCUMENT, Preferences::read);
         let archives = self.archives.clone();
@@ -123,6 +126,12 @@ impl Module for Archive {
         let others = Wanted::from(OTHERS).naming(&[ns::STANZA_ID, ns::DELAY]);
         hooks.before_delivery(Phase::Record, others, move |_, packet, to| {
             own_ids.without(packet, to).map_or(Delivery::Pass, Delivery::As)
+        });
+        let archives = self.archives.clone();
+        hooks.letters(move |world, letter| {
+            if let Ok(purge) = letter.downcast::<Purge>() {
+                purge.run(world, &archives);
+            }
         });
         let archives = self.archives.clone();
         hooks.stopping(move |world| archives.write(world));
@@ -164,7 +173,7 @@ fn answer(world: &mut World, iq: Iq, archives: &Archives) {
     }
     match iq.payload.name() {
         "prefs" => prefs::answer(world, iq),
-        _ => archives.answer(world, iq, View::Whole),
+        _ => archives.answer(world, iq, View::Account),
     }
 }
 
@@ -243,6 +252,8 @@ fn is_excluding(child: &Child<'_>) -> bool {
     }
 }
 
+/// XEP-0313 §8: a query may say whether it wants groupchat, of which there is none.
+const GROUPCHAT_FIELD: &str = "urn:xmpp:mam:2#groupchat-field";
 /// The key below `[modules]`.
 pub(crate) const NAME: &str = "archive";
 const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);

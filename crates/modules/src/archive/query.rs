@@ -6,7 +6,7 @@ use rookery_store::ArchiveQuery;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
-use super::id;
+use super::{View, id};
 use crate::form::{Field, Form};
 use crate::rsm::{Part, Request};
 
@@ -17,6 +17,8 @@ pub(super) struct Query {
     pub(super) wanted: ArchiveQuery,
     /// Words that the bodies must have, in small letters (XEP-0431).
     pub(super) words: Vec<String>,
+    /// The real JID of the occupant who said it, bare or full (§4.1.1).
+    pub(super) by: Option<Jid>,
     /// What the client calls it.
     pub(super) query_id: Option<String>,
     /// Newest first (§4.3.4).
@@ -33,29 +35,38 @@ pub(super) struct PageLimits {
 }
 
 impl Query {
-    /// Reads the payload of a request.
+    /// Reads the payload of a request to the archive of `owner`.
     ///
     /// # Errors
     /// `feature-not-implemented` for a field that isn't known (§4.1.6) and for a page by its index (XEP-0059 §2.6), `item-not-found` for what
     /// can't be an id of an archive (§4.1.4, §4.3.2), `bad-request` for the rest, `resource-constraint` for too many ids.
-    pub(super) fn read(payload: &Element, limits: PageLimits) -> Result<Self, Condition> {
+    pub(super) fn read(payload: &Element, owner: &Jid, view: View, limits: PageLimits) -> Result<Self, Condition> {
         let wanted = ArchiveQuery { limit: limits.messages, max_bytes: limits.bytes, ..ArchiveQuery::default() };
         let query_id = payload.attr("queryid").map(str::to_owned);
         let flip = payload.child("flip-page", ns::MAM).is_some();
-        let mut query = Self { wanted, words: Vec::new(), query_id, flip };
+        let mut query = Self { wanted, words: Vec::new(), by: None, query_id, flip };
         if let Some(x) = payload.child("x", ns::DATA_FORMS) {
-            query.read_form(&Form::read(x).ok_or(Condition::BadRequest)?)?;
+            query.read_form(&Form::read(x).ok_or(Condition::BadRequest)?, view)?;
+        }
+        if view == View::Room {
+            query.by = query.wanted.with.take_if(|with| with.bare() != owner.bare());
         }
         query.read_page(&Request::read(payload)?.unwrap_or_default())?;
         Ok(query)
     }
 
-    fn read_form(&mut self, form: &Form) -> Result<(), Condition> {
+    fn read_form(&mut self, form: &Form, view: View) -> Result<(), Condition> {
         if form.type_() != "submit" || form.form_type() != Some(ns::MAM) {
             return Err(Condition::BadRequest);
         }
         for field in form.fields() {
-            self.read_field(field.var(), field.all())?;
+            match field.var() {
+                // There is no groupchat in the archives of accounts, whatever is asked for.
+                GROUPCHAT if view == View::Account => {
+                    form.boolean(GROUPCHAT).transpose().map_err(|_| Condition::BadRequest)?;
+                }
+                var => self.read_field(var, field.all())?,
+            }
         }
         Ok(())
     }
@@ -132,10 +143,12 @@ impl Query {
 }
 
 /// The fields that a query can have (§4.1.6).
-pub(super) fn form() -> Element {
+pub(super) fn form(view: View) -> Element {
     let form = Form::new("form").hidden("FORM_TYPE", ns::MAM).field(Field::jid_single(WITH));
     let texts = [START, END, BEFORE_ID, AFTER_ID, TEXT].map(Field::text_single);
-    let mut form = texts.into_iter().fold(form, Form::field).element();
+    let form = texts.into_iter().fold(form, Form::field);
+    let groupchat = (view == View::Account).then(|| Field::boolean(GROUPCHAT, false));
+    let mut form = groupchat.into_iter().fold(form, Form::field).element();
     // Any value goes, not only those of a list (XEP-0122 §3.2.2).
     let open = Element::new("open", ns::DATA_VALIDATE);
     let validate = Element::new("validate", ns::DATA_VALIDATE).with_attr("datatype", "xs:string").with_child(open);
@@ -158,6 +171,7 @@ const END: &str = "end";
 const BEFORE_ID: &str = "before-id";
 const AFTER_ID: &str = "after-id";
 const IDS: &str = "ids";
+const GROUPCHAT: &str = "include-groupchat";
 /// XEP-0431 §3.1, in Clark notation.
 const TEXT: &str = "{urn:xmpp:fulltext:0}fulltext";
 /// Ids that one query may name.
@@ -180,7 +194,25 @@ mod tests {
         let mut payload =
             Element::parse(format!("<query xmlns='urn:xmpp:mam:2' queryid='f27'>{set}</query>").as_bytes()).unwrap();
         payload.push_child(form.element());
-        Query::read(&payload, LIMITS)
+        Query::read(&payload, &Jid::parse("coven@chat.example").unwrap(), View::Account, LIMITS)
+    }
+
+    fn by(view: View, with: &str) -> (Option<Jid>, Option<Jid>) {
+        let form = Form::new("submit").hidden("FORM_TYPE", ns::MAM).field(Field::plain(WITH).value(with)).element();
+        let payload = Element::new("query", ns::MAM).with_child(form);
+        let query = Query::read(&payload, &Jid::parse("coven@chat.example").unwrap(), view, LIMITS).unwrap();
+        (query.wanted.with, query.by)
+    }
+
+    #[test]
+    fn occupants_are_asked_for_by_their_addresses_where_those_are_known() {
+        let (occupant, real) = ("coven@chat.example/hag", "hag66@shakespeare.example");
+        let jid = |text| Some(Jid::parse(text).unwrap());
+        for view in [View::Account, View::WithoutJids] {
+            assert_eq!(by(view, real), (jid(real), None));
+        }
+        assert_eq!(by(View::Room, real), (None, jid(real)));
+        assert_eq!(by(View::Room, occupant), (jid(occupant), None));
     }
 
     #[test]
@@ -227,7 +259,7 @@ mod tests {
         }
     }
 
-    const FIELDS: [&str; 7] = [WITH, START, END, BEFORE_ID, AFTER_ID, IDS, TEXT];
+    const FIELDS: [&str; 8] = [WITH, START, END, BEFORE_ID, AFTER_ID, IDS, TEXT, GROUPCHAT];
 
     #[test]
     fn what_is_wrong_has_its_error() {
@@ -238,7 +270,7 @@ mod tests {
             ("before-id", "09af3-cc343-b409f", Condition::ItemNotFound),
             ("ids", "' OR ''='", Condition::ItemNotFound),
             ("{http://example.com/}mood", "lonely", Condition::FeatureNotImplemented),
-            ("include-groupchat", "true", Condition::FeatureNotImplemented),
+            ("include-groupchat", "perhaps", Condition::BadRequest),
         ] {
             assert_eq!(query(&[(var, value)], "").unwrap_err(), expected, "{var}");
         }

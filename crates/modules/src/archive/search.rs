@@ -1,12 +1,14 @@
-//! XEP-0431: Full Text Search in MAM. A message matches if its body has all words that are searched for, in whatever case and place.
+//! XEP-0431: Full Text Search in MAM. A message matches if its body has all words that are searched for, in whatever case and place. What somebody said
+//! in a room under whatever nick is found the same way, by the real JID (XEP-0313 §4.1.1).
 //!
-//! There is no index of words: an archive is read in portions from the end that is asked for, and the background threads look into them. A session
+//! There is no index of either: an archive is read in portions from the end that is asked for, and the background threads look into them. A session
 //! has one search at a time, since it holds its lane; a search that finds too little in too much ends with an error that says how to narrow it.
 
 use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
 use rookery_store::{ArchivePage, ArchiveQuery};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::ns;
+use rookery_xml::{Stanza, ns};
 
 use super::View;
 use super::answer::{failed, scanned, send_page, wait};
@@ -51,10 +53,10 @@ impl Search {
         }
         // It has been found to be there.
         self.query.wanted.known.clear();
-        let words = self.query.words.clone();
+        let (words, by) = (self.query.words.clone(), self.query.by.clone());
         let found = world.background.run(move || {
             let mut messages = portion.messages;
-            messages.retain(|(_, stanza)| matches(stanza, &words));
+            messages.retain(|(_, stanza)| matches(stanza, &words, by.as_ref()));
             messages
         });
         wait(world, iq, found, move |world, iq, found| match found {
@@ -91,12 +93,23 @@ impl Search {
     }
 }
 
-/// Whether a message has a body with all of these words.
-fn matches(stanza: &[u8], words: &[String]) -> bool {
+/// Whether a message has a body with all of these words, and is by this occupant.
+fn matches(stanza: &[u8], words: &[String], by: Option<&Jid>) -> bool {
     let Some(stanza) = scanned(stanza) else { return false };
+    by.is_none_or(|by| is_by(&stanza, by)) && (words.is_empty() || has_words(&stanza, words))
+}
+
+fn has_words(stanza: &Stanza<'_>, words: &[String]) -> bool {
     let bodies = stanza.children().filter(|child| child.is("body", ns::CLIENT));
     let mut texts = bodies.map(|body| body.element().text().to_lowercase());
     texts.any(|text| words.iter().all(|word| text.contains(word.as_str())))
+}
+
+/// Whether the room has noted this real JID of the sender; a bare one is that of all sessions.
+fn is_by(stanza: &Stanza<'_>, by: &Jid) -> bool {
+    let noted = stanza.child("x", ns::MUC_USER).map(|x| x.element());
+    let jid = noted.as_ref().and_then(|x| x.child("item", ns::MUC_USER)?.attr("jid"));
+    jid.and_then(|jid| Jid::parse(jid).ok()).is_some_and(|jid| jid == *by || jid.bare() == by.as_ref())
 }
 
 /// Messages that are looked into at a time.
@@ -118,8 +131,25 @@ mod tests {
             [("bist", true), ("ärger wo", true), ("& co", true), ("verona", false), ("bist nicht", false)]
         {
             let words: Vec<_> = words.split(' ').map(str::to_lowercase).collect();
-            assert_eq!(matches(stanza.as_bytes(), &words), expected, "{words:?}");
+            assert_eq!(matches(stanza.as_bytes(), &words, None), expected, "{words:?}");
         }
-        assert!(!matches(b"damaged", &["damaged".into()]));
+        assert!(!matches(b"damaged", &["damaged".into()], None));
+    }
+
+    #[test]
+    fn an_occupant_is_known_by_what_the_room_noted() {
+        let stanza = "<message from='coven@chat.example/hag' type='groupchat'><body>hi</body>\
+                      <x xmlns='http://jabber.org/protocol/muc#user'><item jid='hag@x.example/pda'/></x></message>";
+        for (by, expected) in [
+            ("hag@x.example", true),
+            ("hag@x.example/pda", true),
+            ("hag@x.example/phone", false),
+            ("x.example", false),
+            ("coven@chat.example/hag", false),
+        ] {
+            let by = Jid::parse(by).unwrap();
+            assert_eq!(matches(stanza.as_bytes(), &[], Some(&by)), expected, "{by}");
+            assert!(!matches(stanza.as_bytes(), &["bye".into()], Some(&by)));
+        }
     }
 }

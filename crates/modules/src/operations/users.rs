@@ -8,6 +8,7 @@ use rookery_store::{Pending, StoreError, Stores};
 use super::sessions::{self, SessionInfo};
 use super::{Outcome, Refusal};
 use crate::administration::{removed, service};
+use crate::archive;
 use crate::register::password;
 use crate::rights;
 
@@ -143,6 +144,22 @@ pub fn remove(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Out
         };
         let home = account.clone();
         world.ask_home(home.as_ref(), work, move |world, removed| then(world, found(removed, &account)));
+    });
+}
+
+/// Empties the archive of an account (XEP-0313), of what waits to be written too.
+pub fn empty_archive(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
+    let exists = world.stores.accounts.exists(account.as_ref());
+    world.wait(exists, move |world, exists| match found(exists, &account) {
+        Ok(()) => {
+            let owner = account.to_bare();
+            let work = move |world: &mut World, reply: Reply<Result<(), StoreError>>| {
+                let shard = world.shard();
+                world.tell(shard, archive::NAME, Box::new(archive::Purge { owner, reply }));
+            };
+            world.ask_home(account.as_ref(), work, move |world, purged| then(world, purged.map_err(Refusal::from)));
+        }
+        missing => then(world, missing),
     });
 }
 

@@ -219,6 +219,10 @@ impl Room {
         let Plan { roles, kicks, affiliations } = plan;
         let actor = self.actor_nick(&iq.from);
         let newcomers = self.newcomers(&affiliations);
+        // An invitation says it all, and nobody is told what he did himself.
+        let told = |change: &&Affiliated| change.user.as_ref() != iq.from.bare() && !newcomers.contains(&change.user);
+        let told: Vec<_> = affiliations.iter().filter(told).cloned().collect();
+        self.tell_absent(world, &told);
         let kept = affiliations.clone();
         let answer = |room: &mut Self, world: &mut World| room.keep_and_answer(world, kept, iq);
         match affiliations.is_empty() {

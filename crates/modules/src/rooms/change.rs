@@ -31,12 +31,17 @@ impl Room {
     ) {
         let mut parted = Vec::new();
         let mut changed = Vec::new();
+        let mut absent = Vec::new();
         for change in &changes {
             let before = self.affiliation_of(world, change.user.as_ref());
             self.note_affiliation(change);
             let now = self.affiliation_of(world, change.user.as_ref());
             let theirs = self.occupants.iter().filter(|(_, occupant)| occupant.account == change.user);
-            for at in theirs.map(|(at, _)| at).collect::<Vec<_>>() {
+            let theirs: Vec<_> = theirs.map(|(at, _)| at).collect();
+            if theirs.is_empty() && before != now {
+                absent.push((change.user.clone(), before, now));
+            }
+            for at in theirs {
                 match self.removal_code(now) {
                     Some(code) => parted.extend(self.expel(world, at, code, now, actor, change.reason.as_deref())),
                     None if before != now => changed.push((at, before, now, change.reason.clone())),
@@ -49,6 +54,7 @@ impl Room {
         for (at, before, now, reason) in changed {
             self.show_affiliation(world, at, before, now, actor, reason.as_deref());
         }
+        self.tell_of_absent(world, &absent);
     }
 
     /// Removes occupants because a moderator wants it (§8.2).
@@ -150,6 +156,9 @@ impl Room {
         if let Some(occupant) = self.occupants.get_mut(at) {
             occupant.role = role;
             occupant.changed();
+            if self.config.is_moderated && self.voices.note(&occupant.account, occupant.affiliation, role) {
+                self.keep_document(world, None);
+            }
         }
         match role {
             Role::Moderator => self.moderating.insert(at),
@@ -172,9 +181,13 @@ impl Room {
         }
     }
 
-    /// Notes what a user is to the room, with the nick that is reserved by that.
+    /// Notes what a user is to the room, with the nick that is reserved by that. Whoever waited for that, or has another voice, begins anew.
     pub(crate) fn note_affiliation(&mut self, change: &Affiliated) {
         let before = self.affiliations.remove(&change.user);
+        self.waiting.retain(|waiting| waiting.user != change.user);
+        if before.as_ref().map_or(Affiliation::None, |before| before.affiliation) != change.affiliation {
+            self.voices.forget(change.user.as_ref());
+        }
         if let Some(key) = before.and_then(|before| nick_key(before.nick.as_deref()?)) {
             self.reserved.remove(&key);
         }

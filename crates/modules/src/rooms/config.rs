@@ -12,6 +12,8 @@ pub(crate) struct Config {
     pub name: String,
     pub description: String,
     pub lang: String,
+    /// The URI of a publish-subscribe node that belongs to the room.
+    pub pubsub: String,
     pub is_public: bool,
     pub is_persistent: bool,
     pub is_members_only: bool,
@@ -25,6 +27,8 @@ pub(crate) struct Config {
     pub subject_by_all: bool,
     /// Members may invite others to a members-only room.
     pub invites_by_members: bool,
+    /// Users may register (§7.10): where membership is a privilege, they ask an admin by that (§9.9).
+    pub takes_registrations: bool,
     /// The least role that may send private messages; [`Role::None`]: nobody may.
     pub private_messages: Role,
     /// Whose presence is broadcast.
@@ -46,6 +50,7 @@ impl Config {
             name: String::new(),
             description: String::new(),
             lang: String::new(),
+            pubsub: String::new(),
             is_public: defaults.public,
             is_persistent: defaults.persistent,
             is_members_only: defaults.members_only,
@@ -55,6 +60,7 @@ impl Config {
             max_occupants: defaults.occupants.min(limits.occupants),
             subject_by_all: false,
             invites_by_members: false,
+            takes_registrations: true,
             private_messages: Role::Visitor,
             broadcast: Role::PRESENT.to_vec(),
             member_list: Role::PRESENT.to_vec(),
@@ -68,7 +74,7 @@ impl Config {
     pub(crate) fn stored(form: &Form, limits: &Limits) -> Option<Self> {
         // A text that was short enough once stays.
         let lenient = Limits { description: usize::MAX, ..limits.clone() };
-        Self::new(limits).submitted(form, &lenient).ok()
+        Self::new(limits).with(form, &lenient).ok()
     }
 
     /// For the store.
@@ -88,10 +94,16 @@ impl Config {
             .field(Field::text_single(NAME).label("Name").value(&self.name))
             .field(Field::text_single(DESC).label("Short description").value(&self.description))
             .field(Field::text_single(LANG).label("Language of discussions").value(&self.lang))
+            .field(
+                Field::text_single(PUBSUB).label("URI of the publish-subscribe node of the room").value(&self.pubsub),
+            )
             .field(Field::boolean(PUBLIC, self.is_public).label("Let everybody find the room"))
             .field(Field::boolean(PERSISTENT, self.is_persistent).label("Keep the room when nobody is in it"))
             .field(Field::boolean(MEMBERS_ONLY, self.is_members_only).label("Only members may enter"))
             .field(Field::boolean(INVITES, self.invites_by_members).label("Members may invite others"))
+            .field(Field::boolean(REGISTRATION, self.takes_registrations).label(
+                "Users may register, which an admin approves where only members may enter or only some may speak",
+            ))
             .field(Field::boolean(PROTECTED, !self.password.is_empty()).label("A password is needed to enter"))
             .field(Field::text_private(SECRET).label("Password").value(&self.password))
             .field(Field::boolean(MODERATED, self.is_moderated).label("Only who has voice may speak"))
@@ -127,12 +139,20 @@ impl Config {
     /// # Errors
     /// `not-acceptable` (§10.2) with the field that is wrong.
     pub(crate) fn submitted(&self, form: &Form, limits: &Limits) -> Result<Self, StanzaError> {
+        match form.value(LANG).map(str::trim) {
+            Some(lang) if !lang.is_empty() && !is_language(lang) => Err(unacceptable(LANG)),
+            _ => self.with(form, limits),
+        }
+    }
+
+    fn with(&self, form: &Form, limits: &Limits) -> Result<Self, StanzaError> {
         let mut new = self.clone();
         for (var, switch) in [
             (PUBLIC, &mut new.is_public),
             (PERSISTENT, &mut new.is_persistent),
             (MEMBERS_ONLY, &mut new.is_members_only),
             (INVITES, &mut new.invites_by_members),
+            (REGISTRATION, &mut new.takes_registrations),
             (MODERATED, &mut new.is_moderated),
             (SUBJECT, &mut new.subject_by_all),
             (LOGGING, &mut new.is_logged),
@@ -140,7 +160,9 @@ impl Config {
         ] {
             *switch = boolean(form, var)?.unwrap_or(*switch);
         }
-        for (var, text) in [(NAME, &mut new.name), (DESC, &mut new.description), (LANG, &mut new.lang)] {
+        let texts =
+            [(NAME, &mut new.name), (DESC, &mut new.description), (LANG, &mut new.lang), (PUBSUB, &mut new.pubsub)];
+        for (var, text) in texts {
             if form.has(var) {
                 *text = form.value(var).unwrap_or_default().trim().to_owned();
             }
@@ -216,6 +238,14 @@ fn boolean(form: &Form, var: &str) -> Result<Option<bool>, StanzaError> {
     form.boolean(var).transpose().map_err(|_| unacceptable(var))
 }
 
+/// Whether a text has the form of a language tag (RFC 5646 §2.1), as `xml:lang` has.
+fn is_language(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let is_part = |part: &str| (1..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    parts.next().is_some_and(|first| is_part(first) && first.bytes().all(|byte| byte.is_ascii_alphabetic()))
+        && parts.all(is_part)
+}
+
 fn allowed_name(role: Role) -> &'static str {
     ALLOWED.iter().find(|(found, ..)| *found == role).map_or("none", |(_, name, _)| name)
 }
@@ -249,7 +279,10 @@ const PM: &str = "muc#roomconfig_allowpm";
 const BROADCAST: &str = "muc#roomconfig_presencebroadcast";
 const MEMBER_LIST: &str = "muc#roomconfig_getmemberlist";
 const MAX_USERS: &str = "muc#roomconfig_maxusers";
-/// No field of the standard, but what other servers call it too.
+/// The publish-subscribe node of the room.
+pub(crate) const PUBSUB: &str = "muc#roomconfig_pubsub";
+/// Not in the standard, but what other servers call them too.
+const REGISTRATION: &str = "muc#roomconfig_registration";
 const ARCHIVING: &str = "muc#roomconfig_enablearchiving";
 const LOGGING: &str = "muc#roomconfig_enablelogging";
 

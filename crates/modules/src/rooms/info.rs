@@ -7,7 +7,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Limits as XmlLimits, Stanza, ns};
 
 use super::avatar;
-use super::config::{HISTORY, SUBJECT};
+use super::config::{HISTORY, PUBSUB, SUBJECT};
 use super::role::Role;
 use super::room::Room;
 use super::service::reply_items;
@@ -94,6 +94,10 @@ impl Room {
         let form = match self.config.lang.as_str() {
             "" => form,
             lang => form.field(Field::text_single("muc#roominfo_lang").label("Language").value(lang)),
+        };
+        let form = match self.config.pubsub.as_str() {
+            "" => form,
+            uri => form.field(Field::text_single(PUBSUB).label("Publish-subscribe node").value(uri)),
         };
         let form = match self.is_open_to(world, asker) {
             false => form,

@@ -1,4 +1,5 @@
-//! Messages to the room that are not for all: mediated invitations and their refusal (XEP-0045 §7.8.2), requests for voice (§7.13, §8.6).
+//! Messages to the room that are not for all: mediated invitations and their refusal (XEP-0045 §7.8.2), requests for voice (§7.13, §8.6) and decisions
+//! about them.
 //!
 //! An invitation names the inviter by bare JID, in every room: whoever invites somebody shows himself to that one. Direct invitations
 //! (XEP-0249) don't pass the room.
@@ -9,6 +10,8 @@ use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
+use super::approve;
+use super::register::REGISTER;
 use super::role::Role;
 use super::room::Room;
 use crate::form::{Field, Form};
@@ -28,11 +31,15 @@ impl Room {
         if let Some(decline) = user.and_then(|user| user.child("decline", ns::MUC_USER)) {
             return self.decline(world, decline, from);
         }
-        match Form::within(message).filter(|form| form.form_type() == Some(REQUEST)) {
-            Some(form) if form.has(ALLOW) => self.voice_decided(world, &form, from),
-            Some(form) => self.voice_wanted(world, &form, from),
+        let form = Form::within(message);
+        match form.as_ref().map(|form| (form.form_type(), form)) {
+            // XEP-0004 §3.1: whoever cancels a form that the room sent doesn't decide.
+            Some((_, form)) if form.type_() == "cancel" => Ok(()),
+            Some((Some(REQUEST), form)) if form.has(ALLOW) => self.voice_decided(world, form, from),
+            Some((Some(REQUEST), form)) => self.voice_wanted(world, form, from),
+            Some((Some(REGISTER), form)) if form.has(approve::ALLOW) => self.registration_decided(world, form, from),
             // §17.2.
-            None => Err(Condition::BadRequest.into()),
+            _ => Err(Condition::BadRequest.into()),
         }
     }
 

@@ -96,7 +96,7 @@ impl Room {
         self.may_enter(world, from, affiliation, request)?;
         self.may_have_nick(to, from, key)?;
         let seat = Seat { jid: from.clone(), presence: reflected(packet), number: self.next_number() };
-        world.enroll(self.roll_for(affiliation, key), from.as_ref());
+        world.enroll(self.roll_for(from.bare(), affiliation, key), from.as_ref());
         let at = match self.nicks.get(key).copied() {
             Some(at) => self.join_nick(world, at, seat),
             None => self.add(world, seat, to.to_jid(), key, affiliation),
@@ -114,10 +114,17 @@ impl Room {
     }
 
     /// Which roll a session will be on: a shared nick has its role already.
-    fn roll_for(&mut self, affiliation: Affiliation, key: &str) -> &mut rookery_hub::Roll {
+    fn roll_for(&mut self, account: JidRef<'_>, affiliation: Affiliation, key: &str) -> &mut rookery_hub::Roll {
         let shared = self.nicks.get(key).and_then(|&at| self.occupants.get(at)).map(|occupant| occupant.role);
-        let role = shared.unwrap_or_else(|| Role::on_entry(affiliation, self.config.is_moderated));
+        let role = shared.unwrap_or_else(|| self.role_on_entry(account, affiliation));
         self.roll(role)
+    }
+
+    /// §5.1: in a moderated room the voice of the last visit counts.
+    fn role_on_entry(&self, account: JidRef<'_>, affiliation: Affiliation) -> Role {
+        let is_moderated = self.config.is_moderated;
+        let voice = self.voices.of(account).filter(|_| is_moderated && affiliation < Affiliation::Admin);
+        voice.unwrap_or_else(|| Role::on_entry(affiliation, is_moderated))
     }
 
     /// §7.2.15, in the order that tells a stranger the least.
@@ -180,7 +187,7 @@ impl Room {
         let account = seat.jid.to_bare();
         let occupant = Occupant {
             id: occupant_id(&self.secret, &account),
-            role: Role::on_entry(affiliation, self.config.is_moderated),
+            role: self.role_on_entry(account.as_ref(), affiliation),
             jid,
             account,
             affiliation,

@@ -7,10 +7,12 @@ use rookery_jid::Jid;
 use rookery_store::{Affiliated, Affiliation, RoomDocument, StoreError};
 use rookery_xml::{Element, Writer};
 
+use super::approve::Waiting;
 use super::config::Config;
 use super::limits::Limits;
 use super::room::Room;
 use super::unsaved::not_kept_yet;
+use super::voices::Voices;
 use crate::form::Form;
 
 /// The document of a room, read.
@@ -20,6 +22,8 @@ pub(crate) struct Kept {
     pub secret: String,
     pub hat_list: Vec<Element>,
     pub hats: HashMap<Jid, Vec<Element>>,
+    pub waiting: Vec<Waiting>,
+    pub voices: Voices,
 }
 
 impl Kept {
@@ -34,7 +38,10 @@ impl Kept {
             hats.insert(worn_by, worn.children().cloned().collect());
         }
         let hat_list = document.child("hat-list", FORMAT).map(|list| list.children().cloned().collect());
-        Some(Self { config, secret, hat_list: hat_list.unwrap_or_default(), hats })
+        let named = |name| document.children().filter(move |child| child.is(name, FORMAT));
+        let waiting = named("waiting").filter_map(Waiting::read).collect();
+        let voices = named("voice").filter_map(Voices::read).collect();
+        Some(Self { config, secret, hat_list: hat_list.unwrap_or_default(), hats, waiting, voices })
     }
 }
 
@@ -49,6 +56,8 @@ impl Room {
             let worn = Element::new("hats", FORMAT).with_attr("jid", wearer.as_str());
             document.push_child(hats.iter().cloned().fold(worn, Element::with_child));
         }
+        self.waiting.iter().for_each(|waiting| document.push_child(waiting.element(FORMAT)));
+        self.voices.elements(FORMAT).for_each(|voice| document.push_child(voice));
         RoomDocument {
             name: self.name().to_owned(),
             is_public: self.config.is_public,

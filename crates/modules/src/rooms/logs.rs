@@ -29,6 +29,8 @@ pub(crate) struct Logs(RefCell<HashMap<Jid, Waiting>>);
 /// A room with lines that wait, or are being written.
 #[derive(Debug, Default)]
 struct Waiting {
+    /// The language of the room, if its owner has named it.
+    lang: String,
     lines: Vec<Line>,
     bytes: usize,
     /// There was no room for some.
@@ -94,17 +96,18 @@ impl Room {
         }
         let (Some(folder), Some(occupant)) = (&self.limits.logs, self.occupants.get(at)) else { return };
         let line = Line { unix_ms: world.time(), nick: occupant.nick().to_owned(), what };
-        self.logs.add(world, Path::new(folder), &self.jid, line);
+        self.logs.add(world, Path::new(folder), &self.jid, &self.config.lang, line);
     }
 }
 
 impl Logs {
-    fn add(self: &Rc<Self>, world: &mut World, folder: &Path, room: &Jid, line: Line) {
+    fn add(self: &Rc<Self>, world: &mut World, folder: &Path, room: &Jid, lang: &str, line: Line) {
         let is_idle = !self.0.borrow().contains_key(room);
         {
             let mut rooms = self.0.borrow_mut();
             let waiting = rooms.entry(room.clone()).or_default();
             let bytes = line.bytes();
+            lang.clone_into(&mut waiting.lang);
             if waiting.bytes + bytes > MOST_WAITING {
                 waiting.lost += 1;
             } else {
@@ -124,9 +127,9 @@ impl Logs {
             self.0.borrow_mut().remove(&room);
             return;
         }
-        let Waiting { lines, lost, .. } = waiting;
+        let Waiting { lang, lines, lost, .. } = waiting;
         let (logs, path, name) = (self.clone(), place(&folder, &room), room.clone());
-        let written = world.background.run(move || append(&path, &name, &lines));
+        let written = world.background.run(move || append(&path, &name, &lang, &lines));
         world.wait(written, move |world, written| {
             let failed = match written {
                 Ok(Ok(())) => None,
@@ -178,7 +181,7 @@ impl Line {
 }
 
 /// Adds lines to the files of their days.
-fn append(folder: &Path, room: &Jid, lines: &[Line]) -> std::io::Result<()> {
+fn append(folder: &Path, room: &Jid, lang: &str, lines: &[Line]) -> std::io::Result<()> {
     create_dir_all(folder)?;
     for of_day in lines.chunk_by(|one, other| day(one.unix_ms) == day(other.unix_ms)) {
         let Some(first) = of_day.first() else { continue };
@@ -186,7 +189,7 @@ fn append(folder: &Path, room: &Jid, lines: &[Line]) -> std::io::Result<()> {
         let (text, _) = open(&folder.join(format!("{day}.txt")))?;
         let (html, is_new) = open(&folder.join(format!("{day}.html")))?;
         let text_lines: String = of_day.iter().map(Line::text).collect();
-        let mut page = if is_new { head(room, &day) } else { String::new() };
+        let mut page = if is_new { head(room, lang, &day) } else { String::new() };
         page.extend(of_day.iter().map(Line::html));
         write_all(text, &text_lines)?;
         write_all(html, &page)?;
@@ -205,10 +208,13 @@ fn write_all(mut file: File, text: &str) -> std::io::Result<()> {
 }
 
 /// The beginning of a page. Its end needs no tags.
-fn head(room: &Jid, day: &str) -> String {
+fn head(room: &Jid, lang: &str, day: &str) -> String {
     let room = escape_text(room.as_str()).into_owned();
+    // Rooms may have kept what is no language from before that was refused.
+    let is_language = !lang.is_empty() && lang.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let lang = if is_language { lang } else { "en" };
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{room}, {day}</title>\n\
+        "<!DOCTYPE html>\n<html lang=\"{lang}\"><meta charset=\"utf-8\"><title>{room}, {day}</title>\n\
          <style>body {{ font-family: sans-serif }} p {{ margin: 0.2em }} time, .did {{ color: #666 }}</style>\n\
          <h1>{room}, {day}</h1>\n"
     )

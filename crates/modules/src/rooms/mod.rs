@@ -6,8 +6,8 @@
 //! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which rooms there are. `absent`: those that there are not.
 //! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`, `history`, `rate`: what it is made of.
 //! * `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
-//! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`, `hats`. `change`: what becomes of roles and affiliations.
-//!   `relay`: IQs between occupants. `service`: the service itself.
+//! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`, `hats`. `change`: what becomes of roles and affiliations;
+//!   `notices`: who else hears of that; `voices`: what of it counts at the next visit. `approve`: requests that wait for an admin. `relay`: IQs between occupants. `service`: the service itself.
 //! * [`operate`]: what operators see and do. `keep`: what the store has; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
@@ -24,12 +24,13 @@
 //! * A change is seen at once; its request is answered when it is in the store. If the store refuses it, whoever asked is told so with an error to
 //!   wait (`unsaved`), the change holds, and the room is written again until the store has it.
 //!
-//! Left out: groupchat 1.0 (§7.2.17 has it removed), the `pubsub` and `ldapgroup` fields, approval of registrations by admins (§9.9), unique room names,
-//! roles that persist across visits (§5.1), the hash of the list of hats (XEP-0317 §4).
+//! Left out: groupchat 1.0 (§7.2.17 has it removed), the `ldapgroup` field, codes 102 and 103 (no configuration shows unavailable members), unique room
+//! names, the hash of the list of hats (XEP-0317 §4).
 
 mod absent;
 pub mod actor;
 mod admin;
+mod approve;
 mod ask;
 mod avatar;
 mod change;
@@ -46,6 +47,7 @@ mod limits;
 mod logs;
 mod moderate;
 mod nick;
+mod notices;
 mod occupant;
 pub mod operate;
 mod owner;
@@ -59,6 +61,7 @@ mod service;
 mod shown;
 mod speak;
 mod unsaved;
+mod voices;
 
 use std::rc::Rc;
 
@@ -95,6 +98,7 @@ impl Module for Rooms {
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
         &[
             ("XEP-0045", "1.35.5"),
+            ("XEP-0249", "1.2"),
             ("XEP-0313", "1.1.3"),
             ("XEP-0317", "0.3.1"),
             ("XEP-0359", "0.7.0"),
@@ -110,7 +114,7 @@ impl Module for Rooms {
         &[
             (
                 "XEP-0045",
-                "groupchat 1.0 (§7.2.17), the fields `pubsub` and `ldapgroup`, approval of registrations by admins (§9.9), roles that persist across visits (§5.1)",
+                "groupchat 1.0 (§7.2.17), the field `ldapgroup`, codes 102 and 103 (no configuration shows unavailable members)",
             ),
             ("XEP-0317", "the hash of the list of hats (§4)"),
         ]

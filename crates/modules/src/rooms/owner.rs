@@ -71,6 +71,7 @@ impl Room {
         self.history.shorten(self.config.history);
         self.occupants.iter_mut().for_each(|(_, occupant)| occupant.changed());
         let actor = self.actor_nick(&iq.from);
+        self.tell_absent(world, &changes);
         self.set_affiliations(world, changes.clone(), actor.as_deref(), |room, world| {
             room.keep_configuration(world, iq, changes);
         });

@@ -88,7 +88,7 @@ impl Room {
             return Err(Condition::Forbidden.into());
         }
         let sees_all = self.config.is_nonanonymous || role == Role::Moderator || affiliation >= Affiliation::Admin;
-        let view = if sees_all { View::Whole } else { View::WithoutJids };
+        let view = if sees_all { View::Room } else { View::WithoutJids };
         self.archives.clone().answer(world, iq.clone(), view);
         Ok(())
     }

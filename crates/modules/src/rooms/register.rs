@@ -1,6 +1,7 @@
 //! Registration with a room (XEP-0045 §7.10): whoever may become a member by himself reserves a nick by that.
 //!
-//! In a moderated or members-only room membership is a privilege, which nobody can take: there registration is for those who are members already.
+//! In a moderated or members-only room membership is a privilege, which nobody can take: there an admin has to approve, see [`super::approve`]. Owners can
+//! keep it to those whom they make members themselves (`muc#roomconfig_registration`).
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
@@ -8,6 +9,7 @@ use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
+use super::approve::more_fields;
 use super::occupant::nick_key;
 use super::room::Room;
 use crate::form::{Field, Form};
@@ -16,21 +18,25 @@ impl Room {
     /// A request in `jabber:iq:register`.
     pub(crate) fn register(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
         let affiliation = self.kept_affiliation(iq.from.as_ref());
-        let is_privilege = self.config.is_members_only || self.config.is_moderated;
         match affiliation {
             _ if self.is_locked && affiliation < Affiliation::Owner => return Err(Condition::ItemNotFound.into()),
             Affiliation::Outcast => return Err(Condition::NotAllowed.into()),
-            Affiliation::None if is_privilege => return Err(Condition::NotAllowed.into()),
+            Affiliation::None if !self.config.takes_registrations => return Err(Condition::NotAllowed.into()),
             _ => {}
         }
         match iq.set {
-            false => self.registration(world, iq),
+            false => self.registration(world, iq, affiliation),
             true if iq.payload.child("remove", ns::REGISTER).is_some() => self.unregister(world, iq, affiliation),
             true => self.register_nick(world, iq, affiliation),
         }
     }
 
-    fn registration(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+    /// Whether somebody who is this to the room needs an admin's approval.
+    fn needs_approval(&self, affiliation: Affiliation) -> bool {
+        affiliation < Affiliation::Member && (self.config.is_members_only || self.config.is_moderated)
+    }
+
+    fn registration(&mut self, world: &mut World, iq: &Iq, affiliation: Affiliation) -> Result<(), StanzaError> {
         let mut reply = iq.result();
         reply.start_ns("query", ns::REGISTER);
         match self.reserved_nick(&iq.from) {
@@ -44,6 +50,7 @@ impl Room {
                     .instructions("Choose the nick that nobody else shall have in this room.")
                     .hidden("FORM_TYPE", REGISTER)
                     .field(Field::text_single(NICK).label("Desired nick").required());
+                let form = if self.needs_approval(affiliation) { more_fields(form) } else { form };
                 reply.text_child("instructions", "Choose the nick that nobody else shall have in this room.");
                 reply.element(&form.element());
             }
@@ -64,6 +71,9 @@ impl Room {
         }
         let user = iq.from.to_bare();
         let nick = self.reservable(form.value(NICK).ok_or(Condition::BadRequest)?, &user)?;
+        if self.needs_approval(before) {
+            return self.want_registration(world, iq, &form, nick);
+        }
         let is_new = !self.affiliations.contains_key(&user);
         if is_new && self.affiliations.len() >= self.limits.affiliations {
             return Err(Condition::ResourceConstraint.into());
@@ -75,6 +85,13 @@ impl Room {
 
     /// Gives the nick up, and with it a membership; who is more stays that.
     fn unregister(&mut self, world: &mut World, iq: &Iq, before: Affiliation) -> Result<(), StanzaError> {
+        if self.withdraw_registration(world, iq) {
+            return Ok(());
+        }
+        if before == Affiliation::None {
+            // XEP-0077 §3.2.
+            return Err(Condition::RegistrationRequired.into());
+        }
         let affiliation = if before == Affiliation::Member { Affiliation::None } else { before };
         self.change_registration(
             world,
@@ -105,5 +122,6 @@ impl Room {
 }
 
 /// The type of the form (§15.5.1).
-const REGISTER: &str = "http://jabber.org/protocol/muc#register";
-const NICK: &str = "muc#register_roomnick";
+pub(super) const REGISTER: &str = "http://jabber.org/protocol/muc#register";
+/// The nick that is to be reserved.
+pub(super) const NICK: &str = "muc#register_roomnick";

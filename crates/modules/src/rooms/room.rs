@@ -13,6 +13,7 @@ use rookery_xml::{Element, Kind, Limits as XmlLimits, Stanza};
 use slab::Slab;
 
 use super::actor::State;
+use super::approve::Waiting;
 use super::config::Config;
 use super::directory::{Directory, Entry};
 use super::history::History;
@@ -23,6 +24,7 @@ use super::occupant::{Occupant, nick_key};
 use super::rate::Bucket;
 use super::role::{Actor, Role};
 use super::unsaved::Unsaved;
+use super::voices::Voices;
 use crate::archive::Archives;
 use crate::option;
 
@@ -42,6 +44,10 @@ pub(crate) struct Room {
     pub affiliations: HashMap<Jid, Affiliated>,
     /// Who has reserved a nick, by its key.
     pub reserved: HashMap<String, Jid>,
+    /// Who waits for an admin to approve a registration; the newest last.
+    pub waiting: Vec<Waiting>,
+    /// Voice that was given or taken in a moderated room (§5.1).
+    pub voices: Voices,
     /// Who was invited, by whom; the newest last.
     pub invitations: VecDeque<(Jid, Jid)>,
     pub occupants: Slab<Occupant>,
@@ -61,6 +67,10 @@ pub(crate) struct Room {
     /// Who wears which.
     pub hats: HashMap<Jid, Vec<Element>>,
     pub joins: Bucket,
+    /// Requests to register.
+    pub requests: Bucket,
+    /// Messages to those who are not there.
+    pub courtesy: Bucket,
     pub limits: Rc<Limits>,
     pub directory: Directory,
     pub archives: Archives,
@@ -93,12 +103,15 @@ impl Room {
     pub(crate) fn stored(state: &State, world: &mut World, jid: &Jid, stored: &StoredRoom) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
-        let Kept { config, secret, hat_list, hats } = Kept::read(&document.config, &limits)?;
+        let Kept { config, secret, hat_list, hats, waiting, voices } = Kept::read(&document.config, &limits)?;
         let mut room = Self::with(state, world, jid.clone(), config, limits, secret);
         room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
         room.vcard = document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok());
         (room.hat_list, room.hats) = (hat_list, hats);
         stored.affiliations.iter().for_each(|affiliated| room.note_affiliation(affiliated));
+        // Who has become something meanwhile does not wait any more.
+        let waiting = waiting.into_iter().filter(|waiting| !room.affiliations.contains_key(&waiting.user));
+        (room.waiting, room.voices) = (waiting.collect(), voices);
         room.is_stored = true;
         Some(room)
     }
@@ -113,6 +126,8 @@ impl Room {
             vcard: None,
             affiliations: HashMap::new(),
             reserved: HashMap::new(),
+            waiting: Vec::new(),
+            voices: Voices::default(),
             invitations: VecDeque::new(),
             occupants: Slab::new(),
             nicks: HashMap::new(),
@@ -124,6 +139,8 @@ impl Room {
             hat_list: Vec::new(),
             hats: HashMap::new(),
             joins: Bucket::default(),
+            requests: Bucket::default(),
+            courtesy: Bucket::default(),
             limits: Rc::new(limits),
             directory: state.directory.clone(),
             archives: state.archives.clone(),
@@ -206,6 +223,8 @@ impl Room {
         self.removed_seen = count;
         for user in users {
             self.hats.remove(&user);
+            self.voices.forget(user.as_ref());
+            self.waiting.retain(|waiting| waiting.user != user);
             if self.affiliations.contains_key(&user) {
                 let none = Affiliated { user, affiliation: Affiliation::None, nick: None, reason: None };
                 self.set_affiliations(world, vec![none], None, |_, _| {});

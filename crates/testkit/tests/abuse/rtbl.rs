@@ -11,8 +11,12 @@ const ROOM: &str = "room@conference.example.org";
 
 /// A server that follows a list which has the first of them, and a room of Juliet's.
 fn server() -> (Server, rookery_testkit::Client) {
+    server_with(Vec::new())
+}
+
+fn server_with(more: Vec<(&'static str, &'static str, Value)>) -> (Server, rookery_testkit::Client) {
     let lists = Value::List(vec!["lists.example bans".into()]);
-    let options = vec![("rtbl", "lists", lists)];
+    let options = [vec![("rtbl", "lists", lists)], more].concat();
     let server = Server::with(Config { federates: true, options, ..Config::default() });
     let mut juliet = server.online("juliet/balcony");
     juliet.send(&format!("<presence to='{ROOM}/Juliet'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
@@ -21,7 +25,7 @@ fn server() -> (Server, rookery_testkit::Client) {
          <x xmlns='jabber:x:data' type='submit'/></query></iq>"
     ));
     juliet.all();
-    server.advance(30_000);
+    server.advance(5_000);
     let asked = server.left();
     let (subscribe, items) = (&asked[0], &asked[1]);
     assert!(subscribe.text.contains("<subscribe") && subscribe.text.contains("node='bans'"), "{asked:?}");
@@ -89,4 +93,43 @@ fn who_is_listed_later_falls_silent() {
     event(&server, "lists.example", &format!("<item id='{DOMAIN}'/>"));
     server.incoming(&say);
     assert_eq!(juliet.bodies(), [""; 0]);
+}
+
+/// Accounts of this server are let in though they are listed, unless the operator wants them out.
+#[test]
+fn own_accounts_are_the_operators_choice() {
+    // The SHA-256 of `mercutio@example.org`.
+    let own = "646dc00df1be01181945dc400d75046222c5575b9f1d61515319b4ff7f5aa117";
+    for local in [false, true] {
+        let (server, _juliet) = server_with(vec![("rtbl", "local", Value::Switch(local))]);
+        event(&server, "lists.example", &format!("<item id='{own}'/>"));
+        for (name, is_listed) in [("mercutio/r", true), ("romeo/r", false)] {
+            let mut client = server.online(name);
+            client
+                .send(&format!("<presence to='{ROOM}/{name}'><x xmlns='http://jabber.org/protocol/muc'/></presence>"));
+            let is_refused = client.all().iter().any(|found| found.attr("type") == Some("error"));
+            assert_eq!(is_refused, local && is_listed, "{name}, {local}");
+        }
+    }
+}
+
+/// A list that can't be had is asked for again soon.
+#[test]
+fn a_list_that_fails_is_asked_for_again() {
+    let lists = Value::List(vec!["lists.example bans".into()]);
+    let server = Server::with(Config { federates: true, options: vec![("rtbl", "lists", lists)], ..Config::default() });
+    server.advance(5_000);
+    for _ in 0..2 {
+        let asked = server.left();
+        let items = asked.iter().find(|left| left.text.contains("<items ")).expect("a request");
+        server.incoming(&format!(
+            "<iq type='error' id='{}' from='lists.example' to='example.org'><error type='cancel'>\
+             <item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>",
+            id(items)
+        ));
+        server.advance(10_000);
+        assert!(server.left().is_empty(), "not at once");
+        server.advance(30_000);
+    }
+    assert!(server.left().iter().any(|left| left.text.contains("<items ")));
 }

@@ -131,3 +131,48 @@ fn users_may_not() {
         assert_eq!(condition(&run(&mut user, command, &[])), "forbidden", "{command}");
     }
 }
+
+/// An archive is emptied of what is kept and of what waits to be kept; the other side of the conversation stays, and what is said later is kept again.
+#[test]
+fn archives_are_emptied() {
+    let mut scene = Scene::new();
+    let [mut one, mut other] = [0, 1].map(|at| scene.server.online(&format!("{}/r", scene.names[at])));
+    let texts = |client: &mut Client| {
+        client.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
+        let found: Vec<_> = client.all().iter().map(rookery_testkit::client::xml).collect();
+        ["old", "waiting", "new"].map(|text| found.iter().any(|found| found.contains(text)))
+    };
+    let to = other.bare().to_owned();
+    let mut say = |text: &str| {
+        one.send(&format!("<message type='chat' to='{to}'><body>{text}</body></message>"));
+        one.pump();
+    };
+    say("old");
+    scene.server.advance(5_000);
+    say("waiting");
+    let node = "urn:rookery:administration#empty-archive";
+    let command = |attributes: &str, form: &str| {
+        let namespace = rookery_xml::ns::COMMANDS;
+        format!(
+            "<iq type='set' id='1' to='example.org'><command xmlns='{namespace}' node='{node}'{attributes}>{form}</command></iq>"
+        )
+    };
+    other.all();
+    assert_eq!(condition(&other.ask(&command("", ""))), "forbidden");
+    let empty = |scene: &mut Scene, account: &str| {
+        let form = format!(
+            "<x xmlns='jabber:x:data' type='submit'><field var='accountjids'><value>{account}</value></field></x>"
+        );
+        let first = scene.admin.ask(&command("", ""));
+        let session = first.child("command", rookery_xml::ns::COMMANDS).unwrap().attr("sessionid").unwrap().to_owned();
+        let answer = scene.admin.ask(&command(&format!(" sessionid='{session}' action='complete'"), &form));
+        completed(&answer).children().filter_map(|note| note.attr("type")).any(|type_| type_ == "error")
+    };
+    assert!(!empty(&mut scene, &to));
+    assert_eq!(texts(&mut other), [false, false, false]);
+    say("new");
+    other.all();
+    assert_eq!(texts(&mut other), [false, false, true]);
+    assert_eq!(texts(&mut one), [true, true, true]);
+    assert!(empty(&mut scene, "nobody@example.org"), "there is no such account");
+}

@@ -55,6 +55,28 @@ fn times_ids_and_addresses_filter() {
     assert_eq!(page(&mut scene.juliet, &[("with", scene.romeo.full())], "").bodies().len(), 6);
     assert_eq!(page(&mut scene.juliet, &[("with", &format!("{romeo}/elsewhere"))], "").bodies().len(), 0);
     assert_eq!(page(&mut scene.juliet, &[("with", "nurse@example.org")], "").bodies().len(), 0);
+    // §4.1.1: only what she has sent to herself.
+    let own = scene.juliet.bare().to_owned();
+    assert_eq!(page(&mut scene.juliet, &[("with", &own)], "").bodies().len(), 0);
+    scene.juliet.send(&format!("<message to='{own}' type='chat'><body>note</body></message>"));
+    scene.juliet.all();
+    assert_eq!(page(&mut scene.juliet, &[("with", &own)], "").bodies(), ["note"]);
+}
+
+/// §4.1.5: there is no groupchat, whether it is wanted or not; in the archives of rooms nobody asks that.
+#[test]
+fn groupchat_may_be_asked_for() {
+    let mut scene = scene();
+    for wanted in ["true", "false"] {
+        assert_eq!(page(&mut scene.juliet, &[("include-groupchat", wanted)], "").bodies().len(), 6);
+    }
+    refused(&mut scene.juliet, &query(&[("include-groupchat", "perhaps")], ""), "bad-request");
+    let own = scene.juliet.bare().to_owned();
+    let info = scene
+        .juliet
+        .ask(&format!("<iq type='get' id='1' to='{own}'><query xmlns='http://jabber.org/protocol/disco#info'/></iq>"));
+    let features = info.child("query", ns::DISCO_INFO).expect("features");
+    assert!(features.children().any(|child| child.attr("var") == Some("urn:xmpp:mam:2#groupchat-field")));
 }
 
 #[test]
@@ -136,7 +158,13 @@ fn the_fields_of_a_query_can_be_asked_for() {
     let form = answer.child("query", ns::MAM).and_then(|query| query.child("x", ns::DATA_FORMS)).expect("a form");
     let types: Vec<_> =
         form.children().map(|field| (field.attr("var").unwrap(), field.attr("type").unwrap())).collect();
-    for wanted in [("FORM_TYPE", "hidden"), ("with", "jid-single"), ("start", "text-single"), ("ids", "list-multi")] {
+    for wanted in [
+        ("FORM_TYPE", "hidden"),
+        ("with", "jid-single"),
+        ("start", "text-single"),
+        ("ids", "list-multi"),
+        ("include-groupchat", "boolean"),
+    ] {
         assert!(types.contains(&wanted), "{wanted:?} in {types:?}");
     }
     assert!(form.children().all(|field| field.child("required", ns::DATA_FORMS).is_none()));

@@ -121,6 +121,41 @@ fn moderators_are_made_and_unmade() {
     s.wicca_hears(&["thirdwitch presence none/participant"]);
 }
 
+/// §17.1 and §10.6: who isn't there hears of a change with code 101, occupants by a message if they may know it.
+#[test]
+fn changes_of_who_is_not_there_are_told() {
+    for (fields, all_know) in [("", false), ("whois=anyone", true), ("whois=anyone getmemberlist=moderator", false)] {
+        let mut s = Scene::configured(fields);
+        join(&mut s.wiccarocks, "secondwitch");
+        s.hush();
+        for affiliation in ["member", "admin", "owner", "none"] {
+            let item = s.named(&format!("<item affiliation='{affiliation}' jid='HAG'/>"));
+            assert_eq!(outcome(&administer(&mut s.crone, "set", &item)), "result");
+            let notice = format!("ROOM message {affiliation}/none jid=HAG");
+            let told: &[&str] = &[&notice];
+            s.crone_hears(told);
+            s.wicca_hears(if all_know { told } else { &[] });
+            s.hag_hears(&[&format!("{notice} 101")]);
+        }
+        // Bans are for admins to know, and so is their end.
+        for affiliation in ["outcast", "none"] {
+            let item = s.named(&format!("<item affiliation='{affiliation}' jid='HAG'/>"));
+            administer(&mut s.crone, "set", &item);
+            s.crone.expect_nothing();
+            s.wiccarocks.expect_nothing();
+            s.hag_hears(&[&format!("ROOM message {affiliation}/none jid=HAG 101")]);
+        }
+        // What changes nothing is not told, and a long list isn't either.
+        let item = s.named("<item affiliation='none' jid='HAG'/>");
+        administer(&mut s.crone, "set", &item);
+        let items: String = (0..60).map(|n| format!("<item affiliation='member' jid='u{n}@x.example'/>")).collect();
+        let items = s.named(&format!("{items}<item affiliation='member' jid='HAG'/>"));
+        administer(&mut s.crone, "set", &items);
+        s.crone.expect_nothing();
+        s.hag.expect_nothing();
+    }
+}
+
 #[test]
 fn malformed_requests_are_refused() {
     let mut s = Scene::opened();

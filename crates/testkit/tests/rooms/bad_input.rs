@@ -44,6 +44,28 @@ fn room_names_that_are_alike_are_one() {
     s.crone_hears(&["thirdwitch presence none/participant jid=HAG/r"]);
 }
 
+/// Nicks that normalise alike are one: for who enters, who changes the nick, who is asked for and who registers.
+#[test]
+fn nicks_that_are_alike_are_one() {
+    let mut s = Scene::opened().all_in();
+    // Full width, a ligature, decomposed letters, spaces, case: each is what somebody has already.
+    s.wiccarocks.send(&format!("<presence to='{COVEN}/fi\u{e9}nd'/>"));
+    s.hush();
+    for alike in ["\u{fb01}\u{e9}nd", "fie\u{301}nd", "FI\u{c9}ND", " fi\u{e9}nd ", "\u{ff46}i\u{e9}nd"] {
+        s.hag.send(&format!("<presence to='{COVEN}/{alike}'/>"));
+        assert_eq!(s.hag.all().iter().map(outcome).collect::<Vec<_>>(), ["conflict"], "{alike}");
+        let register = format!(
+            "<query xmlns='jabber:iq:register'><x xmlns='jabber:x:data' type='submit'>\
+             <field var='muc#register_roomnick'><value>{alike}</value></field></x></query>"
+        );
+        assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &register)), "conflict", "{alike}");
+        s.hag.send(&format!("<message to='{COVEN}/{alike}' type='chat'><body>{alike}</body></message>"));
+        s.hag.pump();
+        assert_eq!(s.wiccarocks.bodies(), [alike]);
+    }
+    s.crone.expect_nothing();
+}
+
 #[test]
 fn what_is_for_nobody_is_refused_by_name() {
     let mut s = Scene::opened();

@@ -85,6 +85,7 @@ fn outcasts_stay_outside() {
     let mut s = Scene::opened();
     let outcast = s.named("<item affiliation='outcast' jid='HAG'/>");
     administer(&mut s.crone, "set", &outcast);
+    s.hush();
     join(&mut s.hag, "thirdwitch");
     s.hag_hears(&["thirdwitch presence/error forbidden"]);
 }
@@ -132,6 +133,17 @@ fn sessions_of_an_account_share_a_nick() {
     assert_eq!(heard(&mut s.wiccarocks), ["firstwitch presence/unavailable owner/none"]);
 }
 
+/// §7.2.3: who shares a nick that is written otherwise is told that it was modified.
+#[test]
+fn a_modified_nick_is_told() {
+    let s = Scene::opened();
+    let bare = s.crone.bare().to_owned();
+    let mut other = s.server.online(&format!("{bare}/phone"));
+    join(&mut other, "FirstWitch");
+    let own = heard(&mut other).into_iter().find(|text| text.contains(" 110")).unwrap();
+    assert!(own.starts_with("firstwitch presence owner/moderator") && own.ends_with(" 110 210"), "{own}");
+}
+
 /// §7.2.10: owners get in above the limit.
 #[test]
 fn a_room_may_be_full() {
@@ -140,6 +152,7 @@ fn a_room_may_be_full() {
     s.hag_hears(&["thirdwitch presence/error service-unavailable"]);
     let owner = s.named("<item affiliation='owner' jid='HAG'/>");
     administer(&mut s.crone, "set", &owner);
+    s.hush();
     join(&mut s.hag, "thirdwitch");
     assert_eq!(heard(&mut s.hag).len(), 3);
 }

@@ -7,12 +7,15 @@ mod admins;
 mod bad_input;
 mod entering;
 mod keeping;
+mod languages;
 mod large;
 mod moderators;
 mod newer;
 mod occupants;
 mod owners;
 mod past;
+mod registering;
+mod rights;
 mod service;
 
 use rookery_hub::Value;

@@ -80,6 +80,53 @@ fn voice_is_granted_and_revoked() {
     assert_eq!(outcome(&administer(&mut s.crone, "set", own)), "not-allowed", "an owner has voice");
 }
 
+/// §5.1: in a moderated room the voice of the last visit counts: nobody asks again, and nobody gets it back by coming again. It outlives a restart.
+#[test]
+fn voice_is_remembered_across_visits() {
+    let mut s = Scene::configured("moderatedroom=1 persistentroom=1");
+    let member = s.named("<item affiliation='member' jid='WICCA'/>");
+    administer(&mut s.crone, "set", &member);
+    let mut s = s.all_in();
+    for (nick, role) in [("thirdwitch", "participant"), ("secondwitch", "visitor")] {
+        let item = format!("<item nick='{nick}' role='{role}'/>");
+        assert_eq!(outcome(&administer(&mut s.crone, "set", &item)), "result");
+    }
+    s.hush();
+    for is_restarted in [false, true] {
+        leave(&mut s.wiccarocks, "secondwitch");
+        leave(&mut s.hag, "thirdwitch");
+        s.hush();
+        if is_restarted {
+            s.server.restart();
+            for client in [&mut s.crone, &mut s.wiccarocks, &mut s.hag] {
+                *client = s.server.online(client.full());
+            }
+            join(&mut s.crone, "firstwitch");
+        }
+        join(&mut s.wiccarocks, "secondwitch");
+        join(&mut s.hag, "thirdwitch");
+        s.crone.all();
+        let own = |client: &mut Client| heard(client).into_iter().rfind(|text| text.ends_with("110")).unwrap();
+        assert!(own(&mut s.hag).contains("none/participant"), "{is_restarted}");
+        assert!(own(&mut s.wiccarocks).contains("member/visitor"), "{is_restarted}");
+        say(&mut s.wiccarocks, "may I?");
+        s.wicca_hears(&["ROOM message/error forbidden"]);
+        say(&mut s.hag, "thank you");
+        assert_eq!(s.crone.bodies(), ["thank you"]);
+        s.hush();
+    }
+    // What the affiliation says counts again when that changes, and in a room that isn't moderated.
+    leave(&mut s.wiccarocks, "secondwitch");
+    s.hush();
+    for affiliation in ["none", "member"] {
+        let item = s.named(&format!("<item affiliation='{affiliation}' jid='WICCA'/>"));
+        administer(&mut s.crone, "set", &item);
+    }
+    s.hush();
+    join(&mut s.wiccarocks, "secondwitch");
+    assert!(heard(&mut s.wiccarocks).iter().any(|text| text.contains("member/participant")));
+}
+
 /// §8.5.
 #[test]
 fn the_voice_list_is_for_moderators() {

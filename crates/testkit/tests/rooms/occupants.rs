@@ -176,6 +176,26 @@ fn others_are_invited_and_may_decline() {
     s.hag.expect_nothing();
 }
 
+/// XEP-0249 §2: a direct invitation doesn't pass the room: it comes as it was sent, also to who is away.
+#[test]
+fn direct_invitations_pass_untouched() {
+    let mut s = Scene::configured("passwordprotectedroom=1 roomsecret=cauldronburn");
+    let invitation = "<x xmlns='jabber:x:conference' jid='coven@conference.example.org' password='cauldronburn' \
+                      reason='Hey Hecate' continue='true' thread='e0ffe42b28561960c6b12b944a092794b9683a38'/>";
+    let sent = s.named(&format!("<message to='HAG'>{invitation}</message>"));
+    s.crone.send(&sent);
+    let archived = "<stanza-id xmlns='urn:xmpp:sid:0' by='HAG' id='*'/>";
+    let wanted = s.named(&format!("<message from='CRONE/r'>{invitation}{archived}</message>"));
+    s.hag.expect(&wanted);
+    s.hag.send("<presence type='unavailable'/>");
+    s.hag.all();
+    s.crone.send(&sent);
+    s.crone.pump();
+    s.hag.send("<presence/>");
+    let found = s.hag.all().into_iter().find(|found| found.name() == "message").expect("it has waited");
+    assert_eq!(found.child("x", ns::CONFERENCE).unwrap().attr("password"), Some("cauldronburn"));
+}
+
 /// §9.5: in a members-only room an invitation makes a member, and who may send one is the owner's choice.
 #[test]
 fn who_is_invited_to_a_members_only_room_may_enter() {
@@ -195,54 +215,6 @@ fn who_is_invited_to_a_members_only_room_may_enter() {
     assert_eq!(s.hag.all().len(), 1);
     join(&mut s.hag, "thirdwitch");
     assert!(heard(&mut s.hag).iter().any(|text| text.contains("member/participant") && text.ends_with("110")));
-}
-
-/// §7.10: registration makes members, and reserves nicks.
-#[test]
-fn users_register_with_a_room() {
-    let mut s = Scene::opened();
-    let query = "<query xmlns='jabber:iq:register'/>";
-    let form = ask(&mut s.hag, COVEN, "get", query);
-    let x = form.child("query", ns::REGISTER).unwrap().child("x", ns::DATA_FORMS).unwrap();
-    assert!(x.children().any(|field| field.attr("var") == Some("muc#register_roomnick")));
-    let submit = |nick: &str| {
-        format!(
-            "<query xmlns='jabber:iq:register'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'>\
-             <value>http://jabber.org/protocol/muc#register</value></field>\
-             <field var='muc#register_roomnick'><value>{nick}</value></field></x></query>"
-        )
-    };
-    assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &submit("firstwitch"))), "conflict");
-    assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", query)), "bad-request");
-    assert_eq!(outcome(&ask(&mut s.hag, COVEN, "set", &submit("thirdwitch"))), "result");
-    let registered = ask(&mut s.hag, COVEN, "get", query);
-    let query_found = registered.child("query", ns::REGISTER).unwrap();
-    assert_eq!(query_found.child_text("username", ns::REGISTER).as_deref(), Some("thirdwitch"));
-    // §7.12.
-    let node = "<query xmlns='http://jabber.org/protocol/disco#info' node='x-roomuser-item'/>";
-    let found = ask(&mut s.hag, COVEN, "get", node);
-    let identity = found.child("query", ns::DISCO_INFO).unwrap().children().next().unwrap().clone();
-    assert_eq!(identity.attr("name"), Some("thirdwitch"));
-    assert_eq!(ask(&mut s.crone, COVEN, "get", node).child("query", ns::DISCO_INFO).unwrap().children().count(), 0);
-    // Nobody else gets in by that name.
-    join(&mut s.wiccarocks, "Thirdwitch");
-    assert_eq!(s.wiccarocks.all().iter().map(outcome).collect::<Vec<_>>(), ["conflict"]);
-    join(&mut s.hag, "thirdwitch");
-    assert!(heard(&mut s.hag).iter().any(|text| text.contains("member/participant")));
-    assert_eq!(
-        outcome(&ask(&mut s.hag, COVEN, "set", "<query xmlns='jabber:iq:register'><remove/></query>")),
-        "result"
-    );
-    assert!(heard(&mut s.crone).last().unwrap().contains("thirdwitch presence none/participant"));
-}
-
-/// §7.10: where membership is a privilege, nobody takes it.
-#[test]
-fn registration_does_not_open_doors() {
-    for fields in ["membersonly=1", "moderatedroom=1"] {
-        let mut s = Scene::configured(fields);
-        assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", "<query xmlns='jabber:iq:register'/>")), "not-allowed");
-    }
 }
 
 /// §7.13 and §8.6.

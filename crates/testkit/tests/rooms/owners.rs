@@ -121,6 +121,82 @@ fn a_cancelled_room_is_gone() {
     assert!(heard(&mut s.hag)[0].ends_with("110 201"));
 }
 
+/// §10.1.3, §15.5.3: every field of the form is kept as it was submitted, also over a restart.
+#[test]
+fn every_field_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = Value::Text(folder.path().to_str().unwrap().to_owned());
+    let mut s = Scene::with_options(vec![("logs", logs)]).open("");
+    let fields = [
+        ("muc#maxhistoryfetch", "7"),
+        ("allowpm", "moderators"),
+        ("allowinvites", "1"),
+        ("changesubject", "1"),
+        ("enablearchiving", "0"),
+        ("enablelogging", "1"),
+        ("getmemberlist", "moderator+participant"),
+        ("lang", "de"),
+        ("pubsub", "xmpp:pubsub.example.org?;node=coven"),
+        ("maxusers", "50"),
+        ("membersonly", "1"),
+        ("moderatedroom", "1"),
+        ("passwordprotectedroom", "1"),
+        ("persistentroom", "1"),
+        ("presencebroadcast", "moderator"),
+        ("publicroom", "0"),
+        ("registration", "0"),
+        ("roomadmins", "wiccarocks@example.org"),
+        ("roomdesc", "Cauldron"),
+        ("roomname", "Cave"),
+        ("roomsecret", "cauldronburn"),
+        ("whois", "anyone"),
+    ];
+    let submitted: Vec<_> = fields.iter().map(|(var, value)| format!("{var}={value}")).collect();
+    assert_eq!(outcome(&configure(&mut s.crone, &submitted.join(" "))), "result");
+    for _ in 0..2 {
+        let form = ask(&mut s.crone, COVEN, "get", "<query xmlns='http://jabber.org/protocol/muc#owner'/>");
+        let x = form.child("query", ns::MUC_OWNER).unwrap().child("x", ns::DATA_FORMS).unwrap();
+        for (var, wanted) in fields {
+            let name = if var.starts_with("muc#") { var.to_owned() } else { format!("muc#roomconfig_{var}") };
+            let field = x.children().find(|field| field.attr("var") == Some(name.as_str())).unwrap();
+            let values = field.children().filter(|child| child.name() == "value").map(Element::text);
+            assert_eq!(values.collect::<Vec<_>>().join("+"), wanted, "{var}");
+        }
+        s.server.restart();
+        s.crone = s.server.online(s.crone.full());
+    }
+}
+
+/// §10.1.3: the lists of admins and owners are full ones: who is not on them any more is nobody.
+#[test]
+fn a_form_makes_admins_and_owners() {
+    let mut s = Scene::opened().all_in();
+    let (crone, wicca, hag) = (s.crone.bare().to_owned(), s.wiccarocks.bare().to_owned(), s.hag.bare().to_owned());
+    let lists = format!("roomadmins={wicca} roomowners={crone}+{hag}");
+    assert_eq!(outcome(&configure(&mut s.crone, &lists)), "result");
+    let found = heard(&mut s.wiccarocks);
+    assert!(found.iter().any(|text| text.starts_with("secondwitch presence admin/moderator")), "{found:?}");
+    assert!(found.iter().any(|text| text.starts_with("thirdwitch presence owner/moderator")), "{found:?}");
+    s.hush();
+    assert_eq!(outcome(&configure(&mut s.hag, &format!("roomadmins= roomowners={hag}"))), "result");
+    let found = heard(&mut s.wiccarocks);
+    assert!(found.iter().any(|text| text.starts_with("secondwitch presence none/participant")), "{found:?}");
+    assert!(found.iter().any(|text| text.starts_with("firstwitch presence none/participant")), "{found:?}");
+    assert_eq!(outcome(&configure(&mut s.hag, "roomowners=")), "conflict", "§10.4: somebody has to own it");
+}
+
+/// §10.2.1: codes 170 and 171.
+#[test]
+fn logging_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = Value::Text(folder.path().to_str().unwrap().to_owned());
+    let mut s = Scene::with_options(vec![("logs", logs)]).open("").all_in();
+    for (fields, code) in [("enablelogging=1", "170"), ("enablelogging=0", "171")] {
+        assert_eq!(outcome(&configure(&mut s.crone, fields)), "result");
+        s.hag_hears(&[&format!("ROOM message/groupchat {code}")]);
+    }
+}
+
 /// §10.2.1.
 #[test]
 fn changes_that_concern_privacy_are_told() {

@@ -46,6 +46,43 @@ fn a_room_has_an_archive() {
     assert!(query_found.children().any(|child| child.attr("var") == Some(ns::MAM)));
 }
 
+/// XEP-0313 §4.1.1: what somebody said under whatever nick, for those only who may know who that is. For others no such address has said anything.
+#[test]
+fn archives_are_asked_for_real_addresses_by_those_who_know_them() {
+    for (fields, all_know) in [("", false), ("whois=anyone", true)] {
+        let mut s = Scene::configured(fields).all_in();
+        say(&mut s.hag, "one");
+        say(&mut s.wiccarocks, "not mine");
+        s.hag.send(&format!("<presence to='{COVEN}/oldhag'/>"));
+        say(&mut s.hag, "two");
+        s.hush();
+        let texts = |client: &mut Client, with: &str| {
+            let (results, answer) = query(client, &with_field(with));
+            assert_eq!(outcome(&answer), "result");
+            let fin = answer.child("fin", ns::MAM).unwrap();
+            assert_eq!(fin.attr("complete"), Some("true"));
+            results.iter().map(|result| message(result).child_text("body", ns::CLIENT).unwrap()).collect::<Vec<_>>()
+        };
+        let (bare, full) = (s.hag.bare().to_owned(), s.hag.full().to_owned());
+        let known = ["one", "two"];
+        for with in [&bare, &full] {
+            assert_eq!(texts(&mut s.crone, with), known);
+            assert_eq!(texts(&mut s.wiccarocks, with), if all_know { &known[..] } else { &[] }, "{fields}");
+        }
+        assert_eq!(texts(&mut s.crone, &format!("{bare}/elsewhere")), [""; 0]);
+        // By the nick, as everybody knows it.
+        assert_eq!(texts(&mut s.wiccarocks, &format!("{COVEN}/thirdwitch")), ["one"]);
+        assert_eq!(texts(&mut s.wiccarocks, &format!("{COVEN}/oldhag")), ["two"]);
+    }
+}
+
+fn with_field(with: &str) -> String {
+    format!(
+        "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field>\
+         <field var='with'><value>{with}</value></field></x>"
+    )
+}
+
 #[test]
 fn archives_are_for_those_who_may_enter() {
     let mut s = Scene::configured("membersonly=1");
@@ -84,7 +121,7 @@ fn a_new_room_has_no_past() {
 fn rooms_are_logged_where_owners_and_operators_want_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_str().unwrap().to_owned();
-    let mut s = Scene::with_options(vec![("logs", Value::Text(path.clone()))]).open("enablelogging=1");
+    let mut s = Scene::with_options(vec![("logs", Value::Text(path.clone()))]).open("enablelogging=1 lang=de");
     join(&mut s.hag, "third&lt;witch");
     let own = heard(&mut s.hag).into_iter().find(|text| text.contains(" 110")).unwrap();
     assert!(own.ends_with("110 170"), "{own}");
@@ -102,13 +139,54 @@ fn rooms_are_logged_where_owners_and_operators_want_it() {
     assert_eq!(lines, ["* third<witch enters", "<third<witch> 1 < 2", "* third<witch leaves"]);
     let html = std::fs::read_to_string(html).unwrap();
     assert!(
-        html.starts_with("<!DOCTYPE html>") && html.contains("third&lt;witch") && html.contains("1 &lt; 2"),
+        html.starts_with("<!DOCTYPE html>\n<html lang=\"de\">")
+            && html.contains("third&lt;witch")
+            && html.contains("1 &lt; 2"),
         "{html}"
     );
     // Without a folder nobody is told that there is a log.
     let mut s = Scene::configured("enablelogging=1");
     join(&mut s.hag, "thirdwitch");
     assert!(heard(&mut s.hag).iter().all(|text| !text.contains("170")));
+}
+
+/// A file of each kind for each day, of rooms that are logged only; what moderators do is told, who somebody really is isn't.
+#[test]
+fn logs_are_daily_and_of_those_rooms_only_that_want_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap().to_owned();
+    let mut s = Scene::with_options(vec![("logs", Value::Text(path))]).open("").all_in();
+    say(&mut s.hag, "between us");
+    s.hush();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "off until the owner wants it");
+    configure(&mut s.crone, "enablelogging=1");
+    s.hush();
+    say(&mut s.hag, "first day");
+    s.hush();
+    s.crone.send(&format!("<message to='{COVEN}' type='groupchat'><subject>Spells</subject></message>"));
+    s.hush();
+    s.server.advance(24 * 3_600_000);
+    for client in [&mut s.crone, &mut s.hag, &mut s.wiccarocks] {
+        client.all();
+    }
+    s.hag.send(&format!("<presence to='{COVEN}/oldhag'/>"));
+    s.hush();
+    administer(&mut s.crone, "set", "<item nick='oldhag' role='none'><reason>enough</reason></item>");
+    s.hush();
+    configure(&mut s.crone, "enablelogging=0");
+    s.hush();
+    say(&mut s.crone, "unwritten");
+    s.hush();
+    let logs = folder.path().join("conference.example.org").join("coven");
+    let mut files: Vec<_> = std::fs::read_dir(&logs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(files.len(), 4, "{files:?}");
+    let texts: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let lines = |text: &str| text.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect::<Vec<_>>();
+    assert_eq!(lines(&texts[1]), ["<thirdwitch> first day", "* firstwitch sets the subject to: Spells"]);
+    assert_eq!(lines(&texts[3]), ["* thirdwitch is now known as oldhag", "* oldhag is kicked: enough"]);
+    let all = texts.concat();
+    assert!(!all.contains("between us") && !all.contains("unwritten") && !all.contains(s.hag.bare()));
 }
 
 /// §18.2.

@@ -84,6 +84,16 @@ pub(super) async fn remove(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::done())
 }
 
+pub(super) async fn empty_archive(call: Call) -> Result<Reply, Problem> {
+    let account = call.address(0)?;
+    let emptied = account.clone();
+    call.shared
+        .ask(move |world, answer| users::empty_archive(world, emptied, |_, emptied| answer.complete(Ok(emptied))))
+        .await?;
+    call.note(account.domain(), format!("emptied an archive: {account}"));
+    Ok(Reply::done())
+}
+
 pub(super) async fn export(call: Call) -> Result<Reply, Problem> {
     let account = call.address(0)?;
     exists(&call, &account).await?;

@@ -1,0 +1,74 @@
+//! Affiliations of users who are not in the room: they hear of a change by a message (XEP-0045 §17.1, code 101), and so do the occupants who may know it
+//! (§10.3, §10.6): clients keep lists of members by that, as those do who encrypt for them.
+
+use rookery_fanout::Packet;
+use rookery_hub::World;
+use rookery_jid::{Jid, JidRef};
+use rookery_store::{Affiliated, Affiliation};
+use rookery_xml::{Built, Writer, ns};
+
+use super::role::{Role, affiliation_name};
+use super::room::Room;
+
+/// Somebody's affiliation before and after a change.
+pub(super) type Changed = (Jid, Affiliation, Affiliation);
+
+impl Room {
+    /// Tells users who are not here what they are to the room from now on: to be called before the change is made. A list that names many tells nobody.
+    pub(super) fn tell_absent(&mut self, world: &mut World, changes: &[Affiliated]) {
+        if changes.len() > MOST_TOLD {
+            return;
+        }
+        let is_new = |change: &&Affiliated| {
+            self.kept_affiliation(change.user.as_ref()) != change.affiliation && !self.is_inside(change.user.as_ref())
+        };
+        for change in changes.iter().filter(is_new).collect::<Vec<_>>() {
+            if !self.courtesy.take(COURTESIES_PER_SECOND, world.time()) {
+                return;
+            }
+            let id = world.unique_text();
+            world.send(&self.notice(&id, &change.user, change.affiliation, Some("101")), &change.user);
+        }
+    }
+
+    /// Tells occupants what users who are not here have become: those who may get the list, see [`Room::administer`].
+    pub(super) fn tell_of_absent(&self, world: &mut World, changes: &[Changed]) {
+        let is_listed = |(_, before, now): &&Changed| *before.min(now) > Affiliation::Outcast;
+        if changes.len() > MOST_TOLD {
+            return;
+        }
+        let config = &self.config;
+        let is_open = config.is_nonanonymous && Role::PRESENT.iter().all(|role| config.member_list.contains(role));
+        for (user, _, now) in changes.iter().filter(is_listed) {
+            let Ok(packet) = Packet::built(&self.notice(&world.unique_text(), user, *now, None)) else { continue };
+            world.fan_out_roll(&packet, &self.moderators, &[]);
+            if is_open {
+                world.fan_out_roll(&packet, &self.others, &[]);
+            }
+        }
+    }
+
+    /// Whether a session of this account is here.
+    pub(super) fn is_inside(&self, account: JidRef<'_>) -> bool {
+        self.occupants.iter().any(|(_, occupant)| occupant.account.as_ref() == account)
+    }
+
+    fn notice(&self, id: &str, user: &Jid, affiliation: Affiliation, code: Option<&str>) -> Built {
+        let mut message = Writer::new("message");
+        message.attr("id", id).attr("from", self.jid.as_str()).start_ns("x", ns::MUC_USER).start("item");
+        message
+            .attr("affiliation", affiliation_name(affiliation))
+            .attr("jid", user.as_str())
+            .attr("role", "none")
+            .end();
+        if let Some(code) = code {
+            message.start("status").attr("code", code).end();
+        }
+        message.finish()
+    }
+}
+
+/// Users who are told, or told of, after one request. Longer lists are asked for.
+const MOST_TOLD: usize = 50;
+/// Messages of a room to users who are not there, on average.
+const COURTESIES_PER_SECOND: u64 = 10;
