@@ -18,18 +18,18 @@ fn main() {
 /// A page of 50 at a share of the archive, in thousandths.
 #[divan::bench(args = [0, 1, 250, 500, 900, 999])]
 fn page_forward(bencher: Bencher<'_, '_>, at: u64) {
-    page(bencher, ArchiveQuery { after: at * MESSAGES / 1000, ..query() });
+    page(bencher, ArchiveQuery { after: at * MESSAGES / 1000 * APART, ..query() });
 }
 
 #[divan::bench(args = [1, 500, 1000])]
 fn page_backward(bencher: Bencher<'_, '_>, at: u64) {
-    page(bencher, ArchiveQuery { before: at * MESSAGES / 1000 + 1, last: true, ..query() });
+    page(bencher, ArchiveQuery { before: (at * MESSAGES / 1000 + 1) * APART, last: true, ..query() });
 }
 
 /// Of one conversation out of a hundred.
 #[divan::bench(args = [0, 500, 999])]
 fn page_of_a_conversation(bencher: Bencher<'_, '_>, at: u64) {
-    page(bencher, ArchiveQuery { after: at * MESSAGES / 1000, with: Some(contact(7)), ..query() });
+    page(bencher, ArchiveQuery { after: at * MESSAGES / 1000 * APART, with: Some(contact(7)), ..query() });
 }
 
 /// The first page, with a count up to ten thousand.
@@ -70,14 +70,15 @@ fn contact(number: u64) -> Jid {
     Jid::parse(&format!("contact{number}@example.org/phone")).expect("an address").to_bare()
 }
 
-fn message(owner: Jid, id: u64) -> ArchivedMessage {
+/// The message of this number.
+fn message(owner: Jid, number: u64) -> ArchivedMessage {
     let stanza = format!(
-        "<message to='{owner}' from='contact{}@example.org/phone' type='chat' id='m{id}'><body>{}</body></message>",
-        id % 100,
+        "<message to='{owner}' from='contact{}@example.org/phone' type='chat' id='m{number}'><body>{}</body></message>",
+        number % 100,
         "Wherefore art thou? ".repeat(6)
     );
-    let with = contact(id % 100);
-    ArchivedMessage { owner, of: ArchiveOf::Account, id, with, contacts_only: false, stanza: stanza.into_bytes() }
+    let with = contact(number % 100);
+    ArchivedMessage { owner, of: ArchiveOf::Account, id: number * APART, with, contacts_only: false, stanza: stanza.into_bytes() }
 }
 
 /// Messages to owners that are picked all over.
@@ -111,4 +112,6 @@ fn store() -> &'static SqlStore {
 }
 
 const MESSAGES: u64 = 1_000_000;
+/// How far apart the ids of two messages are: half a minute, with ids that count 2⁻²¹ ms. A million messages are a year then.
+const APART: u64 = 1 << 36;
 const OWNERS: u64 = 2000;

@@ -46,10 +46,31 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
         let arguments =
             format!("presence-storm --users {friends} --contacts {contacts} --every {every} --seconds {storm_seconds}");
         Load {
-            raw: Some(raw::Load::Presence { users: friends, every: every.into(), seconds: storm_seconds.into() }),
+            raw: Some(raw::Load::Everybody {
+                users: friends,
+                every: every.into(),
+                seconds: storm_seconds.into(),
+                bytes: raw::PRESENCE_BYTES,
+            }),
             ..load(name, title, friends, friends, &arguments)
         }
     };
+    let room = |name, title, occupants: usize, rate: u32| {
+        let seconds = if quick { 2 } else { 10 };
+        // Everybody speaks as often as all others.
+        let every = occupants as f64 / f64::from(rate);
+        Load {
+            raw: Some(raw::Load::Everybody { users: occupants, every, seconds: seconds.into(), bytes: raw::ROOM_BYTES }),
+            ..load(
+                name,
+                title,
+                occupants,
+                0,
+                &format!("{name} --users {occupants} --occupants {occupants} --rate {rate} --seconds {seconds}"),
+            )
+        }
+    };
+    let (big, huge) = if quick { (50, 100) } else { (500, 3000) };
     let most = idle::most_sessions();
     let (talkers, rate, talk) = if quick { (1000, 5000, 2) } else { (most.min(10_000), 21_000, 30) };
     let (last, step, part) = if quick { (201, 100, 0.3) } else { (901, 100, 2.0) };
@@ -77,6 +98,8 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
         },
         storm("presence-storm", "presence-storm, a change every 60 s", 60),
         storm("presence-storm-5", "presence-storm, a change every 5 s", 5),
+        room("muc-big", "a room of 500, 60 messages a second", big, 60),
+        room("muc-huge", "a room of 3000, 10 messages a second", huge, 10),
         load(
             "idle",
             "idle sessions and logins",

@@ -35,8 +35,8 @@ pub(super) enum Load {
     Chat { pairs: usize, window: usize, seconds: f64 },
     /// One line to more and more receivers, for so many seconds each.
     Multicast { from: usize, to: usize, step: usize, seconds: f64 },
-    /// Everybody writes a line to all others so often, in an open loop.
-    Presence { users: usize, every: f64, seconds: f64 },
+    /// Everybody writes a line of so many bytes to all others so often, in an open loop: presence, and rooms.
+    Everybody { users: usize, every: f64, seconds: f64, bytes: usize },
 }
 
 impl FromStr for Kind {
@@ -89,9 +89,10 @@ pub(super) fn measure(load: &program::Load) -> Outcome<RunResult> {
             let server = Process::start(Kind::Relay(pairs))?;
             play(&mut result, &server, pairs, window, Duration::from_secs_f64(seconds))?;
         }
-        Load::Presence { users, every, seconds } => {
+        Load::Everybody { users, every, seconds, bytes } => {
             let server = Process::start(Kind::FanOut(users))?;
-            storm(&mut result, &server, users, every, Duration::from_secs_f64(seconds))?;
+            let apart = Duration::from_secs_f64(every / users.max(1) as f64);
+            everybody(&mut result, &server, users, (apart, Duration::from_secs_f64(seconds)), &line(bytes))?;
         }
         Load::Multicast { from, to, step, seconds } => {
             let begun = Instant::now();
@@ -224,11 +225,15 @@ fn play(result: &mut RunResult, server: &Process, pairs: usize, window: usize, t
     Ok(())
 }
 
-/// Lines at a steady rate, each of another sender; latency counts from the time at which a line was to be sent.
-fn storm(result: &mut RunResult, server: &Process, users: usize, every: f64, time: Duration) -> Outcome<()> {
+/// Lines at a steady rate, so far apart and for so long, each of another sender; latency counts from the time at which a line was to be sent.
+fn everybody(
+    result: &mut RunResult,
+    server: &Process,
+    users: usize,
+    (apart, time): (Duration, Duration),
+    line: &[u8],
+) -> Outcome<()> {
     let mut table = Table::connect(server.address, users)?;
-    let line = line(PRESENCE_BYTES);
-    let apart = Duration::from_secs_f64(every / users.max(1) as f64);
     let (server_before, own_before) = (Cpu::of(server.child.id())?, Cpu::of_this_process());
     let (begun, recorder, mut came) = (Instant::now(), Recorder::default(), vec![0; users]);
     // When each line was to be sent.
@@ -237,7 +242,7 @@ fn storm(result: &mut RunResult, server: &Process, users: usize, every: f64, tim
     loop {
         let due = apart.saturating_mul(sent.len() as u32);
         if due < time && begun.elapsed() >= due {
-            table.send(sent.len() % users.max(1), &line)?;
+            table.send(sent.len() % users.max(1), line)?;
             sent.push(due);
         }
         if due >= time && (delivered == sent.len() * (users - 1) || begun.elapsed() > time + PATIENCE) {
@@ -389,7 +394,9 @@ impl Set {
 /// What an address adds to a header: `<address delivered='true' type='to' jid='user0000000@localhost'/>`.
 const ADDRESS_BYTES: usize = 69;
 /// About what a presence of the scenario takes on its way to a contact.
-const PRESENCE_BYTES: usize = 320;
+pub(super) const PRESENCE_BYTES: usize = 320;
+/// About what a message of the scenarios takes on its way to an occupant of a room.
+pub(super) const ROOM_BYTES: usize = 400;
 const BUFFER: usize = 64 * 1024;
 const EVENTS: usize = 1024;
 const WARM_UP: Duration = Duration::from_millis(500);

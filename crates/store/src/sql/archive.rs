@@ -4,12 +4,11 @@
 //! their archive by a constraint: to remove an archive with a million of them would take seconds. Its row goes, the messages can't be
 //! found any more, and sweeps remove them a few at a time.
 //!
-//! Conversations are found by an index that begins with the stretch of ids, some days, in which a message lies. What an owner says in one
-//! moment, to whomever, then goes to one place of the index rather than to a place for each contact, and it is places that cost. Whoever asks
-//! for a conversation looks for it in one stretch after the other: a few hundred for an archive of ten years. The contact's address is there as a
-//! number, so that more messages share a page.
+//! A message is one entry of one index, since it is places in indexes that cost: each is a page in the log. So there is none by contacts. The
+//! entry holds the contact's address as a number, and for each conversation the stretches of ids, an hour or so, in which it has messages are noted.
+//! Whoever asks for a conversation looks through its stretches and finds its messages there by that number, without reading the others.
 
-use super::connection::{Connection, EachRow, Row, Value, account_values, all, one};
+use super::connection::{Connection, EachRow, Value, account_values, all, one};
 use crate::archive::{ARCHIVES_PER_SWEEP, Gathered};
 use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, StoreError, Swept};
 use rookery_jid::JidRef;
@@ -17,11 +16,14 @@ use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
-    let mut rows = Vec::with_capacity(messages.len());
+    let (mut rows, mut doubtful) = (Vec::with_capacity(messages.len()), Vec::new());
     for message in messages {
-        if !message.contacts_only || is_contact(c, message)? {
-            rows.extend(archive_for(c, message)?.map(|archive| (archive, message)));
+        if message.contacts_only && !is_contact(c, message)? {
+            continue;
         }
+        let Some((archive, is_newest)) = place(c, message)? else { continue };
+        note_conversation(c, archive, message)?;
+        if is_newest { &mut rows } else { &mut doubtful }.push((archive, message));
     }
     // Neighbours in the keys are written one after the other.
     rows.sort_by_key(|(archive, message)| (*archive, message.id));
@@ -33,7 +35,8 @@ pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Re
     for rows in some {
         append_together(c, &APPEND_SOME, rows)?;
     }
-    append_each(c, rest)
+    append_each(c, rest)?;
+    append_each(c, &doubtful)
 }
 
 pub(crate) fn page(
@@ -96,41 +99,55 @@ pub(crate) fn sweep(c: &mut dyn Connection, after: u64, expiry: &[Expiry], limit
     Ok(Swept { removed, next: Some(at) })
 }
 
-/// Removes the oldest messages below an id; how many.
+/// Removes the oldest messages below an id, and the notes of stretches that have none any more; how many messages.
 fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -> Result<u64, StoreError> {
     if before == 0 || limit == 0 {
         return Ok(0);
     }
     let values = [Value::number(archive), Value::number(before), Value::number(limit)];
-    let Some(&last) = all(c, EXPIRED, &values, |row| row.number(0))?.last() else { return Ok(0) };
-    c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])
+    let expired = all(c, EXPIRED, &values, |row| row.number(0))?;
+    let Some((&first, &last)) = expired.first().zip(expired.last()) else { return Ok(0) };
+    let removed = c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])?;
+    let rest = one(c, OLDEST, &[Value::number(archive)], |row| row.number(0))?.map_or(u64::MAX, stretch);
+    if stretch(first) < rest {
+        c.execute(REMOVE_NOTES, &[Value::number(archive), Value::number(rest)])?;
+        c.known_archives().forget_conversations();
+    }
+    Ok(removed)
 }
 
+/// Notes that an archive has messages of a conversation in the stretch of this one.
+fn note_conversation(c: &mut dyn Connection, archive: i64, message: &ArchivedMessage) -> Result<(), StoreError> {
+    let (key, stretch) = (contact_key(message.with.bare_str()), stretch(message.id));
+    if c.known_archives().learn_conversation((archive, key, stretch)) {
+        c.execute(NOTE, &[Value::Integer(archive), Value::Integer(key), Value::number(stretch)])?;
+    }
+    Ok(())
+}
+
+/// Writes messages that aren't there yet.
 fn append_together(
     c: &mut dyn Connection,
     statement: &'static str,
     rows: &[(i64, &ArchivedMessage)],
 ) -> Result<(), StoreError> {
     let values: Vec<_> = rows.iter().flat_map(|(archive, message)| row_values(*archive, message)).collect();
-    match c.execute(statement, &values) {
-        // A message that is there already spoils the whole statement, and nothing of it was written.
-        Err(StoreError::Other(_)) => append_each(c, rows),
-        written => written.map(drop),
-    }
+    c.execute(statement, &values).map(drop)
 }
 
+/// Writes those messages that aren't there yet.
 fn append_each(c: &mut dyn Connection, rows: &[(i64, &ArchivedMessage)]) -> Result<(), StoreError> {
     for (archive, message) in rows {
-        let [archive, id, stretch, key, contact, resource, stanza] = row_values(*archive, message);
-        c.execute(APPEND, &[archive, id, stretch, key, contact, resource, stanza, archive, id])?;
+        let [archive, id, key, contact, resource, stanza] = row_values(*archive, message);
+        c.execute(APPEND, &[archive, id, key, contact, resource, stanza, archive, id])?;
     }
     Ok(())
 }
 
-/// A statement for so many rows. Values: archive, id, stretch, contact's key, contact, resource and stanza of each.
+/// A statement for so many rows. Values: archive, id, contact's key, contact, resource and stanza of each.
 fn append_rows(rows: usize) -> String {
-    let values = vec!["(?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
-    format!("INSERT INTO archive_messages (owner, id, stretch, contact_key, contact, resource, stanza) VALUES {values}")
+    let values = vec!["(?, ?, ?, ?, ?, ?)"; rows].join(", ");
+    format!("INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) VALUES {values}")
 }
 
 /// The stretch in which an id lies.
@@ -139,17 +156,15 @@ fn stretch(id: u64) -> u64 {
 }
 
 /// A contact's address as a number, to find it by: the one that the schema tells of. Different contacts may share one.
-fn contact_key(contact: &str) -> Value<'static> {
-    let key = contact.chars().fold(0_i64, |key, character| (key * 31 + i64::from(u32::from(character))) & 0x7FFF_FFFF);
-    Value::Integer(key)
+fn contact_key(contact: &str) -> i64 {
+    contact.chars().fold(0, |key, character| (key * 31 + i64::from(u32::from(character))) & 0x7FFF_FFFF)
 }
 
-fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 7] {
+fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 6] {
     [
         Value::Integer(archive),
         Value::number(message.id),
-        Value::number(stretch(message.id)),
-        contact_key(message.with.bare_str()),
+        Value::Integer(contact_key(message.with.bare_str())),
         Value::Text(message.with.bare_str()),
         Value::Text(message.with.resource().unwrap_or_default()),
         Value::Bytes(&message.stanza),
@@ -163,11 +178,11 @@ fn is_contact(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool,
     Ok(one(c, CONTACT, &[domain, local, contact], |_| Ok(()))?.is_some())
 }
 
-/// The archive of a message, which is made if there may be one.
-fn archive_for(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<Option<i64>, StoreError> {
+/// The archive of a message, which is made if there may be one, and whether the message is newer than all in it.
+fn place(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<Option<(i64, bool)>, StoreError> {
     let owner = message.owner.as_ref();
-    if let Some(archive) = c.known_archives().get(owner) {
-        return Ok(Some(archive));
+    if let Some(place) = c.known_archives().place(owner, message.id) {
+        return Ok(Some(place));
     }
     let mut found = archive(c, owner)?;
     if found.is_none() {
@@ -179,10 +194,10 @@ fn archive_for(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<Opti
         c.execute(make, &[domain, local, domain, local])?;
         found = archive(c, owner)?;
     }
-    if let Some(found) = found {
-        c.known_archives().learn(owner, found);
-    }
-    Ok(found)
+    let Some(archive) = found else { return Ok(None) };
+    let newest = one(c, NEWEST, &[Value::Integer(archive)], |row| row.number(0))?.unwrap_or_default();
+    c.known_archives().learn(owner, archive, newest);
+    Ok(c.known_archives().place(owner, message.id))
 }
 
 fn archive(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
@@ -222,7 +237,7 @@ struct Scan<'q> {
 
 impl<'q> Scan<'q> {
     fn new(archive: i64, query: &'q ArchiveQuery) -> Self {
-        let (after, before) = (Value::number(query.after), Value::number(before(query)));
+        let (after, before) = (Value::number(query.after), Value::number(before_id(query)));
         Self { archive: Value::Integer(archive), query, after, before }
     }
 
@@ -258,47 +273,24 @@ impl<'q> Scan<'q> {
     ) -> Result<(), StoreError> {
         let (archive, after, before, limit) = (self.archive, self.after, self.before, Value::number(limit));
         let Some(with) = &self.query.with else { return c.query(everybody, &[archive, after, before, limit], each) };
-        let (key, contact) = (contact_key(with.bare_str()), Value::Text(with.bare_str()));
-        for stretch in self.stretches(c)? {
-            let (stretch, mut is_over) = (Value::number(stretch), false);
-            let mut each = |row: &dyn Row| {
-                let flow = each(row)?;
-                is_over = flow.is_break();
-                Ok(flow)
-            };
-            match with.resource().map(Value::Text) {
-                None => c.query(bare, &[archive, stretch, key, contact, after, before, limit], &mut each)?,
-                Some(resource) => {
-                    c.query(full, &[archive, stretch, key, contact, after, before, resource, limit], &mut each)?
-                }
-            }
-            if is_over {
-                break;
-            }
+        let (key, contact) = (Value::Integer(contact_key(with.bare_str())), Value::Text(with.bare_str()));
+        let first = Value::number(stretch(self.query.after));
+        let last = Value::number(stretch(before_id(self.query)));
+        match with.resource().map(Value::Text) {
+            None => c.query(bare, &[archive, key, first, last, after, before, contact, limit], each),
+            Some(resource) => c.query(full, &[archive, key, first, last, after, before, contact, resource, limit], each),
         }
-        Ok(())
-    }
-
-    /// The stretches that may have messages, in the order in which the page is filled.
-    fn stretches(&self, c: &mut dyn Connection) -> Result<Vec<u64>, StoreError> {
-        let oldest = one(c, OLDEST, &[self.archive], |row| row.number(0))?;
-        let newest = one(c, NEWEST, &[self.archive], |row| row.number(0))?;
-        let Some((oldest, newest)) = oldest.zip(newest) else { return Ok(Vec::new()) };
-        let first = stretch(oldest.max(self.query.after));
-        let last = stretch(newest.min(before(self.query)));
-        let stretches = first..=last;
-        Ok(if self.query.last { stretches.rev().collect() } else { stretches.collect() })
     }
 }
 
 /// The bound of the ids, beyond all of them if there is none.
-fn before(query: &ArchiveQuery) -> u64 {
+fn before_id(query: &ArchiveQuery) -> u64 {
     if query.before == 0 { u64::MAX } else { query.before }
 }
 
-/// How many bits of an id count within a stretch. Ids whose upper bits are a time in units of 2⁻²¹ ms, as those of accounts and rooms, share a
-/// stretch for twelve days. There are 4096 stretches at most.
-const STRETCH_BITS: u32 = 51;
+/// How many bits of an id count within a stretch, as in the statements. Ids whose upper bits are a time in units of 2⁻²¹ ms, as those of accounts
+/// and rooms, share a stretch for 70 minutes.
+const STRETCH_BITS: u32 = 43;
 
 /// Values: domain, localpart.
 const ARCHIVE: &str = "SELECT id FROM archives WHERE domain = ? AND localpart = ?";
@@ -320,11 +312,14 @@ const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE domain = ? AND localpar
 /// Values: archive.
 const DOMAIN: &str = "SELECT domain FROM archives WHERE id = ?";
 
-/// Values: archive, id, stretch, contact's key, contact, resource, stanza, archive, id.
+/// Values: archive, id, contact's key, contact, resource, stanza, archive, id.
 const APPEND: &str = "\
-    INSERT INTO archive_messages (owner, id, stretch, contact_key, contact, resource, stanza) \
-    SELECT ?, ?, ?, ?, ?, ?, ? FROM counters WHERE name = 'next_roster_version' \
+    INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) \
+    SELECT ?, ?, ?, ?, ?, ? FROM counters WHERE name = 'next_roster_version' \
     AND NOT EXISTS (SELECT 1 FROM archive_messages WHERE owner = ? AND id = ?)";
+
+/// Values: archive, contact's key, stretch.
+const NOTE: &str = "INSERT OR IGNORE INTO archive_conversations (owner, contact_key, stretch) VALUES (?, ?, ?)";
 
 /// Rows that are written by one statement, where there are as many: each statement costs a note of what would undo it.
 const MANY: usize = 200;
@@ -354,32 +349,37 @@ const OLDEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY i
 /// Values: archive.
 const NEWEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY id DESC LIMIT 1";
 
-/// For everybody: archive, after, before, limit. For a bare JID: archive, stretch, contact's key, contact, after, before, limit.
-/// For a full one: archive, stretch, contact's key, contact, after, before, resource, limit.
+/// The messages of a conversation, stretch by stretch. A stretch is bounded by its own last id and not by the next one's first, which may be beyond
+/// all numbers.
+macro_rules! conversation {
+    () => {
+        " FROM archive_conversations AS c CROSS JOIN archive_messages AS m \
+         WHERE c.owner = ? AND c.contact_key = ? AND c.stretch >= ? AND c.stretch <= ? \
+         AND m.owner = c.owner AND m.id >= max(c.stretch << 43, ? + 1) AND m.id <= min((c.stretch << 43) + 8796093022207, ? - 1) \
+         AND m.contact_key = c.contact_key AND m.contact = ? "
+    };
+}
+
+/// For everybody: archive, after, before, limit. For a bare JID: archive, contact's key, first stretch, last stretch, after, before, contact,
+/// limit. For a full one: a resource in front of the limit.
 const FORWARD: [&str; 3] = [
     "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
-     AND id > ? AND id < ? ORDER BY id LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
-     AND id > ? AND id < ? AND resource = ? ORDER BY id LIMIT ?",
+    concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch, m.id LIMIT ?"),
+    concat!("SELECT m.id, m.stanza", conversation!(), "AND m.resource = ? ORDER BY c.stretch, m.id LIMIT ?"),
 ];
 
 /// Values as for [`FORWARD`].
 const BACKWARD: [&str; 3] = [
     "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
-     AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
-     AND id > ? AND id < ? AND resource = ? ORDER BY id DESC LIMIT ?",
+    concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch DESC, m.id DESC LIMIT ?"),
+    concat!("SELECT m.id, m.stanza", conversation!(), "AND m.resource = ? ORDER BY c.stretch DESC, m.id DESC LIMIT ?"),
 ];
 
 /// To count them. Values as for [`FORWARD`].
 const IDS: [&str; 3] = [
     "SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?",
-    "SELECT id FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
-     AND id > ? AND id < ? LIMIT ?",
-    "SELECT id FROM archive_messages WHERE owner = ? AND stretch = ? AND contact_key = ? AND contact = ? \
-     AND id > ? AND id < ? AND resource = ? LIMIT ?",
+    concat!("SELECT m.id", conversation!(), "LIMIT ?"),
+    concat!("SELECT m.id", conversation!(), "AND m.resource = ? LIMIT ?"),
 ];
 
 /// Values: archive.
@@ -390,3 +390,6 @@ const EXPIRED: &str = "SELECT id FROM archive_messages WHERE owner = ? AND id < 
 
 /// Values: archive, id.
 const REMOVE_UP_TO: &str = "DELETE FROM archive_messages WHERE owner = ? AND id <= ?";
+
+/// Values: archive, stretch.
+const REMOVE_NOTES: &str = "DELETE FROM archive_conversations WHERE owner = ? AND stretch < ?";

@@ -70,6 +70,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-7.sql"),
     include_str!("schema-8.sql"),
     include_str!("schema-9.sql"),
+    include_str!("schema-10.sql"),
 ];
 
 #[cfg(test)]
@@ -91,7 +92,8 @@ mod tests {
         let staying = all(connection, WITHOUT_CASCADE, &[], |row| row.text(0).map(str::to_owned)).expect("tables");
         let expected = [
             "accounts",
-            // Swept once its archive is gone.
+            // Swept once their archive is gone.
+            "archive_conversations",
             "archive_messages",
             "counters",
             "meta",
