@@ -39,7 +39,7 @@ fn page_with_count(bencher: Bencher<'_, '_>) {
 }
 
 /// A group of messages to as many owners.
-#[divan::bench(args = [1, 10, 100, 1000], sample_size = 1, sample_count = 30)]
+#[divan::bench(args = [1, 10, 100, 1000], sample_size = 1, sample_count = 100)]
 fn append(bencher: Bencher<'_, '_>, group: usize) {
     let store = store();
     bencher.counter(divan::counter::ItemsCount::new(group)).with_inputs(|| messages_of_many(group)).bench_values(
@@ -70,24 +70,23 @@ fn contact(number: u64) -> Jid {
     Jid::parse(&format!("contact{number}@example.org/phone")).expect("an address").to_bare()
 }
 
-/// The message of this number.
-fn message(owner: Jid, number: u64) -> ArchivedMessage {
+fn message(owner: Jid, id: u64, contact_number: u64) -> ArchivedMessage {
     let stanza = format!(
-        "<message to='{owner}' from='contact{}@example.org/phone' type='chat' id='m{number}'><body>{}</body></message>",
-        number % 100,
+        "<message to='{owner}' from='contact{contact_number}@example.org/phone' type='chat' id='m{id}'><body>{}</body></message>",
         "Wherefore art thou? ".repeat(6)
     );
-    let with = contact(number % 100);
-    ArchivedMessage { owner, of: ArchiveOf::Account, id: number * APART, with, contacts_only: false, stanza: stanza.into_bytes() }
+    let with = contact(contact_number);
+    ArchivedMessage { owner, of: ArchiveOf::Account, id, with, contacts_only: false, stanza: stanza.into_bytes() }
 }
 
-/// Messages to owners that are picked all over.
+/// Messages to owners that are picked all over, each with some contacts, 8000 a second.
 fn messages_of_many(count: usize) -> Vec<ArchivedMessage> {
-    static LAST: AtomicU64 = AtomicU64::new(MESSAGES * 2);
+    static LAST: AtomicU64 = AtomicU64::new(0);
     let next = |_| {
-        let id = LAST.fetch_add(1, Ordering::Relaxed);
-        let owner = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        message(Jid::parse(&format!("user{}@example.org", owner % OWNERS)).expect("an address"), id)
+        let number = LAST.fetch_add(1, Ordering::Relaxed);
+        let dice = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let owner = Jid::parse(&format!("user{}@example.org", dice % OWNERS)).expect("an address");
+        message(owner, 2 * MESSAGES * APART + (number << 18), dice / OWNERS % CONTACTS)
     };
     (0..count).map(next).collect()
 }
@@ -104,7 +103,8 @@ fn store() -> &'static SqlStore {
         wait(store.create_many(accounts)).expect("accounts");
         for group in 0..MESSAGES / 1000 {
             let ids = group * 1000 + 1..=(group + 1) * 1000;
-            wait(store.append(ids.map(|id| message(owner(), id)).collect())).expect("written");
+            let messages = ids.map(|number| message(owner(), number * APART, number % 100)).collect();
+            wait(store.append(messages)).expect("written");
         }
         (folder, store)
     });
@@ -115,3 +115,5 @@ const MESSAGES: u64 = 1_000_000;
 /// How far apart the ids of two messages are: half a minute, with ids that count 2⁻²¹ ms. A million messages are a year then.
 const APART: u64 = 1 << 36;
 const OWNERS: u64 = 2000;
+/// Contacts of each owner in groups.
+const CONTACTS: u64 = 8;

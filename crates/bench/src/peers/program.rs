@@ -60,7 +60,12 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
         // Everybody speaks as often as all others.
         let every = occupants as f64 / f64::from(rate);
         Load {
-            raw: Some(raw::Load::Everybody { users: occupants, every, seconds: seconds.into(), bytes: raw::ROOM_BYTES }),
+            raw: Some(raw::Load::Everybody {
+                users: occupants,
+                every,
+                seconds: seconds.into(),
+                bytes: raw::ROOM_BYTES,
+            }),
             ..load(
                 name,
                 title,

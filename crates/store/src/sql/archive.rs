@@ -278,7 +278,9 @@ impl<'q> Scan<'q> {
         let last = Value::number(stretch(before_id(self.query)));
         match with.resource().map(Value::Text) {
             None => c.query(bare, &[archive, key, first, last, after, before, contact, limit], each),
-            Some(resource) => c.query(full, &[archive, key, first, last, after, before, contact, resource, limit], each),
+            Some(resource) => {
+                c.query(full, &[archive, key, first, last, after, before, contact, resource, limit], each)
+            }
         }
     }
 }

@@ -3,15 +3,14 @@
 //! To look these up takes a statement or two for each message; so a connection remembers what it has seen. What it remembers holds until the
 //! transaction is undone, an archive is removed or swept, or somebody else has written to the database: whoever does or notices that says so.
 
-use std::collections::HashMap;
-
+use std::collections::{HashMap, HashSet};
 
 use rookery_jid::JidRef;
 
 /// A conversation in a stretch of an archive: the archive's id, the contact's key, and the stretch.
 pub(crate) type Conversation = (i64, i64, u64);
 
-/// Archives by the bare JIDs of their owners, and conversations; at most [`MOST`] of each.
+/// Archives by the bare JIDs of their owners, and conversations.
 #[derive(Debug, Default)]
 pub(crate) struct KnownArchives {
     archives: HashMap<Box<str>, Archive>,
@@ -29,7 +28,7 @@ impl KnownArchives {
 
     /// Remembers an owner's archive, and the id of its newest message, 0 if there is none.
     pub(crate) fn learn(&mut self, owner: JidRef<'_>, id: i64, newest: u64) {
-        if self.archives.len() >= MOST {
+        if self.archives.len() >= MOST_ARCHIVES {
             // Those who write now will be known again after a look-up each.
             self.archives.clear();
         }
@@ -38,7 +37,7 @@ impl KnownArchives {
 
     /// Remembers that a conversation is noted; whether that is new.
     pub(crate) fn learn_conversation(&mut self, conversation: Conversation) -> bool {
-        if self.conversations.len() >= MOST {
+        if self.conversations.len() >= MOST_CONVERSATIONS {
             self.conversations.clear();
         }
         self.conversations.insert(conversation)
@@ -68,5 +67,7 @@ struct Archive {
     newest: u64,
 }
 
-/// Archives, and conversations, that are remembered: about 3 and 1 MB of them.
-const MOST: usize = 32_768;
+/// Archives that are remembered: about 3 MB of them.
+const MOST_ARCHIVES: usize = 32_768;
+/// Conversations that are: about 5 MB.
+const MOST_CONVERSATIONS: usize = 131_072;
