@@ -2,13 +2,15 @@
 
 import json
 import pathlib
+import queue
 import socket
 import struct
 import subprocess
 import sys
 import time
 
-from pacsys.acnet import DPMAcnet
+from pacsys.acnet import AcnetConnectionTCP, DPMAcnet
+from pacsys.acnet.errors import AcnetError
 from pacsys.auth import KerberosAuth
 from pacsys.errors import AuthenticationError, DeviceError
 
@@ -87,6 +89,30 @@ def clock_and_state_events_are_followed():
 def the_acnet_transport_reads():
     with rookery.demo() as service, DPMAcnet(host=service.host, port=service.port) as acnet:
         assert 69 < acnet.read("M:OUTTMP").data < 76
+
+
+def the_acnet_node_tells_of_itself_and_others():
+    with rookery.demo() as service, AcnetConnectionTCP(service.host, service.port) as node:
+        here = node.get_local_node()
+        assert (node.get_default_node(), node.get_name(here), node.get_node("DPM06")) == (here, "DPM06", here)
+        assert (node.get_node("MCAST"), node.get_node("MUONFE"), node.get_name(0x0C24)) == (0x00FF, 0x0C23, "DEMOFE")
+        try:
+            node.get_node("NOSUCH")
+        except AcnetError as error:
+            assert (error.facility, error.error_number) == (1, -30), error
+        else:
+            raise AssertionError("a node that is not there was found")
+        assert node.get_task_pid("DPMD") != 0
+        # A ping; who has the task DPMD; a task that is not there.
+        assert _asked(node, here, "ACNET", b"\0\0") == (0, b"\0\0")
+        assert _asked(node, here, "ACNET", b"\x01\0\x8d\x1b\0\x19") == (0, b"\x01\0")
+        assert _asked(node, here, "NOTASK", b"\0\0")[0] >> 8 == -33
+        # What is recorded is read: requests leave and replies come.
+        deadline = time.monotonic() + rookery.PATIENCE
+        while (told := node.get_node_stats()).replies_received < 3:
+            assert time.monotonic() < deadline, told
+            time.sleep(0.2)
+        assert told.requests_sent >= 1 and told.requests_received == 0, told
 
 
 def commands_read_and_watch():
@@ -185,6 +211,14 @@ def a_command_sets():
     with rookery.with_settings() as service, rookery.ticket(service, "operator"):
         _command("acput", service, "-a", "kerberos", "--role", "testing", "--verify", "Z:CUBE_X", "12.5")
         assert "12.5" in _command("acget", service, "-t", "Z:CUBE_X")
+
+
+def _asked(node, address, task, body):
+    """Status and data of the one reply to a request."""
+    replies = queue.Queue()
+    node.request_single(address, task, body, replies.put)
+    reply = replies.get(timeout=rookery.PATIENCE)
+    return reply.status, bytes(reply.data)
 
 
 def _backend(service, role):

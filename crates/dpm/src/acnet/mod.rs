@@ -40,7 +40,7 @@ impl Item {
 
     /// How many bytes its answer takes: a status, the data, and a byte that makes it even.
     pub fn reply_size(&self) -> usize {
-        2 + self.length.next_multiple_of(2) as usize
+        2 + (self.length as usize).next_multiple_of(2)
     }
 }
 

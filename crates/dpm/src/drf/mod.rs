@@ -71,6 +71,8 @@ impl Request {
             return Err(Error::Device);
         }
         let (text, model) = match text.split_once("<-") {
+            // So the canonical form, in which all else is short, is never too long to be read.
+            Some((_, model)) if model.len() > LONGEST_MODEL => return Err(Error::Device),
             Some((text, model)) => (text, Some(model.trim().to_owned())),
             None => (text, None),
         };
@@ -159,5 +161,7 @@ impl fmt::Display for Device {
 const LIVE: &str = "LIVEDATA";
 /// Longer requests are refused, in bytes.
 const LONGEST: usize = 1024;
+/// What may stand behind `<-`, in bytes.
+const LONGEST_MODEL: usize = 512;
 /// What may follow the first two characters of a name.
 const LONGEST_NAME: usize = 62;

@@ -73,6 +73,8 @@ pub struct Options {
     pub clients_of_address: usize,
     /// How long a connection may take to say what it speaks, in milliseconds.
     pub greeting: u64,
+    /// The number of our process, for clients that ask for it.
+    pub process: u32,
 }
 
 impl Default for Options {
@@ -87,6 +89,7 @@ impl Default for Options {
             clients: 10_000,
             clients_of_address: 2000,
             greeting: 5000,
+            process: std::process::id(),
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::time::Moment;
 #[derive(Debug, Default)]
 pub(super) struct Raw {
     handle: Rad50,
+    /// The number of its process, as it said.
+    process: u32,
     last_request: u16,
 }
 
@@ -63,7 +65,11 @@ impl Dpm {
                 self.acknowledge(client, 5, status, &found.unwrap_or_default().0.to_be_bytes());
             }
             13 | 22 => self.acknowledge(client, 4, Status::SUCCESS, &self.options.address.to_be_bytes()),
-            14 => self.acknowledge(client, 6, Status::NO_TASK, &[0; 4]),
+            14 => {
+                let found = handle(rest).and_then(|task| self.process_of(client, task));
+                let status = if found.is_some() { Status::SUCCESS } else { Status::NO_TASK };
+                self.acknowledge(client, 6, status, &found.unwrap_or_default().to_be_bytes());
+            }
             15 => {
                 let told = self.traffic.told();
                 let bytes: Vec<u8> = told.iter().flat_map(|count| count.to_be_bytes()).collect();
@@ -82,10 +88,19 @@ impl Dpm {
         let name = if command.handle == Rad50::default() { given } else { command.handle };
         let Some(state) = self.raw(client) else { return };
         state.handle = name;
+        state.process = command.rest.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
         let name = name.0.to_be_bytes();
         match command.code {
             16 | 23 => self.acknowledge(client, 16, Status::SUCCESS, &[&[0, TASK_ID], name.as_slice()].concat()),
             _ => self.acknowledge(client, 1, Status::SUCCESS, &[&[TASK_ID], name.as_slice()].concat()),
+        }
+    }
+
+    /// The number of the process of a task: ours, or that of the client that asks.
+    fn process_of(&mut self, client: ClientKey, task: Rad50) -> Option<u32> {
+        match task {
+            ACNET | TASK => Some(self.options.process),
+            task => self.raw(client).filter(|state| state.handle == task).map(|state| state.process),
         }
     }
 

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 
-use crate::acnet::{ACNET, Header, Item, Kind, Packet, ftpman, gets32, packet, retdat, sets32};
+use crate::acnet::{ACNET, Header, Item, Kind, LARGEST, Packet, ftpman, gets32, packet, retdat, sets32};
 use crate::database::{Database, Fault};
 use crate::status::Status;
 use crate::time::Moment;
@@ -209,6 +209,9 @@ impl Simulator {
             },
             _ => return self.send(key.0, &header, header.answer(Status::NO_TASK, false), &[], now),
         };
+        if asked.items.iter().map(Item::reply_size).sum::<usize>() > LARGEST {
+            return self.send(key.0, &header, header.answer(Status::TRUNC_REPLY, false), &[], now);
+        }
         let repeated = header.kind == Kind::MultipleRequest;
         // A state that is there already is none that comes.
         let mut stream = Stream { header, asked, when, due: 0, sequence: 0, was_there: true, answer_at: None, born };

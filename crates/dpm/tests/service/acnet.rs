@@ -2,8 +2,13 @@
 
 use proptest::prelude::*;
 use rookery_dpm::acnet::{Header, Item, Kind, Requests, gets32, packet, retdat, split};
+use rookery_dpm::database::Database;
 use rookery_dpm::rad50::Rad50;
+use rookery_dpm::simulator::Simulator;
 use rookery_dpm::status::Status;
+use rookery_dpm::time::Moment;
+
+use crate::DEMO;
 
 #[test]
 fn datagrams_are_swapped_and_padded() {
@@ -88,6 +93,32 @@ fn gets32_is_as_recorded() {
     let mut written = Vec::new();
     head.encode(&mut written);
     assert_eq!(written, reply[..34]);
+}
+
+#[test]
+fn lengths_that_lie_take_no_memory() {
+    // Two devices of 4 GiB each, asked of a simulated front-end: its answer could not say that.
+    let item = Item { device: 27235, property: 12, ssdn: [0; 8], length: u32::MAX, offset: u32::MAX };
+    let request =
+        gets32::Request { node: 0x0c23, repetitive: false, ftd: 0, event: "i".into(), items: vec![item, item] };
+    let body = request.encode();
+    assert_eq!(gets32::Request::decode(&body), Some(request));
+    let mut simulator = Simulator::new(Database::read(DEMO).expect("a good file"));
+    let header = Header {
+        kind: Kind::Request,
+        status: Status::SUCCESS,
+        server: 0x0c23,
+        client: 0x0ad6,
+        task: gets32::TASK,
+        task_id: 1,
+        message: 0x2001,
+    };
+    let from = "127.0.0.1:5000".parse().expect("an address");
+    simulator.datagram(from, &mut header.datagram(&body), Moment { millis: 0, unix_millis: 0 });
+    let [(_, answer)] = &mut simulator.flush().collect::<Vec<_>>()[..] else { panic!("one answer") };
+    packet::swap(answer);
+    let answer = packet::packets(answer).next().expect("a packet");
+    assert_eq!((answer.header.status, answer.body.len()), (Status::TRUNC_REPLY, 0));
 }
 
 #[test]

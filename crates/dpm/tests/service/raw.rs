@@ -22,6 +22,9 @@ fn commands_are_acknowledged_with_the_codes_and_lengths_that_clients_want() {
         (12, "0ad6", "00020005 0000 c1201b8d"),
         (12, "0001", "00020005 01e2 00000000"),
         (13, "", "00020004 0000 0ad6"),
+        (14, "19001b8d", &format!("00020006 0000 {:08x}", std::process::id())),
+        (14, "d389ba89", "00020006 0000 00001234"),
+        (14, "58755497", "00020006 01df 00000000"),
         (15, "", &format!("00020007 0000 {}", "00".repeat(28))),
         (9, "6008", "00020000 01e9"),
         (6, "", "00020000 0000"),
@@ -163,7 +166,7 @@ impl Raw {
         let key = world.dpm.connect();
         let mut raw = Self { world, key };
         raw.world.send(key, b"RAW\r\n\r\n").expect("a greeting");
-        let [ack] = &raw.command(1, &[0; 6])[..] else { panic!("no acknowledgement") };
+        let [ack] = &raw.command(1, &[0, 0, 0x12, 0x34, 0, 0])[..] else { panic!("no acknowledgement") };
         assert_eq!((ack.len(), &ack[..6]), (11, &[0, 2, 0, 1, 0, 0][..]));
         raw
     }

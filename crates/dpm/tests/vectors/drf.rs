@@ -53,6 +53,11 @@ fn models_stay() {
     let request = Request::parse("m:outtmp<-LOGGER:1:2").expect("a request");
     assert_eq!(request.to_string(), "M:OUTTMP.READING<-LOGGER:1:2");
     assert_eq!(Request::parse("M:OUTTMP<-livedata").expect("a request").model, None);
+    // What is read can be read again, however long its canonical form is.
+    let longest = format!("Z_A.VOLTS<-{}", "x".repeat(512));
+    let request = Request::parse(&longest).expect("a request");
+    assert_eq!(Request::parse(&request.to_string()), Ok(request));
+    assert_eq!(Request::parse(&format!("{longest}x")), Err(Error::Device));
 }
 
 proptest! {
