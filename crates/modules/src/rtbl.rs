@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
 use crate::option;
+use crate::rooms::turn_away;
 
 /// Keeps listed abusers out of rooms.
 #[derive(Debug)]
@@ -132,7 +133,7 @@ fn guard(lists: &Lists, world: &mut World, packet: &Packet, to: JidRef<'_>) -> D
         return Delivery::Pass;
     }
     info!(%sender, room = %to, "a listed address is kept out of a room");
-    world.bounce(packet, to, Condition::Forbidden.into());
+    turn_away(world, packet, to, Condition::Forbidden);
     Delivery::Taken
 }
 

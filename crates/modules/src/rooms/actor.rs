@@ -17,6 +17,7 @@ use tracing::warn;
 
 use super::absent;
 use super::directory::Directory;
+use super::join::turn_away;
 use super::logs::Logs;
 use super::operate::Work;
 use super::room::Room;
@@ -95,9 +96,7 @@ impl State {
                 }
                 Err(error) => {
                     let condition = condition(&error);
-                    queue
-                        .iter()
-                        .for_each(|(packet, to, _)| world.bounce(packet, to.as_ref(), condition.clone().into()));
+                    queue.iter().for_each(|(packet, to, _)| turn_away(world, packet, to.as_ref(), condition.clone()));
                 }
             }
         });
@@ -118,7 +117,7 @@ impl State {
             }
             Slot::Busy(mut queue) => {
                 if queue.len() >= MAX_WAITING {
-                    world.bounce(packet, to, Condition::ResourceConstraint.into());
+                    turn_away(world, packet, to, Condition::ResourceConstraint);
                 } else {
                     queue.push_back(Turn::Stanza(waiting(world, packet, to)));
                 }
@@ -186,7 +185,7 @@ impl State {
                 let condition = condition(&error);
                 for turn in state.take_queue(&jid) {
                     match turn {
-                        Turn::Stanza((packet, to, _)) => world.bounce(&packet, to.as_ref(), condition.clone().into()),
+                        Turn::Stanza((packet, to, _)) => turn_away(world, &packet, to.as_ref(), condition.clone()),
                         Turn::Work(work) => work.without_room(world, Some(error.clone())),
                     }
                 }
@@ -202,7 +201,7 @@ impl State {
                 for turn in self.take_queue(jid) {
                     match turn {
                         Turn::Stanza((packet, to, _)) => {
-                            world.bounce(&packet, to.as_ref(), Condition::InternalServerError.into());
+                            turn_away(world, &packet, to.as_ref(), Condition::InternalServerError);
                         }
                         Turn::Work(work) => work.without_room(world, None),
                     }
@@ -285,7 +284,7 @@ impl State {
 
 fn keep(world: &mut World, queue: &mut Queue, packet: &Packet, to: JidRef<'_>) {
     if queue.len() >= MAX_WAITING {
-        return world.bounce(packet, to, Condition::ResourceConstraint.into());
+        return turn_away(world, packet, to, Condition::ResourceConstraint);
     }
     queue.push_back(waiting(world, packet, to));
 }

@@ -1,11 +1,11 @@
 //! Entering a room (XEP-0045 §7.2), and presence that may mean it.
 
-use rookery_fanout::Packet;
+use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{World, delay};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, Limits as XmlLimits, Stanza, Writer, ns};
+use rookery_xml::{Element, Kind, Limits as XmlLimits, Stanza, Writer, ns};
 
 use super::history::Wanted;
 use super::occupant::{Occupant, Seat, nick_key, occupant_id};
@@ -33,6 +33,14 @@ pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: 
     reply.start_ns("x", ns::MUC).end();
     error.write(&mut reply);
     world.send(&reply.finish(), &from);
+}
+
+/// Answers what does not get to the room at all: presence that enters as [`refuse`] does, everything else by an error like any other.
+pub(crate) fn turn_away(world: &mut World, packet: &Packet, to: JidRef<'_>, condition: Condition) {
+    match (packet.kind(), packet.type_()) {
+        (Kind::Presence, StanzaType::Available) => refuse(world, packet, to, condition.into()),
+        _ => world.bounce(packet, to, condition.into()),
+    }
 }
 
 /// Tells a client that believes to be in a room that it is not (§7.2.17).

@@ -72,6 +72,7 @@ use rookery_jid::JidRef;
 use crate::archive::Archives;
 use actor::State;
 pub use directory::Directory;
+pub(crate) use join::turn_away;
 
 /// Rooms in which many talk to each other.
 #[derive(Debug)]

@@ -58,7 +58,10 @@ fn is_refused(server: &Server, who: &str) -> bool {
     let left = server.left();
     server.incoming(&format!("<presence type='unavailable' from='{who}' to='{ROOM}/Nick'/>"));
     assert!(!left.is_empty(), "no answer");
-    left.iter().any(|left| left.text.contains("<forbidden"))
+    let refusal = left.iter().find(|left| left.text.contains("<forbidden"));
+    // XEP-0045 §7.2: by this clients know that they did not get in.
+    assert!(refusal.is_none_or(|left| left.text.contains("<x xmlns='http://jabber.org/protocol/muc'/>")), "{left:?}");
+    refusal.is_some()
 }
 
 #[test]

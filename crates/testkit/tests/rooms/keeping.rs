@@ -96,7 +96,9 @@ fn a_broken_store_is_told() {
     let mut crone = server.online(&crone);
     held.set_fault(Some(rookery_store::StoreError::Busy));
     join(&mut crone, "firstwitch");
-    assert_eq!(heard(&mut crone), ["firstwitch presence/error resource-constraint"]);
+    let refused = crone.expect_element();
+    assert_eq!(short(&refused), "firstwitch presence/error resource-constraint");
+    assert!(refused.child("x", ns::MUC).is_some(), "§7.2: by this clients know that they did not get in");
     held.set_fault(None);
     join(&mut crone, "firstwitch");
     assert_eq!(heard(&mut crone).len(), 2);
