@@ -90,6 +90,11 @@ impl Folder {
         self.path.join("rookery.db")
     }
 
+    /// The files that users have shared.
+    pub fn uploads(&self) -> PathBuf {
+        self.path.join("uploads")
+    }
+
     /// The self-signed certificate.
     pub fn certificate(&self) -> PathBuf {
         self.path.join("certs/self-signed.pem")

@@ -116,7 +116,7 @@ impl Threads {
         let front = if web.is_empty() {
             None
         } else {
-            let folder = start.loaded.source.folder.path().join("uploads");
+            let folder = start.loaded.source.folder.uploads();
             let files = rookery_web::upload::Files::new(folder, start.database.stores.slots.clone());
             let data = start.loaded.source.folder.path().to_owned();
             let reach = rookery_web::Reach {

@@ -4,6 +4,7 @@
 //! the clients need beyond Python installs itself: Python packages below `target/`, programs by Debian's package system.
 //!
 //! Libraries for browsers run in Node: strophe.js and stanza over WebSocket and BOSH, `@xmpp/client` over WebSocket, as it has no BOSH.
+//! Other servers, whose exports are imported, are installed only where that doesn't start them.
 
 #[macro_use]
 mod clients {
@@ -48,6 +49,7 @@ scenarios! {
         who_is_blocked_gets_nothing_through
         a_block_counts_while_nobody_is_there
         contacts_learn_when_somebody_was_here_last
+        who_is_blocked_can_be_reported
     }
     messages {
         messages_go_both_ways
@@ -113,6 +115,8 @@ scenarios! {
     pubsub {
         who_subscribes_is_notified
         a_node_is_for_members_only
+        subscriptions_are_approved_and_have_options
+        fields_that_the_service_does_not_know_change_nothing
         contacts_hear_of_news_that_they_want
         an_avatar_is_the_photo_of_the_card
         old_and_new_bookmarks_are_the_same
@@ -212,12 +216,15 @@ scenarios! {
         people_register_where_it_is_on
         passwords_are_changed
         operators_change_passwords
+        whoever_is_invited_registers
+        a_link_sets_a_forgotten_password
         people_leave
     }
     administration {
         administrators_see_commands_and_others_none
         accounts_are_made_disabled_and_removed
         announcements_reach_users
+        announcements_are_sent_as_messages
         an_end_is_announced
         a_restart_is_one
         removal_on_the_command_line_ends_sessions
@@ -266,6 +273,12 @@ scenarios! {
     moving {
         an_account_moves_with_all_it_has
         a_removed_account_leaves_nothing_behind
+        whoever_removes_an_account_leaves_nothing_of_it
+        the_next_of_that_name_finds_nothing
+    }
+    foreign {
+        accounts_come_from_ejabberd
+        accounts_come_from_prosody
     }
 }
 

@@ -57,6 +57,32 @@ async def announcements_reach_users():
             assert f"an administrator: {act}" in log, log
 
 
+async def announcements_are_sent_as_messages():
+    """To addresses of the domain, by any client that can write a message."""
+    async with Rookery("admin", "alice", "bob", tables=ADMIN) as server:
+        async with Person(server, "admin@localhost") as admin, Person(server, "alice@localhost") as alice:
+            admin.write("localhost/announce/online", "Maintenance at noon", mtype="normal")
+            await alice.reads("Maintenance at noon", of="localhost")
+            admin.write("localhost/announce/all", "For everybody", mtype="normal")
+            await alice.reads("For everybody", of="localhost")
+            admin.write("localhost/announce/motd", "One", mtype="normal")
+            await alice.reads("One", of="localhost")
+            admin.write("localhost/announce/motd/update", "Two", mtype="normal")
+            await admin.quiet()
+            async with Person(server, "bob@localhost") as bob:
+                heard = {(await bob.message())["body"], (await bob.message())["body"]}
+                assert heard == {"For everybody", "Two"}, heard
+            async with Person(server, "bob@localhost") as bob:
+                await bob.quiet()
+                assert not bob.seen["message"], "he has heard all of it"
+            admin.write("localhost/announce/motd/delete", "", mtype="normal")
+            alice.write("localhost/announce/all", "Buy!", mtype="normal")
+            refused = await alice.take("message_error", lambda _: True)
+            assert refused["error"]["condition"] == "forbidden", refused
+            await alice.quiet()
+            assert not alice.seen["message"], "who has the message of the day doesn't hear of its change"
+
+
 async def an_end_is_announced():
     async with Rookery("admin", "alice", tables=ADMIN) as server:
         async with Person(server, "admin@localhost") as admin, Person(server, "alice@localhost") as alice:

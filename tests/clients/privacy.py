@@ -1,13 +1,14 @@
 """Whom users shut out, and what is told of those who are away."""
 
 from slixmpp.exceptions import IqError
+from slixmpp.xmlstream import ET
 
 from person import PATIENCE, Person, befriend
 from rookery import Rookery
 
 
 def _with_plugins(person):
-    for plugin in ("xep_0012", "xep_0191"):
+    for plugin in ("xep_0012", "xep_0191", "xep_0359"):
         person.client.register_plugin(plugin)
     return person
 
@@ -73,3 +74,26 @@ async def contacts_learn_when_somebody_was_here_last():
             assert last["seconds"] < 60 and last["status"] == "Heading home", last
             assert (await ask("localhost"))["last_activity"]["seconds"] < 600
             await _refused(ask("carol@localhost"), "forbidden")
+
+
+async def who_is_blocked_can_be_reported():
+    """XEP-0377: the block counts, and the operators read why."""
+    tables = '[modules.privacy]\nreport_to = ["admin@localhost"]\n'
+    async with Rookery("admin", "alice", "bob", tables=tables) as server:
+        async with Person(server, "admin@localhost") as admin, _with_plugins(Person(server, "alice@localhost")) as alice, Person(server, "bob@localhost") as bob:
+            assert "urn:xmpp:reporting:1" in (await alice.client["xep_0030"].get_info(jid="localhost"))["disco_info"]["features"]
+            bob.write(alice.bare, "Buy <now>!")
+            spam = await alice.reads("Buy <now>!", of=bob.bare)
+            iq = alice.client.make_iq_set()
+            block = ET.SubElement(iq.xml, "{urn:xmpp:blocking}block")
+            report = ET.SubElement(ET.SubElement(block, "{urn:xmpp:blocking}item", jid=bob.bare), "{urn:xmpp:reporting:1}report", reason="urn:xmpp:reporting:spam")
+            ET.SubElement(report, "{urn:xmpp:reporting:1}text").text = "He sells & sells"
+            ET.SubElement(report, "{urn:xmpp:sid:0}stanza-id", by=alice.bare, id=spam["stanza_id"]["id"])
+            await iq.send(timeout=PATIENCE)
+            told = await admin.message()
+            assert told["from"] == "localhost" and "alice@localhost" in told["body"] and "bob@localhost" in told["body"], told
+            assert "He sells & sells" in told["body"] and "urn:xmpp:reporting:spam" in told["body"], told
+            reported = told.xml.find("{urn:xmpp:reporting:1}report/{urn:xmpp:sid:0}stanza-id")
+            assert reported is not None and reported.get("id") == spam["stanza_id"]["id"], told
+            bob.write(alice.bare, "Again!")
+            await _comes_back(bob, "Again!")

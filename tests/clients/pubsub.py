@@ -54,6 +54,53 @@ async def a_node_is_for_members_only():
             assert found == {(alice.bare, "owner"), (bob.bare, "member")}, affiliations
 
 
+async def subscriptions_are_approved_and_have_options():
+    async with Rookery("alice", "bob") as server:
+        async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
+            service = "pubsub.localhost"
+            owner, reader = _pubsub(alice), _pubsub(bob)
+            await owner.create_node(service, "news", config=_config(alice, access_model="authorize"), timeout=20)
+            answer = await reader.subscribe(service, "news", timeout=20)
+            assert answer["pubsub"]["subscription"]["subscription"] == "pending", answer
+            assert await _refused(reader.get_items(service, "news", timeout=20)) == "not-authorized"
+            # The owner fills in the form that comes (XEP-0060 §8.6).
+            asked = await alice.message()
+            submit = asked["form"].get_values()
+            assert submit["pubsub#subscriber_jid"] == bob.bare, asked
+            submit["pubsub#allow"] = True
+            reply = alice.client.make_message(mto=service)
+            reply.append(_form(alice, "submit", submit))
+            reply.send()
+            event = await bob.take("pubsub_subscription", lambda _: True)
+            assert event["pubsub_event"]["subscription"]["subscription"] == "subscribed", event
+            await owner.publish(service, "news", id="one", payload=_entry("Hello"), timeout=20)
+            await bob.take("pubsub_publish", lambda event: event["pubsub_event"]["items"]["item"]["id"] == "one")
+
+            options = await reader.get_subscription_options(service, "news", user_jid=bob.bare, timeout=20)
+            assert options["pubsub"]["options"]["options"].get_values()["pubsub#deliver"] is True, options
+            quiet = _config(bob, "http://jabber.org/protocol/pubsub#subscribe_options", deliver="0")
+            await reader.set_subscription_options(service, "news", bob.bare, quiet, timeout=20)
+            await owner.publish(service, "news", id="two", payload=_entry("Not for him"), timeout=20)
+            await bob.quiet()
+            assert not bob.seen["pubsub_publish"], bob.seen["pubsub_publish"]
+            subscriptions = await reader.get_subscriptions(service, timeout=20)
+            assert [it["node"] for it in subscriptions["pubsub"]["subscriptions"]] == ["news"], subscriptions
+
+
+async def fields_that_the_service_does_not_know_change_nothing():
+    """What is left out of a configuration is passed over when a node is configured, and no precondition that anybody can rely on."""
+    async with Rookery("alice") as server, Person(server, "alice@localhost") as alice:
+        owner = _pubsub(alice)
+        more = {"purge_offline": "1", "tempsub": "1", "language": "en", "title": "Ideas"}
+        await owner.create_node("pubsub.localhost", "ideas", config=_config(alice, **more), timeout=20)
+        form = (await owner.get_node_config("pubsub.localhost", "ideas", timeout=20))["pubsub_owner"]["configure"]["form"]
+        values = form.get_values()
+        assert values["pubsub#title"] == "Ideas" and "pubsub#purge_offline" not in values, values
+        options = _config(alice, "http://jabber.org/protocol/pubsub#publish-options", purge_offline="1")
+        publish = owner.publish(None, "urn:example:mood", id="1", payload=_entry("Happy"), options=options, timeout=20)
+        assert await _refused(publish) == "conflict"
+
+
 async def contacts_hear_of_news_that_they_want():
     async with Rookery("alice", "bob") as server:
         alice, bob = Person(server, "alice@localhost"), Person(server, "bob@localhost", present=False)
@@ -126,7 +173,7 @@ async def old_and_new_bookmarks_are_the_same():
 def _pubsub(person):
     person.client.register_plugin("xep_0060")
     person.client.register_plugin("xep_0059")
-    for event in ("pubsub_publish", "pubsub_retract", "pubsub_delete"):
+    for event in ("pubsub_publish", "pubsub_retract", "pubsub_delete", "pubsub_subscription"):
         if event not in person.seen:
             person.seen[event] = []
             person.client.add_event_handler(event, person.seen[event].append)
@@ -145,6 +192,13 @@ def _config(person, form_type="http://jabber.org/protocol/pubsub#node_config", *
     form.add_field(var="FORM_TYPE", ftype="hidden", value=form_type)
     for name, value in fields.items():
         form.add_field(var=f"pubsub#{name}", value=value)
+    return form
+
+
+def _form(person, kind, values):
+    form = person.client["xep_0004"].make_form(ftype=kind)
+    for name, value in values.items():
+        form.add_field(var=name, value="1" if value is True else value)
     return form
 
 

@@ -1,11 +1,13 @@
 """Accounts that people make for themselves (XEP-0077)."""
 
 from slixmpp.exceptions import IqError
+from slixmpp.xmlstream import ET
 
 from person import Person, Refused
 from rookery import Rookery
 
 REGISTER = "[modules.register]\nenabled = true\n"
+CLOSED = "[modules.register]\nenabled = true\nallow_creation = false\n"
 
 
 async def nobody_can_register_by_default():
@@ -44,6 +46,35 @@ async def operators_change_passwords():
             pass
 
 
+async def whoever_is_invited_registers():
+    """XEP-0401 and XEP-0445: a user's link makes an account where nobody else can have one, and the two are contacts."""
+    async with Rookery("alice", tables=CLOSED) as server, Person(server, "alice@localhost") as alice:
+        assert await _register(server, "eve@localhost", "geheim12") == "service-unavailable"
+        uri = await _link(alice, "urn:xmpp:invite#invite")
+        assert uri.startswith("xmpp:alice@localhost?roster;preauth=") and uri.endswith(";ibr=y"), uri
+        token = uri.split("preauth=")[1].split(";")[0]
+        assert await _register(server, "eve@localhost", "geheim12", token="invented") == "item-not-found"
+        assert await _register(server, "eve@localhost", "geheim12", token=token) is None
+        assert await _register(server, "mallory@localhost", "geheim12", token=token) == "item-not-found", "it was good once"
+        async with Person(server, "eve@localhost", "geheim12") as eve:
+            assert eve.item(alice.bare)["subscription"] == "both", eve.item(alice.bare)
+            await eve.presence(alice.bare)
+            await alice.presence(eve.bare)
+
+
+async def a_link_sets_a_forgotten_password():
+    async with Rookery("alice", "bob", tables=CLOSED) as server:
+        link = server.command("user", "reset-link", "alice@localhost").strip()
+        assert link.startswith("xmpp:alice@localhost?register;preauth="), link
+        token = link.split("preauth=")[1]
+        assert await _register(server, "bob@localhost", "geheim12", token=token) == "not-acceptable", "it is not for him"
+        assert await _register(server, "alice@localhost", "geheim12", token=token) is None
+        await _is_refused(server, "alice@localhost", "secret")
+        assert await _register(server, "alice@localhost", "geheim13", token=token) == "item-not-found", "it was good once"
+        async with Person(server, "alice@localhost", "geheim12"):
+            pass
+
+
 async def people_leave():
     async with Rookery("alice", tables=REGISTER) as server:
         alice = Person(server, "alice@localhost")
@@ -58,8 +89,16 @@ async def people_leave():
         assert "alice@localhost" not in server.command("user", "list")
 
 
-async def _register(server, jid, password):
-    """Asks for an account as slixmpp does; returns why there is none."""
+async def _link(person, node):
+    """The link that a command makes."""
+    for plugin in ("xep_0004", "xep_0050"):
+        person.client.register_plugin(plugin)
+    answer = await person.client["xep_0050"].send_command("localhost", node, timeout=20)
+    return answer["command"]["form"].get_values()["uri"]
+
+
+async def _register(server, jid, password, token=None):
+    """Asks for an account as slixmpp does, having shown a token if there is one; returns why there is none."""
     person = Person(server, jid, password)
     outcome = []
 
@@ -69,6 +108,10 @@ async def _register(server, jid, password):
         iq["register"]["username"] = person.client.requested_jid.user
         iq["register"]["password"] = password
         try:
+            if token:
+                shown = person.client.make_iq_set(ito="localhost")
+                ET.SubElement(shown.xml, "{urn:xmpp:pars:0}preauth", token=token)
+                await shown.send(timeout=20)
             await iq.send(timeout=20)
             outcome.append(None)
         except IqError as error:

@@ -367,6 +367,13 @@ impl World {
         }
     }
 
+    /// Forgets what an account had that was removed.
+    pub(crate) fn forget_documents(&mut self, account: JidRef<'_>) {
+        if let Some(State::Loaded(..)) = self.absent.accounts.get(account.bare_str()) {
+            self.absent.accounts.remove(account.bare_str());
+        }
+    }
+
     /// Forgets absent accounts that were loaded too long ago, and the oldest of too many.
     fn forget_absent(&mut self) {
         let now = self.time();

@@ -3,13 +3,14 @@
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;
 use rookery_store::{Change, Changed, Edit, EditRoster, Roster, RosterItem, Subscription};
-use rookery_stream::error::{Condition, StanzaError};
+use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Element, Writer, ns};
 
 use crate::World;
 use crate::iq::Iq;
 use crate::session::SessionRef;
 use crate::settings::RosterLimits;
+use crate::world::Event;
 
 impl World {
     /// A roster get or set of an account's own session.
@@ -139,13 +140,15 @@ impl World {
         }
     }
 
-    /// Removes an account: its contacts hear that its subscriptions ended (§2.5.2), its sessions end with `not-authorized`, the
-    /// store forgets it. `then` gets whether there was such an account.
+    /// Removes an account whose home this is: its sessions end with `not-authorized`, its contacts hear that its subscriptions ended (§2.5.2), the
+    /// store and this server's memory forget it. `then` gets whether there was such an account. Whoever has the name next finds nothing of it.
     pub fn remove_account(
         &mut self,
         account: Jid,
         then: impl FnOnce(&mut World, Result<bool, rookery_store::StoreError>) + 'static,
     ) {
+        // First of all: what sessions leave in the store when they end has to be there before the account goes.
+        self.end_sessions_of_removed(&account);
         let roster = self.stores.rosters.get(account.as_ref());
         self.wait(roster, move |world, roster| {
             let items = roster.map(|roster| roster.items).unwrap_or_default();
@@ -153,18 +156,42 @@ impl World {
                 let (contact, before) = (item.jid.clone(), Some(item));
                 world.end_subscriptions(&account, &contact, &Changed { version: 0, before, after: None });
             }
-            for link in world.links_of(account.as_ref()) {
-                world.close(link, rookery_stream::error::StreamError::NotAuthorized, "the account was removed");
-            }
             let removed = world.stores.accounts.remove(account.as_ref());
             world.wait(removed, move |world, removed| {
                 if removed == Ok(true) {
-                    let registry = world.registry.clone();
-                    registry.account_removed(world, account.as_ref());
+                    world.account_removed(&account);
                 }
                 then(world, removed);
             });
         });
+    }
+
+    fn account_removed(&mut self, account: &Jid) {
+        // Somebody may have logged in meanwhile, or be about to with what was right when it was asked for.
+        self.end_sessions_of_removed(account);
+        self.end_logins(account);
+        self.forget_documents(account.as_ref());
+        let registry = self.registry.clone();
+        registry.account_removed(self, account.as_ref());
+    }
+
+    /// Ends the connections that are logging in to an account, or have and not bound a resource yet: what they have proved doesn't count any more.
+    pub fn end_logins(&mut self, account: &Jid) {
+        let (everywhere, arrived) = (account.to_bare(), account.to_bare());
+        self.ask_shards(
+            move |world| world.events.push_back(Event::NoLogin(everywhere.clone())),
+            // A connection that was on its way to the account's home is there before the answers are.
+            move |world, _| {
+                let home = world.home_of(arrived.as_ref());
+                world.run_at(home, move |world| world.events.push_back(Event::NoLogin(arrived)));
+            },
+        );
+    }
+
+    fn end_sessions_of_removed(&mut self, account: &Jid) {
+        for link in self.links_of(account.as_ref()) {
+            self.close(link, StreamError::NotAuthorized, "the account was removed");
+        }
     }
 
     /// Makes two accounts of this server see each other's presence, without asking them, as an invitation does (XEP-0401 §3). Their clients hear of it.

@@ -190,6 +190,8 @@ pub enum Event {
     Peer(Link, Reply<Option<SocketAddr>>),
     /// The answer to [`World::look_up`] or [`World::verify`].
     Login(u64, crate::LoginAnswer),
+    /// End the connections that are logging in to this account, see [`World::end_logins`].
+    NoLogin(Jid),
 }
 
 impl World {

@@ -5,7 +5,7 @@ use rookery_hub::{BindError, Guest, Iq, LoginSeen, NotResumed, TokenChange};
 use rookery_jid::Jid;
 use rookery_observe::Since;
 use rookery_stream::c2s::{C2s, Event, Facts};
-use rookery_stream::error::{Condition, StanzaError};
+use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_stream::tls::ServerTls;
 use rookery_xml::{Built, Limits, Stanza, Writer};
 use tracing::{info, warn};
@@ -288,6 +288,17 @@ impl<D: Driver> Shard<D> {
             && let Stage::Negotiating(negotiation) = &mut connection.stage
         {
             negotiation.asked = asked;
+        }
+    }
+
+    /// An account is removed or disabled: whoever is logging in to it has to begin again.
+    pub(crate) fn end_logins(&mut self, account: &Jid) {
+        let is_of =
+            |stage: &Stage| matches!(stage, Stage::Negotiating(negotiation) if negotiation.machine.is_of(account));
+        let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
+        let links: Vec<Link> = found.map(|(key, _)| Link(key as u32)).collect();
+        for link in links {
+            self.fail(link, &StreamError::NotAuthorized, Some("the account has changed"));
         }
     }
 

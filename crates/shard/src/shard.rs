@@ -231,6 +231,7 @@ impl<D: Driver> Shard<D> {
                 reply.give(&mut self.world, peer);
             }
             Event::Login(connection, answer) => self.login_answer(connection, answer),
+            Event::NoLogin(account) => self.end_logins(&account),
         }
     }
 

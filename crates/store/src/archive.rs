@@ -20,8 +20,11 @@ pub trait Archive: Send + Sync {
     /// The ids of the oldest and the newest message.
     fn ends(&self, owner: JidRef<'_>) -> Pending<Option<(u64, u64)>>;
 
-    /// Empties an archive. Its messages can't be seen any more at once; their room is made free by later sweeps.
+    /// Empties an archive. Its messages can't be seen any more at once; [`Archive::clear`] makes their room free.
     fn purge(&self, owner: JidRef<'_>) -> Pending<()>;
+
+    /// Removes up to `limit` messages of archives that were emptied, or whose accounts were removed. `false`: there are no more.
+    fn clear(&self, limit: usize) -> Pending<bool>;
 
     /// Removes some of what may go: messages below an id, per domain of their owners, and those of archives that are no more. A small step:
     /// about a hundred archives and at most `limit` messages. `after`: where the step before ended, 0 at first.

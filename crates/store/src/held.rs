@@ -221,6 +221,10 @@ impl Archive for Held {
         self.held(|stores| stores.archive.purge(owner))
     }
 
+    fn clear(&self, limit: usize) -> Pending<bool> {
+        self.held(|stores| stores.archive.clear(limit))
+    }
+
     fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
         self.held(|stores| stores.archive.sweep(after, expiry, limit))
     }
@@ -380,10 +384,6 @@ impl Rooms for Held {
 
     fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
         self.held(|stores| stores.rooms.remove(room))
-    }
-
-    fn forget(&self, user: JidRef<'_>) -> Pending<Vec<Jid>> {
-        self.held(|stores| stores.rooms.forget(user))
     }
 }
 

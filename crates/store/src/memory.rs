@@ -81,6 +81,7 @@ impl Accounts for Memory {
         }
         if let Some(removed) = &removed {
             world.pubsub.forget(account);
+            world.rooms.forget(account);
             world.next_roster_version = world.next_roster_version.max(removed.roster.version() + 1);
         }
         ready(Ok(removed.is_some()))
@@ -267,10 +268,6 @@ impl Rooms for Memory {
 
     fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
         ready(Ok(self.world().rooms.remove(room)))
-    }
-
-    fn forget(&self, user: JidRef<'_>) -> Pending<Vec<Jid>> {
-        ready(Ok(self.world().rooms.forget(user)))
     }
 }
 

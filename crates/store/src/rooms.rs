@@ -20,9 +20,6 @@ pub trait Rooms: Send + Sync {
 
     /// Removes a room and all about it; whether it was there.
     fn remove(&self, room: JidRef<'_>) -> Pending<bool>;
-
-    /// Takes a user out of all rooms, as when the account is removed; the rooms that this changed.
-    fn forget(&self, user: JidRef<'_>) -> Pending<Vec<Jid>>;
 }
 
 /// A long-lived association of a user with a room (XEP-0045 §5.2), from the least to the most rights.

@@ -77,6 +77,7 @@ over_all_stores! {
     archive::ids_must_be_there,
     archive::counts_are_bounded,
     archive::archives_have_ends_and_can_be_emptied,
+    archive::removed_archives_are_cleared_in_steps,
     archive::a_message_can_be_replaced_and_stretches_follow_each_other,
     archive::only_accounts_and_rooms_have_archives,
     archive::groups_of_any_size_are_written_once,

@@ -180,6 +180,15 @@ impl C2s {
         self.account.as_ref()
     }
 
+    /// Whether somebody has logged in to this account, or is about to prove to be its owner.
+    pub fn is_of(&self, account: &Jid) -> bool {
+        let named = match &self.phase {
+            Phase::Challenged(attempt) | Phase::Credentials(attempt) | Phase::Verify(attempt) => attempt.account(),
+            _ => self.account.as_ref(),
+        };
+        named == Some(account)
+    }
+
     /// The mechanism of the newest authentication, if one has begun.
     pub fn mechanism(&self) -> Option<&'static str> {
         self.mechanism

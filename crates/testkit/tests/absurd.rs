@@ -1,6 +1,7 @@
 //! Numbers, lists and forms that nobody needs.
 
 use rookery_hub::Value;
+use rookery_jid::Jid;
 use rookery_store::{Affiliated, Affiliation, RoomDocument};
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
@@ -58,6 +59,53 @@ fn three_thousand_rooms_are_listed() {
     alice.expect_alive();
 }
 
+/// The same of 3000 nodes (XEP-0060 §5.2), every third of which only its owner may see.
+#[test]
+fn three_thousand_nodes_are_listed() {
+    let server = Server::new();
+    let mut alice = server.online("alice/a");
+    let (host, owner) = (Jid::parse("pubsub.example.org").expect("an address"), server.address("bob"));
+    alice.send(&format!(
+        "<iq type='set' id='1' to='{host}'><pubsub xmlns='{PUBSUB}'><create node='closed'/><configure>\
+         <x xmlns='jabber:x:data' type='submit'><field var='pubsub#access_model'><value>whitelist</value></field></x>\
+         </configure></pubsub></iq>"
+    ));
+    alice.expect_element();
+    let closed = server.done(server.stores().pubsub.node(host.as_ref(), "closed")).unwrap().expect("a node").config;
+    for number in 0..3000 {
+        let config = if number % 3 == 0 { closed.clone() } else { Vec::new() };
+        let node = format!("node{number:04}");
+        server
+            .done(server.stores().pubsub.create_node(host.as_ref(), &node, config, owner.as_ref(), 9999))
+            .expect("stored");
+    }
+    let nodes = |answer: &Element| -> Vec<String> {
+        let query = answer.child("query", ITEMS).unwrap_or_else(|| panic!("a list: {answer:?}"));
+        query.children().filter_map(|item| item.attr("node").map(str::to_owned)).collect()
+    };
+    let mut carol = server.online("carol/c");
+    let first = disco(&mut carol, host.as_str(), "");
+    let mut found = nodes(&first);
+    assert!(first.child("query", ITEMS).and_then(|query| query.child("set", ns::RSM)).is_some(), "it is a part");
+    loop {
+        let last = found.last().expect("nodes").clone();
+        let page = nodes(&disco(
+            &mut carol,
+            host.as_str(),
+            &format!("<set xmlns='{}'><max>700</max><after>{last}</after></set>", ns::RSM),
+        ));
+        if page.is_empty() {
+            break;
+        }
+        assert!(page.len() <= 700);
+        found.extend(page);
+    }
+    let wanted: Vec<_> = (0..3000).filter(|number| number % 3 != 0).map(|number| format!("node{number:04}")).collect();
+    assert_eq!(found, wanted, "each once, and none that she may not see");
+    let last = disco(&mut carol, host.as_str(), &format!("<set xmlns='{}'><before/></set>", ns::RSM));
+    assert_eq!(condition(&last).as_deref(), Some("feature-not-implemented"));
+}
+
 /// XEP-0059 wherever there are pages: numbers that are none, too large ones, and SQL.
 #[test]
 fn pages_with_absurd_numbers_are_refused_or_bounded() {
@@ -69,6 +117,10 @@ fn pages_with_absurd_numbers_are_refused_or_bounded() {
         ask(&mut alice, "pubsub.example.org", "set", &format!("<pubsub xmlns='{PUBSUB}'><create node='n'/></pubsub>"));
     assert_eq!(condition(&create), None);
     let own = alice.bare().to_owned();
+    let publish = format!(
+        "<pubsub xmlns='{PUBSUB}'><publish node='own'><item id='i'><a xmlns='urn:a'/></item></publish></pubsub>"
+    );
+    assert_eq!(condition(&ask(&mut alice, &own, "set", &publish)), None);
     let sets = [
         ("<max>-1</max>", true),
         ("<max>1e9</max>", true),
@@ -87,6 +139,8 @@ fn pages_with_absurd_numbers_are_refused_or_bounded() {
             (own.as_str(), "set", format!("<query xmlns='urn:xmpp:mam:2'>{set}</query>")),
             ("coven@conference.example.org", "set", format!("<query xmlns='urn:xmpp:mam:2'>{set}</query>")),
             ("pubsub.example.org", "get", format!("<pubsub xmlns='{PUBSUB}'><items node='n'/>{set}</pubsub>")),
+            ("pubsub.example.org", "get", format!("<query xmlns='{ITEMS}'>{set}</query>")),
+            (own.as_str(), "get", format!("<pubsub xmlns='{PUBSUB}'><items node='own'/>{set}</pubsub>")),
         ];
         for (to, type_, payload) in places {
             let answer = ask(&mut alice, to, type_, &payload);
@@ -140,6 +194,8 @@ fn forms_of_a_thousand_fields_are_refused() {
     let form = format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>");
     let owner = "http://jabber.org/protocol/pubsub#owner";
     let own = alice.bare().to_owned();
+    let item = "<publish node='p'><item id='i'><a xmlns='urn:a'/></item></publish>";
+    assert_eq!(condition(&ask(&mut alice, &own, "set", &format!("<pubsub xmlns='{PUBSUB}'>{item}</pubsub>"))), None);
     for (to, payload) in [
         ("coven@conference.example.org", format!("<query xmlns='http://jabber.org/protocol/muc#owner'>{form}</query>")),
         ("pubsub.example.org", format!("<pubsub xmlns='{owner}'><configure node='n'>{form}</configure></pubsub>")),
@@ -153,6 +209,8 @@ fn forms_of_a_thousand_fields_are_refused() {
         ),
         (own.as_str(), format!("<query xmlns='urn:xmpp:mam:2'>{form}</query>")),
         ("coven@conference.example.org", format!("<query xmlns='jabber:iq:register'>{form}</query>")),
+        (own.as_str(), format!("<pubsub xmlns='{PUBSUB}'>{item}<publish-options>{form}</publish-options></pubsub>")),
+        (own.as_str(), format!("<pubsub xmlns='{owner}'><configure node='p'>{form}</configure></pubsub>")),
     ] {
         let answer = ask(&mut alice, to, "set", &payload);
         let condition = condition(&answer);

@@ -143,5 +143,5 @@ const HANDSHAKES: Duration = Duration::from_secs(15);
 /// How often it is looked whether requests still wait when the server stops, and how many times.
 const FAREWELL: Duration = Duration::from_millis(20);
 const FAREWELLS: u32 = 50;
-/// How often files that have expired are looked for.
-const SWEEP: Duration = Duration::from_secs(60);
+/// How often files are looked for that have expired, or whose owner was removed.
+const SWEEP: Duration = Duration::from_secs(3);

@@ -46,6 +46,23 @@ impl Files {
         Self { storage: Arc::new(Folder::new(folder)), slots }
     }
 
+    /// Removes all files that have expired or whose owners are no more, where no server does it. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// What the system or the store says.
+    pub fn clear(&self) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        runtime.block_on(async {
+            while self.sweep().await > 0 {}
+            match self.slots.expired(now_ms(), 1).await {
+                Ok(left) if left.is_empty() => Ok(()),
+                Ok(_) => Err(io::Error::other("some files could not be removed")),
+                Err(error) => Err(io::Error::other(error)),
+            }
+        })
+    }
+
     /// Answers a request for what is behind `/upload/`.
     pub(crate) async fn answer(&self, mut request: Request<Incoming>, rest: &str) -> Response<Body> {
         let responded = self.respond(&mut request, rest).await;

@@ -10,9 +10,11 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use rookery_jid::Jid;
-use rookery_modules::operations::{Refusal, users};
+use rookery_modules::operations::{Refusal, users, users::Removal};
 use rookery_sasl::Credentials;
 use rookery_store::{Stores, wait};
 
@@ -21,6 +23,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::database::{self, Database};
 use crate::failure::Failure;
+use crate::folder::Folder;
 use crate::loaded::Source;
 use crate::welcome::say;
 
@@ -51,7 +54,7 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
         }
         UserCommand::Remove { jid } => {
             // Accounts of a domain that isn't served any more can still be removed.
-            remove(&address(&jid).map_err(Failure::Failed)?, &open()?)
+            remove(&address(&jid).map_err(Failure::Failed)?, &source.folder, &open()?)
         }
         UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
         UserCommand::Import { file } if is_xml(&file)? => pie::import::run(&file, &config, &open()?),
@@ -96,12 +99,45 @@ fn set_password(jid: &Jid, credentials: Credentials, database: &Database) -> Res
     Ok(())
 }
 
-fn remove(jid: &Jid, database: &Database) -> Result<(), Failure> {
-    if !wait(users::remove_beside(&database.stores, jid.as_ref(), clock::now() * 1000))? {
+fn remove(jid: &Jid, folder: &Folder, database: &Database) -> Result<(), Failure> {
+    let stores = &database.stores;
+    let removed = match folder.running() {
+        // It ends the sessions and tells the contacts.
+        Some(_) => remove_by_server(jid, stores)?,
+        None => wait(users::remove_without_server(stores, jid.as_ref()))?,
+    };
+    if !removed {
         return Err(no_account(jid));
+    }
+    if folder.running().is_none() {
+        let files = rookery_web::upload::Files::new(folder.uploads(), stores.slots.clone());
+        files.clear().map_err(|error| Failure::Failed(format!("the files of {jid} are still there: {error}")))?;
     }
     say(&format!("removed {jid}\n"));
     Ok(())
+}
+
+/// Has the server that runs remove an account, and waits for it. `false` if there is none.
+fn remove_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
+    let Some(removal) = wait(Removal::of(stores, jid.as_ref()))? else { return Ok(false) };
+    for look in 0..LOOKS {
+        // Again and again, since somebody else's note may have taken the place of this one.
+        if look % LOOKS_PER_NOTE == 0 {
+            wait(removal.ask(stores, clock::now() * 1000))?;
+        }
+        thread::sleep(LOOK);
+        if wait(removal.is_done(stores))? {
+            return match wait(stores.accounts.exists(jid.as_ref()))? {
+                false => Ok(true),
+                true => Err(Failure::Failed(format!(
+                    "{jid} has another password, or is another account, since just now; look at it and try again"
+                ))),
+            };
+        }
+    }
+    Err(Failure::Failed(format!(
+        "the server that runs here has not removed {jid} yet; try again when it has less to do, or when it is stopped"
+    )))
 }
 
 fn list(domain: Option<&str>, config: &Config, database: &Database) -> Result<(), Failure> {
@@ -200,3 +236,7 @@ fn no_account(jid: &Jid) -> Failure {
 
 /// Accounts that are asked for at a time.
 const PAGE: usize = 1000;
+/// How often it is looked whether a server has removed an account, how many times, and after how many of them it is asked again.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 600;
+const LOOKS_PER_NOTE: u32 = 60;

@@ -1,5 +1,6 @@
 //! Programs from Debian's packages.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Installs the packages whose programs are missing: pairs of program and package.
@@ -18,10 +19,28 @@ pub fn need(programs: &[(&str, &str)]) {
     assert!(installed, "these tests need more programs; as root: apt-get install {}", missing.join(" "));
 }
 
-/// Whether a program is in the path.
+/// The same for servers, where installing them starts none: in containers, whose policy says so. The error says what is missing.
+pub fn need_servers(programs: &[(&str, &str)]) -> Result<(), String> {
+    let missing: Vec<&str> =
+        programs.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if !Path::new(POLICY).exists() {
+        return Err(format!("the packages {list} would start servers here; install them yourself"));
+    }
+    match install(&missing) || (apt_get(&["update"]) && install(&missing)) {
+        true => Ok(()),
+        false => Err(format!("the packages {list} can't be installed")),
+    }
+}
+
+/// Whether a program is in the path, or where programs of administrators are.
 pub fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    let folders = std::env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
+    folders.into_iter().any(|folder| folder.join(program).is_file())
 }
 
 fn install(packages: &[&str]) -> bool {
@@ -37,3 +56,6 @@ fn apt_get(arguments: &[&str]) -> bool {
     };
     command("env", &[]) || command("sudo", &["-n"])
 }
+
+/// Decides whether a package that is installed may start its server.
+const POLICY: &str = "/usr/sbin/policy-rc.d";

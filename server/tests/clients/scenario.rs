@@ -1,5 +1,6 @@
 //! Running scenarios.
 
+use std::io::{Write, stderr};
 use std::path::PathBuf;
 use std::process::Output;
 use std::sync::Once;
@@ -22,6 +23,16 @@ pub fn run(scenario: &str) {
             ("pebble", "pebble"),
         ]);
     });
+    let others: &[_] = match scenario.strip_prefix("foreign.accounts_come_from_") {
+        Some("ejabberd") => &[("ejabberdctl", "ejabberd"), ("erl", "erlang-base")],
+        Some("prosody") => &[("prosodyctl", "prosody"), ("prosody-migrator", "prosody"), ("lua5.4", "lua5.4")],
+        _ => &[],
+    };
+    if let Err(missing) = debian::need_servers(others) {
+        // Not by a macro: that would show it only if the test failed.
+        let _ = writeln!(stderr(), "{scenario} is skipped: {missing}");
+        return;
+    }
     let output = script(scenario);
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{scenario}: {}\n{said}", output.status);

@@ -14,7 +14,7 @@ pub(crate) mod accounts;
 pub mod border;
 pub(crate) mod inquiries;
 pub(crate) mod lists;
-pub mod removed;
+pub(crate) mod removed;
 pub(crate) mod service;
 
 use rookery_hub::{Hooks, Module, OptionSpec, Value, World};

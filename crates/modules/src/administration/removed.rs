@@ -1,68 +1,130 @@
-//! Accounts that were removed beside the server, by the command line: their sessions have to end.
+//! Accounts that the command line wants removed while a server runs: the server does it, since it has sessions to end, contacts to tell and memory to clear.
 //!
-//! Whoever removes an account in the database of a running server notes it there; the first shard looks every few seconds, and the home of the account
-//! ends its sessions. A note is kept for a minute: a server that did not run then has no sessions to end.
+//! Whoever wants an account removed notes it in the store; the first shard looks every second, and takes notes away that are done. A note names the account
+//! by its keys too, and counts for a minute: whoever gets the name afterwards is not meant. Two who write at a time may overwrite each other, so whoever
+//! waits repeats its note.
 
-use std::cell::Cell;
+use std::fmt::Write as _;
 
 use rookery_hub::{Hooks, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{Pending, Stores};
-use rookery_stream::error::StreamError;
+use rookery_sasl::Credentials;
+use rookery_store::{Pending, StoreError, Stores};
+use sha2::{Digest, Sha256};
 
-/// Notes that an account was removed. `unix_ms`: now, milliseconds since 1970.
-pub fn note(stores: &Stores, account: JidRef<'_>, unix_ms: u64) -> Pending<()> {
-    let (account, stores) = (account.bare().to_jid(), stores.clone());
-    Box::pin(async move {
-        let before = stores.meta.get(KEY).await?.unwrap_or_default();
-        let before = String::from_utf8_lossy(&before).into_owned();
-        let recent = read(&before).filter(|(at, _)| at.saturating_add(KEPT_MS) > unix_ms);
-        let mut lines: Vec<_> = recent.map(|(at, account)| format!("{at} {account}")).collect();
-        lines.push(format!("{unix_ms} {account}"));
-        stores.meta.put(KEY, lines.join("\n").into_bytes()).await
-    })
+use crate::operations::users;
+
+/// An account that is to be removed by the server that runs on the same stores.
+#[derive(Debug)]
+pub struct Removal {
+    account: Jid,
+    mark: String,
+}
+
+impl Removal {
+    /// That of an account as it is now; `None` if there is no such account.
+    pub fn of(stores: &Stores, account: JidRef<'_>) -> Pending<Option<Self>> {
+        let (account, keys) = (account.bare().to_jid(), stores.accounts.credentials(account));
+        Box::pin(async move { Ok(keys.await?.map(|keys| Self { account, mark: mark(&keys) })) })
+    }
+
+    /// Asks the server for it, which takes a second or two. `unix_ms`: now, milliseconds since 1970.
+    pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
+        let line = Note { unix_ms, mark: self.mark.clone(), account: self.account.clone() }.line();
+        let (stores, account) = (stores.clone(), self.account.clone());
+        Box::pin(async move { replace(&stores, &account, Some(line)).await })
+    }
+
+    /// Whether that account is no more. If there still is one of its name, it is another one, or has another password since.
+    pub fn is_done(&self, stores: &Stores) -> Pending<bool> {
+        let (keys, wanted) = (stores.accounts.credentials(self.account.as_ref()), self.mark.clone());
+        Box::pin(async move { Ok(keys.await?.is_none_or(|keys| mark(&keys) != wanted)) })
+    }
 }
 
 /// Looks for such notes again and again.
 pub(super) fn install(hooks: &mut Hooks<'_>) {
-    let seen = std::rc::Rc::new(Cell::new(0));
     hooks.every(PERIOD_MS, move |world| {
         if world.shard() > 0 {
             return;
         }
-        let seen = seen.clone();
         let notes = world.stores.meta.get(KEY);
         world.wait(notes, move |world, notes| {
             // A store that fails is told of by those who need it more.
             let Ok(Some(notes)) = notes else { return };
-            let since = seen.get().max(world.time().saturating_sub(KEPT_MS));
-            for (at, account) in read(&String::from_utf8_lossy(&notes)).filter(|(at, _)| *at > since) {
-                seen.set(seen.get().max(at));
-                end_sessions(world, account);
-            }
+            read(&String::from_utf8_lossy(&notes)).for_each(|note| heed(world, note));
         });
     });
 }
 
-fn end_sessions(world: &mut World, account: Jid) {
-    let home = world.home_of(account.as_ref());
-    world.run_at(home, move |world| {
-        for link in world.links_of(account.as_ref()) {
-            world.close(link, StreamError::NotAuthorized, "the account was removed");
+/// Removes an account. If that has been done – there is none, or another one of that name – or nobody waits for it any more, the note goes.
+fn heed(world: &mut World, note: Note) {
+    let is_fresh = note.unix_ms.saturating_add(KEPT_MS) > world.time();
+    let keys = world.stores.accounts.credentials(note.account.as_ref());
+    world.wait(keys, move |world, keys| match keys {
+        Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark => {
+            users::remove(world, note.account, |_, removed| {
+                if let Err(refusal) = removed {
+                    tracing::warn!(%refusal, "an account could not be removed; the next look tries again");
+                }
+            });
         }
+        Ok(_) => {
+            let (stores, account) = (world.stores.clone(), note.account);
+            let taken: Pending<()> = Box::pin(async move { replace(&stores, &account, None).await });
+            // Another look finds it again.
+            world.wait(taken, |_, _| {});
+        }
+        Err(_) => {}
     });
 }
 
-fn read(text: &str) -> impl Iterator<Item = (u64, Jid)> {
+/// Puts a line in the place of the notes about an account.
+async fn replace(stores: &Stores, account: &Jid, line: Option<String>) -> Result<(), StoreError> {
+    let before = stores.meta.get(KEY).await?.unwrap_or_default();
+    let before = String::from_utf8_lossy(&before).into_owned();
+    let others = read(&before).filter(|note| note.account != *account).map(|note| note.line());
+    let lines: Vec<_> = others.chain(line).collect();
+    stores.meta.put(KEY, lines.join("\n").into_bytes()).await
+}
+
+/// Somebody wants an account removed.
+struct Note {
+    /// Since when.
+    unix_ms: u64,
+    /// The account's [`mark`].
+    mark: String,
+    account: Jid,
+}
+
+impl Note {
+    fn line(&self) -> String {
+        format!("{} {} {}", self.unix_ms, self.mark, self.account)
+    }
+}
+
+fn read(text: &str) -> impl Iterator<Item = Note> {
     text.lines().filter_map(|line| {
-        let (at, account) = line.split_once(' ')?;
-        Some((at.parse().ok()?, Jid::parse(account).ok()?))
+        let mut words = line.splitn(3, ' ');
+        let [unix_ms, mark, account] = [words.next()?, words.next()?, words.next()?];
+        Some(Note { unix_ms: unix_ms.parse().ok()?, mark: mark.to_owned(), account: Jid::parse(account).ok()? })
+    })
+}
+
+/// Tells an account from others of its name: nobody else has its salt.
+fn mark(credentials: &Credentials) -> String {
+    let keys = &credentials.sha256;
+    let hash = Sha256::new().chain_update(&keys.salt).chain_update(&keys.stored_key).finalize();
+    hash.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+        text
     })
 }
 
 /// Where the store keeps the notes.
 const KEY: &str = "removed";
-/// How long one is kept, milliseconds.
+/// For how long one counts, milliseconds.
 const KEPT_MS: u64 = 60_000;
 /// How often somebody looks, milliseconds.
-const PERIOD_MS: u64 = 3_000;
+const PERIOD_MS: u64 = 1_000;

@@ -127,15 +127,21 @@ impl Module for Archive {
         hooks.before_delivery(Phase::Record, others, move |_, packet, to| {
             own_ids.without(packet, to).map_or(Delivery::Pass, Delivery::As)
         });
-        let archives = self.archives.clone();
+        let sweeps = Sweeps::default();
+        let (archives, after_purge) = (self.archives.clone(), sweeps.clone());
         hooks.letters(move |world, letter| {
             if let Ok(purge) = letter.downcast::<Purge>() {
                 purge.run(world, &archives);
+                after_purge.clear(world);
             }
         });
         let archives = self.archives.clone();
         hooks.stopping(move |world| archives.write(world));
-        let sweeps = Sweeps::default();
+        let (archives, after_removal) = (self.archives.clone(), sweeps.clone());
+        hooks.account_removed(move |world, account| {
+            archives.forget(world, account);
+            after_removal.clear(world);
+        });
         hooks.every(sweep::PERIOD_MS, move |world| sweeps.begin(world));
     }
 }

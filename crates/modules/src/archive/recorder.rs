@@ -38,6 +38,8 @@ struct State {
     sent: Cell<Option<String>>,
     /// How many messages are being taken back.
     turns: Rc<()>,
+    /// Accounts that were removed, and until when what is recorded in their names doesn't wait.
+    removed: RefCell<Vec<(Jid, u64)>>,
 }
 
 /// A group in the making. The messages of one owner are in one heap.
@@ -88,12 +90,28 @@ impl Archives {
         let heap = state.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
         let (count, bytes) = state.waiting.borrow_mut().put(heap, message, bytes);
         let is_urgent = world.custody().is_some_and(|custody| state.waiting.borrow_mut().keep(custody));
-        if count >= GROUP || bytes >= GROUP_BYTES || world.is_stopping() {
+        if count >= GROUP || bytes >= GROUP_BYTES || world.is_stopping() || self.is_removed(world.time(), owner) {
             self.write(world);
         } else if count == 1 || is_urgent {
             self.write_in(world, if is_urgent { GATHER_IN_CUSTODY_MS } else { GATHER_MS });
         }
         Some(id::text(id))
+    }
+
+    /// An account is removed, and the store has removed its archive: what waits for that must not get into the archive of whoever has the name next. What
+    /// is still said to it goes to the store at once, before that can be.
+    pub(super) fn forget(&self, world: &World, owner: JidRef<'_>) {
+        self.0.waiting.borrow_mut().forget(owner);
+        self.0.removed.borrow_mut().push((owner.bare().to_jid(), world.time() + GATHER_MS));
+    }
+
+    fn is_removed(&self, now_ms: u64, owner: JidRef<'_>) -> bool {
+        let mut removed = self.0.removed.borrow_mut();
+        if removed.is_empty() {
+            return false;
+        }
+        removed.retain(|(_, until_ms)| *until_ms > now_ms);
+        removed.iter().any(|(account, _)| account.as_ref() == owner.bare())
     }
 
     /// Sets the time when what waits is written.
@@ -166,6 +184,20 @@ impl Waiting {
         self.count += 1;
         self.bytes += bytes;
         (self.count, self.bytes)
+    }
+
+    /// Drops the messages of an owner.
+    fn forget(&mut self, owner: JidRef<'_>) {
+        for heap in &mut self.heaps {
+            heap.retain(|message| {
+                let is_kept = message.owner.as_ref() != owner.bare();
+                if !is_kept {
+                    self.count -= 1;
+                    self.bytes -= message.stanza.len() + BYTES_PER_MESSAGE;
+                }
+                is_kept
+            });
+        }
     }
 
     /// Adds somebody who waits for it; whether that is the first one.

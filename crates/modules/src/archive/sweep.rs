@@ -1,4 +1,4 @@
-//! Removal of what is too old, and of archives whose owners are no more: in small steps, with pauses for everybody else, by one shard for all.
+//! Removal of what is too old, now and again, and of archives that nobody has any more, at once: in small steps, with pauses for everybody else.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,14 +13,36 @@ use super::id;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sweeps {
     is_running: Rc<Cell<bool>>,
+    is_clearing: Rc<Cell<bool>>,
 }
 
 impl Sweeps {
-    /// Begins a round through all archives, unless one goes on.
+    /// Begins a round through all archives, unless one goes on. One shard does it for all.
     pub(super) fn begin(&self, world: &mut World) {
         if world.shard() == 0 && !self.is_running.replace(true) {
+            self.clear(world);
             self.step(world, 0);
         }
+    }
+
+    /// Begins to remove what is left of archives whose owners are gone, unless that goes on.
+    pub(super) fn clear(&self, world: &mut World) {
+        if !self.is_clearing.replace(true) {
+            self.clear_step(world);
+        }
+    }
+
+    fn clear_step(&self, world: &mut World) {
+        let sweeps = self.clone();
+        let cleared = world.stores.archive.clear(STEP);
+        world.wait(cleared, move |world, cleared| match cleared {
+            Ok(true) => drop(world.after(SHORT_PAUSE_MS, move |world| sweeps.clear_step(world))),
+            Ok(false) => sweeps.is_clearing.set(false),
+            Err(error) => {
+                warn!(%error, "messages of an archive that is gone could not be removed; the next round tries again");
+                sweeps.is_clearing.set(false);
+            }
+        });
     }
 
     fn step(&self, world: &mut World, after: u64) {
@@ -58,4 +80,6 @@ pub(super) const PERIOD_MS: u64 = 60 * 60 * 1000;
 const STEP: usize = 500;
 /// Between two steps, milliseconds.
 const PAUSE_MS: u64 = 200;
+/// The same while an archive is removed that nobody has any more: up to 10 000 messages a second go.
+const SHORT_PAUSE_MS: u64 = 50;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;

@@ -3,14 +3,16 @@
 use rookery_hub::{Reply, Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, CredentialsError};
-use rookery_store::{Pending, StoreError, Stores};
+use rookery_store::{Edit, EditRoster, Pending, RosterItem, StoreError, Stores, Subscription};
 
 use super::sessions::{self, SessionInfo};
 use super::{Outcome, Refusal};
-use crate::administration::{removed, service};
+use crate::administration::service;
 use crate::archive;
 use crate::register::password;
 use crate::rights;
+
+pub use crate::administration::removed::Removal;
 
 /// What an operator sees of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,6 +127,7 @@ pub fn set_disabled(
     let set = world.stores.accounts.set_disabled(account.as_ref(), disabled);
     world.wait(set, move |world, set| match found(set, &account) {
         Ok(()) if disabled => {
+            world.end_logins(&account);
             sessions::close(world, account, "the account is disabled", |world, _| then(world, Ok(())));
         }
         set => then(world, set),
@@ -163,20 +166,31 @@ pub fn empty_archive(world: &mut World, account: Jid, then: impl FnOnce(&mut Wor
     });
 }
 
-/// Removes an account in the stores of a server that runs beside, or doesn't run: it hears of it and ends the sessions. `unix_ms`: now, milliseconds since
-/// 1970. `false` if there was no such account.
-pub fn remove_beside(stores: &Stores, account: JidRef<'_>, unix_ms: u64) -> Pending<bool> {
+/// Removes an account in stores on which no server runs, with all messages of its archive. `false` if there was no such account.
+pub fn remove_without_server(stores: &Stores, account: JidRef<'_>) -> Pending<bool> {
     let (account, stores) = (account.bare().to_jid(), stores.clone());
     Box::pin(async move {
-        if !stores.accounts.remove(account.as_ref()).await? {
+        if !stores.accounts.exists(account.as_ref()).await? {
             return Ok(false);
         }
-        // Its name must not hand on its rights.
+        // Its name must hand on neither its rights nor what others show it.
         rights::forget(&stores, account.as_ref()).await?;
-        stores.rooms.forget(account.as_ref()).await?;
-        removed::note(&stores, account.as_ref(), unix_ms).await?;
-        Ok(true)
+        for item in stores.rosters.get(account.as_ref()).await?.items {
+            if stores.accounts.exists(item.jid.as_ref()).await? {
+                let end: EditRoster = Box::new(|item, _| item.map_or(Edit::Keep, ended));
+                stores.rosters.change(item.jid.as_ref(), account.as_ref(), end).await?;
+            }
+        }
+        let removed = stores.accounts.remove(account.as_ref()).await?;
+        while stores.archive.clear(STEP).await? {}
+        Ok(removed)
     })
+}
+
+/// What is left of a contact in a roster when the contact shares and gets nothing any more (RFC 6121 §2.5.2).
+fn ended(item: &RosterItem) -> Edit {
+    let item = RosterItem { subscription: Subscription::None, ask: false, pending_in: None, ..item.clone() };
+    if item.visible() { Edit::Put(item) } else { Edit::Remove }
 }
 
 /// What there is to know of an account.
@@ -281,6 +295,6 @@ fn found(outcome: Result<bool, StoreError>, account: &Jid) -> Outcome<()> {
     }
 }
 
-/// Accounts that a search looks at in one step, and such steps.
+/// Accounts that a search looks at in one step, and such steps. Also archived messages that are removed in one.
 const STEP: usize = 1000;
 const MOST_STEPS: usize = 100;

@@ -14,6 +14,7 @@ use super::request::Call;
 use super::state::{Key, State, defaults};
 use crate::disco::{Identity, Info};
 use crate::form::{Field, Form};
+use crate::rsm::{self, Part};
 
 /// The features of publish-subscribe that both fronts have, without the common beginning; sorted with all the others by whoever shows them.
 pub(super) const FEATURES: [&str; 28] = [
@@ -130,23 +131,72 @@ pub(super) fn node_items(state: &Rc<State>, world: &mut World, call: Call, node:
     });
 }
 
-/// §5.2: the nodes of a host that somebody may see, with their titles. `then` writes the answer.
-pub(super) fn nodes(
+/// §5.2: the nodes of a service that somebody may see, with their titles; page by page (XEP-0059), in the order of their ids.
+pub(super) fn service_nodes(world: &mut World, call: Call) {
+    let request = match rsm::Request::read(&call.iq.payload) {
+        Ok(request) => request,
+        Err(error) => return call.refuse(world, error),
+    };
+    let is_asked = request.is_some();
+    let request = request.unwrap_or_default();
+    let after = match request.part {
+        Part::First => String::new(),
+        Part::After(id) => id,
+        // Nobody knows which place a node has among those that somebody may see.
+        Part::Before(_) | Part::Last | Part::Index(_) => return call.refuse(world, Condition::FeatureNotImplemented),
+    };
+    let most = request.max.unwrap_or(MAX_LISTED).min(MAX_LISTED);
+    gather(world, call, after, most, Vec::new(), move |world, call, mut nodes| {
+        let is_all = nodes.len() <= most;
+        nodes.truncate(most);
+        let mut reply = call.iq.result();
+        reply.start_ns("query", ns::DISCO_ITEMS);
+        for (node, title) in &nodes {
+            let title = Some(title.as_str()).filter(|title| !title.is_empty());
+            reply.start("item").attr("jid", call.iq.to.as_str()).attr("node", node).opt_attr("name", title).end();
+        }
+        // Who gets less than there is has to know, asked or not.
+        if is_asked || !is_all {
+            let ends = nodes.first().zip(nodes.last());
+            let ends = ends.map(|((first, _), (last, _))| (first.clone(), last.clone()));
+            rsm::Answer { ends, ..rsm::Answer::default() }.write(&mut reply);
+        }
+        world.reply(&call.iq, reply);
+    });
+}
+
+/// The nodes of an account that somebody may see, with their titles: all of them.
+pub(super) fn account_nodes(
     world: &mut World,
     call: Call,
     then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static,
 ) {
-    let found = world.stores.pubsub.nodes(call.iq.to.bare(), call.from(), "", MAX_LISTED);
+    gather(world, call, String::new(), usize::MAX, Vec::new(), |world, call, nodes| then(world, &call.iq, nodes));
+}
+
+/// Looks for visible nodes behind an id until it has one more than `most`, or there are no more.
+fn gather(
+    world: &mut World,
+    call: Call,
+    after: String,
+    most: usize,
+    mut seen: Vec<(String, String)>,
+    then: impl FnOnce(&mut World, Call, Vec<(String, String)>) + 'static,
+) {
+    let found = world.stores.pubsub.nodes(call.iq.to.bare(), call.from(), &after, MAX_LISTED);
     world.wait(found, move |world, found| match found {
         Ok(found) => {
             let host: Key = call.key("");
-            let seen = found.into_iter().filter_map(|listed| {
+            let next = found.last().filter(|_| found.len() == MAX_LISTED).map(|last| last.node.clone());
+            seen.extend(found.into_iter().filter_map(|listed| {
                 let config = defaults(&host.0, &listed.node).read(&listed.config);
                 let is_seen = Node::shows_to(&config, listed.affiliation, &call.relation());
                 is_seen.then_some((listed.node, config.title))
-            });
-            let seen = seen.collect();
-            then(world, &call.iq, seen);
+            }));
+            match next.filter(|_| seen.len() <= most) {
+                Some(next) => gather(world, call, next, most, seen, then),
+                None => then(world, call, seen),
+            }
         }
         Err(error) => {
             world.store_failed("listing nodes", &call.iq.to, &error);

@@ -295,15 +295,7 @@ fn discovered(state: &Rc<State>, world: &mut World, iq: Iq, node: Option<String>
             info.write(&mut reply, None);
             world.reply(&call.iq, reply);
         }
-        None => discovery::nodes(world, call, |world, iq, nodes| {
-            let mut reply = iq.result();
-            reply.start_ns("query", ns::DISCO_ITEMS);
-            for (node, title) in &nodes {
-                let title = Some(title.as_str()).filter(|title| !title.is_empty());
-                reply.start("item").attr("jid", iq.to.as_str()).attr("node", node).opt_attr("name", title).end();
-            }
-            world.reply(iq, reply);
-        }),
+        None => discovery::service_nodes(world, call),
     }
 }
 

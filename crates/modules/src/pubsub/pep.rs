@@ -214,7 +214,7 @@ pub(crate) fn discovered(world: &mut World, iq: Iq) {
 
 /// The nodes of an account, for a list of what it has.
 pub(crate) fn nodes(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static) {
-    related(world, iq, |world, call| discovery::nodes(world, call, then));
+    related(world, iq, |world, call| discovery::account_nodes(world, call, then));
 }
 
 /// A request of an account to its private storage, for bookmarks.

@@ -129,7 +129,8 @@ impl Module for Rooms {
         let state = self.state.clone();
         hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
         let directory = self.state.directory.clone();
-        hooks.account_removed(move |world, user| forget(&directory, world, user));
+        // The store has forgotten what the account was to rooms; those that are here do so too.
+        hooks.account_removed(move |_, user| directory.account_removed(user.bare().to_jid()));
         let state = self.state.clone();
         hooks.stopping(move |world| state.shut_down(world));
         let state = self.state.clone();
@@ -160,18 +161,6 @@ fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, 
     }
     let _ = domain;
     state.when_listed(world, packet, to, State::receive);
-}
-
-/// An account is no more: neither the store nor a room that is here keeps what it was to rooms.
-fn forget(directory: &Directory, world: &mut World, user: JidRef<'_>) {
-    let (directory, user) = (directory.clone(), user.bare().to_jid());
-    let forgotten = world.stores.rooms.forget(user.as_ref());
-    world.wait(forgotten, move |world, forgotten| {
-        if let Err(error) = forgotten {
-            world.store_failed("forgetting a user of rooms", &user, &error);
-        }
-        directory.account_removed(user);
-    });
 }
 
 /// The key below `[modules]`.

@@ -77,6 +77,15 @@ impl Directory {
         }
     }
 
+    /// An account is no more.
+    pub(crate) fn gone(&mut self, account: &Jid) {
+        self.went(account);
+        if self.all.contains(account) {
+            Arc::make_mut(&mut self.all).remove(account);
+            self.note(account.clone(), false);
+        }
+    }
+
     /// These are all accounts that there are.
     pub(crate) fn set_all(&mut self, mut accounts: BTreeSet<Jid>) {
         // Somebody may have come since the store was asked.

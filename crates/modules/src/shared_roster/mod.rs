@@ -107,6 +107,10 @@ impl Module for SharedRoster {
         hooks.reachable(move |world, link| state.came(world, link));
         let state = self.state.clone();
         hooks.session_ended(move |world, link| state.went(world, link));
+        let directories = self.state.common.directories.clone();
+        hooks.account_removed(move |_, account| {
+            directories.with(account.domain(), |directory| directory.gone(&account.bare().to_jid()));
+        });
         let state = self.state.clone();
         hooks.every(ROUND_MS, move |world| state.round(world));
         let state = self.state.clone();

@@ -69,6 +69,11 @@ impl Archive for Memory {
         ready(Ok(()))
     }
 
+    fn clear(&self, _: usize) -> Pending<bool> {
+        // Messages go with their archive.
+        ready(Ok(false))
+    }
+
     fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
         ready(Ok(sweep(&mut self.world(), after, &expiry, limit)))
     }

@@ -58,11 +58,10 @@ impl AllRooms {
         self.0.remove(&super::key(room)).is_some()
     }
 
-    pub(super) fn forget(&mut self, user: JidRef<'_>) -> Vec<Jid> {
-        let changed = self.0.values_mut().filter_map(|kept| {
-            kept.affiliations.remove(user.bare_str())?;
-            Some(kept.room.clone())
-        });
-        changed.collect()
+    /// Takes a user out of all rooms.
+    pub(super) fn forget(&mut self, user: JidRef<'_>) {
+        for kept in self.0.values_mut() {
+            kept.affiliations.remove(user.bare_str());
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The operations of [`Accounts`](crate::Accounts).
 
 use super::connection::{Connection, Row, Value, account_values, all, one};
-use super::{pubsub, statements::*};
+use super::{archive, pubsub, rooms, statements::*};
 use crate::StoreError;
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, Hash, Keys};
@@ -52,8 +52,9 @@ pub(crate) fn remove(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool
     let next = Value::number(version.saturating_add(1));
     c.execute(RAISE_NEXT_ROSTER_VERSION, &[next, next])?;
     pubsub::forget(c, account)?;
+    rooms::forget(c, account)?;
+    archive::purge(c, account)?;
     c.execute(REMOVE_ACCOUNT, &[Value::Integer(id)])?;
-    c.known_archives().forget(account);
     Ok(true)
 }
 

@@ -1,8 +1,8 @@
 //! The operations of [`Archive`](crate::Archive).
 //!
 //! Pages are found by key and never by counting rows: whatever place in an archive they have, they cost the same. Messages don't refer to
-//! their archive by a constraint: to remove an archive with a million of them would take seconds. Its row goes, the messages can't be
-//! found any more, and sweeps remove them a few at a time.
+//! their archive by a constraint: to remove an archive with a million of them would take seconds. Its row loses its name, so that the messages can't be
+//! found any more, and goes when all of them have been removed, a few at a time.
 //!
 //! A message is one entry of one index, since it is places in indexes that cost: each is a page in the log. So there is none by contacts. The
 //! entry holds the contact's address as a number, and for each conversation the stretches of ids, an hour or so, in which it has messages are noted.
@@ -73,9 +73,22 @@ pub(crate) fn ends(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<(
     Ok(oldest.zip(newest))
 }
 
+/// Lets go of an owner's archive: nobody finds it any more, whoever has the name next begins another one, and its messages are for [`clear`].
 pub(crate) fn purge(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
     c.known_archives().forget(owner);
-    c.execute(REMOVE_ARCHIVE, &account_values(owner)).map(drop)
+    let Some(archive) = archive(c, owner)? else { return Ok(()) };
+    // Names are told apart by the number.
+    let name = archive.to_string();
+    c.execute(LET_GO, &[Value::Text(&name), Value::Integer(archive)]).map(drop)
+}
+
+pub(crate) fn clear(c: &mut dyn Connection, limit: u64) -> Result<bool, StoreError> {
+    let Some(archive) = one(c, NEXT_GONE, &[], |row| row.number(0))? else { return Ok(false) };
+    if remove_below(c, archive, u64::MAX, limit)? < limit {
+        c.execute(REMOVE_NOTES, &[Value::number(archive), Value::number(u64::MAX)])?;
+        c.execute(REMOVE_ARCHIVE, &[Value::number(archive)])?;
+    }
+    Ok(true)
 }
 
 pub(crate) fn sweep(c: &mut dyn Connection, after: u64, expiry: &[Expiry], limit: usize) -> Result<Swept, StoreError> {
@@ -86,6 +99,7 @@ pub(crate) fn sweep(c: &mut dyn Connection, after: u64, expiry: &[Expiry], limit
         };
         let domain = one(c, DOMAIN, &[Value::number(archive)], |row| row.text(0).map(str::to_owned))?;
         let before = match domain {
+            Some(domain) if domain.is_empty() => u64::MAX,
             Some(domain) => expiry.iter().find(|expiry| expiry.domain == domain).map_or(0, |expiry| expiry.before),
             None => u64::MAX,
         };
@@ -308,8 +322,13 @@ const MAKE_FOR_ROOM: &str = "\
     INSERT INTO archives (domain, localpart, account) SELECT ?, ?, NULL FROM counters \
     WHERE name = 'next_roster_version' AND NOT EXISTS (SELECT 1 FROM archives WHERE domain = ? AND localpart = ?)";
 
-/// Values: domain, localpart.
-const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE domain = ? AND localpart = ?";
+/// No domain is empty: what is there is nobody's, and waits to be removed. Values: new localpart, archive.
+const LET_GO: &str = "UPDATE archives SET domain = '', localpart = ?, account = NULL WHERE id = ?";
+
+const NEXT_GONE: &str = "SELECT id FROM archives WHERE domain = '' ORDER BY localpart LIMIT 1";
+
+/// Values: archive.
+const REMOVE_ARCHIVE: &str = "DELETE FROM archives WHERE id = ?";
 
 /// Values: archive.
 const DOMAIN: &str = "SELECT domain FROM archives WHERE id = ?";

@@ -72,14 +72,9 @@ pub(crate) fn remove(c: &mut dyn Connection, room: JidRef<'_>) -> Result<bool, S
     Ok(c.execute(REMOVE, &account_values(room))? > 0)
 }
 
-pub(crate) fn forget(c: &mut dyn Connection, user: JidRef<'_>) -> Result<Vec<Jid>, StoreError> {
-    let user = [Value::Text(user.bare_str())];
-    let rooms = all(c, ROOMS_OF, &user, |row| {
-        let host = row.text(0)?.to_owned();
-        address(row, row.text(1)?, &host)
-    })?;
-    c.execute(FORGET, &user)?;
-    Ok(rooms)
+/// Takes a user out of all rooms: the account is removed.
+pub(crate) fn forget(c: &mut dyn Connection, user: JidRef<'_>) -> Result<(), StoreError> {
+    c.execute(FORGET, &[Value::Text(user.bare_str())]).map(drop)
 }
 
 fn address(row: &dyn Row, local: &str, host: &str) -> Result<Jid, StoreError> {
@@ -132,11 +127,6 @@ const REMOVE_AFFILIATION: &str = "DELETE FROM room_affiliations WHERE room = ? A
 /// Values: room, user, affiliation, nick, reason.
 const INSERT_AFFILIATION: &str =
     "INSERT INTO room_affiliations (room, member, affiliation, nick, reason) SELECT ?, ?, ?, ?, ?";
-
-/// Values: user.
-const ROOMS_OF: &str = "\
-    SELECT rooms.host, rooms.localpart FROM room_affiliations JOIN rooms ON rooms.id = room_affiliations.room \
-    WHERE room_affiliations.member = ? ORDER BY rooms.host, rooms.localpart";
 
 /// Values: user.
 const FORGET: &str = "DELETE FROM room_affiliations WHERE member = ?";

@@ -1,10 +1,9 @@
 //! The operations of [`Slots`](crate::Slots).
 
 use super::accounts;
-use super::connection::{Connection, Row, Value, one};
+use super::connection::{Connection, Row, Value, all, one};
 use crate::{Slot, SlotStage, StoreError};
 use rookery_jid::Jid;
-use std::ops::ControlFlow;
 
 pub(crate) fn reserve(c: &mut dyn Connection, slot: &Slot, quota: u64) -> Result<bool, StoreError> {
     let owner = accounts::id(c, slot.owner.as_ref())?.ok_or(StoreError::NoAccount)?;
@@ -46,11 +45,10 @@ pub(crate) fn advance(
 }
 
 pub(crate) fn expired(c: &mut dyn Connection, now_ms: u64, limit: u64) -> Result<Vec<String>, StoreError> {
-    let mut tokens = Vec::new();
-    c.query(EXPIRED, &[Value::number(now_ms), Value::number(limit)], &mut |row| {
-        tokens.push(row.text(0)?.to_owned());
-        Ok(ControlFlow::Continue(()))
-    })?;
+    let mut tokens = all(c, ORPHANED, &[Value::number(limit)], |row| row.text(0).map(str::to_owned))?;
+    let room = limit.saturating_sub(tokens.len() as u64);
+    tokens
+        .extend(all(c, EXPIRED, &[Value::number(now_ms), Value::number(room)], |row| row.text(0).map(str::to_owned))?);
     Ok(tokens)
 }
 
@@ -106,8 +104,11 @@ const SLOT: &str = "\
 /// Values: stage, time, token.
 const UPDATE: &str = "UPDATE slots SET stage = ?, expires_ms = ? WHERE token = ?";
 
+/// Two questions, since each has an index of its own. Values: number.
+const ORPHANED: &str = "SELECT token FROM slots WHERE owner IS NULL LIMIT ?";
+
 /// Values: time, number.
-const EXPIRED: &str = "SELECT token FROM slots WHERE expires_ms <= ? OR owner IS NULL ORDER BY expires_ms LIMIT ?";
+const EXPIRED: &str = "SELECT token FROM slots WHERE expires_ms <= ? AND owner IS NOT NULL ORDER BY expires_ms LIMIT ?";
 
 /// Values: token.
 const REMOVE: &str = "DELETE FROM slots WHERE token = ?";

@@ -17,7 +17,7 @@ pub(crate) const CREATE_ACCOUNT: &str = "\
     SELECT ?, ?, value, value, 0, 0 FROM counters WHERE name = 'next_roster_version' \
     AND NOT EXISTS (SELECT 1 FROM accounts WHERE domain = ? AND localpart = ?)";
 
-/// Removes by cascade everything that belongs to it.
+/// Removes by cascade everything that refers to it.
 pub(crate) const REMOVE_ACCOUNT: &str = "DELETE FROM accounts WHERE id = ?";
 
 /// Values: domain, localpart to start behind, limit.

@@ -241,6 +241,10 @@ impl Archive for SqlStore {
         self.write(0, move |c| archive::purge(c, owner.as_ref()))
     }
 
+    fn clear(&self, limit: usize) -> Pending<bool> {
+        self.write(0, move |c| archive::clear(c, limit as u64))
+    }
+
     fn sweep(&self, after: u64, expiry: Vec<Expiry>, limit: usize) -> Pending<Swept> {
         self.write(0, move |c| archive::sweep(c, after, &expiry, limit))
     }
@@ -437,11 +441,6 @@ impl Rooms for SqlStore {
     fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
         let room = room.bare().to_jid();
         self.write(0, move |c| rooms::remove(c, room.as_ref()))
-    }
-
-    fn forget(&self, user: JidRef<'_>) -> Pending<Vec<Jid>> {
-        let user = user.bare().to_jid();
-        self.write(0, move |c| rooms::forget(c, user.as_ref()))
     }
 }
 

@@ -75,8 +75,26 @@ pub fn archives_have_ends_and_can_be_emptied(stores: &Stores) {
     assert_eq!(done(stores.archive.ends(romeo.as_ref())), None);
     append(stores, &romeo, &[70]);
     assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)));
+    while done(stores.archive.clear(4)) {}
     while done(stores.archive.sweep(0, vec![], 4)).removed > 0 {}
-    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)), "a sweep leaves what is not asked for");
+    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((70, 70)), "what is not asked for stays");
+}
+
+pub fn removed_archives_are_cleared_in_steps(stores: &Stores) {
+    let (romeo, room) = (filled(stores), jid("room@conference.a.example"));
+    let juliet = account(stores, "juliet@a.example");
+    append(stores, &juliet, &[10]);
+    done(stores.archive.append(vec![ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) }]));
+    assert!(!done(stores.archive.clear(4)), "nothing is gone");
+    assert!(done(stores.accounts.remove(romeo.as_ref())));
+    done(stores.archive.purge(room.as_ref()));
+    // Whoever has the name next has an archive of its own, even while the old one is still being cleared.
+    account(stores, romeo.as_str());
+    append(stores, &romeo, &[20]);
+    while done(stores.archive.clear(4)) {}
+    assert_eq!(done(stores.archive.ends(romeo.as_ref())), Some((20, 20)));
+    assert_eq!(done(stores.archive.ends(juliet.as_ref())), Some((10, 10)));
+    assert_eq!(done(stores.archive.ends(room.as_ref())), None);
 }
 
 pub fn a_message_can_be_replaced_and_stretches_follow_each_other(stores: &Stores) {

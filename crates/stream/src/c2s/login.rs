@@ -82,6 +82,11 @@ impl Attempt {
         if self.request.is_some() { ns::SASL2 } else { ns::SASL }
     }
 
+    /// The account that the client has named, once it has.
+    pub fn account(&self) -> Option<&Jid> {
+        self.account.as_ref()
+    }
+
     /// The account that the client named.
     pub fn into_account(self) -> Option<Jid> {
         self.account

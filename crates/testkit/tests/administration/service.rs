@@ -1,7 +1,10 @@
 //! What the domain says, who administers it, and its end: §4.23 to §4.32.
 
-use rookery_modules::administration::removed;
+use rookery_modules::operations::users::Removal;
 use rookery_modules::process::Wish;
+use rookery_sasl::Credentials;
+use rookery_testkit::befriend;
+use rookery_testkit::server::PASSWORD;
 
 use crate::{Scene, condition, run, values};
 
@@ -104,23 +107,40 @@ fn the_end_is_announced_and_comes_later() {
     assert_eq!(values(&scene.succeed("get-online-users-num", &[]), "onlineusersnum"), ["2"]);
 }
 
+/// The command line asks the server that runs: it ends the sessions and tells the contacts.
 #[test]
-fn who_was_removed_beside_the_server_has_to_go() {
+fn accounts_are_removed_that_the_command_line_wants_removed() {
     for at in [0, 1] {
         let scene = Scene::new();
         let mut user = scene.server.online(&format!("{}/r", scene.names[at]));
         let mut other = scene.server.online(&format!("{}/r", scene.names[1 - at]));
+        befriend(&mut user, &mut other);
         let (stores, account) = (scene.server.stores(), scene.server.address(&scene.names[at]));
-        assert_eq!(scene.server.done(stores.accounts.remove(account.as_ref())), Ok(true));
         let now = rookery_testkit::server::EPOCH_MS + scene.server.now();
-        scene.server.done(removed::note(&stores, account.as_ref(), now)).expect("a note");
-        scene.server.advance(5_000);
-        user.expect_stream_error("not-authorized");
-        // Once: a successor is left alone.
+        let removal = scene.server.done(Removal::of(&stores, account.as_ref())).unwrap().expect("an account");
+        scene.server.done(removal.ask(&stores, now)).unwrap();
+        assert_eq!(scene.server.done(removal.is_done(&stores)), Ok(false));
+        scene.server.advance(2_000);
+        user.all_to_the_end();
+        assert_eq!(scene.server.done(removal.is_done(&stores)), Ok(true));
+        assert_eq!(
+            scene.server.done(Removal::of(&stores, account.as_ref())).map(|removal| removal.is_none()),
+            Ok(true)
+        );
+        let heard = other.all();
+        assert!(heard.iter().any(|it| it.attr("type") == Some("unavailable")), "{heard:?}");
+        let contact = scene.server.address(&scene.names[1 - at]);
+        assert_eq!(scene.server.done(stores.rosters.contacts(contact.as_ref())), Ok(vec![]), "no subscription is left");
+        // Once: a successor, who has other keys, is left alone.
+        let keys = Credentials::derive_with(PASSWORD, 4096, [*b"another salt 16."; 3]);
+        scene.server.done(stores.accounts.create(account.as_ref(), keys.unwrap())).unwrap();
+        assert_eq!(scene.server.done(removal.is_done(&stores)), Ok(true));
+        // Not even by a note that comes late.
+        scene.server.done(removal.ask(&stores, now + 1_000)).unwrap();
         let mut successor = scene.server.online(&format!("{}/r", scene.names[at]));
         scene.server.advance(30_000);
+        assert_eq!(scene.server.done(stores.meta.get("removed")), Ok(Some(Vec::new())));
         successor.expect_alive();
-        other.all();
         other.expect_alive();
     }
 }

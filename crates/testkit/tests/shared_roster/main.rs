@@ -319,6 +319,47 @@ fn everybody_costs_the_store_nothing() {
     assert_eq!(asked[0], asked[1]);
 }
 
+/// `@online@` and `@all@` together, of few and of many who are there: whoever comes, shows a status and goes asks the store as much, and nobody else asks anything.
+#[test]
+fn those_who_are_there_cost_the_store_nothing() {
+    let mut asked = Vec::new();
+    for others in [3, 60] {
+        let held = Held::new(Memory::stores());
+        held.set_flowing(true);
+        let groups = config(&["There: @online@", "Everybody: @all@"]);
+        let server = Server::with(Config { stores: held.stores(), ..groups });
+        let mut there: Vec<_> = (0..others).map(|number| server.online(&format!("m{number}/r"))).collect();
+        server.advance(10_000);
+        there.iter_mut().for_each(|client| drop(client.all()));
+        let mut alice = server.login("alice/a");
+        held.set_flowing(false);
+        let mut operations = Vec::new();
+        for stanza in [
+            "<iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>",
+            "<presence/>",
+            "<presence><show>away</show></presence>",
+            "<presence type='unavailable'/>",
+        ] {
+            alice.send(stanza);
+            let mut count = 0;
+            server.settle();
+            while held.waiting() > 0 {
+                count += held.release_all();
+                server.settle();
+            }
+            operations.push(count);
+        }
+        let seen = there.iter_mut().map(|client| {
+            let shown = client.all();
+            shown.iter().filter(|it| it.name() == "presence" && it.attr("from") == Some(alice.full())).count()
+        });
+        assert_eq!(seen.collect::<Vec<_>>(), vec![3; others], "all of them have seen all of it");
+        asked.push(operations);
+    }
+    assert_eq!(asked[0], asked[1]);
+    assert!(asked[0].iter().sum::<usize>() < 20, "{asked:?}");
+}
+
 fn small_outbox(groups: &[&str]) -> Config {
     let mut config = config(groups);
     config.settings.outbox.soft = 4 * 1024;

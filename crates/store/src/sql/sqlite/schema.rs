@@ -92,7 +92,7 @@ mod tests {
         let staying = all(connection, WITHOUT_CASCADE, &[], |row| row.text(0).map(str::to_owned)).expect("tables");
         let expected = [
             "accounts",
-            // Swept once their archive is gone.
+            // Cleared once their archive is gone.
             "archive_conversations",
             "archive_messages",
             "counters",

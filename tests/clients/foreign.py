@@ -1,11 +1,7 @@
-#!/usr/bin/env python3
-"""Moves real accounts from ejabberd and Prosody to Rookery (XEP-0227), and looks at them as their owners do.
+"""Accounts that come from other servers (XEP-0227): ejabberd and Prosody, as Debian packages them, export real accounts, and their owners go on here.
 
-    ROOKERY=target/release/rookery tests/foreign/check.py [ejabberd] [prosody]
-
-Has the other server fill in and export accounts (see export.py, whose needs it has), imports the export into a server of its own, and logs in with the old
-passwords: contacts, names and groups, card, private data, bookmarks by the old and the new protocol, nodes, who is blocked, and what has waited have to be there.
-Takes half a minute for each.
+The other server is filled in by clients and exports to a folder (see foreign_export.py); the command line imports that, and the owners log in with their old
+passwords: contacts, names and groups, card, private data, bookmarks by the old and the new protocol, nodes, who is blocked, and what has waited are there.
 """
 
 import asyncio
@@ -15,53 +11,57 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "clients"))
-
+from foreign_export import PASSWORD
 from person import Person
 from rookery import BINARY, Rookery
-
-from export import PASSWORD
 
 # What a server doesn't write into its export: ejabberd keeps no items of personal nodes by default, Prosody's migrator has few stores.
 MISSING = {"ejabberd": {"tune"}, "prosody": {"card", "blocked", "waiting"}}
 
 
-def main():
-    for server in sys.argv[1:] or ["ejabberd", "prosody"]:
-        with tempfile.TemporaryDirectory(prefix="foreign-") as folder:
-            subprocess.run([sys.executable, HERE / "export.py", server, folder], check=True)
-            asyncio.run(check(server, Path(folder)))
-        print(f"{server}: the accounts have moved")
+async def accounts_come_from_ejabberd():
+    await _moves_from("ejabberd")
 
 
-async def check(server, folder):
+async def accounts_come_from_prosody():
+    await _moves_from("prosody")
+
+
+async def _moves_from(server):
+    with tempfile.TemporaryDirectory(prefix="foreign-") as folder:
+        export = [sys.executable, Path(__file__).with_name("foreign_export.py"), server, folder]
+        exported = await asyncio.to_thread(subprocess.run, export, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        assert exported.returncode == 0, exported.stdout
+        await _check(server, Path(folder))
+
+
+async def _check(server, folder):
     async with Rookery() as rookery:
         await rookery.stop()
         # What is left out is told and makes the exit code 1: keys for SCRAM-SHA-1 only are all that these servers have.
-        for file in exports(folder):
-            subprocess.run([BINARY, "--config", "rookery.toml", "user", "import", file], cwd=rookery.folder)
+        for file in _exports(folder):
+            subprocess.run([BINARY, "--config", "rookery.toml", "user", "import", file], cwd=rookery.folder, capture_output=True)
         await rookery.start()
         people = [Person(rookery, f"{name}@localhost", PASSWORD, mechanism="SCRAM-SHA-1") for name in ("juliet", "romeo")]
         async with people[0] as juliet, people[1] as romeo:
-            await contacts(juliet, romeo)
-            await presence(juliet, romeo)
-            await data(juliet)
+            await _contacts(juliet, romeo)
+            await _presence(juliet, romeo)
+            await _data(juliet)
             missing = MISSING[server]
             if "card" not in missing:
-                card = await asks(juliet, "get", "<vCard xmlns='vcard-temp'/>")
+                card = await _asks(juliet, "get", "<vCard xmlns='vcard-temp'/>")
                 assert card.findtext(".//{vcard-temp}FN") == "Juliet Capulet", ET.tostring(card)
             if "tune" not in missing:
-                (tune,) = await node(juliet, "http://jabber.org/protocol/tune")
+                (tune,) = await _node(juliet, "http://jabber.org/protocol/tune")
                 assert tune.findtext(".//{http://jabber.org/protocol/tune}artist") == "Yes", ET.tostring(tune)
             if "blocked" not in missing:
-                listed = await asks(juliet, "get", "<blocklist xmlns='urn:xmpp:blocking'/>")
+                listed = await _asks(juliet, "get", "<blocklist xmlns='urn:xmpp:blocking'/>")
                 assert [item.get("jid") for item in listed.iter("{urn:xmpp:blocking}item")] == ["tybalt@far.example"]
             if "waiting" not in missing:
                 await juliet.reads("Art thou there?", of="romeo@localhost")
 
 
-def exports(folder):
+def _exports(folder):
     """The files to import: ejabberd's main file includes the others, Prosody has one for each account."""
     files = sorted(folder.rglob("*.xml"))
     main = [file for file in files if "include" in file.read_text()]
@@ -69,38 +69,35 @@ def exports(folder):
     return main or files
 
 
-async def contacts(juliet, romeo):
+async def _contacts(juliet, romeo):
     for one, other in ((juliet, romeo), (romeo, juliet)):
         item = one.item(other.bare)
         assert (item["subscription"], item["name"], list(item["groups"])) == ("both", "Friend", ["Friends"]), item
     assert juliet.item("stranger@far.example")["pending_out"], "the request that nobody has answered"
 
 
-async def presence(juliet, romeo):
+async def _presence(juliet, romeo):
     """Contacts see each other without asking again."""
     await juliet.presence(romeo.bare)
     await romeo.presence(juliet.bare)
 
 
-async def data(juliet):
-    private = await asks(juliet, "get", "<query xmlns='jabber:iq:private'><exodus xmlns='exodus:prefs'/></query>")
+async def _data(juliet):
+    private = await _asks(juliet, "get", "<query xmlns='jabber:iq:private'><exodus xmlns='exodus:prefs'/></query>")
     assert private.findtext(".//{exodus:prefs}defaultnick") == "Jul", ET.tostring(private)
-    old = await asks(juliet, "get", "<query xmlns='jabber:iq:private'><storage xmlns='storage:bookmarks'/></query>")
+    old = await _asks(juliet, "get", "<query xmlns='jabber:iq:private'><storage xmlns='storage:bookmarks'/></query>")
     assert [room.get("jid") for room in old.iter("{storage:bookmarks}conference")] == ["coven@chat.example"], ET.tostring(old)
-    new = await node(juliet, "urn:xmpp:bookmarks:1")
+    new = await _node(juliet, "urn:xmpp:bookmarks:1")
     assert [item.get("id") for item in new] == ["coven@chat.example"], new
 
 
-async def node(person, name):
-    answer = await asks(person, "get", f"<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='{name}'/></pubsub>")
+async def _node(person, name):
+    answer = await _asks(person, "get", f"<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='{name}'/></pubsub>")
     return list(answer.iter("{http://jabber.org/protocol/pubsub}item"))
 
 
-async def asks(person, kind, payload):
+async def _asks(person, kind, payload):
     iq = person.client.make_iq(itype=kind)
     iq.append(ET.fromstring(payload))
     return (await iq.send(timeout=20)).xml
 
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Has ejabberd and Prosody, as Debian packages them, export accounts with real data (XEP-0227), for `rookery user import`.
 
-    tests/foreign/export.py ejabberd FOLDER
-    tests/foreign/export.py prosody FOLDER
+    tests/clients/foreign_export.py ejabberd FOLDER
+    tests/clients/foreign_export.py prosody FOLDER
 
 Starts the server on loopback with two accounts in a temporary folder, lets them fill in rosters, vCards, private data, bookmarks, nodes and
 messages that wait, has the server write its export into FOLDER, and stops it. Needs the packages of tests/clients/requirements.txt, and

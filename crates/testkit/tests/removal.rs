@@ -1,0 +1,205 @@
+//! What is left of an account that was removed: nothing, also for whoever has its name next.
+
+use rookery_hub::Value;
+use rookery_jid::Jid;
+use rookery_modules::operations::users;
+use rookery_sasl::Mechanism;
+use rookery_testkit::server::PASSWORD;
+use rookery_testkit::{Client, Config, Server, befriend};
+use rookery_xml::{Element, ns};
+
+/// Alice, whose home is the shard of that number, with Bob, who is her contact.
+struct Scene {
+    server: Server,
+    alice: Client,
+    bob: Client,
+}
+
+impl Scene {
+    fn at(shard: usize) -> Self {
+        let options = vec![
+            ("register", "allow_creation", Value::Switch(false)),
+            ("administration", "admins", Value::List(vec!["bard@example.org".into()])),
+        ];
+        let server = Server::with(Config { options, ..Config::default() });
+        let [alice, bob] = [("alice", shard), ("bob", 0)].map(|(stem, at)| server.name_at(stem, at));
+        let mut alice = server.online(&format!("{alice}/a")).named("alice");
+        let mut bob = server.online(&format!("{bob}/b")).named("bob");
+        befriend(&mut alice, &mut bob);
+        Self { server, alice, bob }
+    }
+
+    fn account(&self) -> Jid {
+        Jid::parse(self.alice.bare()).expect("an address")
+    }
+
+    fn remove(&mut self, way: Way) {
+        match way {
+            Way::Itself => {
+                self.alice.send("<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>");
+            }
+            Way::Operator => {
+                let account = self.account();
+                self.server.run_at(1, |world| users::remove(world, account, |_, removed| removed.expect("an account")));
+            }
+            Way::Command => {
+                let mut admin = self.server.login("bard/globe");
+                let node = "http://jabber.org/protocol/admin#delete-user";
+                let form = format!(
+                    "<x xmlns='jabber:x:data' type='submit'><field var='accountjids'><value>{}</value></field></x>",
+                    self.alice.bare()
+                );
+                let command = |rest: &str, form: &str| {
+                    format!(
+                        "<iq type='set' id='c' to='example.org'><command xmlns='{}' node='{node}'{rest}>{form}</command></iq>",
+                        ns::COMMANDS
+                    )
+                };
+                let asked = admin.ask(&command("", ""));
+                let session =
+                    asked.child("command", ns::COMMANDS).and_then(|asked| asked.attr("sessionid")).expect("a session");
+                let done = admin.ask(&command(&format!(" action='complete' sessionid='{session}'"), &form));
+                assert_eq!(done.child("command", ns::COMMANDS).and_then(|done| done.attr("status")), Some("completed"));
+            }
+        }
+        self.alice.all_to_the_end();
+        let account = self.account();
+        assert_eq!(self.server.done(self.server.stores().accounts.exists(account.as_ref())), Ok(false));
+    }
+
+    /// Somebody else gets the name.
+    fn heir(&self) -> Client {
+        self.server.login(&format!("{}/a", self.alice.bare().split('@').next().expect("a name"))).named("heir")
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Itself,
+    Operator,
+    Command,
+}
+
+const WAYS: [Way; 3] = [Way::Itself, Way::Operator, Way::Command];
+
+fn is_result(answer: &Element) {
+    assert_eq!(answer.attr("type"), Some("result"), "{answer:?}");
+}
+
+fn set(client: &mut Client, payload: &str) {
+    is_result(&answer(client, "set", payload));
+}
+
+/// The answer to an iq, behind whatever else comes.
+fn answer(client: &mut Client, kind: &str, payload: &str) -> Element {
+    client.send(&format!("<iq type='{kind}' id='q'>{payload}</iq>"));
+    loop {
+        let found = client.expect_element();
+        if found.name() == "iq" && found.attr("id") == Some("q") {
+            return found;
+        }
+    }
+}
+
+fn condition(answer: &Element) -> &str {
+    let error = answer.child("error", ns::CLIENT).unwrap_or_else(|| panic!("no error: {answer:?}"));
+    error.children().next().map(Element::name).unwrap_or_default()
+}
+
+/// How many messages an archive has.
+fn archived(client: &mut Client) -> usize {
+    client.send("<iq type='set' id='q'><query xmlns='urn:xmpp:mam:2'/></iq>");
+    let mut count = 0;
+    while client.expect_element().name() == "message" {
+        count += 1;
+    }
+    count
+}
+
+#[test]
+fn whoever_has_the_name_next_finds_nothing() {
+    for (shard, way) in [0, 1].into_iter().flat_map(|shard| WAYS.map(|way| (shard, way))) {
+        let mut scene = Scene::at(shard);
+        set(&mut scene.alice, "<vCard xmlns='vcard-temp'><FN>Alice</FN></vCard>");
+        set(&mut scene.alice, "<query xmlns='jabber:iq:private'><n xmlns='urn:n'>mine</n></query>");
+        set(&mut scene.alice, "<block xmlns='urn:xmpp:blocking'><item jid='mallory@example.org'/></block>");
+        set(
+            &mut scene.alice,
+            "<pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:n'><item id='1'><n xmlns='urn:n'/></item></publish></pubsub>",
+        );
+        let to = scene.alice.bare().to_owned();
+        scene.bob.send(&format!("<message type='chat' to='{to}'><body>just said</body></message>"));
+        scene.alice.all();
+        scene.remove(way);
+        // What is said to the name until somebody has it is not for whoever gets it.
+        scene.bob.send(&format!("<message type='chat' to='{to}'><body>too late</body></message>"));
+        scene.bob.all();
+        let mut mallory = scene.server.online("mallory/m");
+
+        let account = scene.server.account(&to);
+        mallory.send(&format!("<message type='chat' to='{to}'><body>welcome</body></message>"));
+        mallory.expect_nothing();
+        let mut heir = scene.heir();
+        scene.server.advance(5_000);
+        heir.send("<presence/>");
+        let heard = heir.all();
+        let bodies: Vec<_> = heard.iter().filter_map(|it| it.child_text("body", ns::CLIENT)).collect();
+        assert_eq!(bodies, ["welcome"], "{way:?}: nobody is blocked, and nothing else waits");
+        let shown = heard.iter().filter(|it| it.name() == "presence").filter(|it| it.attr("from") != Some(heir.full()));
+        assert_eq!(shown.count(), 0, "{way:?}: {heard:?}");
+        assert_eq!(archived(&mut heir), 1, "{way:?}: what Mallory has said");
+        let roster = answer(&mut heir, "get", "<query xmlns='jabber:iq:roster'/>");
+        assert_eq!(roster.child("query", ns::ROSTER).expect("a roster").children().count(), 0);
+        let card = answer(&mut heir, "get", "<vCard xmlns='vcard-temp'/>");
+        assert_eq!(card.children().map(|card| card.children().count()).sum::<usize>(), 0, "{card:?}");
+        let kept = answer(&mut heir, "get", "<query xmlns='jabber:iq:private'><n xmlns='urn:n'/></query>");
+        assert_eq!(kept.children().next().and_then(|query| query.child("n", "urn:n")).expect("n").text(), "");
+        let items = "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='urn:n'/></pubsub>";
+        assert_eq!(condition(&answer(&mut heir, "get", items)), "item-not-found");
+        let stores = scene.server.stores();
+        assert_eq!(scene.server.done(stores.documents.starting(account.as_ref(), "")).map(|found| found.len()), Ok(0));
+
+        // Those who were contacts show nothing, and see nothing.
+        scene.bob.all();
+        scene.bob.send("<presence><status>to friends</status></presence>");
+        scene.bob.all();
+        heir.expect_nothing();
+        heir.send("<presence><status>to friends</status></presence>");
+        heir.all();
+        scene.bob.expect_nothing();
+        let roster = answer(&mut scene.bob, "get", "<query xmlns='jabber:iq:roster'/>");
+        let item = roster.child("query", ns::ROSTER).and_then(|roster| roster.children().next().cloned());
+        assert_eq!(item.expect("Alice stays in Bob's roster").attr("subscription"), Some("none"));
+    }
+}
+
+/// Who has proved to be the owner, or is about to, before the account was removed must not come in as somebody else of that name.
+#[test]
+fn who_is_logging_in_has_to_begin_again() {
+    for shard in [0, 1] {
+        let mut scene = Scene::at(shard);
+        let name = scene.alice.bare().split('@').next().expect("a name").to_owned();
+        let mut unbound = scene.alice.again();
+        let mut proving = [0, 1].map(|at| {
+            let mut client = scene.server.connect_at(at).named("proving");
+            client.open("example.org");
+            client
+        });
+        let exchanges = proving.each_mut().map(|client| {
+            let (exchange, initial) = client.exchange(&name, PASSWORD, Mechanism::ScramSha256);
+            client.send(&rookery_testkit::login::sasl("auth", Some(Mechanism::ScramSha256), &initial));
+            assert_eq!(client.expect_element().name(), "challenge");
+            exchange
+        });
+        let mut other = scene.server.connect();
+        other.log_in(&Jid::parse(scene.bob.bare()).expect("an address"), rookery_testkit::Security::Plain);
+        scene.remove(Way::Operator);
+        scene.server.account(&name);
+        unbound.expect_stream_error("not-authorized");
+        for (mut client, _) in proving.into_iter().zip(exchanges) {
+            client.expect_stream_error("not-authorized");
+        }
+        other.bind("other");
+        other.expect_alive();
+    }
+}

@@ -1,0 +1,130 @@
+//! What somebody learns of an account that has not let them see it: nothing, not even whether it is there, whatever they ask.
+
+use rookery_testkit::{Client, Config, Server, befriend};
+use rookery_xml::ns;
+
+/// What can be asked of an account: the type, the resource if it is asked of one, and the payload.
+const QUESTIONS: &[(&str, &str, &str)] = &[
+    ("get", "", "<query xmlns='http://jabber.org/protocol/disco#info'/>"),
+    ("get", "", "<query xmlns='http://jabber.org/protocol/disco#items'/>"),
+    ("get", "", "<query xmlns='http://jabber.org/protocol/disco#items' node='urn:secret'/>"),
+    ("get", "", "<query xmlns='http://jabber.org/protocol/disco#info' node='urn:secret'/>"),
+    ("get", "", "<query xmlns='jabber:iq:last'/>"),
+    ("get", "", "<query xmlns='jabber:iq:version'/>"),
+    ("get", "", "<time xmlns='urn:xmpp:time'/>"),
+    ("get", "", "<ping xmlns='urn:xmpp:ping'/>"),
+    ("get", "", "<query xmlns='jabber:iq:roster'/>"),
+    ("set", "", "<query xmlns='jabber:iq:roster'><item jid='a@b.example'/></query>"),
+    ("get", "", "<query xmlns='jabber:iq:private'><n xmlns='urn:secret'/></query>"),
+    ("get", "", "<query xmlns='jabber:iq:privacy'/>"),
+    ("get", "", "<blocklist xmlns='urn:xmpp:blocking'/>"),
+    ("set", "", "<block xmlns='urn:xmpp:blocking'><item jid='a@b.example'/></block>"),
+    ("set", "", "<query xmlns='urn:xmpp:mam:2'/>"),
+    ("get", "", "<query xmlns='urn:xmpp:mam:2'/>"),
+    ("get", "", "<metadata xmlns='urn:xmpp:mam:2'/>"),
+    ("get", "", "<prefs xmlns='urn:xmpp:mam:2'/>"),
+    ("set", "", "<enable xmlns='urn:xmpp:carbons:2'/>"),
+    ("set", "", "<enable xmlns='urn:xmpp:push:0' jid='push.example' node='n'/>"),
+    ("get", "", "<query xmlns='jabber:iq:register'/>"),
+    ("set", "", "<query xmlns='jabber:iq:register'><remove/></query>"),
+    ("set", "", "<query xmlns='jabber:iq:register'><username>x</username><password>long enough</password></query>"),
+    ("get", "", "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='urn:secret'/></pubsub>"),
+    ("get", "", "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='urn:friends'/></pubsub>"),
+    ("get", "", "<pubsub xmlns='http://jabber.org/protocol/pubsub'><subscriptions/></pubsub>"),
+    ("get", "", "<pubsub xmlns='http://jabber.org/protocol/pubsub'><affiliations/></pubsub>"),
+    (
+        "set",
+        "",
+        "<pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:secret'><item id='x'><n xmlns='urn:n'/></item></publish></pubsub>",
+    ),
+    ("set", "", "<pubsub xmlns='http://jabber.org/protocol/pubsub'><create node='urn:new'/></pubsub>"),
+    ("get", "", "<pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><configure node='urn:secret'/></pubsub>"),
+    ("get", "", "<pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><affiliations node='urn:friends'/></pubsub>"),
+    ("set", "", "<pubsub xmlns='http://jabber.org/protocol/pubsub#owner'><delete node='urn:secret'/></pubsub>"),
+    ("set", "", "<command xmlns='http://jabber.org/protocol/commands' node='x'/>"),
+    ("get", "", "<address xmlns='urn:xmpp:sic:1'/>"),
+    ("get", "", "<services xmlns='urn:xmpp:extdisco:2'/>"),
+    ("get", "", "<q xmlns='urn:example:unknown'/>"),
+    ("get", "/r", "<query xmlns='jabber:iq:last'/>"),
+    ("get", "/gone", "<query xmlns='jabber:iq:last'/>"),
+    ("get", "/gone", "<query xmlns='jabber:iq:version'/>"),
+    ("get", "/gone", "<query xmlns='http://jabber.org/protocol/disco#info'/>"),
+];
+
+/// An account that is here, one that is away, and one that there is not, all homes alike, answer the same.
+#[test]
+fn strangers_cannot_tell_who_is_there() {
+    for shard in [0, 1] {
+        let server = Server::new();
+        let [here, away, nobody] = ["here", "away", "nobody"].map(|stem| server.name_at(stem, shard));
+        let mut here = server.online(&format!("{here}/r"));
+        let mut friend = server.online("friend/f");
+        befriend(&mut here, &mut friend);
+        keep_something(&mut here);
+        let mut gone = server.online(&format!("{away}/r"));
+        keep_something(&mut gone);
+        gone.close();
+        let here = here.bare().to_owned();
+        let mut stranger = server.online("stranger/s");
+        for (kind, resource, payload) in QUESTIONS {
+            let mut ask = |account: &str| {
+                stranger.send(&format!("<iq type='{kind}' id='q' to='{account}{resource}'>{payload}</iq>"));
+                let all = stranger.all();
+                format!("{all:?}").replace(account, "ACCOUNT")
+            };
+            let answers = [here.clone(), server.address(&away).to_string(), server.address(&nobody).to_string()]
+                .map(|account| ask(&account));
+            // Whoever has a resource may be asked by everybody who guesses it; the others answer alike.
+            let is_told_apart = answers[1] != answers[2] || (*resource != "/r" && answers[0] != answers[2]);
+            assert!(!is_told_apart, "{kind} {resource} {payload}: {answers:#?}");
+        }
+        for stanza in [
+            "<presence type='probe' to='TO'/>",
+            "<presence type='unsubscribe' to='TO'/>",
+            "<presence type='unsubscribed' to='TO'/>",
+        ] {
+            for to in [&here, &server.address(&away).to_string(), &server.address(&nobody).to_string()] {
+                stranger.send(&stanza.replace("TO", to));
+                stranger.expect_nothing();
+            }
+        }
+    }
+}
+
+/// Other servers ask in the name of theirs.
+#[test]
+fn strangers_of_other_servers_cannot_tell_either() {
+    let server = Server::with(Config { federates: true, ..Config::default() });
+    let mut here = server.online("here/r");
+    keep_something(&mut here);
+    server.account("away");
+    for (kind, resource, payload) in QUESTIONS {
+        let ask = |account: &str| {
+            server.incoming(&format!(
+                "<iq type='{kind}' id='q' from='s@far.example/s' to='{account}{resource}'>{payload}</iq>"
+            ));
+            let left: Vec<_> = server.left().into_iter().map(|left| left.text.replace(account, "ACCOUNT")).collect();
+            left.join("")
+        };
+        let answers = ["here@example.org", "away@example.org", "nobody@example.org"].map(ask);
+        let is_told_apart = answers[1] != answers[2] || (*resource != "/r" && answers[0] != answers[2]);
+        assert!(!is_told_apart, "{kind} {resource} {payload}: {answers:#?}");
+    }
+}
+
+/// A card is for everybody who knows the address (XEP-0054 §3.3), an open node too; all else is closed.
+fn keep_something(client: &mut Client) {
+    for payload in [
+        "<query xmlns='jabber:iq:private'><n xmlns='urn:secret'>mine</n></query>",
+        "<block xmlns='urn:xmpp:blocking'><item jid='x@far.example'/></block>",
+        "<pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:friends'><item id='1'><n xmlns='urn:n'/></item></publish></pubsub>",
+        "<pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:secret'><item id='1'><n xmlns='urn:n'/></item></publish>\
+         <publish-options><x xmlns='jabber:x:data' type='submit'>\
+         <field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#publish-options</value></field>\
+         <field var='pubsub#access_model'><value>whitelist</value></field></x></publish-options></pubsub>",
+    ] {
+        client.send(&format!("<iq type='set' id='k'>{payload}</iq>"));
+        let answered = client.all().into_iter().find(|answer| answer.attr("id") == Some("k")).expect("an answer");
+        assert!(answered.child("error", ns::CLIENT).is_none(), "{answered:?}");
+    }
+}
