@@ -11,6 +11,7 @@ mod clients {
     pub mod converse;
     pub mod debian;
     pub mod node;
+    pub mod others;
     pub mod python;
     pub mod scenario;
     #[macro_use]

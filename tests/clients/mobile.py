@@ -5,7 +5,6 @@ import base64
 import hashlib
 import hmac
 import re
-import ssl
 
 from slixmpp.xmlstream import ET
 from slixmpp.xmlstream.handler import Callback
@@ -13,6 +12,7 @@ from slixmpp.xmlstream.matcher import StanzaPath
 
 from person import Person, befriend
 from rookery import Rookery
+from wire import Wire
 
 
 async def a_session_goes_on_after_a_break():
@@ -211,36 +211,8 @@ async def _again(person):
     await resumed
 
 
-class _Wire:
-    """A client that says what a scenario says, over direct TLS."""
-
-    @classmethod
-    async def open(cls, server):
-        self = cls()
-        trust = ssl.create_default_context(cafile=str(server.certificate))
-        self.reader, self.writer = await asyncio.open_connection(
-            "127.0.0.1", server.tls_port, ssl=trust, server_hostname="localhost"
-        )
-        self.heard = ""
-        self.send(
-            "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' "
-            "xmlns:stream='http://etherx.jabber.org/streams'>"
-        )
-        self.features = await self.until("</stream:features>")
-        return self
-
-    def send(self, text):
-        self.writer.write(text.encode())
-
-    async def until(self, *ends):
-        """What came up to the first of these texts."""
-        async with asyncio.timeout(20):
-            while not (found := re.search("|".join(map(re.escape, ends)), self.heard)):
-                more = await self.reader.read(65536)
-                assert more, f"the server closed after {self.heard}"
-                self.heard += more.decode()
-        text, self.heard = self.heard[: found.end()], self.heard[found.end() :]
-        return text
+class _Wire(Wire):
+    """The same with logins by SASL2."""
 
     async def plain(self, user, password, along):
         return await self.authenticate("PLAIN", f"\0{user}\0{password}".encode(), along)
@@ -264,9 +236,6 @@ class _Wire:
             f"{along}</authenticate>"
         )
         return await self.until("</success>", "</failure>")
-
-    def abort(self):
-        self.writer.transport.abort()
 
 
 AGENT = "<user-agent id='d4565fa7-4d72-4749-b3d3-740edbf87770'><software>scenario</software></user-agent>"

@@ -1,6 +1,6 @@
 //! Programs from Debian's packages.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Installs the packages whose programs are missing: pairs of program and package.
@@ -17,23 +17,6 @@ pub fn need(programs: &[(&str, &str)]) {
     // The lists may be missing or name versions that are gone.
     let installed = install(&missing) || (apt_get(&["update"]) && install(&missing));
     assert!(installed, "these tests need more programs; as root: apt-get install {}", missing.join(" "));
-}
-
-/// The same for servers, where installing them starts none: in containers, whose policy says so. The error says what is missing.
-pub fn need_servers(programs: &[(&str, &str)]) -> Result<(), String> {
-    let missing: Vec<&str> =
-        programs.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let list = missing.join(" ");
-    if !Path::new(POLICY).exists() {
-        return Err(format!("the packages {list} would start servers here; install them yourself"));
-    }
-    match install(&missing) || (apt_get(&["update"]) && install(&missing)) {
-        true => Ok(()),
-        false => Err(format!("the packages {list} can't be installed")),
-    }
 }
 
 /// Whether a program is in the path, or where programs of administrators are.
@@ -56,6 +39,3 @@ fn apt_get(arguments: &[&str]) -> bool {
     };
     command("env", &[]) || command("sudo", &["-n"])
 }
-
-/// Decides whether a package that is installed may start its server.
-const POLICY: &str = "/usr/sbin/policy-rc.d";

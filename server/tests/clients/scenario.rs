@@ -6,6 +6,7 @@ use std::process::Output;
 use std::sync::Once;
 
 use super::debian;
+use super::others;
 use super::python::python;
 
 /// Runs a scenario, named as script and function; it has to succeed.
@@ -23,12 +24,12 @@ pub fn run(scenario: &str) {
             ("pebble", "pebble"),
         ]);
     });
-    let others: &[_] = match scenario.strip_prefix("foreign.accounts_come_from_") {
+    let servers: &[_] = match scenario.strip_prefix("foreign.accounts_come_from_") {
         Some("ejabberd") => &[("ejabberdctl", "ejabberd"), ("erl", "erlang-base")],
         Some("prosody") => &[("prosodyctl", "prosody"), ("prosody-migrator", "prosody"), ("lua5.4", "lua5.4")],
         _ => &[],
     };
-    if let Err(missing) = debian::need_servers(others) {
+    if let Err(missing) = others::need(servers) {
         // Not by a macro: that would show it only if the test failed.
         let _ = writeln!(stderr(), "{scenario} is skipped: {missing}");
         return;
