@@ -74,6 +74,8 @@ pub struct RoomDocument {
     pub subject: Option<Vec<u8>>,
     /// The vCard with the avatar, if there is one.
     pub vcard: Option<Vec<u8>>,
+    /// What there is to say of single users, in its order, each with the bare JID: it is forgotten when the account is removed.
+    pub of_users: Vec<(Jid, Vec<u8>)>,
 }
 
 /// A room as it is kept.

@@ -166,9 +166,10 @@ impl State {
     }
 
     fn load(self: &Rc<Self>, world: &mut World, jid: Jid) {
+        let removed = self.directory.removed_count();
         let (state, loaded) = (self.clone(), world.stores.rooms.load(jid.as_ref()));
         world.wait(loaded, move |world, loaded| match loaded {
-            Ok(Some(stored)) => state.loaded(world, &jid, &stored),
+            Ok(Some(stored)) => state.loaded(world, &jid, (&stored, removed)),
             Ok(None) => {
                 state.directory.remove(jid.as_ref());
                 for turn in state.take_queue(&jid) {
@@ -193,7 +194,7 @@ impl State {
         });
     }
 
-    fn loaded(self: &Rc<Self>, world: &mut World, jid: &Jid, stored: &StoredRoom) {
+    fn loaded(self: &Rc<Self>, world: &mut World, jid: &Jid, stored: (&StoredRoom, usize)) {
         match Room::stored(self, world, jid, stored) {
             Some(room) => self.go_on(world, Box::new(room)),
             None => {

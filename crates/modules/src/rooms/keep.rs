@@ -28,8 +28,11 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// `None` if it is damaged.
-    pub(crate) fn read(document: &[u8], limits: &Limits) -> Option<Self> {
-        let document = Element::parse(document).ok().filter(|element| element.is("room", FORMAT))?;
+    pub(crate) fn read(kept: &RoomDocument, limits: &Limits) -> Option<Self> {
+        let mut document = Element::parse(&kept.config).ok().filter(|element| element.is("room", FORMAT))?;
+        for (_, said) in &kept.of_users {
+            document.push_child(Element::parse(said).ok()?);
+        }
         let config = Config::stored(&Form::within(&document)?, limits)?;
         let secret = document.child_text("secret", FORMAT)?;
         let mut hats = HashMap::<Jid, Vec<Element>>::new();
@@ -52,18 +55,24 @@ impl Room {
         document.push_child(Element::new("secret", FORMAT).with_text(&self.secret));
         let list = Element::new("hat-list", FORMAT);
         document.push_child(self.hat_list.iter().cloned().fold(list, Element::with_child));
-        for (wearer, hats) in &self.hats {
+        let hats = self.hats.iter().map(|(wearer, hats)| {
             let worn = Element::new("hats", FORMAT).with_attr("jid", wearer.as_str());
-            document.push_child(hats.iter().cloned().fold(worn, Element::with_child));
-        }
-        self.waiting.iter().for_each(|waiting| document.push_child(waiting.element(FORMAT)));
-        self.voices.elements(FORMAT).for_each(|voice| document.push_child(voice));
+            hats.iter().cloned().fold(worn, Element::with_child)
+        });
+        let waiting = self.waiting.iter().map(|waiting| waiting.element(FORMAT));
+        // Apart from the rest: whoever gets the name of an account that is removed must not have its hats, nor its voice.
+        let said = hats.chain(waiting).chain(self.voices.elements(FORMAT));
+        let of_users = said.filter_map(|said| {
+            let user = Jid::parse(said.attr("jid")?).ok()?;
+            Some((user, Writer::write(&said).into_bytes()))
+        });
         RoomDocument {
             name: self.name().to_owned(),
             is_public: self.config.is_public,
             config: Writer::write(&document).into_bytes(),
             subject: self.subject.as_ref().map(|subject| subject.bytes().to_vec()),
             vcard: self.vcard.as_ref().map(|vcard| Writer::write(vcard).into_bytes()),
+            of_users: of_users.collect(),
         }
     }
 

@@ -99,11 +99,16 @@ impl Room {
         Some(room)
     }
 
-    /// A room from the store. `None` if it can't be read, or its host has no rooms any more.
-    pub(crate) fn stored(state: &State, world: &mut World, jid: &Jid, stored: &StoredRoom) -> Option<Self> {
+    /// A room from the store, as it was when so many accounts had been removed. `None` if it can't be read, or its host has no rooms any more.
+    pub(crate) fn stored(
+        state: &State,
+        world: &mut World,
+        jid: &Jid,
+        (stored, removed_seen): (&StoredRoom, usize),
+    ) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
-        let Kept { config, secret, hat_list, hats, waiting, voices } = Kept::read(&document.config, &limits)?;
+        let Kept { config, secret, hat_list, hats, waiting, voices } = Kept::read(document, &limits)?;
         let mut room = Self::with(state, world, jid.clone(), config, limits, secret);
         room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
         room.vcard = document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok());
@@ -112,6 +117,7 @@ impl Room {
         // Who has become something meanwhile does not wait any more.
         let waiting = waiting.into_iter().filter(|waiting| !room.affiliations.contains_key(&waiting.user));
         (room.waiting, room.voices) = (waiting.collect(), voices);
+        room.removed_seen = removed_seen;
         room.is_stored = true;
         Some(room)
     }
@@ -230,6 +236,8 @@ impl Room {
                 self.set_affiliations(world, vec![none], None, |_, _| {});
             }
         }
+        // What was written meanwhile may have come to the store after it had forgotten them.
+        self.keep_document(world, None);
     }
 
     /// Takes over what the operator has changed.

@@ -62,6 +62,7 @@ impl AllRooms {
     pub(super) fn forget(&mut self, user: JidRef<'_>) {
         for kept in self.0.values_mut() {
             kept.affiliations.remove(user.bare_str());
+            kept.document.of_users.retain(|(member, _)| member.bare_str() != user.bare_str());
         }
     }
 }

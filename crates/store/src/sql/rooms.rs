@@ -22,10 +22,12 @@ pub(crate) fn load(c: &mut dyn Connection, room: JidRef<'_>) -> Result<Option<St
             config: row.bytes(3)?.to_vec(),
             subject: row.optional_bytes(4)?.map(<[u8]>::to_vec),
             vcard: row.optional_bytes(5)?.map(<[u8]>::to_vec),
+            of_users: Vec::new(),
         };
         Ok((row.integer(0)?, document))
     };
-    let Some((id, document)) = one(c, LOAD, &account_values(room), document)? else { return Ok(None) };
+    let Some((id, mut document)) = one(c, LOAD, &account_values(room), document)? else { return Ok(None) };
+    document.of_users = all(c, OF_USERS, &[Value::Integer(id)], |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))?;
     let affiliations = all(c, AFFILIATIONS, &[Value::Integer(id)], |row| {
         let number = row.integer(1)?;
         let affiliation = named(number).ok_or_else(|| row.corrupt(format!("{number} is no affiliation")))?;
@@ -49,6 +51,12 @@ pub(crate) fn put(c: &mut dyn Connection, room: JidRef<'_>, document: &RoomDocum
     ];
     if c.execute(UPDATE, &values)? == 0 {
         c.execute(INSERT, &values)?;
+    }
+    let Some(id) = one(c, ID, &[domain, local], |row| row.integer(0))? else { return Ok(()) };
+    c.execute(REMOVE_OF_USERS, &[Value::Integer(id)])?;
+    for (place, (user, document)) in document.of_users.iter().enumerate() {
+        let (place, user) = (Value::number(place as u64), Value::Text(user.bare_str()));
+        c.execute(INSERT_OF_USER, &[Value::Integer(id), place, user, Value::Bytes(document)])?;
     }
     Ok(())
 }
@@ -74,7 +82,8 @@ pub(crate) fn remove(c: &mut dyn Connection, room: JidRef<'_>) -> Result<bool, S
 
 /// Takes a user out of all rooms: the account is removed.
 pub(crate) fn forget(c: &mut dyn Connection, user: JidRef<'_>) -> Result<(), StoreError> {
-    c.execute(FORGET, &[Value::Text(user.bare_str())]).map(drop)
+    c.execute(FORGET, &[Value::Text(user.bare_str())])?;
+    c.execute(FORGET_OF_USER, &[Value::Text(user.bare_str())]).map(drop)
 }
 
 fn address(row: &dyn Row, local: &str, host: &str) -> Result<Jid, StoreError> {
@@ -130,3 +139,15 @@ const INSERT_AFFILIATION: &str =
 
 /// Values: user.
 const FORGET: &str = "DELETE FROM room_affiliations WHERE member = ?";
+
+/// Values: room.
+const OF_USERS: &str = "SELECT member, document FROM room_users WHERE room = ? ORDER BY place";
+
+/// Values: room.
+const REMOVE_OF_USERS: &str = "DELETE FROM room_users WHERE room = ?";
+
+/// Values: room, place, user, document.
+const INSERT_OF_USER: &str = "INSERT INTO room_users (room, place, member, document) SELECT ?, ?, ?, ?";
+
+/// Values: user.
+const FORGET_OF_USER: &str = "DELETE FROM room_users WHERE member = ?";

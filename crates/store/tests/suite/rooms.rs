@@ -50,8 +50,12 @@ pub fn affiliations_change_and_outlive_the_document(stores: &Stores) {
 
 pub fn a_user_is_forgotten_everywhere(stores: &Stores) {
     let rooms = ["a@chat.a.example", "b@chat.a.example", "c@chat.b.example"].map(jid);
+    let of_users = ["gone@x", "other@x", "gone@x"].map(|user| (jid(user), user.as_bytes().to_vec())).to_vec();
     for room in &rooms {
+        let said = RoomDocument { of_users: of_users.clone(), ..document("", true, None) };
         done(stores.rooms.put(room.as_ref(), document("", true, None)));
+        done(stores.rooms.put(room.as_ref(), said.clone()));
+        assert_eq!(done(stores.rooms.load(room.as_ref())).unwrap().document, said);
         done(stores.rooms.affiliate(room.as_ref(), vec![affiliated("other@x", Affiliation::Owner)]));
     }
     let gone = account(stores, "gone@x");
@@ -60,14 +64,22 @@ pub fn a_user_is_forgotten_everywhere(stores: &Stores) {
     }
     assert!(done(stores.accounts.remove(gone.as_ref())));
     for room in &rooms {
-        let found = done(stores.rooms.load(room.as_ref())).unwrap().affiliations;
-        assert_eq!(found, [affiliated("other@x", Affiliation::Owner)]);
+        let found = done(stores.rooms.load(room.as_ref())).unwrap();
+        assert_eq!(found.affiliations, [affiliated("other@x", Affiliation::Owner)]);
+        assert_eq!(found.document.of_users, of_users[1..2]);
     }
 }
 
 fn document(name: &str, is_public: bool, subject: Option<&[u8]>) -> RoomDocument {
     let subject = subject.map(<[u8]>::to_vec);
-    RoomDocument { name: name.into(), is_public, config: name.as_bytes().to_vec(), vcard: subject.clone(), subject }
+    RoomDocument {
+        name: name.into(),
+        is_public,
+        config: name.as_bytes().to_vec(),
+        vcard: subject.clone(),
+        subject,
+        of_users: vec![],
+    }
 }
 
 fn affiliated(user: &str, affiliation: Affiliation) -> Affiliated {

@@ -128,6 +128,43 @@ fn a_removed_account_leaves_nothing_behind() {
     }
 }
 
+/// Neither has it the hats and the voice, when nobody was in the room and it was in the store alone.
+#[test]
+fn a_room_that_sleeps_forgets_a_removed_account() {
+    let options = vec![("register", "allow_creation", Value::Switch(false))];
+    let mut s = Scene::with(Config { options, ..Config::default() }).open("persistentroom=1 moderatedroom=1").all_in();
+    let (title, uri) = (("title", "Host"), ("uri", "http://schemas.example.com/hats#host"));
+    let (hag, wicca) = (s.hag.bare().to_owned(), s.wiccarocks.bare().to_owned());
+    assert_eq!(outcome(&super::newer::command(&mut s.crone, "create", &[title, uri])), "result");
+    for wearer in [&hag, &wicca] {
+        assert_eq!(outcome(&super::newer::command(&mut s.crone, "assign", &[uri, ("jid", wearer)])), "result");
+    }
+    for nick in ["secondwitch", "thirdwitch"] {
+        let item = format!("<item nick='{nick}' role='participant'/>");
+        assert_eq!(outcome(&administer(&mut s.crone, "set", &item)), "result");
+    }
+    leave(&mut s.crone, "firstwitch");
+    leave(&mut s.wiccarocks, "secondwitch");
+    leave(&mut s.hag, "thirdwitch");
+    s.hush();
+    s.hag.send("<iq type='set' id='gone'><query xmlns='jabber:iq:register'><remove/></query></iq>");
+    s.hag.all_to_the_end();
+    // The first look at the room is the heir's, so that nothing but the store can have forgotten.
+    let own = |client: &mut Client| client.all().into_iter().find(|it| it.name() == "presence").unwrap();
+    let mut heir = s.server.online(&format!("{hag}/other"));
+    for (client, nick, role) in
+        [(&mut heir, "thirdwitch", "visitor"), (&mut s.wiccarocks, "secondwitch", "participant")]
+    {
+        join(client, nick);
+        let shown = own(client);
+        let hats = shown.child("hats", ns::HATS).map_or(0, |hats| hats.children().count());
+        assert!(short(&shown).contains(&format!("none/{role}")), "{shown:?}");
+        assert_eq!(hats, usize::from(role == "participant"), "{shown:?}");
+        leave(client, nick);
+        client.all();
+    }
+}
+
 /// What the store refuses holds, whoever asked is told to wait, and the store has it in the end: a room that was changed, and one that was
 /// destroyed.
 #[test]

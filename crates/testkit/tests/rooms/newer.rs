@@ -148,7 +148,7 @@ fn owners_give_a_room_an_avatar() {
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", "<vCard xmlns='vcard-temp'/>")), "item-not-found");
 }
 
-fn command(client: &mut Client, name: &str, fields: &[(&str, &str)]) -> Element {
+pub(super) fn command(client: &mut Client, name: &str, fields: &[(&str, &str)]) -> Element {
     let fields: String =
         fields.iter().map(|(var, value)| format!("<field var='hats#{var}'><value>{value}</value></field>")).collect();
     let form = format!("<x xmlns='jabber:x:data' type='submit'>{fields}</x>");

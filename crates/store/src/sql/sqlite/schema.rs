@@ -71,6 +71,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-8.sql"),
     include_str!("schema-9.sql"),
     include_str!("schema-10.sql"),
+    include_str!("schema-11.sql"),
 ];
 
 #[cfg(test)]
