@@ -265,7 +265,7 @@ impl<'q> Scan<'q> {
             Ok(if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
         })?;
         let mut page = page.page();
-        if query.count_to > 0 {
+        if query.count_to > 0 && self.is_countable(c)? {
             let mut count = 0;
             let limit = query.count_to.saturating_add(1);
             self.each(c, &IDS, limit as u64, &mut |_| {
@@ -275,6 +275,20 @@ impl<'q> Scan<'q> {
             page.count = Some(count).filter(|count| *count <= query.count_to);
         }
         Ok(page)
+    }
+
+    /// Whether to count what is asked for is little work. A conversation is found in all of its stretches, of which there may be thousands.
+    fn is_countable(&self, c: &mut dyn Connection) -> Result<bool, StoreError> {
+        let Some(with) = &self.query.with else { return Ok(true) };
+        let (first, last) = self.stretches();
+        let key = Value::Integer(contact_key(with.bare_str()));
+        let notes = all(c, NOTES, &[self.archive, key, first, last, Value::number(MOST_COUNTED + 1)], |_| Ok(()))?;
+        Ok(notes.len() as u64 <= MOST_COUNTED)
+    }
+
+    /// The first and the last stretch of what is asked for.
+    fn stretches(&self) -> (Value<'static>, Value<'static>) {
+        (Value::number(stretch(self.query.after)), Value::number(stretch(before_id(self.query))))
     }
 
     /// Shows the rows to `each`, by the statement for everybody, for a bare JID or for a full one.
@@ -288,8 +302,7 @@ impl<'q> Scan<'q> {
         let (archive, after, before, limit) = (self.archive, self.after, self.before, Value::number(limit));
         let Some(with) = &self.query.with else { return c.query(everybody, &[archive, after, before, limit], each) };
         let (key, contact) = (Value::Integer(contact_key(with.bare_str())), Value::Text(with.bare_str()));
-        let first = Value::number(stretch(self.query.after));
-        let last = Value::number(stretch(before_id(self.query)));
+        let (first, last) = self.stretches();
         match with.resource().map(Value::Text) {
             None => c.query(bare, &[archive, key, first, last, after, before, contact, limit], each),
             Some(resource) => {
@@ -307,6 +320,9 @@ fn before_id(query: &ArchiveQuery) -> u64 {
 /// How many bits of an id count within a stretch, as in the statements. Ids whose upper bits are a time in units of 2⁻²¹ ms, as those of accounts
 /// and rooms, share a stretch for 70 minutes.
 const STRETCH_BITS: u32 = 43;
+
+/// Stretches of a conversation in which its messages are counted.
+const MOST_COUNTED: u64 = 100;
 
 /// Values: domain, localpart.
 const ARCHIVE: &str = "SELECT id FROM archives WHERE domain = ? AND localpart = ?";
@@ -369,6 +385,10 @@ const OLDEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY i
 
 /// Values: archive.
 const NEWEST: &str = "SELECT id FROM archive_messages WHERE owner = ? ORDER BY id DESC LIMIT 1";
+
+/// Values: archive, contact's key, first stretch, last stretch, limit.
+const NOTES: &str = "\
+    SELECT 1 FROM archive_conversations WHERE owner = ? AND contact_key = ? AND stretch >= ? AND stretch <= ? LIMIT ?";
 
 /// The messages of a conversation, stretch by stretch. A stretch is bounded by its own last id and not by the next one's first, which may be beyond
 /// all numbers.

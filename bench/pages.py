@@ -1,0 +1,86 @@
+"""What a page of 50 out of a large archive (XEP-0313) costs: the server's CPU for each, wherever in the archive it lies.
+
+    ROOKERY=target/release/rookery python3 bench/pages.py --messages 1000000 --pages 1000
+
+Starts a server of its own on loopback with one account, whose archive is imported (XEP-0227): a conversation each with a hundred contacts in turn, half a
+minute apart. Then it is asked for pages from its beginning, its end and from times in between, of everything and of one conversation.
+Needs nothing but Python 3.11.
+"""
+
+import argparse
+import asyncio
+import random
+import time
+from datetime import datetime, timedelta, timezone
+
+from cuts import TABLES, Wire
+from everybody import spent
+from rookery import Rookery
+
+BEGIN = datetime(2025, 1, 1, tzinfo=timezone.utc)
+APART = timedelta(seconds=30)
+
+
+def stamp(number):
+    return (BEGIN + number * APART).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def export(file, messages):
+    with open(file, "w") as out:
+        out.write(
+            "<server-data xmlns='urn:xmpp:pie:0'><host jid='localhost'><user name='juliet' password='secret'><archive xmlns='urn:xmpp:pie:0#mam'>\n"
+        )
+        for number in range(messages):
+            contact = f"contact{number % 100}@example.org"
+            out.write(
+                f"<result xmlns='urn:xmpp:mam:2' id='m{number}'><forwarded xmlns='urn:xmpp:forward:0'><delay xmlns='urn:xmpp:delay' stamp='{stamp(number)}'/>"
+                f"<message xmlns='jabber:client' to='juliet@localhost' from='{contact}/phone' type='chat' id='m{number}'><body>{'Wherefore art thou? ' * 6}"
+                "</body></message></forwarded></result>\n"
+            )
+        out.write("</archive></user></host></server-data>\n")
+
+
+async def ask(wire, field, value, rest):
+    form = "<field var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field>"
+    form += f"<field var='{field}'><value>{value}</value></field>" if field else ""
+    wire.send(
+        f"<iq type='set' id='page'><query xmlns='urn:xmpp:mam:2'><x xmlns='jabber:x:data' type='submit'>{form}</x>"
+        f"<set xmlns='http://jabber.org/protocol/rsm'><max>50</max>{rest}</set></query></iq>"
+    )
+    page = await wire.until("</fin></iq>")
+    assert page.count("<result ") == 50, page[-500:]
+
+
+async def measure(options):
+    async with Rookery(tables="plaintext_loopback = true\nplain_without_tls = true\n" + TABLES) as server:
+        file = server.folder / "export.xml"
+        export(file, options.messages)
+        begun = time.monotonic()
+        server.command("user", "import", str(file))
+        print(f"{options.messages} messages imported in {time.monotonic() - begun:.0f} s", flush=True)
+        file.unlink()
+        await server.stop()
+        await server.start()
+        wire = Wire(server.port)
+        await wire.open("juliet", "<bind xmlns='urn:xmpp:bind:0'><tag>desk</tag></bind>")
+        somewhere = lambda: stamp(random.randrange(options.messages * 9 // 10))
+        kinds = {
+            "the first page": lambda: ("", "", ""),
+            "the last page": lambda: ("", "", "<before/>"),
+            "a page from some time on": lambda: ("start", somewhere(), ""),
+            "the last page of a conversation": lambda: ("with", "contact7@example.org", "<before/>"),
+        }
+        for kind, query in kinds.items():
+            before, _ = spent(server.process.pid)
+            for _ in range(options.pages):
+                await ask(wire, *query())
+            after, held = spent(server.process.pid)
+            print(f"{kind}: {(after - before) / options.pages * 1000:.2f} ms of CPU; the server has {held >> 20} MiB", flush=True)
+        wire.cut()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--messages", type=int, default=1_000_000)
+    parser.add_argument("--pages", type=int, default=1000)
+    asyncio.run(measure(parser.parse_args()))
