@@ -145,6 +145,11 @@ class Page:
                     value = await self.run(script)
                 except AssertionError:
                     value = None
+                except RuntimeError as error:
+                    # The page went to another one in the middle of the question.
+                    if "navigated" not in str(error):
+                        raise
+                    value = None
                 if value:
                     return value
                 await asyncio.sleep(0.05)
