@@ -308,6 +308,8 @@ class _Client:
     def ask(self, content, attributes="", *, waits=False):
         """Sends a request and takes the answer; one that `waits` is left alone."""
         connection, _ = self.begin(content, attributes)
+        # Closed before the server has read it, a request may never have been sent.
+        self.left = connection if waits else None
         return None if waits else _answer(connection)[2].decode()
 
     def begin(self, content, attributes=""):
