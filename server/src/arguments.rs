@@ -190,6 +190,8 @@ pub enum ConfigCommand {
     /// Print a commented configuration with every key and its default
     #[command(after_help = CONFIG_EXAMPLES)]
     Example,
+    /// Print every bound on what anybody can make the server keep or do, with the values in force
+    Limits,
 }
 
 const EXAMPLES: &str = "\

@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! - [`arguments`] is the command line, [`failure`] the exit codes.
-//! - [`config`] reads the configuration; [`settings`] turns it into what hub and streams work by; [`loaded`] is all that a reload
+//! - [`config`] reads the configuration; [`bounds`] makes the page of all limits; [`settings`] turns it into what hub and streams work by; [`loaded`] is all that a reload
 //!   replaces.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`] and [`listener`] are the things that a server needs from its machine.
@@ -13,6 +13,7 @@
 
 mod acme;
 mod arguments;
+mod bounds;
 mod certificate;
 mod check;
 mod clock;
@@ -86,6 +87,10 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Config { command: ConfigCommand::Example } => {
             let table = rookery_modules::table(&rookery_modules::Shared::default());
             welcome::say(&config::example(&table));
+        }
+        Command::Config { command: ConfigCommand::Limits } => {
+            let table = rookery_modules::table(&rookery_modules::Shared::default());
+            welcome::say(&bounds::page(&source.read()?, &table));
         }
         Command::Check => check::run(&source)?,
     }

@@ -77,6 +77,7 @@ pub use module::{Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdi
 pub use network::Network;
 pub use passage::{Delivery, Stanzas, Wanted};
 pub use roll::Roll;
+pub use rookery_observe::bound::{Bound, Most, Per, Unit};
 pub use session::{Session, SessionRef};
 pub use settings::{Conflict, Domain, OptionSpec, Options, RosterLimits, Settings, Value};
 pub use shared::{Circle, SharedContacts};

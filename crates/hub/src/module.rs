@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
+use rookery_observe::Bound;
 use rookery_xml::{Built, Element};
 
 use crate::World;
@@ -46,6 +47,11 @@ pub trait Module {
 
     /// The options that an operator can set.
     fn options(&self) -> &'static [OptionSpec] {
+        &[]
+    }
+
+    /// The bounds of what anybody can make it keep or do. Operators read them in `doc/limits.md`, with the values in force.
+    fn bounds(&self) -> &'static [Bound] {
         &[]
     }
 

@@ -14,7 +14,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
-use rookery_hub::{Hold, Hooks, Module, OptionSpec, Phase, SessionRef, Target, Value, Verdict, World, delay};
+use rookery_hub::{
+    Bound, Hold, Hooks, Module, Most, OptionSpec, Per, Phase, SessionRef, Target, Unit, Value, Verdict, World, delay,
+};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{OfflineMessage, Pushed};
 use rookery_stream::error::Condition;
@@ -45,6 +47,10 @@ impl Module for Offline {
         &[LIMIT]
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        &[WAITING]
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::OFFLINE);
         hooks.undelivered(Phase::Act, keep);
@@ -59,6 +65,11 @@ const LIMIT: OptionSpec = OptionSpec {
     doc: "messages that may wait for one user; the sender of one more gets an error",
     check: option::at_least_one,
 };
+
+const WAITING: Bound =
+    Bound::on("messages that wait for a user who is away", Per::Account, Most::Option(LIMIT.key), Unit::Number)
+        .or("its sender gets <service-unavailable/>")
+        .kept_in(&["offline_messages"]);
 
 /// What becomes of a message that nobody takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

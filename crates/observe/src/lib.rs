@@ -1,5 +1,7 @@
-//! What a shard counts. Plain numbers that only their shard writes; whoever wants a sum asks every shard for a copy.
+//! What a shard counts. Plain numbers that only their shard writes; a sum is made from a copy of every shard's. Beside them, the
+//! [bounds](bound) that the parts of the server declare.
 
+pub mod bound;
 pub mod histogram;
 pub mod multicast;
 pub mod stages;
@@ -7,6 +9,7 @@ pub mod wait;
 
 use std::ops::AddAssign;
 
+pub use bound::{Bound, Most, Per, Unit};
 pub use histogram::{Histogram, Named};
 pub use multicast::{Stage, Stages};
 pub use wait::{Since, module_of};

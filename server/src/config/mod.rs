@@ -12,10 +12,10 @@
 mod error;
 mod example;
 mod given;
-mod keys;
+pub mod keys;
 mod nearest;
 mod read;
-mod size;
+pub mod size;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,0 +1,174 @@
+//! Describes the bounds on what anybody can make the server keep or do.
+//!
+//! A bound that stands only in the code that enforces it is found by the attacker first. Each part of the server therefore declares
+//! its bounds as data, and one page for operators is made from all of them, with the values that are in force.
+//!
+//! # Invariants
+//!
+//! - A bound says what happens to the excess and to whom: it hits those who caused it.
+//! - Every table of the store is named by a bound ([`Bound::tables`]) or filled by operators alone.
+
+/// A bound on one resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bound {
+    /// Names what is bounded, as a plural or a mass: `messages that wait for a user`.
+    pub resource: &'static str,
+    /// Tells whose share it is.
+    pub per: Per,
+    /// Tells where the number comes from.
+    pub most: Most,
+    /// Tells what the number counts.
+    pub unit: Unit,
+    /// Says in a few words what happens to one more: `its sender gets <service-unavailable/>`.
+    pub excess: &'static str,
+    /// Names the tables of the store whose rows the bound limits; none if it is about memory, time or connections.
+    pub tables: &'static [&'static str],
+}
+
+/// Whose share a bound is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Per {
+    /// One account, with all of its sessions.
+    Account,
+    /// One IP address.
+    Address,
+    /// One connection, whether it has logged in or not.
+    Connection,
+    /// One session of an account.
+    Session,
+    /// One stanza, or one request.
+    Stanza,
+    /// One room.
+    Room,
+    /// One node of a publish-subscribe service.
+    Node,
+    /// One domain of this server.
+    Domain,
+    /// One domain of another server.
+    RemoteDomain,
+    /// One thread that serves connections.
+    Shard,
+    /// The whole process.
+    Server,
+    /// What the text names: for what none of the others fits.
+    Other(&'static str),
+}
+
+/// Where the number of a bound comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Most {
+    /// An option of the module that declares the bound.
+    Option(&'static str),
+    /// A key of the configuration, written `table.key`.
+    Key(&'static str),
+    /// A number that operators can't change.
+    Fixed(u64),
+}
+
+/// What the number of a bound counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Pieces.
+    Number,
+    /// Bytes.
+    Bytes,
+    /// Pieces in each second.
+    PerSecond,
+    /// Pieces in each day.
+    PerDay,
+    /// Bytes in each second.
+    BytesPerSecond,
+    /// Bytes in each minute.
+    BytesPerMinute,
+    /// A time in milliseconds.
+    Milliseconds,
+    /// A time in seconds.
+    Seconds,
+    /// A time in minutes.
+    Minutes,
+    /// A time in days.
+    Days,
+}
+
+impl Bound {
+    /// Bounds a resource; the excess is described by [`Bound::or`].
+    pub const fn on(resource: &'static str, per: Per, most: Most, unit: Unit) -> Self {
+        Self { resource, per, most, unit, excess: "", tables: &[] }
+    }
+
+    /// Says what happens to the excess.
+    pub const fn or(self, excess: &'static str) -> Self {
+        Self { excess, ..self }
+    }
+
+    /// Names the tables of the store whose rows the bound limits.
+    pub const fn kept_in(self, tables: &'static [&'static str]) -> Self {
+        Self { tables, ..self }
+    }
+}
+
+impl Per {
+    /// Returns the words for a table: `account`, `IP address`.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Account => "account",
+            Self::Address => "IP address",
+            Self::Connection => "connection",
+            Self::Session => "session",
+            Self::Stanza => "stanza",
+            Self::Room => "room",
+            Self::Node => "node",
+            Self::Domain => "domain",
+            Self::RemoteDomain => "remote domain",
+            Self::Shard => "shard",
+            Self::Server => "server",
+            Self::Other(words) => words,
+        }
+    }
+}
+
+impl Unit {
+    /// Writes a number with its unit, as people read it: `64 KiB`, `20/s`, `30 days`.
+    pub fn show(self, number: u64) -> String {
+        match self {
+            Self::Number => number.to_string(),
+            Self::Bytes => size(number),
+            Self::PerSecond => format!("{number}/s"),
+            Self::PerDay => format!("{number}/day"),
+            Self::BytesPerSecond => format!("{}/s", size(number)),
+            Self::BytesPerMinute => format!("{}/min", size(number)),
+            Self::Milliseconds => format!("{number} ms"),
+            Self::Seconds => format!("{number} s"),
+            Self::Minutes => format!("{number} min"),
+            Self::Days => format!("{number} days"),
+        }
+    }
+}
+
+/// Writes bytes with the largest binary unit that divides them.
+fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1)];
+    let fits = |(_, factor): &(&str, u64)| bytes >= *factor && bytes.is_multiple_of(*factor);
+    let (unit, factor) = UNITS.into_iter().find(fits).unwrap_or(("bytes", 1));
+    format!("{} {unit}", bytes / factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_with_their_units() {
+        let written = [
+            (Unit::Number, 1000, "1000"),
+            (Unit::Bytes, 65_536, "64 KiB"),
+            (Unit::Bytes, 1023, "1023 bytes"),
+            (Unit::Bytes, 0, "0 bytes"),
+            (Unit::BytesPerSecond, 1 << 20, "1 MiB/s"),
+            (Unit::PerDay, 200, "200/day"),
+        ];
+        for (unit, number, words) in written {
+            assert_eq!(unit.show(number), words);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The bounds of what no module does: streams, sessions, rosters.
+
+use rookery_hub::{Bound, Most, Per, Unit};
+
+/// All of them, each with the part of the server that keeps it.
+pub const BOUNDS: &[(&str, Bound)] = &[
+    ("streams", STANZA_BEFORE_LOGIN),
+    ("streams", STANZA),
+    ("streams", DEPTH),
+    ("streams", LOGIN_SECONDS),
+    ("streams", LOGIN_FAILURES),
+    ("streams", CONNECTIONS),
+    ("sessions", RESOURCES),
+    ("sessions", RATE_BYTES),
+    ("sessions", RATE_STANZAS),
+    ("sessions", LANE),
+    ("sessions", OUTBOX),
+    ("sessions", OUTBOXES),
+    ("sessions", DIRECTED),
+    ("rosters", ITEMS),
+    ("rosters", NAME),
+    ("rosters", GROUPS),
+    ("rosters", GROUP),
+];
+
+const STANZA_BEFORE_LOGIN: Bound =
+    Bound::on("a stanza before login", Per::Stanza, Most::Key("limits.stanza_bytes_before_login"), Unit::Bytes)
+        .or("the stream ends with <policy-violation/>");
+
+const STANZA: Bound = Bound::on("a stanza", Per::Stanza, Most::Key("limits.stanza_bytes"), Unit::Bytes)
+    .or("the stream ends with <policy-violation/>");
+
+const DEPTH: Bound = Bound::on("elements inside one another", Per::Stanza, Most::Key("limits.depth"), Unit::Number)
+    .or("the stream ends with <policy-violation/>");
+
+const LOGIN_SECONDS: Bound =
+    Bound::on("the time to log in", Per::Connection, Most::Key("limits.login_seconds"), Unit::Seconds)
+        .or("the connection is closed");
+
+const LOGIN_FAILURES: Bound =
+    Bound::on("wrong passwords", Per::Connection, Most::Key("limits.login_failures"), Unit::Number)
+        .or("the connection is closed");
+
+const CONNECTIONS: Bound =
+    Bound::on("connections", Per::Address, Most::Key("limits.connections_per_address"), Unit::Number)
+        .or("the new one is closed");
+
+const RESOURCES: Bound =
+    Bound::on("connected resources", Per::Account, Most::Key("limits.resources_per_user"), Unit::Number)
+        .or("the new one gets <resource-constraint/>");
+
+const RATE_BYTES: Bound = Bound::on(
+    "bytes sent, five times as much at once",
+    Per::Session,
+    Most::Key("limits.rate_bytes"),
+    Unit::BytesPerSecond,
+)
+.or("its stream is read later");
+
+const RATE_STANZAS: Bound = Bound::on(
+    "stanzas sent, five times as many at once",
+    Per::Session,
+    Most::Key("limits.rate_stanzas"),
+    Unit::PerSecond,
+)
+.or("its stream is read later");
+
+const LANE: Bound = Bound::on(
+    "stanzas behind a request that waits for the store",
+    Per::Session,
+    Most::Key("limits.lane_bytes"),
+    Unit::Bytes,
+)
+.or("its stream is read later");
+
+const OUTBOX: Bound =
+    Bound::on("what a session has not read", Per::Session, Most::Key("limits.outbox_hard"), Unit::Bytes)
+        .or("the session ends; its messages go to other resources or wait in the store");
+
+const OUTBOXES: Bound =
+    Bound::on("what all sessions have not read", Per::Shard, Most::Key("limits.outbox_total"), Unit::Bytes)
+        .or("sessions over `limits.outbox_soft` end");
+
+const DIRECTED: Bound =
+    Bound::on("addresses that were sent presence", Per::Session, Most::Key("limits.directed_presence"), Unit::Number)
+        .or("presence to one more gets <resource-constraint/>");
+
+const ITEMS: Bound = Bound::on("contacts", Per::Account, Most::Key("limits.roster_items"), Unit::Number)
+    .or("one more gets <resource-constraint/>")
+    .kept_in(&["roster_items"]);
+
+const NAME: Bound =
+    Bound::on("the name of a contact", Per::Other("contact"), Most::Key("limits.roster_name"), Unit::Bytes)
+        .or("the change gets <not-acceptable/>");
+
+const GROUPS: Bound =
+    Bound::on("groups of a contact", Per::Other("contact"), Most::Key("limits.roster_groups"), Unit::Number)
+        .or("the change gets <not-acceptable/>");
+
+const GROUP: Bound =
+    Bound::on("the name of a group", Per::Other("contact"), Most::Key("limits.roster_group"), Unit::Bytes)
+        .or("the change gets <not-acceptable/>");

@@ -1,0 +1,118 @@
+//! One table of all bounds: `doc/limits.md` and `rookery config limits` are made from what the parts of the server declare.
+//!
+//! # Invariants
+//!
+//! - A bound that names a key or an option shows the value that is in force, so the page can't promise another one.
+//! - A bound says what happens to more, and to whom. Both are tested.
+
+mod core;
+
+use rookery_hub::{Bound, Module, Most, Value};
+
+use crate::config::{Config, keys, size};
+
+/// A line of the table.
+struct Row {
+    of: &'static str,
+    bound: Bound,
+    key: String,
+    value: String,
+}
+
+/// Returns the page for people, with the values of a configuration.
+pub fn page(config: &Config, table: &[Box<dyn Module>]) -> String {
+    let mut text = HEAD.to_owned();
+    for row in rows(config, table) {
+        let Row { of, bound, key, value } = row;
+        let Bound { resource, per, excess, .. } = bound;
+        // A condition is written as the element that it is; Markdown would take it for markup.
+        let excess = excess.replace('<', "`<").replace("/>", "/>`");
+        text.push_str(&format!("| {of} | {resource} | {} | {value} | {key} | {excess} |\n", per.words()));
+    }
+    text
+}
+
+fn rows(config: &Config, table: &[Box<dyn Module>]) -> Vec<Row> {
+    let of_core = core::BOUNDS.iter().map(|(of, bound)| row(config, of, None, *bound));
+    let of_modules = table.iter().flat_map(|module| {
+        let name = module.name();
+        module.bounds().iter().map(move |bound| row(config, name, Some(name), *bound))
+    });
+    of_core.chain(of_modules).collect()
+}
+
+fn row(config: &Config, of: &'static str, module: Option<&'static str>, bound: Bound) -> Row {
+    let (key, number) = match bound.most {
+        Most::Fixed(number) => (String::new(), Some(number)),
+        Most::Key(key) => (format!("`{key}`"), key_number(config, key)),
+        Most::Option(option) => {
+            let module = module.unwrap_or(of);
+            (format!("`modules.{module}.{option}`"), option_number(config, module, option))
+        }
+    };
+    let value = match number {
+        // Zero switches a bound off wherever it is a number that operators set.
+        Some(0) if !key.is_empty() => "none".to_owned(),
+        Some(number) => bound.unit.show(number),
+        None => String::new(),
+    };
+    Row { of, bound, key, value }
+}
+
+fn key_number(config: &Config, key: &str) -> Option<u64> {
+    let (table, name) = key.rsplit_once('.')?;
+    let key = keys::all().find(|key| key.table == table && key.name == name)?;
+    match (key.show)(config) {
+        keys::Shown::Value(value) => size::parse(value.trim_matches('"')),
+        keys::Shown::Unset(_) => None,
+    }
+}
+
+fn option_number(config: &Config, module: &str, option: &str) -> Option<u64> {
+    match config.modules.get(module)?.options.get(option)? {
+        Value::Number(number) => Some(*number),
+        _ => None,
+    }
+}
+
+const HEAD: &str = "\
+# Limits
+
+Every bound on what a client, an account, an address or another server can make this one keep or do. The excess hits those who cause it.
+`rookery config limits` prints this page with the values of your configuration; `UPDATE_DOC=1 cargo test -p rookery bounds` writes it
+with the defaults. A key is where operators change a bound; a bound without one is fixed.
+
+| part | what is bounded | for each | at most | key | what happens to more |
+| --- | --- | --- | --- | --- | --- |
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../doc/limits.md");
+
+    fn table() -> Vec<Box<dyn Module>> {
+        rookery_modules::table(&rookery_modules::Shared::default())
+    }
+
+    #[test]
+    fn the_page_is_up_to_date() {
+        let table = table();
+        let text = page(&Config::defaults(&table), &table);
+        if std::env::var_os("UPDATE_DOC").is_some() {
+            std::fs::write(PAGE, &text).unwrap();
+        }
+        let found = std::fs::read_to_string(PAGE).unwrap_or_default();
+        assert_eq!(found, text, "run UPDATE_DOC=1 cargo test -p rookery bounds");
+    }
+
+    #[test]
+    fn every_bound_has_a_value_and_says_what_happens_to_more() {
+        let table = table();
+        for Row { of, bound, value, .. } in rows(&Config::defaults(&table), &table) {
+            assert!(!value.is_empty(), "{of}: {bound:?} names no number of the configuration");
+            assert!(!bound.excess.is_empty(), "{of}: {bound:?} doesn't say what happens to more");
+        }
+    }
+}
