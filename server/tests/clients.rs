@@ -119,6 +119,7 @@ scenarios! {
         subscriptions_are_approved_and_have_options
         fields_that_the_service_does_not_know_change_nothing
         contacts_hear_of_news_that_they_want
+        new_contacts_hear_of_keys_at_once
         an_avatar_is_the_photo_of_the_card
         old_and_new_bookmarks_are_the_same
     }

@@ -10,6 +10,7 @@ from person import Person
 from rookery import Rookery
 
 ATOM = "{http://www.w3.org/2005/Atom}entry"
+DEVICES = "eu.siacs.conversations.axolotl.devicelist"
 TUNE = "http://jabber.org/protocol/tune"
 
 
@@ -121,6 +122,25 @@ async def contacts_hear_of_news_that_they_want():
             event = await bob.take("pubsub_publish", lambda event: event["from"].bare == alice.bare)
             tune = event["pubsub_event"]["items"]["item"]["payload"]
             assert tune.findtext(f"{{{TUNE}}}title") == "Roundabout", event
+
+
+async def new_contacts_hear_of_keys_at_once():
+    """slixmpp, once it is available, tells what it wants in directed presence only: to contacts as they are made."""
+    async with Rookery("alice", "bob") as server:
+        async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
+            for person in (alice, bob):
+                _pubsub(person)
+                person.client.register_plugin("xep_0163")
+                person.client["xep_0163"].add_interest(DEVICES)
+                await person.client["xep_0115"].update_caps(broadcast=False)
+                person.client.roster.auto_authorize = person.client.roster.auto_subscribe = True
+            alice.client.send_presence_subscription(pto=bob.bare)
+            for one, other in ((alice, bob), (bob, alice)):
+                await one.until(lambda: one.item(other.bare)["subscription"] == "both", "a contact")
+            for owner, reader in ((alice, bob), (bob, alice)):
+                await owner.client["xep_0060"].publish(None, DEVICES, id="current", payload=_entry("4711"), timeout=20)
+                event = await reader.take("pubsub_publish", lambda event: event["from"].bare == owner.bare)
+                assert event["pubsub_event"]["items"]["node"] == DEVICES, event
 
 
 async def an_avatar_is_the_photo_of_the_card():

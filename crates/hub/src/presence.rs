@@ -103,9 +103,9 @@ impl World {
             {
                 self.keep_last(&address, &packet);
             }
-            let registry = self.registry.clone();
-            registry.session_presence(self, link);
         }
+        let registry = self.registry.clone();
+        registry.session_presence(self, link);
         directed.retain(|to| !self.is_concealed(link, to.as_str()));
         self.fan_out(&packet, directed.iter().map(Jid::as_ref));
     }

@@ -71,7 +71,7 @@ pub(super) fn node(pep: &Rc<Pep>, world: &mut World, call: Call, action: Action)
 /// The bookmarks of an account have changed, or a resource has become available: resources that want the older kind get it whole.
 pub(super) fn tell(pep: &Rc<Pep>, world: &mut World, account: Jid, only: Option<Jid>) {
     let links = world.links_of(account.as_ref());
-    let wanting = links.into_iter().filter(|&link| pep.interests.borrow().has(link, LEGACY));
+    let wanting = links.into_iter().filter(|&link| pep.interests.borrow().has(link, &account, LEGACY));
     let mut addresses: Vec<_> = wanting.filter_map(|link| interest::address(world, link)).collect();
     addresses.retain(|address| only.as_ref().is_none_or(|only| only == address));
     if addresses.is_empty() {

@@ -3,17 +3,18 @@
 //! A client says in its presence by a hash what it can do; the features behind the hash are asked for once per server shard, by a service discovery
 //! request of its domain. Only the nodes to which `+notify` is appended are kept, and for each session that
 //! is available a reference to them. A hash is known to all sessions only if it is that of the answer: a client that lies about
-//! its hash lies for itself alone (XEP-0115 §9.1).
+//! its hash lies for itself alone (XEP-0115 §9.1). What it says to single accounts only is in `directed`.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use rookery_fanout::{Link, Packet};
+use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::ask::Answer;
 use rookery_hub::{SessionRef, World};
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Element, Limits, Stanza, ns};
 
+use super::directed::Directed;
 use super::pep::{self, Pep};
 use crate::caps;
 
@@ -24,10 +25,14 @@ pub(super) type Nodes = Rc<[Box<str>]>;
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     sessions: HashMap<Link, Interest>,
+    /// What they have told single accounts, which counts there.
+    directed: Directed,
     young: HashMap<Rc<Caps>, Nodes>,
     old: HashMap<Rc<Caps>, Nodes>,
     /// Capabilities that somebody is being asked for, with those who wait for the answer.
     asked: HashMap<Caps, Vec<SessionRef>>,
+    /// How many of these questions are about capabilities of a session.
+    open: HashMap<SessionRef, u32>,
 }
 
 #[derive(Debug)]
@@ -38,17 +43,21 @@ struct Interest {
 
 /// The capabilities that a presence announces (XEP-0115 §4).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Caps {
+pub(super) struct Caps {
     hash: Option<String>,
     node: String,
     ver: String,
 }
 
 impl Interests {
-    /// Whether a session wants to be notified of a node.
-    pub(super) fn has(&self, link: Link, node: &str) -> bool {
-        let interest = self.sessions.get(&link);
-        interest.is_some_and(|interest| interest.nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
+    /// Whether a session wants to be notified of a node of an account.
+    pub(super) fn has(&self, link: Link, owner: &Jid, node: &str) -> bool {
+        let nodes = self.nodes(link, owner);
+        nodes.is_some_and(|nodes| nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
+    }
+
+    fn nodes(&self, link: Link, owner: &Jid) -> Option<&Nodes> {
+        self.directed.nodes(link, owner).or_else(|| self.sessions.get(&link).map(|interest| &interest.nodes))
     }
 
     /// What is known of capabilities, which all sessions that have them share.
@@ -61,10 +70,26 @@ impl Interests {
         Some((caps, nodes))
     }
 
-    /// What a session wants.
-    pub(super) fn of(&self, link: Link) -> Vec<String> {
-        let nodes = self.sessions.get(&link).map(|interest| interest.nodes.iter());
-        nodes.into_iter().flatten().map(|node| node.to_string()).collect()
+    /// What a session wants of an account.
+    pub(super) fn of(&self, link: Link, owner: &Jid) -> Vec<String> {
+        self.nodes(link, owner).map(texts).unwrap_or_default()
+    }
+
+    /// Opens a question about capabilities of a session, unless too many are open.
+    fn open(&mut self, session: SessionRef) -> bool {
+        let open = self.open.entry(session).or_default();
+        let has_room = *open < MAX_OPEN;
+        *open += u32::from(has_room);
+        has_room
+    }
+
+    fn close(&mut self, session: SessionRef) {
+        if let Some(open) = self.open.get_mut(&session) {
+            *open = open.saturating_sub(1);
+            if *open == 0 {
+                self.open.remove(&session);
+            }
+        }
     }
 
     fn learn(&mut self, caps: Rc<Caps>, nodes: Nodes) {
@@ -84,20 +109,58 @@ impl Interests {
 
 /// The presence of a session has changed.
 pub(super) fn presence(pep: &Rc<Pep>, world: &mut World, link: Link) {
-    let caps = world.session_at(link).and_then(|session| session.presence.as_ref()).and_then(read);
+    let presence = world.session_at(link).and_then(|session| session.presence.as_ref());
+    let (is_available, caps) = (presence.is_some(), presence.and_then(read));
+    let mut interests = pep.interests.borrow_mut();
+    if !is_available {
+        interests.directed.forget(link);
+    }
     let Some(caps) = caps else {
-        pep.interests.borrow_mut().sessions.remove(&link);
+        interests.sessions.remove(&link);
         return;
     };
-    let Some(session) = reference(world, link) else { return };
-    let mut interests = pep.interests.borrow_mut();
     if interests.sessions.get(&link).is_some_and(|interest| *interest.caps == caps) {
         return;
     }
-    if let Some((caps, nodes)) = interests.known(&caps) {
-        let new = interests.set(link, caps, nodes);
+    interests.directed.forget(link);
+    drop(interests);
+    if let Some(session) = world.reference(link) {
+        find_out(pep, world, session, caps);
+    }
+}
+
+/// A session has sent presence to an account (XEP-0163 §4.3.2). One without capabilities says nothing of them (XEP-0115 §8.4).
+pub(super) fn directed(pep: &Rc<Pep>, world: &mut World, packet: &Packet, to: JidRef<'_>) {
+    let is_account = to.local().is_some() && world.domain(to.domain()).is_some();
+    let Some(sender) = packet.sender().filter(|_| is_account) else { return };
+    let links = world.links_of(sender.as_ref());
+    let link = links.into_iter().find(|&link| world.outboxes.address(link) == Some(&sender));
+    let Some(session) = link.and_then(|link| world.reference(link)) else { return };
+    let account = to.bare().to_jid();
+    if packet.type_() == StanzaType::Unavailable {
+        return pep.interests.borrow_mut().directed.take_back(session.link, &account);
+    }
+    let Some(caps) = read(packet) else { return };
+    let mut interests = pep.interests.borrow_mut();
+    if interests.sessions.get(&session.link).is_some_and(|interest| *interest.caps == caps) {
+        // What it broadcasts says the same.
+        return interests.directed.take_back(session.link, &account);
+    }
+    if interests.directed.tell(session.link, &caps, &account) {
         drop(interests);
-        return pep::wanted(world, link, new);
+        find_out(pep, world, session, caps);
+    }
+}
+
+/// Notes what capabilities of a session mean, if need be after asking.
+fn find_out(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps) {
+    let mut interests = pep.interests.borrow_mut();
+    if let Some((caps, nodes)) = interests.known(&caps) {
+        drop(interests);
+        return note(pep, world, session, &caps, &nodes);
+    }
+    if !interests.open(session) {
+        return;
     }
     if let Some(waiting) = interests.asked.get_mut(&caps) {
         return waiting.push(session);
@@ -109,7 +172,10 @@ pub(super) fn presence(pep: &Rc<Pep>, world: &mut World, link: Link) {
 
 /// Asks a session what its capabilities are (§6.2).
 fn ask(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps) {
-    let Some(address) = world.outboxes.address(session.link).cloned() else { return next(pep, world, caps) };
+    let Some(address) = world.session(session).and_then(|_| address(world, session.link)) else {
+        pep.interests.borrow_mut().close(session);
+        return next(pep, world, caps);
+    };
     let query = Element::new("query", ns::DISCO_INFO).with_attr("node", format!("{}#{}", caps.node, caps.ver));
     let pep = pep.clone();
     world.ask(address.domain(), &address, false, &query, move |world, answer| {
@@ -119,6 +185,7 @@ fn ask(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps) {
 }
 
 fn answered(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps, answer: Option<Element>) {
+    pep.interests.borrow_mut().close(session);
     let answer = answer.filter(|answer| answer.is("query", ns::DISCO_INFO));
     let Some(answer) = answer else { return next(pep, world, caps) };
     let nodes = nodes_of(&answer);
@@ -134,6 +201,7 @@ fn answered(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps, a
         interests.asked.remove(&caps).unwrap_or_default()
     };
     for session in waiting {
+        pep.interests.borrow_mut().close(session);
         note(pep, world, session, &shared, &nodes);
     }
 }
@@ -154,14 +222,17 @@ fn next(pep: &Rc<Pep>, world: &mut World, caps: Caps) {
     }
 }
 
-/// Notes what a session wants, if it still lives and still has these capabilities.
+/// Notes what a session wants, if it still lives and still has these capabilities, for all or for single accounts.
 fn note(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: &Rc<Caps>, nodes: &Nodes) {
-    let presence = world.session(session).and_then(|found| found.presence.as_ref());
-    if presence.and_then(read).as_ref() != Some(&**caps) {
-        return;
-    }
-    let new = pep.interests.borrow_mut().set(session.link, caps.clone(), nodes.clone());
+    let Some(found) = world.session(session) else { return };
+    let is_broadcast = found.presence.as_ref().and_then(read).as_ref() == Some(&**caps);
+    let (new, accounts) = {
+        let mut interests = pep.interests.borrow_mut();
+        let new = is_broadcast.then(|| interests.set(session.link, caps.clone(), nodes.clone()));
+        (new.unwrap_or_default(), interests.directed.learn(session.link, caps, nodes))
+    };
     pep::wanted(world, session.link, new);
+    pep::wanted_of(world, session.link, accounts, texts(nodes));
 }
 
 /// The capabilities in a presence.
@@ -185,8 +256,8 @@ fn nodes_of(answer: &Element) -> Nodes {
     nodes.into()
 }
 
-fn reference(world: &World, link: Link) -> Option<SessionRef> {
-    world.session_at(link).map(|session| SessionRef { link, serial: session.serial })
+fn texts(nodes: &Nodes) -> Vec<String> {
+    nodes.iter().map(|node| node.to_string()).collect()
 }
 
 /// The address of a session.
@@ -198,5 +269,15 @@ pub(super) fn address(world: &World, link: Link) -> Option<Jid> {
 const MAX_KNOWN: usize = 2000;
 /// Nodes that a client may want.
 const MAX_NODES: usize = 100;
+/// Questions about one session's capabilities that may be without an answer: a client that changes them faster says so again.
+const MAX_OPEN: u32 = 8;
 /// Bytes of a hash, or of the id of a node.
 const MAX_TEXT: usize = 1023;
+
+#[cfg(test)]
+impl Caps {
+    /// Capabilities of that name.
+    pub(super) fn named(name: &str) -> Self {
+        Self { hash: None, node: name.to_owned(), ver: String::new() }
+    }
+}

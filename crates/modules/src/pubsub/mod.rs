@@ -31,6 +31,7 @@ mod avatar;
 pub mod bookmarks;
 mod config;
 mod create;
+mod directed;
 mod discovery;
 pub(crate) mod error;
 mod interest;

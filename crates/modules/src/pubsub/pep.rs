@@ -12,6 +12,9 @@
 //! the question who have no such node: for each account that has nodes 32 bits, one for each class of node ids (`Holders`). So a login
 //! costs nothing where nobody has news, and at most one question per shard where somebody has.
 //!
+//! Capabilities in directed presence count for the account that it went to (§4.3.2): it hears nothing else of a client that tells them in no
+//! other way.
+//!
 //! # Strangers
 //!
 //! To who doesn't see the account's presence, every node that they may not use looks as one for those who do: whether it exists or
@@ -104,6 +107,15 @@ impl Module for PersonalEventing {
         }
         let pep = self.pep.clone();
         hooks.presence(move |world, link| interest::presence(&pep, world, link));
+        let available = Stanzas::of(Kind::Presence, &[StanzaType::Available]);
+        let unavailable = Stanzas::of(Kind::Presence, &[StanzaType::Unavailable]);
+        for wanted in [Wanted::from(available).naming(&[ns::CAPS]), Wanted::from(unavailable)] {
+            let pep = self.pep.clone();
+            hooks.before_route(Phase::Record, wanted, move |world, packet, to| {
+                interest::directed(&pep, world, packet, to);
+                Delivery::Pass
+            });
+        }
         let pep = self.pep.clone();
         hooks.letters(move |world, letter| read(&pep, world, letter));
         hooks.shown(|world, owner, contact| {
@@ -265,9 +277,24 @@ pub(super) fn notify(world: &mut World, key: &Key, node: &Node, packet: &Packet,
 /// A resource wants more nodes than before: the accounts that it sees are asked for the last items (§4.3.4).
 pub(super) fn wanted(world: &mut World, link: Link, nodes: Vec<String>) {
     let Some(resource) = interest::address(world, link).filter(|_| !nodes.is_empty()) else { return };
-    let seen = world.watched(resource.bare());
+    let owners = world.watched(resource.bare()).into_iter().chain([resource.to_bare()]);
+    ask_for_last_items(world, resource, owners.collect(), nodes);
+}
+
+/// A resource has told these accounts that it wants nodes: those of them that it sees are asked for the last items.
+pub(super) fn wanted_of(world: &mut World, link: Link, mut owners: Vec<Jid>, nodes: Vec<String>) {
+    let Some(resource) = interest::address(world, link).filter(|_| !nodes.is_empty()) else { return };
+    let sees = |world: &World, owner: &Jid| {
+        let subscription = world.subscription(resource.bare(), owner.as_ref());
+        owner.as_ref() == resource.bare() || subscription.is_some_and(|subscription| subscription.to())
+    };
+    owners.retain(|owner| sees(world, owner));
+    ask_for_last_items(world, resource, owners, nodes);
+}
+
+fn ask_for_last_items(world: &mut World, resource: Jid, owners: Vec<Jid>, nodes: Vec<String>) {
     let mut shards = BTreeMap::<usize, Vec<Jid>>::new();
-    for owner in seen.into_iter().chain([resource.to_bare()]) {
+    for owner in owners {
         if world.domain(owner.domain()).is_some() {
             shards.entry(world.home_of(owner.as_ref())).or_default().push(owner);
         }
@@ -282,9 +309,10 @@ fn read(pep: &Rc<Pep>, world: &mut World, letter: Box<dyn Any + Send>) {
     let Ok(letter) = letter.downcast::<Letter>() else { return };
     match *letter {
         Letter::Event { packet, node, to } => {
+            let Some(owner) = packet.sender() else { return };
             for account in to {
                 for link in world.links_of(account.as_ref()) {
-                    let wants = pep.interests.borrow().has(link, &node);
+                    let wants = pep.interests.borrow().has(link, &owner, &node);
                     if let Some(address) = interest::address(world, link).filter(|_| wants) {
                         world.route(&packet, address.as_ref());
                     }
@@ -295,7 +323,7 @@ fn read(pep: &Rc<Pep>, world: &mut World, letter: Box<dyn Any + Send>) {
         Letter::Shown { owner, contact } => {
             let home = world.home_of(owner.as_ref());
             for link in world.links_of(contact.as_ref()) {
-                let nodes = pep.interests.borrow().of(link);
+                let nodes = pep.interests.borrow().of(link, &owner);
                 if let Some(resource) = interest::address(world, link).filter(|_| !nodes.is_empty()) {
                     let owners = vec![owner.clone()];
                     world.tell(home, NAME, Box::new(Letter::Wanted { resource, nodes, owners }));

@@ -2,6 +2,7 @@
 //! names another standard. The examples are those of the standards.
 
 mod account;
+mod directed;
 mod owners;
 mod pep;
 mod service;

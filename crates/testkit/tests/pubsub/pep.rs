@@ -7,12 +7,12 @@ use sha1::{Digest, Sha1};
 
 use crate::*;
 
-const TUNE: &str = "http://jabber.org/protocol/tune";
-const MOOD: &str = "http://jabber.org/protocol/mood";
-const DISCO: &str = "http://jabber.org/protocol/disco#info";
+pub(crate) const TUNE: &str = "http://jabber.org/protocol/tune";
+pub(crate) const MOOD: &str = "http://jabber.org/protocol/mood";
+pub(crate) const DISCO: &str = "http://jabber.org/protocol/disco#info";
 
 /// Presence with capabilities that want these nodes; also the answer that goes with it.
-fn caps(nodes: &[&str]) -> (String, String, String) {
+pub(crate) fn caps(nodes: &[&str]) -> (String, String, String) {
     let mut features: Vec<_> = nodes.iter().map(|node| format!("{node}+notify")).collect();
     features.sort();
     let text = format!("client/pc//Test<{}", features.iter().map(|feature| format!("{feature}<")).collect::<String>());
@@ -29,7 +29,7 @@ fn presence(ver: &str) -> String {
 }
 
 /// Sends presence with capabilities, and answers if the server asks for them.
-fn wants(client: &mut Client, nodes: &[&str]) {
+pub(crate) fn wants(client: &mut Client, nodes: &[&str]) {
     let (presence, info, ver) = caps(nodes);
     client.send(&presence);
     client.expect_presence_of_itself();
@@ -39,7 +39,7 @@ fn wants(client: &mut Client, nodes: &[&str]) {
     answer(client, &asked, &ver, &info);
 }
 
-fn answer(client: &mut Client, asked: &Element, ver: &str, info: &str) {
+pub(crate) fn answer(client: &mut Client, asked: &Element, ver: &str, info: &str) {
     let (id, to) = (asked.attr("id").expect("an id"), asked.attr("from").expect("from"));
     client.send(&format!(
         "<iq type='result' id='{id}' to='{to}'><query xmlns='{DISCO}' node='urn:test#{ver}'>{info}</query></iq>"
@@ -47,7 +47,7 @@ fn answer(client: &mut Client, asked: &Element, ver: &str, info: &str) {
     client.pump();
 }
 
-fn last(from: &str, node: &str, id: &str) -> String {
+pub(crate) fn last(from: &str, node: &str, id: &str) -> String {
     let notification = notification(from, node, id);
     let delay = format!("<delay xmlns='urn:xmpp:delay' from='{from}' stamp='*'/>");
     notification.replace("</message>", &format!("{delay}</message>"))

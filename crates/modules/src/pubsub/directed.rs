@@ -1,0 +1,143 @@
+//! Capabilities that sessions tell in directed presence: they count for the account that it went to (XEP-0163 §4.3.2).
+//!
+//! Some clients tell their capabilities after login in no other way, so that without this they would hear nothing of a new contact's nodes. Where a
+//! session has told an account nothing, what it broadcasts counts there; a later broadcast with capabilities takes the place of all it has told.
+//!
+//! # Invariants
+//!
+//! * What a session makes the shard remember is bounded in accounts and in different capabilities.
+//! * An account is in one entry of a session at most, and no entry is without accounts.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use rookery_fanout::Link;
+use rookery_jid::Jid;
+
+use super::interest::{Caps, Nodes};
+
+/// What the sessions of a shard have told single accounts.
+#[derive(Debug, Default)]
+pub(super) struct Directed(HashMap<Link, Vec<Told>>);
+
+/// Capabilities, and whom a session has told of them.
+#[derive(Debug)]
+struct Told {
+    caps: Rc<Caps>,
+    /// `None` until it is known what they mean.
+    nodes: Option<Nodes>,
+    /// Each with whether its last items were asked for.
+    accounts: BTreeMap<Jid, bool>,
+}
+
+impl Directed {
+    /// Notes that a session has told an account of its capabilities; `false` if it has told as many as are remembered.
+    pub fn tell(&mut self, link: Link, caps: &Caps, account: &Jid) -> bool {
+        let told = self.0.entry(link).or_default();
+        if told.iter().any(|told| *told.caps == *caps && told.accounts.contains_key(account)) {
+            return true;
+        }
+        told.iter_mut().for_each(|told| {
+            told.accounts.remove(account);
+        });
+        told.retain(|told| !told.accounts.is_empty());
+        if told.iter().map(|told| told.accounts.len()).sum::<usize>() >= MAX_ACCOUNTS {
+            return false;
+        }
+        match told.iter_mut().find(|told| *told.caps == *caps) {
+            Some(told) => {
+                told.accounts.insert(account.clone(), false);
+            }
+            None => {
+                // The oldest make room: a client that changes what it can do says so again.
+                told.drain(..(told.len() + 1).saturating_sub(MAX_DIFFERENT));
+                let accounts = BTreeMap::from([(account.clone(), false)]);
+                told.push(Told { caps: Rc::new(caps.clone()), nodes: None, accounts });
+            }
+        }
+        true
+    }
+
+    /// It has become known what capabilities of a session mean: returns the accounts for which that is news.
+    pub fn learn(&mut self, link: Link, caps: &Rc<Caps>, nodes: &Nodes) -> Vec<Jid> {
+        let told = self.0.get_mut(&link).and_then(|told| told.iter_mut().find(|told| told.caps == *caps));
+        let Some(told) = told else { return Vec::new() };
+        (told.caps, told.nodes) = (caps.clone(), Some(nodes.clone()));
+        let new = told.accounts.iter_mut().filter(|(_, is_asked)| !**is_asked);
+        new.map(|(account, is_asked)| (*is_asked = true, account.clone()).1).collect()
+    }
+
+    /// Returns what a session wants of an account by what it has told that account, if it has and that is known.
+    pub fn nodes(&self, link: Link, account: &Jid) -> Option<&Nodes> {
+        let told = self.0.get(&link)?.iter().find(|told| told.accounts.contains_key(account))?;
+        told.nodes.as_ref()
+    }
+
+    /// Forgets what a session has told an account.
+    pub fn take_back(&mut self, link: Link, account: &Jid) {
+        let Some(told) = self.0.get_mut(&link) else { return };
+        told.iter_mut().for_each(|told| {
+            told.accounts.remove(account);
+        });
+        told.retain(|told| !told.accounts.is_empty());
+        if told.is_empty() {
+            self.0.remove(&link);
+        }
+    }
+
+    /// Forgets all that a session has told.
+    pub fn forget(&mut self, link: Link) {
+        self.0.remove(&link);
+    }
+}
+
+/// Accounts whom a session may have told: as many as directed presence itself is remembered for.
+const MAX_ACCOUNTS: usize = 1000;
+/// Different capabilities that a session may have told.
+const MAX_DIFFERENT: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(number: usize) -> Jid {
+        Jid::parse(&format!("a{number}@example.org")).unwrap()
+    }
+
+    fn nodes(name: &str) -> Nodes {
+        Rc::from([Box::from(name)])
+    }
+
+    #[test]
+    fn what_a_session_tells_is_bounded() {
+        let (mut directed, link) = (Directed::default(), Link(3));
+        for number in 0..MAX_ACCOUNTS {
+            assert!(directed.tell(link, &Caps::named("one"), &account(number)));
+        }
+        assert!(!directed.tell(link, &Caps::named("one"), &account(MAX_ACCOUNTS)));
+        assert!(directed.tell(link, &Caps::named("one"), &account(0)), "again is nothing new");
+        assert!(directed.tell(link, &Caps::named("two"), &account(0)), "in the place of what it was told before");
+        assert!(directed.tell(Link(4), &Caps::named("one"), &account(MAX_ACCOUNTS)), "others have room");
+        for number in 1..=MAX_DIFFERENT {
+            assert!(directed.tell(link, &Caps::named(&format!("more {number}")), &account(number)));
+        }
+        assert_eq!(directed.0[&link].len(), MAX_DIFFERENT);
+    }
+
+    #[test]
+    fn what_is_known_is_news_once() {
+        let (mut directed, link) = (Directed::default(), Link(3));
+        let caps = Rc::new(Caps::named("one"));
+        directed.tell(link, &caps, &account(1));
+        assert_eq!(directed.nodes(link, &account(1)), None);
+        assert_eq!(directed.learn(link, &caps, &nodes("x")), [account(1)]);
+        directed.tell(link, &caps, &account(1));
+        directed.tell(link, &caps, &account(2));
+        assert_eq!(directed.learn(link, &caps, &nodes("x")), [account(2)]);
+        assert_eq!(directed.nodes(link, &account(2)), Some(&nodes("x")));
+        directed.take_back(link, &account(2));
+        assert_eq!(directed.nodes(link, &account(2)), None);
+        directed.forget(link);
+        assert!(directed.0.is_empty());
+    }
+}
