@@ -215,10 +215,16 @@ fn ports(report: &mut Report, config: &Config, folder: &Folder) {
         }
     }
     if config.dpm.enabled {
-        let (clients, front_ends) = (config.dpm.listen, dpm::front_ends(&config.dpm));
-        match TcpListener::bind(clients).and_then(|_| UdpSocket::bind(front_ends)) {
-            Ok(_) => report.note(PORTS, format!("{clients} (DPM) and {front_ends} (front-ends) are free")),
-            Err(error) => report.fault(PORTS, dpm::refused(&config.dpm, &error)),
+        let front_ends = dpm::front_ends(&config.dpm);
+        for address in &config.dpm.listen {
+            match TcpListener::bind(address) {
+                Ok(_) => report.note(PORTS, format!("{address} is free (DPM)")),
+                Err(error) => report.fault(PORTS, dpm::refused(*address, "listen", &error)),
+            }
+        }
+        match UdpSocket::bind(front_ends) {
+            Ok(_) => report.note(PORTS, format!("{front_ends} is free (front-ends)")),
+            Err(error) => report.fault(PORTS, dpm::refused(front_ends, "front_ends", &error)),
         }
         match config.dpm.grpc.map(|grpc| (grpc, TcpListener::bind(grpc))) {
             Some((grpc, Err(error))) => report.fault(PORTS, format!("dpm.grpc: {grpc} can't be listened on: {error}")),

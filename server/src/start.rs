@@ -60,7 +60,7 @@ pub fn start(source: Source) -> Result<Start, Failure> {
         shards => shards,
     };
     let mut bound: Vec<_> = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
-    bound.extend(dpm.as_ref().map(|dpm| (dpm.address, Kind::Dpm)));
+    bound.extend(dpm.iter().flat_map(|dpm| &dpm.addresses).map(|address| (*address, Kind::Dpm)));
     Ok(Start { loaded, database, listeners, shards, shared, dpm, bound, _lock: lock })
 }
 

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use crate::authority::Access;
 use crate::database::{Database, Unusable};
 use crate::demo::Simulated;
-use crate::driver::{Front, Server, Settings, show_top};
+use crate::driver::{Front, Server, Settings, raise_descriptors, show_top};
 use crate::history::{Archive, Bounds};
 use crate::rad50::Rad50;
 use crate::service::{Dpm as Service, Options};
@@ -47,9 +47,9 @@ struct Serve {
     /// The device database
     #[arg(long, value_name = "FILE.toml", required_unless_present = "demo")]
     database: Option<PathBuf>,
-    /// Where clients connect: DPM over TCP, and the ACNET client protocol
+    /// Where clients connect: DPM over TCP, and the ACNET client protocol; may be given several times
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6802")]
-    listen: SocketAddr,
+    listen: Vec<SocketAddr>,
     /// Where front-ends are talked to over UDP [default: 0.0.0.0:6801, or any free port of this machine with --demo]
     #[arg(long, value_name = "ADDRESS")]
     network: Option<SocketAddr>,
@@ -120,6 +120,7 @@ impl Dpm {
 
 impl Serve {
     fn run(self) -> Result<(), Failure> {
+        raise_descriptors();
         let mut database = read(self.database.as_deref())?;
         let mut network = self.network;
         let _simulator = if self.demo {
@@ -135,12 +136,11 @@ impl Serve {
         let address =
             u16::from_str_radix(&self.node, 16).map_err(|_| Failure::new("--node: four hexadecimal digits"))?;
         let front_ends = network.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 6801)));
-        let settings =
-            Settings { clients: self.listen, front_ends, options: Options { name, address, ..Options::default() } };
+        let options = Options { name, address, ..Options::default() };
+        let settings = Settings { clients: self.listen.clone(), front_ends, options };
         let devices = database.devices().len();
         let (authority, words) = self.access.open().map_err(|words| Failure { words, code: ExitCode::from(78) })?;
-        let server = Server::open(settings, Arc::new(database))
-            .map_err(|error| Failure::new(format!("{}: {error}", self.listen)))?;
+        let server = Server::open(settings, Arc::new(database)).map_err(|error| Failure::new(error.to_string()))?;
         let server = match self.archive()? {
             Some(archive) => server.with_history(archive).map_err(|error| Failure::new(format!("history: {error}")))?,
             None => server,
@@ -149,15 +149,15 @@ impl Serve {
             Some(listen) => server.with_grpc(listen).map_err(|error| Failure::new(format!("{listen}: {error}")))?,
             None => server,
         };
-        let listens = server.address().map_err(|error| Failure::new(error.to_string()))?;
+        let addresses = server.addresses().map_err(|error| Failure::new(error.to_string()))?;
         server.set_authority(authority);
-        println!("DPM serves {devices} devices on {listens}.");
+        println!("DPM serves {devices} devices on {}.", list(&addresses));
         if let Some(address) = server.grpc_address() {
             println!("It speaks gRPC on {address}.");
         }
         words.iter().for_each(|words| eprintln!("rookery: {words}"));
-        if self.demo {
-            println!("Try it: acget -H {} -P {} M:OUTTMP", listens.ip(), listens.port());
+        if let Some(address) = addresses.first().filter(|_| self.demo) {
+            println!("Try it: acget -H {} -P {} M:OUTTMP", address.ip(), address.port());
         }
         let hangup = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&hangup))
@@ -230,6 +230,11 @@ fn read(path: Option<&Path>) -> Result<Database, Failure> {
         Unusable::Unreadable(words) => Failure::new(words),
         Unusable::Mistaken(words) => Failure { words, code: ExitCode::from(78) },
     })
+}
+
+/// Writes addresses behind each other.
+fn list(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Takes on the database file as it is now, or says why not and keeps the old one.

@@ -142,13 +142,86 @@ fn who_does_not_read_harms_nobody() {
     });
 }
 
+#[test]
+fn connections_and_calls_have_bounds_for_each_address() {
+    let options = Options { grpc_clients_of_address: 3, grpc_calls_of_address: 2, ..Options::default() };
+    with_options(options, |address, lists| {
+        let is_closed = |stream: &mut std::net::TcpStream| {
+            use std::io::Read;
+            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("it can be set");
+            matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
+        };
+        let idle: Vec<_> = (0..2).map(|_| std::net::TcpStream::connect(address).expect("a connection")).collect();
+        on_runtime(async move {
+            let mut client = connect(address).await;
+            let mut fourth = std::net::TcpStream::connect(address).expect("a connection");
+            assert!(is_closed(&mut fourth), "an address gets three connections");
+            let mut other = connect_from([127, 0, 0, 2].into(), address).await;
+            let (_, _one) = call(&mut client, READ, &list(&["G:COUNTR@p,100"]), &[]).await;
+            let (_, _two) = call(&mut client, READ, &list(&["G:COUNTR@p,100"]), &[]).await;
+            wait_for(&lists, 2).await;
+            let (head, _) = call(&mut client, READ, &list(&["M:OUTTMP@I"]), &[]).await;
+            assert_eq!(code(&head.headers), 8);
+            let (_, mut body) = call(&mut other, READ, &list(&["M:OUTTMP@I"]), &[]).await;
+            assert_eq!(all(&mut body).await.expect("it is not reset").0.len(), 1);
+            drop(idle);
+        });
+        // All of that is given back: sooner or later a connection from here is greeted again.
+        let is_greeted = || {
+            use std::io::{Read, Write};
+            let mut stream = std::net::TcpStream::connect(address).expect("a connection");
+            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("it can be set");
+            let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+            stream.write_all(preface).is_ok() && matches!(stream.read(&mut [0; 9]), Ok(1..))
+        };
+        while !is_greeted() {
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+}
+
+#[test]
+fn connections_without_calls_end() {
+    with_options(Options { grpc_idle: 300, ..Options::default() }, |address, _| {
+        on_runtime(async move {
+            let stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
+            let (mut client, connection) = h2::client::handshake(stream).await.expect("a handshake");
+            let connection = tokio::spawn(connection);
+            // A call that lasts keeps it.
+            let (_, mut body) = call(&mut client, READ, &list(&["G:COUNTR@p,100"]), &[("grpc-timeout", "2S")]).await;
+            let (messages, trailers) = all(&mut body).await.expect("it is not reset");
+            assert!(messages.len() > 10, "{}", messages.len());
+            assert_eq!(code(&trailers), 4);
+            connection.await.expect("no panic").expect("it ends in order");
+        });
+    });
+}
+
+#[test]
+fn calls_that_take_nothing_end() {
+    with_options(Options { stuck: 300, ..Options::default() }, |address, lists| {
+        on_runtime(async move {
+            let mut client = connect(address).await;
+            let requests: Vec<String> = (0..500).map(|n| format!("B:ARRAY[]@p,{}", 50 + n % 5)).collect();
+            let requests: Vec<&str> = requests.iter().map(String::as_str).collect();
+            let (_, _stuck) = call(&mut client, READ, &list(&requests), &[]).await;
+            wait_for(&lists, 1).await;
+            wait_for(&lists, 0).await;
+        });
+    });
+}
+
 /// Starts front-ends and a service, and hands over its address and the number of lists as it changes.
 fn with_service(test: impl FnOnce(SocketAddr, Arc<AtomicUsize>)) {
+    with_options(Options::default(), test);
+}
+
+fn with_options(options: Options, test: impl FnOnce(SocketAddr, Arc<AtomicUsize>)) {
     let read = || Database::read(DEMO).expect("a good file");
     let stop = Arc::new(AtomicBool::new(false));
     let front = Front::open(LOCAL, Simulator::new(read())).expect("a free port");
     let database = read().at(front.address().expect("an address"));
-    let settings = Settings { clients: LOCAL, front_ends: LOCAL, options: Options::default() };
+    let settings = Settings { clients: vec![LOCAL], front_ends: LOCAL, options };
     let server = Server::open(settings, Arc::new(database)).expect("free ports");
     let archive = Archive::in_memory(Bounds::default()).expect("memory");
     let server = server.with_history(archive).expect("a thread").with_grpc(LOCAL).expect("a free port");
@@ -174,7 +247,13 @@ fn on_runtime(test: impl Future<Output = ()>) {
 }
 
 async fn connect(address: SocketAddr) -> SendRequest<Bytes> {
-    let stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
+    connect_from([127, 0, 0, 1].into(), address).await
+}
+
+async fn connect_from(from: IpAddr, address: SocketAddr) -> SendRequest<Bytes> {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind((from, 0).into()).expect("an address of this machine");
+    let stream = socket.connect(address).await.expect("a connection");
     let (client, connection) = h2::client::handshake(stream).await.expect("a handshake");
     tokio::spawn(async move {
         let _ = connection.await;

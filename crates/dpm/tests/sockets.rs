@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ fn a_client_reads_a_device_over_the_network() {
     let stop = Arc::new(AtomicBool::new(false));
     let front = Front::open(LOCAL, Simulator::new(read())).expect("a free port");
     let database = read().at(front.address().expect("an address"));
-    let settings = Settings { clients: LOCAL, front_ends: LOCAL, options: Options::default() };
+    let settings = Settings { clients: vec![LOCAL], front_ends: LOCAL, options: Options::default() };
     let server = Server::open(settings, Arc::new(database)).expect("free ports");
-    let address = server.address().expect("an address");
+    let address = server.addresses().expect("an address")[0];
     let (front_stop, server_stop) = (Arc::clone(&stop), Arc::clone(&stop));
     let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
     let server = thread::spawn(move || server.run(|_, _| server_stop.load(Ordering::Relaxed)));
@@ -48,6 +48,47 @@ fn a_client_reads_a_device_over_the_network() {
     }
     assert!(numbers.is_sorted_by(|earlier, later| earlier < later), "{numbers:?}");
 
+    stop.store(true, Ordering::Relaxed);
+    front.join().expect("no panic").expect("no error");
+    server.join().expect("no panic").expect("no error");
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_closed() {
+    let read = || Database::read(DEMO).expect("a good file");
+    let stop = Arc::new(AtomicBool::new(false));
+    let front = Front::open(LOCAL, Simulator::new(read())).expect("a free port");
+    let database = read().at(front.address().expect("an address"));
+    let options = Options { stuck: 300, ..Options::default() };
+    let server = Server::open(Settings { clients: vec![LOCAL], front_ends: LOCAL, options }, Arc::new(database));
+    let server = server.expect("free ports");
+    let address = server.addresses().expect("an address")[0];
+    let connected = Arc::new(AtomicUsize::new(0));
+    let (front_stop, server_stop, told) = (Arc::clone(&stop), Arc::clone(&stop), Arc::clone(&connected));
+    let front = thread::spawn(move || front.run(|| front_stop.load(Ordering::Relaxed)));
+    let server = thread::spawn(move || {
+        server.run(|dpm, _| {
+            told.store(dpm.statistics().clients, Ordering::Relaxed);
+            server_stop.load(Ordering::Relaxed)
+        })
+    });
+    let wait_for = |clients| {
+        while connected.load(Ordering::Relaxed) != clients {
+            thread::sleep(Duration::from_millis(10));
+        }
+    };
+    let (mut stuck, mut quiet) = (Client::connect(address), Client::connect(address));
+    for ref_id in 0..2000 {
+        let drf_request = format!("B:ARRAY[]@p,{}", 50 + ref_id % 5);
+        stuck.ask(AddToList { list_id: stuck.list_id, ref_id, drf_request }.into());
+    }
+    wait_for(2);
+    stuck.ask(StartList { list_id: stuck.list_id, model: None }.into());
+    // Only that one: a client that is owed nothing may be silent.
+    wait_for(1);
+    quiet.ask(AddToList { list_id: quiet.list_id, ref_id: 5, drf_request: "G:COUNTR@I".into() }.into());
+    quiet.ask(StartList { list_id: quiet.list_id, model: None }.into());
+    assert!(matches!(quiet.next(), Reply::DeviceInfo(info) if info.name == "G:COUNTR"));
     stop.store(true, Ordering::Relaxed);
     front.join().expect("no panic").expect("no error");
     server.join().expect("no panic").expect("no error");

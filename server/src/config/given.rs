@@ -73,6 +73,15 @@ impl<'a> Given<'a> {
         elements.iter().map(|element| read(Given::new(element))).collect()
     }
 
+    /// A list that isn't empty, or one element alone.
+    pub fn one_or_more<T>(&self, read: impl Fn(Given<'a>) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
+        match self.value.get_ref() {
+            DeValue::Array(elements) if elements.is_empty() => Err(self.wrong("at least one is needed")),
+            DeValue::Array(_) => self.list(read),
+            _ => Ok(vec![read(*self)?]),
+        }
+    }
+
     /// The values of a table that has these keys and no others, in their order.
     pub fn fields<const N: usize>(&self, names: [&str; N]) -> Result<[Given<'a>; N], Wrong> {
         let expected = || format!("a table with {}", names.map(|name| format!("`{name}`")).join(" and "));

@@ -204,7 +204,7 @@ pub struct Dpm {
     /// Whether the front-ends are played by a process of our own.
     pub demo: bool,
     /// For clients, TCP.
-    pub listen: SocketAddr,
+    pub listen: Vec<SocketAddr>,
     /// For front-ends, UDP.
     pub front_ends: Option<SocketAddr>,
     /// The name of our node.
@@ -448,7 +448,7 @@ impl Default for Dpm {
             enabled: false,
             database: None,
             demo: false,
-            listen: keys::DPM_LISTEN,
+            listen: vec![keys::DPM_LISTEN],
             front_ends: None,
             name: options.name,
             node: options.address,

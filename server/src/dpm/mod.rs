@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use rookery_dpm::authority::Access;
 use rookery_dpm::database::Database;
 use rookery_dpm::demo::Simulated;
-use rookery_dpm::driver::{Server, Settings};
+use rookery_dpm::driver::{NotOpened, Server, Settings};
 use rookery_dpm::history::{Archive, Bounds};
 use rookery_dpm::service::{Dpm as Service, Options};
 use rookery_dpm::time::Moment;
@@ -40,7 +40,7 @@ pub struct Opened {
     watch: Watch,
     simulated: Option<Simulated>,
     /// Where clients connect.
-    pub address: SocketAddr,
+    pub addresses: Vec<SocketAddr>,
 }
 
 /// The thread that serves.
@@ -96,10 +96,11 @@ impl Opened {
         let database = Arc::new(database);
         let options = Options { name: config.name, address: config.node, ..Options::default() };
         let front_ends = front_ends(config);
-        let settings = Settings { clients: config.listen, front_ends, options };
-        let mut server =
-            Server::open(settings, database.clone()).map_err(|error| Failure::Failed(refused(config, &error)))?;
-        let address = server.address().map_err(|error| Failure::Failed(error.to_string()))?;
+        let settings = Settings { clients: config.listen.clone(), front_ends, options };
+        let mut server = Server::open(settings, database.clone()).map_err(|NotOpened { address, error }| {
+            Failure::Failed(refused(address, key_of(config, address), &error))
+        })?;
+        let addresses = server.addresses().map_err(|error| Failure::Failed(error.to_string()))?;
         let (authority, words) = access(config).open().map_err(|words| Failure::Config(ConfigError::because(words)))?;
         words.iter().filter(|_| config.keytab.is_some()).for_each(|words| warn!("{words}"));
         server.set_authority(authority);
@@ -114,9 +115,9 @@ impl Opened {
         data.join(Arc::new(bridge.clone()));
         let watch = Watch::new(&config.alarms, &database, speaking_domain(whole));
         let (path, devices) = (config.database.clone(), database.devices().len());
-        info!(%address, devices, "readings of devices are served");
+        info!(?addresses, devices, "readings of devices are served");
         let access = access(config);
-        Ok(Some(Opened { server, path, access, bridge, watch, simulated, address }))
+        Ok(Some(Opened { server, path, access, bridge, watch, simulated, addresses }))
     }
 
     /// Starts to serve; what the chat wants to read goes through the door.
@@ -238,10 +239,13 @@ fn tell_unrecorded(dpm: &Service) {
     }
 }
 
-/// Why the sockets can't be opened.
-pub fn refused(config: &Dpm, error: &std::io::Error) -> String {
-    let reason = listener::refused(config.listen, error).replace("[listen]", "`listen` or `front_ends` in [dpm]");
-    format!("{reason} (front-ends: {})", front_ends(config))
+/// Says why an address can't be had, and which key of `[dpm]` names it.
+pub fn refused(address: SocketAddr, key: &str, error: &std::io::Error) -> String {
+    listener::refused(address, error).replace("[listen]", &format!("`{key}` in [dpm]"))
+}
+
+fn key_of(config: &Dpm, address: SocketAddr) -> &'static str {
+    if config.listen.contains(&address) { "listen" } else { "front_ends" }
 }
 
 /// What was recorded, in the data folder.

@@ -71,9 +71,9 @@ pub fn run(load: Load) -> Run {
         .collect();
     let addresses: Vec<SocketAddr> = fronts.iter().map(|front| front.address().expect("an address")).collect();
     let database = Database::read(&devices(load, None, &addresses)).expect("a good database");
-    let settings = Settings { clients: LOCAL, front_ends: LOCAL, options: Options::default() };
+    let settings = Settings { clients: vec![LOCAL], front_ends: LOCAL, options: Options::default() };
     let server = Server::open(settings, Arc::new(database)).expect("free ports");
-    let address = server.address().expect("an address");
+    let address = server.addresses().expect("an address")[0];
     let figures = Arc::new(Mutex::new(Figures::default()));
     let mut threads: Vec<thread::JoinHandle<()>> = fronts
         .into_iter()

@@ -4,12 +4,13 @@
 //! HTTP/2's flow control, and the service then treats it like any other slow client. When a client cancels, disconnects or is out of time, the pair is
 //! closed, which ends its list.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,12 +19,14 @@ use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::door::{Door, Visitor};
+use super::listen::{self, Reserve};
 use crate::grpc::daq;
 use crate::grpc::protocol::{self, Code};
+use crate::service::Options;
 use crate::status::Status;
 
 /// The thread. Dropping it ends all calls.
@@ -35,16 +38,16 @@ pub(super) struct Grpc {
 }
 
 impl Grpc {
-    /// Opens the port and starts the thread. `requests` is how many a list may have.
-    pub(super) fn start(listen: SocketAddr, door: Door, requests: usize) -> io::Result<Self> {
-        let listener = TcpListener::bind(listen)?;
-        listener.set_nonblocking(true)?;
+    /// Opens the port and starts the thread.
+    pub(super) fn start(listen: SocketAddr, door: Door, options: Options) -> io::Result<Self> {
+        let listener = listen::open(listen)?;
+        let reserve = Reserve::new("clients of readings by gRPC")?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
-        let front = Arc::new(Front { door, requests, calls: Arc::new(Semaphore::new(CALLS)) });
+        let front = Arc::new(Front { door, options, taken: Mutex::default() });
         let thread = std::thread::Builder::new().name("grpc".into()).spawn(move || {
-            if let Err(error) = runtime.block_on(front.serve(listener, stopped)) {
+            if let Err(error) = runtime.block_on(front.serve(listener, reserve, stopped)) {
                 eprintln!("rookery: gRPC is not served any more: {error}");
             }
         })?;
@@ -68,14 +71,46 @@ impl Drop for Grpc {
 
 struct Front {
     door: Door,
-    requests: usize,
-    /// Places for calls that read.
-    calls: Arc<Semaphore>,
+    options: Options,
+    /// Places that are taken.
+    taken: Mutex<HashMap<(What, Option<IpAddr>), usize>>,
+}
+
+/// What there is a bounded number of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum What {
+    Connection,
+    /// A call that reads.
+    Call,
+}
+
+/// A place that an address has taken; dropping it gives it back.
+struct Place {
+    front: Arc<Front>,
+    what: What,
+    from: IpAddr,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.front.taken();
+        for key in [(self.what, None), (self.what, Some(self.from))] {
+            if let Some(count) = taken.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    taken.remove(&key);
+                }
+            }
+        }
+    }
 }
 
 /// What a client asks, and until when.
 struct Call {
     path: String,
+    from: IpAddr,
+    /// How long the client may take nothing of what waits for it, in milliseconds.
+    stuck: u64,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
@@ -86,48 +121,91 @@ enum Failure {
 }
 
 impl Front {
-    async fn serve(self: Arc<Self>, listener: TcpListener, mut stopped: oneshot::Receiver<()>) -> io::Result<()> {
+    fn taken(&self) -> MutexGuard<'_, HashMap<(What, Option<IpAddr>), usize>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place for an address, if there is one and the address doesn't have its share already.
+    fn place(self: &Arc<Self>, what: What, from: IpAddr) -> Option<Place> {
+        let (all, of_address) = match what {
+            What::Connection => (self.options.grpc_clients, self.options.grpc_clients_of_address),
+            What::Call => (self.options.grpc_calls, self.options.grpc_calls_of_address),
+        };
+        let bounds = [((what, None), all), ((what, Some(from)), of_address)];
+        let mut taken = self.taken();
+        if bounds.iter().any(|(key, most)| taken.get(key).is_some_and(|count| count >= most)) {
+            return None;
+        }
+        for (key, _) in bounds {
+            *taken.entry(key).or_default() += 1;
+        }
+        Some(Place { front: Arc::clone(self), what, from })
+    }
+
+    async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        mut reserve: Reserve,
+        mut stopped: oneshot::Receiver<()>,
+    ) -> io::Result<()> {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let next = poll_fn(|cx| match Pin::new(&mut stopped).poll(cx) {
                 Poll::Ready(_) => Poll::Ready(None),
                 Poll::Pending => listener.poll_accept(cx).map(Some),
             });
-            let stream = match next.await {
+            let (stream, from) = match next.await {
                 None => return Ok(()),
-                Some(Ok((stream, _))) => stream,
-                Some(Err(_)) => {
-                    // Out of descriptors, or the client is gone already.
-                    tokio::time::sleep(REST).await;
+                Some(Ok(accepted)) => accepted,
+                Some(Err(error)) => {
+                    if reserve.shed(&listener, &error) {
+                        tokio::time::sleep(listen::REST).await;
+                    }
                     continue;
                 }
             };
-            // Whoever comes when all places are taken is closed.
-            if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+            // Connections beyond the bounds are closed at once.
+            if let Some(place) = self.place(What::Connection, from.ip()) {
                 tokio::spawn(Arc::clone(&self).connection(stream, place));
             }
         }
     }
 
-    async fn connection(self: Arc<Self>, stream: tokio::net::TcpStream, place: OwnedSemaphorePermit) {
+    async fn connection(self: Arc<Self>, stream: tokio::net::TcpStream, place: Place) {
         let _ = stream.set_nodelay(true);
+        let _ = listen::keep_alive(&stream);
         let mut builder = h2::server::Builder::new();
         builder.max_concurrent_streams(STREAMS).max_header_list_size(HEADERS).max_send_buffer_size(SEND_BUFFER);
         let greeting = tokio::time::timeout(PATIENCE, builder.handshake::<_, Bytes>(stream)).await;
         let Ok(Ok(mut connection)) = greeting else { return };
-        let mut calls = Vec::new();
+        let mut calls: Vec<tokio::task::JoinHandle<()>> = Vec::new();
         let mut pings = connection.ping_pong().map(Pings::new);
+        let idle = Duration::from_millis(self.options.grpc_idle);
+        let mut looked_over = Box::pin(tokio::time::sleep(idle));
+        let mut is_ending = false;
         loop {
             let next = poll_fn(|cx| {
                 if pings.as_mut().is_some_and(|pings| pings.is_dead(cx)) {
                     return Poll::Ready(None);
                 }
+                while looked_over.as_mut().poll(cx).is_ready() {
+                    if calls.iter().any(|call| !call.is_finished()) {
+                        looked_over.as_mut().reset(Instant::now() + idle);
+                    } else if is_ending {
+                        return Poll::Ready(None);
+                    } else {
+                        // A client that wants something later connects again: its library knows this end.
+                        connection.graceful_shutdown();
+                        is_ending = true;
+                        looked_over.as_mut().reset(Instant::now() + PATIENCE);
+                    }
+                }
                 connection.poll_accept(cx)
             });
             let Some(Ok((request, respond))) = next.await else { break };
-            calls.retain(|call: &tokio::task::JoinHandle<()>| !call.is_finished());
-            calls.push(tokio::spawn(Arc::clone(&self).call(request, respond)));
+            calls.retain(|call| !call.is_finished());
+            calls.push(tokio::spawn(Arc::clone(&self).call(request, respond, place.from)));
+            looked_over.as_mut().reset(Instant::now() + idle);
         }
         for call in calls {
             call.abort();
@@ -135,7 +213,7 @@ impl Front {
         drop(place);
     }
 
-    async fn call(self: Arc<Self>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+    async fn call(self: Arc<Self>, request: Request<RecvStream>, mut respond: SendResponse<Bytes>, from: IpAddr) {
         if let Some(status) = refusal(&request) {
             let mut response = Response::new(());
             *response.status_mut() = status;
@@ -144,7 +222,7 @@ impl Front {
         }
         let timeout =
             request.headers().get("grpc-timeout").map(|value| value.to_str().ok().and_then(protocol::timeout));
-        let mut call = Call { path: request.uri().path().to_owned(), deadline: None };
+        let mut call = Call { path: request.uri().path().to_owned(), from, deadline: None, stuck: self.options.stuck };
         let outcome = match timeout {
             Some(None) => Err(Failure::Told(Code::Internal, "grpc-timeout cannot be read")),
             timeout => {
@@ -166,7 +244,7 @@ impl Front {
     }
 
     async fn answer(
-        &self,
+        self: &Arc<Self>,
         call: &mut Call,
         body: RecvStream,
         respond: &mut SendResponse<Bytes>,
@@ -174,9 +252,9 @@ impl Front {
         match call.path.as_str() {
             READ => {
                 let message = call.message(body).await?;
-                let list = daq::reading_list(&message, self.requests).map_err(|_| MALFORMED)?;
+                let list = daq::reading_list(&message, self.options.requests).map_err(|_| MALFORMED)?;
                 let requests = list.ok_or(Failure::Told(Code::ResourceExhausted, "there are too many requests"))?;
-                let _place = self.calls.try_acquire().map_err(|_| CROWDED)?;
+                let _place = self.place(What::Call, call.from).ok_or(CROWDED)?;
                 let broken = |_| CROWDED;
                 let (ours, theirs) = UnixStream::pair().map_err(broken)?;
                 let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
@@ -205,8 +283,9 @@ impl Call {
     /// The one message that the client sends.
     async fn message(&mut self, mut body: RecvStream) -> Result<Vec<u8>, Failure> {
         let mut bytes = Vec::new();
+        let mut patience = Box::pin(tokio::time::sleep(PATIENCE));
         loop {
-            let data = poll_fn(|cx| match self.is_late(cx) {
+            let data = poll_fn(|cx| match self.is_late(cx) || patience.as_mut().poll(cx).is_ready() {
                 true => Poll::Ready(Err(LATE)),
                 false => body.poll_data(cx).map(|data| data.transpose().map_err(|_| Failure::Gone)),
             });
@@ -263,14 +342,19 @@ impl Call {
 
     /// Sends bytes as the client's flow control lets them through.
     async fn send(&mut self, stream: &mut SendStream<Bytes>, mut bytes: Bytes) -> Result<(), Failure> {
+        let stuck = Duration::from_millis(self.stuck);
         while bytes.has_remaining() {
             stream.reserve_capacity(bytes.len());
+            let mut patience = Box::pin(tokio::time::sleep(stuck));
             let capacity = poll_fn(|cx| {
                 if stream.poll_reset(cx).is_ready() {
                     return Poll::Ready(Err(Failure::Gone));
                 }
                 if self.is_late(cx) {
                     return Poll::Ready(Err(LATE));
+                }
+                if patience.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(Err(STUCK));
                 }
                 stream.poll_capacity(cx).map(|capacity| capacity.transpose().ok().flatten().ok_or(Failure::Gone))
             });
@@ -346,22 +430,17 @@ const READ: &str = "/services.daq.DAQ/Read";
 const SET: &str = "/services.daq.DAQ/Set";
 const MALFORMED: Failure = Failure::Told(Code::Internal, "the message cannot be read");
 const CROWDED: Failure = Failure::Told(Code::ResourceExhausted, "there are too many calls");
+const STUCK: Failure = Failure::Told(Code::ResourceExhausted, "readings are not taken");
 const LATE: Failure = Failure::Told(Code::DeadlineExceeded, "the time is up");
-/// Connections at a time.
-const CONNECTIONS: usize = 1000;
 /// Calls of a connection at a time.
 const STREAMS: u32 = 256;
-/// Calls of all connections that read at a time; each takes two descriptors.
-const CALLS: usize = 4000;
 /// Headers of a call, in bytes.
 const HEADERS: u32 = 16 << 10;
 /// What HTTP/2 keeps of a call that the client does not take, in bytes.
 const SEND_BUFFER: usize = 256 << 10;
 /// What is read at a time of what the service says, in bytes.
 const CHUNK: usize = 16 << 10;
-/// How long the beginning of a connection may take.
+/// How long the beginning of a connection, the message of a call and the end of an idle connection may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// After a connection could not be accepted.
-const REST: Duration = Duration::from_millis(100);
 /// How often clients are asked whether they are there.
 const PING: Duration = Duration::from_secs(60);

@@ -6,13 +6,15 @@
 mod door;
 mod grpc;
 mod history;
+mod listen;
 mod serve;
 mod set;
 mod simulate;
 mod top;
 mod wake;
 
-pub use serve::{Server, Settings};
+pub use listen::raise_descriptors;
+pub use serve::{NotOpened, Server, Settings};
 pub use simulate::Front;
 pub use top::show as show_top;
 pub use wake::Wake;

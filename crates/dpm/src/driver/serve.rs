@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::door::{Peer, Visitors};
 use super::grpc::Grpc;
 use super::history::Historian;
+use super::listen::{self, Reserve};
 use super::set::{Ready, Set};
 use super::wake::Wake;
 use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
@@ -18,15 +19,38 @@ use crate::stages::Stage;
 use crate::time::Moment;
 
 /// Where the service listens.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
-    /// For clients, TCP.
-    pub clients: SocketAddr,
+    /// For clients, TCP: one or more.
+    pub clients: Vec<SocketAddr>,
     /// For front-ends, UDP.
     pub front_ends: SocketAddr,
     /// The rest.
     pub options: Options,
 }
+
+/// An address that can't be had.
+#[derive(Debug)]
+pub struct NotOpened {
+    /// The address.
+    pub address: SocketAddr,
+    /// The system's reason.
+    pub error: io::Error,
+}
+
+impl NotOpened {
+    fn at(address: SocketAddr) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self { address, error }
+    }
+}
+
+impl std::fmt::Display for NotOpened {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}: {}", self.address, self.error)
+    }
+}
+
+impl std::error::Error for NotOpened {}
 
 /// The service and its sockets.
 #[derive(Debug)]
@@ -35,7 +59,7 @@ pub struct Server {
     set: Set,
     wake: Wake,
     clock: Clock,
-    listener: TcpListener,
+    listeners: Vec<Listener>,
     front_ends: UdpSocket,
     history: Option<Historian>,
     visitors: Visitors,
@@ -44,6 +68,18 @@ pub struct Server {
     connections: Vec<Option<Connection>>,
     buffer: Vec<u8>,
     rendered: Vec<u8>,
+    /// When this turn began, in milliseconds.
+    now: u64,
+    /// When connections are looked over next, in milliseconds.
+    review: u64,
+}
+
+#[derive(Debug)]
+struct Listener {
+    socket: TcpListener,
+    reserve: Reserve,
+    /// It can't accept, and is left alone until then, in milliseconds.
+    rests_until: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -51,32 +87,45 @@ struct Connection {
     stream: Peer,
     /// Rendered bytes that the socket did not take.
     unsent: Vec<u8>,
+    /// Since when the socket has taken nothing, in milliseconds, if it was offered something.
+    stuck: Option<u64>,
     reads: bool,
     writes: bool,
 }
 
 impl Server {
-    /// Opens the sockets.
-    pub fn open(settings: Settings, database: Arc<Database>) -> io::Result<Self> {
-        let listener = TcpListener::bind(settings.clients)?;
-        listener.set_nonblocking(true)?;
+    /// Opens the sockets. Bounds of connections that the process has no descriptors for are lowered.
+    ///
+    /// # Errors
+    /// [`NotOpened`] with the address that can't be had.
+    pub fn open(settings: Settings, database: Arc<Database>) -> Result<Self, NotOpened> {
+        let addresses = settings.clients.iter().take(MOST_LISTENERS);
+        let listeners = addresses.map(|address| Listener::open(*address).map_err(NotOpened::at(*address)));
+        let listeners = listeners.collect::<Result<Vec<_>, _>>()?;
+        let address = settings.front_ends;
+        Self::of(settings, database, listeners).map_err(NotOpened::at(address))
+    }
+
+    fn of(settings: Settings, database: Arc<Database>, listeners: Vec<Listener>) -> io::Result<Self> {
         let front_ends = UdpSocket::bind(settings.front_ends)?;
         front_ends.set_nonblocking(true)?;
         // A thousand front-ends may answer at the same moment.
         let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&front_ends, RECEIVE_BUFFER);
         let set = Set::new()?;
-        set.add(&listener, LISTENER)?;
+        for (listener, key) in listeners.iter().zip(LISTENERS..) {
+            set.add(&listener.socket, key)?;
+        }
         set.add(&front_ends, FRONT_ENDS)?;
         let visitors = Visitors::new()?;
         set.add(visitors.bell(), VISITORS)?;
         let wake = Wake::new()?;
         set.add(&wake, WAKE)?;
         Ok(Self {
-            dpm: Dpm::new(settings.options, database),
+            dpm: Dpm::new(settings.options.within(listen::descriptors()), database),
             set,
             wake,
             clock: Clock::new(),
-            listener,
+            listeners,
             front_ends,
             history: None,
             visitors,
@@ -84,6 +133,8 @@ impl Server {
             connections: Vec::new(),
             buffer: vec![0; LARGEST_DATAGRAM],
             rendered: Vec::new(),
+            now: 0,
+            review: 0,
         })
     }
 
@@ -98,7 +149,7 @@ impl Server {
 
     /// Serves gRPC, too, on a port and thread of its own.
     pub fn with_grpc(mut self, listen: SocketAddr) -> io::Result<Self> {
-        self.grpc = Some(Grpc::start(listen, self.visitors.door(), self.dpm.options().requests)?);
+        self.grpc = Some(Grpc::start(listen, self.visitors.door(), *self.dpm.options())?);
         Ok(self)
     }
 
@@ -107,9 +158,12 @@ impl Server {
         self.grpc.as_ref().map(Grpc::address)
     }
 
-    /// Where clients connect.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// Returns where clients connect, in the order of the settings.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.listeners.iter().map(|listener| listener.socket.local_addr()).collect()
     }
 
     /// What another thread ends a turn's waiting with.
@@ -126,17 +180,19 @@ impl Server {
             let wait = self.dpm.deadline().map_or(IDLE, |deadline| deadline.saturating_sub(now.millis).min(IDLE));
             self.set.wait(Some(wait), &mut ready)?;
             let now = self.clock.now();
+            self.now = now.millis;
             for event in &ready {
                 match event.key {
-                    LISTENER => self.accept(now)?,
                     FRONT_ENDS => self.take_datagrams(now)?,
                     HISTORY => self.take_answers(now),
                     VISITORS => self.take_visitors(now),
                     WAKE => self.wake.rest(),
+                    key if key >= LISTENERS => self.accept((key - LISTENERS) as usize, now),
                     _ => self.take_client(*event, now),
                 }
             }
             self.dpm.tick(now);
+            self.look_over(now);
             let is_over = each(&mut self.dpm, now);
             for (to, datagram) in self.dpm.datagrams(now) {
                 // A datagram that cannot be sent is lost, as others are; what it asked for is asked again.
@@ -177,18 +233,51 @@ impl Server {
         }
     }
 
-    fn accept(&mut self, now: Moment) -> io::Result<()> {
-        loop {
-            let (stream, from) = match self.listener.accept() {
-                Ok(accepted) => accepted,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                // The client is gone already, or there are no descriptors: the others go on.
-                Err(_) => return Ok(()),
-            };
-            if stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true)).is_err() {
-                continue;
+    fn accept(&mut self, place: usize, now: Moment) {
+        while let Some(listener) = self.listeners.get_mut(place) {
+            match listener.socket.accept() {
+                Ok((stream, from)) => {
+                    if listen::prepare(&stream).is_ok() {
+                        self.keep(Peer::Network(stream), Some(from), now);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // A client that is gone already concerns nobody else.
+                    if listener.reserve.shed(&listener.socket, &error) {
+                        listener.rests_until = Some(now.millis + listen::REST.as_millis() as u64);
+                        let _ = self.set.change(&listener.socket, LISTENERS + place as u64, false, false);
+                        return;
+                    }
+                }
             }
-            self.keep(Peer::Network(stream), Some(from), now);
+        }
+    }
+
+    /// Lets listeners that have rested accept again, and closes connections that have taken nothing for too long.
+    fn look_over(&mut self, now: Moment) {
+        for (listener, key) in self.listeners.iter_mut().zip(LISTENERS..) {
+            if listener.rests_until.take_if(|until| *until <= now.millis).is_some() {
+                let _ = self.set.change(&listener.socket, key, true, false);
+            }
+        }
+        if self.review > now.millis {
+            return;
+        }
+        self.review = now.millis + REVIEW;
+        let patience = self.dpm.options().stuck;
+        // Those of other threads have deadlines of their own.
+        let is_stuck = |connection: &Connection| {
+            matches!(connection.stream, Peer::Network(_))
+                && connection.stuck.is_some_and(|since| since + patience <= now.millis)
+        };
+        let connections = self.connections.iter().enumerate();
+        let stuck: Vec<ClientKey> = connections
+            .filter(|(_, connection)| connection.as_ref().is_some_and(is_stuck))
+            .map(|(client, _)| client)
+            .collect();
+        for client in stuck {
+            self.close(client);
         }
     }
 
@@ -216,7 +305,8 @@ impl Server {
         if self.connections.len() <= client {
             self.connections.resize_with(client + 1, || None);
         }
-        self.connections[client] = Some(Connection { stream, unsent: Vec::new(), reads: true, writes: false });
+        self.connections[client] =
+            Some(Connection { stream, unsent: Vec::new(), stuck: None, reads: true, writes: false });
         Some(client)
     }
 
@@ -259,6 +349,7 @@ impl Server {
     }
 
     fn write_out(&mut self, client: ClientKey) {
+        let now = self.now;
         let Some(Some(connection)) = self.connections.get_mut(client) else { return };
         let mut is_unfinished = false;
         for round in 1.. {
@@ -270,13 +361,18 @@ impl Server {
             }
             match connection.stream.write(&self.rendered) {
                 Ok(sent) if sent == self.rendered.len() && more => {
+                    connection.stuck = None;
                     // Whoever takes all that it is given lets the others have their turn, too.
                     is_unfinished = round == ROUNDS;
                     if is_unfinished { break } else { continue }
                 }
-                Ok(sent) => connection.unsent.extend_from_slice(&self.rendered[sent..]),
+                Ok(sent) => {
+                    connection.unsent.extend_from_slice(&self.rendered[sent..]);
+                    connection.stuck = (!connection.unsent.is_empty()).then_some(now);
+                }
                 Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                     connection.unsent.extend_from_slice(&self.rendered);
+                    connection.stuck.get_or_insert(now);
                 }
                 Err(_) => return self.close(client),
             }
@@ -301,11 +397,23 @@ impl Server {
     }
 }
 
-const LISTENER: u64 = u64::MAX;
+impl Listener {
+    fn open(address: SocketAddr) -> io::Result<Self> {
+        let reserve = Reserve::new("clients of readings")?;
+        Ok(Self { socket: listen::open(address)?, reserve, rests_until: None })
+    }
+}
+
 const FRONT_ENDS: u64 = u64::MAX - 1;
 const HISTORY: u64 = u64::MAX - 2;
 const VISITORS: u64 = u64::MAX - 3;
 const WAKE: u64 = u64::MAX - 4;
+/// The first listener; the others follow.
+const LISTENERS: u64 = WAKE - MOST_LISTENERS as u64;
+/// Addresses that are listened on at most.
+const MOST_LISTENERS: usize = 64;
+/// How often connections are looked over, in milliseconds.
+const REVIEW: u64 = 1000;
 /// After as many milliseconds a turn comes even if nothing happens.
 const IDLE: u64 = 200;
 /// About how many bytes are rendered for one write.

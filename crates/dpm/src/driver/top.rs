@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use crate::service::PAGE_END;
 
@@ -10,7 +11,9 @@ use crate::service::PAGE_END;
 /// # Errors
 /// What the system says; `InvalidData` if it is no DPM that is watched.
 pub fn show(address: SocketAddr, pages: Option<usize>) -> io::Result<()> {
-    let mut stream = TcpStream::connect(address)?;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(b"GET /top HTTP/1.1\r\n\r\n")?;
     let mut text = Vec::new();
     head(&mut stream, &mut text)?;
@@ -53,6 +56,8 @@ fn head(stream: &mut TcpStream, text: &mut Vec<u8>) -> io::Result<()> {
 
 const END: &[u8] = b"\r\n\r\n";
 const LONGEST: usize = 4096;
+/// Pages come every second.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Puts what follows in the place of what is there.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 const REFUSED: &str = "this is no DPM that can be watched from here";

@@ -23,8 +23,10 @@ pub(super) struct Client {
     pub(super) lists: Vec<usize>,
     /// Where it is; `None` for a client of this process.
     pub(super) from: Option<SocketAddr>,
-    /// Until when it has to say what it speaks, in milliseconds.
-    pub(super) greets_by: u64,
+    /// Until when it has to say what it speaks, or end the frame that it began, in milliseconds.
+    pub(super) speaks_by: Option<u64>,
+    /// Is there an entry for it among those who are waited for?
+    pub(super) is_waited_for: bool,
     /// Proofs of who it is that failed.
     pub(super) failures: u32,
     /// Settings that it tried without a proof and that were logged.
@@ -49,9 +51,9 @@ pub(super) enum Speaks {
 }
 
 impl Client {
-    /// A client of this process, or of an address from which it has to say what it speaks by a time in milliseconds.
-    pub(super) fn new(from: Option<SocketAddr>, greets_by: u64) -> Self {
-        Self { from, greets_by, ..Self::default() }
+    /// Returns a client of an address, or of this process.
+    pub(super) fn new(from: Option<SocketAddr>) -> Self {
+        Self { from, ..Self::default() }
     }
 }
 
@@ -110,6 +112,7 @@ impl Dpm {
         let opens = matches!(speaks, Speaks::Dpm);
         if let Some(state) = self.outlets.clients.get_mut(client) {
             state.speaks = speaks;
+            state.speaks_by = None;
         }
         if opens {
             self.open_list(client, Route::Tcp).map_err(|_| Close)?;

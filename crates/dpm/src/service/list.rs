@@ -29,6 +29,8 @@ pub(super) struct List {
     /// The model of requests that name none.
     model: Option<String>,
     is_started: bool,
+    /// Is there an entry for it among the heartbeats?
+    is_beating: bool,
     /// When something was sent last, in milliseconds.
     pub(super) sent_at: u64,
     /// Requests that lost readings.
@@ -119,6 +121,7 @@ impl Dpm {
             requests: BTreeMap::new(),
             model: None,
             is_started: false,
+            is_beating: false,
             sent_at: 0,
             overflowed: BTreeSet::new(),
             playlist: Playlist::default(),
@@ -213,7 +216,8 @@ impl Dpm {
         }
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         state.requests = requests;
-        if !std::mem::replace(&mut state.is_started, true) {
+        state.is_started = true;
+        if !std::mem::replace(&mut state.is_beating, true) {
             self.heartbeats.push(Reverse((now.millis + SILENCE, state.id)));
         }
         self.outlets.play_on(list);
@@ -343,7 +347,11 @@ impl Dpm {
             }
             self.heartbeats.pop();
             let Some(key) = self.list_ids.get(&id).copied() else { continue };
-            let Some(list) = self.outlets.lists.get(key).filter(|list| list.is_started) else { continue };
+            let Some(list) = self.outlets.lists.get_mut(key) else { continue };
+            if !list.is_started {
+                list.is_beating = false;
+                continue;
+            }
             let mut next = list.sent_at + SILENCE;
             if next <= now.millis {
                 let is_waiting = self.outlets.clients.get(list.client).is_some_and(|client| !client.outbox.is_empty());

@@ -73,6 +73,20 @@ pub struct Options {
     pub clients_of_address: usize,
     /// How long a connection may take to say what it speaks, in milliseconds.
     pub greeting: u64,
+    /// How long it may take from the beginning of a frame to its end, in milliseconds.
+    pub frame: u64,
+    /// How long it may take nothing of what waits for it, in milliseconds.
+    pub stuck: u64,
+    /// How many connections there may be by gRPC.
+    pub grpc_clients: usize,
+    /// How many of them from one address.
+    pub grpc_clients_of_address: usize,
+    /// How many calls may read by gRPC at a time.
+    pub grpc_calls: usize,
+    /// How many of them from one address.
+    pub grpc_calls_of_address: usize,
+    /// How long a connection by gRPC may be without a call, in milliseconds.
+    pub grpc_idle: u64,
     /// The number of our process, for clients that ask for it.
     pub process: u32,
 }
@@ -89,7 +103,34 @@ impl Default for Options {
             clients: 10_000,
             clients_of_address: 2000,
             greeting: 5000,
+            frame: 30_000,
+            stuck: 60_000,
+            grpc_clients: 1000,
+            grpc_clients_of_address: 250,
+            grpc_calls: 4000,
+            grpc_calls_of_address: 1000,
+            grpc_idle: 60_000,
             process: std::process::id(),
+        }
+    }
+}
+
+impl Options {
+    /// The same with as many connections and calls at most as leave an eighth of the process's descriptors to everything else: half for clients, an eighth
+    /// for connections by gRPC and a quarter for their calls, which take two each. No address gets more than half of what all have.
+    pub fn within(self, descriptors: u64) -> Self {
+        let share = |wanted: usize, part: u64| wanted.min(usize::try_from(descriptors / part).unwrap_or(usize::MAX));
+        let of_address = |wanted: usize, all: usize| wanted.min(all.div_ceil(2));
+        let (clients, grpc_clients) = (share(self.clients, 2), share(self.grpc_clients, 8));
+        let grpc_calls = share(self.grpc_calls, 8);
+        Self {
+            clients,
+            clients_of_address: of_address(self.clients_of_address, clients),
+            grpc_clients,
+            grpc_clients_of_address: of_address(self.grpc_clients_of_address, grpc_clients),
+            grpc_calls,
+            grpc_calls_of_address: of_address(self.grpc_calls_of_address, grpc_calls),
+            ..self
         }
     }
 }
@@ -119,8 +160,8 @@ pub struct Dpm {
     requests: usize,
     /// Connections by address.
     addresses: HashMap<IpAddr, usize, ahash::RandomState>,
-    /// Connections that have not said what they speak, by when they have to.
-    greetings: BinaryHeap<Reverse<(u64, ClientKey)>>,
+    /// Connections that have to say something whole, by when: one entry for each.
+    patience: BinaryHeap<Reverse<(u64, ClientKey)>>,
     /// Connections that are over.
     closing: Vec<ClientKey>,
     watchers: Watchers,
@@ -158,6 +199,8 @@ pub struct Statistics {
     pub clients: usize,
     /// Lists.
     pub lists: usize,
+    /// Times at which something is due: heartbeats of lists, and clients that must say something.
+    pub timers: usize,
     /// Readings that were dropped because their client did not take them.
     pub dropped: u64,
     /// Readings that were not recorded because the disk did not follow.
@@ -190,7 +233,7 @@ impl Dpm {
             batches: Slab::new(),
             requests: 0,
             addresses: HashMap::default(),
-            greetings: BinaryHeap::new(),
+            patience: BinaryHeap::new(),
             closing: Vec::new(),
             options,
             database,
@@ -219,7 +262,7 @@ impl Dpm {
 
     /// A client of this process connected: no limit counts it.
     pub fn connect(&mut self) -> ClientKey {
-        self.outlets.clients.insert(Client::new(None, u64::MAX))
+        self.outlets.clients.insert(Client::new(None))
     }
 
     /// A client connected from an address. `None` if there are too many.
@@ -232,9 +275,8 @@ impl Dpm {
             return None;
         }
         *of_address += 1;
-        let greets_by = now.millis + self.options.greeting;
-        let client = self.outlets.clients.insert(Client::new(Some(from), greets_by));
-        self.greetings.push(Reverse((greets_by, client)));
+        let client = self.outlets.clients.insert(Client::new(Some(from)));
+        self.wait_for(client, now.millis + self.options.greeting);
         Some(client)
     }
 
@@ -245,9 +287,17 @@ impl Dpm {
         let mut input = std::mem::take(&mut state.input);
         input.extend_from_slice(bytes);
         let taken = self.take_input(client, &input, now)?;
-        if let Some(state) = self.outlets.clients.get_mut(client) {
-            input.drain(..taken);
-            state.input = input;
+        let is_listened_to = self.wants_input(client);
+        let Some(state) = self.outlets.clients.get_mut(client) else { return Ok(()) };
+        input.drain(..taken);
+        state.input = input;
+        if matches!(state.speaks, Speaks::Unknown) || state.from.is_none() {
+            return Ok(());
+        }
+        if state.input.is_empty() || !is_listened_to {
+            state.speaks_by = None;
+        } else if taken > 0 || state.speaks_by.is_none() {
+            self.wait_for(client, now.millis + self.options.frame);
         }
         Ok(())
     }
@@ -316,14 +366,14 @@ impl Dpm {
     /// When [`tick`](Self::tick) has something to do next.
     pub fn deadline(&self) -> Option<u64> {
         let beat = self.heartbeats.peek().map(|beat| beat.0.0);
-        let greeting = self.greetings.peek().map(|greeting| greeting.0.0);
+        let patience = self.patience.peek().map(|patience| patience.0.0);
         let exchanges = self.plots.deadline().into_iter().chain(self.setter.deadline());
         self.pool
             .deadline()
             .into_iter()
             .chain(exchanges)
             .chain(beat)
-            .chain(greeting)
+            .chain(patience)
             .chain(self.watchers.deadline())
             .min()
     }
@@ -397,23 +447,38 @@ impl Dpm {
             plots: self.plots.len(),
             clients,
             lists,
+            timers: self.heartbeats.len() + self.patience.len(),
             dropped,
             unrecorded,
             traffic: self.traffic,
         }
     }
 
-    /// Ends connections that never said what they speak.
+    /// Gives a client until a time in milliseconds to say something whole.
+    fn wait_for(&mut self, client: ClientKey, until: u64) {
+        let Some(state) = self.outlets.clients.get_mut(client) else { return };
+        state.speaks_by = Some(until);
+        if !std::mem::replace(&mut state.is_waited_for, true) {
+            self.patience.push(Reverse((until, client)));
+        }
+    }
+
+    /// Ends connections that never said what they speak, or began a frame and never ended it.
     fn end_silent(&mut self, now: Moment) {
-        while let Some(Reverse((due, key))) = self.greetings.peek().copied() {
+        while let Some(Reverse((due, key))) = self.patience.peek().copied() {
             if due > now.millis {
                 break;
             }
-            self.greetings.pop();
-            // The number may be another client's by now.
-            let is_silent = |client: &Client| client.greets_by == due && matches!(client.speaks, Speaks::Unknown);
-            if self.outlets.clients.get(key).is_some_and(is_silent) {
-                self.closing.push(key);
+            self.patience.pop();
+            // The number may be another client's by now: then that one is looked at once more than it has to.
+            let Some(state) = self.outlets.clients.get_mut(key).filter(|client| client.is_waited_for) else { continue };
+            match state.speaks_by {
+                None => state.is_waited_for = false,
+                Some(until) if until > now.millis => self.patience.push(Reverse((until, key))),
+                Some(_) => {
+                    state.is_waited_for = false;
+                    self.closing.push(key);
+                }
             }
         }
     }

@@ -58,6 +58,69 @@ fn whoever_never_says_what_it_speaks_is_closed() {
 }
 
 #[test]
+fn a_frame_that_is_never_ended_closes_its_connection() {
+    let mut world = World::with(DEMO, Options { frame: 30_000, ..Options::default() });
+    let now = world.moment();
+    let connect = |world: &mut World| {
+        let client = world.dpm.connect_from("10.0.0.1:5000".parse().expect("an address"), now).expect("a place");
+        world.send(client, b"GET /dpm HTTP/1.1\r\n\r\n").expect("a greeting");
+        client
+    };
+    let (slow, steady, idle) = (connect(&mut world), connect(&mut world), connect(&mut world));
+    let start = framed(&request::StartList { list_id: 4097, model: None }.into());
+    for second in 0..29 {
+        world.send(slow, &[0, 0, 1][..usize::from(second < 3)]).expect("so far");
+        // Each piece ends a frame and begins another.
+        let (rest, next) = (&start[start.len() - 3..], &start[..start.len() - 3]);
+        world.send(steady, if second == 0 { next } else { rest }).expect("so far");
+        world.send(steady, if second == 0 { &[] } else { next }).expect("so far");
+        world.pass(1000);
+    }
+    assert!(world.dpm.take_closing().is_empty());
+    world.pass(1000);
+    assert_eq!(world.dpm.take_closing(), [slow]);
+    world.pass(29_000);
+    assert_eq!(world.dpm.take_closing(), [steady], "what it began last isn't ended either");
+    world.dpm.disconnect(slow);
+    world.dpm.disconnect(steady);
+    world.pass(300_000);
+    assert!(world.dpm.take_closing().is_empty(), "{idle} owes nothing");
+    assert!(world.statistics().timers <= 1, "{}", world.statistics().timers);
+}
+
+#[test]
+fn a_list_has_one_heartbeat_however_often_it_is_started() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    for _ in 0..1000 {
+        world.start(&client);
+        world.stop(&client);
+    }
+    world.start(&client);
+    assert_eq!(world.statistics().timers, 1);
+    world.replies(&client);
+    world.pass(10_000);
+    let beats = world.replies(&client);
+    assert!(beats.iter().all(|reply| matches!(reply, Reply::ListStatus(_))), "{beats:?}");
+    assert_eq!(beats.len(), 5);
+    world.stop(&client);
+    world.pass(2000);
+    assert_eq!(world.statistics().timers, 0);
+}
+
+#[test]
+fn bounds_leave_descriptors_for_everything_else() {
+    let few = Options::default().within(256);
+    assert_eq!((few.clients, few.clients_of_address), (128, 64));
+    assert_eq!((few.grpc_clients, few.grpc_clients_of_address), (32, 16));
+    assert_eq!((few.grpc_calls, few.grpc_calls_of_address), (32, 16));
+    assert!(few.clients + few.grpc_clients + 2 * few.grpc_calls <= 256 * 7 / 8);
+    let (many, all) = (Options::default().within(u64::MAX), Options::default());
+    assert_eq!((many.clients, many.clients_of_address), (all.clients, all.clients_of_address));
+    assert_eq!((many.grpc_calls, many.grpc_calls_of_address), (all.grpc_calls, all.grpc_calls_of_address));
+}
+
+#[test]
 fn a_million_requests_in_a_list_are_refused_by_name_and_harm_nobody() {
     let mut world = World::new(DEMO);
     let (client, other) = (world.client(), world.client());

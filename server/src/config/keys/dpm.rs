@@ -9,7 +9,7 @@ use rookery_jid::prepare;
 use super::super::Alarms;
 use super::super::error::Wrong;
 use super::super::given::Given;
-use super::{Key, Shown, address, bytes, file, path, plain, put, quoted};
+use super::{Key, Shown, address, bytes, file, list, path, plain, put, quoted};
 
 /// What the table is about.
 pub const ABOUT: &str = "Readings of devices: each device is polled once for everybody who asks (`rookery dpm` serves them alone).\n\
@@ -41,9 +41,9 @@ pub const KEYS: &[Key] = &[
     Key {
         table: TABLE,
         name: "listen",
-        doc: "Where clients of DPM connect: DPM over TCP, and the ACNET client protocol.",
-        set: |config, given| put(&mut config.dpm.listen, address(*given)),
-        show: |config| quoted(&config.dpm.listen.to_string()),
+        doc: "Where clients of DPM connect: DPM over TCP, and the ACNET client protocol. One address, or a list of them.",
+        set: |config, given| put(&mut config.dpm.listen, given.one_or_more(address)),
+        show: |config| list(&config.dpm.listen),
     },
     Key {
         table: TABLE,

@@ -1,0 +1,129 @@
+//! Listening: sockets that connections come to, and what becomes of them when the process has no descriptor left.
+//!
+//! A listener that can't accept stays ready, so a thread that waits for it would spin. Hence one descriptor is held in reserve: with it the connections that
+//! wait are accepted and closed at once, which tells their clients, and the listener rests for a moment. The log hears of it once a minute.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with, sockopt};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Raises the soft limit of descriptors to the hard one, and returns how many this process may have.
+pub fn raise_descriptors() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // Where this is refused the soft limit stays, and what was asked for is bounded by it.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    }
+    descriptors()
+}
+
+/// Returns how many descriptors this process may have.
+pub(super) fn descriptors() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Opens a listener that doesn't block and lets thousands of connections wait.
+///
+/// # Errors
+/// The system's: an address that is in use, or not this machine's.
+pub(super) fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    // The standard library lets 128 wait. The system takes its own maximum if that is lower.
+    rustix::net::listen(&listener, BACKLOG)?;
+    Ok(listener)
+}
+
+/// Prepares an accepted connection: it doesn't block or delay, and a peer that vanished without a word is noticed.
+///
+/// # Errors
+/// The system's, for connections that are gone already.
+pub(super) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nonblocking(true)?;
+    stream.set_nodelay(true)?;
+    keep_alive(stream)
+}
+
+/// Lets the system ask whether a silent peer is still there.
+///
+/// # Errors
+/// The system's.
+pub(super) fn keep_alive(stream: impl AsFd) -> io::Result<()> {
+    let stream = stream.as_fd();
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE / 4)?;
+    Ok(sockopt::set_tcp_keepcnt(stream, PROBES)?)
+}
+
+/// A descriptor that is held in reserve for a listener.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    held: Option<OwnedFd>,
+    /// What the listener serves, for the log.
+    what: &'static str,
+    /// Connections that were closed unserved since the log heard of them last.
+    closed: u64,
+    told: Option<Instant>,
+}
+
+impl Reserve {
+    /// Sets a descriptor aside.
+    ///
+    /// # Errors
+    /// The system's: there is none any more.
+    pub(super) fn new(what: &'static str) -> io::Result<Self> {
+        Ok(Self { held: Some(spare()?), what, closed: 0, told: None })
+    }
+
+    /// Accepts connections that wait and closes them, after `accept` failed. Returns whether the listener must rest for [`REST`]: a single connection
+    /// that was gone before it was accepted is no reason to.
+    pub(super) fn shed(&mut self, listener: impl AsFd, error: &io::Error) -> bool {
+        let exhausted = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        if !exhausted.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error())) {
+            return false;
+        }
+        drop(self.held.take());
+        for _ in 0..SHED {
+            match accept_with(&listener, SocketFlags::CLOEXEC) {
+                Ok(client) => drop(client),
+                Err(_) => break,
+            }
+            self.closed += 1;
+        }
+        self.held = spare().ok();
+        if self.told.is_none_or(|told| told.elapsed() >= TELL) {
+            self.told = Some(Instant::now());
+            let (what, closed) = (self.what, std::mem::take(&mut self.closed));
+            let most = descriptors();
+            eprintln!(
+                "rookery: {what}: {error}: {closed} connections were closed unserved; this process may have {most} descriptors: \
+                 raise the limit (LimitNOFILE= of systemd, or `ulimit -n`)"
+            );
+        }
+        true
+    }
+}
+
+fn spare() -> io::Result<OwnedFd> {
+    Ok(eventfd(0, EventfdFlags::CLOEXEC)?)
+}
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+/// How long a listener rests that could not accept.
+pub(super) const REST: Duration = Duration::from_millis(250);
+/// Connections that are closed before it rests.
+const SHED: usize = 256;
+/// How often the log hears of it.
+const TELL: Duration = Duration::from_secs(60);
+/// After so much silence the system asks whether a peer is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+/// Questions that may go unanswered.
+const PROBES: u32 = 4;

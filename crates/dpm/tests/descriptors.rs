@@ -1,0 +1,70 @@
+//! A service in a process that has no descriptors left. The limit is the whole process's, so this test is alone in its program.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use rookery_dpm::database::Database;
+use rookery_dpm::driver::{Server, Settings};
+use rookery_dpm::service::Options;
+use rustix::net::{AddressFamily, SocketType, connect, socket};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+const DEMO: &str = include_str!("../src/database/demo.toml");
+const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+#[test]
+fn without_descriptors_clients_are_closed_and_later_ones_served() {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(256), ..limit }).expect("a lower limit");
+    let stop = Arc::new(AtomicBool::new(false));
+    let database = Arc::new(Database::read(DEMO).expect("a good file"));
+    let settings = Settings { clients: vec![LOCAL, LOCAL], front_ends: LOCAL, options: Options::default() };
+    let server = Server::open(settings, database).expect("free ports").with_grpc(LOCAL).expect("a free port");
+    let mut addresses = server.addresses().expect("addresses");
+    assert_eq!(addresses.len(), 2);
+    addresses.extend(server.grpc_address());
+    let stopped = Arc::clone(&stop);
+    let server = thread::spawn(move || server.run(|_, _| stopped.load(Ordering::Relaxed)));
+
+    let sockets: Vec<OwnedFd> =
+        (0..30).map(|_| socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket")).collect();
+    let mut files = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        files.push(file);
+    }
+    // They are kept, or there would be descriptors again.
+    let mut clients: Vec<TcpStream> = sockets.into_iter().map(TcpStream::from).collect();
+    for (client, address) in clients.iter_mut().zip(addresses.iter().cycle()) {
+        connect(&*client, address).expect("the system accepts it");
+        assert!(is_closed(client), "{address} leaves a client waiting");
+    }
+    // Others come once there are descriptors again.
+    drop(files);
+    for address in &addresses[..2] {
+        let mut client = TcpStream::connect(address).expect("a connection");
+        client.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+        client.write_all(b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n").expect("it is sent");
+        let mut frame = [0; 8];
+        client.read_exact(&mut frame).expect("the number of a list");
+        assert_eq!(&frame[4..], b"SDD\x02");
+    }
+    stop.store(true, Ordering::Relaxed);
+    server.join().expect("no panic").expect("no error");
+}
+
+/// Waits for the other side to close, whichever way it does.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+    match stream.read(&mut [0; 16]) {
+        Ok(length) => length == 0,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
