@@ -12,7 +12,7 @@
 //! - [`acnet`] is the network of front-ends, [`pool`] and [`plot`] ask them on behalf of all readers, [`setting`] sets what [`authority`] says that a client may
 //!   set, [`service`] talks to clients, [`simulator`] plays front-ends that are not there. None of them opens a socket or asks for the time.
 //! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients.
-//! - [`stages`] tells where the time goes, [`inside`] is a client without a socket.
+//! - [`stages`] tells where the time goes, [`bounds`] what clients can make it keep; [`inside`] is a client without a socket.
 //! - [`driver`] puts sockets around them, [`cli`] is the command line, [`demo`] starts simulated front-ends.
 //!
 //! Facts about the protocols come from public clients and the public ACNET daemon, checked byte by byte against recordings.
@@ -20,6 +20,7 @@
 pub mod acnet;
 pub mod authority;
 pub mod blocks;
+pub mod bounds;
 pub mod cli;
 pub mod database;
 pub mod demo;

@@ -38,7 +38,8 @@ fn rows(config: &Config, table: &[Box<dyn Module>]) -> Vec<Row> {
         let name = module.name();
         module.bounds().iter().map(move |bound| row(config, name, Some(name), *bound))
     });
-    of_core.chain(of_modules).collect()
+    let of_dpm = rookery_dpm::bounds::BOUNDS.iter().map(|bound| row(config, DPM, None, *bound));
+    of_core.chain(of_modules).chain(of_dpm).collect()
 }
 
 fn row(config: &Config, of: &'static str, module: Option<&'static str>, bound: Bound) -> Row {
@@ -74,6 +75,9 @@ fn option_number(config: &Config, module: &str, option: &str) -> Option<u64> {
         _ => None,
     }
 }
+
+/// What serves readings of devices.
+const DPM: &str = "readings";
 
 const HEAD: &str = "\
 # Limits

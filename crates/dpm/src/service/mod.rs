@@ -93,29 +93,32 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            name: Rad50::literal(b"DPM06"),
-            address: 0x0ad6,
-            queue: 4 << 20,
-            requests: 20_000,
-            lists: 256,
-            all_requests: 2_000_000,
-            clients: 10_000,
-            clients_of_address: 2000,
-            greeting: 5000,
-            frame: 30_000,
-            stuck: 60_000,
-            grpc_clients: 1000,
-            grpc_clients_of_address: 250,
-            grpc_calls: 4000,
-            grpc_calls_of_address: 1000,
-            grpc_idle: 60_000,
-            process: std::process::id(),
-        }
+        Self { process: std::process::id(), ..Self::USUAL }
     }
 }
 
 impl Options {
+    /// Holds what is chosen if nobody says otherwise, but for the number of the process.
+    pub const USUAL: Self = Self {
+        name: Rad50::literal(b"DPM06"),
+        address: 0x0ad6,
+        queue: 4 << 20,
+        requests: 20_000,
+        lists: 256,
+        all_requests: 2_000_000,
+        clients: 10_000,
+        clients_of_address: 2000,
+        greeting: 5000,
+        frame: 30_000,
+        stuck: 60_000,
+        grpc_clients: 1000,
+        grpc_clients_of_address: 250,
+        grpc_calls: 4000,
+        grpc_calls_of_address: 1000,
+        grpc_idle: 60_000,
+        process: 0,
+    };
+
     /// The same with as many connections and calls at most as leave an eighth of the process's descriptors to everything else: half for clients, an eighth
     /// for connections by gRPC and a quarter for their calls, which take two each. No address gets more than half of what all have.
     pub fn within(self, descriptors: u64) -> Self {

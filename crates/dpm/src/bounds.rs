@@ -1,0 +1,40 @@
+//! Declares the bounds on what clients of DPM can make it keep or do, for the page that operators read.
+//!
+//! Numbers come from where they are enforced, so that the page can't promise another one.
+
+use rookery_observe::{Bound, Most, Per, Unit};
+
+use crate::service::Options;
+
+/// All of them.
+pub const BOUNDS: &[Bound] = &[
+    number("connections", Per::Server, OPTIONS.clients).or(CLOSED),
+    number("connections", Per::Address, OPTIONS.clients_of_address).or(CLOSED),
+    millis("the time to say which protocol", Per::Connection, OPTIONS.greeting).or("the connection is closed"),
+    millis("the time from a frame's beginning to its end", Per::Connection, OPTIONS.frame)
+        .or("the connection is closed"),
+    millis("the time without taking any of what waits", Per::Connection, OPTIONS.stuck).or("the connection is closed"),
+    Bound::on("readings that wait", Per::Connection, Most::Fixed(OPTIONS.queue as u64), Unit::Bytes)
+        .or("later readings are dropped; each request that lost some gets `[17 -44]`"),
+    number("lists", Per::Connection, OPTIONS.lists).or("one more gets `[1 -8]`"),
+    number("requests of a list", Per::Other("list"), OPTIONS.requests).or("one more gets `[17 -9]`"),
+    number("requests of all lists", Per::Server, OPTIONS.all_requests).or("one more gets `[17 -9]`"),
+    number("connections by gRPC", Per::Server, OPTIONS.grpc_clients).or(CLOSED),
+    number("connections by gRPC", Per::Address, OPTIONS.grpc_clients_of_address).or(CLOSED),
+    millis("the time without a call by gRPC", Per::Connection, OPTIONS.grpc_idle)
+        .or("the connection is ended in order"),
+    number("calls that read by gRPC", Per::Server, OPTIONS.grpc_calls).or(EXHAUSTED),
+    number("calls that read by gRPC", Per::Address, OPTIONS.grpc_calls_of_address).or(EXHAUSTED),
+];
+
+const OPTIONS: Options = Options::USUAL;
+const CLOSED: &str = "the new one is closed";
+const EXHAUSTED: &str = "the call ends with RESOURCE_EXHAUSTED";
+
+const fn number(resource: &'static str, per: Per, most: usize) -> Bound {
+    Bound::on(resource, per, Most::Fixed(most as u64), Unit::Number)
+}
+
+const fn millis(resource: &'static str, per: Per, most: u64) -> Bound {
+    Bound::on(resource, per, Most::Fixed(most), Unit::Milliseconds)
+}
