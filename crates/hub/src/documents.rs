@@ -8,7 +8,7 @@
 //!
 //! * Nothing is delivered to an account whose documents are not at hand: stanzas wait for them, in their order.
 //! * A change is in memory at once and in the store a little later. If the store refuses it, memory goes back.
-//! * What accounts without session take is bounded: in number, in age, since others may write to the store, and in stanzas that wait.
+//! * What accounts without session take is bounded: in number, in bytes, in age, since others may write to the store, and in stanzas that wait.
 
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -17,6 +17,7 @@ use std::rc::Rc;
 use ahash::RandomState;
 use rookery_fanout::{Link, Packet};
 use rookery_jid::{Jid, JidRef};
+use rookery_observe::{Bound, Most, Per, Unit};
 use rookery_store::{Document, StoreError};
 use rookery_stream::error::Condition;
 use tracing::warn;
@@ -27,6 +28,7 @@ use crate::known::Known;
 use crate::module::Registry;
 use crate::passage::Traits;
 use crate::session::SessionRef;
+use crate::share::{Bounds, Share};
 use crate::world::Event;
 
 /// Reads the bytes of a document; `None` if they are not what the module writes.
@@ -49,21 +51,71 @@ struct Kept {
     name: &'static str,
     now: Option<Rc<dyn Any>>,
     stored: Option<Rc<dyn Any>>,
+    /// What it takes in the store: a measure of what it takes in memory.
+    bytes: usize,
 }
 
 /// Accounts without session that somebody writes to.
-#[derive(Default)]
 pub(crate) struct Absent {
     accounts: HashMap<Box<str>, State, RandomState>,
     /// Those that are loaded, with the time when they were, oldest first.
     loaded: VecDeque<(Box<str>, u64)>,
     /// Stanzas that wait for any of them.
-    waiting: usize,
+    waiting: Share,
+    /// What the documents of those that are loaded have in the store, bytes.
+    bytes: usize,
+}
+
+impl Default for Absent {
+    fn default() -> Self {
+        Self { accounts: HashMap::default(), loaded: VecDeque::new(), waiting: Share::new(WAITING), bytes: 0 }
+    }
 }
 
 enum State {
     Loading(VecDeque<(Packet, Jid, Option<Custody>)>),
-    Loaded(u64, AtHand),
+    Loaded(Loaded),
+}
+
+/// What an account without session has at hand.
+struct Loaded {
+    since: u64,
+    at_hand: AtHand,
+    /// What it counts for in [`Absent::bytes`].
+    bytes: usize,
+}
+
+impl Absent {
+    fn keep(&mut self, account: &str, since: u64, at_hand: AtHand) {
+        self.forget(account);
+        let bytes = at_hand.bytes();
+        self.bytes += bytes;
+        self.accounts.insert(account.into(), State::Loaded(Loaded { since, at_hand, bytes }));
+        self.loaded.push_back((account.into(), since));
+    }
+
+    /// Forgets an account unless its documents are being loaded.
+    fn forget(&mut self, account: &str) {
+        if let Some(State::Loaded(loaded)) = self.accounts.get(account) {
+            self.bytes -= loaded.bytes;
+            self.accounts.remove(account);
+        }
+    }
+
+    /// Forgets those that were loaded too long ago, and the oldest of too many or too large ones.
+    fn forget_old(&mut self, now: u64) {
+        while let Some((account, at)) = self.loaded.front() {
+            let (account, at) = (account.clone(), *at);
+            let fits = self.loaded.len() <= MAX_ABSENT && self.bytes <= MAX_ABSENT_BYTES;
+            if fits && now.saturating_sub(at) < MAX_AGE_MS {
+                return;
+            }
+            self.loaded.pop_front();
+            if matches!(self.accounts.get(&account), Some(State::Loaded(loaded)) if loaded.since == at) {
+                self.forget(&account);
+            }
+        }
+    }
 }
 
 impl AtHand {
@@ -75,7 +127,7 @@ impl AtHand {
                 warn!(account = %owner, document = document.name, "a document in the store is damaged; it counts as missing");
             }
             value.as_ref()?;
-            Some(Kept { name, now: value.clone(), stored: value })
+            Some(Kept { name, now: value.clone(), stored: value, bytes: document.bytes.len() })
         });
         Self { documents: found.collect(), ..Self::default() }
     }
@@ -89,8 +141,12 @@ impl AtHand {
     }
 
     /// Sets what counts from now on.
-    fn set(&mut self, name: &'static str, value: Option<Rc<dyn Any>>) {
-        self.change(name, |kept| kept.now = value);
+    fn set(&mut self, name: &'static str, value: Option<Rc<dyn Any>>, bytes: usize) {
+        self.change(name, |kept| (kept.now, kept.bytes) = (value, bytes));
+    }
+
+    fn bytes(&self) -> usize {
+        self.documents.iter().map(|kept| kept.bytes).sum()
     }
 
     /// The store has taken a value, or refused it: then what it has counts again, unless a later change counts already.
@@ -108,7 +164,7 @@ impl AtHand {
     fn change(&mut self, name: &'static str, change: impl FnOnce(&mut Kept)) {
         let known = self.documents.iter().position(|kept| kept.name == name);
         let known = known.map(|at| self.documents.swap_remove(at));
-        let mut kept = known.unwrap_or(Kept { name, now: None, stored: None });
+        let mut kept = known.unwrap_or(Kept { name, now: None, stored: None, bytes: 0 });
         change(&mut kept);
         self.documents.push(kept);
     }
@@ -146,7 +202,7 @@ impl World {
         let registry = self.registry.clone();
         let value = bytes.as_deref().and_then(|bytes| registry.document(name)?.1(bytes));
         if let Some(at_hand) = self.at_hand_mut(account) {
-            at_hand.set(name, value.clone());
+            at_hand.set(name, value.clone(), bytes.as_ref().map_or(0, Vec::len));
         }
         let kept = self.stores.documents.put(account, &stored_name(name), bytes);
         let account = account.bare().to_jid();
@@ -194,7 +250,7 @@ impl World {
             return Some(user.at_hand.get_or_insert_default());
         }
         match self.absent.accounts.get_mut(account.bare_str()) {
-            Some(State::Loaded(_, at_hand)) => Some(at_hand),
+            Some(State::Loaded(loaded)) => Some(&mut loaded.at_hand),
             _ => None,
         }
     }
@@ -207,7 +263,7 @@ impl World {
         match user {
             Some(user) => self.users.get(user as usize)?.at_hand.as_deref(),
             None => match self.absent.accounts.get(bare)? {
-                State::Loaded(_, at_hand) => Some(at_hand),
+                State::Loaded(loaded) => Some(&loaded.at_hand),
                 State::Loading(_) => None,
             },
         }
@@ -218,9 +274,7 @@ impl World {
         if !self.registry.has_documents() {
             return;
         }
-        if let Some(State::Loaded(..)) = self.absent.accounts.get(account.bare_str()) {
-            self.absent.accounts.remove(account.bare_str());
-        }
+        self.absent.forget(account.bare_str());
         self.set_at_hand(account, Some(AtHand { is_loading: true, ..AtHand::default() }));
         let Some(hold) = self.hold(account) else { return };
         let loaded = self.stores.documents.starting(account, PREFIX);
@@ -262,14 +316,13 @@ impl World {
 
     /// Whether a stanza has to wait behind others that wait for the documents of an account without session. It may have one by now.
     pub(crate) fn is_behind_others(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
-        if self.absent.waiting == 0 {
+        if self.absent.waiting.is_empty() {
             return false;
         }
         let custody = self.custody();
         let Some(State::Loading(queue)) = self.absent.accounts.get_mut(to.bare_str()) else { return false };
-        if self.absent.waiting < MAX_WAITING {
+        if self.absent.waiting.take(packet) {
             queue.push_back((packet.clone(), to.to_jid(), custody));
-            self.absent.waiting += 1;
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
         }
@@ -281,11 +334,12 @@ impl World {
         if user.is_some() || !self.registry.has_documents() {
             return true;
         }
-        self.forget_absent();
+        let now = self.time();
+        self.absent.forget_old(now);
         if self.absent.accounts.contains_key(to.bare_str()) {
             return true;
         }
-        if self.absent.waiting < MAX_WAITING {
+        if self.absent.waiting.take(packet) {
             self.load_absent(packet, to);
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
@@ -294,7 +348,6 @@ impl World {
     }
 
     fn load_absent(&mut self, packet: &Packet, to: JidRef<'_>) {
-        self.absent.waiting += 1;
         let queue = VecDeque::from([(packet.clone(), to.to_jid(), self.custody())]);
         self.absent.accounts.insert(to.bare_str().into(), State::Loading(queue));
         let loaded = self.stores.documents.starting(to, PREFIX);
@@ -312,7 +365,9 @@ impl World {
 
     fn absent_loaded(&mut self, account: &Jid, at_hand: Result<AtHand, StoreError>) {
         let Some(State::Loading(queue)) = self.absent.accounts.remove(account.as_str()) else { return };
-        self.absent.waiting -= queue.len();
+        for (packet, ..) in &queue {
+            self.absent.waiting.give_back(packet);
+        }
         let hash = self.hash(account.as_str());
         match at_hand {
             Ok(at_hand) => {
@@ -361,34 +416,15 @@ impl World {
     pub(crate) fn keep_absent(&mut self, account: &str, mut at_hand: AtHand) {
         at_hand.is_screened = false;
         if !at_hand.is_loading {
-            self.absent.accounts.insert(account.into(), State::Loaded(self.time(), at_hand));
-            self.absent.loaded.push_back((account.into(), self.time()));
-            self.forget_absent();
+            let now = self.time();
+            self.absent.keep(account, now, at_hand);
+            self.absent.forget_old(now);
         }
     }
 
     /// Forgets what an account had that was removed.
     pub(crate) fn forget_documents(&mut self, account: JidRef<'_>) {
-        if let Some(State::Loaded(..)) = self.absent.accounts.get(account.bare_str()) {
-            self.absent.accounts.remove(account.bare_str());
-        }
-    }
-
-    /// Forgets absent accounts that were loaded too long ago, and the oldest of too many.
-    fn forget_absent(&mut self) {
-        let now = self.time();
-        while let Some((account, at)) = self.absent.loaded.front() {
-            let (account, at) = (account.clone(), *at);
-            if self.absent.loaded.len() <= MAX_ABSENT && now.saturating_sub(at) < MAX_AGE_MS {
-                return;
-            }
-            self.absent.loaded.pop_front();
-            if let Some(State::Loaded(time, _)) = self.absent.accounts.get(&account)
-                && *time == at
-            {
-                self.absent.accounts.remove(&account);
-            }
-        }
+        self.absent.forget(account.bare_str());
     }
 }
 
@@ -403,5 +439,27 @@ const PREFIX: &str = "at-hand/";
 const MAX_ABSENT: usize = 10_000;
 /// How long it keeps those, milliseconds.
 const MAX_AGE_MS: u64 = 60_000;
-/// Stanzas for accounts without session that may wait for the store, in one shard.
-const MAX_WAITING: usize = 10_000;
+/// What their documents may take in the store, bytes.
+const MAX_ABSENT_BYTES: usize = 64 << 20;
+/// The stanzas for accounts without session that may wait for the store, in one shard.
+const WAITING: Bounds = Bounds { number: 16_384, bytes: 64 << 20 };
+
+/// Tells operators of what accounts without session take.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on(
+        "stanzas for absent users that wait for the store",
+        Per::Shard,
+        Most::Fixed(WAITING.number as u64),
+        Unit::Number,
+    )
+    .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
+    Bound::on(
+        "stanzas for absent users that wait for the store",
+        Per::Shard,
+        Most::Fixed(WAITING.bytes as u64),
+        Unit::Bytes,
+    )
+    .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
+    Bound::on("documents of absent users in memory", Per::Shard, Most::Fixed(MAX_ABSENT_BYTES as u64), Unit::Bytes)
+        .or("the oldest are read from the store again"),
+];

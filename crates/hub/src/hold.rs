@@ -7,15 +7,18 @@ use std::collections::VecDeque;
 
 use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};
+use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::World;
 use crate::custody::Custody;
+use crate::share::{Bounds, Share};
 
 /// What waits for an account.
 #[derive(Debug)]
 pub(crate) struct Held {
     serial: u32,
     holders: u32,
+    share: Share,
     pub(crate) queue: VecDeque<Waiting>,
 }
 
@@ -44,9 +47,9 @@ pub struct Hold {
 }
 
 impl Held {
-    /// Takes a stanza into the queue; `false` if that is full.
+    /// Takes a stanza into the queue. Returns `false` if there is no place for it, or for more of its sender.
     pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, passed: Passed, custody: Option<Custody>) -> bool {
-        if self.queue.len() >= MAX_HELD {
+        if !self.share.take(packet) {
             return false;
         }
         self.queue.push_back(Waiting { packet: packet.clone(), to: to.to_jid(), passed, custody });
@@ -60,7 +63,9 @@ impl World {
         let serial = self.next_serial();
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
         let user = self.users.get_mut(user as usize)?;
-        let held = user.held.get_or_insert_with(|| Box::new(Held { serial, holders: 0, queue: VecDeque::new() }));
+        let held = user.held.get_or_insert_with(|| {
+            Box::new(Held { serial, holders: 0, share: Share::new(HELD), queue: VecDeque::new() })
+        });
         held.holders += 1;
         Some(Hold { account: account.bare().to_jid(), serial: held.serial })
     }
@@ -75,14 +80,16 @@ impl World {
         if waiting.holders > 0 {
             return;
         }
-        let mut queue = user.held.take().map(|held| held.queue).unwrap_or_default();
+        let Some(Held { mut queue, mut share, .. }) = user.held.take().map(|held| *held) else { return };
         while let Some(waiting) = queue.pop_front() {
+            share.give_back(&waiting.packet);
             self.deliver_held(hash, waiting);
             // One of them may have made a new claim: then the rest goes on waiting, before what came since.
             let user = held(self).and_then(|user| self.users.get_mut(user as usize));
             if let Some(again) = user.and_then(|user| user.held.as_mut()) {
+                share.add(&again.share);
                 queue.append(&mut again.queue);
-                again.queue = queue;
+                (again.queue, again.share) = (queue, share);
                 return;
             }
         }
@@ -98,5 +105,23 @@ impl World {
     }
 }
 
-/// Stanzas that may wait for one account.
-const MAX_HELD: usize = 10_000;
+/// The stanzas that may wait for one account. A quarter of them is more than the presence of the largest room, which comes at once.
+const HELD: Bounds = Bounds { number: 65_536, bytes: 16 << 20 };
+
+/// Tells operators of [`HELD`].
+pub const BOUNDS: &[Bound] = &[
+    Bound::on(
+        "stanzas that wait behind earlier ones of the store",
+        Per::Account,
+        Most::Fixed(HELD.number as u64),
+        Unit::Number,
+    )
+    .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
+    Bound::on(
+        "stanzas that wait behind earlier ones of the store",
+        Per::Account,
+        Most::Fixed(HELD.bytes as u64),
+        Unit::Bytes,
+    )
+    .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
+];

@@ -346,3 +346,33 @@ proptest! {
         prop_assert!(lost <= deaths * lay_there, "{lost} lost in {deaths} connections of {window} bytes");
     }
 }
+
+/// What waits for the store is bounded in bytes, and each sender has a share of it: one that sends more is refused, and others are not.
+#[test]
+fn a_flood_while_the_store_is_slow_hits_its_sender_alone() {
+    let (server, held) = slow(1);
+    let mut mallory = server.login("mallory/x");
+    let mut romeo = server.login("romeo/orchard");
+    server.account("juliet");
+    held.set_flowing(false);
+    let large = "x".repeat(200_000);
+    for _ in 0..100 {
+        mallory.send(&message("juliet@example.org", &large));
+        server.settle();
+    }
+    let refused = mallory.all();
+    assert!(refused.len() >= 10, "a quarter of 64 MiB is 16 MiB, and 20 came: {}", refused.len());
+    for error in refused {
+        let error = error.child("error", ns::CLIENT).expect("an error");
+        assert!(error.child("resource-constraint", ns::STANZA_ERRORS).is_some(), "{error:?}");
+    }
+    romeo.send(&message("juliet@example.org", "from somebody else"));
+    romeo.expect_nothing();
+    held.set_flowing(true);
+    held.release_all();
+    romeo.expect_nothing();
+    mallory.expect_alive();
+    mallory.vanish();
+    let mut juliet = server.online("juliet/balcony");
+    assert_eq!(juliet.bodies().last().map(String::as_str), Some("from somebody else"));
+}

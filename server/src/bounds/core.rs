@@ -1,9 +1,14 @@
 //! The bounds of what no module does: streams, sessions, rosters.
 
-use rookery_hub::{Bound, Most, Per, Unit};
+use rookery_hub::{Bound, Most, Per, Unit, documents, hold};
 
-/// All of them, each with the part of the server that keeps it.
-pub const BOUNDS: &[(&str, Bound)] = &[
+/// Returns all of them, each with the part of the server that keeps it.
+pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
+    let of = |part, bounds: &'static [Bound]| bounds.iter().map(move |bound| (part, *bound));
+    BOUNDS.iter().copied().chain(of("sessions", hold::BOUNDS)).chain(of("sessions", documents::BOUNDS))
+}
+
+const BOUNDS: &[(&str, Bound)] = &[
     ("streams", STANZA_BEFORE_LOGIN),
     ("streams", STANZA),
     ("streams", DEPTH),

@@ -33,7 +33,7 @@ pub fn page(config: &Config, table: &[Box<dyn Module>]) -> String {
 }
 
 fn rows(config: &Config, table: &[Box<dyn Module>]) -> Vec<Row> {
-    let of_core = core::BOUNDS.iter().map(|(of, bound)| row(config, of, None, *bound));
+    let of_core = core::all().map(|(of, bound)| row(config, of, None, bound));
     let of_modules = table.iter().flat_map(|module| {
         let name = module.name();
         module.bounds().iter().map(move |bound| row(config, name, Some(name), *bound))

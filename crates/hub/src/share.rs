@@ -1,0 +1,171 @@
+//! Bounds what waits in a line that strangers can fill: in number, in bytes, and for each sender.
+//!
+//! Stanzas wait for an account or a room while the store is asked. A store that is slow for a minute turns such a line into memory that
+//! others decide about, and a line that one sender has filled turns everybody else away.
+//!
+//! # Invariants
+//!
+//! - A line never holds more than its [`Bounds`] say. What a stanza takes counts for each line it waits in, though the bytes are shared.
+//! - One sender has a quarter of a line at most, so that the excess of one never hits another.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use ahash::RandomState;
+use rookery_fanout::Packet;
+
+/// The most that may wait in a line.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Stanzas.
+    pub number: usize,
+    /// Bytes of stanzas, as they are written without `to`.
+    pub bytes: usize,
+}
+
+/// Counts what waits in a line.
+#[derive(Debug)]
+pub struct Share {
+    bounds: Bounds,
+    all: Taken,
+    senders: HashMap<Box<str>, Taken, RandomState>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Taken {
+    number: usize,
+    bytes: usize,
+}
+
+impl Share {
+    /// Counts nothing yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self { bounds, all: Taken::default(), senders: HashMap::default() }
+    }
+
+    /// Counts a stanza that is about to wait. Returns `false` if it may not: the line is full, or its sender has a quarter of it.
+    #[must_use]
+    pub fn take(&mut self, packet: &Packet) -> bool {
+        self.admit(&sender(packet), packet.bytes().len())
+    }
+
+    /// Stops counting a stanza that waits no more.
+    pub fn give_back(&mut self, packet: &Packet) {
+        self.remove(&sender(packet), packet.bytes().len());
+    }
+
+    /// Counts what another line held, which goes on waiting in this one.
+    pub fn add(&mut self, other: &Self) {
+        self.all = self.all.plus(other.all);
+        for (sender, taken) in &other.senders {
+            let known = self.senders.entry(sender.clone()).or_default();
+            *known = known.plus(*taken);
+        }
+    }
+
+    /// Tells whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.all.number == 0
+    }
+
+    fn admit(&mut self, sender: &str, bytes: usize) -> bool {
+        let of_one = Bounds { number: self.bounds.number.div_ceil(4), bytes: self.bounds.bytes.div_ceil(4) };
+        let known = self.senders.get_mut(sender);
+        let taken = known.as_deref().copied().unwrap_or_default().with(bytes);
+        let all = self.all.with(bytes);
+        if !all.is_within(self.bounds) || !taken.is_within(of_one) {
+            return false;
+        }
+        self.all = all;
+        match known {
+            Some(known) => *known = taken,
+            None => drop(self.senders.insert(sender.into(), taken)),
+        }
+        true
+    }
+
+    fn remove(&mut self, sender: &str, bytes: usize) {
+        self.all = self.all.without(bytes);
+        if let Some(taken) = self.senders.get_mut(sender) {
+            *taken = taken.without(bytes);
+            if taken.number == 0 {
+                self.senders.remove(sender);
+            }
+        }
+    }
+}
+
+impl Taken {
+    fn with(self, bytes: usize) -> Self {
+        Self { number: self.number + 1, bytes: self.bytes.saturating_add(bytes) }
+    }
+
+    fn without(self, bytes: usize) -> Self {
+        Self { number: self.number.saturating_sub(1), bytes: self.bytes.saturating_sub(bytes) }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { number: self.number + other.number, bytes: self.bytes + other.bytes }
+    }
+
+    fn is_within(self, bounds: Bounds) -> bool {
+        self.number <= bounds.number && self.bytes <= bounds.bytes
+    }
+}
+
+/// Returns the bare JID that a stanza is from; empty if there is none.
+fn sender(packet: &Packet) -> Cow<'_, str> {
+    match packet.plain_sender() {
+        Some(from) => Cow::Borrowed(from.bare_str()),
+        None => Cow::Owned(packet.sender().map(|from| from.as_ref().bare_str().to_owned()).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds { number: 40, bytes: 4000 };
+
+    #[test]
+    fn one_sender_leaves_room_for_others() {
+        let mut share = Share::new(BOUNDS);
+        let admitted = (0..100).filter(|_| share.admit("mallory@example.org", 10)).count();
+        assert_eq!(admitted, 10, "a quarter of the number");
+        assert!(share.admit("romeo@example.org", 10));
+        let mut share = Share::new(BOUNDS);
+        assert!(
+            share.admit("mallory@example.org", 1000) && !share.admit("mallory@example.org", 1),
+            "a quarter of the bytes"
+        );
+        assert!(share.admit("romeo@example.org", 1000));
+    }
+
+    proptest! {
+        /// Whatever comes and goes, the bounds hold, and a line that was emptied counts nothing.
+        #[test]
+        fn bounds_hold_and_nothing_is_left(steps in prop::collection::vec((0..6_u8, 0..900_usize, any::<bool>()), 0..300)) {
+            let mut share = Share::new(BOUNDS);
+            let mut waiting: Vec<(String, usize)> = Vec::new();
+            for (sender, bytes, comes) in steps {
+                let sender = sender.to_string();
+                if comes {
+                    if share.admit(&sender, bytes) {
+                        waiting.push((sender, bytes));
+                    }
+                } else if !waiting.is_empty() {
+                    let (sender, bytes) = waiting.remove(0);
+                    share.remove(&sender, bytes);
+                }
+                prop_assert!(waiting.len() <= BOUNDS.number);
+                prop_assert!(waiting.iter().map(|(_, bytes)| bytes).sum::<usize>() <= BOUNDS.bytes);
+            }
+            for (sender, bytes) in waiting {
+                share.remove(&sender, bytes);
+            }
+            prop_assert!(share.is_empty() && share.senders.is_empty() && share.all.bytes == 0);
+        }
+    }
+}
