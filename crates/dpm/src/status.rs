@@ -57,6 +57,8 @@ statuses! {
     INVLEN = 14 -13;
     /// DIO: scaling failed.
     SCALEFAIL = 14 -20;
+    /// DIO: a value that the device may not be set to.
+    RANGE = 14 -58;
     /// FTP: a request of no known kind.
     FTP_INVTYP = 15 -1;
     /// FTP: more or fewer devices than a request may have.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::record::RecordRow;
-use super::{AlarmProperty, ControlProperty, Database, Device, Node, Place, Protocol, StatusProperty, Value};
+use super::{AlarmProperty, ControlProperty, Database, Device, Limits, Node, Place, Protocol, StatusProperty, Value};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, Command, StatusBits, order};
 use crate::drf::{self, Event};
 use crate::rad50::Rad50;
@@ -252,6 +252,9 @@ placed! {
         units: String,
         #[serde(default)]
         names: Vec<(i32, String)>,
+        min: Option<Spanned<f64>>,
+        max: Option<Spanned<f64>>,
+        allowed: Option<Spanned<Vec<f64>>>,
     }
 }
 
@@ -302,6 +305,7 @@ struct BitRow {
 placed! {
     ControlRow {
         commands: Vec<CommandRow>,
+        allowed: Option<Spanned<Vec<f64>>>,
     }
 }
 
@@ -318,6 +322,8 @@ placed! {
     AlarmRow {
         #[serde(default)]
         text: String,
+        min: Option<Spanned<f64>>,
+        max: Option<Spanned<f64>>,
     }
 }
 
@@ -349,10 +355,23 @@ impl DeviceRow {
         if self.index > LARGEST_INDEX {
             return Err(Wrong::new("index", "at most 24 bits"));
         }
-        let value = |row: ValueRow, property: &'static str| row.read(nodes).map_err(|wrong| wrong.within(property));
+        let value = |row: ValueRow, property: &'static str| {
+            let given = row.min.as_ref().or(row.max.as_ref()).map(Spanned::span);
+            let given = given.or(row.allowed.as_ref().map(Spanned::span)).filter(|_| property == "reading");
+            match given {
+                Some(span) => {
+                    Err(Wrong { span: Some(span), ..Wrong::new("reading", "min, max and allowed are of settings") })
+                }
+                None => row.read(nodes).map_err(|wrong| wrong.within(property)),
+            }
+        };
         let alarm = |row: AlarmRow, property: &'static str| {
             let place = row.place().read(nodes, ALARM_SIZE as u32).map_err(|wrong| wrong.within(property))?;
-            Ok(AlarmProperty { place, text: row.text })
+            let limits = limits(row.min, row.max, None).map_err(|wrong| wrong.within(property))?;
+            if property == "digital" && !limits.is_empty() {
+                return Err(Wrong::new("digital", "min and max are of analog alarms"));
+            }
+            Ok(AlarmProperty { place, text: row.text, limits })
         };
         Ok(Device {
             index: self.index,
@@ -444,7 +463,8 @@ impl ValueRow {
                 "strings need common 60 or 84 and a first constant of 2, 3, 8, 12, 288 or 289",
             ));
         }
-        Ok(Value { place, scaling, primary_units: self.primary_units, units: self.units, names: self.names })
+        let limits = limits(self.min, self.max, self.allowed)?;
+        Ok(Value { place, scaling, primary_units: self.primary_units, units: self.units, names: self.names, limits })
     }
 }
 
@@ -482,8 +502,31 @@ impl ControlRow {
                 order(row.name.get_ref()).ok_or_else(|| Wrong::of(&row.name, "commands.name", "no known command"))?;
             commands.push(Command { order, value: row.value, short: row.name.into_inner(), long: row.long });
         }
-        Ok(ControlProperty { place, commands })
+        let limits = limits(None, None, self.allowed)?;
+        Ok(ControlProperty { place, commands, limits })
     }
+}
+
+/// What a property may be set to.
+fn limits(
+    min: Option<Spanned<f64>>,
+    max: Option<Spanned<f64>>,
+    allowed: Option<Spanned<Vec<f64>>>,
+) -> Result<Limits, Wrong> {
+    let spans = [min.as_ref().map(Spanned::span), max.as_ref().map(Spanned::span), allowed.as_ref().map(Spanned::span)];
+    let is_given = allowed.is_some();
+    let (min, max) = (min.map(Spanned::into_inner), max.map(Spanned::into_inner));
+    let limits = Limits { min, max, allowed: allowed.map(Spanned::into_inner).unwrap_or_default() };
+    let mistake =
+        if is_given && limits.allowed.is_empty() { Some(("allowed", "at least one number")) } else { limits.mistake() };
+    let Some((field, what)) = mistake else { return Ok(limits) };
+    let [of_min, of_max, of_allowed] = spans;
+    let span = match field {
+        "min" => of_min,
+        "max" => of_max.or(of_min),
+        _ => of_allowed,
+    };
+    Err(Wrong { span, ..Wrong::new(field, what) })
 }
 
 /// A mistake whose line is not counted yet.

@@ -5,11 +5,13 @@
 
 mod file;
 mod find;
+mod limits;
 mod record;
 
 pub(crate) use file::line;
 pub use file::{Fault, Mistake, Script};
 pub use find::{Form, Stored, Target, Wanted};
+pub use limits::Limits;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -116,6 +118,8 @@ pub struct Value {
     pub units: String,
     /// Names of numbers, if it is an enumeration.
     pub names: Enumeration,
+    /// What it may be set to; nothing of a reading.
+    pub limits: Limits,
 }
 
 /// A status property.
@@ -136,6 +140,8 @@ pub struct ControlProperty {
     pub place: Place,
     /// What can be commanded.
     pub commands: Vec<Command>,
+    /// Which values may be sent, by whatever name.
+    pub limits: Limits,
 }
 
 /// An alarm block.
@@ -145,6 +151,8 @@ pub struct AlarmProperty {
     pub place: Place,
     /// What is said while it is in alarm.
     pub text: String,
+    /// Between which readings its limits may be set; nothing of a digital block.
+    pub limits: Limits,
 }
 
 /// Why there is no database, with the name of the file.

@@ -49,9 +49,12 @@ impl Scaling {
         self.common.scale(self.to_primary(bytes)?)
     }
 
-    /// The raw value that is nearest to a number of primary units.
+    /// The raw value that is nearest to a number of primary units. Fails for numbers that the raw value cannot hold: as a reading it would be another one.
     pub fn from_primary(&self, value: f64) -> Result<i32, Status> {
-        primary::unscale(self.primary, self.input, value)
+        let raw = primary::unscale(self.primary, self.input, value)?;
+        let back = self.to_primary(&self.bytes(raw)?)?;
+        let step = primary::step(self.primary, self.input, value) + value.abs() * ROUNDING;
+        if (back - value).abs() <= step { Ok(raw) } else { Err(Status::SCALEFAIL) }
     }
 
     /// The raw value that is nearest to a number of engineering units.
@@ -75,3 +78,6 @@ impl Scaling {
         (self.primary == primary::STRING).then(|| TextKind::of(&self.common)).flatten()
     }
 }
+
+/// What arithmetic with 64-bit floats may be off, relative to the number.
+const ROUNDING: f64 = 1e-12;

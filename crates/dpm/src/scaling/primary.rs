@@ -1,6 +1,7 @@
 //! Primary transforms: a raw integer to a number, and back.
 //!
-//! The index is even. The inverse cuts off what follows the point, towards zero, and refuses what the raw value cannot hold.
+//! The index is even. The inverse cuts off what follows the point, towards zero, and refuses what the raw value cannot hold: numbers beyond its range, among
+//! them those that a float of 32 bits would make infinite, infinities, and what is no number.
 
 use crate::status::Status;
 
@@ -83,8 +84,11 @@ pub fn scale(index: u16, length: usize, raw: i32) -> Result<f64, Status> {
     })
 }
 
-/// The raw value of a number of primary units.
+/// The raw value of a number of primary units. Whether `length` bytes hold it is for [`Scaling`](super::Scaling) to say.
 pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
+    if !value.is_finite() {
+        return Err(Status::SCALEFAIL);
+    }
     let whole = |number: f64| {
         let bounds = f64::from(i32::MIN)..=f64::from(i32::MAX);
         bounds.contains(&number.trunc()).then_some(number as i32).ok_or(Status::SCALEFAIL)
@@ -96,18 +100,24 @@ pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
         let bounds = 0.0..=f64::from(u32::MAX);
         bounds.contains(&number.trunc()).then_some(number as u32).ok_or(Status::SCALEFAIL)
     };
-    let float = |number: f64| (number as f32).to_bits();
+    let float = |number: f64| {
+        let float = number as f32;
+        if float.is_finite() { Ok(float.to_bits() as i32) } else { Err(Status::SCALEFAIL) }
+    };
+    let float_within = |low: f64, high: f64| {
+        if (low..=high).contains(&value) { float(value) } else { Err(Status::SCALEFAIL) }
+    };
     Ok(match index {
         8 => whole(value - 32768.0)?,
         10 => whole(value)?,
         14 => decade(value)?,
-        16 => float(value) as i32,
+        16 => float(value)?,
         // The control system unscales with a factor of its own, which is not quite the reciprocal.
         18 => whole(value / 0.001040625)?,
         20 if length == 4 => return Err(Status::SCALEFAIL),
         20 => within(value, 0, 0xffff)?,
-        22 => swapped_words(float(value * 4.0) as i32) as i32,
-        24 => swapped_words(float(value) as i32) as i32,
+        22 => swapped_words(float(value * 4.0)?) as i32,
+        24 => swapped_words(float(value)?) as i32,
         26 => within(nearly((value + THERMOCOUPLE_ZERO) * THERMOCOUPLE), 0, 0xff)? << 8,
         28 => swapped_words(whole(value)?) as i32,
         30 => within(value, -0x80, 0x7f)?,
@@ -122,8 +132,8 @@ pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
             (0..8).fold(0, |raw, digit| raw | (number / 10i32.pow(digit) % 10) << (4 * digit))
         }
         46 => unsigned(value)? as i32,
-        48 => float(value * 0.036) as i32,
-        50 => float(value.clamp(-10.24, 10.235)) as i32,
+        48 => float(value * 0.036)?,
+        50 => float_within(-10.24, 10.235)?,
         52 => match length {
             2 => i32::from((within(value, -0x8000, 0x7fff)? as u16).swap_bytes()),
             4 => whole(value)?.swap_bytes(),
@@ -132,19 +142,40 @@ pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
         54 => within((value - 4.0) / CURRENT_LOOP, 0, 0x7fff)?,
         56 => within(value * 3276.8 + 32768.0, 0, 0xffff)?,
         58 => unsigned(value * 256.0)? as i32,
-        60 => float(value / 500.0) as i32,
+        60 => float(value / 500.0)?,
         62 => whole(value * 6400.0)? & 0xffff,
         64 => whole(value * fraction(length))?,
         66 => within(value * 3200.0, 1, 0x7fff)?,
         72 => within(value * 3200.0 + 32768.0, 0, 0xffff)?,
         74 => within(value / 0.00064088, 0, 0x7fff)?,
         76 => swapped_words(unsigned(value)? as i32) as i32,
-        78 => float(value.clamp(0.0, 5.0)) as i32,
-        80 => float(value.clamp(0.0, 10.0)) as i32,
+        78 => float_within(0.0, 5.0)?,
+        80 => float_within(0.0, 10.0)?,
         82 => within(nearly(value * 409.5), 0, 0xfff)?,
-        84 => float(value).swap_bytes() as i32,
+        84 => float(value)?.swap_bytes(),
         _ => whole(value * divisor(index).ok_or(Status::SCALEFAIL)?)?,
     })
+}
+
+/// How far a raw value may scale from the number that it was made of: what is cut off is less than one raw step.
+pub(super) fn step(index: u16, length: usize, value: f64) -> f64 {
+    let size = value.abs();
+    match index {
+        14 => (size / 512.0).max(1.0),
+        // Its two factors are not quite the same.
+        18 => 0.00104 + size * 1e-4,
+        16 | 22 | 24 | 48 | 50 | 60 | 78 | 80 | 84 => size * 1e-6 + f64::from(f32::MIN_POSITIVE) * 500.0,
+        26 | 38 => 1.0 / THERMOCOUPLE,
+        42 => 1.0 / 6553.6,
+        54 => CURRENT_LOOP,
+        56 => 1.0 / 3276.8,
+        58 => 1.0 / 256.0,
+        64 => 1.0 / fraction(length),
+        66 | 72 => 1.0 / 3200.0,
+        74 => 0.00064088,
+        82 => 1.0 / 409.5,
+        _ => divisor(index).map_or(1.0, |divisor| 1.0 / divisor),
+    }
 }
 
 /// Between which primary values an inverse of the common transform is looked for.

@@ -1,5 +1,6 @@
 //! From what a client wants something to be to what the front-end is told.
 
+use super::limit;
 use crate::acnet::Item;
 use crate::blocks::{ALARM_SIZE, Command};
 use crate::database::{self, Place, Stored, Target};
@@ -40,7 +41,8 @@ pub struct Part {
 /// What a setting comes down to: the number of the node, where on it, and what is done there.
 ///
 /// Errors: [`NOSET`](Status::NOSET) for what cannot be set, [`BAD_LENGTH`](Status::BAD_LENGTH) for more or fewer values than the request names,
-/// [`NOSCALE`](Status::NOSCALE) and [`SCALEFAIL`](Status::SCALEFAIL) for values that mean nothing to the device.
+/// [`NOSCALE`](Status::NOSCALE) and [`SCALEFAIL`](Status::SCALEFAIL) for values that mean nothing to the device, [`RANGE`](Status::RANGE) for those that
+/// the device file does not allow.
 pub fn change(target: &Target, value: &Value) -> Result<(usize, Item, Change), Status> {
     let device = &*target.device;
     let (property, field) = (target.form.property, target.form.field);
@@ -52,7 +54,11 @@ pub fn change(target: &Target, value: &Value) -> Result<(usize, Item, Change), S
                 Value::Scaled(numbers) => of_numbers(setting, field, numbers)?,
                 Value::Text(texts) => of_texts(setting, texts)?,
             };
-            whole(bytes, wanted.length).map(|bytes| (wanted.node, item(wanted), Change::Bytes(bytes)))
+            let bytes = whole(bytes, wanted.length)?;
+            if !matches!(value, Value::Scaled(_)) {
+                limit::bytes(setting, wanted, &bytes)?;
+            }
+            Ok((wanted.node, item(wanted), Change::Bytes(bytes)))
         }
         (Property::Control, _) => {
             let control = device.control.as_ref().ok_or(Status::NOPROP)?;
@@ -65,6 +71,7 @@ pub fn change(target: &Target, value: &Value) -> Result<(usize, Item, Change), S
             };
             let place = &control.place;
             let bytes = whole(bytes, place.element)?;
+            limit::command(&control.limits, &bytes)?;
             let item = Item {
                 device: device.index,
                 property: property.index(),
@@ -76,7 +83,11 @@ pub fn change(target: &Target, value: &Value) -> Result<(usize, Item, Change), S
         }
         (Property::Analog | Property::Digital, Stored::FrontEnd(wanted)) => match value {
             Value::Raw(bytes) if matches!(field, Field::Raw | Field::All) => {
-                whole(bytes.clone(), wanted.length).map(|bytes| (wanted.node, item(wanted), Change::Bytes(bytes)))
+                let bytes = whole(bytes.clone(), wanted.length)?;
+                if property == Property::Analog {
+                    limit::block(device, wanted.offset, &bytes)?;
+                }
+                Ok((wanted.node, item(wanted), Change::Bytes(bytes)))
             }
             Value::Scaled(numbers) if is_part(property, field) => {
                 let part = Part { property, field, number: one(numbers)? };
@@ -107,8 +118,14 @@ fn of_numbers(setting: &database::Value, field: Field, numbers: &[f64]) -> Resul
     let mut bytes = Vec::with_capacity(numbers.len() * setting.scaling.input);
     for number in numbers {
         let raw = match field {
-            Field::Primary => setting.scaling.from_primary(*number)?,
-            Field::Scaled => setting.scaling.from_common(*number)?,
+            Field::Primary => {
+                setting.limits.check(setting.scaling.common.scale(*number)?)?;
+                setting.scaling.from_primary(*number)?
+            }
+            Field::Scaled => {
+                setting.limits.check(*number)?;
+                setting.scaling.from_common(*number)?
+            }
             _ => return Err(Status::NOSCALE),
         };
         bytes.extend(setting.scaling.bytes(raw)?);

@@ -1,6 +1,6 @@
 //! Changing a part of an alarm block.
 
-use super::Part;
+use super::{Part, limit};
 use crate::blocks::{ALARM_SIZE, AlarmBlock};
 use crate::database::Device;
 use crate::drf::{Field, Property};
@@ -28,6 +28,10 @@ pub(super) fn apply(device: &Device, part: Part, bytes: &mut [u8]) -> Result<(),
         field => {
             let (minimum, maximum) = limits(device, &block, field, number)?;
             block.set_limits(minimum, maximum)?;
+            // A share of a nominal value is rounded: what counts is what the block says then.
+            let mut changed: [u8; ALARM_SIZE] = *bytes.first_chunk().ok_or(Status::INVLEN)?;
+            block.write(&mut changed);
+            limit::block(device, 0, &changed)?;
         }
     }
     let bytes: &mut [u8; ALARM_SIZE] = bytes.first_chunk_mut().ok_or(Status::INVLEN)?;

@@ -12,6 +12,7 @@
 mod change;
 mod edit;
 mod exchange;
+mod limit;
 
 pub use change::{Change, Part, Value, change};
 

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod front_ends;
+mod limits;
 mod proofs;
 mod report;
 mod values;
