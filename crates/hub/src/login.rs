@@ -53,7 +53,8 @@ impl World {
             let Some((found, disabled)) = found else {
                 return world.events.push_back(Event::Login(connection, LoginAnswer::Failed));
             };
-            let verified = world.background.run(move || decoy.verify(found.as_ref(), &name, &password));
+            let verified =
+                world.background.verify(account.bare_str(), move || decoy.verify(found.as_ref(), &name, &password));
             world.wait(verified, move |world, verified| {
                 let answer = match verified {
                     Ok(true) if disabled => LoginAnswer::VerifiedDisabled,

@@ -199,7 +199,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
     {
         return world.reply_error(&iq, error);
     }
-    let derived = password::derive(world, password);
+    let derived = password::derive(world, iq.from.as_ref(), password);
     world.wait_in_lane(session, derived, move |world, derived| {
         let credentials = match password::derived(world, &iq.from, derived) {
             Ok(credentials) => credentials,

@@ -1,84 +1,261 @@
 //! Threads for work that takes milliseconds, such as deriving keys from a password: a shard never does it itself.
 //!
 //! The answer is the same kind of future that a store gives, so whoever waits for the one can wait for the other.
+//!
+//! # Invariants
+//!
+//! * A login never waits for anything but logins: checking passwords has threads of its own.
+//! * Nobody's work waits for all the work of somebody else: those for whom something is to be done have their turns, one piece each.
+//! * What may wait is bounded per account and in all, so that whoever asks for too much is refused before anybody else is.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::pending::{Completer, pending};
 use crate::{Pending, StoreError};
 
-/// A few threads with one bounded queue. Cloning shares them; they end with the last clone.
+/// A few threads for logins and a few for everything else. Cloning shares them; they end with the last clone.
 #[derive(Clone, Debug)]
 pub struct Background {
     /// `None`: work is done where it is asked for.
-    queue: Option<SyncSender<Work>>,
+    crews: Option<Arc<Crews>>,
+}
+
+#[derive(Debug)]
+struct Crews {
+    logins: Crew,
+    others: Crew,
 }
 
 type Work = Box<dyn FnOnce() + Send>;
 
 impl Background {
-    /// Starts `threads` threads, at least one.
+    /// Starts `threads` threads, at least one, for logins, and half as many, at least one, for everything else.
     ///
     /// # Errors
-    /// What the system says when it gives no thread.
+    /// Returns what the system says when it gives no thread.
     pub fn new(threads: usize) -> std::io::Result<Self> {
-        let (queue, work) = sync_channel(QUEUE);
-        let work = Arc::new(Mutex::new(work));
-        for _ in 0..threads.max(1) {
-            let work = work.clone();
-            std::thread::Builder::new().name("background".into()).spawn(move || serve(&work))?;
-        }
-        Ok(Self { queue: Some(queue) })
+        let logins = Crew::start("logins", threads.max(1))?;
+        let others = Crew::start("background", (threads / 2).max(1))?;
+        Ok(Self { crews: Some(Arc::new(Crews { logins, others })) })
     }
 
     /// Does all work at once, on the thread that asks: for tests, where nothing may happen by chance.
     pub fn in_place() -> Self {
-        Self { queue: None }
+        Self { crews: None }
     }
 
-    /// Has `work` done. Answers [`StoreError::Busy`] if too much waits already, [`StoreError::Panicked`] if it panics.
-    pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
+    /// Has something checked that a login of the account `whose` waits for. Answers as [`Background::run`] does.
+    pub fn verify<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
+        self.give(|crews| &crews.logins, whose, work)
+    }
+
+    /// Has `work` done for `whose`: an account, a room, or whatever else the work is counted for. Answers [`StoreError::Busy`] if too much of it waits
+    /// already, [`StoreError::Panicked`] if it panics.
+    pub fn run<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
+        self.give(|crews| &crews.others, whose, work)
+    }
+
+    fn give<T: Send + 'static>(
+        &self,
+        to: impl FnOnce(&Crews) -> &Crew,
+        whose: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Pending<T> {
         let (completer, answer): (Completer<T>, _) = pending();
         let job: Work = Box::new(move || {
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
             completer.complete(outcome.map_err(|_| StoreError::Panicked("background work".into())));
         });
-        let Some(queue) = &self.queue else {
+        let Some(crews) = &self.crews else {
             job();
             return answer;
         };
-        match queue.try_send(job) {
+        match to(crews).turns.push(whose, job) {
             Ok(()) => answer,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => crate::pending::ready(Err(StoreError::Busy)),
+            Err(error) => crate::pending::ready(Err(error)),
         }
     }
 }
 
-fn serve(work: &Mutex<Receiver<Work>>) {
-    loop {
-        let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        match next {
-            Ok(work) => work(),
-            Err(_) => return,
+/// Threads that share what waits.
+#[derive(Debug)]
+struct Crew {
+    turns: Arc<Turns>,
+}
+
+impl Crew {
+    fn start(name: &str, threads: usize) -> std::io::Result<Self> {
+        let crew = Self { turns: Arc::default() };
+        for _ in 0..threads {
+            let turns = crew.turns.clone();
+            let serve = move || {
+                while let Some(work) = turns.next() {
+                    work();
+                }
+            };
+            std::thread::Builder::new().name(name.into()).spawn(serve)?;
         }
+        Ok(crew)
+    }
+}
+
+impl Drop for Crew {
+    /// What waits is still done.
+    fn drop(&mut self) {
+        self.turns.waiting().is_closed = true;
+        self.turns.wake.notify_all();
+    }
+}
+
+/// What waits for a crew.
+#[derive(Default)]
+struct Turns {
+    waiting: Mutex<Waiting>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// By whom it is for. Nobody who waits for nothing has an entry.
+    work: HashMap<Box<str>, VecDeque<Work>>,
+    /// Those who have an entry, each once, in the order of their turns.
+    order: VecDeque<Box<str>>,
+    count: usize,
+    is_closed: bool,
+}
+
+impl Turns {
+    fn push(&self, whose: &str, work: Work) -> Result<(), StoreError> {
+        let mut waiting = self.waiting();
+        let own = waiting.work.get(whose).map_or(0, VecDeque::len);
+        if waiting.count >= MOST_WAITING || own >= MOST_WAITING_FOR_ONE {
+            return Err(StoreError::Busy);
+        }
+        if own == 0 {
+            waiting.order.push_back(whose.into());
+        }
+        waiting.work.entry(whose.into()).or_default().push_back(work);
+        waiting.count += 1;
+        drop(waiting);
+        self.wake.notify_one();
+        Ok(())
+    }
+
+    /// The next piece of work, as soon as there is one; `None` at the end.
+    fn next(&self) -> Option<Work> {
+        let mut waiting = self.waiting();
+        loop {
+            if let Some(work) = waiting.take() {
+                return Some(work);
+            }
+            if waiting.is_closed {
+                return None;
+            }
+            waiting = self.wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// No work is done under the lock, so that a panic can't leave it half changed.
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// The first piece of whoever's turn it is, who is the last in the order then.
+    fn take(&mut self) -> Option<Work> {
+        let whose = self.order.pop_front()?;
+        let own = self.work.get_mut(&whose)?;
+        let work = own.pop_front()?;
+        self.count -= 1;
+        if own.is_empty() {
+            self.work.remove(&whose);
+        } else {
+            self.order.push_back(whose);
+        }
+        Some(work)
+    }
+}
+
+impl std::fmt::Debug for Turns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turns").field("waiting", &self.waiting().count).finish()
     }
 }
 
 /// Pieces of work that may wait.
-const QUEUE: usize = 1000;
+const MOST_WAITING: usize = 4000;
+/// The same for one account, or whoever else they are for.
+const MOST_WAITING_FOR_ONE: usize = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::wait;
+    use std::sync::mpsc::{Sender, channel};
+
+    /// Keeps a crew busy until the sender is dropped.
+    fn occupied(crew: impl FnOnce(Work) -> Pending<()>) -> (Sender<()>, Pending<()>) {
+        let (started, has_started) = channel();
+        let (free, is_free) = channel::<()>();
+        let answer = crew(Box::new(move || {
+            started.send(()).unwrap();
+            assert!(is_free.recv().is_err());
+        }));
+        has_started.recv().unwrap();
+        (free, answer)
+    }
 
     #[test]
     fn work_is_answered_and_a_panic_harms_nobody() {
         let background = Background::new(2).unwrap();
-        assert_eq!(wait(background.run(|| 6 * 7)), Ok(42));
-        let broken: Pending<u8> = background.run(|| panic!("as a bug would"));
-        assert!(matches!(wait(broken), Err(StoreError::Panicked(_))));
-        assert_eq!(wait(background.run(|| 1)), Ok(1));
+        assert_eq!(wait(background.run("a@x", || 6 * 7)), Ok(42));
+        for _ in 0..3 {
+            let broken: Pending<u8> = background.run("a@x", || panic!("as a bug would"));
+            assert!(matches!(wait(broken), Err(StoreError::Panicked(_))));
+        }
+        assert_eq!(wait(background.run("a@x", || 1)), Ok(1));
+    }
+
+    #[test]
+    fn a_login_waits_for_no_other_work() {
+        let background = Background::new(1).unwrap();
+        let (free, long) = occupied(|work| background.run("a@x", work));
+        let behind = background.run("b@x", || 1);
+        assert_eq!(wait(background.verify("b@x", || 2)), Ok(2));
+        drop(free);
+        assert_eq!((wait(long), wait(behind)), (Ok(()), Ok(1)));
+    }
+
+    #[test]
+    fn everybody_has_a_turn() {
+        let background = Background::new(1).unwrap();
+        let (free, first) = occupied(|work| background.run("x", work));
+        let (done, order) = channel();
+        let given = ["a1", "a2", "a3", "b1", "b2", "c1"].map(|piece| {
+            let done = done.clone();
+            background.run(&piece[..1], move || done.send(piece).unwrap())
+        });
+        drop(free);
+        for answer in given.into_iter().chain([first]) {
+            assert_eq!(wait(answer), Ok(()));
+        }
+        assert_eq!(order.try_iter().collect::<Vec<_>>(), ["a1", "b1", "c1", "a2", "b2", "a3"]);
+    }
+
+    #[test]
+    fn whoever_asks_for_too_much_is_refused_alone() {
+        let background = Background::new(1).unwrap();
+        let (free, first) = occupied(|work| background.run("a@x", work));
+        let given: Vec<_> = (0..MOST_WAITING_FOR_ONE).map(|_| background.run("a@x", || ())).collect();
+        assert_eq!(wait(background.run("a@x", || ())), Err(StoreError::Busy));
+        let others: Vec<_> =
+            (MOST_WAITING_FOR_ONE..MOST_WAITING).map(|n| background.run(&format!("{n}@x"), || ())).collect();
+        assert_eq!(wait(background.run("b@x", || ())), Err(StoreError::Busy));
+        drop(free);
+        for answer in given.into_iter().chain(others).chain([first]) {
+            assert_eq!(wait(answer), Ok(()));
+        }
     }
 }

@@ -51,10 +51,14 @@ impl Archives {
         };
         self.write(world);
         if !query.words.is_empty() || query.by.is_some() {
-            return Search::begin(world, iq, query, view);
+            return Search::begin(world, self.searches(), iq, query, view);
         }
         let page = world.stores.archive.page(iq.to.as_ref(), query.wanted.clone());
-        wait(world, iq, page, move |world, iq, page| send_page(world, iq, &query, view, page));
+        wait(world, iq, page, move |world, iq, page| match page {
+            Ok(Some(page)) => send_page(world, iq, &query, view, Found { page, reached: None }),
+            Ok(None) => world.reply_error(iq, Condition::ItemNotFound),
+            Err(error) => failed(world, iq, &error),
+        });
     }
 
     /// §5: the first and the last message.
@@ -90,26 +94,22 @@ pub(super) fn wait<T: 'static>(
     }
 }
 
+/// A page that is sent.
+pub(super) struct Found {
+    pub(super) page: ArchivePage,
+    /// The id of the message up to which a search came that ended before the page was full.
+    pub(super) reached: Option<u64>,
+}
+
 /// Sends a page with the result of the query.
-pub(super) fn send_page(
-    world: &mut World,
-    iq: &Iq,
-    query: &Query,
-    view: View,
-    page: Result<Option<ArchivePage>, StoreError>,
-) {
-    match page {
-        Ok(Some(page)) => {
-            let order: Box<dyn Iterator<Item = &(u64, Vec<u8>)>> =
-                if query.flip { Box::new(page.messages.iter().rev()) } else { Box::new(page.messages.iter()) };
-            for (id, stanza) in order {
-                send_message(world, iq, query, view, *id, stanza);
-            }
-            finish(world, iq, query, &page);
-        }
-        Ok(None) => world.reply_error(iq, Condition::ItemNotFound),
-        Err(error) => failed(world, iq, &error),
+pub(super) fn send_page(world: &mut World, iq: &Iq, query: &Query, view: View, found: Found) {
+    let messages = &found.page.messages;
+    let order: Box<dyn Iterator<Item = &(u64, Vec<u8>)>> =
+        if query.flip { Box::new(messages.iter().rev()) } else { Box::new(messages.iter()) };
+    for (id, stanza) in order {
+        send_message(world, iq, query, view, *id, stanza);
     }
+    finish(world, iq, query, &found);
 }
 
 /// One message of a page (§4.2). What its own wrapping makes too deep for the scanner is left out, as §3.2 allows for messages that are gone.
@@ -143,16 +143,22 @@ fn result(iq: &Iq, query: &Query, id: u64, stanza: impl FnOnce(&mut Writer)) -> 
 }
 
 /// The result of the query, behind its messages (§4.3).
-fn finish(world: &mut World, iq: &Iq, query: &Query, page: &ArchivePage) {
+fn finish(world: &mut World, iq: &Iq, query: &Query, Found { page, reached }: &Found) {
     let mut reply = iq.result();
     reply.start_ns("fin", ns::MAM);
     if !page.more {
         reply.attr("complete", "true");
     }
-    let ends = page.messages.first().zip(page.messages.last());
+    let first = page.messages.first().map(|(id, _)| *id);
+    let last = page.messages.last().map(|(id, _)| *id);
+    // The next page begins at the end that says how far the search came.
+    let (first, last) = match query.wanted.last {
+        true => (reached.or(first), last.or(*reached)),
+        false => (first.or(*reached), reached.or(last)),
+    };
     // Not for the last page: clients that count on from there take it for the only one.
     let index = page.count.filter(|_| !query.wanted.last).map(|_| 0);
-    let ends = ends.map(|((first, _), (last, _))| (id::text(*first), id::text(*last)));
+    let ends = first.zip(last).map(|(first, last)| (id::text(first), id::text(last)));
     Answer { ends, index, count: page.count }.write(&mut reply);
     reply.end();
     world.reply(iq, reply);
@@ -174,7 +180,11 @@ fn stamp(id: u64) -> String {
 
 /// The largest page in the archive of this account or room.
 fn limits(world: &World, owner: &Jid) -> PageLimits {
+    PageLimits { messages: option(world, owner, super::PAGE.key), bytes: world.settings().outbox.hard / 4 }
+}
+
+/// A number that an option says for the domain of this account or room.
+pub(super) fn option(world: &World, owner: &Jid, key: &str) -> usize {
     let options = world.domain_of(owner.domain()).and_then(|domain| domain.module(super::NAME));
-    let messages = options.map_or(0, |options| options.number(super::PAGE.key));
-    PageLimits { messages: usize::try_from(messages).unwrap_or(usize::MAX), bytes: world.settings().outbox.hard / 4 }
+    usize::try_from(options.map_or(0, |options| options.number(key))).unwrap_or(usize::MAX)
 }

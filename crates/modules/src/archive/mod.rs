@@ -47,7 +47,10 @@ pub(crate) use retract::{Retracted, tombstone_mark};
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, Wanted, World};
+use rookery_hub::{
+    Bound, Delivery, Destination, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value,
+    Wanted, World,
+};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::ArchiveOf;
 use rookery_stream::error::Condition;
@@ -102,7 +105,11 @@ impl Module for Archive {
     }
 
     fn options(&self) -> &'static [OptionSpec] {
-        &[DEFAULT, EXPIRE_DAYS, PAGE]
+        &[DEFAULT, EXPIRE_DAYS, PAGE, SEARCH]
+    }
+
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
@@ -171,6 +178,26 @@ const PAGE: OptionSpec = OptionSpec {
     doc: "messages that one request for archived messages can get",
     check: option::at_least_one,
 };
+
+const SEARCH: OptionSpec = OptionSpec {
+    key: "search",
+    default: || Value::Number(100_000),
+    doc: "messages that one search for words looks into before it answers; it goes on from there when it is asked again",
+    check: option::at_least_one,
+};
+
+const BOUNDS: [Bound; 5] = [
+    Bound::on("messages of a page", Per::Stanza, Most::Option(PAGE.key), Unit::Number)
+        .or("the client asks for the next page"),
+    Bound::on("messages that a search looks into", Per::Stanza, Most::Option(SEARCH.key), Unit::Number)
+        .or("it answers with what it has found, and goes on when it is asked again"),
+    Bound::on("different words of a search", Per::Stanza, Most::Fixed(query::MAX_WORDS as u64), Unit::Number)
+        .or("the search gets <policy-violation/>"),
+    Bound::on("searches at a time", Per::Account, Most::Fixed(search::MOST_SEARCHES_OF_ONE as u64), Unit::Number)
+        .or("one more gets <resource-constraint/>"),
+    Bound::on("searches at a time", Per::Shard, Most::Fixed(search::MOST_SEARCHES as u64), Unit::Number)
+        .or("one more gets <resource-constraint/>"),
+];
 
 /// A request to an account.
 fn answer(world: &mut World, iq: Iq, archives: &Archives) {

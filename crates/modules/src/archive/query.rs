@@ -39,7 +39,8 @@ impl Query {
     ///
     /// # Errors
     /// `feature-not-implemented` for a field that isn't known (§4.1.6) and for a page by its index (XEP-0059 §2.6), `item-not-found` for what
-    /// can't be an id of an archive (§4.1.4, §4.3.2), `bad-request` for the rest, `resource-constraint` for too many ids.
+    /// can't be an id of an archive (§4.1.4, §4.3.2), `resource-constraint` for too many ids, `policy-violation` for too many or too long words,
+    /// `bad-request` for the rest.
     pub(super) fn read(payload: &Element, owner: &Jid, view: View, limits: PageLimits) -> Result<Self, Condition> {
         let wanted = ArchiveQuery { limit: limits.messages, max_bytes: limits.bytes, ..ArchiveQuery::default() };
         let query_id = payload.attr("queryid").map(str::to_owned);
@@ -94,7 +95,7 @@ impl Query {
                 let known = self.known(value)?;
                 self.up_to(known);
             }
-            (TEXT, Some(value)) => self.words = value.split_whitespace().map(str::to_lowercase).collect(),
+            (TEXT, Some(value)) => self.words = words(value)?,
             _ => return Err(Condition::FeatureNotImplemented),
         }
         Ok(())
@@ -165,6 +166,22 @@ fn ids(values: &[String]) -> Result<Vec<u64>, Condition> {
     if ids.len() <= MAX_IDS { Ok(ids) } else { Err(Condition::ResourceConstraint) }
 }
 
+/// The words of a search, each once. Every message is searched for every one of them.
+fn words(text: &str) -> Result<Vec<String>, Condition> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let word = word.to_lowercase();
+        if words.contains(&word) {
+            continue;
+        }
+        if words.len() >= MAX_WORDS || word.len() > MAX_WORD_BYTES {
+            return Err(Condition::PolicyViolation);
+        }
+        words.push(word);
+    }
+    Ok(words)
+}
+
 const WITH: &str = "with";
 const START: &str = "start";
 const END: &str = "end";
@@ -176,6 +193,10 @@ const GROUPCHAT: &str = "include-groupchat";
 const TEXT: &str = "{urn:xmpp:fulltext:0}fulltext";
 /// Ids that one query may name.
 const MAX_IDS: usize = 1000;
+/// Different words that one query may search for.
+pub(super) const MAX_WORDS: usize = 16;
+/// Bytes of each of them.
+const MAX_WORD_BYTES: usize = 256;
 /// Messages are counted up to this many: beyond, the answer has no count.
 const COUNT_TO: usize = 10_000;
 
@@ -262,6 +283,13 @@ mod tests {
     const FIELDS: [&str; 8] = [WITH, START, END, BEFORE_ID, AFTER_ID, IDS, TEXT, GROUPCHAT];
 
     #[test]
+    fn words_count_once() {
+        let text = (0..100).map(|n| format!("Ab{} ", n % MAX_WORDS)).collect::<String>();
+        let words = query(&[(TEXT, &text)], "").unwrap().words;
+        assert_eq!((words.len(), words[0].as_str(), words[15].as_str()), (16, "ab0", "ab15"));
+    }
+
+    #[test]
     fn what_is_wrong_has_its_error() {
         for (var, value, expected) in [
             ("with", "@", Condition::BadRequest),
@@ -271,6 +299,8 @@ mod tests {
             ("ids", "' OR ''='", Condition::ItemNotFound),
             ("{http://example.com/}mood", "lonely", Condition::FeatureNotImplemented),
             ("include-groupchat", "perhaps", Condition::BadRequest),
+            (TEXT, &(1..=MAX_WORDS + 1).map(|n| format!("{n} ")).collect::<String>(), Condition::PolicyViolation),
+            (TEXT, &"x".repeat(MAX_WORD_BYTES + 1), Condition::PolicyViolation),
         ] {
             assert_eq!(query(&[(var, value)], "").unwrap_err(), expected, "{var}");
         }

@@ -22,6 +22,7 @@ use rookery_store::{ArchiveOf, ArchivedMessage};
 use tracing::warn;
 
 use super::id::{self, Ids};
+use super::search::Searches;
 
 /// The archives of a shard. Clones mean the same.
 #[derive(Clone, Default)]
@@ -36,8 +37,9 @@ struct State {
     unconfirmed: Cell<usize>,
     /// Under which id the message that a session is sending was recorded for its sender.
     sent: Cell<Option<String>>,
-    /// How many messages are being taken back.
-    turns: Rc<()>,
+    /// For whom messages are being taken back, one entry for each.
+    turns: Rc<RefCell<Vec<Jid>>>,
+    searches: Searches,
     /// Accounts that were removed, and until when what is recorded in their names doesn't wait.
     removed: RefCell<Vec<(Jid, u64)>>,
 }
@@ -159,9 +161,21 @@ impl Archives {
         });
     }
 
-    /// Leave to take back a message, for as long as it is kept; `None` if too many are being taken back.
-    pub(super) fn turn(&self) -> Option<Rc<()>> {
-        (Rc::strong_count(&self.0.turns) <= MAX_TURNS).then(|| self.0.turns.clone())
+    /// Leave to take back a message for somebody, for as long as it is kept; `None` if too many are being taken back, for this one or in all.
+    pub(super) fn turn(&self, whose: JidRef<'_>) -> Option<Turn> {
+        let mut turns = self.0.turns.borrow_mut();
+        let own = turns.iter().filter(|taken| taken.as_ref() == whose.bare()).count();
+        if turns.len() >= MAX_TURNS || own >= MAX_TURNS_OF_ONE {
+            return None;
+        }
+        let whose = whose.bare().to_jid();
+        turns.push(whose.clone());
+        Some(Turn { turns: self.0.turns.clone(), whose })
+    }
+
+    /// The searches in the archives of this shard.
+    pub(super) fn searches(&self) -> &Searches {
+        &self.0.searches
     }
 
     /// Remembers under which id the message that a session is sending was recorded for its sender.
@@ -172,6 +186,21 @@ impl Archives {
     /// The id that [`Archives::set_sent`] was given last, once.
     pub(crate) fn take_sent(&self) -> Option<String> {
         self.0.sent.take()
+    }
+}
+
+/// Leave to take back a message.
+pub(super) struct Turn {
+    turns: Rc<RefCell<Vec<Jid>>>,
+    whose: Jid,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut turns = self.turns.borrow_mut();
+        if let Some(at) = turns.iter().position(|taken| *taken == self.whose) {
+            turns.swap_remove(at);
+        }
     }
 }
 
@@ -222,6 +251,8 @@ const PORTION: usize = 500;
 /// Bytes that wait in one shard, or are not confirmed by the store.
 const MAX_BYTES: usize = 32 << 20;
 /// Messages that are being taken back at a time, in one shard.
-const MAX_TURNS: usize = 16;
+const MAX_TURNS: usize = 64;
+/// The same for one who takes them back.
+const MAX_TURNS_OF_ONE: usize = 16;
 /// What a message takes besides its stanza.
 const BYTES_PER_MESSAGE: usize = 256;

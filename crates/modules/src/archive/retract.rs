@@ -6,7 +6,7 @@
 //! # Invariants
 //!
 //! * Only who said something takes it back (XEP-0424 §6): the same bare JID, in a room the same pseudonym (XEP-0421), else a moderator.
-//! * Nothing waits for it. Few are under way at a time, whoever sends many; what is above that keeps its text.
+//! * Nothing waits for it. Few are under way at a time for one who sends many; what is above that keeps its text.
 
 use rookery_fanout::Packet;
 use rookery_hub::{World, delay};
@@ -45,14 +45,18 @@ impl Archives {
                 }
             }
         };
-        let Some(turn) = self.turn() else { return };
+        let whose = match &message {
+            Retracted::InRoom { .. } => owner,
+            Retracted::Said { sender, .. } => sender.as_ref(),
+        };
+        let Some(turn) = self.turn(whose) else { return };
         // What is to be found may wait to be written.
         self.write(world);
         let owner = owner.bare().to_jid();
         let page = world.stores.archive.page(owner.as_ref(), query);
         world.wait(page, move |world, page| match page {
             Ok(Some(page)) => {
-                let found = world.background.run(move || bury(&page, &message, &retracted));
+                let found = world.background.run(owner.as_str(), move || bury(&page, &message, &retracted));
                 world.wait(found, move |world, found| {
                     if let Ok(Some((id, tombstone))) = found {
                         let replaced = world.stores.archive.replace(owner.as_ref(), id, tombstone);

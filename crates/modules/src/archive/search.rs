@@ -1,50 +1,155 @@
 //! XEP-0431: Full Text Search in MAM. A message matches if its body has all words that are searched for, in whatever case and place. What somebody said
 //! in a room under whatever nick is found the same way, by the real JID (XEP-0313 §4.1.1).
 //!
-//! There is no index of either: an archive is read in portions from the end that is asked for, and the background threads look into them. A session
-//! has one search at a time, since it holds its lane; a search that finds too little in too much ends with an error that says how to narrow it.
+//! There is no index of either: an archive is read in portions from the end that is asked for, and the background threads look into them.
+//!
+//! # Invariants
+//!
+//! * The searches of a shard have their turns, a portion each: however much is searched, the store has one portion of a shard's searches to load at a time.
+//! * A session has one search at a time, since it holds its lane; an account has few, whatever its sessions.
+//! * A search ends when it has looked into so much, with what it has found; its `<set/>` says how far it came, so that the next page goes on from there
+//!   (XEP-0059 §2.2). Nothing is left out or looked into twice.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
 
 use rookery_hub::{Iq, World};
-use rookery_jid::Jid;
-use rookery_store::{ArchivePage, ArchiveQuery};
+use rookery_jid::{Jid, JidRef};
+use rookery_store::pending::{Completer, pending};
+use rookery_store::{ArchivePage, ArchiveQuery, Pending};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Stanza, ns};
 
 use super::View;
-use super::answer::{failed, scanned, send_page, wait};
+use super::answer::{Found, failed, option, scanned, send_page, wait};
 use super::query::Query;
+
+/// The searches of a shard. Clones mean the same.
+#[derive(Default, Clone)]
+pub(super) struct Searches(Rc<RefCell<UnderWay>>);
+
+#[derive(Default)]
+struct UnderWay {
+    /// How many searches each account has.
+    of: HashMap<Jid, usize>,
+    /// Whether one of them has its turn.
+    is_busy: bool,
+    /// Those that wait for theirs.
+    waiting: VecDeque<Completer<()>>,
+}
+
+/// A search that counts as one of an account.
+struct Entry {
+    searches: Searches,
+    account: Jid,
+}
+
+/// The turn of a search.
+struct Turn(Searches);
+
+impl Searches {
+    /// Counts a search of this account. `None`: there are too many.
+    fn enter(&self, account: JidRef<'_>) -> Option<Entry> {
+        let mut under_way = self.0.borrow_mut();
+        let all: usize = under_way.of.values().sum();
+        let account = account.bare().to_jid();
+        let own = under_way.of.entry(account.clone()).or_default();
+        if all >= MOST_SEARCHES || *own >= MOST_SEARCHES_OF_ONE {
+            return None;
+        }
+        *own += 1;
+        Some(Entry { searches: self.clone(), account })
+    }
+
+    /// Waits for a turn. Whoever has waited for it takes it with [`Searches::taken`].
+    fn turn(&self) -> Pending<()> {
+        let (completer, turn) = pending();
+        self.0.borrow_mut().waiting.push_back(completer);
+        self.give();
+        turn
+    }
+
+    fn taken(&self) -> Turn {
+        Turn(self.clone())
+    }
+
+    fn give(&self) {
+        let mut under_way = self.0.borrow_mut();
+        if !under_way.is_busy
+            && let Some(next) = under_way.waiting.pop_front()
+        {
+            under_way.is_busy = true;
+            next.complete(Ok(()));
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut under_way = self.searches.0.borrow_mut();
+        if let Some(own) = under_way.of.get_mut(&self.account) {
+            *own -= 1;
+            if *own == 0 {
+                under_way.of.remove(&self.account);
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.0.borrow_mut().is_busy = false;
+        self.0.give();
+    }
+}
 
 /// A search on its way through an archive.
 pub(super) struct Search {
+    entry: Entry,
     query: Query,
     view: View,
     /// What it has found.
     page: ArchivePage,
     bytes: usize,
-    examined: usize,
+    /// Messages that it has looked into, and their bytes.
+    examined: (usize, usize),
+    /// Messages that it looks into.
+    most: usize,
 }
 
 impl Search {
-    pub(super) fn begin(world: &mut World, iq: Iq, query: Query, view: View) {
-        Self { query, view, page: ArchivePage::default(), bytes: 0, examined: 0 }.next(world, iq);
+    pub(super) fn begin(world: &mut World, searches: &Searches, iq: Iq, query: Query, view: View) {
+        let Some(entry) = searches.enter(iq.from.as_ref()) else {
+            let error = StanzaError::new(Condition::ResourceConstraint);
+            return world.reply_error(&iq, error.with_text("too many searches at a time"));
+        };
+        let most = option(world, &iq.to, super::SEARCH.key);
+        Self { entry, query, view, page: ArchivePage::default(), bytes: 0, examined: (0, 0), most }.next(world, iq);
     }
 
-    /// Loads the next portion.
+    /// Waits for its turn, and loads the next portion.
     fn next(self, world: &mut World, iq: Iq) {
-        let wanted = &self.query.wanted;
-        let portion = ArchiveQuery { limit: PORTION, max_bytes: PORTION_BYTES, count_to: 0, ..wanted.clone() };
-        let loaded = world.stores.archive.page(iq.to.as_ref(), portion);
-        wait(world, iq, loaded, move |world, iq, loaded| match loaded {
-            Ok(Some(portion)) => self.look_into(world, iq.clone(), portion),
-            Ok(None) => world.reply_error(iq, Condition::ItemNotFound),
-            Err(error) => failed(world, iq, &error),
+        let turn = self.entry.searches.turn();
+        wait(world, iq, turn, move |world, iq, _| {
+            let turn = self.entry.searches.taken();
+            let wanted = &self.query.wanted;
+            let limit = PORTION.min(self.most.saturating_sub(self.examined.0).max(1));
+            let portion = ArchiveQuery { limit, max_bytes: PORTION_BYTES, count_to: 0, ..wanted.clone() };
+            let loaded = world.stores.archive.page(iq.to.as_ref(), portion);
+            wait(world, iq.clone(), loaded, move |world, iq, loaded| match loaded {
+                Ok(Some(portion)) => self.look_into(world, iq.clone(), turn, portion),
+                Ok(None) => world.reply_error(iq, Condition::ItemNotFound),
+                Err(error) => failed(world, iq, &error),
+            });
         });
     }
 
     /// Has the background find the words.
-    fn look_into(mut self, world: &mut World, iq: Iq, portion: ArchivePage) {
+    fn look_into(mut self, world: &mut World, iq: Iq, turn: Turn, portion: ArchivePage) {
         let more = portion.more;
-        self.examined += portion.messages.len();
+        self.examined.0 += portion.messages.len();
+        self.examined.1 += portion.messages.iter().map(|(_, stanza)| stanza.len()).sum::<usize>();
         let (first, last) = (portion.messages.first().map(|(id, _)| *id), portion.messages.last().map(|(id, _)| *id));
         if self.query.wanted.last {
             self.query.wanted.before = first.unwrap_or(self.query.wanted.before);
@@ -54,14 +159,17 @@ impl Search {
         // It has been found to be there.
         self.query.wanted.known.clear();
         let (words, by) = (self.query.words.clone(), self.query.by.clone());
-        let found = world.background.run(move || {
+        let found = world.background.run(iq.from.bare_str(), move || {
             let mut messages = portion.messages;
             messages.retain(|(_, stanza)| matches(stanza, &words, by.as_ref()));
             messages
         });
-        wait(world, iq, found, move |world, iq, found| match found {
-            Ok(found) => self.take(world, iq, found, more),
-            Err(error) => failed(world, iq, &error),
+        wait(world, iq, found, move |world, iq, found| {
+            drop(turn);
+            match found {
+                Ok(found) => self.take(world, iq, found, more),
+                Err(error) => failed(world, iq, &error),
+            }
         });
     }
 
@@ -78,18 +186,18 @@ impl Search {
             }
             self.page.messages.push(message);
         }
-        if !is_full && more {
-            if self.examined >= MAX_EXAMINED {
-                let error = StanzaError::new(Condition::ResourceConstraint);
-                return world.reply_error(iq, error.with_text("too much to search: give a start and an end"));
-            }
+        let is_over = self.examined.0 >= self.most || self.examined.1 >= MAX_EXAMINED_BYTES;
+        if !is_full && more && !is_over {
             return self.next(world, iq.clone());
         }
         if last {
             self.page.messages.reverse();
         }
-        self.page.more = is_full;
-        send_page(world, iq, &self.query, self.view, Ok(Some(self.page)));
+        self.page.more = is_full || more;
+        // A full page ends with its last message, and what was looked into behind that is looked into again.
+        let reached = if last { self.query.wanted.before } else { self.query.wanted.after };
+        let found = Found { page: self.page, reached: (!is_full && more).then_some(reached) };
+        send_page(world, iq, &self.query, self.view, found);
     }
 }
 
@@ -116,8 +224,12 @@ fn is_by(stanza: &Stanza<'_>, by: &Jid) -> bool {
 const PORTION: usize = 500;
 /// Bytes of stanzas that are looked into at a time.
 const PORTION_BYTES: usize = 1 << 20;
-/// Messages that one search looks into.
-const MAX_EXAMINED: usize = 100_000;
+/// Bytes of stanzas that one search looks into, or a portion more.
+const MAX_EXAMINED_BYTES: usize = 64 << 20;
+/// Searches of an account, whose sessions may have one each, in a shard.
+pub(super) const MOST_SEARCHES_OF_ONE: usize = 2;
+/// Searches in a shard. Each may hold a page of what it has found.
+pub(super) const MOST_SEARCHES: usize = 200;
 
 #[cfg(test)]
 mod tests {

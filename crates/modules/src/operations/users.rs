@@ -84,7 +84,7 @@ pub fn set_credentials(stores: &Stores, account: JidRef<'_>, credentials: Creden
 
 /// Makes an account, and welcomes it.
 pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
-    derive(world, password, move |world, credentials| {
+    derive(world, account.clone().as_ref(), password, move |world, credentials| {
         let credentials = match credentials {
             Ok(credentials) => credentials,
             Err(refusal) => return then(world, Err(refusal)),
@@ -107,7 +107,7 @@ pub fn set_password(
     password: String,
     then: impl FnOnce(&mut World, Outcome<()>) + 'static,
 ) {
-    derive(world, password, move |world, credentials| {
+    derive(world, account.clone().as_ref(), password, move |world, credentials| {
         let credentials = match credentials {
             Ok(credentials) => credentials,
             Err(refusal) => return then(world, Err(refusal)),
@@ -267,8 +267,13 @@ fn facts(stores: &Stores, account: Jid) -> Pending<Option<Facts>> {
     })
 }
 
-fn derive(world: &mut World, password: String, then: impl FnOnce(&mut World, Outcome<Credentials>) + 'static) {
-    let derived = password::derive(world, password);
+fn derive(
+    world: &mut World,
+    whose: JidRef<'_>,
+    password: String,
+    then: impl FnOnce(&mut World, Outcome<Credentials>) + 'static,
+) {
+    let derived = password::derive(world, whose, password);
     world.wait(derived, move |world, derived| {
         then(
             world,

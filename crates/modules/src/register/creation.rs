@@ -152,7 +152,7 @@ impl Creation {
     }
 
     fn derive(mut self, world: &mut World) {
-        let derived = password::derive(world, std::mem::take(&mut self.password));
+        let derived = password::derive(world, self.account.as_ref(), std::mem::take(&mut self.password));
         world.wait(derived, move |world, derived| match password::derived(world, &self.account, derived) {
             Ok(credentials) => self.use_token(world, credentials),
             Err(error) => self.refuse(world, error),

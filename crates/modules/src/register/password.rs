@@ -1,7 +1,7 @@
 //! From a password to what is stored of it.
 
 use rookery_hub::World;
-use rookery_jid::Jid;
+use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, CredentialsError, DEFAULT_ITERATIONS};
 use rookery_store::{Pending, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
@@ -11,9 +11,9 @@ use crate::asker::condition;
 /// What [`derive()`] answers with.
 pub(crate) type Derived = Result<Credentials, CredentialsError>;
 
-/// Derives the keys of a password in the background: that takes some ten milliseconds.
-pub(crate) fn derive(world: &World, password: String) -> Pending<Derived> {
-    world.background.run(move || Credentials::derive(&password, DEFAULT_ITERATIONS))
+/// Derives the keys of a password for the account `whose` in the background: that takes some ten milliseconds.
+pub(crate) fn derive(world: &World, whose: JidRef<'_>, password: String) -> Pending<Derived> {
+    world.background.run(whose.bare_str(), move || Credentials::derive(&password, DEFAULT_ITERATIONS))
 }
 
 /// The keys, or what to tell whoever chose the password.

@@ -129,7 +129,7 @@ impl Logs {
         }
         let Waiting { lang, lines, lost, .. } = waiting;
         let (logs, path, name) = (self.clone(), place(&folder, &room), room.clone());
-        let written = world.background.run(move || append(&path, &name, &lang, &lines));
+        let written = world.background.run(room.as_str(), move || append(&path, &name, &lang, &lines));
         world.wait(written, move |world, written| {
             let failed = match written {
                 Ok(Ok(())) => None,

@@ -6,6 +6,7 @@ mod paging;
 mod preferences;
 mod recording;
 mod retracting;
+mod searching;
 mod store;
 
 use rookery_testkit::{Client, Config, Server};

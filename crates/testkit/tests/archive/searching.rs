@@ -1,0 +1,99 @@
+//! XEP-0431: words in archives, and how much may be searched.
+
+use rookery_hub::Value;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_testkit::Config;
+use rookery_xml::ns;
+
+use super::{Page, Scene, page, query, refused, set};
+
+const TEXT: &str = "{urn:xmpp:fulltext:0}fulltext";
+
+fn with_budget(messages: u64) -> Scene {
+    Scene::with(Config { options: vec![("archive", "search", Value::Number(messages))], ..Config::default() })
+}
+
+fn search(scene: &mut Scene, word: &str, rest: &str) -> Page {
+    page(&mut scene.juliet, &[(TEXT, word)], &set(rest))
+}
+
+#[test]
+fn words_are_few_and_short_and_count_once() {
+    let mut scene = Scene::new();
+    scene.romeo_says("O Romeo, Romeo");
+    let same = "romeo ".repeat(5000);
+    assert_eq!(search(&mut scene, &same, "").bodies(), ["O Romeo, Romeo"]);
+    let different: String = (0..17).map(|number| format!("w{number} ")).collect();
+    for words in [different, "x".repeat(257)] {
+        refused(&mut scene.juliet, &query(&[(TEXT, &words)], ""), "policy-violation");
+    }
+}
+
+#[test]
+fn a_search_that_ends_early_goes_on_from_there() {
+    let mut scene = with_budget(4);
+    for body in ["a", "rose", "b", "c", "d", "e", "f", "g", "h", "rose again"] {
+        scene.romeo_says(body);
+    }
+    let all = page(&mut scene.juliet, &[], "");
+    let first = search(&mut scene, "rose", "");
+    assert_eq!((first.bodies(), first.is_complete()), (vec!["rose"], false));
+    assert_eq!(first.rsm("last").as_deref(), Some(all.id(3)), "as far as it was looked");
+    let second = search(&mut scene, "rose", &format!("<after>{}</after>", first.rsm("last").unwrap()));
+    assert_eq!((second.bodies().len(), second.is_complete()), (0, false));
+    assert_eq!(second.rsm("last").as_deref(), Some(all.id(7)), "an empty page goes on as well");
+    let third = search(&mut scene, "rose", &format!("<after>{}</after>", second.rsm("last").unwrap()));
+    assert_eq!((third.bodies(), third.is_complete()), (vec!["rose again"], true));
+}
+
+#[test]
+fn so_does_one_from_the_end() {
+    let mut scene = with_budget(3);
+    for body in ["rose", "a", "b", "c", "rose again", "d"] {
+        scene.romeo_says(body);
+    }
+    let all = page(&mut scene.juliet, &[], "");
+    let first = search(&mut scene, "rose", "<before/>");
+    assert_eq!((first.bodies(), first.is_complete()), (vec!["rose again"], false));
+    assert_eq!(first.rsm("first").as_deref(), Some(all.id(3)));
+    let second = search(&mut scene, "rose", &format!("<before>{}</before>", first.rsm("first").unwrap()));
+    assert_eq!((second.bodies(), second.is_complete()), (vec!["rose"], true));
+}
+
+#[test]
+fn an_account_has_few_searches_at_a_time_and_a_shard_one_portion() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let mut scene = Scene::with(Config { stores: held.stores(), ..Config::default() });
+    scene.romeo_says("rose");
+    let own = scene.juliet.bare().to_owned();
+    let mut sessions: Vec<_> = (0..3).map(|number| scene.server.online(&format!("{own}/{number}"))).collect();
+    let other = format!("{}/hall", scene.server.name_at("nurse", scene.server.home_of(&own)));
+    let mut other = scene.server.online(&other);
+    scene.server.advance(2000);
+    for client in sessions.iter_mut().chain([&mut other, &mut scene.juliet]) {
+        client.all();
+    }
+    held.set_flowing(false);
+    for client in sessions.iter_mut().take(2).chain([&mut other]) {
+        client.send(&query(&[(TEXT, "rose")], ""));
+    }
+    scene.server.settle();
+    assert_eq!(held.waiting(), 1, "one portion is loaded");
+    refused(&mut sessions[2], &query(&[(TEXT, "rose")], ""), "resource-constraint");
+    // It counts searches, and nothing else waits for them.
+    scene.juliet.expect_alive();
+    for _ in 0..3 {
+        assert_eq!(held.waiting(), 1);
+        held.release_all();
+        scene.server.settle();
+    }
+    for (client, results) in sessions.iter_mut().take(2).map(|client| (client, 1)).chain([(&mut other, 0)]) {
+        let answers = client.all();
+        assert_eq!(answers.len(), results + 1, "{answers:?}");
+        assert!(answers.last().is_some_and(|iq| iq.child("fin", ns::MAM).is_some()));
+    }
+    held.set_flowing(true);
+    assert_eq!(page(&mut sessions[2], &[(TEXT, "rose")], "").bodies(), ["rose"], "and again");
+}
