@@ -56,6 +56,7 @@ fn a_fault_and_its_stream_error_have_one_name() {
         Fault::TooManyAttributes,
         Fault::TooManyNamespaces,
         Fault::NameTooLong,
+        Fault::NamespacesTooBig,
     ] {
         assert_eq!(StreamError::from(fault).name(), fault.condition());
     }

@@ -85,6 +85,55 @@ fn too_much_after_login() {
     bystanders.are_unharmed();
 }
 
+/// Short stanzas that would become very long ones where each element names its namespace, as in memory or in what is written anew.
+#[test]
+fn long_namespaces() {
+    let server = server();
+    let mut bystanders = Bystanders::new(&server);
+    let (longest, longer) = ("u".repeat(1024), "u".repeat(1025));
+    let private = |attributes: &str, content: &str, count: usize| {
+        let content = content.repeat(count);
+        format!("<iq type='set' id='p'><query xmlns='jabber:iq:private'><x {attributes}>{content}</x></query></iq>")
+    };
+    for (attributes, content, count) in [
+        (format!("xmlns='{longer}'"), "<a/>", 1),
+        (format!("xmlns='u' xmlns:p='{longer}'"), "<p:a/>", 1),
+        (format!("xmlns='u' xmlns:p='{longest}'"), "<p:a/>", 20_000),
+        (format!("xmlns='u' xmlns:p='{longest}'"), "<a p:b=''/>", 20_000),
+        (format!("xmlns='{longest}' xmlns:p='u'"), "<p:a><b/></p:a>", 10_000),
+    ] {
+        refused(&server, private(&attributes, content, count).as_bytes(), "policy-violation");
+    }
+    // As many as there is room for in the longest there may be, through the store and back.
+    let mut client = server.login("juliet/balcony");
+    client.send(&private(&format!("xmlns='{longest}'"), "<a/>", 12_000));
+    client.expect("<iq type='result' id='p' from='juliet@example.org'/>");
+    let get = format!("<iq type='get' id='g'><query xmlns='jabber:iq:private'><x xmlns='{longest}'/></query></iq>");
+    let result = client.ask(&get);
+    let stored = result.children().next().and_then(|query| query.children().next()).expect("what was stored");
+    assert_eq!(stored.children().filter(|child| child.is("a", &longest)).count(), 12_000);
+    client.expect_alive();
+    bystanders.are_unharmed();
+}
+
+/// The language of a stream is added to each of its stanzas, so it may not be long.
+#[test]
+fn a_language_that_is_none_is_added_to_nothing() {
+    let server = server();
+    let mut romeo = server.login("romeo/orchard");
+    let mut client = server.connect();
+    server.account("nurse");
+    client.open("example.org");
+    client.authenticate("nurse", PASSWORD, Mechanism::ScramSha1).expect("the right password");
+    let language = format!(" xml:lang='{}' xmlns=", "de-".repeat(1000));
+    client.send(&stream_header("example.org").replacen(" xmlns=", &language, 1));
+    client.expect_header();
+    client.expect_element();
+    client.bind("house");
+    client.send("<message to='romeo@example.org/orchard'><body>hi</body></message>");
+    assert_eq!(romeo.expect_message("nurse@example.org/house", "hi").attr("xml:lang"), None);
+}
+
 /// What could not be read back must not be stored: it would come back at each login.
 #[test]
 fn deep_nesting_does_not_reach_the_store() {

@@ -1,6 +1,10 @@
 //! An owned tree of a few elements, for handlers that read or build payloads. The hot path never makes one.
+//!
+//! # Invariants
+//! - What a peer wrote once is in memory once: elements and attributes share the names of their namespaces, so that a tree takes at most a
+//!   constant times the bytes that it was read from. A shared name is counted atomically, since trees travel between shards.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::fault::Fault;
 use crate::lex::QName;
@@ -14,7 +18,7 @@ use crate::walk::{self, Open, Token, Walk};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
     name: String,
-    ns: String,
+    ns: Arc<str>,
     attrs: Vec<Attr>,
     nodes: Vec<Node>,
 }
@@ -25,7 +29,7 @@ pub struct Attr {
     /// Local name; `xml:lang` and its like keep their prefix.
     pub name: String,
     /// Namespace, empty for attributes without prefix.
-    pub ns: String,
+    pub ns: Arc<str>,
     /// The text it means.
     pub value: String,
 }
@@ -41,7 +45,7 @@ pub enum Node {
 
 impl Element {
     /// An empty element. Names that XML doesn't allow are mended by the [`Writer`](crate::Writer).
-    pub fn new(name: impl Into<String>, ns: impl Into<String>) -> Self {
+    pub fn new(name: impl Into<String>, ns: impl Into<Arc<str>>) -> Self {
         Self { name: name.into(), ns: ns.into(), attrs: Vec::new(), nodes: Vec::new() }
     }
 
@@ -52,12 +56,12 @@ impl Element {
 
     /// Reads a scanned stanza. What is in the stream's content namespace comes out as `jabber:client`.
     pub fn read(stanza: &Stanza<'_>) -> Self {
-        Reader { buf: stanza.bytes(), scope: Vec::new() }.read(0)
+        Reader::new(stanza.bytes()).read(0)
     }
 
     pub(crate) fn read_child(child: &Child<'_>) -> Self {
         let buf = child.whole();
-        let mut reader = Reader { buf, scope: Vec::new() };
+        let mut reader = Reader::new(buf);
         if let Some(root) = Open::read(buf, 0) {
             reader.enter(&root);
         }
@@ -105,9 +109,9 @@ impl Element {
     pub fn set_attr(&mut self, name: impl Into<String>, value: impl Into<String>) {
         let (name, value) = (name.into(), value.into());
         let ns = if name.starts_with("xml:") { ns::XML } else { "" };
-        match self.attrs.iter_mut().find(|attr| attr.name == name && attr.ns == ns) {
+        match self.attrs.iter_mut().find(|attr| attr.name == name && *attr.ns == *ns) {
             Some(attr) => attr.value = value,
-            None => self.attrs.push(Attr { name, ns: ns.to_owned(), value }),
+            None => self.attrs.push(Attr { name, ns: if ns.is_empty() { Arc::default() } else { ns.into() }, value }),
         }
     }
 
@@ -151,7 +155,7 @@ impl Element {
 
     /// Whether it has this name and namespace.
     pub fn is(&self, name: &str, ns: &str) -> bool {
-        self.name == name && self.ns == ns
+        self.name == name && *self.ns == *ns
     }
 
     /// The value of an attribute without namespace, or of `xml:lang`.
@@ -210,10 +214,16 @@ impl Element {
 /// Reads trees from scanned bytes. `scope` holds what prefixes mean, innermost last; the empty one is the default.
 struct Reader<'a> {
     buf: &'a [u8],
-    scope: Vec<(&'a [u8], Cow<'a, str>)>,
+    scope: Vec<(&'a [u8], Arc<str>)>,
+    /// The namespace of what is in none that its own stanza declares, once there is such an element.
+    client: Option<Arc<str>>,
 }
 
 impl<'a> Reader<'a> {
+    fn new(buf: &'a [u8]) -> Self {
+        Self { buf, scope: Vec::new(), client: None }
+    }
+
     /// Reads the element at `at`. The stack is as deep as the scanner allowed.
     fn read(&mut self, at: usize) -> Element {
         let mut unfinished: Vec<(Element, usize)> = Vec::new();
@@ -256,14 +266,14 @@ impl<'a> Reader<'a> {
     fn enter(&mut self, open: &Open<'a>) {
         for (name, value) in open.attributes() {
             if let Some(prefix) = walk::declared(self.buf, name) {
-                self.scope.push((prefix, unescape::value(value.of(self.buf))));
+                self.scope.push((prefix, unescape::value(value.of(self.buf)).into()));
             }
         }
     }
 
-    fn element(&self, open: &Open<'a>) -> Element {
+    fn element(&mut self, open: &Open<'a>) -> Element {
         let ns = match open.prefix() {
-            b"" => self.bound(b"").unwrap_or(ns::CLIENT),
+            b"" => self.bound(b"").unwrap_or_else(|| self.client.get_or_insert_with(|| ns::CLIENT.into()).clone()),
             prefix => self.bound(prefix).unwrap_or_default(),
         };
         let mut element = Element::new(self.utf8(open.name.local, open.name.end), ns);
@@ -271,22 +281,22 @@ impl<'a> Reader<'a> {
             if walk::declared(self.buf, name).is_none() {
                 let (name, ns) = self.attr_name(name);
                 let value = unescape::value(value.of(self.buf)).into_owned();
-                element.push_attr(Attr { name: name.to_owned(), ns: ns.to_owned(), value });
+                element.push_attr(Attr { name: name.to_owned(), ns, value });
             }
         }
         element
     }
 
-    fn attr_name(&self, name: QName) -> (&'a str, &str) {
+    fn attr_name(&self, name: QName) -> (&'a str, Arc<str>) {
         match walk::prefix(self.buf, name) {
-            b"" => (self.utf8(name.start, name.end), ""),
-            b"xml" => (self.utf8(name.start, name.end), ns::XML),
+            b"" => (self.utf8(name.start, name.end), Arc::default()),
+            b"xml" => (self.utf8(name.start, name.end), ns::XML.into()),
             prefix => (self.utf8(name.local, name.end), self.bound(prefix).unwrap_or_default()),
         }
     }
 
-    fn bound(&self, prefix: &[u8]) -> Option<&str> {
-        self.scope.iter().rev().find(|(bound, _)| *bound == prefix).map(|(_, uri)| &**uri)
+    fn bound(&self, prefix: &[u8]) -> Option<Arc<str>> {
+        self.scope.iter().rev().find(|(bound, _)| *bound == prefix).map(|(_, uri)| uri.clone())
     }
 
     fn utf8(&self, start: usize, end: usize) -> &'a str {

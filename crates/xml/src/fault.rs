@@ -27,6 +27,8 @@ pub enum Fault {
     TooManyNamespaces,
     /// A name, namespace or character reference is longer than anybody needs.
     NameTooLong,
+    /// Written without prefixes, the namespaces of its elements would take several times the space of a whole stanza.
+    NamespacesTooBig,
 }
 
 impl Fault {
@@ -39,9 +41,12 @@ impl Fault {
             Self::BadNamespacePrefix => "bad-namespace-prefix",
             Self::UnsupportedEncoding => "unsupported-encoding",
             Self::BadFormat => "bad-format",
-            Self::TooBig | Self::TooDeep | Self::TooManyAttributes | Self::TooManyNamespaces | Self::NameTooLong => {
-                "policy-violation"
-            }
+            Self::TooBig
+            | Self::TooDeep
+            | Self::TooManyAttributes
+            | Self::TooManyNamespaces
+            | Self::NameTooLong
+            | Self::NamespacesTooBig => "policy-violation",
         }
     }
 
@@ -59,6 +64,7 @@ impl Fault {
             Self::TooManyAttributes => "An element has too many attributes.",
             Self::TooManyNamespaces => "Too many namespace prefixes are declared.",
             Self::NameTooLong => "A name is too long.",
+            Self::NamespacesTooBig => "Long namespaces are used too often.",
         }
     }
 }

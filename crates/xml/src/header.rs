@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::lex::{self, QName, Stop};
-use crate::limits::Limits;
+use crate::limits::{Limits, MAX_NAMESPACE};
 use crate::ns;
 use crate::unescape;
 
@@ -80,7 +80,11 @@ pub(crate) fn attribute(buf: &[u8], at: usize) -> Result<(QName, String, usize),
     let quote = lex::equals_quote(buf, name)?;
     let mut end = quote + 1;
     lex::value(buf, &mut end, buf[quote])?;
-    Ok((name, unescape::value(&buf[quote + 1..end]).into_owned(), end + 1))
+    let value = &buf[quote + 1..end];
+    if value.len() > MAX_NAMESPACE && written(buf, name).starts_with(b"xmlns") {
+        return Err(Fault::NameTooLong.into());
+    }
+    Ok((name, unescape::value(value).into_owned(), end + 1))
 }
 
 /// Gives the attributes their meaning and checks the namespaces.

@@ -22,6 +22,16 @@ impl Limits {
         Self { bytes: 262_144, depth: MAX_DEPTH, attributes: MAX_ATTRIBUTES, namespaces: MAX_NAMESPACES };
 }
 
+impl Limits {
+    /// The bytes that a stanza's namespaces may take where each element and attribute that needs one names it. Prefixes make a short stanza
+    /// of a long one: whatever is written anew, or taken out of its stanza, may not be out of all proportion to what came in.
+    pub(crate) fn spelled_out(&self) -> usize {
+        self.bytes.saturating_mul(4)
+    }
+}
+
+/// Bytes of a namespace name as written. None that anybody uses has more than a fifth of this.
+pub(crate) const MAX_NAMESPACE: usize = 1024;
 pub(crate) const MAX_DEPTH: usize = 32;
 pub(crate) const MAX_ATTRIBUTES: usize = 64;
 pub(crate) const MAX_NAMESPACES: usize = 32;

@@ -12,7 +12,8 @@
 //! - No answer depends on bytes beyond the item.
 //!
 //! It is stricter than XML where that costs nobody anything: no raw carriage return in attributes, no name above 512
-//! bytes, no character reference above eight digits, no element with the prefix `xml`, besides what RFC 6120 §11.1 forbids.
+//! bytes, no namespace above 1024, no character reference above eight digits, no element with the prefix `xml`, besides what RFC 6120 §11.1
+//! forbids; and no stanza of which prefixes make a small one of a very large one ([`Fault::NamespacesTooBig`]).
 
 use crate::fault::Fault;
 use crate::lex::{self, QName, Stop};
@@ -237,12 +238,12 @@ impl Scanner {
             match buf.get(next) {
                 Some(b'>') => {
                     *at = next + 1;
-                    return Ok(self.tag_is_open(buf, next)?);
+                    return Ok(self.tag_is_open(buf, next, limits)?);
                 }
                 Some(b'/') => match buf.get(next + 1) {
                     Some(b'>') => {
                         *at = next + 2;
-                        return Ok(self.tag_is_empty(buf, next)?);
+                        return Ok(self.tag_is_empty(buf, next, limits)?);
                     }
                     Some(_) => return Err(Fault::NotWellFormed.into()),
                     None => return Err(Stop::Partial),
@@ -277,6 +278,7 @@ impl Scanner {
         self.scope.note_attribute(buf, name, written, value, limits)?;
         if written == b"xmlns" {
             default_may_be(value.of(buf))?;
+            self.scope.note_namespace(value.of(buf))?;
             self.tag.xmlns = value;
             self.view.namespaces.note(value.of(buf));
         } else if name.local != name.start && written.starts_with(b"xmlns:") {
@@ -290,8 +292,8 @@ impl Scanner {
 
     /// At the `>` of a start tag.
     #[inline(always)]
-    fn tag_is_open(&mut self, buf: &[u8], at: usize) -> Result<(), Fault> {
-        self.tag_ends(buf, at)?;
+    fn tag_is_open(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
+        self.tag_ends(buf, at, limits)?;
         let len = (self.tag.end - self.tag.start) as u16;
         self.open[usize::from(self.depth)] = Open { start: self.tag.start, len, bound: self.scope.bound_outside() };
         self.depth += 1;
@@ -301,8 +303,8 @@ impl Scanner {
 
     /// At the `/>` of an element without content.
     #[inline(always)]
-    fn tag_is_empty(&mut self, buf: &[u8], at: usize) -> Result<(), Fault> {
-        self.tag_ends(buf, at)?;
+    fn tag_is_empty(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
+        self.tag_ends(buf, at, limits)?;
         self.scope.leave(self.scope.bound_outside());
         self.phase = Phase::Text;
         if self.depth == 0 {
@@ -314,7 +316,7 @@ impl Scanner {
 
     /// All attributes are known, so prefixes can be resolved.
     #[inline(always)]
-    fn tag_ends(&mut self, buf: &[u8], at: usize) -> Result<(), Fault> {
+    fn tag_ends(&mut self, buf: &[u8], at: usize, limits: &Limits) -> Result<(), Fault> {
         self.rare |= !self.scope.check_attributes(buf)?;
         let Tag { start, local, end, xmlns } = self.tag;
         let own = if local != start {
@@ -330,6 +332,7 @@ impl Scanner {
         } else {
             Namespace::Inherited
         };
+        self.scope.spell_out(own, limits)?;
         match self.depth {
             0 => self.view.note_root(
                 buf,

@@ -5,7 +5,7 @@
 
 use crate::fault::Fault;
 use crate::lex::QName;
-use crate::limits::{Limits, MAX_ATTRIBUTES, MAX_NAMESPACES};
+use crate::limits::{Limits, MAX_ATTRIBUTES, MAX_NAMESPACE, MAX_NAMESPACES};
 use crate::ns;
 use crate::unescape::same_text;
 use crate::view::Span;
@@ -22,10 +22,14 @@ pub(crate) enum Namespace {
 #[derive(Clone, Debug)]
 pub(crate) struct Scope {
     attributes: u8,
-    /// An attribute has a prefix other than `xml` and `xmlns`.
-    foreign: bool,
+    /// Attributes with a prefix other than `xml` and `xmlns`.
+    foreign: u8,
     bound: u8,
     bound_outside: u8,
+    /// Bytes of the longest namespace name of the stanza so far.
+    longest: u16,
+    /// At least the bytes that the namespaces of its elements and attributes take where each names its own: see [`Limits::spelled_out`].
+    spelled: usize,
     names: [Name; MAX_ATTRIBUTES],
     bindings: [Binding; MAX_NAMESPACES],
 }
@@ -52,9 +56,11 @@ impl Scope {
     pub(crate) fn new() -> Self {
         Self {
             attributes: 0,
-            foreign: false,
+            foreign: 0,
             bound: 0,
             bound_outside: 0,
+            longest: 0,
+            spelled: 0,
             names: [Name::default(); MAX_ATTRIBUTES],
             bindings: [Binding::default(); MAX_NAMESPACES],
         }
@@ -63,13 +69,15 @@ impl Scope {
     /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.bound = 0;
+        self.longest = 0;
+        self.spelled = 0;
     }
 
     /// A start tag begins.
     #[inline(always)]
     pub(crate) fn enter(&mut self) {
         self.attributes = 0;
-        self.foreign = false;
+        self.foreign = 0;
         self.bound_outside = self.bound;
     }
 
@@ -120,7 +128,7 @@ impl Scope {
             b"xmlns" => self.bind(buf, Span { start: name.local as u32, end: name.end as u32 }, local, value, limits),
             b"xml" => Ok(()),
             _ => {
-                self.foreign = true;
+                self.foreign += 1;
                 Ok(())
             }
         }
@@ -138,10 +146,39 @@ impl Scope {
         if count >= limits.namespaces.min(MAX_NAMESPACES) {
             return Err(Fault::TooManyNamespaces);
         }
-        let uri_len = u16::try_from(uri.len()).map_err(|_| Fault::NameTooLong)?;
+        let uri_len = self.note_namespace(uri)?;
         self.bindings[count] = Binding { prefix: at.start, prefix_len: prefix.len() as u16, uri: value.start, uri_len };
         self.bound += 1;
         Ok(())
+    }
+
+    /// Takes note of the name of a namespace, and returns its length.
+    #[inline(always)]
+    pub(crate) fn note_namespace(&mut self, uri: &[u8]) -> Result<u16, Fault> {
+        if uri.len() > MAX_NAMESPACE {
+            return Err(Fault::NameTooLong);
+        }
+        let len = uri.len() as u16;
+        self.longest = self.longest.max(len);
+        Ok(len)
+    }
+
+    /// Adds to what the stanza's namespaces would take without prefixes, at the end of a tag. Without one in sight they take what is written.
+    #[inline(always)]
+    pub(crate) fn spell_out(&mut self, own: Namespace, limits: &Limits) -> Result<(), Fault> {
+        if self.bound == 0 { Ok(()) } else { self.spell_out_prefixed(own, limits) }
+    }
+
+    #[cold]
+    fn spell_out_prefixed(&mut self, own: Namespace, limits: &Limits) -> Result<(), Fault> {
+        let longest = usize::from(self.longest);
+        let own = match own {
+            Namespace::Declared(uri) => (uri.end - uri.start) as usize,
+            // Which one it is nobody has noted, and it has to be named again within an element with a prefix.
+            Namespace::Inherited => longest,
+        };
+        self.spelled = self.spelled.saturating_add(own + usize::from(self.foreign) * longest);
+        if self.spelled > limits.spelled_out() { Err(Fault::NamespacesTooBig) } else { Ok(()) }
     }
 
     /// The namespace of a prefix, `None` if the stanza doesn't declare it. The two fixed prefixes are refused: only
@@ -161,7 +198,7 @@ impl Scope {
     /// a prefix is unknown.
     #[inline(always)]
     pub(crate) fn check_attributes(&self, buf: &[u8]) -> Result<bool, Fault> {
-        if self.foreign { self.check_foreign(buf) } else { Ok(true) }
+        if self.foreign > 0 { self.check_foreign(buf) } else { Ok(true) }
     }
 
     #[cold]

@@ -4,13 +4,16 @@
 //! to those it is forwarded to, so it is rewritten with its own declarations. Hardly any client does this; there is no
 //! point in making it fast.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use rxml::error::EndOrError;
-use rxml::{Event, Options, Parse, Parser, WithOptions};
+use rxml::{AttrMap, Event, Options, Parse, Parser, WithOptions};
 
 use crate::element::{Attr, Element};
 use crate::escape::escape_attr;
 use crate::fault::Fault;
-use crate::limits::MAX_DEPTH;
+use crate::limits::{Limits, MAX_DEPTH, MAX_NAMESPACE};
 use crate::ns;
 use crate::writer::Writer;
 
@@ -27,12 +30,50 @@ pub fn canonical(bytes: &[u8], default_ns: &str, prefixes: &[(String, String)]) 
     document.push(b'>');
     document.extend_from_slice(bytes);
     document.extend_from_slice(b"</s>");
-    let stanza = only_child(&document)?;
+    // Those of the header are named by whatever uses them, so a short stanza may become a long one.
+    let limits = Limits { bytes: bytes.len().max(Limits::AFTER_LOGIN.bytes), ..Limits::AFTER_LOGIN };
+    let stanza = only_child(&document, Names { most: limits.spelled_out(), ..Names::default() })?;
     Ok(Writer::write(&stanza).into_bytes())
 }
 
+/// The namespaces of a document, each of which is in memory once.
+#[derive(Default)]
+struct Names {
+    known: BTreeSet<Arc<str>>,
+    /// The bytes that they take where each element and attribute names its own, and how many these may be.
+    spelled: usize,
+    most: usize,
+}
+
+impl Names {
+    fn of(&mut self, ns: &str) -> Result<Arc<str>, Fault> {
+        self.spelled += ns.len();
+        if ns.len() > MAX_NAMESPACE {
+            return Err(Fault::NameTooLong);
+        }
+        if self.spelled > self.most {
+            return Err(Fault::NamespacesTooBig);
+        }
+        if let Some(known) = self.known.get(ns) {
+            return Ok(known.clone());
+        }
+        let new = Arc::<str>::from(ns);
+        self.known.insert(new.clone());
+        Ok(new)
+    }
+
+    fn element(&mut self, (ns, name): (&str, &str), attrs: AttrMap) -> Result<Element, Fault> {
+        let mut element = Element::new(name, self.of(ns)?);
+        for ((ns, name), value) in attrs {
+            let prefix = if ns == ns::XML { "xml:" } else { "" };
+            element.push_attr(Attr { name: format!("{prefix}{name}"), ns: self.of(&ns)?, value });
+        }
+        Ok(element)
+    }
+}
+
 /// Parses a document whose root holds one element and nothing else.
-fn only_child(document: &[u8]) -> Result<Element, Fault> {
+fn only_child(document: &[u8], mut names: Names) -> Result<Element, Fault> {
     let mut options = Options::default();
     options.max_token_length = options.max_token_length.max(document.len());
     let mut parser = Parser::with_options(options);
@@ -47,12 +88,7 @@ fn only_child(document: &[u8]) -> Result<Element, Fault> {
                 if open.len() == MAX_DEPTH {
                     return Err(Fault::TooDeep);
                 }
-                let mut element = Element::new(name.as_str(), ns.as_str());
-                for ((ns, name), value) in attrs {
-                    let prefix = if ns == ns::XML { "xml:" } else { "" };
-                    element.push_attr(Attr { name: format!("{prefix}{name}"), ns: ns.to_string(), value });
-                }
-                open.push(element);
+                open.push(names.element((&ns, &name), attrs)?);
             }
             Event::EndElement(_) => match (open.pop(), open.last_mut()) {
                 (Some(element), Some(parent)) => parent.push_child(element),
@@ -97,7 +133,7 @@ mod tests {
         assert!(bytes.starts_with("<message to='a'><body>x</body>"), "{bytes}");
         assert!(stanza.has_body());
         let child = stanza.child("e", "urn:d").unwrap().element();
-        assert_eq!((child.text().as_str(), child.attrs()[0].ns.as_str()), ("&", "urn:d"));
+        assert_eq!((child.text().as_str(), &*child.attrs()[0].ns), ("&", "urn:d"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::scope::Namespace;
 use crate::unescape;
 use crate::view::Span;
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// A piece of markup or content.
 pub(crate) enum Token<'a> {
@@ -177,6 +178,41 @@ impl<'a> Open<'a> {
         }
         self.attributes().find(|(name, _)| declared(self.buf, *name) == Some(wanted)).map(|(_, value)| value)
     }
+}
+
+/// The prefixes that an element uses, itself or within it, and doesn't declare; `xml` is everybody's.
+pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
+    let mut foreign = BTreeSet::new();
+    if memchr::memchr(b':', element).is_none() {
+        return foreign;
+    }
+    // What the elements around the place declare, and how many of that each of them.
+    let (mut declared_here, mut outside) = (Vec::new(), Vec::new());
+    for token in Walk::new(element, 0) {
+        match token {
+            Token::Open(open) => {
+                let before = declared_here.len();
+                declared_here.extend(open.attributes().filter_map(|(name, _)| declared(element, name)));
+                let of_attributes = open.attributes().map(|(name, _)| prefix(element, name));
+                for used in of_attributes.chain([open.prefix()]) {
+                    if !matches!(used, b"" | b"xml" | b"xmlns") && !declared_here.contains(&used) {
+                        foreign.insert(used);
+                    }
+                }
+                if open.self_closed {
+                    declared_here.truncate(before);
+                } else {
+                    outside.push(before);
+                }
+            }
+            Token::Close => match outside.pop() {
+                Some(before) => declared_here.truncate(before),
+                None => break,
+            },
+            Token::Text(_) | Token::Cdata(_) => {}
+        }
+    }
+    foreign
 }
 
 /// The prefix that an attribute declares, which is empty for `xmlns`; `None` if it is no declaration.

@@ -131,7 +131,6 @@ impl Writer {
     pub fn copy(&mut self, child: &Child<'_>) -> &mut Self {
         self.close_tag();
         let (buf, open) = (child.whole(), child.open());
-        let Some(root) = Open::read(buf, 0) else { return self };
         self.out.extend_from_slice(&buf[child.range().start..open.name.end]);
         if open.binding(b"").is_none() {
             let default = walk::namespace_text(buf, child.default_ns());
@@ -139,11 +138,11 @@ impl Writer {
                 self.push_declaration("xmlns", &default);
             }
         }
-        for (name, value) in root.attributes() {
-            if let Some(prefix) = walk::declared(buf, name)
-                && !prefix.is_empty()
-                && open.binding(prefix).is_none()
-            {
+        let foreign = walk::foreign_prefixes(child.bytes());
+        // The root's tag is read for those alone who need it: there may be many children, and it may be long.
+        let root = if foreign.is_empty() { None } else { Open::read(buf, 0) };
+        for (name, value) in root.iter().flat_map(Open::attributes) {
+            if walk::declared(buf, name).is_some_and(|prefix| foreign.contains(prefix)) {
                 // Whole as it was written, quotes included.
                 self.out.push(b' ');
                 self.out.extend_from_slice(&buf[name.start..value.end as usize + 1]);
@@ -203,7 +202,7 @@ impl Writer {
 
     /// An attribute with a namespace gets a prefix of its own.
     fn element_attr(&mut self, attr: &Attr, at: usize) {
-        if attr.ns.is_empty() || attr.ns == ns::XML {
+        if attr.ns.is_empty() || *attr.ns == *ns::XML {
             self.attr(&attr.name, &attr.value);
             return;
         }

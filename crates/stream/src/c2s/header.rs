@@ -86,7 +86,8 @@ impl C2s {
         if let Ok((_, client)) = judged {
             self.client = client;
         }
-        self.lang = header.lang;
+        // It is added to what the client sends without a language of its own (§4.7.4): what is no tag anyway mustn't make that long.
+        self.lang = header.lang.filter(|lang| lang.len() <= MAX_LANG);
         self.prefix = header.prefix.unwrap_or_default();
         self.prefixes = header.prefixes;
         let offer = Offer { policy: &self.policy, host: self.host(), facts: &self.facts };
@@ -194,6 +195,9 @@ const OTHER_FROM: Refusal = (StreamError::InvalidFrom, "The 'from' is not who ha
 
 /// The language of the texts in errors (§4.7.4).
 const LANG: &str = "en";
+
+/// Bytes of a language tag. BCP 47 §4.4.1 knows none above 35.
+const MAX_LANG: usize = 64;
 
 /// Input up to this length in bytes is parsed on every call.
 const SHORT: usize = 256;

@@ -142,7 +142,8 @@ impl From<Fault> for StreamError {
             | Fault::TooDeep
             | Fault::TooManyAttributes
             | Fault::TooManyNamespaces
-            | Fault::NameTooLong => Self::PolicyViolation,
+            | Fault::NameTooLong
+            | Fault::NamespacesTooBig => Self::PolicyViolation,
         }
     }
 }

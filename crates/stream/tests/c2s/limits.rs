@@ -46,7 +46,7 @@ fn a_header_above_the_limit_is_refused_before_it_ends() {
 fn a_long_header_in_drops_is_understood() {
     let padding = "x".repeat(9_000);
     let mut player = Player::new(machine(policy(), secure()));
-    let header = OPEN.replace("version='1.0'>", &format!("version='1.0' xmlns:a='{padding}>'>"));
+    let header = OPEN.replace("version='1.0'>", &format!("version='1.0' padding='{padding}>'>"));
     for byte in header.as_bytes() {
         player.receive(&[*byte]);
     }

@@ -81,7 +81,7 @@ fn parse(document: &[u8], whole: bool) -> Verdict {
 fn element(namespace: &str, name: &str, attrs: rxml::AttrMap) -> Element {
     let mut parts = attrs.into_iter().map(|((ns, name), value)| {
         let prefix = if ns == ns::XML { "xml:" } else { "" };
-        Attr { name: format!("{prefix}{name}"), ns: ns.to_string(), value }
+        Attr { name: format!("{prefix}{name}"), ns: ns.as_str().into(), value }
     });
     parts.by_ref().fold(Element::new(name, namespace), Element::with_namespaced_attr)
 }

@@ -114,7 +114,7 @@ impl Input {
                     for ((ns, name), value) in attrs {
                         let prefix = if ns == ns::XML { "xml:" } else { "" };
                         let name = format!("{prefix}{name}");
-                        element = element.with_namespaced_attr(Attr { name, ns: ns.to_string(), value });
+                        element = element.with_namespaced_attr(Attr { name, ns: ns.as_str().into(), value });
                     }
                     return Ok(Next::Start(Tag { element, line: self.line() }));
                 }
@@ -146,7 +146,7 @@ impl Input {
                     for ((ns, name), value) in attrs {
                         let prefix = if ns == ns::XML { "xml:" } else { "" };
                         let name = format!("{prefix}{name}");
-                        element = element.with_namespaced_attr(Attr { name, ns: ns.to_string(), value });
+                        element = element.with_namespaced_attr(Attr { name, ns: ns.as_str().into(), value });
                     }
                     open.push(element);
                 }
