@@ -85,6 +85,8 @@ impl World {
         let is_own = iq.is_own();
         match iq.payload.ns() {
             ns::ROSTER if target == Target::Account && is_own => return self.roster(iq),
+            // RFC 6121 §2.1.5, whether there is such an account or not: the answer tells nobody.
+            ns::ROSTER if target == Target::Account && iq.set => return self.reply_error(&iq, Condition::Forbidden),
             // RFC 3921 §3: older clients ask for a session; RFC 6120 made it nothing.
             ns::SESSION if iq.set => return self.reply_done(&iq),
             // One resource per stream (RFC 6120 §7.1).

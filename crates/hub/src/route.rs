@@ -156,7 +156,8 @@ impl World {
     fn deliver_iq(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
         let Some(resource) = to.resource() else { return self.answer_packet(packet, to.to_jid()) };
         if is_roster_set(packet) && packet.sender().is_some_and(|sender| sender.bare() != to.bare()) {
-            return self.bounce(packet, to, Condition::Forbidden.into());
+            // As for a resource that isn't there (§8.5.3.2.3): the answer tells nobody who is.
+            return self.bounce(packet, to, Condition::ServiceUnavailable.into());
         }
         if !self.find_resource(user, resource).is_some_and(|link| self.push(link, packet, To::Full)) {
             self.bounce(packet, to, Condition::ServiceUnavailable.into());

@@ -65,6 +65,8 @@ pub struct C2s {
     /// Who has logged in. The phases up to [`Phase::Challenged`] come with `None`, those from [`Phase::Bind`] on with `Some`.
     account: Option<Jid>,
     auth_failures: u32,
+    /// Elements of stream management that came before their time.
+    untimely: u32,
     /// The mechanism of the newest authentication.
     mechanism: Option<&'static str>,
     scanner: Scanner,
@@ -123,6 +125,7 @@ impl C2s {
             client: None,
             account: None,
             auth_failures: 0,
+            untimely: 0,
             mechanism: None,
             scanner: Scanner::new(),
             opened: false,
@@ -283,7 +286,7 @@ impl C2s {
             (ns::SASL, _) => self.sasl(element, out),
             (ns::SASL2, _) => self.sasl2(element, out),
             (ns::CLIENT, "iq") if self.takes_bind(element) => self.bind(element, out),
-            (ns::SM, _) if self.account.is_some() => self.manage(element, out),
+            (ns::SM, _) => self.manage(element, out),
             (ns::CLIENT, "iq") if self.takes_registration(element) => {
                 self.phase = Phase::BeforeLogin;
                 self.pending = Some(Event::BeforeLogin { stanza: Writer::write(element).into_bytes() });

@@ -43,11 +43,19 @@ fn delays_in_the_name_of_the_recipient_are_cut_out() {
 
 /// RFC 6121 §2.1.6, §2.3.3: a roster push comes from the own account. Nobody learns by it who is there either.
 #[test]
-fn roster_pushes_of_others_are_forbidden() {
+fn roster_pushes_of_others_are_refused() {
     let (server, mut romeo, mut juliet) = scene();
     let item = "<query xmlns='jabber:iq:roster'><item jid='mercutio@example.org' subscription='both'/></query>";
     let absent = format!("{}/absent", juliet.bare());
     for to in [juliet.full(), &absent, "nobody@example.org/r"] {
+        romeo.send(&format!("<iq type='set' id='p' to='{to}'>{item}</iq>"));
+        let answer = romeo.expect_element();
+        let error = answer.child("error", ns::CLIENT).expect("an error");
+        // RFC 6121 §8.5.3.2.3, and the same where there is such a resource.
+        assert!(error.child("service-unavailable", ns::STANZA_ERRORS).is_some(), "{to}: {answer:?}");
+    }
+    // §2.1.5, §2.3.3, whether there is such an account or not.
+    for to in [juliet.bare(), "nobody@example.org"] {
         romeo.send(&format!("<iq type='set' id='p' to='{to}'>{item}</iq>"));
         let answer = romeo.expect_element();
         let error = answer.child("error", ns::CLIENT).expect("an error");
@@ -64,7 +72,7 @@ fn roster_pushes_of_others_are_forbidden() {
     let push = format!("<iq type='set' id='p' from='montague.example' to='juliet@example.org/balcony'>{item}</iq>");
     server.incoming(&push);
     juliet.expect_nothing();
-    assert!(server.left().iter().any(|left| left.text.contains("<forbidden ")));
+    assert!(server.left().iter().any(|left| left.text.contains("<service-unavailable ")));
 }
 
 /// XEP-0313 §4.2, XEP-0045 §7.8.2: results and invitations of others come, with the sender's own address, by which clients tell them from real ones.

@@ -6,7 +6,7 @@ use rookery_jid::Jid;
 use rookery_xml::{Built, Element, Writer, ns};
 
 use super::{C2s, Event, Phase};
-use crate::error::Condition;
+use crate::error::{Condition, StreamError};
 
 /// What a client asks for with `<enable/>` (XEP-0198 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,20 +52,26 @@ impl C2s {
         }
     }
 
-    /// Takes an element of stream management after login and before a resource is bound: of these only `<resume/>` has its time.
+    /// Takes an element of stream management before a resource is bound: of these only `<resume/>` has its time, after login. The others
+    /// are told so (§3), which costs the client nothing: a few of them it may send.
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) {
-        if self.facts.is_resumed_by_transport {
-            return out.extend_from_slice(failed(&Condition::FeatureNotImplemented, None).bytes());
+        let condition = match element.name() {
+            _ if self.facts.is_resumed_by_transport => Condition::FeatureNotImplemented,
+            "resume" if matches!(self.phase, Phase::Bind) => match requested(element) {
+                Some((previd, h)) => {
+                    self.phase = Phase::Resuming { previd: previd.clone() };
+                    self.pending = Some(Event::Resume { previd, h });
+                    return;
+                }
+                None => Condition::BadRequest,
+            },
+            _ => Condition::UnexpectedRequest,
+        };
+        self.untimely += 1;
+        if self.untimely > MAX_UNTIMELY {
+            return self.fail(&StreamError::PolicyViolation, Some("Too many elements came before their time."), out);
         }
-        let requested = matches!(self.phase, Phase::Bind).then(|| requested(element)).flatten();
-        match (element.name(), requested) {
-            ("resume", Some((previd, h))) => {
-                self.phase = Phase::Resuming { previd: previd.clone() };
-                self.pending = Some(Event::Resume { previd, h });
-            }
-            ("resume", None) => out.extend_from_slice(failed(&Condition::BadRequest, None).bytes()),
-            _ => out.extend_from_slice(failed(&Condition::UnexpectedRequest, None).bytes()),
-        }
+        out.extend_from_slice(failed(&condition, None).bytes());
     }
 }
 
@@ -88,3 +94,6 @@ pub fn failed(condition: &Condition, handled: Option<u32>) -> Built {
     failed.start_ns(condition.name(), ns::STANZA_ERRORS).end();
     failed.finish()
 }
+
+/// Elements of stream management that are answered before a resource is bound and have not come in time.
+const MAX_UNTIMELY: u32 = 10;

@@ -6,7 +6,7 @@ use rookery_stream::c2s::{Facts, Policy};
 use crate::dialogue::{bindings, in_the_clear, play, policy, secure};
 
 /// Plays client elements on a fresh stream.
-fn after_open(transcript: &str) {
+pub(crate) fn after_open(transcript: &str) {
     play(policy, secure(), &format!("C: {{open}}\nS: {{opened 1}}\nS: {{login features}}\n{transcript}"));
 }
 
