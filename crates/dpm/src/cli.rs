@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, Subcommand};
 
 use crate::authority::Access;
-use crate::database::{Database, Unusable};
+use crate::database::{self, Database, Unusable};
 use crate::demo::Simulated;
 use crate::driver::{Front, Server, Settings, raise_descriptors, show_top};
 use crate::history::{Archive, Bounds};
@@ -37,6 +37,25 @@ enum Command {
     /// Watch a DPM of this machine: its counters, and where the time of readings goes
     #[command(after_help = TOP_EXAMPLES)]
     Top(Top),
+    /// Write and check device databases
+    #[command(after_help = DATABASE_EXAMPLES)]
+    Database {
+        /// What to do.
+        #[command(subcommand)]
+        command: DatabaseCommand,
+    },
+}
+
+#[derive(Debug, Clone, Subcommand)]
+enum DatabaseCommand {
+    /// Write a database with every key, explained, to standard output
+    Example,
+    /// Say what is wrong with a database, line by line, or what is in it
+    Check {
+        /// The device database
+        #[arg(value_name = "FILE.toml")]
+        file: PathBuf,
+    },
 }
 
 #[derive(Debug, Clone, Args)]
@@ -106,11 +125,16 @@ impl Dpm {
             Some(Command::Top(top)) => {
                 show_top(top.address, top.pages).map_err(|error| Failure::new(format!("{}: {error}", top.address)))
             }
+            Some(Command::Database { command: DatabaseCommand::Example }) => {
+                print!("{}", database::example());
+                Ok(())
+            }
+            Some(Command::Database { command: DatabaseCommand::Check { file } }) => check(&file),
             None => self.serve.run(),
         };
         done.map_or_else(
             |failure| {
-                eprintln!("rookery: {}", failure.words);
+                failure.words.lines().for_each(|line| eprintln!("rookery: {line}"));
                 failure.code
             },
             |()| ExitCode::SUCCESS,
@@ -232,6 +256,21 @@ fn read(path: Option<&Path>) -> Result<Database, Failure> {
     })
 }
 
+/// Says what is in a database file.
+fn check(path: &Path) -> Result<(), Failure> {
+    let database = read(Some(path))?;
+    let (devices, nodes, records) = (database.devices().len(), database.nodes().len(), database.records().len());
+    println!("{}: devices {devices}, front-ends {nodes}, recorded readings {records}", path.display());
+    let is_used = |node: usize| {
+        let uses = |device: &Arc<database::Device>| device.places().any(|place| place.node == node);
+        database.devices().iter().any(uses)
+    };
+    for (_, node) in database.nodes().iter().enumerate().filter(|(number, _)| !is_used(*number)) {
+        println!("{}: no device is on {}", path.display(), node.name);
+    }
+    Ok(())
+}
+
 /// Writes addresses behind each other.
 fn list(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ")
@@ -280,6 +319,13 @@ SIGHUP makes it read the database and the roles again.";
 const SIMULATE_EXAMPLES: &str = "\
 Examples:
   rookery dpm simulate --database devices.toml --listen 127.0.0.1:6801";
+
+const DATABASE_EXAMPLES: &str = "\
+Examples:
+  rookery dpm database example > devices.toml
+  rookery dpm database check devices.toml
+
+The reference of all keys is doc/device-file.md.";
 
 const TOP_EXAMPLES: &str = "\
 Examples:

@@ -1,7 +1,7 @@
 //! The device database: what a file says, what is wrong with it, and what a request finds.
 
 use rookery_dpm::blocks::{AlarmBlock, Bit, Command};
-use rookery_dpm::database::{Database, Stored};
+use rookery_dpm::database::{self, Database, Stored};
 use rookery_dpm::drf::{Event, Request};
 use rookery_dpm::status::Status;
 
@@ -24,12 +24,15 @@ fn mistakes_name_line_and_field() {
         format!("[[node]]\nname = 'FE'\naddress = '0c23'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n\n{rest}")
     };
     let device = |rest: &str| file(&format!("[[device]]\nindex = 1\nname = 'M:A'\n[device.reading]\n{rest}"));
+    let control = |commands: &str| {
+        file(&format!("[[device]]\nindex = 1\nname = 'M:A'\n[device.control]\n{place}commands = [{commands}]\n"))
+    };
     let status = format!("[[device]]\nindex = 1\nname = 'M:A'\n[device.status]\n{place}");
     for (text, line, field) in [
         ("[[node]\n".to_owned(), 1, ""),
         (file("[[device]]\nindex = 1\nname = 'm:a'\n"), 9, "device.name"),
-        (file("[[device]]\nindex = 99999999\nname = 'M:A'\n"), 7, "device.index"),
-        (file("[[device]]\nindex = 1\nname = 'M:A'\ncolour = 'red'\n"), 10, "colour"),
+        (file("[[device]]\nindex = 99999999\nname = 'M:A'\n"), 8, "device.index"),
+        (file("[[device]]\nindex = 1\nname = 'M:A'\ncolour = 'red'\n"), 10, "device.colour"),
         (device("node = 'FX'\nssdn = '0000000000000001'\nprimary = 0\n"), 11, "device.reading.node"),
         (device("node = 'FE'\nssdn = '00'\nprimary = 0\n"), 12, "device.reading.ssdn"),
         (device(&format!("{place}primary = 1\n")), 13, "device.reading.primary"),
@@ -38,8 +41,32 @@ fn mistakes_name_line_and_field() {
         (device(&format!("{place}primary = 0\nsize = 3\n")), 14, "device.reading.size"),
         (device(&format!("{place}primary = 0\nelement = 0\n")), 14, "device.reading.element"),
         (device(&format!("{place}primary = 0\nevent = 'X'\n")), 14, "device.reading.event"),
-        (device(&format!("{place}primary = 0\nsiez = 2\n")), 14, "siez"),
-        (file(&format!("{status}on = {{ mask = 1, match = 1, yes = 'on' }}\n")), 13, ""),
+        (device(&format!("{place}primary = 0\nsiez = 2\n")), 14, "device.reading.siez"),
+        (file(&format!("{status}on = {{ mask = 1, match = 1, yes = 'on' }}\n")), 13, "device.status.on.yes"),
+        (device("node = 'FE'\nprimary = 0\n"), 10, "device.reading.ssdn"),
+        (device(&format!("{place}primary = 0\nelement = 4\ninput_length = 3\n")), 15, "device.reading.input_length"),
+        (device(&format!("{place}primary = 0\nelement = 2\ninput_length = 4\n")), 15, "device.reading.input_length"),
+        (device(&format!("{place}primary = 0\nelement = 6\n")), 10, "device.reading.input_length"),
+        (device(&format!("{place}primary = 0\nprimary_units = 5\n")), 14, "device.reading.primary_units"),
+        (device(&format!("{place}primary = 0\ntable = [[1.0, 2.0],\n[3.0]]\n")), 15, "device.reading.table"),
+        (control("{ name = 'STEP', value = 1 }"), 13, "device.control.commands.name"),
+        (control("{ name = 'STEP', order = 300, value = 1 }"), 13, "device.control.commands.order"),
+        (control("{ name = 'ON', value = 1 }, { name = 'STEP', order = 1, value = 1 }"), 13, "device.control.commands"),
+        (control("{ name = 'ON', value = 1 }, { name = 'On', order = 11, value = 1 }"), 13, "device.control.commands"),
+        (file("[names]\naliases = ['DPM01', 'much too long']\n"), 8, "names.aliases"),
+        (file("[names]\nloggers = ['A:B']\n"), 8, "names.loggers"),
+        (
+            file("[[node]]\nname = 'FE'\naddress = '0c24'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n"),
+            7,
+            "node.name",
+        ),
+        (
+            file("[[node]]\nname = 'FF'\naddress = '0c23'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n"),
+            7,
+            "node.address",
+        ),
+        (file("[[nodes]]\nname = 'FE'\n"), 7, "nodes"),
+        (file("device = 7\n"), 7, "node.device"),
         (file("[[script]]\ndevice = 'M:A'\nshape = 'ramp'\n"), 7, "script.device"),
     ] {
         let mistake = Database::read(&text).expect_err(&text);
@@ -48,6 +75,103 @@ fn mistakes_name_line_and_field() {
     let twice = device(&format!("{place}primary = 0\n[[device]]\nindex = 2\nname = 'M:A'\n"));
     assert_eq!(Database::read(&twice).expect_err("a name twice").field, "device.name");
 }
+
+#[test]
+fn the_example_is_a_good_file_with_every_property() {
+    let text = database::example();
+    let database = Database::read(&text).unwrap_or_else(|mistake| panic!("{mistake}\n{text}"));
+    let device = database.named("M:OUTTMP").expect("a device");
+    assert!(device.reading.is_some() && device.setting.is_some() && device.status.is_some());
+    assert!(device.control.is_some() && device.analog.is_some() && device.digital.is_some());
+    assert_eq!((database.records().len(), database.scripts().len(), database.faults().len()), (1, 1, 1));
+    assert_eq!(database.names_of_this().loggers, ["BACKUP", "ARKIVB"]);
+    assert_eq!(database.nodes()[0].aliases.len(), 1);
+}
+
+#[test]
+fn the_reference_is_up_to_date() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/device-file.md");
+    let text = database::reference();
+    if std::env::var_os("UPDATE_DOC").is_some() {
+        std::fs::write(file, &text).expect("the page is written");
+    }
+    let found = std::fs::read_to_string(file).unwrap_or_default();
+    assert_eq!(found, text, "run UPDATE_DOC=1 cargo test -p rookery-dpm --test database");
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let text = "[[node]]\nname = 'FE'\naddress = 'here'\nsocket = '127.0.0.1:6801'\nprotocol = 'RETDAT'\n\n\
+                [[device]]\nindex = 1\nname = 'm:a'\n\n[[device]]\nindex = -1\nname = 'M:B'\n";
+    let lines =
+        |text: &str| Database::check(text).expect_err(text).iter().map(|mistake| mistake.line).collect::<Vec<_>>();
+    // A value that is none for its key ends the reading of the text.
+    assert_eq!(lines(text), [12]);
+    assert_eq!(lines(&text.replace("-1", "2")), [3, 9]);
+}
+
+#[test]
+fn a_file_without_devices_says_how_one_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("devices.toml");
+    for text in [
+        "",
+        "# nothing yet\n",
+        "[[node]]\nname = 'FE'\naddress = '0c23'\nsocket = '127.0.0.1:1'\nprotocol = 'RETDAT'\n",
+    ] {
+        std::fs::write(&file, text).expect("it is written");
+        let words = Database::load(Some(&file)).expect_err(text).to_string();
+        assert!(words.contains("devices.toml: there are no devices"), "{words}");
+        assert!(words.contains("rookery dpm database example"), "{words}");
+    }
+}
+
+#[test]
+fn numbers_are_at_the_beginning_of_longer_elements() {
+    let database = Database::read(RAMP).expect("a good file");
+    let ramp = database.named("B:RAMP").and_then(|device| device.setting.as_ref()).expect("a setting");
+    assert_eq!((ramp.place.element, ramp.scaling.input), (4, 2));
+    // 1.2 at 881 hundredths of a second: what stands behind the number is no part of it.
+    assert_eq!(ramp.scaling.to_common(&[0xb0, 0x04, 0x71, 0x03]), Ok(1.2));
+    let commands = &database.named("B:RAMP").and_then(|device| device.control.as_ref()).expect("commands").commands;
+    assert_eq!(Command::numbered(commands, 10.0).map(|command| command.value), Ok(8));
+    assert_eq!(Command::named(commands, "one step back").map(|command| command.value), Ok(16));
+    assert_eq!(Command::named(commands, "On").map(|command| command.order), Ok(1));
+    // A name of its own in the place of a usual one.
+    assert_eq!(Command::named(commands, "STANDBY").map(|command| command.order), Ok(2));
+}
+
+const RAMP: &str = "
+[[node]]
+name = 'FE'
+address = '0c23'
+socket = '127.0.0.1:6801'
+protocol = 'RETDAT'
+
+[[device]]
+index = 1
+name = 'B:RAMP'
+
+[device.setting]
+node = 'FE'
+ssdn = '0000000000000001'
+primary = 10
+common = 6
+constants = [1.0, 1000.0]
+element = 4
+input_length = 2
+size = 256
+
+[device.control]
+node = 'FE'
+ssdn = '0000000000000002'
+commands = [
+    { name = 'ON', value = 2 },
+    { name = 'STANDBY', order = 2, value = 1 },
+    { name = 'STEP', order = 10, value = 8 },
+    { name = 'BACK', order = 11, value = 16, long = 'one step back' },
+]
+";
 
 #[test]
 fn requests_find_bytes_or_a_status() {

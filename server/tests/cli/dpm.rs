@@ -57,3 +57,17 @@ fn a_taken_port_is_a_fault() {
     assert!(checked.out.contains(&format!("cannot listen on {address}")), "{}", checked.out);
     rig.run(&[]).failed(1, "`listen` or `front_ends` in [dpm]");
 }
+
+#[test]
+fn the_example_database_is_a_good_one_and_mistakes_have_their_place() {
+    let rig = Rig::new();
+    let example = rig.run(&["dpm", "database", "example"]).fine();
+    rig.write("devices.toml", &example);
+    let checked = rig.run(&["dpm", "database", "check", "devices.toml"]).fine();
+    assert!(checked.contains("devices.toml: devices 1, front-ends 1, recorded readings 1"), "{checked}");
+    rig.write("devices.toml", &example.replace("ssdn = \"000042003f210000\"", "ssdn = \"42\""));
+    let place = ", device.reading.ssdn: sixteen hexadecimal digits";
+    rig.run(&["dpm", "database", "check", "devices.toml"]).failed(78, place);
+    rig.write("devices.toml", "");
+    rig.run(&["dpm", "--database", "devices.toml"]).failed(78, "rookery dpm database example");
+}

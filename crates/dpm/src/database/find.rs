@@ -115,6 +115,19 @@ impl Device {
         }
     }
 
+    /// Where its properties live that front-ends have.
+    pub fn places(&self) -> impl Iterator<Item = &Place> {
+        const ALL: [Property; 6] = [
+            Property::Reading,
+            Property::Setting,
+            Property::Status,
+            Property::Control,
+            Property::Analog,
+            Property::Digital,
+        ];
+        ALL.into_iter().filter_map(|property| self.place(property))
+    }
+
     /// Its reading or setting.
     pub fn value(&self, property: Property) -> Option<&Value> {
         match property {

@@ -9,7 +9,7 @@ mod limits;
 mod record;
 
 pub(crate) use file::line;
-pub use file::{Fault, Mistake, Script};
+pub use file::{Fault, Mistake, Script, example, reference};
 pub use find::{Form, Stored, Target, Wanted};
 pub use limits::Limits;
 
@@ -33,6 +33,16 @@ pub struct Database {
     scripts: Vec<Script>,
     faults: Vec<Fault>,
     records: Vec<Request>,
+    names_of_this: Names,
+}
+
+/// The names that this DPM has beside the one that it was started with.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Names {
+    /// Of its node.
+    pub aliases: Vec<Rad50>,
+    /// Of loggers whose questions are answered from what is recorded here, in upper case.
+    pub loggers: Vec<String>,
 }
 
 /// A node of the ACNET network that front-end tasks run on.
@@ -40,6 +50,8 @@ pub struct Database {
 pub struct Node {
     /// Its name.
     pub name: Rad50,
+    /// Other names by which clients find it.
+    pub aliases: Vec<Rad50>,
     /// Trunk and node number.
     pub address: u16,
     /// Where its datagrams come from and go to.
@@ -174,19 +186,76 @@ impl std::fmt::Display for Unusable {
 impl std::error::Error for Unusable {}
 
 impl Database {
-    /// Reads a database file.
+    /// Reads the text of a database file.
+    ///
+    /// # Errors
+    /// The first mistake in it.
     pub fn read(text: &str) -> Result<Self, Mistake> {
+        Self::check(text).map_err(|mistakes| mistakes.into_iter().next().unwrap_or(Mistake::UNKNOWN))
+    }
+
+    /// Reads the text of a database file, and goes on after a mistake.
+    ///
+    /// # Errors
+    /// All mistakes by line: the first one of each row.
+    pub fn check(text: &str) -> Result<Self, Vec<Mistake>> {
         file::read(text)
     }
 
     /// Reads the database file of that name, or without one the small database of the demonstration.
+    ///
+    /// # Errors
+    /// A file that can't be read, has mistakes, or has no devices.
     pub fn load(path: Option<&Path>) -> Result<Self, Unusable> {
         let Some(path) = path else {
             return Self::read(DEMO).map_err(|mistake| Unusable::Mistaken(mistake.to_string()));
         };
-        let named = |words: String| format!("{}: {words}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| Unusable::Unreadable(named(error.to_string())))?;
-        Self::read(&text).map_err(|mistake| Unusable::Mistaken(named(mistake.to_string())))
+        let name = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| Unusable::Unreadable(format!("{name}: {error}")))?;
+        let database = Self::check(&text).map_err(|mistakes| {
+            let lines: Vec<String> = mistakes.iter().map(|mistake| format!("{name}: {mistake}")).collect();
+            Unusable::Mistaken(lines.join("\n"))
+        })?;
+        if database.devices.is_empty() {
+            return Err(Unusable::Mistaken(format!("{name}: {EMPTY}")));
+        }
+        Ok(database)
+    }
+
+    /// Adds a node. Errors are the field that is wrong, and what would be right.
+    fn add_node(&mut self, node: Node) -> Result<(), (&'static str, String)> {
+        let names = |node: &Node| node.aliases.iter().copied().chain([node.name]).collect::<Vec<_>>();
+        let new = names(&node);
+        for other in &self.nodes {
+            if let Some(name) = names(other).into_iter().find(|name| new.contains(name)) {
+                return Err(("name", format!("a name that no other node has; {name} is {} already", other.name)));
+            }
+            if other.address == node.address {
+                return Err(("address", format!("an address that no other node has; {} has this one", other.name)));
+            }
+        }
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    /// Adds a device. The error is the field that another device has, too.
+    fn add_device(&mut self, device: Device) -> Result<(), &'static str> {
+        if self.names.contains_key(&device.name) {
+            return Err("name");
+        }
+        if self.indices.contains_key(&device.index) {
+            return Err("index");
+        }
+        let number = self.devices.len();
+        self.names.insert(device.name.clone(), number);
+        self.indices.insert(device.index, number);
+        self.devices.push(Arc::new(device));
+        Ok(())
+    }
+
+    /// The names that this DPM has beside the one that it was started with.
+    pub fn names_of_this(&self) -> &Names {
+        &self.names_of_this
     }
 
     /// All nodes.
@@ -233,4 +302,5 @@ impl Database {
     }
 }
 
+const EMPTY: &str = "there are no devices in it: each is a table [[device]] on a [[node]]; `rookery dpm database example` writes a file with all keys";
 const DEMO: &str = include_str!("demo.toml");

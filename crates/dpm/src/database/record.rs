@@ -1,23 +1,19 @@
 //! `[[record]]`: what is recorded, as requests with their events.
 
-use serde::Deserialize;
-use toml::Spanned;
-
-use super::file::Wrong;
+use super::file::{At, Wrong};
 use super::{Database, Stored};
 use crate::drf::{Event, Field, Request};
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default)]
 pub(super) struct RecordRow {
-    request: Spanned<String>,
+    pub(super) request: At<String>,
 }
 
 impl RecordRow {
     /// The request, which must be for numbers of a reading or setting that come again and again.
     pub(super) fn read(self, database: &Database) -> Result<Request, Wrong> {
-        let wrong = |what: &str| Wrong::of(&self.request, "request", what);
-        let request = Request::parse(self.request.get_ref())
+        let wrong = |what: &str| self.request.wrong("request", what);
+        let request = Request::parse(&self.request.value)
             .map_err(|_| wrong("a device with the event on which it is recorded, such as M:OUTTMP@P,1000"))?;
         if request.model.is_some() {
             return Err(wrong("recorded is what front-ends say: nothing may stand behind <-"));

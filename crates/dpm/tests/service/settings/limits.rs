@@ -141,8 +141,8 @@ fn limits_that_make_no_sense_are_mistakes_with_a_line() {
         ("setting", "primary = 0\nmax = inf", 14, "device.setting.max"),
         ("setting", "primary = 0\nmax = 1.0\nallowed = [0.5, 2.0]", 15, "device.setting.allowed"),
         ("setting", "primary = 0\nallowed = []", 14, "device.setting.allowed"),
-        ("reading", "primary = 0\nmin = 1.0", 14, "device.reading"),
-        ("digital", "min = 1.0", 7, "device.digital"),
+        ("reading", "primary = 0\nmin = 1.0", 14, "device.reading.min"),
+        ("digital", "min = 1.0", 13, "device.digital.min"),
         ("analog", "min = 1.0\nmax = 0.0", 14, "device.analog.max"),
     ] {
         let mistake = Database::read(&file(property, keys)).expect_err(keys);

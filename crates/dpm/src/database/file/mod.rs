@@ -1,0 +1,197 @@
+//! The file that the database is read from: TOML, with tables `[[node]]` and `[[device]]`, for what is recorded `[[record]]`, and for simulated
+//! front-ends `[[script]]` and `[[fault]]`.
+//!
+//! [`keys`] says which keys each table has. The parser ([`given`]), the [`reference`] and the example are made from it; [`rows`] are tables as they
+//! were read, and what is made of them.
+//!
+//! A file is read as a whole: every row that is wrong is told, and nothing is taken of a file with a mistake.
+
+mod given;
+mod keys;
+mod reference;
+mod rows;
+mod table;
+
+use std::ops::Range;
+
+pub(in crate::database) use given::{At, Wrong};
+pub use reference::{example, reference};
+
+use super::Database;
+use given::Given;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// What is wrong with a file, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// The line, from 1 on.
+    pub line: usize,
+    /// The field, such as `device.reading.ssdn`; empty if the file is no TOML.
+    pub field: String,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Mistake {
+    /// What is said where there is nothing to say; no text leads to it.
+    pub(super) const UNKNOWN: Self = Self { line: 1, field: String::new(), what: String::new() };
+}
+
+impl std::fmt::Display for Mistake {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.field.as_str() {
+            "" => write!(formatter, "line {}: {}", self.line, self.what),
+            field => write!(formatter, "line {}, {field}: {}", self.line, self.what),
+        }
+    }
+}
+
+impl std::error::Error for Mistake {}
+
+/// What a simulated front-end plays for a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Script {
+    /// The device.
+    pub device: String,
+    /// `constant`, `ramp`, `sine`, `noise`, `counter`, `setting` (what it was set to) or `silent`.
+    pub shape: String,
+    /// The lowest raw value, or the constant one.
+    pub low: i32,
+    /// The highest raw value.
+    pub high: i32,
+    /// How long a ramp or sine takes, in seconds.
+    pub seconds: f64,
+    /// The limits of its analog alarm, raw; without them all that it plays is good.
+    pub alarm: Option<[i32; 2]>,
+}
+
+impl Default for Script {
+    fn default() -> Self {
+        Self { device: String::new(), shape: String::new(), low: 0, high: 0, seconds: 1.0, alarm: None }
+    }
+}
+
+/// What is wrong with a simulated node.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Fault {
+    /// The node.
+    pub node: String,
+    /// How late its answers are, in milliseconds.
+    pub delay_millis: u64,
+    /// Which share of its answers is lost, from 0 to 1.
+    pub loss: f64,
+    /// How long it works at a time, in seconds; always if 0.
+    pub up_seconds: u64,
+    /// How long it is dead then, in seconds.
+    pub down_seconds: u64,
+}
+
+impl Fault {
+    /// Is the node dead at a time?
+    pub(crate) fn is_down(&self, millis: u64) -> bool {
+        self.up_seconds > 0 && millis % self.cycle() >= self.up_seconds * 1000
+    }
+
+    /// How often it was restarted before a time.
+    pub(crate) fn restarts(&self, millis: u64) -> u64 {
+        if self.up_seconds > 0 { millis / self.cycle() } else { 0 }
+    }
+
+    fn cycle(&self) -> u64 {
+        (self.up_seconds + self.down_seconds) * 1000
+    }
+}
+
+/// Reads a file. Errors are all of its mistakes, by line; there is at least one.
+pub(super) fn read(text: &str) -> Result<Database, Vec<Mistake>> {
+    let root = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map_or(1, |span| line(text, &span));
+        vec![Mistake { line, field: String::new(), what: format!("this is not TOML: {}", error.message()) }]
+    })?;
+    let span = root.span();
+    let root = Spanned::new(span, DeValue::Table(root.into_inner()));
+    let file = Given::new(&root).table(&keys::FILE).map_err(|wrong| vec![wrong.in_text(text)])?.value;
+    let mut reader = Reader { text, database: Database::default(), mistakes: Vec::new() };
+    reader.file(file);
+    reader.mistakes.sort_by_key(|mistake| mistake.line);
+    if reader.mistakes.is_empty() { Ok(reader.database) } else { Err(reader.mistakes) }
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    database: Database,
+    mistakes: Vec<Mistake>,
+}
+
+impl Reader<'_> {
+    fn file(&mut self, file: rows::File) {
+        for row in file.node {
+            self.row(row, "node", |database, row| {
+                let node = row.read()?;
+                database.add_node(node).map_err(|(field, what)| Wrong::new(field, what))
+            });
+        }
+        for row in file.device {
+            self.row(row, "device", |database, row| {
+                let (name, index) = (row.name.clone(), row.index.clone());
+                let device = row.read(&database.nodes)?;
+                database.add_device(device).map_err(|field| match field {
+                    "name" => name.wrong("name", "another device has this name"),
+                    _ => index.wrong("index", "another device has this index"),
+                })
+            });
+        }
+        if let Some(row) = file.names {
+            self.row(row, "names", |database, row| {
+                database.names_of_this = row.read()?;
+                Ok(())
+            });
+        }
+        for row in file.script {
+            self.row(row, "script", |database, script| {
+                if database.named(&script.device).is_none() {
+                    return Err(Wrong::new("device", format!("there is no device {:?}", script.device)));
+                }
+                if !SHAPES.contains(&script.shape.as_str()) {
+                    return Err(Wrong::new("shape", format!("one of {}", SHAPES.join(", "))));
+                }
+                database.scripts.push(script);
+                Ok(())
+            });
+        }
+        for row in file.fault {
+            self.row(row, "fault", |database, fault| {
+                if !database.nodes.iter().any(|node| node.name.to_string() == fault.node) {
+                    return Err(Wrong::new("node", format!("there is no node {:?}", fault.node)));
+                }
+                if !(0.0..=1.0).contains(&fault.loss) {
+                    return Err(Wrong::new("loss", "a share from 0 to 1"));
+                }
+                database.faults.push(fault);
+                Ok(())
+            });
+        }
+        for row in file.record {
+            self.row(row, "record", |database, row| {
+                let request = row.read(database)?;
+                database.records.push(request);
+                Ok(())
+            });
+        }
+    }
+
+    fn row<T>(&mut self, row: At<T>, table: &str, read: impl FnOnce(&mut Database, T) -> Result<(), Wrong>) {
+        let At { value, span } = row;
+        if let Err(wrong) = read(&mut self.database, value) {
+            self.mistakes.push(wrong.within(table).or_at(&span).in_text(self.text));
+        }
+    }
+}
+
+/// The line in which something begins, from 1 on.
+pub(crate) fn line(text: &str, span: &Range<usize>) -> usize {
+    text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
+}
+
+const SHAPES: &[&str] = &["constant", "ramp", "sine", "noise", "counter", "setting", "silent"];

@@ -1,0 +1,91 @@
+//! Describes the tables of the file. One description serves the parser, the reference and the example, so that they can't differ.
+
+use super::given::{Given, Wrong};
+
+/// A table of the file whose keys are put into a row of type `T`.
+pub(super) struct Table<T: 'static> {
+    /// Where it stands, as in `[[device]]` or `[device.reading]`; empty for tables that are written in a line.
+    pub(super) heading: &'static str,
+    /// Says what it is about.
+    pub(super) about: &'static str,
+    /// Its keys, in groups that other tables may share.
+    pub(super) keys: &'static [&'static [Key<T>]],
+}
+
+/// A key of a table.
+pub(super) struct Key<T: 'static> {
+    pub(super) name: &'static str,
+    /// Says what it means and which values are right.
+    pub(super) doc: &'static str,
+    pub(super) need: Need,
+    /// A right value as it is written.
+    pub(super) example: &'static str,
+    /// The tables that the value is made of, if it is.
+    pub(super) inner: Option<&'static dyn Shape>,
+    /// Puts the value into the row.
+    pub(super) set: fn(&mut T, Given<'_>) -> Result<(), Wrong>,
+}
+
+/// Must a key be there?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Without it the file is wrong.
+    Required,
+    /// Without it this holds. The example sets it.
+    Shown(&'static str),
+    /// Without it this holds. The example has it behind a `#`, as it doesn't go together with others.
+    Usual(&'static str),
+}
+
+/// A table without its row: what can be told of it.
+pub(super) trait Shape: Sync {
+    fn heading(&self) -> &'static str;
+    fn about(&self) -> &'static str;
+    fn rows(&self) -> Vec<KeyShape>;
+}
+
+/// A key without its row.
+#[derive(Clone, Copy)]
+pub(super) struct KeyShape {
+    pub(super) name: &'static str,
+    pub(super) doc: &'static str,
+    pub(super) need: Need,
+    pub(super) example: &'static str,
+    pub(super) inner: Option<&'static dyn Shape>,
+}
+
+impl<T> Table<T> {
+    fn all(&self) -> impl Iterator<Item = &'static Key<T>> {
+        self.keys.iter().flat_map(|group| group.iter())
+    }
+
+    pub(super) fn key(&self, name: &str) -> Option<&'static Key<T>> {
+        self.all().find(|key| key.name == name)
+    }
+
+    pub(super) fn required(&self) -> impl Iterator<Item = &'static Key<T>> {
+        self.all().filter(|key| key.need == Need::Required)
+    }
+
+    pub(super) fn names(&self) -> Vec<&'static str> {
+        self.all().map(|key| key.name).collect()
+    }
+}
+
+impl<T> Shape for Table<T> {
+    fn heading(&self) -> &'static str {
+        self.heading
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn rows(&self) -> Vec<KeyShape> {
+        let shape = |key: &'static Key<T>| {
+            let Key { name, doc, need, example, inner, .. } = *key;
+            KeyShape { name, doc, need, example, inner }
+        };
+        self.all().map(shape).collect()
+    }
+}
