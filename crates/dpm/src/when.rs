@@ -78,6 +78,17 @@ impl When {
         }
     }
 
+    /// Returns what a front-end that speaks `protocol` is asked for: events that it is told in the same words are the same.
+    pub fn on_wire(self, protocol: Protocol) -> Self {
+        match (protocol, &self, self.ftd()) {
+            (Protocol::Retdat, Self::Every(_), Some(ftd)) => Self::Every((u64::from(ftd) * 1000).div_ceil(60)),
+            (Protocol::Retdat, Self::Clock { number, delay, .. }, Some(_)) => {
+                Self::Clock { number: *number, clock: Clock::Either, delay: *delay }
+            }
+            _ => self,
+        }
+    }
+
     /// Can a front-end that is asked like this do it?
     pub fn check(&self, protocol: Protocol) -> Result<(), Status> {
         match (protocol, self) {
@@ -128,7 +139,8 @@ impl When {
 const SHORTEST: u64 = 50;
 /// As long as 15 bits of sixtieths of a second.
 const LONGEST: u64 = 546_000;
-const ONCE: u64 = 5000;
+/// Clients give up after five seconds: they are to hear of it before.
+const ONCE: u64 = 4000;
 const EVENT: u64 = 180_000;
 const LEAST_PATIENCE: u64 = 400;
 const MOST_PATIENCE: u64 = 15_000;

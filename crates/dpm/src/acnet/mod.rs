@@ -6,7 +6,7 @@
 pub mod ftpman;
 pub mod gets32;
 pub mod packet;
-mod requests;
+pub mod requests;
 pub mod retdat;
 pub mod sets32;
 pub mod setsdb;

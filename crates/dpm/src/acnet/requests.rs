@@ -1,13 +1,19 @@
 //! Requests that were sent and are not answered yet.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Requests by their id.
 ///
 /// An id is a place in a table and how often that place was used before, so that looking one up is indexing, and a late reply to a request that is over
 /// finds nothing: a place is used again only after all others that are free, and its last four uses have different ids. Bit 13 is always set.
+///
+/// A node has 8192 places for all its tasks together: front-ends tell its requests apart by their ids alone. Tables whose requests may be outstanding at the same
+/// time therefore have places of their own.
 #[derive(Debug)]
 pub struct Requests<T> {
+    /// Its part of all places.
+    range: Range<u16>,
     places: Vec<Place<T>>,
     free: VecDeque<u16>,
     count: usize,
@@ -21,19 +27,34 @@ struct Place<T> {
 
 impl<T> Default for Requests<T> {
     fn default() -> Self {
-        Self { places: Vec::new(), free: VecDeque::new(), count: 0 }
+        Self::within(0..PLACES)
     }
 }
 
 impl<T> Requests<T> {
-    /// Keeps a request and gives its id. `None` if all 8192 are in use.
+    /// A table of the places of a range, which ends at 8192 at most.
+    pub fn within(range: Range<u16>) -> Self {
+        Self {
+            range: range.start.min(PLACES)..range.end.min(PLACES),
+            places: Vec::new(),
+            free: VecDeque::new(),
+            count: 0,
+        }
+    }
+
+    /// How many ids there are, in use and free.
+    pub fn capacity(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Keeps a request and gives its id. `None` if all are in use.
     pub fn open(&mut self, request: T) -> Option<u16> {
         self.open_or_return(request).ok()
     }
 
     /// The same, but gives the request back if no id is free.
     pub fn open_or_return(&mut self, request: T) -> Result<u16, T> {
-        let place = if self.places.len() < PLACES {
+        let place = if self.places.len() < self.capacity() {
             self.places.push(Place { uses: 0, request: None });
             self.places.len() - 1
         } else if let Some(place) = self.free.pop_front() {
@@ -84,15 +105,23 @@ impl<T> Requests<T> {
     }
 
     fn place(&self, id: u16) -> Option<usize> {
-        let place = usize::from(id & (PLACES as u16 - 1));
+        let place = usize::from((id & (PLACES - 1)).checked_sub(self.range.start)?);
         (place < self.places.len() && self.id(place) == id).then_some(place)
     }
 
     fn id(&self, place: usize) -> u16 {
-        place as u16 | BIT | u16::from(self.places[place].uses) << 14
+        (self.range.start + place as u16) | BIT | u16::from(self.places[place].uses) << 14
     }
 }
 
-const PLACES: usize = 8192;
+/// Places of requests that read, for all readers together.
+pub const READINGS: Range<u16> = 0..5120;
+/// Places of fast plots.
+pub const PLOTS: Range<u16> = 5120..6144;
+/// Places of requests that set.
+pub const SETTINGS: Range<u16> = 6144..7168;
+/// Places of requests that clients make of other nodes.
+pub const CLIENTS: Range<u16> = 7168..8192;
+const PLACES: u16 = 8192;
 const BIT: u16 = 0x2000;
 const USES: u8 = 4;

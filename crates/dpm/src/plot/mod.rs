@@ -1,6 +1,6 @@
 //! Plots: readings that come more often than twenty times a second, collected by front-ends and sent in batches (`FTPMAN`).
 //!
-//! A plot is one device at one rate in one form, whoever reads it; its batches are scaled and encoded once for all readers. Before the first one the
+//! A plot is one device at one rate, whoever reads it; its batches are scaled and encoded once for each form in which it is read. Before the first one the
 //! front-end is asked for the device's class. Readers of devices without fast plots are handed back, to be read by polling.
 //!
 //! Points carry times since a clock event, and there is no clock here that would tell when that was. So the newest point of the first batch counts as
@@ -12,12 +12,13 @@
 
 mod times;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use indexmap::IndexSet;
+
 use crate::acnet::ftpman::{Class, Point, Reply, Request, Setup, TASK};
-use crate::acnet::{Header, Item, Kind, Packet, Requests};
+use crate::acnet::{Header, Item, Kind, Packet, Requests, requests};
 use crate::database::{Database, Device, Form, Node, Wanted};
 use crate::drf::{Event, Field, Property};
 use crate::pool::{Deliver, Reader};
@@ -40,24 +41,34 @@ pub struct Plots {
     plots: BTreeMap<PlotKey, Plot>,
     by_key: HashMap<Key, PlotKey, ahash::RandomState>,
     requests: Requests<PlotKey>,
-    timers: BinaryHeap<Reverse<(u64, PlotKey)>>,
+    /// One for each plot.
+    timers: BTreeSet<(u64, PlotKey)>,
     next: PlotKey,
     out: Vec<(usize, Vec<u8>)>,
     handed_back: Vec<Reader>,
 }
 
-/// What is plotted, how it is shown, and how many tens of microseconds are between points.
-type Key = (Wanted, Form, u16);
+/// What is plotted, and how many tens of microseconds are between points.
+type Key = (Wanted, u16);
 
 #[derive(Debug)]
 struct Plot {
     key: Key,
-    device: Arc<Device>,
-    readers: Vec<Reader>,
+    channels: Vec<Channel>,
     stage: Stage,
     attempts: u32,
+    /// When something has to be done about it, in milliseconds, and when its timer rings: then or earlier.
     deadline: u64,
+    timer: u64,
     times: Times,
+}
+
+/// Readers of one form of a plot. One comes and leaves in constant time.
+#[derive(Debug)]
+struct Channel {
+    form: Form,
+    device: Arc<Device>,
+    readers: IndexSet<Reader, ahash::RandomState>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,8 +106,8 @@ impl Plots {
             address,
             plots: BTreeMap::new(),
             by_key: HashMap::default(),
-            requests: Requests::default(),
-            timers: BinaryHeap::new(),
+            requests: Requests::within(requests::PLOTS),
+            timers: BTreeSet::new(),
             next: 0,
             out: Vec::new(),
             handed_back: Vec::new(),
@@ -123,32 +134,46 @@ impl Plots {
         reader: Reader,
         now: Moment,
     ) -> PlotKey {
-        let key = (wanted, form, period);
+        let key = (wanted, period);
         if let Some(number) = self.by_key.get(&key)
             && let Some(plot) = self.plots.get_mut(number)
-            // After a reload the same device may be scaled in another way.
-            && Arc::ptr_eq(&plot.device, device)
         {
-            plot.readers.push(reader);
+            plot.join(device, form, reader);
             return *number;
         }
         let number = self.next;
         self.next += 1;
-        let device = Arc::clone(device);
-        let readers = vec![reader];
-        let times = Times::default();
-        self.plots
-            .insert(number, Plot { key, device, readers, stage: Stage::Resting, attempts: 0, deadline: 0, times });
+        let mut plot = Plot {
+            key,
+            channels: Vec::new(),
+            stage: Stage::Resting,
+            attempts: 0,
+            deadline: now.millis,
+            timer: now.millis,
+            times: Times::default(),
+        };
+        plot.join(device, form, reader);
+        self.timers.insert((plot.timer, number));
+        self.plots.insert(number, plot);
         self.by_key.insert(key, number);
         self.ask(number, now);
         number
     }
 
+    /// Returns true if somebody reads that already.
+    pub fn is_running(&self, wanted: &Wanted, period: u16) -> bool {
+        self.by_key.contains_key(&(*wanted, period))
+    }
+
     /// Lets a reader go.
     pub fn leave(&mut self, number: PlotKey, reader: Reader) {
         let Some(plot) = self.plots.get_mut(&number) else { return };
-        plot.readers.retain(|other| *other != reader);
-        if plot.readers.is_empty() {
+        if let Some(place) = plot.channels.iter_mut().position(|channel| channel.readers.swap_remove(&reader))
+            && plot.channels[place].readers.is_empty()
+        {
+            plot.channels.swap_remove(place);
+        }
+        if plot.channels.is_empty() {
             self.remove(number);
         }
     }
@@ -180,25 +205,21 @@ impl Plots {
 
     /// Does what is due.
     pub fn tick(&mut self, now: Moment, deliver: &mut impl Deliver) {
-        while let Some(Reverse((due, number))) = self.timers.peek().copied() {
-            if due > now.millis {
-                break;
-            }
-            self.timers.pop();
-            let Some(plot) = self.plots.get(&number) else { continue };
-            if plot.deadline > now.millis {
-                self.timers.push(Reverse((plot.deadline, number)));
-            } else if plot.stage == Stage::Resting {
-                self.ask(number, now);
-            } else {
-                self.fail(number, Status::UTIME, now, deliver);
+        while let Some((due, number)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
+            match self.plots.get(&number).map(|plot| (plot.deadline, plot.stage)) {
+                Some((deadline, _)) if deadline > now.millis => self.wait_until(number, deadline),
+                Some((_, Stage::Resting)) => self.ask(number, now),
+                Some(_) => self.fail(number, Status::UTIME, now, deliver),
+                None => {
+                    self.timers.remove(&(due, number));
+                }
             }
         }
     }
 
     /// When [`tick`](Self::tick) has something to do next.
     pub fn deadline(&self) -> Option<u64> {
-        self.timers.peek().map(|timer| timer.0.0)
+        self.timers.first().map(|timer| timer.0)
     }
 
     /// Datagrams to send, with the number of their node.
@@ -228,9 +249,8 @@ impl Plots {
         let Some(id) = self.requests.open(number) else { return self.rest(number, now) };
         let Some(plot) = self.plots.get_mut(&number) else { return };
         plot.stage = stage(id);
-        plot.deadline = now.millis + PATIENCE;
-        self.timers.push(Reverse((plot.deadline, number)));
         let node = plot.key.0.node;
+        self.wait_until(number, now.millis + PATIENCE);
         if let Some(header) = self.header(node, kind, id) {
             self.out.push((node, header.datagram(body)));
         }
@@ -251,14 +271,14 @@ impl Plots {
         match class {
             _ if status.is_fatal() && status != Status::NO_TASK => self.fail(number, status, now, deliver),
             Some(class) if class.is_fast() => {
-                let (wanted, _, period) = plot.key;
+                let (wanted, period) = plot.key;
                 let name = name(number);
                 let body = Request::Continuous(Setup { name, item: item(&wanted), period }).encode();
                 self.send(number, Kind::MultipleRequest, &body, Stage::Plotting, now);
             }
             // No such task, no such class: the front-end does not plot.
             _ => {
-                self.handed_back.append(&mut plot.readers);
+                self.handed_back.extend(plot.channels.drain(..).flat_map(|channel| channel.readers));
                 self.remove(number);
             }
         }
@@ -294,7 +314,7 @@ impl Plots {
             && let Some(shared) = Shared::new(&show::status(status, now.unix_millis, 0))
         {
             let shared = Arc::new(shared);
-            for reader in &plot.readers {
+            for reader in plot.channels.iter().flat_map(|channel| &channel.readers) {
                 deliver.deliver(*reader, &shared, false);
             }
         }
@@ -305,18 +325,24 @@ impl Plots {
         let Some(plot) = self.plots.get_mut(&number) else { return };
         plot.stage = Stage::Resting;
         plot.times = Times::default();
-        plot.deadline = now.millis + (FIRST_REST << plot.attempts.min(10)).min(LONGEST_REST);
+        let deadline = now.millis + (FIRST_REST << plot.attempts.min(10)).min(LONGEST_REST);
         plot.attempts += 1;
-        self.timers.push(Reverse((plot.deadline, number)));
+        self.wait_until(number, deadline);
+    }
+
+    /// Lets a plot's timer ring at a time, in milliseconds.
+    fn wait_until(&mut self, number: PlotKey, deadline: u64) {
+        let Some(plot) = self.plots.get_mut(&number) else { return };
+        self.timers.remove(&(plot.timer, number));
+        (plot.deadline, plot.timer) = (deadline, deadline);
+        self.timers.insert((deadline, number));
     }
 
     fn remove(&mut self, number: PlotKey) {
         self.close(number, true);
-        if let Some(plot) = self.plots.remove(&number)
-            && self.by_key.get(&plot.key) == Some(&number)
-        {
-            self.by_key.remove(&plot.key);
-        }
+        let Some(plot) = self.plots.remove(&number) else { return };
+        self.timers.remove(&(plot.timer, number));
+        self.by_key.remove(&plot.key);
     }
 
     /// Forgets a plot's outstanding request.
@@ -333,26 +359,44 @@ impl Plots {
 }
 
 impl Plot {
+    fn join(&mut self, device: &Arc<Device>, form: Form, reader: Reader) {
+        // After a reload the same device may be scaled in another way.
+        let is_same = |channel: &Channel| channel.form == form && Arc::ptr_eq(&channel.device, device);
+        let place = self.channels.iter().position(is_same).unwrap_or_else(|| {
+            let device = Arc::clone(device);
+            self.channels.push(Channel { form, device, readers: IndexSet::default() });
+            self.channels.len() - 1
+        });
+        self.channels[place].readers.insert(reader);
+    }
+
     /// Scales points and gives them to all readers.
     fn give(&mut self, points: &[Point], now: Moment, deliver: &mut impl Deliver) {
-        let (wanted, form, _) = self.key;
-        let Some(value) = self.device.value(form.property) else { return };
-        let (mut data, mut micros) = (Vec::new(), Vec::new());
-        for (point, micro) in points.iter().zip(self.times.place(points, now)) {
-            match scale(&value.scaling, form.field, wanted.length, point.raw) {
-                // A number that cannot be scaled leaves no point; the others do.
-                Err(_) => continue,
-                Ok(number) => data.push(number),
+        let times = self.times.place(points, now);
+        for channel in &self.channels {
+            if let Some(shared) = channel.show(points, &times, self.key.0.length) {
+                let shared = Arc::new(shared);
+                channel.readers.iter().for_each(|reader| deliver.deliver(*reader, &shared, false));
             }
-            micros.push(micro);
         }
-        let Some(first) = micros.first() else { return };
-        let reply = reply::TimedScalarArray { timestamp: first / 1000, data, micros, ..Default::default() };
-        let Some(shared) = Shared::new(&reply.into()) else { return };
-        let shared = Arc::new(shared);
-        for reader in &self.readers {
-            deliver.deliver(*reader, &shared, false);
+    }
+}
+
+impl Channel {
+    /// Returns the message of a batch; `None` if nothing of it can be shown.
+    fn show(&self, points: &[Point], times: &[i64], length: u32) -> Option<Shared> {
+        let value = self.device.value(self.form.property)?;
+        let (mut data, mut micros) = (Vec::new(), Vec::new());
+        for (point, micro) in points.iter().zip(times) {
+            // A number that cannot be scaled leaves no point; the others do.
+            if let Ok(number) = scale(&value.scaling, self.form.field, length, point.raw) {
+                data.push(number);
+                micros.push(*micro);
+            }
         }
+        let timestamp = micros.first()? / 1000;
+        let reply = reply::TimedScalarArray { timestamp, data, micros, ..Default::default() };
+        Shared::new(&reply.into())
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use indexmap::IndexMap;
 use smallvec::SmallVec;
 
+use super::group::GroupKey;
 use crate::database::{Device, Form, Wanted};
 use crate::sdd::Shared;
 use crate::show::{self, Sample};
@@ -22,13 +24,20 @@ pub struct Reader {
     pub ref_id: i64,
 }
 
+/// Readers, each with the time from which it wants readings, in milliseconds. One comes and leaves in constant time, however many there are.
+type Readers = IndexMap<Reader, u64, ahash::RandomState>;
+
 /// One thing that is read from a node at some event.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) wanted: Wanted,
     pub(super) poll: usize,
+    /// Tells it from another one that has the same number later.
+    pub(super) serial: u64,
     /// The request that asks for it, and its place there.
-    pub(super) group: Option<(u16, usize)>,
+    pub(super) group: Option<(GroupKey, usize)>,
+    /// Its place among those that no request asks for yet.
+    pub(super) waits_at: Option<usize>,
     channels: SmallVec<[Channel; 1]>,
     /// When it was read last, and for how long that counts as current.
     read_at: Option<u64>,
@@ -52,33 +61,25 @@ pub(super) struct Channel {
     current: Option<Arc<Shared>>,
     /// What was told last, to see changes.
     told: Option<Sample>,
-    readers: Vec<Reader>,
-    /// Readers that want nothing before a time, in milliseconds: the reading that a front-end sends at once is not for them.
-    later: Vec<(Reader, u64)>,
+    readers: Readers,
 }
 
 impl Channel {
     pub(super) fn new(form: Form, on_change: bool, device: &Arc<Device>) -> Self {
-        Self {
-            form,
-            on_change,
-            device: Arc::clone(device),
-            current: None,
-            told: None,
-            readers: Vec::new(),
-            later: Vec::new(),
-        }
+        let device = Arc::clone(device);
+        Self { form, on_change, device, current: None, told: None, readers: Readers::default() }
     }
 }
 
 impl Entry {
-    pub(super) fn new(wanted: Wanted, poll: usize) -> Self {
-        Self { wanted, poll, group: None, channels: SmallVec::new(), read_at: None, fresh_for: 0 }
+    pub(super) fn new(wanted: Wanted, poll: usize, serial: u64) -> Self {
+        let channels = SmallVec::new();
+        Self { wanted, poll, serial, group: None, waits_at: None, channels, read_at: None, fresh_for: 0 }
     }
 
-    /// Adds a reader to its channel, which is made if it is the first. The channel's current message is returned. A reader that wants nothing `before`
-    /// a time gets what comes from then on.
-    pub(super) fn join(&mut self, channel: Channel, reader: Reader, before: Option<u64>) -> Option<Arc<Shared>> {
+    /// Adds a reader to its channel, which is made if it is the first. The channel's current message is returned. The reader gets what comes at a time or
+    /// later, in milliseconds: the reading that a front-end sends at once is not for everyone.
+    pub(super) fn join(&mut self, channel: Channel, reader: Reader, from: u64) -> Option<Arc<Shared>> {
         let is_same = |other: &Channel| {
             // After a reload the same device may be scaled in another way.
             (other.form, other.on_change) == (channel.form, channel.on_change)
@@ -88,25 +89,17 @@ impl Entry {
             self.channels.push(channel);
             self.channels.len() - 1
         });
-        match before {
-            Some(before) => self.channels[place].later.push((reader, before)),
-            None => self.channels[place].readers.push(reader),
-        }
+        self.channels[place].readers.insert(reader, from);
         self.channels[place].current.clone()
     }
 
-    /// Removes a reader. Was it there?
+    /// Removes a reader. Returns false if it was not there.
     pub(super) fn leave(&mut self, reader: Reader) -> bool {
         for (number, channel) in self.channels.iter_mut().enumerate() {
-            let waiting = channel.later.iter().rposition(|(other, _)| *other == reader);
-            if let Some(place) = waiting {
-                channel.later.swap_remove(place);
-            } else if let Some(place) = channel.readers.iter().rposition(|other| *other == reader) {
-                channel.readers.swap_remove(place);
-            } else {
+            if channel.readers.swap_remove(&reader).is_none() {
                 continue;
             }
-            if channel.readers.is_empty() && channel.later.is_empty() {
+            if channel.readers.is_empty() {
                 self.channels.remove(number);
             }
             return true;
@@ -141,10 +134,6 @@ impl Entry {
         self.fresh_for = fresh_for;
         let mut made = 0;
         for channel in &mut self.channels {
-            let Channel { later, readers, .. } = channel;
-            if !later.is_empty() {
-                readers.extend(later.extract_if(.., |(_, before)| *before <= now.millis).map(|(reader, _)| reader));
-            }
             if channel.on_change {
                 let is_known = channel
                     .told
@@ -161,8 +150,10 @@ impl Entry {
             let shared = Arc::new(shared);
             begun = stages.end(Stage::Encode, begun);
             made += 1;
-            for reader in &channel.readers {
-                give(*reader, &shared);
+            for (reader, from) in &channel.readers {
+                if *from <= now.millis {
+                    give(*reader, &shared);
+                }
             }
             channel.current = Some(shared);
             begun = stages.end(Stage::Queue, begun);

@@ -1,37 +1,108 @@
-//! Requests to front-ends: which entries go into one, when it is sent again.
+//! Requests: which entries go into one, when it is sent, and what becomes of its id.
 
-use std::cmp::Reverse;
-
+use super::silence::Rank;
+use super::wire::{item, item_size, sizes};
 use super::{EntryKey, Pool};
-use crate::acnet::{Header, Item, Kind, LARGEST, gets32, packet, retdat};
-use crate::database::{Node, Protocol};
+use crate::acnet::LARGEST;
+use crate::database::Wanted;
 use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
 
-/// One request to a front-end that is outstanding, or waits to be sent again.
+/// The number of a request, whether or not it is outstanding.
+pub(super) type GroupKey = usize;
+
+/// One request to a front-end that is outstanding, or waits to be sent.
 #[derive(Debug)]
 pub(super) struct Group {
+    pub(super) node: usize,
     pub(super) poll: usize,
+    /// Is it sent to see if somebody answers? Nobody reads it then.
+    pub(super) is_probe: bool,
     pub(super) slots: Vec<Slot>,
     /// How many slots have an entry.
-    live: usize,
-    /// When it is given up, in milliseconds.
+    pub(super) live: usize,
+    pub(super) state: State,
+    pub(super) rank: Rank,
+    /// When something has to be done about it, in milliseconds.
     pub(super) deadline: u64,
+    /// When its timer rings: at that time or earlier.
+    timer: u64,
     /// How often it was sent without an answer.
     pub(super) attempts: u32,
-    /// Does it wait to be sent again?
-    pub(super) is_resting: bool,
+    /// How many replies with readings its node had given when it was sent or answered last, or when that was sent of which it is a part and that is asked once.
+    pub(super) pulse: u64,
+    /// When it was sent or answered last, in milliseconds.
+    pub(super) answered_at: u64,
+    /// Was it answered since it was sent?
+    pub(super) has_answered: bool,
+    /// Is it a part of a request that was not answered?
+    pub(super) is_search: bool,
+    /// Is it counted among the searches of its node?
+    is_counted: bool,
+    /// Did its event come without it?
+    pub(super) has_missed: bool,
+    /// What waits for the same event alone, to tell that it came.
+    pub(super) canary: Option<GroupKey>,
+    pub(super) once: Once,
 }
 
-/// A device of a request; the entry may be gone.
+/// What is particular to what is asked once.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Once {
+    /// How often it was divided.
+    pub(super) round: u8,
+    /// When its readers are told that nothing came, in milliseconds.
+    pub(super) end: u64,
+    pub(super) is_probed: bool,
+    /// What the front-end said instead of readings.
+    pub(super) refusal: Option<Status>,
+}
+
+/// Where a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// It waits to be sent.
+    Queued,
+    /// It was sent by that id.
+    Asked(u16),
+    /// It was not answered, or is over, and waits to be sent again.
+    Failed,
+}
+
+/// A device of a request; the entry may be gone, or have gone to another request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     pub(super) entry: Option<EntryKey>,
-    pub(super) length: u32,
+    pub(super) serial: u64,
+    pub(super) wanted: Wanted,
 }
 
 impl Group {
+    pub(super) fn new(node: usize, poll: usize, slots: Vec<Slot>, rank: Rank, deadline: u64) -> Self {
+        let live = slots.iter().filter(|slot| slot.entry.is_some()).count();
+        Self {
+            node,
+            poll,
+            is_probe: false,
+            slots,
+            live,
+            state: State::Queued,
+            rank,
+            deadline,
+            timer: deadline,
+            attempts: 0,
+            pulse: 0,
+            answered_at: 0,
+            has_answered: false,
+            is_search: false,
+            is_counted: false,
+            has_missed: false,
+            canary: None,
+            once: Once::default(),
+        }
+    }
+
     /// Forgets an entry. Was it the last?
     pub(super) fn forget(&mut self, place: usize) -> bool {
         if let Some(slot) = self.slots.get_mut(place)
@@ -41,150 +112,279 @@ impl Group {
         }
         self.live == 0
     }
-}
 
-/// The head of a packet to a node.
-pub(super) fn header(node: &Node, address: u16, kind: Kind, id: u16) -> Header {
-    let task = match node.protocol {
-        Protocol::Retdat => retdat::TASK,
-        Protocol::Gets32 => gets32::TASK,
-    };
-    Header { kind, status: Status::SUCCESS, server: node.address, client: address, task, task_id: TASK_ID, message: id }
+    pub(super) fn is_asked(&self) -> bool {
+        matches!(self.state, State::Asked(_))
+    }
 }
 
 impl Pool {
-    /// Makes groups of a poll's waiting entries, of all of them if it has too many groups.
+    /// Makes groups of a poll's waiting entries. Those that run are left alone, but for too many of them, which become fewer.
     pub(super) fn settle(&mut self, poll_key: usize, now: Moment) {
         let Some(poll) = self.polls.get_mut(poll_key) else { return };
         poll.is_unsettled = false;
-        let slots: usize =
-            poll.groups.iter().filter_map(|id| self.groups.get(*id)).map(|group| group.slots.len()).sum();
-        let live = poll.entries - poll.waiting.len();
-        let needed = live.div_ceil(USUAL_GROUP);
-        let is_wasteful = slots > 2 * live + USUAL_GROUP || poll.groups.len() > 2 * needed + 2;
-        let (node_number, when) = (poll.node, poll.when.clone());
-        let mut entries = std::mem::take(&mut poll.waiting);
-        if is_wasteful && when != When::Once {
-            for id in poll.groups.clone() {
-                let group = self.close(id, true);
-                entries.extend(group.into_iter().flat_map(|group| group.slots).filter_map(|slot| slot.entry));
+        let is_once = poll.when == When::Once;
+        let (mut plain, mut proving) = (Vec::new(), Vec::new());
+        for key in std::mem::take(&mut poll.waiting) {
+            let Some(entry) = self.entries.get_mut(key) else { continue };
+            entry.waits_at = None;
+            match self.silence.rank(&entry.wanted, now) {
+                Rank::Plain => plain.push(key),
+                Rank::Proving => proving.push(key),
+                Rank::Silent => self.ask_apart(poll_key, key, now),
             }
         }
-        let Some(node) = self.nodes.get(node_number) else { return };
-        let (mut request, mut reply) = sizes(node);
-        let mut slots: Vec<Slot> = Vec::new();
-        for key in entries {
-            let Some(wanted) = self.entries.get(key).map(|entry| entry.wanted) else { continue };
-            let item = item(&wanted);
-            let (request_more, reply_more) = (item_size(&self.nodes[node_number]), item.reply_size());
-            if !slots.is_empty() && (request + request_more > LARGEST || reply + reply_more > LARGEST) {
-                self.open(poll_key, std::mem::take(&mut slots), 0, now);
-                (request, reply) = sizes(&self.nodes[node_number]);
+        for (keys, rank) in [(plain, Rank::Plain), (proving, Rank::Proving)] {
+            for key in self.pack(poll_key, keys, rank, now) {
+                self.ask(key, now);
             }
-            request += request_more;
-            reply += reply_more;
-            slots.push(Slot { entry: Some(key), length: wanted.length });
         }
-        if !slots.is_empty() {
-            self.open(poll_key, slots, 0, now);
+        if !is_once {
+            self.merge(poll_key, now);
         }
         self.drop_if_empty(poll_key);
     }
 
-    /// Sends a request for some entries of a poll.
-    pub(super) fn open(&mut self, poll_key: usize, slots: Vec<Slot>, attempts: u32, now: Moment) {
-        let Some(poll) = self.polls.get_mut(poll_key) else { return };
-        let deadline = now.millis + poll.when.patience();
-        let keys: Vec<Option<EntryKey>> = slots.iter().map(|slot| slot.entry).collect();
-        let live = keys.iter().flatten().count();
-        let group = Group { poll: poll_key, slots, live, deadline, attempts, is_resting: false };
-        let Some(id) = self.groups.open(group) else {
-            // All ids are in use: the entries wait until one is free.
-            poll.waiting.extend(keys.into_iter().flatten());
-            self.unsettle(poll_key);
-            return;
-        };
-        poll.groups.push(id);
-        let mut items = Vec::with_capacity(keys.len());
-        for (place, key) in keys.into_iter().enumerate() {
-            if let Some(entry) = key.and_then(|key| self.entries.get_mut(key)) {
-                entry.group = Some((id, place));
-                items.push(item(&entry.wanted));
+    /// Makes few groups of many: of those that are answered, and of those whose node is silent. What has not answered yet is never put to what has.
+    fn merge(&mut self, poll_key: usize, now: Moment) {
+        let Some(poll) = self.polls.get(poll_key) else { return };
+        let beats = self.fronts.get(poll.node).map_or(0, |front| front.beats);
+        let mut kinds: [(Vec<GroupKey>, usize, usize); 3] = Default::default();
+        for key in &poll.groups {
+            let Some(group) = self.groups.get_mut(*key) else { continue };
+            if group.rank == Rank::Proving {
+                let ranks = group.slots.iter().filter(|slot| slot.entry.is_some());
+                let silence = &mut self.silence;
+                group.rank = ranks.map(|slot| silence.rank(&slot.wanted, now)).max().unwrap_or(group.rank);
+            }
+            let kind = match (group.state, group.rank) {
+                (_, Rank::Silent) => continue,
+                (State::Asked(_), rank) if group.has_answered => usize::from(rank == Rank::Proving),
+                (State::Failed, _) if group.pulse == beats => 2,
+                _ => continue,
+            };
+            let (keys, live, slots) = &mut kinds[kind];
+            keys.push(*key);
+            (*live, *slots) = (*live + group.live, *slots + group.slots.len());
+        }
+        for (kind, (keys, live, slots)) in kinds.into_iter().enumerate() {
+            let needed = live.div_ceil(USUAL_GROUP);
+            if keys.len() <= 2 * needed + 2 && slots <= 2 * live + USUAL_GROUP {
+                continue;
+            }
+            let closed: Vec<Group> = keys.into_iter().filter_map(|key| self.close(key, true)).collect();
+            let attempts = closed.iter().map(|group| group.attempts).max().unwrap_or_default();
+            let deadline = closed.iter().map(|group| group.deadline).min().unwrap_or(now.millis);
+            let rank = closed.iter().map(|group| group.rank).max().unwrap_or(Rank::Plain);
+            let pulse = closed.iter().map(|group| group.pulse).max().unwrap_or_default();
+            let entries = closed.iter().flat_map(|group| &group.slots).filter_map(|slot| slot.entry).collect();
+            for key in self.pack(poll_key, entries, rank, now) {
+                if kind < 2 {
+                    self.ask(key, now);
+                } else if let Some(group) = self.groups.get_mut(key) {
+                    (group.state, group.attempts, group.pulse) = (State::Failed, attempts, pulse);
+                    self.wait_until(key, deadline);
+                }
             }
         }
-        self.timers.push(Reverse((deadline, id)));
-        self.counters.requests += 1;
-        self.counters.devices_requested += items.len() as u64;
-        if let Some(node) = self.nodes.get(poll.node) {
-            let repetitive = poll.when != When::Once;
-            let kind = if repetitive { Kind::MultipleRequest } else { Kind::Request };
-            let body = body(node, &poll.when, items);
-            self.out.push((poll.node, header(node, self.address, kind, id).datagram(&body)));
+    }
+
+    /// Makes groups of entries, as large as datagrams allow. They wait to be sent.
+    fn pack(&mut self, poll_key: usize, entries: Vec<EntryKey>, rank: Rank, now: Moment) -> Vec<GroupKey> {
+        let mut made = Vec::new();
+        let Some((poll, node)) =
+            self.polls.get(poll_key).and_then(|poll| Some((poll, self.nodes.get(poll.node)?.clone())))
+        else {
+            return made;
+        };
+        let number = poll.node;
+        let end = now.millis + poll.when.patience();
+        let (mut request, mut reply) = sizes(&node);
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut parts = Vec::new();
+        for key in entries {
+            let Some(slot) = self.slot(key) else { continue };
+            let (request_more, reply_more) = (item_size(&node), item(&slot.wanted).reply_size());
+            if !slots.is_empty() && (request + request_more > LARGEST || reply + reply_more > LARGEST) {
+                parts.push(std::mem::take(&mut slots));
+                (request, reply) = sizes(&node);
+            }
+            request += request_more;
+            reply += reply_more;
+            slots.push(slot);
+        }
+        if !slots.is_empty() {
+            parts.push(slots);
+        }
+        for slots in parts {
+            let mut group = Group::new(number, poll_key, slots, rank, now.millis);
+            group.once.end = end;
+            made.push(self.insert(group));
+        }
+        made
+    }
+
+    /// Lets a silent device be asked alone, when its node may be asked for the next such device.
+    fn ask_apart(&mut self, poll_key: usize, key: EntryKey, now: Moment) {
+        let (Some(poll), Some(slot)) = (self.polls.get(poll_key), self.slot(key)) else { return };
+        let (node, end) = (poll.node, now.millis + poll.when.patience());
+        let deadline = self.pace(node, now.millis, now);
+        let mut group = Group::new(node, poll_key, vec![slot], Rank::Silent, deadline);
+        group.once.end = end;
+        let key = self.insert(group);
+        if deadline <= now.millis {
+            self.ask(key, now);
         }
     }
-}
 
-impl Pool {
-    /// Keeps a group that is sent at `deadline`. It has an id, so that entries which leave find it, but nothing is outstanding.
-    pub(super) fn keep_resting(&mut self, poll_key: usize, slots: Vec<Slot>, attempts: u32, deadline: u64) {
-        let Some(poll) = self.polls.get_mut(poll_key) else { return };
-        let keys: Vec<EntryKey> = slots.iter().filter_map(|slot| slot.entry).collect();
-        let group = Group { poll: poll_key, live: keys.len(), slots, deadline, attempts, is_resting: true };
-        let Some(id) = self.groups.open(group) else {
-            poll.waiting.extend(keys);
-            self.unsettle(poll_key);
-            return;
-        };
-        poll.groups.push(id);
-        for (place, key) in keys.into_iter().enumerate() {
-            if let Some(entry) = self.entries.get_mut(key) {
-                entry.group = Some((id, place));
+    fn slot(&self, key: EntryKey) -> Option<Slot> {
+        let entry = self.entries.get(key)?;
+        Some(Slot { entry: Some(key), serial: entry.serial, wanted: entry.wanted })
+    }
+
+    /// Keeps a group. Its entries are its own from now on.
+    pub(super) fn insert(&mut self, group: Group) -> GroupKey {
+        let key = self.groups.vacant_key();
+        self.timers.insert((group.timer, key));
+        if let Some(poll) = self.polls.get_mut(group.poll).filter(|_| !group.is_probe) {
+            poll.groups.insert(key);
+        }
+        if let Some(front) = self.fronts.get_mut(group.node) {
+            front.silent += usize::from(group.rank == Rank::Silent);
+            front.probes += usize::from(group.is_probe);
+        }
+        for (place, slot) in group.slots.iter().enumerate() {
+            if let Some(entry) = slot.entry.and_then(|entry| self.entries.get_mut(entry)) {
+                entry.group = Some((key, place));
             }
         }
-        self.timers.push(Reverse((deadline, id)));
+        self.groups.insert(group)
     }
-}
 
-fn body(node: &Node, when: &When, items: Vec<Item>) -> Vec<u8> {
-    match node.protocol {
-        Protocol::Retdat => retdat::Request { ftd: when.ftd().unwrap_or_default(), items }.encode(),
-        Protocol::Gets32 => gets32::Request {
-            node: node.address,
-            repetitive: *when != When::Once,
-            ftd: when.ftd().unwrap_or(0xffff),
-            event: when.text(),
-            items,
+    /// Forgets a group; tells the front-end if it would go on answering.
+    pub(super) fn close(&mut self, key: GroupKey, cancel: bool) -> Option<Group> {
+        self.release(key, cancel);
+        let group = self.groups.try_remove(key)?;
+        self.timers.remove(&(group.timer, key));
+        if let Some(poll) = self.polls.get_mut(group.poll) {
+            poll.groups.swap_remove(&key);
         }
-        .encode(),
+        if let Some(front) = self.fronts.get_mut(group.node) {
+            front.silent -= usize::from(group.rank == Rank::Silent);
+            front.probes -= usize::from(group.is_probe);
+        }
+        Some(group)
+    }
+
+    /// Sends a group's request. Returns false if no id is free: then it waits.
+    pub(super) fn ask(&mut self, key: GroupKey, now: Moment) -> bool {
+        self.compact(key);
+        let Some(group) = self.groups.get_mut(key) else { return true };
+        let Some(poll) = self.polls.get(group.poll) else { return true };
+        let Some(id) = self.requests.open(key) else {
+            let deadline = now.millis + rest_after(group.attempts);
+            (group.state, group.attempts) = (State::Queued, group.attempts + 1);
+            self.wait_until(key, deadline);
+            return false;
+        };
+        group.state = State::Asked(id);
+        (group.has_answered, group.has_missed, group.answered_at) = (false, false, now.millis);
+        let mut deadline = now.millis + poll.when.patience();
+        if poll.when == When::Once {
+            let patience = if group.once.round == 0 { FIRST_ROUND } else { LATER_ROUNDS };
+            deadline = (now.millis + patience).min(group.once.end);
+        }
+        let (node, when, live) = (group.node, poll.when.clone(), group.live);
+        let slots = std::mem::take(&mut group.slots);
+        if let Some(front) = self.fronts.get_mut(node) {
+            if group.once.round == 0 {
+                group.pulse = front.beats;
+            }
+            front.searching += usize::from(group.is_search && !std::mem::replace(&mut group.is_counted, true));
+        }
+        self.send(node, id, &when, &slots);
+        let canary = if when.is_event() && live > 1 { self.send_canary(key, &slots, now) } else { None };
+        if let Some(group) = self.groups.get_mut(key) {
+            (group.slots, group.canary) = (slots, canary);
+        }
+        self.wait_until(key, deadline);
+        true
+    }
+
+    /// Gives a group's id back; tells the front-end if it would go on answering.
+    pub(super) fn release(&mut self, key: GroupKey, cancel: bool) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        let (node, canary) = (group.node, group.canary.take());
+        if let Some(front) = self.fronts.get_mut(node) {
+            front.searching -= usize::from(std::mem::take(&mut group.is_counted));
+        }
+        if let State::Asked(id) = group.state {
+            group.state = State::Failed;
+            self.requests.close(id);
+            if cancel {
+                self.cancel(node, id);
+            }
+        }
+        if let Some(canary) = canary {
+            self.close(canary, true);
+        }
+    }
+
+    /// A group was answered: it is no search any more.
+    pub(super) fn found_answering(&mut self, key: GroupKey, now: Moment) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.has_answered = true;
+        group.is_search = false;
+        let (node, poll, canary) = (group.node, group.poll, group.canary.take());
+        let Some(front) = self.fronts.get_mut(node) else { return };
+        front.searching -= usize::from(std::mem::take(&mut group.is_counted));
+        if group.rank != Rank::Plain {
+            for slot in group.slots.iter().filter(|slot| slot.entry.is_some()) {
+                self.silence.answered(&slot.wanted, now);
+            }
+        }
+        if group.rank == Rank::Silent {
+            group.rank = Rank::Proving;
+            front.silent -= 1;
+        }
+        if let Some(canary) = canary {
+            self.close(canary, true);
+        }
+        self.unsettle(poll);
+    }
+
+    /// Lets a group's timer ring at a time, in milliseconds.
+    pub(super) fn wait_until(&mut self, key: GroupKey, deadline: u64) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        self.timers.remove(&(group.timer, key));
+        (group.deadline, group.timer) = (deadline, deadline);
+        self.timers.insert((deadline, key));
+    }
+
+    /// Leaves out of a group what nobody reads any more.
+    pub(super) fn compact(&mut self, key: GroupKey) {
+        let Some(group) = self.groups.get_mut(key).filter(|group| group.live < group.slots.len()) else { return };
+        group.slots.retain(|slot| slot.entry.is_some());
+        for (place, slot) in group.slots.iter().enumerate() {
+            if let Some(entry) = slot.entry.and_then(|entry| self.entries.get_mut(entry)) {
+                entry.group = Some((key, place));
+            }
+        }
     }
 }
 
-fn item(wanted: &crate::database::Wanted) -> Item {
-    Item {
-        device: wanted.device,
-        property: wanted.property,
-        ssdn: wanted.ssdn,
-        length: wanted.length,
-        offset: wanted.offset,
-    }
+/// How long to rest after so many attempts, in milliseconds.
+pub(super) fn rest_after(attempts: u32) -> u64 {
+    (FIRST_REST << attempts.min(10)).min(LONGEST_REST)
 }
 
-/// Bytes of a request and of its reply before any device.
-fn sizes(node: &Node) -> (usize, usize) {
-    match node.protocol {
-        Protocol::Retdat => (packet::SIZE + retdat::HEAD, packet::SIZE),
-        Protocol::Gets32 => (packet::SIZE + gets32::HEAD, packet::SIZE + gets32::REPLY_HEAD),
-    }
-}
-
-fn item_size(node: &Node) -> usize {
-    match node.protocol {
-        Protocol::Retdat => retdat::ITEM,
-        Protocol::Gets32 => gets32::ITEM,
-    }
-}
-
-/// Our task's number on our node.
-pub(super) const TASK_ID: u16 = 1;
 /// About how many devices fit one request.
 const USUAL_GROUP: usize = 400;
+/// In milliseconds; doubled with each attempt.
+const FIRST_REST: u64 = 250;
+/// In milliseconds: so long after a front-end comes back its devices are read again at the latest.
+const LONGEST_REST: u64 = 8000;
+/// How long what is asked once may go unanswered before the silent device in it is looked for, in milliseconds.
+const FIRST_ROUND: u64 = 1500;
+/// How long parts of it may, in milliseconds.
+const LATER_ROUNDS: u64 = 1000;

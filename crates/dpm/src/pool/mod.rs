@@ -6,23 +6,30 @@
 //!
 //! Invariants:
 //! - An entry has readers, or it is removed at once; a group without entries is cancelled at once.
-//! - New entries get a group of their own at the end of the turn, and running groups run on. When the groups of a poll are more than twice what it needs, they
-//!   are asked anew as a whole.
+//! - New entries get a group of their own at the end of the turn, and running groups run on. When the groups of a poll are more than twice what it needs, those
+//!   that were answered are asked again as a whole.
 //! - A reply counts only if its id is outstanding and it comes from the node that was asked. So no reading is ever given to another device's readers.
-//! - A group whose front-end is silent or refuses is asked again, after growing pauses, until the last reader leaves. Its readers get the status each time.
+//! - A group whose front-end is silent or refuses is asked again, after growing pauses, until the last reader leaves. Its readers get the status each time. If
+//!   its node answers others, it is asked in halves ([`search`]) until the silent device is found, which is asked apart then ([`silence`]).
+//! - An id is held while a request is outstanding, and only then.
+//! - Readers come and leave in constant time, however many there are.
 
 mod entry;
 mod group;
 mod reply;
+mod search;
+mod silence;
+mod wire;
 
 pub use entry::{EntryKey, Reader};
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use indexmap::IndexSet;
 use slab::Slab;
 
-use crate::acnet::{Header, Kind, Requests};
+use crate::acnet::{Requests, requests};
 use crate::database::{Database, Device, Form, Node, Wanted};
 use crate::sdd::Shared;
 use crate::stages::Stages;
@@ -30,7 +37,9 @@ use crate::status::Status;
 use crate::time::Moment;
 use crate::when::{When, Wish};
 use entry::{Channel, Entry};
-use group::Group;
+use group::{Group, GroupKey};
+use search::Front;
+use silence::Silence;
 
 /// Who gets what the pool makes: once for each reader of a reading.
 pub trait Deliver {
@@ -59,6 +68,10 @@ pub struct Counters {
     pub delivered: u64,
     /// Requests that went unanswered.
     pub timeouts: u64,
+    /// How often an unanswered request was divided to find the silent device in it.
+    pub divided: u64,
+    /// How often a silent node was asked for single devices beside that.
+    pub probes: u64,
     /// Replies that nobody asked for, or that came from elsewhere.
     pub strays: u64,
 }
@@ -73,10 +86,18 @@ pub struct Pool {
     by_key: HashMap<(Wanted, When), EntryKey, ahash::RandomState>,
     polls: Slab<Poll>,
     polls_by_key: HashMap<(usize, When), usize, ahash::RandomState>,
-    groups: Requests<Group>,
+    /// What becomes the serial of the next entry.
+    serial: u64,
+    groups: Slab<Group>,
+    /// Outstanding requests.
+    requests: Requests<GroupKey>,
+    /// One for each node.
+    fronts: Vec<Front>,
+    silence: Silence,
     /// Polls with entries that no group asks for yet, or with too many groups.
     unsettled: Vec<usize>,
-    timers: BinaryHeap<std::cmp::Reverse<(u64, u16)>>,
+    /// One for each group.
+    timers: BTreeSet<(u64, GroupKey)>,
     out: Vec<(usize, Vec<u8>)>,
     counters: Counters,
     stages: Stages,
@@ -89,8 +110,10 @@ struct Poll {
     when: When,
     /// Entries that no group asks for yet.
     waiting: Vec<EntryKey>,
-    groups: Vec<u16>,
+    groups: IndexSet<GroupKey, ahash::RandomState>,
     entries: usize,
+    /// When its event was seen last, in milliseconds, if it waits for one.
+    event_at: Option<u64>,
     is_unsettled: bool,
 }
 
@@ -104,9 +127,13 @@ impl Pool {
             by_key: HashMap::default(),
             polls: Slab::new(),
             polls_by_key: HashMap::default(),
-            groups: Requests::default(),
+            serial: 0,
+            groups: Slab::new(),
+            requests: Requests::within(requests::READINGS),
+            fronts: database.nodes().iter().map(|_| Front::default()).collect(),
+            silence: Silence::default(),
             unsettled: Vec::new(),
-            timers: BinaryHeap::new(),
+            timers: BTreeSet::new(),
             out: Vec::new(),
             counters: Counters::default(),
             stages: Stages::default(),
@@ -123,9 +150,9 @@ impl Pool {
         self.counters
     }
 
-    /// How many things are being read, and in how many requests.
+    /// How many things are being read, and in how many requests that are outstanding.
     pub fn size(&self) -> (usize, usize) {
-        (self.entries.len(), self.groups.len())
+        (self.entries.len(), self.requests.len())
     }
 
     /// Takes on a reader. The current value, if the reader wants it and there is one, is returned; all others will be delivered.
@@ -140,13 +167,14 @@ impl Pool {
         reader: Reader,
         now: Moment,
     ) -> Result<(EntryKey, Option<Arc<Shared>>), Status> {
-        wish.when.check(self.nodes.get(wanted.node).ok_or(Status::NO_NODE)?.protocol)?;
+        let protocol = self.nodes.get(wanted.node).ok_or(Status::NO_NODE)?.protocol;
+        wish.when.check(protocol)?;
         self.counters.asked += 1;
         let period = match wish.when {
             When::Every(millis) => Some(millis),
             _ => None,
         };
-        let key = (wanted, wish.when);
+        let key = (wanted, wish.when.on_wire(protocol));
         // What was asked for once is in flight and older than a new reader's question, unless it has not left yet.
         let running = self.by_key.get(&key).copied().filter(|entry| self.can_join(*entry));
         let entry_key = match running {
@@ -158,8 +186,8 @@ impl Pool {
         };
         let Some(entry) = self.entries.get_mut(entry_key) else { return Err(Status::NODE_DOWN) };
         // What a front-end sends at once comes well before half of a period is over; when it is sending already it sends nothing at once.
-        let before = period.filter(|_| !wish.at_once && !entry.was_read()).map(|millis| now.millis + millis / 2);
-        let current = entry.join(Channel::new(form, wish.on_change, device), reader, before);
+        let from = period.filter(|_| !wish.at_once && !entry.was_read()).map_or(0, |millis| now.millis + millis / 2);
+        let current = entry.join(Channel::new(form, wish.on_change, device), reader, from);
         let fresh = entry.is_fresh(now);
         Ok((entry_key, current.filter(|_| wish.at_once && fresh)))
     }
@@ -182,12 +210,13 @@ impl Pool {
 
     /// When [`tick`](Self::tick) has something to do next, in milliseconds of the same clock.
     pub fn deadline(&self) -> Option<u64> {
-        self.timers.peek().map(|timer| timer.0.0)
+        self.timers.first().map(|timer| timer.0)
     }
 
     /// Takes on another database. What is being read is read on; its nodes must still be there under the same numbers.
     pub fn replace_nodes(&mut self, nodes: &[Node]) {
         self.nodes = nodes.to_vec();
+        self.fronts.resize_with(nodes.len(), Front::default);
     }
 
     fn can_join(&self, entry: EntryKey) -> bool {
@@ -205,19 +234,24 @@ impl Pool {
                 node: wanted.node,
                 when,
                 waiting,
-                groups: Vec::new(),
+                groups: IndexSet::default(),
                 entries: 0,
+                event_at: None,
                 is_unsettled: false,
             })
         });
-        let entry = self.entries.insert(Entry::new(wanted, poll_key));
-        self.by_key.insert(key, entry);
+        let mut entry = Entry::new(wanted, poll_key, self.serial);
+        self.serial += 1;
+        let number = self.entries.vacant_key();
         if let Some(poll) = self.polls.get_mut(poll_key) {
             poll.entries += 1;
-            poll.waiting.push(entry);
+            entry.waits_at = Some(poll.waiting.len());
+            poll.waiting.push(number);
         }
+        self.entries.insert(entry);
+        self.by_key.insert(key, number);
         self.unsettle(poll_key);
-        entry
+        number
     }
 
     fn remove(&mut self, key: EntryKey) {
@@ -228,21 +262,19 @@ impl Pool {
         if self.by_key.get(&full) == Some(&key) {
             self.by_key.remove(&full);
         }
-        match entry.group {
-            None => {
-                // Whoever came last mostly leaves first.
-                if let Some(place) = poll.waiting.iter().rposition(|waiting| *waiting == key) {
-                    poll.waiting.remove(place);
-                }
+        if let Some(place) = entry.waits_at {
+            poll.waiting.swap_remove(place);
+            if let Some(moved) = poll.waiting.get(place).and_then(|moved| self.entries.get_mut(*moved)) {
+                moved.waits_at = Some(place);
             }
-            Some((id, place)) => {
-                if let Some(group) = self.groups.get_mut(id)
-                    && group.forget(place)
-                {
-                    self.close(id, true);
-                } else {
-                    self.unsettle(entry.poll);
-                }
+        }
+        if let Some((key, place)) = entry.group {
+            if let Some(group) = self.groups.get_mut(key)
+                && group.forget(place)
+            {
+                self.close(key, true);
+            } else {
+                self.unsettle(entry.poll);
             }
         }
         self.drop_if_empty(entry.poll);
@@ -261,28 +293,5 @@ impl Pool {
         {
             self.unsettled.push(poll_key);
         }
-    }
-
-    /// Forgets a request; tells the front-end if it goes on answering.
-    fn close(&mut self, id: u16, cancel: bool) -> Option<Group> {
-        let group = self.groups.close(id)?;
-        if let Some(poll) = self.polls.get_mut(group.poll) {
-            poll.groups.retain(|other| *other != id);
-            if cancel
-                && !group.is_resting
-                && let Some(node) = self.nodes.get(poll.node)
-            {
-                let header = group::header(node, self.address, Kind::Cancel, id);
-                self.out.push((poll.node, header.datagram(&[])));
-            }
-        }
-        Some(group)
-    }
-
-    /// The answer to a reply that nobody waits for.
-    fn refuse(&mut self, node: usize, header: &Header) {
-        self.counters.strays += 1;
-        let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..*header };
-        self.out.push((node, cancel.datagram(&[])));
     }
 }

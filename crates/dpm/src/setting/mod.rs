@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
-use crate::acnet::{Header, Item, Kind, Requests, setsdb};
+use crate::acnet::{Header, Item, Kind, Requests, requests, setsdb};
 use crate::database::{Database, Device, Node};
 use crate::status::Status;
 use crate::time::Moment;
@@ -86,7 +86,7 @@ impl Setter {
             writes: Vec::new(),
             edits: Vec::new(),
             editing: HashSet::default(),
-            exchanges: Requests::default(),
+            exchanges: Requests::within(requests::SETTINGS),
             timers: BinaryHeap::new(),
             out: Vec::new(),
             done: Vec::new(),

@@ -151,3 +151,29 @@ fn batches(replies: &[Reply]) -> Vec<TimedScalarArray> {
     };
     replies.iter().filter_map(batch).collect()
 }
+
+#[test]
+fn two_forms_of_a_device_are_one_plot() {
+    let mut world = World::new(DEMO);
+    let clients: Vec<_> = (0..3).map(|_| world.client()).collect();
+    for (client, form) in clients.iter().zip(["", ".PRIMARY", ""]) {
+        world.add(client, 1, &format!("G:WATER{form}@P,100H"));
+        world.start(client);
+    }
+    world.pass(5000);
+    assert_eq!((world.statistics().plots, world.simulator.streams()), (1, 1));
+    let points = |replies: &[Reply]| -> Vec<f64> {
+        let batches = replies.iter().filter_map(|reply| match reply {
+            Reply::TimedScalarArray(batch) => Some(batch.data.clone()),
+            _ => None,
+        });
+        batches.flatten().collect()
+    };
+    let [scaled, primary, again] = [0, 1, 2].map(|number| points(&world.replies(&clients[number])));
+    assert!(scaled.len() > 400 && scaled.len() == primary.len() && scaled == again, "{}", scaled.len());
+    assert!(scaled.iter().zip(&primary).all(|(scaled, primary)| (scaled - (10.0 * primary + 20.0)).abs() < 1e-9));
+    for client in &clients {
+        world.stop(client);
+    }
+    assert_eq!((world.statistics().plots, world.simulator.streams()), (0, 0));
+}

@@ -142,3 +142,54 @@ fn times_of_gets32_are_told() {
         .collect();
     assert_eq!(cycles, [(1_700_000_000_777, 1_700_000_000_777)]);
 }
+
+#[test]
+fn readers_whose_front_end_is_told_the_same_are_one_request() {
+    let mut world = World::new(DEMO);
+    let clients: Vec<_> = (1000..1010).map(|_| world.client()).collect();
+    for (client, millis) in clients.iter().zip(1000..) {
+        // A front-end by RETDAT is told sixtieths of a second: of all of these sixty. One by GETS32 is told milliseconds.
+        world.add(client, 1, &format!("M:OUTTMP@P,{millis}"));
+        world.add(client, 2, &format!("G:COUNTR@P,{millis}"));
+        world.start(client);
+    }
+    assert_eq!(world.simulator.streams(), 11);
+    world.pass(50_000);
+    for (client, millis) in clients.iter().zip(1000..) {
+        let replies = world.replies(client);
+        assert_eq!(numbers(&replies, 1).len(), 51, "as often as the word says");
+        assert_eq!(numbers(&replies, 2).len(), 1 + 50_000 / millis, "as often as it was asked for");
+    }
+    // So are events of one number, from whichever clock: the word has no place for it.
+    for (client, clock) in clients.iter().zip(["H", "S", "E"]) {
+        world.add(client, 3, &format!("M:OUTTMP@E,0F,{clock}"));
+        world.start(client);
+    }
+    assert_eq!(world.simulator.streams(), 12);
+}
+
+#[test]
+fn readers_leave_in_constant_time() {
+    let mut world = World::with(DEMO, rookery_dpm::service::Options { requests: 60_000, ..Default::default() });
+    let clients = [world.client(), world.client()];
+    for client in &clients {
+        for ref_id in 0..50_000 {
+            world.add(client, ref_id, if ref_id % 2 == 0 { "G:COUNTR@P,1000" } else { "G:WATER@P,100H" });
+        }
+        world.start(client);
+        world.replies(client);
+    }
+    assert_eq!((world.statistics().entries, world.statistics().plots), (1, 1));
+    // In whichever order: the first come, the last come, and all of a connection.
+    for ref_id in (0..10_000).chain((40_000..50_000).rev()) {
+        world.ask(&clients[0], rookery_dpm::sdd::request::RemoveFromList { list_id: clients[0].list_id, ref_id });
+    }
+    world.dpm.disconnect(clients[1].key);
+    world.pass(1000);
+    let replies = world.replies(&clients[0]);
+    let heard = (0..50_000).filter(|ref_id| !numbers(&replies[..], *ref_id).is_empty());
+    assert_eq!(heard.take(3).collect::<Vec<_>>(), [10_000, 10_002, 10_004]);
+    world.dpm.disconnect(clients[0].key);
+    world.pass(0);
+    assert_eq!((world.statistics().entries, world.statistics().plots, world.simulator.streams()), (0, 0, 0));
+}

@@ -1,9 +1,10 @@
 //! A service, simulated front-ends and clients, with a clock that is turned by hand.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use rookery_dpm::acnet::{Header, gets32, packet, retdat};
 use rookery_dpm::database::Database;
 use rookery_dpm::history::{Archive, Bounds, Work};
 use rookery_dpm::sdd::Message;
@@ -20,6 +21,12 @@ pub struct World {
     now: u64,
     /// Datagrams to front-ends are lost while this is set.
     pub cut: bool,
+    /// Devices that make every request silent in which they are.
+    pub silent: BTreeSet<u32>,
+    /// Devices that make a front-end answer what is no reading, whatever else it is asked for.
+    pub broken: BTreeMap<u32, Broken>,
+    /// The devices of requests, by their ids.
+    asked: HashMap<u16, Vec<u32>>,
     /// What was written to clients that read.
     written: HashMap<ClientKey, Vec<u8>>,
     /// Clients that do not read.
@@ -46,6 +53,9 @@ impl World {
             simulator: Simulator::new(read()),
             now: 0,
             cut: false,
+            silent: BTreeSet::new(),
+            broken: BTreeMap::new(),
+            asked: HashMap::new(),
             written: HashMap::new(),
             stuck: Vec::new(),
             datagrams: Vec::new(),
@@ -133,11 +143,16 @@ impl World {
             let here = dpm_address();
             for (_, mut datagram) in to_front_ends {
                 self.datagrams.push(datagram.clone());
+                let (header, devices) = asked(&datagram);
+                if !devices.is_empty() {
+                    self.asked.insert(header.message, devices);
+                }
                 if !self.cut {
                     self.simulator.datagram(here, &mut datagram, now);
                 }
             }
             let answers: Vec<Vec<u8>> = self.simulator.flush().map(|(_, datagram)| datagram).collect();
+            let answers: Vec<Vec<u8>> = answers.into_iter().filter_map(|answer| self.spoil(answer)).collect();
             if answers.is_empty() {
                 break;
             }
@@ -155,6 +170,22 @@ impl World {
         }
         if self.consult() {
             self.settle();
+        }
+    }
+
+    /// The answer of a front-end as its silent and broken devices let it through.
+    fn spoil(&self, answer: Vec<u8>) -> Option<Vec<u8>> {
+        let mut bytes = answer.clone();
+        packet::swap(&mut bytes);
+        let packet = packet::packets(&bytes).next()?;
+        let devices = self.asked.get(&packet.header.message).map(Vec::as_slice).unwrap_or_default();
+        if devices.iter().any(|device| self.silent.contains(device)) {
+            return None;
+        }
+        match devices.iter().find_map(|device| self.broken.get(device)) {
+            None => Some(answer),
+            Some(Broken::Refused(status)) => Some(Header { status: *status, ..packet.header }.datagram(&[])),
+            Some(Broken::Short) => Some(packet.header.datagram(&packet.body[..packet.body.len().saturating_sub(2)])),
         }
     }
 
@@ -192,6 +223,28 @@ impl World {
     pub fn statistics(&self) -> Statistics {
         self.dpm.statistics()
     }
+}
+
+/// What a broken device makes of an answer.
+#[derive(Debug, Clone, Copy)]
+pub enum Broken {
+    /// A status and no readings.
+    Refused(Status),
+    /// Fewer bytes than were asked for.
+    Short,
+}
+
+/// The header of a datagram, and the devices that it asks for.
+pub fn asked(datagram: &[u8]) -> (Header, Vec<u32>) {
+    let mut bytes = datagram.to_vec();
+    packet::swap(&mut bytes);
+    let packet = packet::packets(&bytes).next().expect("a packet");
+    let items = match packet.header.task {
+        retdat::TASK => retdat::Request::decode(packet.body).map(|request| request.items),
+        gets32::TASK => gets32::Request::decode(packet.body).map(|request| request.items),
+        _ => None,
+    };
+    (packet.header, items.unwrap_or_default().iter().map(|item| item.device).collect())
 }
 
 /// A client over TCP.

@@ -1,0 +1,389 @@
+//! What is done about requests that are not answered, or answered by what is no reading.
+//!
+//! A front-end answers a request as a whole. One device in it that is silent, or that makes the front-end refuse, therefore hides all others. While the node
+//! answers something else, such a request is asked again in halves, until the device is alone; from then on it is asked apart ([`Silence`]). A node that
+//! answers nothing is asked as before after growing pauses, and beside that, at each pause, for one of its devices alone: if that one answers, the node is there.
+//!
+//! Invariants:
+//! - Finding one silent device among *n* takes about 2 log₂ *n* requests. At most [`SEARCHES`] of them wait for a node's answer at a time, the others follow
+//!   one every [`PACE`], as do all requests for silent devices of the node.
+//! - A node that answers nothing is never asked in parts.
+//! - What is asked once has its answer or status within [`patience`](When::patience): it is divided twice only, by the root of the number of its devices and then
+//!   to single ones, while the first request stays outstanding.
+//!
+//! [`Silence`]: super::silence::Silence
+
+use super::group::{Group, GroupKey, Once, Slot, State, rest_after};
+use super::silence::Rank;
+use super::{Deliver, Pool};
+use crate::show::Sample;
+use crate::status::Status;
+use crate::time::Moment;
+use crate::when::When;
+
+/// A node as its answers show it.
+#[derive(Debug, Default)]
+pub(super) struct Front {
+    /// How many replies it gave that had readings, and when the last came, in milliseconds.
+    pub(super) beats: u64,
+    pub(super) beat_at: Option<u64>,
+    /// Parts of unanswered requests that wait for its answer.
+    pub(super) searching: usize,
+    /// Requests for single silent devices.
+    pub(super) silent: usize,
+    /// Probes that wait for its answer.
+    pub(super) probes: usize,
+    /// When it may be asked for the next silent device, in milliseconds.
+    next: u64,
+}
+
+impl Pool {
+    /// Does what is due.
+    pub fn tick(&mut self, now: Moment, deliver: &mut impl Deliver) {
+        while let Some((due, key)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
+            match self.groups.get(key).map(|group| group.deadline) {
+                // It was answered since.
+                Some(deadline) if deadline > now.millis => self.wait_until(key, deadline),
+                Some(_) => self.due(key, now, deliver),
+                None => {
+                    self.timers.remove(&(due, key));
+                }
+            }
+        }
+    }
+
+    fn due(&mut self, key: GroupKey, now: Moment, deliver: &mut impl Deliver) {
+        let Some(group) = self.groups.get(key) else { return };
+        let Some(poll) = self.polls.get(group.poll).filter(|_| !group.is_probe) else {
+            self.close(key, true);
+            return;
+        };
+        if poll.when == When::Once {
+            return self.due_once(key, now, deliver);
+        }
+        let is_patient = poll.when.is_event() && !group.has_missed;
+        match group.state {
+            State::Asked(_) if !is_patient => {
+                self.counters.timeouts += 1;
+                self.fail(key, Status::UTIME, true, now, deliver);
+            }
+            State::Failed if self.is_divisible(key, now) => self.halve(key, now),
+            state => {
+                // Nobody knows when an event comes: after so long the front-end may have forgotten that it was asked.
+                self.release(key, true);
+                if let Some(group) = self.groups.get_mut(key) {
+                    group.attempts += u32::from(state != State::Queued);
+                }
+                if !self.ask(key, now) {
+                    self.tell(key, Status::BUSY, false, now, deliver);
+                }
+            }
+        }
+    }
+
+    /// A group was not answered, or refused.
+    pub(super) fn fail(
+        &mut self,
+        key: GroupKey,
+        status: Status,
+        cancel: bool,
+        now: Moment,
+        deliver: &mut impl Deliver,
+    ) {
+        let Some(group) = self.groups.get(key) else { return };
+        if self.polls.get(group.poll).is_some_and(|poll| poll.when == When::Once) {
+            return self.refused_once(key, status, now, deliver);
+        }
+        let (live, was_divided, is_alive) = (group.live, group.is_search, self.is_alive(key));
+        let is_divisible = self.is_divisible(key, now) && status != Status::NODE_DOWN;
+        self.release(key, cancel);
+        if !is_divisible || was_divided && status == Status::UTIME {
+            // Most readers of a request that is divided for the first time have their readings at once, as have those whose front-end refuses at once.
+            self.tell(key, status, false, now, deliver);
+        }
+        if is_divisible {
+            return self.halve(key, now);
+        }
+        if live == 1 && is_alive && status != Status::NODE_DOWN {
+            self.found_silent(key);
+        }
+        self.rest(key, now);
+        if !is_alive && status != Status::NODE_DOWN {
+            self.probe(key, 1, now);
+        }
+    }
+
+    /// Lets a group that is over wait until it is asked again.
+    pub(super) fn rest(&mut self, key: GroupKey, now: Moment) {
+        self.release(key, false);
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.state = State::Failed;
+        let (node, poll, rank) = (group.node, group.poll, group.rank);
+        let mut deadline = now.millis + rest_after(group.attempts);
+        if rank == Rank::Silent {
+            deadline = self.pace(node, deadline, now);
+        }
+        self.wait_until(key, deadline);
+        self.unsettle(poll);
+    }
+
+    /// Asks for a group in two halves.
+    fn halve(&mut self, key: GroupKey, now: Moment) {
+        self.compact(key);
+        let Some(mut group) = self.close(key, true) else { return };
+        self.counters.divided += 1;
+        let rest = group.slots.split_off(group.slots.len() / 2);
+        for slots in [group.slots, rest] {
+            self.ask_part(Group::new(group.node, group.poll, slots, group.rank, now.millis), now);
+        }
+    }
+
+    /// Asks for a part of a request, now if not too many are outstanding.
+    fn ask_part(&mut self, mut part: Group, now: Moment) {
+        let node = part.node;
+        part.is_search = true;
+        let is_full = self.fronts.get(node).is_none_or(|front| front.searching >= SEARCHES);
+        let key = self.insert(part);
+        if is_full {
+            let deadline = self.pace(node, now.millis, now);
+            self.wait_until(key, deadline);
+        } else {
+            self.ask(key, now);
+        }
+    }
+
+    /// Sends requests for one device each of a group whose node seems to be silent: another one each time.
+    fn probe(&mut self, key: GroupKey, count: usize, now: Moment) {
+        let Some(group) = self.groups.get(key).filter(|group| group.live > 1) else { return };
+        let node = group.node;
+        let live: Vec<Slot> = group.slots.iter().copied().filter(|slot| slot.entry.is_some()).collect();
+        for number in 0..count.min(live.len()) {
+            if self.fronts.get(node).is_none_or(|front| front.probes >= PROBES) {
+                return;
+            }
+            // Not two of a pattern.
+            let place = (self.counters.probes as usize + number * (live.len() / 2 + 1)) % live.len();
+            self.open_probe(node, NO_POLL, live[place], &When::Once, now.millis + PROBE);
+        }
+        self.counters.probes += 1;
+    }
+
+    /// Lets one device of a group wait alone for the event that all of it waits for. If it is answered and the group is not, the event came.
+    pub(super) fn send_canary(&mut self, key: GroupKey, slots: &[Slot], now: Moment) -> Option<GroupKey> {
+        let group = self.groups.get(key)?;
+        let (node, poll, attempts) = (group.node, group.poll, group.attempts as usize);
+        let when = self.polls.get(poll)?.when.clone();
+        let deadline = now.millis + when.patience();
+        self.open_probe(node, poll, slots[attempts % slots.len()], &when, deadline)
+    }
+
+    fn open_probe(&mut self, node: usize, poll: usize, slot: Slot, when: &When, deadline: u64) -> Option<GroupKey> {
+        let slot = Slot { entry: None, ..slot };
+        let mut group = Group::new(node, poll, vec![slot], Rank::Plain, deadline);
+        group.is_probe = true;
+        let key = self.insert(group);
+        let Some(id) = self.requests.open(key) else {
+            self.close(key, false);
+            return None;
+        };
+        if let Some(group) = self.groups.get_mut(key) {
+            group.state = State::Asked(id);
+        }
+        self.send(node, id, when, &[slot]);
+        Some(key)
+    }
+
+    /// Remembers that the only device of a group is silent.
+    fn found_silent(&mut self, key: GroupKey) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        if let Some(slot) = group.slots.iter().find(|slot| slot.entry.is_some()) {
+            self.silence.found(&slot.wanted);
+        }
+        if group.rank != Rank::Silent
+            && let Some(front) = self.fronts.get_mut(group.node)
+        {
+            group.rank = Rank::Silent;
+            front.silent += 1;
+        }
+    }
+
+    /// Returns the time from which a node may be asked for one more silent device: `earliest` or later, in milliseconds.
+    pub(super) fn pace(&mut self, node: usize, earliest: u64, now: Moment) -> u64 {
+        let Some(front) = self.fronts.get_mut(node) else { return earliest };
+        // Those that went in the meantime need no time.
+        let waiting = (front.silent + front.searching) as u64 + 1;
+        let at = earliest.max(front.next.min(now.millis + waiting * PACE));
+        front.next = at + PACE;
+        at
+    }
+
+    /// Counts an answer of a node.
+    pub(super) fn beat(&mut self, node: usize, now: Moment) {
+        if let Some(front) = self.fronts.get_mut(node) {
+            front.beats += 1;
+            front.beat_at = Some(now.millis);
+        }
+    }
+
+    /// Somebody got an answer on the event of a poll: who was not answered since the event before has its answer soon, or has missed the event.
+    pub(super) fn hurry(&mut self, poll: usize, now: Moment) {
+        let Some(poll) = self.polls.get_mut(poll).filter(|poll| poll.when.is_event()) else { return };
+        if poll.event_at.is_some_and(|at| now.millis < at + GRACE) {
+            return;
+        }
+        poll.event_at = Some(now.millis);
+        let late = |key: &GroupKey| {
+            let group = self.groups.get(*key)?;
+            (group.is_asked() && group.answered_at + GRACE < now.millis).then_some(*key)
+        };
+        for key in poll.groups.iter().filter_map(late).collect::<Vec<_>>() {
+            if let Some(group) = self.groups.get_mut(key) {
+                group.has_missed = true;
+            }
+            self.wait_until(key, now.millis + GRACE);
+        }
+    }
+
+    /// Returns true if its node answered others when a group should have been answered.
+    fn is_alive(&self, key: GroupKey) -> bool {
+        let Some(group) = self.groups.get(key) else { return false };
+        match self.polls.get(group.poll) {
+            // Others that are read at another time say nothing about an event.
+            Some(poll) if poll.when.is_event() => group.has_missed,
+            _ => self.fronts.get(group.node).is_some_and(|front| front.beats != group.pulse),
+        }
+    }
+
+    /// Returns true if there is a device to be found in a group: it has several, and its node answers.
+    fn is_divisible(&self, key: GroupKey, now: Moment) -> bool {
+        let Some(group) = self.groups.get(key).filter(|group| group.live > 1) else { return false };
+        let is_event = self.polls.get(group.poll).is_some_and(|poll| poll.when.is_event());
+        let beat_at = self.fronts.get(group.node).and_then(|front| front.beat_at).filter(|_| !is_event);
+        // A refusal comes at once: others need not have been answered in between.
+        self.is_alive(key) || beat_at.is_some_and(|at| now.millis - at < LATELY)
+    }
+
+    /// Tells the readers of a group that there is no reading.
+    fn tell(&mut self, key: GroupKey, status: Status, is_last: bool, now: Moment, deliver: &mut impl Deliver) {
+        let Some(group) = self.groups.get(key) else { return };
+        let sample = Sample { status, bytes: Box::default(), timestamp: now.unix_millis, cycle: 0 };
+        for slot in &group.slots {
+            let Some(entry) = slot.entry.and_then(|entry| self.entries.get_mut(entry)) else { continue };
+            if entry.serial != slot.serial || entry.group.is_none_or(|(own, _)| own != key) {
+                continue;
+            }
+            let delivered = &mut self.counters.delivered;
+            let begun = self.stages.begin();
+            let take = entry.take(&sample, 0, now, &mut self.stages, begun, |reader, message| {
+                *delivered += 1;
+                deliver.deliver(reader, message, is_last);
+            });
+            self.counters.encoded += take.made;
+        }
+    }
+}
+
+/// What is asked once.
+impl Pool {
+    fn due_once(&mut self, key: GroupKey, now: Moment, deliver: &mut impl Deliver) {
+        let Some(group) = self.groups.get(key) else { return };
+        let Once { round, end, is_probed, refusal } = group.once;
+        let is_over = now.millis >= end;
+        let is_whole = group.live <= 1 || round > MOST_ROUNDS;
+        match group.state {
+            State::Queued if is_over => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, deliver),
+            State::Queued => {
+                if !self.ask(key, now) {
+                    if let Some(group) = self.groups.get_mut(key) {
+                        group.once.refusal = Some(Status::BUSY);
+                    }
+                    self.wait_until(key, (now.millis + PACE).min(end));
+                }
+            }
+            State::Asked(_) if is_over => {
+                self.counters.timeouts += 1;
+                self.give_up(key, Status::UTIME, now, deliver);
+            }
+            _ if !is_whole && self.is_divisible(key, now) => self.divide(key, now),
+            _ if !is_whole && !is_probed => {
+                self.probe(key, PROBES, now);
+                if let Some(group) = self.groups.get_mut(key) {
+                    group.once.is_probed = true;
+                }
+                self.wait_until(key, (now.millis + PROBE_WAIT).min(end));
+            }
+            State::Failed => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, deliver),
+            State::Asked(_) => self.wait_until(key, end),
+        }
+    }
+
+    fn refused_once(&mut self, key: GroupKey, status: Status, now: Moment, deliver: &mut impl Deliver) {
+        self.release(key, false);
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.once.refusal = Some(status);
+        if status == Status::NODE_DOWN {
+            return self.give_up(key, status, now, deliver);
+        }
+        self.due_once(key, now, deliver);
+    }
+
+    /// Asks for what a group asks once in parts. If it is outstanding it stays so: its answer may come.
+    fn divide(&mut self, key: GroupKey, now: Moment) {
+        let Some(group) = self.groups.get(key) else { return };
+        let once = Once { round: group.once.round + 1, is_probed: false, refusal: None, ..group.once };
+        let (node, poll, rank, is_asked) = (group.node, group.poll, group.rank, group.is_asked());
+        let pulse = group.pulse;
+        let slots: Vec<Slot> = group.slots.iter().copied().filter(|slot| self.is_of(slot, key)).collect();
+        if let Some(group) = self.groups.get_mut(key) {
+            group.once.round = MOST_ROUNDS + 1;
+        }
+        let size = if once.round == 1 { slots.len().isqrt().max(1) } else { 1 };
+        self.counters.divided += 1;
+        for part in slots.chunks(size) {
+            let mut part = Group::new(node, poll, part.to_vec(), rank, now.millis);
+            (part.once, part.pulse) = (once, pulse);
+            self.ask_part(part, now);
+        }
+        if is_asked {
+            self.wait_until(key, once.end);
+        } else {
+            self.close(key, false);
+        }
+    }
+
+    fn give_up(&mut self, key: GroupKey, status: Status, now: Moment, deliver: &mut impl Deliver) {
+        let is_asked = self.groups.get(key).is_some_and(|group| group.state != State::Queued);
+        let single = self.groups.get(key).is_some_and(|group| group.slots.len() == 1 && group.live == 1);
+        if single && is_asked && status != Status::NODE_DOWN && self.is_alive(key) {
+            self.found_silent(key);
+        }
+        self.tell(key, status, true, now, deliver);
+        self.finish(key, false);
+    }
+
+    /// Is a slot's entry still there, and asked for by that group?
+    fn is_of(&self, slot: &Slot, key: GroupKey) -> bool {
+        slot.entry
+            .and_then(|entry| self.entries.get(entry))
+            .is_some_and(|entry| entry.serial == slot.serial && entry.group.is_some_and(|(own, _)| own == key))
+    }
+}
+
+/// Parts of unanswered requests that wait for a node's answer at a time.
+const SEARCHES: usize = 128;
+/// The poll of what belongs to none.
+const NO_POLL: usize = usize::MAX;
+/// Milliseconds between requests for silent devices of a node.
+const PACE: u64 = 50;
+/// Probes that wait for a node's answer at a time.
+const PROBES: usize = 2;
+/// How long a probe may go unanswered, in milliseconds.
+const PROBE: u64 = 2000;
+/// How long what is asked once waits for the answer of a probe, in milliseconds.
+const PROBE_WAIT: u64 = 250;
+/// So long after a reading a node counts as one that answers, in milliseconds.
+const LATELY: u64 = 1000;
+/// After an event was seen, devices that it should have brought have so long, in milliseconds.
+const GRACE: u64 = 2000;
+/// How often what is asked once is divided.
+const MOST_ROUNDS: u8 = 1;

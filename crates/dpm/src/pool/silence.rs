@@ -1,0 +1,73 @@
+//! Devices that did not answer although others of their node did. One such device makes a whole request unanswered, so they are asked apart, at every event,
+//! until they have answered for a while: longer each time that they fall silent again.
+
+use std::collections::HashMap;
+
+use crate::database::Wanted;
+use crate::time::Moment;
+
+/// What is remembered. It is bounded by the properties of the database.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    known: HashMap<Key, Record, ahash::RandomState>,
+}
+
+/// With which others a device may be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// With all others.
+    Plain,
+    /// With those that were silent lately and answer again.
+    Proving,
+    /// With none: it is silent.
+    Silent,
+}
+
+/// Node, device and property: whichever part of it is read, the answer comes from the same place.
+type Key = (usize, u32, u8);
+
+#[derive(Debug)]
+struct Record {
+    /// How often it fell silent.
+    times: u32,
+    /// Since when it has answered again, in milliseconds; `None` while it is silent.
+    answers_since: Option<u64>,
+}
+
+impl Silence {
+    /// Remembers that a device is silent.
+    pub(super) fn found(&mut self, wanted: &Wanted) {
+        let record = self.known.entry(key(wanted)).or_insert(Record { times: 0, answers_since: Some(0) });
+        if record.answers_since.take().is_some() {
+            record.times += 1;
+        }
+    }
+
+    /// Remembers that a device answered.
+    pub(super) fn answered(&mut self, wanted: &Wanted, now: Moment) {
+        if let Some(record) = self.known.get_mut(&key(wanted)) {
+            record.answers_since.get_or_insert(now.millis);
+        }
+    }
+
+    /// Returns with which others a device may be asked now.
+    pub(super) fn rank(&mut self, wanted: &Wanted, now: Moment) -> Rank {
+        let key = key(wanted);
+        let Some(record) = self.known.get(&key) else { return Rank::Plain };
+        let Some(since) = record.answers_since else { return Rank::Silent };
+        let (proved, answered) = (PROOF << record.times.saturating_sub(1).min(6), now.millis.saturating_sub(since));
+        if answered >= proved * FORGOTTEN {
+            self.known.remove(&key);
+        }
+        if answered >= proved { Rank::Plain } else { Rank::Proving }
+    }
+}
+
+fn key(wanted: &Wanted) -> Key {
+    (wanted.node, wanted.device, wanted.property)
+}
+
+/// How long a device has to answer before it is asked with all others, in milliseconds; doubled each time that it fell silent, up to about an hour.
+const PROOF: u64 = 60_000;
+/// After as many times of that nobody remembers that it was silent.
+const FORGOTTEN: u64 = 8;

@@ -1,0 +1,80 @@
+//! Requests of the pool as bytes.
+
+use super::Pool;
+use super::group::Slot;
+use crate::acnet::{Header, Item, Kind, gets32, packet, retdat};
+use crate::database::{Node, Protocol, Wanted};
+use crate::status::Status;
+use crate::when::When;
+
+impl Pool {
+    /// Sends a request for some slots to a node.
+    pub(super) fn send(&mut self, node: usize, id: u16, when: &When, slots: &[Slot]) {
+        let Some(to) = self.nodes.get(node) else { return };
+        let items: Vec<Item> = slots.iter().map(|slot| item(&slot.wanted)).collect();
+        self.counters.requests += 1;
+        self.counters.devices_requested += items.len() as u64;
+        let kind = if *when == When::Once { Kind::Request } else { Kind::MultipleRequest };
+        let datagram = header(to, self.address, kind, id).datagram(&body(to, when, items));
+        self.out.push((node, datagram));
+    }
+
+    /// Tells a node that nobody wants answers to a request any more.
+    pub(super) fn cancel(&mut self, node: usize, id: u16) {
+        if let Some(to) = self.nodes.get(node) {
+            self.out.push((node, header(to, self.address, Kind::Cancel, id).datagram(&[])));
+        }
+    }
+}
+
+/// The head of a packet to a node.
+fn header(node: &Node, address: u16, kind: Kind, id: u16) -> Header {
+    let task = match node.protocol {
+        Protocol::Retdat => retdat::TASK,
+        Protocol::Gets32 => gets32::TASK,
+    };
+    Header { kind, status: Status::SUCCESS, server: node.address, client: address, task, task_id: TASK_ID, message: id }
+}
+
+fn body(node: &Node, when: &When, items: Vec<Item>) -> Vec<u8> {
+    match node.protocol {
+        Protocol::Retdat => retdat::Request { ftd: when.ftd().unwrap_or_default(), items }.encode(),
+        Protocol::Gets32 => gets32::Request {
+            node: node.address,
+            repetitive: *when != When::Once,
+            ftd: when.ftd().unwrap_or(0xffff),
+            event: when.text(),
+            items,
+        }
+        .encode(),
+    }
+}
+
+pub(super) fn item(wanted: &Wanted) -> Item {
+    Item {
+        device: wanted.device,
+        property: wanted.property,
+        ssdn: wanted.ssdn,
+        length: wanted.length,
+        offset: wanted.offset,
+    }
+}
+
+/// Bytes of a request and of its reply before any device.
+pub(super) fn sizes(node: &Node) -> (usize, usize) {
+    match node.protocol {
+        Protocol::Retdat => (packet::SIZE + retdat::HEAD, packet::SIZE),
+        Protocol::Gets32 => (packet::SIZE + gets32::HEAD, packet::SIZE + gets32::REPLY_HEAD),
+    }
+}
+
+/// Bytes of a device in a request.
+pub(super) fn item_size(node: &Node) -> usize {
+    match node.protocol {
+        Protocol::Retdat => retdat::ITEM,
+        Protocol::Gets32 => gets32::ITEM,
+    }
+}
+
+/// Our task's number on our node.
+pub(super) const TASK_ID: u16 = 1;

@@ -1,0 +1,357 @@
+//! Devices that do not answer, or make their front-end refuse, among others that do: the others are served.
+
+use std::fmt::Write;
+
+use rookery_dpm::acnet::Kind;
+use rookery_dpm::sdd::reply::Reply;
+use rookery_dpm::sdd::request::RemoveFromList;
+use rookery_dpm::status::Status;
+
+use crate::DEMO;
+use crate::world::{Broken, Client, World, asked, numbers, statuses};
+
+#[test]
+fn a_silent_device_that_joins_stops_nobody() {
+    let mut world = World::new(DEMO);
+    let water = world.client();
+    world.add(&water, 1, "G:WATER@P,500");
+    world.start(&water);
+    world.pass(5000);
+    world.replies(&water);
+    let silent = world.client();
+    world.add(&silent, 1, "G:SILENT@P,500");
+    world.start(&silent);
+    let arrays: Vec<Client> = (0..8).map(|_| world.client()).collect();
+    for (element, client) in arrays.iter().enumerate() {
+        world.add(client, 1, &format!("B:ARRAY[{element}]@P,500"));
+        world.start(client);
+    }
+    world.pass(60_000);
+    for client in arrays.iter().chain([&water]) {
+        let replies = world.replies(client);
+        assert_eq!(statuses(&replies, 1), [], "nobody else hears of it");
+        assert!(numbers(&replies, 1).len() >= 120, "{} readings in a minute", numbers(&replies, 1).len());
+    }
+    let told = statuses(&world.replies(&silent), 1);
+    assert!(told.len() > 5 && told.iter().all(|status| *status == Status::UTIME), "{told:?}");
+    let before = world.simulator.requests();
+    world.pass(60_000);
+    let more = world.simulator.requests() - before;
+    assert!((3..=8).contains(&more), "it is asked for at a decent pace: {more} requests a minute");
+}
+
+#[test]
+fn silent_devices_of_one_list_are_found_by_halving() {
+    for protocol in ["RETDAT", "GETS32"] {
+        for silent in [vec![7], vec![1], vec![200], vec![3, 4, 50, 120, 199], (1..=200).step_by(2).collect()] {
+            let mut world = many(protocol);
+            world.silent.extend(silent.iter().copied());
+            let other = read(&mut world, 201..=201, "P,1000");
+            let client = read(&mut world, 1..=200, "P,1000");
+            world.pass(60_000);
+            world.replies(&client);
+            let asked = world.simulator.requests();
+            let searches = 2 * silent.len() as u64 * 9;
+            assert!(asked <= 20 + searches + 10 * silent.len() as u64, "{protocol}, {}: {asked}", silent.len());
+            world.pass(60_000);
+            let replies = world.replies(&client);
+            for index in 1..=200 {
+                let (numbers, statuses) = (numbers(&replies, index), statuses(&replies, index));
+                if silent.contains(&(index as u32)) {
+                    assert!(numbers.is_empty() && !statuses.is_empty(), "{index}: {numbers:?}, {statuses:?}");
+                } else {
+                    assert_eq!((numbers.len(), statuses.len()), (60, 0), "{protocol}, {}: {index}", silent.len());
+                }
+            }
+            assert_eq!(statuses(&world.replies(&other), 201), []);
+            let running = world.statistics().groups - silent.len().min(world.statistics().groups);
+            assert!(running <= 6, "those that answer are merged again: {:?}", world.statistics());
+        }
+    }
+}
+
+#[test]
+fn the_only_request_of_a_node_is_halved_too() {
+    let mut world = many("GETS32");
+    world.silent.insert(9);
+    let client = read(&mut world, 1..=100, "P,500");
+    world.pass(40_000);
+    world.replies(&client);
+    world.pass(10_000);
+    let replies = world.replies(&client);
+    for index in (1..=100).filter(|index| *index != 9) {
+        assert_eq!((numbers(&replies, index).len(), statuses(&replies, index).len()), (20, 0), "{index}");
+    }
+}
+
+#[test]
+fn a_node_that_is_down_is_not_asked_in_parts() {
+    let mut world = many("GETS32");
+    let client = read(&mut world, 1..=400, "P,1000");
+    let event = read(&mut world, 1..=1, "E,02");
+    world.pass(3000);
+    world.replies(&client);
+    world.cut = true;
+    world.pass(60_000);
+    world.datagrams.clear();
+    world.pass(600_000);
+    let sizes: Vec<usize> = requests(&world).iter().map(|(_, devices)| devices.len()).collect();
+    // Each time the whole, and one device beside it.
+    assert!(sizes.iter().all(|size| matches!(size, 1 | 400)), "{sizes:?}");
+    assert!((80..=130).contains(&sizes.len()), "{} requests in ten minutes", sizes.len());
+    assert_eq!(world.statistics().pool.divided, 0);
+    let told = statuses(&world.replies(&client), 17);
+    assert!(told.len() > 40 && told.iter().all(|status| *status == Status::UTIME), "{}", told.len());
+    world.cut = false;
+    world.pass(15_000);
+    world.replies(&client);
+    world.pass(10_000);
+    let replies = world.replies(&client);
+    for index in 1..=400 {
+        assert_eq!(numbers(&replies, index).len(), 10, "{index} is read again");
+    }
+    assert!(world.statistics().groups <= 4, "{:?}", world.statistics());
+    world.pass(400_000);
+    assert!(!numbers(&world.replies(&event), 1).is_empty());
+}
+
+#[test]
+fn who_falls_silent_again_and_again_is_asked_apart_for_longer() {
+    let mut world = many("GETS32");
+    let client = read(&mut world, 1..=50, "P,500");
+    let mut lost = Vec::new();
+    for _ in 0..6 {
+        world.silent.insert(20);
+        world.pass(20_000);
+        world.silent.clear();
+        world.pass(20_000);
+        let replies = world.replies(&client);
+        let others = (1..=50).filter(|index| *index != 20);
+        lost.push(others.map(|index| statuses(&replies, index).len()).sum::<usize>());
+        let read = numbers(&replies, 20).len();
+        assert!(read > 20, "it is read when it answers: {read}");
+    }
+    // At the first time the search is felt by some; then it has not answered for long enough to be asked with the others.
+    assert!(lost[1..].iter().all(|lost| *lost == 0), "{lost:?}");
+}
+
+#[test]
+fn who_answered_for_long_is_asked_with_the_others_again() {
+    let mut world = many("GETS32");
+    let client = read(&mut world, 1..=50, "P,500");
+    world.pass(1000);
+    world.silent.insert(20);
+    world.pass(20_000);
+    world.silent.clear();
+    world.pass(200_000);
+    // Whatever makes requests anew: it is in none of its own any more.
+    for index in 51..=60 {
+        read(&mut world, index..=index, "P,500");
+        world.pass(1000);
+    }
+    world.replies(&client);
+    world.pass(10_000);
+    let replies = world.replies(&client);
+    assert!((1..=50).all(|index| numbers(&replies, index).len() == 20));
+    assert!(world.statistics().groups <= 4, "{:?}", world.statistics());
+}
+
+#[test]
+fn who_comes_back_with_a_silent_device_is_remembered() {
+    let mut world = many("GETS32");
+    world.silent.insert(5);
+    let other = read(&mut world, 11..=20, "P,500");
+    let client = read(&mut world, 1..=10, "P,500");
+    world.pass(30_000);
+    for _ in 0..5 {
+        for ref_id in 1..=10 {
+            world.ask(&client, RemoveFromList { list_id: client.list_id, ref_id });
+        }
+        world.replies(&client);
+        for index in 1..=10 {
+            world.add(&client, index, &format!("T:D{index}@P,700"));
+        }
+        world.start(&client);
+        let replies = world.replies(&client);
+        for index in (1..=10).filter(|index| *index != 5) {
+            assert_eq!(numbers(&replies, index).len(), 1, "all others are there at once");
+        }
+        world.pass(5000);
+    }
+    let replies = world.replies(&other);
+    assert!((11..=20).all(|index| statuses(&replies, index).is_empty()));
+}
+
+#[test]
+fn what_is_asked_once_is_answered_but_for_the_silent() {
+    for silent in [vec![42], vec![1, 2, 3], vec![10, 40, 70, 100], (1..=100).step_by(2).collect::<Vec<u32>>()] {
+        for is_read in [true, false] {
+            let mut world = many("RETDAT");
+            world.silent.extend(silent.iter().copied());
+            if is_read {
+                read(&mut world, 201..=201, "P,500");
+            }
+            let client = read(&mut world, 1..=100, "I");
+            world.pass(4100);
+            check_once(&mut world, &client, &silent);
+            assert!(world.simulator.requests() < 150, "{} requests", world.simulator.requests());
+            assert_eq!(world.statistics().entries, usize::from(is_read));
+            // Later nobody waits for them.
+            let client = read(&mut world, 1..=100, "I");
+            world.pass(250);
+            let replies = world.replies(&client);
+            let there = (1..=100).filter(|index| numbers(&replies, *index).len() == 1).count();
+            assert_eq!(there, 100 - silent.len());
+            world.pass(4100);
+            assert_eq!(world.statistics().entries, usize::from(is_read));
+        }
+    }
+}
+
+fn check_once(world: &mut World, client: &Client, silent: &[u32]) {
+    let replies = world.replies(client);
+    for index in 1..=100 {
+        let got = (numbers(&replies, index).len(), statuses(&replies, index));
+        if silent.contains(&(index as u32)) {
+            assert_eq!(got, (0, vec![Status::UTIME]), "{index}");
+        } else {
+            assert_eq!(got, (1, vec![]), "{index}");
+        }
+    }
+}
+
+#[test]
+fn what_is_asked_once_of_a_dead_node_costs_three_requests() {
+    let mut world = many("GETS32");
+    world.cut = true;
+    let client = read(&mut world, 1..=100, "I");
+    world.pass(4100);
+    let replies = world.replies(&client);
+    assert!((1..=100).all(|index| statuses(&replies, index) == [Status::UTIME]));
+    assert_eq!(requests(&world).len(), 3);
+    assert_eq!((world.statistics().entries, world.statistics().groups), (0, 0));
+}
+
+#[test]
+fn an_answer_that_comes_late_is_taken_while_parts_of_it_are_asked_for() {
+    let faults = "\n[[fault]]\nnode = 'FE'\ndelay_millis = 2000\n";
+    let mut world = World::new(&format!("{}{faults}", devices("GETS32")));
+    read(&mut world, 201..=201, "P,200");
+    world.pass(5000);
+    let client = read(&mut world, 1..=20, "I");
+    world.pass(2100);
+    let replies = world.replies(&client);
+    assert!((1..=20).all(|index| numbers(&replies, index).len() == 1), "{replies:?}");
+    world.pass(5000);
+    let replies = world.replies(&client);
+    assert!((1..=20).all(|index| numbers(&replies, index).is_empty()), "and nothing comes twice: {replies:?}");
+}
+
+#[test]
+fn refusals_and_answers_that_are_too_short_concern_their_device_alone() {
+    for broken in [Broken::Refused(Status::new(1, -25)), Broken::Short] {
+        for event in ["P,1000", "I"] {
+            let mut world = many("GETS32");
+            world.broken.insert(33, broken);
+            let other = read(&mut world, 201..=201, "P,500");
+            world.pass(1000);
+            let client = read(&mut world, 1..=64, event);
+            world.pass(4000);
+            let replies = world.replies(&client);
+            let expected = match broken {
+                Broken::Refused(status) => status,
+                Broken::Short => Status::TRUNC_REPLY,
+            };
+            for index in (1..=64).filter(|index| *index != 33) {
+                let numbers = numbers(&replies, index).len();
+                assert!(numbers == 1 && event == "I" || numbers >= 3, "{broken:?}, {event}, {index}: {numbers}");
+                assert!(statuses(&replies, index).len() <= 1, "{index}");
+            }
+            let told = statuses(&replies, 33);
+            assert!(!told.is_empty() && told.iter().all(|status| *status == expected), "{told:?}");
+            assert!(world.simulator.requests() < 40, "{}", world.simulator.requests());
+            assert_eq!(statuses(&world.replies(&other), 201), []);
+        }
+    }
+}
+
+#[test]
+fn a_front_end_that_refuses_everything_is_not_asked_in_parts() {
+    let mut world = many("GETS32");
+    for device in 1..=400 {
+        world.broken.insert(device, Broken::Refused(Status::BUSY));
+    }
+    let client = read(&mut world, 1..=400, "P,1000");
+    world.pass(600_000);
+    assert_eq!(world.statistics().pool.divided, 0);
+    assert!(world.simulator.requests() < 180, "{}", world.simulator.requests());
+    let told = statuses(&world.replies(&client), 1);
+    assert!(told.len() > 60 && told.iter().all(|status| *status == Status::BUSY));
+}
+
+#[test]
+fn a_silent_device_hides_no_event() {
+    let mut world = many("GETS32");
+    world.silent.extend([7, 31]);
+    let client = read(&mut world, 1..=40, "E,02");
+    world.pass(120_000);
+    world.replies(&client);
+    world.pass(50_010);
+    let replies = world.replies(&client);
+    for index in (1..=40).filter(|index| ![7, 31].contains(index)) {
+        assert_eq!((numbers(&replies, index).len(), statuses(&replies, index).len()), (10, 0), "{index}");
+    }
+    // An event that never comes is waited for: nobody is silent then.
+    let mut world = many("GETS32");
+    let client = read(&mut world, 1..=40, "E,77");
+    world.pass(1_000_000);
+    assert!(world.replies(&client).iter().all(|reply| !matches!(reply, Reply::Status(_))));
+    assert!(world.simulator.requests() < 20, "{}", world.simulator.requests());
+}
+
+#[test]
+fn a_silent_plot_is_nobody_elses() {
+    let mut world = World::new(DEMO);
+    let client = world.client();
+    world.add(&client, 1, "G:WATER@P,100H");
+    world.add(&client, 2, "G:SILENT@P,100H");
+    world.add(&client, 3, "G:COUNTR@P,500");
+    world.start(&client);
+    world.pass(30_000);
+    let replies = world.replies(&client);
+    assert_eq!((statuses(&replies, 1), statuses(&replies, 3)), (vec![], vec![]));
+    assert!(statuses(&replies, 2).len() > 2);
+    let batches = replies.iter().filter(|reply| matches!(reply, Reply::TimedScalarArray(_))).count();
+    let polled = numbers(&replies, 1).len();
+    assert!(batches + polled > 25, "{batches} batches, {polled} readings");
+}
+
+/// A front-end with 500 devices.
+fn many(protocol: &str) -> World {
+    World::new(&devices(protocol))
+}
+
+fn devices(protocol: &str) -> String {
+    let mut database = format!("[[node]]\nname='FE'\naddress='0c23'\nsocket='127.0.0.1:6801'\nprotocol='{protocol}'\n");
+    for index in 1..=500 {
+        write!(database, "[[device]]\nindex={index}\nname='T:D{index}'\n[device.reading]\nnode='FE'\nssdn='{index:016x}'\nprimary=10\n[[script]]\ndevice='T:D{index}'\nshape='constant'\nlow={index}\n")
+            .expect("a string takes it");
+    }
+    database
+}
+
+/// A client that reads devices on an event.
+fn read(world: &mut World, devices: std::ops::RangeInclusive<i64>, event: &str) -> Client {
+    let client = world.client();
+    for index in devices {
+        world.add(&client, index, &format!("T:D{index}@{event}"));
+    }
+    world.start(&client);
+    client
+}
+
+/// Requests that were sent, without cancels.
+fn requests(world: &World) -> Vec<(u16, Vec<u32>)> {
+    let all = world.datagrams.iter().map(|datagram| asked(datagram));
+    all.filter(|(header, _)| header.kind != Kind::Cancel).map(|(header, devices)| (header.message, devices)).collect()
+}
