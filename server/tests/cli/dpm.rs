@@ -55,7 +55,7 @@ fn a_taken_port_is_a_fault() {
     let checked = rig.run(&["check"]);
     assert_eq!(checked.code, 1, "{}", checked.all());
     assert!(checked.out.contains(&format!("cannot listen on {address}")), "{}", checked.out);
-    rig.run(&[]).failed(1, "`listen` or `front_ends` in [dpm]");
+    rig.run(&[]).failed(1, "change `listen` in [dpm]");
 }
 
 #[test]
