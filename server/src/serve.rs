@@ -212,6 +212,7 @@ fn generation(loaded: &Loaded) -> Generation {
         limits: config.limits.after_login,
         login_seconds: u64::from(config.limits.login_seconds),
         connections_per_address: config.limits.connections_per_address,
+        logins: config.login.terms(),
         bosh: config.web.bosh_terms,
     }
 }
@@ -232,6 +233,7 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         decoy: loaded.policy.decoy.clone(),
         chat: config.web.chat,
         plaintext: config.login.plaintext(),
+        logins: config.login.terms(),
         public_host: config.web.public_host.clone(),
         connections: config.web.connections,
         bosh: config.web.bosh.then(|| rookery_web::bosh::Settings {

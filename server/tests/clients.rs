@@ -30,6 +30,7 @@ scenarios! {
         tls_1_2_works
         a_wrong_password_is_told
         an_unknown_account_is_told_the_same
+        a_device_that_guesses_keeps_nobody_else_out
         passwords_may_be_anything
         addresses_may_have_any_letters
         the_newer_of_two_with_one_resource_stays

@@ -1,12 +1,15 @@
 """Logging in, and not being let in."""
 
 import asyncio
+import base64
+import re
 import ssl
 
 import slixmpp
 
 from person import Person, Refused
 from rookery import Rookery
+from wire import Wire
 
 HASHES = ("SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -81,6 +84,28 @@ async def an_unknown_account_is_told_the_same():
     async with Rookery("alice") as server:
         for mechanism in (*HASHES, "PLAIN"):
             assert await _refusal(server, "nobody@localhost", "secret", mechanism) == "not-authorized"
+
+
+async def a_device_that_guesses_keeps_nobody_else_out():
+    async with Rookery("alice", "bob", "carol") as server:
+        async with Person(server, "alice@localhost"):
+            pass
+        assert await _guesses(server, "alice", 25) == ["not-authorized"] * 25
+        assert await _guesses(server, "carol", 21) == ["not-authorized"] * 20 + ["temporary-auth-failure"]
+        async with Person(server, "alice@localhost") as alice, Person(server, "bob@localhost") as bob:
+            await alice.quiet()
+            await bob.quiet()
+
+
+async def _guesses(server, name, count):
+    conditions = []
+    for number in range(count):
+        stream = await Wire.open(server)
+        initial = base64.b64encode(f"\0{name}\0guess {number}".encode()).decode()
+        stream.send(f"<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>{initial}</auth>")
+        conditions.append(re.search(r"<failure[^>]*><([\w-]+)/>", await stream.until("</failure>"))[1])
+        stream.abort()
+    return conditions
 
 
 async def passwords_may_be_anything():

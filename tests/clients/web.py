@@ -71,6 +71,7 @@ async def health_and_metrics_are_told():
         status, headers, page = _get(server, f"{base}/metrics")
         assert status == 200 and headers["content-type"].startswith("text/plain; version=0.0.4")
         assert 'rookery_sessions{domain="localhost",transport="websocket",tls="false"} 1\n' in page, page
+        assert 'rookery_logins_total{outcome="succeeded"} 1\n' in page, page
         assert re.search(r"^rookery_stanzas_received_total\{kind=\"iq\"\} \d", page, re.M), page
         status, _, _ = _get(server, f"{base}/metrics", headers={"X-Forwarded-For": "127.0.0.1"})
         assert status == 200, "a header of who is not trusted means nothing"

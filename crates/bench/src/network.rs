@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rookery_hub::{Domain, Module, Options, Place, Registry, Settings, Wakeups, World};
 use rookery_sasl::server::Decoy;
 use rookery_sasl::{Credentials, Mechanism};
-use rookery_shard::{Driver, Gate, Generation, Post, Ready, Setup, Shard};
+use rookery_shard::{Driver, Gate, Generation, LoginTerms, Post, Ready, Setup, Shard};
 use rookery_store::{Background, Stores};
 use rookery_stream::c2s::{Host, Policy};
 use rookery_stream::tls::{Identity, TlsSettings, certificate};
@@ -157,6 +157,7 @@ impl Network {
             limits: Limits::AFTER_LOGIN,
             login_seconds: 60,
             connections_per_address: 0,
+            logins: LoginTerms::default(),
             bosh: rookery_stream::bosh::Terms::default(),
         };
         let shard = Shard::new(Setup {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rookery_fanout::Link;
 use rookery_observe::Counters;
 
+use crate::attempts::Tally;
 use crate::connection::Transport;
 use crate::driver::Driver;
 use crate::shard::Shard;
@@ -18,6 +19,8 @@ pub struct Census {
     pub is_detailed: bool,
     /// How many of them have answered.
     pub answered: usize,
+    /// What came of attempts to log in since the start.
+    pub logins: Tally,
     /// What they have counted since the start.
     pub counters: Counters,
     /// Sessions that there are, connected or not.

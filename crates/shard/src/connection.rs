@@ -10,7 +10,9 @@ use rookery_stream::tls::ServerTls;
 use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
 
+use crate::attempts::Attempt;
 use crate::gate::Opening;
+use crate::shard::Question;
 
 /// A connection and where it stands.
 pub struct Connection<S> {
@@ -84,6 +86,10 @@ pub(crate) struct Negotiation {
     pub deadline_ms: u64,
     /// A question to the store or the world is open.
     pub asked: bool,
+    /// Its attempt to log in, from the question about the account until it has succeeded or failed.
+    pub attempt: Option<Attempt>,
+    /// The question that waits for the turn of its attempt; with no attempt, for its refusal.
+    pub waiting: Option<Question>,
     /// When the handshake of TLS began.
     pub tls_since: Option<Since>,
     /// It counts among those that only open sessions.

@@ -87,6 +87,8 @@ impl<D: Driver> Shard<D> {
             machine,
             deadline_ms: self.now_ms + self.generation.login_seconds * 1000,
             asked: false,
+            attempt: None,
+            waiting: None,
             tls_since: None,
             opening: None,
         }

@@ -1,16 +1,46 @@
-//! Who may come in, and how often they may try: shared by all shards, asked once per connection and once per login.
+//! Who may come in, and how often they may try: shared by all shards and the web front, asked once
+//! per connection and once per login.
 //!
-//! Failed logins slow down the address they come from and the account they aim at; nobody is locked out. The tables are bounded: under
-//! a flood from many addresses the oldest knowledge goes first.
+//! [`Attempts`] decides how often somebody may try a password; here are the lock, and the line in
+//! the log that tells of it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rookery_hub::Network;
+use tracing::warn;
+
+use crate::attempts::{Attempt, Attempts, DEFAULT_A_DAY, Refused, Tally, Whence, network};
+
 /// The gate.
 #[derive(Debug, Default)]
 pub struct Gate {
     inner: Mutex<Inner>,
+    attempts: Mutex<Watched>,
+}
+
+/// The operator's decisions about attempts to log in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginTerms {
+    /// Networks from which attempts are neither counted nor held back.
+    pub exempt: Vec<Network>,
+    /// Guesses at one account in a day from places where it has not logged in.
+    pub guesses_per_day: u32,
+}
+
+impl Default for LoginTerms {
+    fn default() -> Self {
+        Self { exempt: Vec::new(), guesses_per_day: DEFAULT_A_DAY }
+    }
+}
+
+/// Attempts, with what the log has not been told of them.
+#[derive(Debug, Default)]
+struct Watched {
+    attempts: Attempts,
+    told_ms: Option<u64>,
+    untold: u64,
 }
 
 #[derive(Debug, Default)]
@@ -19,14 +49,6 @@ struct Inner {
     /// Sessions without a connection of their own that have not logged in: those of BOSH.
     openings: HashMap<IpAddr, u32>,
     opened: usize,
-    addresses: HashMap<IpAddr, Failures>,
-    accounts: HashMap<String, Failures>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Failures {
-    count: u32,
-    last_ms: u64,
 }
 
 /// A session that needs no connection of its own and has not logged in; it counts for as long as this is kept.
@@ -87,62 +109,61 @@ impl Gate {
         }
     }
 
-    /// A login failed.
-    pub fn failed(&self, address: IpAddr, account: Option<&str>, now_ms: u64) {
-        let mut inner = self.lock();
-        count(&mut inner.addresses, network(address), now_ms);
-        if let Some(account) = account {
-            count(&mut inner.accounts, account.to_owned(), now_ms);
+    /// Begins an attempt to log in; returns it with the milliseconds for which it has to wait.
+    /// `now_ms` is a clock that never goes back.
+    ///
+    /// # Errors
+    /// It has no turn: there were too many like it.
+    pub fn begin(&self, whence: Whence<'_>, terms: &LoginTerms, now_ms: u64) -> Result<(Attempt, u64), Refused> {
+        let is_exempt = whence.is_exempt || terms.exempt.iter().any(|network| network.contains(whence.address));
+        let whence = Whence { is_exempt, ..whence };
+        let mut watched = self.watched();
+        let begun = watched.attempts.begin(whence, terms.guesses_per_day, now_ms);
+        if let Err(refused) = &begun {
+            watched.untold += 1;
+            if watched.told_ms.is_none_or(|told| now_ms.saturating_sub(told) >= BETWEEN_LINES_MS) {
+                let (address, account, cause) = (whence.address.to_canonical(), whence.account, refused.cause.name());
+                let (refused, retry_seconds) = (watched.untold, refused.retry_ms.div_ceil(1000));
+                warn!(%address, account, cause, retry_seconds, refused, "too many logins fail: more are refused for a while");
+                watched.untold = 0;
+                watched.told_ms = Some(now_ms);
+            }
         }
+        begun
     }
 
-    /// How long the next attempt has to wait, in milliseconds: doubling from half a second after the third failure within ten minutes, at
-    /// most ten seconds for an address and two for an account, whose owner must not be kept out by somebody else's guesses.
-    pub fn delay(&self, address: IpAddr, account: &str, now_ms: u64) -> u64 {
-        let inner = self.lock();
-        let wait = |failures: Option<&Failures>, most: u64| {
-            let recent = failures.filter(|failures| now_ms.saturating_sub(failures.last_ms) < WINDOW_MS);
-            match recent.map_or(0, |failures| failures.count) {
-                0..=2 => 0,
-                count => (250u64 << (count - 2).min(10)).min(most),
-            }
-        };
-        wait(inner.addresses.get(&network(address)), 10_000).max(wait(inner.accounts.get(account), 2_000))
+    /// Notes that an attempt has succeeded.
+    pub fn succeeded(&self, attempt: &Attempt, now_ms: u64) {
+        self.watched().attempts.succeeded(attempt, now_ms);
+    }
+
+    /// Notes that an attempt has failed.
+    pub fn failed(&self, attempt: Attempt) {
+        drop(attempt);
+        self.watched().attempts.failed();
+    }
+
+    /// Takes an attempt back that has come to nothing without a guess.
+    pub fn take_back(&self, attempt: &Attempt, now_ms: u64) {
+        self.watched().attempts.take_back(attempt, now_ms);
+    }
+
+    /// Returns what came of attempts since the start.
+    pub fn tally(&self) -> Tally {
+        self.watched().attempts.tally()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-fn count<K: std::hash::Hash + Eq + Clone>(table: &mut HashMap<K, Failures>, key: K, now_ms: u64) {
-    if table.len() >= MOST {
-        table.retain(|_, failures| now_ms.saturating_sub(failures.last_ms) < WINDOW_MS);
-    }
-    if table.len() >= MOST {
-        let median = table.values().map(|failures| failures.last_ms).sum::<u64>() / table.len() as u64;
-        table.retain(|_, failures| failures.last_ms > median);
-    }
-    let failures = table.entry(key).or_insert(Failures { count: 0, last_ms: now_ms });
-    if now_ms.saturating_sub(failures.last_ms) >= WINDOW_MS {
-        failures.count = 0;
-    }
-    failures.count = failures.count.saturating_add(1);
-    failures.last_ms = now_ms;
-}
-
-/// What counts as one place: an IPv4 address, or the first 64 bits of an IPv6 address, which one customer has for himself.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
-        v4 => v4,
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// How long a failure is remembered.
-const WINDOW_MS: u64 = 600_000;
-/// Entries of a table.
-const MOST: usize = 50_000;
+/// Milliseconds between two lines of the log about attempts that are refused.
+const BETWEEN_LINES_MS: u64 = 60_000;
 /// Sessions of BOSH that have not logged in, in all and of one address.
 const MOST_OPENED: usize = 20_000;
 const MOST_OPENED_HERE: u32 = 100;
@@ -152,23 +173,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_slow_down_the_address_and_the_account() {
+    fn networks_of_the_operator_are_exempt() {
         let gate = Gate::default();
-        let (here, there) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
-        for _ in 0..2 {
-            gate.failed(here, Some("romeo@example.org"), 0);
-        }
-        assert_eq!(gate.delay(here, "romeo@example.org", 1), 0);
-        gate.failed(here, Some("romeo@example.org"), 0);
-        assert_eq!(gate.delay(here, "juliet@example.org", 1), 500);
-        assert_eq!(gate.delay(there, "romeo@example.org", 1), 500);
-        assert_eq!(gate.delay(there, "juliet@example.org", 1), 0);
-        for _ in 0..30 {
-            gate.failed(here, Some("romeo@example.org"), 0);
-        }
-        assert_eq!(gate.delay(here, "romeo@example.org", 1), 10_000);
-        assert_eq!(gate.delay(there, "romeo@example.org", 1), 2_000);
-        assert_eq!(gate.delay(here, "romeo@example.org", WINDOW_MS), 0);
+        let terms = LoginTerms { exempt: vec!["192.0.2.0/24".parse().unwrap()], guesses_per_day: 10 };
+        let guess = |address: &str| {
+            let address = address.parse().unwrap();
+            let whence = Whence { address, account: "romeo@a.example", client: None, is_exempt: false };
+            gate.begin(whence, &terms, 0).map(|(attempt, wait)| {
+                gate.failed(attempt);
+                wait
+            })
+        };
+        assert!((0..1000).all(|_| guess("192.0.2.9") == Ok(0)));
+        assert_eq!((0..1000).filter(|_| guess("198.51.100.9").is_err()).count(), 980);
+        let tally = gate.tally();
+        assert_eq!((tally.failed, tally.refused), (1020, [980, 0, 0]));
     }
 
     #[test]
@@ -196,14 +215,5 @@ mod tests {
         assert!(gate.open(there, false).is_none(), "in all");
         drop(open);
         assert!(gate.open(here, true).is_some() && gate.lock().openings.is_empty());
-    }
-
-    #[test]
-    fn the_tables_stay_bounded() {
-        let gate = Gate::default();
-        for at in 0..(MOST as u32 + 10) {
-            gate.failed(IpAddr::V4(at.into()), None, u64::from(at / 1000));
-        }
-        assert!(gate.lock().addresses.len() <= MOST);
     }
 }

@@ -14,6 +14,7 @@ use rookery_xml::Limits;
 use crate::bosh::Sids;
 use crate::census::Census;
 use crate::connection::Connection;
+use crate::gate::LoginTerms;
 
 /// One generation of what the operator decides. A reload makes a new one; connections that are there keep what they have agreed on.
 #[derive(Clone)]
@@ -32,6 +33,8 @@ pub struct Generation {
     pub login_seconds: u64,
     /// Connections that one address may have; 0 for no limit.
     pub connections_per_address: u32,
+    /// How often clients may try to log in.
+    pub logins: LoginTerms,
     /// For sessions of BOSH that are opened.
     pub bosh: Terms,
 }

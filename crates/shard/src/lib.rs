@@ -17,8 +17,10 @@
 //!   [`resumption`]: when a session changes its connection.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket. [`census`]: what shards count. `measuring`: how
 //!   long things take.
-//! * [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who may come in, and how often.
+//! * [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who
+//!   may come in, and how often; [`attempts`] counts.
 
+pub mod attempts;
 pub mod bosh;
 pub mod census;
 pub mod connection;
@@ -36,9 +38,10 @@ pub mod start;
 pub mod websocket;
 pub mod writing;
 
+pub use attempts::{Attempt, Cause, Refused, Tally, Whence};
 pub use census::{Carrier, Census};
 pub use driver::{Driver, Ready};
-pub use gate::Gate;
+pub use gate::{Gate, LoginTerms};
 pub use letters::{BoshRequest, Generation, Handed, Letter, Post, Posted};
 pub use shard::{Setup, Shard};
 pub use start::{Door, Listener, Running, Start, start};

@@ -4,12 +4,14 @@ use rookery_fanout::{Framing, Link};
 use rookery_hub::{BindError, Guest, Iq, LoginSeen, NotResumed, TokenChange};
 use rookery_jid::Jid;
 use rookery_observe::Since;
+use rookery_sasl::Failure;
 use rookery_stream::c2s::{C2s, Event, Facts};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_stream::tls::ServerTls;
 use rookery_xml::{Built, Limits, Stanza, Writer};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
+use crate::attempts::Attempt;
 use crate::connection::{Carry, Stage};
 use crate::driver::Driver;
 use crate::resumption::Resumption;
@@ -36,6 +38,9 @@ impl<D: Driver> Shard<D> {
             match event {
                 Event::End => return self.finish(link, &[]),
                 Event::Authenticated { account } => {
+                    if let Some(attempt) = self.take_attempt(link) {
+                        self.gate.succeeded(&attempt, self.now_ms);
+                    }
                     let home = self.world.home_of(account.as_ref());
                     if home != self.index() {
                         self.keep(link, input);
@@ -103,9 +108,19 @@ impl<D: Driver> Shard<D> {
                 let Some(peer) = self.connections.get(link.0 as usize).map(|connection| connection.peer) else {
                     return;
                 };
-                let name = account.as_ref().map(Jid::as_str);
-                info!(%peer, account = name.unwrap_or("unknown"), reason = failure.condition(), "a login failed");
-                self.gate.failed(peer.ip(), name, self.now_ms);
+                let name = account.as_ref().map_or("unknown", Jid::as_str);
+                match (self.take_attempt(link), failure) {
+                    // It had no turn. Whoever repeats that may not fill the log.
+                    (None, Failure::TemporaryAuthFailure) => {
+                        return debug!(%peer, account = name, "a login was refused");
+                    }
+                    (Some(attempt), Failure::TemporaryAuthFailure | Failure::Aborted) => {
+                        self.gate.take_back(&attempt, self.now_ms);
+                    }
+                    (Some(attempt), _) => self.gate.failed(attempt),
+                    (None, _) => {}
+                }
+                info!(%peer, account = name, reason = failure.condition(), "a login failed");
                 self.note_login(link, account.as_ref(), Some(failure.condition()));
             }
             Event::Bind { resource } => {
@@ -131,6 +146,13 @@ impl<D: Driver> Shard<D> {
                 self.before_login(link, &stanza);
             }
             Event::Authenticated { .. } | Event::Resume { .. } | Event::End => {}
+        }
+    }
+
+    fn take_attempt(&mut self, link: Link) -> Option<Attempt> {
+        match &mut self.connections.get_mut(link.0 as usize)?.stage {
+            Stage::Negotiating(negotiation) => negotiation.attempt.take(),
+            _ => None,
         }
     }
 

@@ -20,6 +20,7 @@ use rookery_xml::Scanner;
 use slab::Slab;
 use tracing::info;
 
+use crate::attempts::Whence;
 use crate::connection::{Connection, Stage, Transport};
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
@@ -38,7 +39,6 @@ pub struct Shard<D: Driver> {
     index: usize,
     serial: u32,
     timers: BinaryHeap<Reverse<(u64, u32, u32, Timer)>>,
-    waiting_logins: Vec<(u32, u32, Question)>,
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
     /// Connections that end when their sessions are settled: the shard stops.
@@ -96,7 +96,7 @@ enum Timer {
     Bosh,
 }
 
-/// A login attempt that has to wait because others have failed.
+/// The question of an attempt to log in to the world.
 pub(crate) enum Question {
     Credentials(Jid),
     Verify(Jid, String),
@@ -122,7 +122,6 @@ impl<D: Driver> Shard<D> {
             index: setup.index,
             serial: 0,
             timers: BinaryHeap::new(),
-            waiting_logins: Vec::new(),
             resumptions: Vec::new(),
             leaving: Vec::new(),
             now_ms: 0,
@@ -407,17 +406,40 @@ impl<D: Driver> Shard<D> {
         u64::from(serial) << 32 | u64::from(link.0)
     }
 
-    /// Has the world answer a login question, later if attempts like it have failed too often.
+    /// Has the world answer a login question, later or not at all if attempts like it have failed
+    /// too often.
     pub(crate) fn ask(&mut self, link: Link, question: Question) {
-        let Some(connection) = self.connections.get(link.0 as usize) else { return };
-        let (Question::Credentials(account) | Question::Verify(account, _) | Question::Tokens(account, _)) = &question;
-        let delay = self.gate.delay(connection.peer.ip(), account.as_str(), self.now_ms);
-        let serial = connection.serial;
-        if delay == 0 {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
+        let (account, client, is_exempt) = match &question {
+            Question::Credentials(account) | Question::Verify(account, _) => {
+                (account, negotiation.machine.installation(), false)
+            }
+            Question::Tokens(account, client) => (account, Some(client.as_str()), true),
+        };
+        let whence = Whence { address: connection.peer.ip(), account: account.as_str(), client, is_exempt };
+        let begun = self.gate.begin(whence, &self.generation.logins, self.now_ms);
+        let (attempt, wait) = match begun {
+            Ok((attempt, wait)) => (Some(attempt), wait),
+            Err(_) => (None, REFUSAL_MS),
+        };
+        negotiation.attempt = attempt;
+        if wait == 0 {
             return self.ask_now(link, question);
         }
-        self.waiting_logins.push((link.0, serial, question));
-        self.timers.push(Reverse((self.now_ms + delay, link.0, serial, Timer::Attempt)));
+        negotiation.waiting = Some(question);
+        self.timers.push(Reverse((self.now_ms + wait, link.0, connection.serial, Timer::Attempt)));
+    }
+
+    /// Goes on with an attempt that has waited for its turn, or for its refusal.
+    fn turn_has_come(&mut self, link: Link) {
+        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
+        let Some(question) = negotiation.waiting.take() else { return };
+        match negotiation.attempt {
+            Some(_) => self.ask_now(link, question),
+            None => self.login_answer(self.key_of(link), LoginAnswer::Failed),
+        }
     }
 
     fn ask_now(&mut self, link: Link, question: Question) {
@@ -467,20 +489,9 @@ impl<D: Driver> Shard<D> {
                     self.say_goodbye(link);
                 }
                 Timer::Bosh => self.look_at_bosh(link, due),
-                Timer::Attempt => {
-                    let at = self.waiting_logins.iter().position(|(link, of, _)| *link == key && *of == serial);
-                    if let Some(at) = at {
-                        let (_, _, question) = self.waiting_logins.swap_remove(at);
-                        self.ask_now(link, question);
-                    }
-                }
+                Timer::Attempt => self.turn_has_come(link),
             }
         }
-        // Attempts of connections that are gone.
-        let connections = &self.connections;
-        self.waiting_logins.retain(|(key, serial, _)| {
-            connections.get(*key as usize).is_some_and(|connection| connection.serial == *serial)
-        });
     }
 
     /// Has a session of BOSH looked at.
@@ -499,5 +510,8 @@ impl<D: Driver> Shard<D> {
 const BUFFER: usize = 64 * 1024;
 /// How long a stream outlives the order to stop, at most: its client is still to hear that the store has what it sent.
 const LAST_ANSWER_MS: u64 = 5_000;
+/// Milliseconds for which an attempt that has no turn waits for its refusal: a client that repeats
+/// it at once does so less often.
+const REFUSAL_MS: u64 = 2_000;
 /// How long a peer may take to close after we have.
 const LINGER_MS: u64 = 5_000;

@@ -62,6 +62,8 @@ pub struct Listener {
 #[derive(Debug)]
 pub struct Running {
     post: Arc<Post<TcpStream>>,
+    gate: Arc<Gate>,
+    epoch: Instant,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -73,7 +75,7 @@ pub fn start(start: Start) -> io::Result<Running> {
     let shards = start.shards.max(1);
     let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
     let post = Post::new(drivers.iter().map(Epoll::waker).collect());
-    let gate = Arc::new(Gate::default());
+    let (gate, epoch) = (Arc::new(Gate::default()), Instant::now());
     let mut listeners = Some(start.listeners);
     let mut threads = Vec::with_capacity(shards);
     for (index, driver) in drivers.into_iter().enumerate() {
@@ -82,6 +84,7 @@ pub fn start(start: Start) -> io::Result<Running> {
             place,
             post: post.clone(),
             gate: gate.clone(),
+            epoch,
             generation: start.generation.clone(),
             stores: start.stores.clone(),
             background: start.background.clone(),
@@ -92,7 +95,7 @@ pub fn start(start: Start) -> io::Result<Running> {
         let name = format!("shard-{index}");
         threads.push(std::thread::Builder::new().name(name).spawn(move || thread.run(driver))?);
     }
-    Ok(Running { post, threads })
+    Ok(Running { post, gate, epoch, threads })
 }
 
 impl Running {
@@ -127,7 +130,7 @@ impl Running {
 
     /// A way in for connections that others accept.
     pub fn door(&self) -> Door {
-        Door { post: self.post.clone(), next: Arc::default() }
+        Door { post: self.post.clone(), gate: self.gate.clone(), epoch: self.epoch, next: Arc::default() }
     }
 }
 
@@ -135,10 +138,22 @@ impl Running {
 #[derive(Debug, Clone)]
 pub struct Door {
     post: Arc<Post<TcpStream>>,
+    gate: Arc<Gate>,
+    epoch: Instant,
     next: Arc<AtomicUsize>,
 }
 
 impl Door {
+    /// Returns the gate that the shards ask, for those who check passwords elsewhere.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    /// Returns the time on the clock of the shards, milliseconds; it never goes back.
+    pub fn now_ms(&self) -> u64 {
+        self.epoch.elapsed().as_millis() as u64
+    }
+
     /// Gives a connection to the shard whose turn it is; after login it moves to the home of its account.
     pub fn hand_over(&self, handed: Handed<TcpStream>) {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
@@ -193,7 +208,8 @@ impl Door {
 
     fn count(&self, is_detailed: bool) -> Census {
         let shards = self.post.shards();
-        let census = Arc::new(Mutex::new(Census { shards, is_detailed, ..Census::default() }));
+        let census =
+            Arc::new(Mutex::new(Census { shards, is_detailed, logins: self.gate.tally(), ..Census::default() }));
         let (done, answers) = sync_channel(shards);
         for shard in 0..shards {
             self.post.send(shard, Letter::Count(census.clone(), done.clone()));
@@ -212,6 +228,8 @@ struct Thread {
     place: Place,
     post: Arc<Post<TcpStream>>,
     gate: Arc<Gate>,
+    /// The moment at which the clock of all shards begins.
+    epoch: Instant,
     generation: Arc<Generation>,
     stores: Stores,
     background: Background,
@@ -238,7 +256,7 @@ impl Thread {
             generation: self.generation,
             ids: self.ids,
         });
-        let epoch = Instant::now();
+        let epoch = self.epoch;
         let mut news = News::default();
         while !shard.is_finished() {
             let now = epoch.elapsed().as_millis() as u64;

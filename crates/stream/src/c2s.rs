@@ -192,6 +192,15 @@ impl C2s {
         named == Some(account)
     }
 
+    /// Returns the identifier of the client's installation, while the owner is asked about its
+    /// password and if it has told one (XEP-0388 §2.3).
+    pub fn installation(&self) -> Option<&str> {
+        match &self.phase {
+            Phase::Credentials(attempt) | Phase::Verify(attempt) => attempt.request.as_ref()?.client.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The mechanism of the newest authentication, if one has begun.
     pub fn mechanism(&self) -> Option<&'static str> {
         self.mechanism

@@ -9,7 +9,7 @@ use rookery_modules::bytestreams::{Outcome, Relay};
 use rookery_modules::data::Source;
 use rookery_sasl::Mechanism;
 use rookery_sasl::server::Decoy;
-use rookery_shard::Generation;
+use rookery_shard::{Generation, LoginTerms};
 use rookery_store::Stores;
 use rookery_store::memory::Memory;
 use rookery_stream::bosh::Terms;
@@ -50,6 +50,8 @@ pub struct Config {
     pub connections_per_address: u32,
     /// For sessions of BOSH.
     pub bosh: Terms,
+    /// How often clients may try to log in.
+    pub logins: LoginTerms,
     /// Whether stanzas leave for other servers, which the test then plays: [`crate::Server::left`], [`crate::Server::incoming`].
     pub federates: bool,
     /// What gives items to the module `data`.
@@ -78,6 +80,7 @@ impl Default for Config {
             max_auth_failures: 5,
             connections_per_address: 0,
             bosh: Terms::default(),
+            logins: LoginTerms::default(),
             federates: false,
             source: None,
             relay: None,
@@ -125,6 +128,7 @@ impl Config {
             limits: self.limits,
             login_seconds: self.login_seconds,
             connections_per_address: self.connections_per_address,
+            logins: self.logins.clone(),
             bosh: self.bosh,
         })
     }

@@ -271,27 +271,80 @@ fn the_fifth_failure_closes_the_stream() {
     other.expect_alive();
 }
 
-/// Failures slow down the address that they come from and the account that they aim at; nobody is locked out.
+/// What a device with a wrong password does costs nobody else behind its address anything, whether
+/// they have logged in from there or not.
 #[test]
-fn attempts_after_failures_are_slowed_down() {
+fn a_wrong_password_slows_down_nobody_else_behind_the_address() {
     let server = Server::new();
     server.account("juliet");
-    let mut client = stranger(&server);
-    for _ in 0..3 {
-        assert_eq!(client.authenticate("juliet", "wrong", Mechanism::Plain), Err("not-authorized".into()));
+    for _ in 0..10 {
+        let mut broken = stranger(&server);
+        for _ in 0..5 {
+            broken.send(&plain("juliet", "wrong"));
+            server.settle();
+        }
     }
-    // The right password waits as well: the account's own client from elsewhere half a second, by now.
+    for number in 0..20 {
+        let mut neighbour = server.connect();
+        neighbour.log_in(&server.account(&format!("neighbour{number}")), Security::Plain);
+    }
+    // Its owner comes in from elsewhere at once.
     let mut elsewhere = server.connect_from("198.51.100.7".parse().unwrap());
-    elsewhere.open("example.org");
-    elsewhere.send(&plain("juliet", PASSWORD));
-    elsewhere.expect_nothing();
-    server.advance(499);
-    elsewhere.expect_nothing();
+    elsewhere.log_in(&server.account("juliet"), Security::Plain);
+}
+
+/// Guesses are bounded for an address and an account together: then they are refused as RFC 6120
+/// §6.5.11 has it, unseen, the right password among them.
+#[test]
+fn guesses_from_one_place_are_bounded_and_refused_afterwards() {
+    let server = Server::new();
+    server.account("juliet");
+    let mut answers = Vec::new();
+    for _ in 0..6 {
+        let mut client = stranger(&server);
+        for _ in 0..4 {
+            client.send(&plain("juliet", "wrong"));
+            server.advance(2_000);
+            let failure = client.expect_element();
+            answers.push(failure.children().next().map(|child| child.name().to_owned()).unwrap_or_default());
+        }
+    }
+    let looked_at = answers.iter().take_while(|answer| *answer == "not-authorized").count();
+    assert_eq!(looked_at, 20);
+    assert!(answers[looked_at..].iter().all(|answer| answer == "temporary-auth-failure"), "{answers:?}");
+    // A refusal takes two seconds, so that who repeats it at once doesn't do so all the time.
+    let mut client = stranger(&server);
+    client.send(&plain("juliet", PASSWORD));
+    server.advance(1_999);
+    client.expect_nothing();
     server.advance(1);
-    elsewhere.expect("<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>");
-    // Others who come from elsewhere don't wait at all.
-    let mut romeo = server.connect_from("198.51.100.7".parse().unwrap());
-    romeo.log_in(&server.account("romeo"), Security::Plain);
+    client.expect("<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><temporary-auth-failure/></failure>");
+    // Ten minutes later there is another attempt.
+    server.advance(600_000);
+    server.connect().log_in(&server.account("juliet"), Security::Plain);
+}
+
+/// Where an account has logged in, others' guesses at it keep it out neither from there nor
+/// anywhere.
+#[test]
+fn who_has_logged_in_from_there_is_let_in() {
+    let server = Server::new();
+    let juliet = server.account("juliet");
+    server.connect().log_in(&juliet, Security::Plain);
+    for number in 0..40 {
+        let mut guesser = server.connect_from(format!("198.51.{number}.7").parse().unwrap());
+        guesser.open("example.org");
+        for _ in 0..4 {
+            guesser.send(&plain("juliet", "wrong"));
+            server.advance(1);
+        }
+    }
+    let mut guesser = server.connect_from("203.0.113.7".parse().unwrap());
+    guesser.open("example.org");
+    guesser.send(&plain("juliet", "wrong"));
+    server.advance(2_000);
+    guesser.expect("<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><temporary-auth-failure/></failure>");
+    server.connect().log_in(&juliet, Security::Plain);
 }
 
 /// RFC 6120 §4.9.3.4: whoever does not log in has a minute.

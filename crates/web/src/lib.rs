@@ -53,7 +53,7 @@ use rookery_hub::{Domain, Network};
 use rookery_jid::Jid;
 use rookery_modules::operations::rooms;
 use rookery_sasl::server::Decoy;
-use rookery_shard::Door;
+use rookery_shard::{Door, LoginTerms};
 use rookery_store::Stores;
 use rookery_stream::tls::TlsSettings;
 use tokio::sync::{Semaphore, watch};
@@ -83,6 +83,8 @@ pub struct Settings {
     pub chat: bool,
     /// Networks from which clients may log in without TLS.
     pub plaintext: Vec<Network>,
+    /// How often somebody may try to sign in.
+    pub logins: LoginTerms,
     /// Host and port under which browsers find the server from outside, if that is not what they say in `Host`.
     pub public_host: Option<String>,
     /// Connections at a time.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::{Response, StatusCode};
 use rookery_observe::{Histogram, Stage};
-use rookery_shard::{Carrier, Census};
+use rookery_shard::{Carrier, Cause, Census};
 
 use crate::Shared;
 use crate::reply::{Body, reply, text};
@@ -42,6 +42,7 @@ pub fn page(census: &Census, counts: &Counts) -> String {
     page.one("rookery_build_info", GAUGE, "The version that runs.", &format!("{{version=\"{VERSION}\"}}"), 1);
     shards(&mut page, census);
     sessions(&mut page, census);
+    logins(&mut page, census);
     stanzas(&mut page, census);
     stages(&mut page, census);
     times(&mut page, census, counts);
@@ -80,6 +81,28 @@ fn sessions(page: &mut Page, census: &Census) {
     page.one("rookery_slow_readers", GAUGE, help, "", census.slow_readers);
     let help = "Bytes that wait for sessions, or for their acknowledgement.";
     page.one("rookery_outbox_bytes", GAUGE, help, "", census.waiting_bytes);
+}
+
+fn logins(page: &mut Page, census: &Census) {
+    let tally = &census.logins;
+    let name = "rookery_logins_total";
+    page.head(name, COUNTER, "Attempts to log in with a password or a token that were looked at, by outcome.");
+    page.line(name, "{outcome=\"succeeded\"}", tally.succeeded);
+    page.line(name, "{outcome=\"failed\"}", tally.failed);
+    let causes = Cause::ALL.map(Cause::name);
+    for (name, help, counts) in [
+        (
+            "rookery_logins_delayed_total",
+            "Attempts that had to wait because others like them had failed.",
+            tally.delayed,
+        ),
+        ("rookery_logins_refused_total", "Attempts that were refused for the same reason, unseen.", tally.refused),
+    ] {
+        page.head(name, COUNTER, help);
+        for (cause, count) in causes.iter().zip(counts) {
+            page.line(name, &format!("{{cause=\"{cause}\"}}"), count);
+        }
+    }
 }
 
 fn stanzas(page: &mut Page, census: &Census) {

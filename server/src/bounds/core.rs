@@ -1,11 +1,17 @@
 //! The bounds of what no module does: streams, sessions, rosters.
 
 use rookery_hub::{Bound, Most, Per, Unit, documents, hold};
+use rookery_shard::attempts;
 
 /// Returns all of them, each with the part of the server that keeps it.
 pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
     let of = |part, bounds: &'static [Bound]| bounds.iter().map(move |bound| (part, *bound));
-    BOUNDS.iter().copied().chain(of("sessions", hold::BOUNDS)).chain(of("sessions", documents::BOUNDS))
+    BOUNDS
+        .iter()
+        .copied()
+        .chain(of("sessions", hold::BOUNDS))
+        .chain(of("sessions", documents::BOUNDS))
+        .chain(of("logins", attempts::BOUNDS))
 }
 
 const BOUNDS: &[(&str, Bound)] = &[

@@ -217,6 +217,24 @@ const KEYS: &[Key] = &[
     },
     Key {
         table: "login",
+        name: "exempt_networks",
+        doc: "Networks whose failed logins are neither counted nor slow anybody down, such as that of a gateway that keeps\n\
+              count itself: [\"10.0.0.5\"]. Behind a proxy that is not among `trusted_proxies` everybody has its address.",
+        set: |config, given| put(&mut config.login.exempt_networks, given.list(network)),
+        show: |config| list(config.login.exempt_networks.iter().map(|network| &network.written)),
+    },
+    Key {
+        table: "login",
+        name: "guesses_per_day",
+        doc: "How many logins may fail at one account in a day, after the first hundred, from places where it has not logged in\n\
+              within a month. Its owner comes in from known places, with known clients and with tokens all the same.",
+        set: |config, given| {
+            put(&mut config.login.guesses_per_day, given.number(10..=1_000_000).map(|number| number as u32))
+        },
+        show: |config| plain(config.login.guesses_per_day),
+    },
+    Key {
+        table: "login",
         name: "scram_iterations",
         doc: "How often a new password is hashed. More is slower for whoever steals the database, and for\n\
               every client at its first login.",

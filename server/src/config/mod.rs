@@ -26,6 +26,7 @@ use rookery_fanout::Limits as OutboxLimits;
 use rookery_hub::{Conflict, Module, Network, RosterLimits, Value};
 use rookery_jid::Jid;
 use rookery_sasl::{DEFAULT_ITERATIONS, Mechanism};
+use rookery_shard::LoginTerms;
 use rookery_stream::tls::Oldest;
 use rookery_xml::Limits as StanzaLimits;
 
@@ -188,6 +189,10 @@ pub struct Login {
     pub plaintext_networks: Vec<WrittenNetwork>,
     /// Whether PLAIN is offered where login without TLS is allowed.
     pub plain_without_tls: bool,
+    /// Networks from which logins are neither counted nor held back.
+    pub exempt_networks: Vec<WrittenNetwork>,
+    /// Guesses at one account in a day from places where it has not logged in.
+    pub guesses_per_day: u32,
     /// PBKDF2 iterations for new passwords.
     pub scram_iterations: u32,
     /// The mechanisms to offer where a connection supports them.
@@ -365,6 +370,8 @@ impl Config {
                 plaintext_loopback: false,
                 plaintext_networks: Vec::new(),
                 plain_without_tls: false,
+                exempt_networks: Vec::new(),
+                guesses_per_day: LoginTerms::default().guesses_per_day,
                 scram_iterations: DEFAULT_ITERATIONS,
                 mechanisms: Mechanism::ALL.to_vec(),
             },
@@ -496,6 +503,12 @@ impl Login {
     pub fn plaintext(&self) -> Vec<Network> {
         let loopback = LOOPBACK.iter().filter(|_| self.plaintext_loopback).filter_map(|range| range.parse().ok());
         loopback.chain(self.plaintext_networks.iter().map(|network| network.network)).collect()
+    }
+
+    /// How often clients may try to log in.
+    pub fn terms(&self) -> LoginTerms {
+        let exempt = self.exempt_networks.iter().map(|network| network.network).collect();
+        LoginTerms { exempt, guesses_per_day: self.guesses_per_day }
     }
 }
 

@@ -1,9 +1,12 @@
 //! Signing in and out.
 
+use std::time::Duration;
+
 use hyper::header::{COOKIE, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use hyper::{Response, StatusCode};
 use rookery_jid::Jid;
 use rookery_modules::operations::administrators;
+use rookery_shard::{Refused, Whence};
 use tokio::task::spawn_blocking;
 
 use super::frame::Frame;
@@ -37,7 +40,6 @@ pub fn page(status: StatusCode, name: &str, problem: Option<&str>) -> Response<B
 /// Checks name and password, and begins a visit if they are those of an administrator. Nobody learns which of the three was wrong.
 pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]) -> Response<Body> {
     let name = value(given, "name").trim();
-    let address = origin.address.ip();
     let settings = shared.settings();
     // Without a domain it is the first one.
     let full = match (name.contains('@'), settings.domains.first()) {
@@ -46,17 +48,30 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
     };
     let account = Jid::parse(&full).ok().filter(|jid| jid.local().is_some() && jid.resource().is_none());
     let counted = account.as_ref().map_or_else(|| full.clone(), Jid::to_string);
-    if let Err(wait_ms) = shared.admin.attempts.begin(address, &counted, now_ms()) {
-        let mut response = page(StatusCode::TOO_MANY_REQUESTS, name, Some("Too many attempts. Wait a moment."));
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(1000)));
-        return response;
-    }
+    // Guesses count together with those of clients: the page is no second way to as many.
+    let gate = shared.door.gate();
+    let whence = Whence { address: origin.address.ip(), account: &counted, client: None, is_exempt: false };
+    let attempt = match gate.begin(whence, &settings.logins, shared.door.now_ms()) {
+        Ok((attempt, wait_ms)) => {
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            attempt
+        }
+        Err(Refused { retry_ms, .. }) => {
+            let mut response = page(StatusCode::TOO_MANY_REQUESTS, name, Some("Too many attempts. Wait a moment."));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_ms.div_ceil(1000)));
+            return response;
+        }
+    };
     let note = |act: &str| shared.modules.journal.note(entry(&counted, origin, "", act.to_owned()));
     let is_right = match verify(shared, account.clone(), value(given, "password").to_owned()).await {
         Ok(is_right) => is_right,
-        Err(refusal) => return failed(&refusal),
+        Err(refusal) => {
+            gate.take_back(&attempt, shared.door.now_ms());
+            return failed(&refusal);
+        }
     };
     let Some(account) = account.filter(|_| is_right) else {
+        gate.failed(attempt);
         note("failed to sign in");
         return page(
             StatusCode::UNAUTHORIZED,
@@ -67,7 +82,7 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
     let Some(cookie) = shared.admin.visits.begin(&account, now_ms()) else {
         return page(StatusCode::SERVICE_UNAVAILABLE, name, Some("The system gives no random numbers."));
     };
-    shared.admin.attempts.succeeded(address, account.as_str());
+    gate.succeeded(&attempt, shared.door.now_ms());
     note("signed in");
     let mut response = see_other("");
     set_cookie(&mut response, origin, &cookie, "");

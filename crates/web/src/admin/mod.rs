@@ -12,10 +12,10 @@
 //!
 //! # Layout
 //!
-//! [`html`] escapes, `frame` is what all pages have in common. [`visits`], [`attempts`], `login`: signing in. `overview` with [`graph`], `users`, `user`,
+//! [`html`] escapes, `frame` is what all pages have in common. [`visits`], `login`: signing in.
+//! `overview` with [`graph`], `users`, `user`,
 //! `rooms`, `domains`, `messages`, `invitations`, `log`: the pages.
 
-pub mod attempts;
 mod domains;
 mod frame;
 pub mod graph;
@@ -57,7 +57,6 @@ pub const PREFIX: &str = "/admin";
 #[derive(Debug, Default)]
 pub(crate) struct Admin {
     visits: visits::Visits,
-    attempts: attempts::Attempts,
 }
 
 /// A request of somebody who is signed in.

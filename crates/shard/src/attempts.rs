@@ -1,0 +1,408 @@
+//! How often somebody may try a password: a state machine without clock and lock.
+//!
+//! An attempt is held back by what is like it, and by nothing else:
+//!
+//! * *The pair of place and account.* A place is an address, or the first 64 bits of one of IPv6.
+//!   It has 20 attempts at an account, and another every ten minutes. So a device with a wrong
+//!   password slows down itself, not the others behind its address.
+//! * *The account.* All places together have 100 attempts, and after that as many a day as the
+//!   operator says, however many places they come from.
+//! * *The address.* Attempts at whatever accounts: 1000, and another every second. This is for
+//!   those who try one password everywhere.
+//!
+//! Where an account has logged in from lately, or with which installation of a client (XEP-0388
+//! §2.3), none of these three counts for it: it has a rate of its own there, so that somebody
+//! else's guesses don't keep its owner out. Tokens (XEP-0484) can't be guessed and wait for
+//! nothing.
+//!
+//! # Invariants
+//!
+//! * An attempt counts from its beginning, so that many at once gain nothing; one that succeeds is
+//!   taken back.
+//! * An attempt that is refused because of its account or its address still counts for its pair:
+//!   who asks again and again can't crowd out who asks once.
+//! * Memory is bounded. When a table is full, the entries with the least to lose go: a record of
+//!   many failures stays until most of the table has as many. Places where an account has logged in
+//!   are kept apart, where only logins make entries, and one account makes sixteen at most.
+//! * What is kept are hashes under a random key: nobody chooses which entries collide.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+
+use rookery_observe::{Bound, Most, Per, Unit};
+
+/// The circumstances of an attempt.
+#[derive(Debug, Clone, Copy)]
+pub struct Whence<'a> {
+    /// Where it comes from.
+    pub address: IpAddr,
+    /// The bare JID that it is for, whether there is such an account or not.
+    pub account: &'a str,
+    /// The identifier of the client's installation, if it has told one.
+    pub client: Option<&'a str>,
+    /// It brings something that can't be guessed, or comes from where the operator trusts
+    /// everybody.
+    pub is_exempt: bool,
+}
+
+/// An attempt on its way. Dropped, it counts as one that failed.
+#[derive(Debug)]
+pub struct Attempt {
+    account: u64,
+    network: u64,
+    client: Option<u64>,
+    /// What it is charged to.
+    charged: Charged,
+}
+
+#[derive(Debug)]
+enum Charged {
+    Nothing,
+    /// A rate of a place that the account is known at.
+    Known(u64),
+    /// The three rates of strangers; the address only if it tells anything.
+    Stranger {
+        pair: u64,
+        of_account: Rate,
+        address: Option<u64>,
+    },
+}
+
+/// The reason for which an attempt is held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// There were too many from this place at this account.
+    Pair,
+    /// There were too many at this account, from places where it has not logged in.
+    Account,
+    /// There were too many from this address.
+    Address,
+}
+
+/// An attempt that has no turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// The reason.
+    pub cause: Cause,
+    /// The milliseconds until it may have one.
+    pub retry_ms: u64,
+}
+
+/// Counts of attempts since the start, by what came of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Those that succeeded.
+    pub succeeded: u64,
+    /// Those that were looked at and failed.
+    pub failed: u64,
+    /// Those that had to wait, by cause.
+    pub delayed: [u64; Cause::ALL.len()],
+    /// Those that were refused without a look at them, by cause.
+    pub refused: [u64; Cause::ALL.len()],
+}
+
+/// The attempts of late, and the places where accounts have logged in.
+#[derive(Debug, Default)]
+pub struct Attempts {
+    hasher: RandomState,
+    known: HashMap<u64, Vec<Known>>,
+    of_known: Table,
+    pairs: Table,
+    accounts: Table,
+    addresses: Table,
+    tally: Tally,
+}
+
+/// A place where an account has logged in.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    place: u64,
+    last_ms: u64,
+}
+
+impl Cause {
+    /// All of them, in the order of [`Tally`].
+    pub const ALL: [Self; 3] = [Self::Pair, Self::Account, Self::Address];
+
+    /// Returns a word for it, for labels and the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pair => "pair",
+            Self::Account => "account",
+            Self::Address => "address",
+        }
+    }
+}
+
+impl Attempts {
+    /// Begins an attempt; returns it with the milliseconds for which it has to wait. `a_day`:
+    /// attempts that an account allows to strangers.
+    ///
+    /// # Errors
+    /// It has no turn.
+    pub fn begin(&mut self, whence: Whence<'_>, a_day: u32, now_ms: u64) -> Result<(Attempt, u64), Refused> {
+        let account = self.hasher.hash_one(whence.account);
+        let network = self.hasher.hash_one(network(whence.address));
+        // The client's part of the hash says of whom it is, so that nobody gains by taking another
+        // account's identifier.
+        let client = whence.client.map(|client| self.hasher.hash_one((account, client)));
+        let known = client.filter(|client| self.is_known(account, *client, now_ms));
+        let known = known.or(Some(network).filter(|network| self.is_known(account, *network, now_ms)));
+        let begun = match known {
+            _ if whence.is_exempt => Ok((Charged::Nothing, 0, Cause::Pair)),
+            Some(place) => self.begin_known(self.hasher.hash_one((account, place)), now_ms),
+            None => {
+                let pair = self.hasher.hash_one((account, network));
+                // Everybody behind a proxy on this machine has its address, so that it tells
+                // nothing.
+                let address = Some(network).filter(|_| !whence.address.to_canonical().is_loopback());
+                self.begin_stranger(account, pair, address, a_day, now_ms)
+            }
+        };
+        let count = |counts: &mut [u64], cause: Cause| {
+            counts.iter_mut().nth(cause as usize).into_iter().for_each(|count| *count += 1);
+        };
+        match begun {
+            Ok((charged, wait, cause)) => {
+                if wait > 0 {
+                    count(&mut self.tally.delayed, cause);
+                }
+                Ok((Attempt { account, network, client, charged }, wait))
+            }
+            Err(refused) => {
+                count(&mut self.tally.refused, refused.cause);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Takes an attempt back that has succeeded, and remembers where it came from.
+    pub fn succeeded(&mut self, attempt: &Attempt, now_ms: u64) {
+        self.tally.succeeded += 1;
+        self.take_back(attempt, now_ms);
+        for place in [Some(attempt.network), attempt.client].into_iter().flatten() {
+            self.remember(attempt.account, place, now_ms);
+        }
+    }
+
+    /// Counts an attempt that has failed.
+    pub fn failed(&mut self) {
+        self.tally.failed += 1;
+    }
+
+    /// Takes an attempt back that has come to nothing without a guess.
+    pub fn take_back(&mut self, attempt: &Attempt, now_ms: u64) {
+        match attempt.charged {
+            Charged::Nothing => {}
+            Charged::Known(key) => self.of_known.take_back(key, KNOWN, now_ms),
+            Charged::Stranger { pair, of_account, address } => {
+                self.pairs.take_back(pair, PAIR, now_ms);
+                self.accounts.take_back(attempt.account, of_account, now_ms);
+                address.into_iter().for_each(|address| self.addresses.take_back(address, ADDRESS, now_ms));
+            }
+        }
+    }
+
+    /// Returns what came of attempts since the start.
+    pub fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    fn begin_known(&mut self, key: u64, now_ms: u64) -> Result<(Charged, u64, Cause), Refused> {
+        let wait = self.of_known.turn(key, KNOWN, Cause::Pair, now_ms)?;
+        self.of_known.charge(key, KNOWN, now_ms);
+        Ok((Charged::Known(key), wait, Cause::Pair))
+    }
+
+    fn begin_stranger(
+        &mut self,
+        account: u64,
+        pair: u64,
+        address: Option<u64>,
+        a_day: u32,
+        now_ms: u64,
+    ) -> Result<(Charged, u64, Cause), Refused> {
+        let rate = account_rate(a_day);
+        let of_pair = self.pairs.turn(pair, PAIR, Cause::Pair, now_ms)?;
+        self.pairs.charge(pair, PAIR, now_ms);
+        let of_account = self.accounts.turn(account, rate, Cause::Account, now_ms)?;
+        let of_address = match address {
+            Some(address) => self.addresses.turn(address, ADDRESS, Cause::Address, now_ms)?,
+            None => 0,
+        };
+        self.accounts.charge(account, rate, now_ms);
+        address.into_iter().for_each(|address| self.addresses.charge(address, ADDRESS, now_ms));
+        let waits = [(of_pair, Cause::Pair), (of_account, Cause::Account), (of_address, Cause::Address)];
+        let (wait, cause) = waits.into_iter().max_by_key(|(wait, _)| *wait).unwrap_or((0, Cause::Pair));
+        Ok((Charged::Stranger { pair, of_account: rate, address }, wait, cause))
+    }
+
+    fn is_known(&self, account: u64, place: u64, now_ms: u64) -> bool {
+        let is_it = |known: &Known| known.place == place && now_ms.saturating_sub(known.last_ms) < KNOWN_MS;
+        self.known.get(&account).is_some_and(|places| places.iter().any(is_it))
+    }
+
+    fn remember(&mut self, account: u64, place: u64, now_ms: u64) {
+        if self.known.len() >= MOST_KNOWN && !self.known.contains_key(&account) {
+            let newest = |places: &[Known]| places.iter().map(|known| known.last_ms).max().unwrap_or_default();
+            let mut ages: Vec<u64> = self.known.values().map(|places| newest(places)).collect();
+            let (_, last, _) = ages.select_nth_unstable(MOST_KNOWN / 4);
+            let last = *last;
+            let mut excess = MOST_KNOWN / 4;
+            self.known.retain(|_, places| {
+                let goes = excess > 0 && newest(places) <= last;
+                excess -= usize::from(goes);
+                !goes
+            });
+        }
+        let places = self.known.entry(account).or_default();
+        if let Some(known) = places.iter_mut().find(|known| known.place == place) {
+            known.last_ms = now_ms;
+            return;
+        }
+        if places.len() >= MOST_PLACES {
+            let oldest = places.iter().map(|known| known.last_ms).min();
+            let at = places.iter().position(|known| Some(known.last_ms) == oldest).unwrap_or_default();
+            places.swap_remove(at);
+        }
+        places.push(Known { place, last_ms: now_ms });
+    }
+}
+
+/// A number of attempts at once, and the time after which one of them comes back.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    burst: u64,
+    each_ms: u64,
+}
+
+/// Rates by key. An entry is the moment when all that was charged has come back (GCRA); one that
+/// has is the same as none.
+#[derive(Debug, Default)]
+struct Table(HashMap<u64, u64>);
+
+impl Table {
+    /// Returns the milliseconds for which the next attempt has to wait.
+    fn turn(&self, key: u64, rate: Rate, cause: Cause, now_ms: u64) -> Result<u64, Refused> {
+        let until = self.0.get(&key).map_or(now_ms, |until| (*until).max(now_ms));
+        let wait = (until + rate.each_ms).saturating_sub(now_ms + rate.burst * rate.each_ms);
+        if wait > LONGEST_WAIT_MS { Err(Refused { cause, retry_ms: wait }) } else { Ok(wait) }
+    }
+
+    fn charge(&mut self, key: u64, rate: Rate, now_ms: u64) {
+        if self.0.len() >= MOST && !self.0.contains_key(&key) {
+            self.make_room(now_ms);
+        }
+        let until = self.0.entry(key).or_insert(now_ms);
+        *until = (*until).max(now_ms) + rate.each_ms;
+    }
+
+    fn take_back(&mut self, key: u64, rate: Rate, now_ms: u64) {
+        let Some(until) = self.0.get_mut(&key) else { return };
+        *until = until.saturating_sub(rate.each_ms);
+        if *until <= now_ms {
+            self.0.remove(&key);
+        }
+    }
+
+    /// Drops what is over, and a quarter of the table if that isn't enough: those with the fewest
+    /// attempts.
+    fn make_room(&mut self, now_ms: u64) {
+        self.0.retain(|_, until| *until > now_ms);
+        let Some(mut excess) = self.0.len().checked_sub(MOST / 4 * 3) else { return };
+        let mut all: Vec<u64> = self.0.values().copied().collect();
+        let Some(at) = excess.checked_sub(1) else { return };
+        let (_, last, _) = all.select_nth_unstable(at);
+        let last = *last;
+        self.0.retain(|_, until| {
+            let goes = excess > 0 && *until <= last;
+            excess -= usize::from(goes);
+            !goes
+        });
+    }
+}
+
+/// Returns a single IPv4 address, or the first 64 bits of an IPv6 address, which one customer has
+/// for himself.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
+        v4 => v4,
+    }
+}
+
+fn account_rate(a_day: u32) -> Rate {
+    Rate { burst: 100, each_ms: 86_400_000 / u64::from(a_day.max(1)) }
+}
+
+/// The bounds of what is remembered and allowed here, for the page of limits.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on(
+        "failed logins at an account, from places where it has not logged in (100 at once)",
+        Per::Account,
+        Most::Key("login.guesses_per_day"),
+        Unit::PerDay,
+    )
+    .or("<temporary-auth-failure/>, unseen"),
+    Bound::on(
+        "failed logins at one account where it has not logged in (another every ten minutes)",
+        Per::Address,
+        Most::Fixed(PAIR.burst),
+        Unit::Number,
+    )
+    .or("<temporary-auth-failure/>, unseen"),
+    Bound::on(
+        "failed logins at one account where it has logged in within a month (another every five seconds)",
+        Per::Address,
+        Most::Fixed(KNOWN.burst),
+        Unit::Number,
+    )
+    .or("<temporary-auth-failure/>, unseen"),
+    Bound::on(
+        "failed logins at accounts that have not logged in there (another every second)",
+        Per::Address,
+        Most::Fixed(ADDRESS.burst),
+        Unit::Number,
+    )
+    .or("<temporary-auth-failure/>, unseen"),
+    Bound::on(
+        "addresses, accounts, and pairs of them, whose failed logins are remembered",
+        Per::Server,
+        Most::Fixed(MOST as u64),
+        Unit::Number,
+    )
+    .or("those with the fewest failures are forgotten"),
+    Bound::on(
+        "addresses and clients that an account is known to log in from",
+        Per::Account,
+        Most::Fixed(MOST_PLACES as u64),
+        Unit::Number,
+    )
+    .or("the one not used for longest is forgotten"),
+    Bound::on("accounts for which these are remembered", Per::Server, Most::Fixed(MOST_KNOWN as u64), Unit::Number)
+        .or("those not used for longest are forgotten"),
+];
+
+/// Attempts that an account allows to strangers in a day, unless the operator says otherwise.
+pub const DEFAULT_A_DAY: u32 = 5000;
+/// Of a place at an account. Clients try several mechanisms with one password.
+const PAIR: Rate = Rate { burst: 20, each_ms: 600_000 };
+/// Of a place where the account has logged in.
+const KNOWN: Rate = Rate { burst: 100, each_ms: 5_000 };
+/// Of an address. As many as it may have connections, so that all who come back after a restart
+/// find a place.
+const ADDRESS: Rate = Rate { burst: 1000, each_ms: 1_000 };
+/// What would have to wait longer is refused.
+const LONGEST_WAIT_MS: u64 = 10_000;
+/// The time for which a place is known after a login.
+const KNOWN_MS: u64 = 30 * 86_400_000;
+/// Entries of a table, 16 bytes each and what a hash table adds.
+const MOST: usize = 65_536;
+/// Accounts whose places are known, and places of each.
+const MOST_KNOWN: usize = 200_000;
+const MOST_PLACES: usize = 16;
+
+#[cfg(test)]
+mod tests;
