@@ -18,7 +18,7 @@ use rookery_hub::{
     Bound, Hold, Hooks, Module, Most, OptionSpec, Per, Phase, SessionRef, Target, Unit, Value, Verdict, World, delay,
 };
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{OfflineMessage, Pushed};
+use rookery_store::{OfflineMessage, OfflineRoom, Pushed};
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Limits, Stanza, ns};
 use tracing::warn;
@@ -44,11 +44,11 @@ impl Module for Offline {
     }
 
     fn options(&self) -> &'static [OptionSpec] {
-        &[LIMIT]
+        &[LIMIT, BYTES]
     }
 
     fn bounds(&self) -> &'static [Bound] {
-        &[WAITING]
+        &BOUNDS
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
@@ -61,15 +61,26 @@ impl Module for Offline {
 
 const LIMIT: OptionSpec = OptionSpec {
     key: "limit",
-    default: || Value::Number(1000),
-    doc: "messages that may wait for one user; the sender of one more gets an error",
+    default: || Value::Number(2000),
+    doc: "messages that may wait for one user, of one sender as many as are still free; the sender of one more gets an error",
     check: option::at_least_one,
 };
 
-const WAITING: Bound =
+const BYTES: OptionSpec = OptionSpec {
+    key: "most_bytes",
+    default: || Value::Number(16 << 20),
+    doc: "bytes of messages that may wait for one user, of one sender as many as are still free",
+    check: option::at_least_one,
+};
+
+const BOUNDS: [Bound; 2] = [
     Bound::on("messages that wait for a user who is away", Per::Account, Most::Option(LIMIT.key), Unit::Number)
-        .or("its sender gets <service-unavailable/>")
-        .kept_in(&["offline_messages"]);
+        .or("its sender gets <service-unavailable/>, as soon as it has more than is still free")
+        .kept_in(&["offline_messages"]),
+    Bound::on("bytes of these messages", Per::Account, Most::Option(BYTES.key), Unit::Bytes)
+        .or("its sender gets <service-unavailable/>, as soon as it has more than is still free")
+        .kept_in(&["offline_messages"]),
+];
 
 /// What becomes of a message that nobody takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,9 +129,12 @@ fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
         Fate::Kept => {}
     }
     let options = world.domain(to.domain()).and_then(|domain| domain.module("offline"));
-    let limit = options.map_or(0, |options| options.number(LIMIT.key));
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let pushed = world.stores.offline.push(to, packet.addressed(to.bare_str()), world.received_at(), limit);
+    let number = |key| options.map_or(0, |options| options.number(key));
+    let room = OfflineRoom { messages: number(LIMIT.key), bytes: number(BYTES.key) };
+    // Without a sender it is the server's own.
+    let sender = packet.sender().unwrap_or_else(|| to.to_jid());
+    let stanza = packet.addressed(to.bare_str());
+    let pushed = world.stores.offline.push(to, sender.as_ref(), stanza, world.received_at(), room);
     let (packet, to) = (packet.clone(), to.to_jid());
     world.wait(pushed, move |world, pushed| match pushed {
         Ok(Pushed::Kept) => {}

@@ -76,7 +76,15 @@ fn message(owner: Jid, id: u64, contact_number: u64) -> ArchivedMessage {
         "Wherefore art thou? ".repeat(6)
     );
     let with = contact(contact_number);
-    ArchivedMessage { owner, of: ArchiveOf::Account, id, with, contacts_only: false, stanza: stanza.into_bytes() }
+    ArchivedMessage {
+        owner,
+        of: ArchiveOf::Account,
+        id,
+        with,
+        contacts_only: false,
+        stanza: stanza.into_bytes(),
+        most: 1 << 30,
+    }
 }
 
 /// Messages to owners that are picked all over, each with some contacts, 8000 a second.

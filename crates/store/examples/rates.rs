@@ -4,7 +4,7 @@
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::{Edit, Pending, RosterItem, Stores, Subscription, sqlite, wait};
+use rookery_store::{Edit, OfflineRoom, Pending, RosterItem, Stores, Subscription, sqlite, wait};
 use std::collections::VecDeque;
 use std::error::Error;
 use std::path::PathBuf;
@@ -26,7 +26,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     report("accounts created in one call", ACCOUNTS, start);
 
     let stanza = vec![b'x'; 300];
-    let push = |n: usize| stores.offline.push(accounts[n % 1000].as_ref(), stanza.clone(), 1, usize::MAX);
+    let push = |n: usize| {
+        stores.offline.push(
+            accounts[n % 1000].as_ref(),
+            accounts[n % 1000].as_ref(),
+            stanza.clone(),
+            1,
+            OfflineRoom::UNBOUNDED,
+        )
+    };
     measure("offline pushes of 300 bytes, 1000 in flight", 100_000, 1000, push)?;
     measure("offline pushes of 300 bytes, one at a time", 1000, 1, push)?;
 

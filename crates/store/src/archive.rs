@@ -9,6 +9,10 @@ use rookery_jid::{Jid, JidRef};
 /// What the id tells besides the order, such as the time, is the caller's.
 pub trait Archive: Send + Sync {
     /// Adds messages. One whose owner isn't there, or whose id its owner has already, is left out.
+    ///
+    /// An archive that takes more than [`ArchivedMessage::most`] then loses as many bytes of its oldest messages as were added: those of the same
+    /// conversation if that takes an eighth of the archive, else those of the conversation that takes most. So nobody who writes a lot displaces what
+    /// was said with others, and an archive that was larger when the bound was set doesn't lose it at once.
     fn append(&self, messages: Vec<ArchivedMessage>) -> Pending<()>;
 
     /// A page of an archive. `None` if one of the ids that the query refers to isn't there; an archive that doesn't exist is empty.
@@ -55,7 +59,22 @@ pub struct ArchivedMessage {
     pub contacts_only: bool,
     /// The stanza.
     pub stanza: Vec<u8>,
+    /// How many bytes the archive may take, each message counted as its stanza and [`BYTES_PER_MESSAGE`]; 0: there is no bound.
+    pub most: u64,
 }
+
+impl ArchivedMessage {
+    /// Returns the bytes that the message counts as.
+    pub(crate) fn size(&self) -> u64 {
+        self.stanza.len() as u64 + BYTES_PER_MESSAGE
+    }
+}
+
+/// The bytes that a message of an archive counts as besides its stanza: about what a database keeps with it.
+pub const BYTES_PER_MESSAGE: u64 = 128;
+
+/// The part of an archive that one conversation may take before it loses its own oldest messages when the archive is full.
+pub(crate) const FAIR_PART: u64 = 8;
 
 /// Which messages are wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]

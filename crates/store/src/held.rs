@@ -9,8 +9,8 @@ use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node,
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, Slot, SlotStage, Slots, StoreError, StoredRoom,
-    Stores, Subscription, Swept,
+    OfflineRoom, Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, Slot, SlotStage, Slots, StoreError,
+    StoredRoom, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -165,8 +165,15 @@ impl Rosters for Held {
 }
 
 impl Offline for Held {
-    fn push(&self, to: JidRef<'_>, stanza: Vec<u8>, unix_ms: u64, limit: usize) -> Pending<Pushed> {
-        self.held(|stores| stores.offline.push(to, stanza, unix_ms, limit))
+    fn push(
+        &self,
+        to: JidRef<'_>,
+        sender: JidRef<'_>,
+        stanza: Vec<u8>,
+        unix_ms: u64,
+        room: OfflineRoom,
+    ) -> Pending<Pushed> {
+        self.held(|stores| stores.offline.push(to, sender, stanza, unix_ms, room))
     }
 
     fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>> {

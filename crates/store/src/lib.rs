@@ -40,13 +40,13 @@ pub mod sql;
 use std::sync::Arc;
 
 pub use accounts::Accounts;
-pub use archive::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Swept};
+pub use archive::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Swept};
 pub use background::Background;
 pub use documents::{Document, Documents};
 pub use error::StoreError;
 pub use invitations::{Invitation, Invitations, Purpose};
 pub use meta::Meta;
-pub use offline::{Offline, OfflineMessage, Pushed};
+pub use offline::{Offline, OfflineMessage, OfflineRoom, Pushed};
 pub use pending::{Pending, wait};
 pub use presence::{LastPresence, LastSeen};
 pub use pubsub::Pubsub;

@@ -12,8 +12,8 @@ mod slots;
 
 use crate::{
     Accounts, Affiliated, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, ListedRoom, Meta,
-    Offline, OfflineMessage, Pending, Pushed, RoomDocument, Rooms, Roster, Rosters, StoreError, StoredRoom, Stores,
-    Subscription, pending::caught, pending::ready,
+    Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument, Rooms, Roster, Rosters, StoreError,
+    StoredRoom, Stores, Subscription, pending::caught, pending::ready,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -155,14 +155,27 @@ impl Rosters for Memory {
 }
 
 impl Offline for Memory {
-    fn push(&self, to: JidRef<'_>, stanza: Vec<u8>, unix_ms: u64, limit: usize) -> Pending<Pushed> {
+    fn push(
+        &self,
+        to: JidRef<'_>,
+        sender: JidRef<'_>,
+        stanza: Vec<u8>,
+        unix_ms: u64,
+        room: OfflineRoom,
+    ) -> Pending<Pushed> {
         let mut world = self.world();
         let id = world.last_offline_id + 1;
         let Some(account) = world.account_mut(to) else { return ready(Ok(Pushed::NoAccount)) };
-        if account.offline.len() >= limit {
+        let sum = |of: Option<JidRef<'_>>| {
+            let counted = account.offline.values().filter(|(from, _)| of.is_none_or(|of| from.as_ref() == of.bare()));
+            counted.fold((0, 0), |(count, bytes), (_, message)| (count + 1, bytes + message.stanza.len() as u64))
+        };
+        let (all, bytes) = (sum(None), stanza.len() as u64);
+        let free = room.take(all.0, all.1).filter(|free| free.take(1, bytes).is_some());
+        if !free.is_some_and(|free| free.is_fair(sum(Some(sender)), bytes)) {
             return ready(Ok(Pushed::Full));
         }
-        account.offline.insert(id, OfflineMessage { id, unix_ms, stanza });
+        account.offline.insert(id, (sender.bare().to_jid(), OfflineMessage { id, unix_ms, stanza }));
         world.last_offline_id = id;
         ready(Ok(Pushed::Kept))
     }
@@ -171,7 +184,7 @@ impl Offline for Memory {
         let world = self.world();
         let Some(account) = world.account(owner) else { return ready(Ok(Vec::new())) };
         let (mut messages, mut room) = (Vec::new(), max_bytes);
-        for (_, message) in account.offline.range((Bound::Excluded(after), Bound::Unbounded)) {
+        for (_, (_, message)) in account.offline.range((Bound::Excluded(after), Bound::Unbounded)) {
             if message.stanza.len() > room && !messages.is_empty() {
                 break;
             }
@@ -317,7 +330,8 @@ struct Account {
     credentials: Credentials,
     disabled: bool,
     roster: roster::Versioned,
-    offline: BTreeMap<u64, OfflineMessage>,
+    /// With the bare JID of their senders.
+    offline: BTreeMap<u64, (Jid, OfflineMessage)>,
     documents: BTreeMap<String, Vec<u8>>,
     last_presence: Option<(u64, Vec<u8>)>,
 }

@@ -5,8 +5,17 @@ use rookery_jid::JidRef;
 
 /// The offline messages of all accounts, in the order in which they came. Owners count by their bare JID.
 pub trait Offline: Send + Sync {
-    /// Keeps a stanza for later, unless `limit` of them wait already. `unix_ms`: when it came, milliseconds since 1970.
-    fn push(&self, to: JidRef<'_>, stanza: Vec<u8>, unix_ms: u64, limit: usize) -> Pending<Pushed>;
+    /// Keeps a stanza for later, unless there is no room for it. `unix_ms`: when it came, milliseconds since 1970.
+    ///
+    /// Nobody has more of the room than is still free: whoever sends a lot leaves as much for others, and however many do, there is some for one more.
+    fn push(
+        &self,
+        to: JidRef<'_>,
+        sender: JidRef<'_>,
+        stanza: Vec<u8>,
+        unix_ms: u64,
+        room: OfflineRoom,
+    ) -> Pending<Pushed>;
 
     /// The oldest messages with an id above `after` (0: from the first), of at most `max_bytes` of stanza bytes
     /// together, but at least one if there is any. Nothing for an owner that isn't an account.
@@ -19,6 +28,35 @@ pub trait Offline: Send + Sync {
 
     /// How many messages wait.
     fn count(&self, owner: JidRef<'_>) -> Pending<u64>;
+}
+
+/// How much may wait for one account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfflineRoom {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of their stanzas.
+    pub bytes: u64,
+}
+
+impl OfflineRoom {
+    /// Any number of messages of any size.
+    pub const UNBOUNDED: Self = Self { messages: u64::MAX, bytes: u64::MAX };
+
+    /// Any size, but so many messages.
+    pub const fn of(messages: u64) -> Self {
+        Self { messages, ..Self::UNBOUNDED }
+    }
+
+    /// Returns the room with so much more in it. `None` if that is too much.
+    pub(crate) fn take(self, messages: u64, bytes: u64) -> Option<Self> {
+        Some(Self { messages: self.messages.checked_sub(messages)?, bytes: self.bytes.checked_sub(bytes)? })
+    }
+
+    /// Returns whether one who has so much may have a message more of this size, where so much is free.
+    pub(crate) fn is_fair(self, own: (u64, u64), bytes: u64) -> bool {
+        own.0 < self.messages && own.1.saturating_add(bytes) <= self.bytes
+    }
 }
 
 /// What became of a message.

@@ -4,7 +4,9 @@ use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::sql::SqlStore;
 use rookery_store::sqlite::{self, Options, Severity};
-use rookery_store::{Accounts, Archive, ArchiveOf, ArchivedMessage, Meta, Offline, Pending, Pushed, StoreError, wait};
+use rookery_store::{
+    Accounts, Archive, ArchiveOf, ArchivedMessage, Meta, Offline, OfflineRoom, Pending, Pushed, StoreError, wait,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -58,6 +60,7 @@ fn an_archive_that_another_process_removes_is_begun_anew() {
             with: Jid::parse("juliet@b.example").expect("a JID"),
             contacts_only: false,
             stanza: b"<message/>".to_vec(),
+            most: 0,
         };
         wait(store.append(vec![message])).expect("an archive");
         wait(Archive::ends(&store, owner().as_ref())).expect("an archive")
@@ -225,7 +228,7 @@ trait PushBytes {
 
 impl PushBytes for SqlStore {
     fn offline_push(&self, bytes: usize) -> Pending<Pushed> {
-        self.push(owner().as_ref(), vec![b'x'; bytes], 1, usize::MAX)
+        self.push(owner().as_ref(), owner().as_ref(), vec![b'x'; bytes], 1, OfflineRoom::UNBOUNDED)
     }
 }
 

@@ -4,7 +4,7 @@
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::{Edit, RosterItem, Stores, Subscription, sqlite, wait};
+use rookery_store::{Edit, OfflineRoom, RosterItem, Stores, Subscription, sqlite, wait};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -97,7 +97,7 @@ fn write_until_killed(database: &Path) {
     loop {
         let flight: Vec<_> = (next..next + 1 + next % 7)
             .map(|n| {
-                let pushed = stores.offline.push(owner.as_ref(), stanza(n), n, usize::MAX);
+                let pushed = stores.offline.push(owner.as_ref(), owner.as_ref(), stanza(n), n, OfflineRoom::UNBOUNDED);
                 (n, pushed, stores.rosters.change(owner.as_ref(), contact(n).as_ref(), add(n)))
             })
             .collect();

@@ -77,10 +77,10 @@ fn what_waited_comes_before_what_is_new() {
     assert_eq!(waiting(&server, "romeo"), 0);
 }
 
-/// XEP-0160 §2: "service-unavailable" where the queue is full; what waits already stays.
+/// XEP-0160 §2: "service-unavailable" where the queue is full; what waits already stays, and who has sent a lot leaves room for others.
 #[test]
 fn the_queue_is_bounded() {
-    let options = vec![("offline", "limit", Value::Number(2))];
+    let options = vec![("offline", "limit", Value::Number(4))];
     let server = Server::with(Config { options, ..Config::default() });
     server.account("romeo");
     let mut juliet = server.login("juliet/balcony");
@@ -91,7 +91,27 @@ fn the_queue_is_bounded() {
         "<message type='error' id='m' from='romeo@example.org'><error type='cancel'>\
          <service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>",
     );
-    assert_eq!(server.online("romeo/orchard").bodies(), ["1", "2"]);
+    let mut nurse = server.login("nurse/hall");
+    say(&mut nurse, "romeo@example.org", &["4"]);
+    nurse.expect_nothing();
+    assert_eq!(server.online("romeo/orchard").bodies(), ["1", "2", "4"]);
+}
+
+/// Few large messages fill it as well as many small ones.
+#[test]
+fn the_queue_is_bounded_in_bytes() {
+    let options = vec![("offline", "most_bytes", Value::Number(400_000))];
+    let server = Server::with(Config { options, ..Config::default() });
+    server.account("romeo");
+    let mut juliet = server.login("juliet/balcony");
+    let body = "x".repeat(90_000);
+    say(&mut juliet, "romeo@example.org", &[&body, &body]);
+    juliet.expect_nothing();
+    say(&mut juliet, "romeo@example.org", &[&body]);
+    assert_eq!(juliet.expect_element().attr("type"), Some("error"));
+    say(&mut juliet, "romeo@example.org", &["a short one"]);
+    juliet.expect_nothing();
+    assert_eq!(waiting(&server, "romeo"), 3);
 }
 
 /// RFC 6121 §8.5.2.2.1: a negative priority is as good as no resource.

@@ -105,7 +105,7 @@ impl Module for Archive {
     }
 
     fn options(&self) -> &'static [OptionSpec] {
-        &[DEFAULT, EXPIRE_DAYS, PAGE, SEARCH]
+        &[DEFAULT, EXPIRE_DAYS, PAGE, SEARCH, BYTES, ROOM_BYTES]
     }
 
     fn bounds(&self) -> &'static [Bound] {
@@ -186,7 +186,27 @@ const SEARCH: OptionSpec = OptionSpec {
     check: option::at_least_one,
 };
 
-const BOUNDS: [Bound; 5] = [
+const BYTES: OptionSpec = OptionSpec {
+    key: "account_bytes",
+    default: || Value::Number(256 << 20),
+    doc: "bytes that the archive of one user may take; then the oldest messages go, of the conversation that takes too much; 0: any number",
+    check: option::any,
+};
+
+const ROOM_BYTES: OptionSpec = OptionSpec {
+    key: "room_bytes",
+    default: || Value::Number(1 << 30),
+    doc: "bytes that the archive of one room may take; then the oldest messages go; 0: any number",
+    check: option::any,
+};
+
+const BOUNDS: [Bound; 7] = [
+    Bound::on("bytes of archived messages, 128 more for each", Per::Account, Most::Option(BYTES.key), Unit::Bytes)
+        .or("the oldest go: of the conversation that has an eighth and goes on, else of the largest one")
+        .kept_in(&["archives", "archive_messages", "archive_conversations", "archive_shares"]),
+    Bound::on("bytes of archived messages, 128 more for each", Per::Room, Most::Option(ROOM_BYTES.key), Unit::Bytes)
+        .or("the oldest go")
+        .kept_in(&["archives", "archive_messages", "archive_conversations", "archive_shares"]),
     Bound::on("messages of a page", Per::Stanza, Most::Option(PAGE.key), Unit::Number)
         .or("the client asks for the next page"),
     Bound::on("messages that a search looks into", Per::Stanza, Most::Option(SEARCH.key), Unit::Number)

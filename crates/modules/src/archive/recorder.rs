@@ -88,7 +88,13 @@ impl Archives {
         }
         let id = state.ids.next(world.time());
         let Record { owner, of, with, contacts_only, stanza } = record;
-        let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza };
+        let key = match of {
+            ArchiveOf::Account => super::BYTES.key,
+            ArchiveOf::Room => super::ROOM_BYTES.key,
+        };
+        let options = world.domain_of(owner.domain()).and_then(|domain| domain.module(super::NAME));
+        let most = options.map_or(0, |options| options.number(key));
+        let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
         let heap = state.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
         let (count, bytes) = state.waiting.borrow_mut().put(heap, message, bytes);
         let is_urgent = world.custody().is_some_and(|custody| state.waiting.borrow_mut().keep(custody));

@@ -3,7 +3,7 @@
 use rookery_fanout::Link;
 use rookery_hub::Value;
 use rookery_jid::Jid;
-use rookery_store::{StoreError, wait};
+use rookery_store::{OfflineRoom, StoreError, wait};
 use rookery_stream::error::StreamError;
 use rookery_xml::{Element, ns};
 
@@ -64,7 +64,7 @@ fn messages_wait_and_come_with_the_time_when_they_came() {
 
 #[test]
 fn who_writes_too_much_is_told() {
-    let stage = Stage::with(|settings| set(settings, "offline", "limit", Value::Number(2)));
+    let stage = Stage::with(|settings| set(settings, "offline", "limit", Value::Number(4)));
     let (mut stage, romeo, juliet) = verona(stage);
     chat(&mut stage, romeo, "one");
     chat(&mut stage, romeo, "two");
@@ -316,7 +316,8 @@ fn a_message_larger_than_an_outbox_ends_the_session_but_stays() {
 #[test]
 fn damaged_messages_do_not_block_those_behind_them() {
     let (mut stage, romeo, juliet) = verona(Stage::new());
-    wait(stage.stores.offline.push(juliet.as_ref(), b"<message".to_vec(), NOON, 10)).unwrap();
+    wait(stage.stores.offline.push(juliet.as_ref(), juliet.as_ref(), b"<message".to_vec(), NOON, OfflineRoom::of(10)))
+        .unwrap();
     chat(&mut stage, romeo, "one");
     let link = stage.bind(&juliet, "balcony");
     stage.say(link, "<presence/>");

@@ -1,7 +1,7 @@
 //! The archives in memory.
 
 use super::{Memory, World, key};
-use crate::archive::{ARCHIVES_PER_SWEEP, Gathered};
+use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, FAIR_PART, Gathered};
 use crate::pending::ready;
 use crate::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Pending, RosterItem, Swept};
 use rookery_jid::{Jid, JidRef};
@@ -84,7 +84,32 @@ fn append(archives: &mut Archives, message: ArchivedMessage) {
         archives.last_number += 1;
         Kept { number: archives.last_number, messages: BTreeMap::new() }
     });
-    archive.messages.entry(message.id).or_insert((message.with, message.stanza));
+    if !archive.messages.contains_key(&message.id) {
+        let (size, with, most) = (message.size(), message.with.to_bare(), message.most);
+        archive.messages.insert(message.id, (message.with, message.stanza));
+        make_room(&mut archive.messages, &with, size, most);
+    }
+}
+
+/// Removes as much as was added of an archive that takes more than it may.
+fn make_room(messages: &mut BTreeMap<u64, (Jid, Vec<u8>)>, with: &Jid, added: u64, most: u64) {
+    let size = |stanza: &Vec<u8>| stanza.len() as u64 + BYTES_PER_MESSAGE;
+    let mut left = match most {
+        0 => 0,
+        _ => messages.values().map(|(_, stanza)| size(stanza)).sum::<u64>().saturating_sub(most).min(added),
+    };
+    while left > 0 {
+        let mut shares = BTreeMap::<Jid, u64>::new();
+        for (with, stanza) in messages.values() {
+            *shares.entry(with.to_bare()).or_default() += size(stanza);
+        }
+        let has_its_part = shares.get(with).is_some_and(|own| *own >= most / FAIR_PART);
+        let largest = || shares.iter().max_by_key(|(_, bytes)| **bytes).map(|(with, _)| with.clone());
+        let Some(victim) = has_its_part.then(|| with.clone()).or_else(largest) else { return };
+        let oldest = messages.iter().find(|(_, (with, _))| with.bare() == victim.as_ref()).map(|(id, _)| *id);
+        let Some((_, stanza)) = oldest.and_then(|id| messages.remove(&id)) else { return };
+        left = left.saturating_sub(size(&stanza));
+    }
 }
 
 fn page(messages: &BTreeMap<u64, (Jid, Vec<u8>)>, query: &ArchiveQuery) -> ArchivePage {

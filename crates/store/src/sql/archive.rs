@@ -8,22 +8,29 @@
 //! entry holds the contact's address as a number, and for each conversation the stretches of ids, an hour or so, in which it has messages are noted.
 //! Whoever asks for a conversation looks through its stretches and finds its messages there by that number, without reading the others.
 
+use super::archives::Place;
 use super::connection::{Connection, EachRow, Value, account_values, all, one};
-use crate::archive::{ARCHIVES_PER_SWEEP, Gathered};
+use super::sizes::{self, Removed, Sizes};
+use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, Gathered};
 use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, StoreError, Swept};
 use rookery_jid::JidRef;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
 pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
-    let (mut rows, mut doubtful) = (Vec::with_capacity(messages.len()), Vec::new());
+    let (mut rows, mut doubtful, mut sizes) = (Vec::with_capacity(messages.len()), Vec::new(), Sizes::default());
     for message in messages {
         if message.contacts_only && !is_contact(c, message)? {
             continue;
         }
-        let Some((archive, is_newest)) = place(c, message)? else { continue };
-        note_conversation(c, archive, message)?;
-        if is_newest { &mut rows } else { &mut doubtful }.push((archive, message));
+        let Some(Place { archive, is_newest }) = place(c, message)? else { continue };
+        note_conversation(c, archive, message, is_newest)?;
+        if is_newest {
+            sizes.count(c, message);
+            rows.push((archive, message));
+        } else {
+            doubtful.push((archive, message));
+        }
     }
     // Neighbours in the keys are written one after the other.
     rows.sort_by_key(|(archive, message)| (*archive, message.id));
@@ -35,8 +42,15 @@ pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Re
     for rows in some {
         append_together(c, &APPEND_SOME, rows)?;
     }
-    append_each(c, rest)?;
-    append_each(c, &doubtful)
+    for row in rest {
+        append_one(c, *row)?;
+    }
+    for row in doubtful {
+        if append_one(c, row)? {
+            sizes.count_older(c, row)?;
+        }
+    }
+    sizes.settle(c)
 }
 
 pub(crate) fn page(
@@ -61,8 +75,13 @@ pub(crate) fn page(
 
 pub(crate) fn replace(c: &mut dyn Connection, owner: JidRef<'_>, id: u64, stanza: &[u8]) -> Result<bool, StoreError> {
     let Some(archive) = archive(c, owner)? else { return Ok(false) };
-    let replaced = c.execute(REPLACE, &[Value::Bytes(stanza), Value::Integer(archive), Value::number(id)])?;
-    Ok(replaced > 0)
+    let values = [Value::Integer(archive), Value::number(id)];
+    let Some(row) = one(c, ROW, &values, Removed::read)? else { return Ok(false) };
+    sizes::uncount(c, archive, &[row])?;
+    c.execute(REPLACE, &[Value::Bytes(stanza), Value::Integer(archive), Value::number(id)])?;
+    let size = stanza.len() as u64 + BYTES_PER_MESSAGE;
+    sizes::count_if_old(c, archive, id, row.contact_key, size)?;
+    Ok(true)
 }
 
 pub(crate) fn ends(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<(u64, u64)>, StoreError> {
@@ -86,6 +105,7 @@ pub(crate) fn clear(c: &mut dyn Connection, limit: u64) -> Result<bool, StoreErr
     let Some(archive) = one(c, NEXT_GONE, &[], |row| row.number(0))? else { return Ok(false) };
     if remove_below(c, archive, u64::MAX, limit)? < limit {
         c.execute(REMOVE_NOTES, &[Value::number(archive), Value::number(u64::MAX)])?;
+        c.execute(REMOVE_SHARES, &[Value::number(archive)])?;
         c.execute(REMOVE_ARCHIVE, &[Value::number(archive)])?;
     }
     Ok(true)
@@ -119,9 +139,12 @@ fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -
         return Ok(0);
     }
     let values = [Value::number(archive), Value::number(before), Value::number(limit)];
-    let expired = all(c, EXPIRED, &values, |row| row.number(0))?;
-    let Some((&first, &last)) = expired.first().zip(expired.last()) else { return Ok(0) };
+    let expired = all(c, EXPIRED, &values, Removed::read)?;
+    let Some((first, last)) = expired.first().zip(expired.last()).map(|(first, last)| (first.id, last.id)) else {
+        return Ok(0);
+    };
     let removed = c.execute(REMOVE_UP_TO, &[Value::number(archive), Value::number(last)])?;
+    sizes::uncount(c, i64::try_from(archive).unwrap_or_default(), &expired)?;
     let rest = one(c, OLDEST, &[Value::number(archive)], |row| row.number(0))?.map_or(u64::MAX, stretch);
     if stretch(first) < rest {
         c.execute(REMOVE_NOTES, &[Value::number(archive), Value::number(rest)])?;
@@ -130,10 +153,15 @@ fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -
     Ok(removed)
 }
 
-/// Notes that an archive has messages of a conversation in the stretch of this one.
-fn note_conversation(c: &mut dyn Connection, archive: i64, message: &ArchivedMessage) -> Result<(), StoreError> {
+/// Notes that an archive has messages of a conversation in the stretch of this one. What is known of older stretches may have been removed.
+fn note_conversation(
+    c: &mut dyn Connection,
+    archive: i64,
+    message: &ArchivedMessage,
+    is_newest: bool,
+) -> Result<(), StoreError> {
     let (key, stretch) = (contact_key(message.with.bare_str()), stretch(message.id));
-    if c.known_archives().learn_conversation((archive, key, stretch)) {
+    if c.known_archives().learn_conversation((archive, key, stretch)) || !is_newest {
         c.execute(NOTE, &[Value::Integer(archive), Value::Integer(key), Value::number(stretch)])?;
     }
     Ok(())
@@ -149,13 +177,10 @@ fn append_together(
     c.execute(statement, &values).map(drop)
 }
 
-/// Writes those messages that aren't there yet.
-fn append_each(c: &mut dyn Connection, rows: &[(i64, &ArchivedMessage)]) -> Result<(), StoreError> {
-    for (archive, message) in rows {
-        let [archive, id, key, contact, resource, stanza] = row_values(*archive, message);
-        c.execute(APPEND, &[archive, id, key, contact, resource, stanza, archive, id])?;
-    }
-    Ok(())
+/// Writes a message if it isn't there yet. Returns whether it was written.
+fn append_one(c: &mut dyn Connection, (archive, message): (i64, &ArchivedMessage)) -> Result<bool, StoreError> {
+    let [archive, id, key, contact, resource, stanza] = row_values(archive, message);
+    Ok(c.execute(APPEND, &[archive, id, key, contact, resource, stanza, archive, id])? > 0)
 }
 
 /// A statement for so many rows. Values: archive, id, contact's key, contact, resource and stanza of each.
@@ -165,12 +190,12 @@ fn append_rows(rows: usize) -> String {
 }
 
 /// The stretch in which an id lies.
-fn stretch(id: u64) -> u64 {
+pub(super) fn stretch(id: u64) -> u64 {
     id >> STRETCH_BITS
 }
 
 /// A contact's address as a number, to find it by: the one that the schema tells of. Different contacts may share one.
-fn contact_key(contact: &str) -> i64 {
+pub(super) fn contact_key(contact: &str) -> i64 {
     contact.chars().fold(0, |key, character| (key * 31 + i64::from(u32::from(character))) & 0x7FFF_FFFF)
 }
 
@@ -192,26 +217,23 @@ fn is_contact(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool,
     Ok(one(c, CONTACT, &[domain, local, contact], |_| Ok(()))?.is_some())
 }
 
-/// The archive of a message, which is made if there may be one, and whether the message is newer than all in it.
-fn place(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<Option<(i64, bool)>, StoreError> {
+/// The place of a message in its archive, which is made if there may be one.
+fn place(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<Option<Place>, StoreError> {
     let owner = message.owner.as_ref();
     if let Some(place) = c.known_archives().place(owner, message.id) {
         return Ok(Some(place));
     }
-    let mut found = archive(c, owner)?;
-    if found.is_none() {
+    let mut found = sizes::learn(c, owner)?;
+    if !found {
         let [domain, local] = account_values(owner);
         let make = match message.of {
             ArchiveOf::Account => MAKE_FOR_ACCOUNT,
             ArchiveOf::Room => MAKE_FOR_ROOM,
         };
         c.execute(make, &[domain, local, domain, local])?;
-        found = archive(c, owner)?;
+        found = sizes::learn(c, owner)?;
     }
-    let Some(archive) = found else { return Ok(None) };
-    let newest = one(c, NEWEST, &[Value::Integer(archive)], |row| row.number(0))?.unwrap_or_default();
-    c.known_archives().learn(owner, archive, newest);
-    Ok(c.known_archives().place(owner, message.id))
+    Ok(if found { c.known_archives().place(owner, message.id) } else { None })
 }
 
 fn archive(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
@@ -427,7 +449,14 @@ const IDS: [&str; 3] = [
 const NEXT_OWNER: &str = "SELECT owner FROM archive_messages WHERE owner > ? ORDER BY owner LIMIT 1";
 
 /// Values: archive, id, limit.
-const EXPIRED: &str = "SELECT id FROM archive_messages WHERE owner = ? AND id < ? ORDER BY id LIMIT ?";
+const EXPIRED: &str =
+    "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? AND id < ? ORDER BY id LIMIT ?";
+
+/// Values: archive, id.
+const ROW: &str = "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? AND id = ?";
+
+/// Values: archive.
+const REMOVE_SHARES: &str = "DELETE FROM archive_shares WHERE owner = ?";
 
 /// Values: archive, id.
 const REMOVE_UP_TO: &str = "DELETE FROM archive_messages WHERE owner = ? AND id <= ?";

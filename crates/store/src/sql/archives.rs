@@ -2,6 +2,9 @@
 //!
 //! To look these up takes a statement or two for each message; so a connection remembers what it has seen. What it remembers holds until the
 //! transaction is undone, an archive is removed or swept, or somebody else has written to the database: whoever does or notices that says so.
+//!
+//! What an archive takes is counted here and written down now and again: to write it for each message would cost as much as the message. The database
+//! says up to which id it has counted, and what is newer is read when an archive is learnt; so nothing is lost or counted twice, whatever happens.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,22 +20,65 @@ pub(crate) struct KnownArchives {
     conversations: HashSet<Conversation>,
 }
 
+/// Where a message goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The archive.
+    pub(crate) archive: i64,
+    /// Whether the message is newer than all in it.
+    pub(crate) is_newest: bool,
+}
+
 impl KnownArchives {
-    /// The id of an owner's archive, if it is known, and whether a message with this id is newer than all in it; it counts as one of them then.
-    pub(crate) fn place(&mut self, owner: JidRef<'_>, id: u64) -> Option<(i64, bool)> {
+    /// Returns the place of a message with this id in an owner's archive, if that is known. The message counts as one of the archive's then.
+    pub(crate) fn place(&mut self, owner: JidRef<'_>, id: u64) -> Option<Place> {
         let archive = self.archives.get_mut(owner.bare_str())?;
         let is_newest = id > archive.newest;
         archive.newest = archive.newest.max(id);
-        Some((archive.id, is_newest))
+        Some(Place { archive: archive.id, is_newest })
     }
 
-    /// Remembers an owner's archive, and the id of its newest message, 0 if there is none.
-    pub(crate) fn learn(&mut self, owner: JidRef<'_>, id: i64, newest: u64) {
+    /// Counts a message that is added to an owner's archive, which is known. Returns the archive's state.
+    pub(crate) fn count(&mut self, owner: JidRef<'_>, contact_key: i64, bytes: u64) -> Counted {
+        self.archives.get_mut(owner.bare_str()).map_or(Counted::default(), |archive| {
+            archive.bytes += bytes;
+            archive.uncounted += 1;
+            archive.grow(contact_key, bytes);
+            Counted { bytes: archive.bytes, is_due: archive.uncounted >= MOST_UNCOUNTED }
+        })
+    }
+
+    /// Returns what is to be written down of an owner's archive, as if it were written.
+    pub(crate) fn settle(&mut self, owner: JidRef<'_>) -> Option<Settlement> {
+        let archive = self.archives.get_mut(owner.bare_str())?;
+        let is_crowded = archive.growth.len() > MOST_GROWTHS;
+        let (shares, small) = archive.growth.drain(..).partition(|(_, bytes)| is_crowded || *bytes >= SHARE_BYTES);
+        archive.growth = small;
+        archive.uncounted = 0;
+        archive.counted = archive.newest;
+        Some(Settlement { archive: archive.id, bytes: archive.bytes, counted: archive.counted, shares })
+    }
+
+    /// Returns the id up to which the messages of an owner's archive are counted in the database.
+    pub(crate) fn counted(&self, owner: JidRef<'_>) -> Option<u64> {
+        Some(self.archives.get(owner.bare_str())?.counted)
+    }
+
+    /// Messages of an owner's archive went. Returns whether it is the first time that is known of.
+    pub(crate) fn shrink(&mut self, owner: JidRef<'_>, bytes: u64) -> bool {
+        self.archives.get_mut(owner.bare_str()).is_some_and(|archive| {
+            archive.bytes = archive.bytes.saturating_sub(bytes);
+            !std::mem::replace(&mut archive.is_full, true)
+        })
+    }
+
+    /// Remembers an owner's archive.
+    pub(crate) fn learn(&mut self, owner: JidRef<'_>, archive: Archive) {
         if self.archives.len() >= MOST_ARCHIVES {
             // Those who write now will be known again after a look-up each.
             self.archives.clear();
         }
-        self.archives.insert(owner.bare_str().into(), Archive { id, newest });
+        self.archives.insert(owner.bare_str().into(), archive);
     }
 
     /// Remembers that a conversation is noted; whether that is new.
@@ -48,6 +94,11 @@ impl KnownArchives {
         self.archives.remove(owner.bare_str());
     }
 
+    /// Messages of an archive have changed otherwise than by being added.
+    pub(crate) fn forget_archive(&mut self, id: i64) {
+        self.archives.retain(|_, archive| archive.id != id);
+    }
+
     /// Conversations may have lost their notes.
     pub(crate) fn forget_conversations(&mut self) {
         self.conversations.clear();
@@ -60,13 +111,70 @@ impl KnownArchives {
     }
 }
 
-#[derive(Debug)]
-struct Archive {
+/// An archive that messages are added to.
+#[derive(Debug, Default)]
+pub(crate) struct Archive {
     id: i64,
     /// No message in it has an id above this one.
     newest: u64,
+    /// What its messages take, all of them.
+    bytes: u64,
+    /// Messages up to this id are counted in the database.
+    counted: u64,
+    /// How many messages are not.
+    uncounted: u32,
+    /// What conversations have grown by since that was written down.
+    growth: Vec<(i64, u64)>,
+    /// Whether it has lost messages because it was full.
+    is_full: bool,
 }
 
+/// What an archive takes after a message was added.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) bytes: u64,
+    /// Whether it should be written down.
+    pub(crate) is_due: bool,
+}
+
+/// What is written down of an archive.
+#[derive(Debug)]
+pub(crate) struct Settlement {
+    pub(crate) archive: i64,
+    pub(crate) bytes: u64,
+    pub(crate) counted: u64,
+    /// By how much conversations have grown.
+    pub(crate) shares: Vec<(i64, u64)>,
+}
+
+impl Archive {
+    /// An archive as the database knows it: its id, what its messages take up to and with the id `counted`.
+    pub(crate) fn new(id: i64, bytes: u64, counted: u64) -> Self {
+        Self { id, newest: counted, bytes, counted, ..Self::default() }
+    }
+
+    /// Adds a message that is not counted in the database.
+    pub(crate) fn add(&mut self, id: u64, contact_key: i64, bytes: u64) {
+        self.newest = self.newest.max(id);
+        self.bytes += bytes;
+        self.uncounted += 1;
+        self.grow(contact_key, bytes);
+    }
+
+    fn grow(&mut self, contact_key: i64, bytes: u64) {
+        match self.growth.iter_mut().find(|(key, _)| *key == contact_key) {
+            Some((_, grown)) => *grown += bytes,
+            None => self.growth.push((contact_key, bytes)),
+        }
+    }
+}
+
+/// Messages of an archive that are not counted in the database: so many are read when an archive is learnt, and the count is written once for as many.
+const MOST_UNCOUNTED: u32 = 64;
+/// What a conversation has grown by when that is written down.
+const SHARE_BYTES: u64 = 16 << 10;
+/// Conversations of an archive whose growth is remembered: if there are more, it is written down.
+const MOST_GROWTHS: usize = 32;
 /// Archives that are remembered: about 3 MB of them.
 const MOST_ARCHIVES: usize = 32_768;
 /// Conversations that are: about 5 MB.

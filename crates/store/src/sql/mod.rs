@@ -24,6 +24,7 @@ mod pubsub;
 mod queue;
 mod rooms;
 mod rosters;
+mod sizes;
 mod slots;
 pub mod sqlite;
 mod statements;

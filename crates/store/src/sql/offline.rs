@@ -2,23 +2,34 @@
 
 use super::connection::{Connection, Row, Value, account_values, one};
 use super::{accounts, statements::*};
-use crate::{OfflineMessage, Pushed, StoreError};
+use crate::{OfflineMessage, OfflineRoom, Pushed, StoreError};
 use rookery_jid::JidRef;
 use std::ops::ControlFlow;
 
 pub(crate) fn push(
     c: &mut dyn Connection,
     to: JidRef<'_>,
+    sender: JidRef<'_>,
     stanza: &[u8],
     unix_ms: u64,
-    limit: u64,
+    room: OfflineRoom,
 ) -> Result<Pushed, StoreError> {
-    let Some((owner, waiting)) = waiting(c, to)? else { return Ok(Pushed::NoAccount) };
-    if waiting >= limit {
+    let Some(waiting) = waiting(c, to)? else { return Ok(Pushed::NoAccount) };
+    let (bytes, sender) = (stanza.len() as u64, Value::Text(sender.bare_str()));
+    let Some(free) = room.take(waiting.messages, waiting.bytes) else { return Ok(Pushed::Full) };
+    if free.take(1, bytes).is_none() {
         return Ok(Pushed::Full);
     }
-    c.execute(INSERT_OFFLINE, &[Value::Integer(owner), Value::number(unix_ms), Value::Bytes(stanza)])?;
-    c.execute(UPDATE_OFFLINE, &[Value::number(waiting.saturating_add(1)), Value::Integer(owner)])?;
+    // All that waits may be the sender's, which needs no counting as long as it isn't half of what may.
+    if !free.is_fair((waiting.messages, waiting.bytes), bytes) {
+        let own =
+            one(c, OFFLINE_OF, &[Value::Integer(waiting.owner), sender], |row| Ok((row.number(0)?, row.number(1)?)))?;
+        if !free.is_fair(own.unwrap_or_default(), bytes) {
+            return Ok(Pushed::Full);
+        }
+    }
+    c.execute(INSERT_OFFLINE, &[Value::Integer(waiting.owner), Value::number(unix_ms), sender, Value::Bytes(stanza)])?;
+    waiting.change(c, waiting.messages.saturating_add(1), waiting.bytes.saturating_add(bytes))?;
     Ok(Pushed::Kept)
 }
 
@@ -43,18 +54,34 @@ pub(crate) fn load(
 }
 
 pub(crate) fn remove(c: &mut dyn Connection, owner: JidRef<'_>, up_to: u64) -> Result<u64, StoreError> {
-    let Some((owner, waiting)) = waiting(c, owner)? else { return Ok(0) };
-    let removed = c.execute(REMOVE_OFFLINE, &[Value::Integer(owner), Value::number(up_to)])?;
-    c.execute(UPDATE_OFFLINE, &[Value::number(waiting.saturating_sub(removed)), Value::Integer(owner)])?;
+    let Some(waiting) = waiting(c, owner)? else { return Ok(0) };
+    let values = [Value::Integer(waiting.owner), Value::number(up_to)];
+    let bytes = one(c, OFFLINE_BYTES, &values, |row| row.number(0))?.unwrap_or_default();
+    let removed = c.execute(REMOVE_OFFLINE, &values)?;
+    waiting.change(c, waiting.messages.saturating_sub(removed), waiting.bytes.saturating_sub(bytes))?;
     Ok(removed)
 }
 
 pub(crate) fn count(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<u64, StoreError> {
-    Ok(waiting(c, owner)?.map_or(0, |(_, waiting)| waiting))
+    Ok(waiting(c, owner)?.map_or(0, |waiting| waiting.messages))
 }
 
-/// The owner's row key and how many messages wait, which its row counts so that no push has to.
-fn waiting(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<(i64, u64)>, StoreError> {
-    let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
+/// What waits for an account: its row counts it so that no push has to.
+struct Waiting {
+    /// The key of the account's row.
+    owner: i64,
+    messages: u64,
+    bytes: u64,
+}
+
+impl Waiting {
+    fn change(&self, c: &mut dyn Connection, messages: u64, bytes: u64) -> Result<(), StoreError> {
+        let values = [Value::number(messages), Value::number(bytes), Value::Integer(self.owner)];
+        c.execute(UPDATE_OFFLINE, &values).map(drop)
+    }
+}
+
+fn waiting(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<Waiting>, StoreError> {
+    let read = |row: &dyn Row| Ok(Waiting { owner: row.integer(0)?, messages: row.number(1)?, bytes: row.number(2)? });
     one(c, OFFLINE, &account_values(owner), read)
 }

@@ -111,14 +111,24 @@ pub(crate) const RAISE_NEXT_ROSTER_VERSION: &str =
 
 // Offline messages.
 
-/// The account with the number of messages that wait.
-pub(crate) const OFFLINE: &str = "SELECT id, offline_messages FROM accounts WHERE domain = ? AND localpart = ?";
+/// The account with the number of messages that wait, and their bytes.
+pub(crate) const OFFLINE: &str =
+    "SELECT id, offline_messages, offline_bytes FROM accounts WHERE domain = ? AND localpart = ?";
 
-/// Values: number, owner.
-pub(crate) const UPDATE_OFFLINE: &str = "UPDATE accounts SET offline_messages = ? WHERE id = ?";
+/// Values: number, bytes, owner.
+pub(crate) const UPDATE_OFFLINE: &str = "UPDATE accounts SET offline_messages = ?, offline_bytes = ? WHERE id = ?";
 
-/// Values: owner, time, stanza.
-pub(crate) const INSERT_OFFLINE: &str = "INSERT INTO offline_messages (owner, unix_ms, stanza) SELECT ?, ?, ?";
+/// How many messages of a sender wait, and their bytes. Values: owner, sender.
+pub(crate) const OFFLINE_OF: &str =
+    "SELECT COUNT(*), COALESCE(SUM(length(stanza)), 0) FROM offline_messages WHERE owner = ? AND sender = ?";
+
+/// Values: owner, id.
+pub(crate) const OFFLINE_BYTES: &str =
+    "SELECT COALESCE(SUM(length(stanza)), 0) FROM offline_messages WHERE owner = ? AND id <= ?";
+
+/// Values: owner, time, sender, stanza.
+pub(crate) const INSERT_OFFLINE: &str =
+    "INSERT INTO offline_messages (owner, unix_ms, sender, stanza) SELECT ?, ?, ?, ?";
 
 /// Values: owner, id.
 pub(crate) const LOAD_OFFLINE: &str =

@@ -11,8 +11,8 @@ use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node,
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, Slot, SlotStage, Slots, StoreError, StoredRoom,
-    Subscription, Swept,
+    OfflineRoom, Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, Slot, SlotStage, Slots, StoreError,
+    StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -170,9 +170,16 @@ impl Rosters for SqlStore {
 }
 
 impl Offline for SqlStore {
-    fn push(&self, to: JidRef<'_>, stanza: Vec<u8>, unix_ms: u64, limit: usize) -> Pending<Pushed> {
-        let to = to.bare().to_jid();
-        self.write(stanza.len(), move |c| offline::push(c, to.as_ref(), &stanza, unix_ms, limit as u64))
+    fn push(
+        &self,
+        to: JidRef<'_>,
+        sender: JidRef<'_>,
+        stanza: Vec<u8>,
+        unix_ms: u64,
+        room: OfflineRoom,
+    ) -> Pending<Pushed> {
+        let (to, sender) = (to.bare().to_jid(), sender.bare().to_jid());
+        self.write(stanza.len(), move |c| offline::push(c, to.as_ref(), sender.as_ref(), &stanza, unix_ms, room))
     }
 
     fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>> {

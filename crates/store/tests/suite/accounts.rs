@@ -2,7 +2,7 @@
 
 use super::samples::*;
 use rookery_jid::Jid;
-use rookery_store::{Pushed, RosterItem, StoreError, Stores, Subscription, wait};
+use rookery_store::{OfflineRoom, Pushed, RosterItem, StoreError, Stores, Subscription, wait};
 
 pub fn an_account_is_created_once(stores: &Stores) {
     let romeo = jid("romeo@montague.example");
@@ -19,7 +19,10 @@ pub fn a_resource_is_ignored(stores: &Stores) {
     assert!(done(stores.accounts.create(full.as_ref(), password("x"))));
     assert!(done(stores.accounts.exists(full.bare())));
     assert_eq!(done(stores.accounts.list("montague.example", None, 9)), [full.to_bare()]);
-    assert_eq!(done(stores.offline.push(full.as_ref(), b"<message/>".to_vec(), 1, 9)), Pushed::Kept);
+    assert_eq!(
+        done(stores.offline.push(full.as_ref(), full.as_ref(), b"<message/>".to_vec(), 1, OfflineRoom::of(9))),
+        Pushed::Kept
+    );
     assert_eq!(done(stores.offline.count(full.bare())), 1);
 }
 
@@ -101,7 +104,7 @@ pub fn a_removed_account_leaves_nothing(stores: &Stores) {
     put(stores, &romeo, RosterItem::new(jid("nurse@a.example")));
     remove(stores, &romeo, &jid("nurse@a.example"));
     put(stores, &juliet, subscribed(romeo.as_str(), Subscription::Both));
-    done(stores.offline.push(romeo.as_ref(), b"<message/>".to_vec(), 1, 9));
+    done(stores.offline.push(romeo.as_ref(), romeo.as_ref(), b"<message/>".to_vec(), 1, OfflineRoom::of(9)));
     done(stores.last_presence.put(romeo.as_ref(), 1, b"<presence/>".to_vec()));
 
     done(stores.documents.put(romeo.as_ref(), "vcard", Some(vec![1])));

@@ -2,7 +2,9 @@
 
 use super::samples::*;
 use rookery_jid::Jid;
-use rookery_store::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Stores, Subscription};
+use rookery_store::{
+    ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Stores, Subscription,
+};
 
 pub fn pages_go_both_ways(stores: &Stores) {
     let romeo = filled(stores);
@@ -209,7 +211,15 @@ fn message(owner: &Jid, id: u64) -> ArchivedMessage {
         _ => "nurse@b.example",
     };
     let stanza = format!("{id:010}").into_bytes();
-    ArchivedMessage { owner: owner.clone(), of: ArchiveOf::Account, id, with: jid(with), contacts_only: false, stanza }
+    ArchivedMessage {
+        owner: owner.clone(),
+        of: ArchiveOf::Account,
+        id,
+        with: jid(with),
+        contacts_only: false,
+        stanza,
+        most: 0,
+    }
 }
 
 /// The ids on a page, whose stanzas must be theirs, and whether there is more.
@@ -219,4 +229,97 @@ fn ids(page: Option<ArchivePage>) -> Option<(Vec<u64>, bool)> {
         assert_eq!(stanza, format!("{id:010}").as_bytes());
     }
     Some((page.messages.iter().map(|(id, _)| *id).collect(), page.more))
+}
+
+/// Asks for everything.
+fn all(stores: &Stores, owner: &Jid) -> Vec<u64> {
+    let query = ArchiveQuery { limit: usize::MAX, max_bytes: usize::MAX, ..ArchiveQuery::default() };
+    let page = done(stores.archive.page(owner.as_ref(), query)).expect("a page");
+    page.messages.into_iter().map(|(id, _)| id).collect()
+}
+
+/// A message of the conversation with `with` that counts as 1000 bytes, where the archive has room for 100 of them.
+fn large(owner: &Jid, id: u64, with: &str) -> ArchivedMessage {
+    let stanza = vec![b'x'; 1000 - BYTES_PER_MESSAGE as usize];
+    ArchivedMessage { with: jid(with), stanza, most: 100_000, ..message(owner, id) }
+}
+
+pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
+    let romeo = account(stores, "romeo@a.example");
+    let say = |ids: std::ops::Range<u64>, with: &str| {
+        // Some together, some one by one: it is counted alike.
+        let (one, many) = (ids.start..ids.start + 3, ids.start + 3..ids.end);
+        for id in one {
+            done(stores.archive.append(vec![large(&romeo, id, with)]));
+        }
+        done(stores.archive.append(many.map(|id| large(&romeo, id, with)).collect()));
+    };
+    say(1..61, "juliet@b.example/1");
+    say(101..131, "nurse@b.example");
+    assert_eq!(all(stores, &romeo).len(), 90);
+    // A flood displaces nothing of others, beyond what makes room for an eighth.
+    say(1001..1201, "tybalt@b.example");
+    let left = all(stores, &romeo);
+    let of = |from: u64, to: u64| left.iter().filter(|id| (from..to).contains(id)).count();
+    assert_eq!((left.len(), of(101, 131)), (100, 30));
+    assert!((55..=60).contains(&of(1, 61)), "{left:?}");
+    assert_eq!(left.last(), Some(&1200), "the newest stay");
+    // The conversations are found as before.
+    for (with, count) in
+        [("tybalt@b.example", of(1001, 1201)), ("juliet@b.example", of(1, 61)), ("nurse@b.example", 30)]
+    {
+        let query =
+            ArchiveQuery { with: Some(jid(with)), limit: 200, max_bytes: usize::MAX, ..ArchiveQuery::default() };
+        let page = done(stores.archive.page(romeo.as_ref(), query)).expect("a page");
+        assert_eq!(page.messages.len(), count, "{with}");
+    }
+    // Who goes on with a large conversation loses the beginning of that one.
+    say(2001..2011, "juliet@b.example/2");
+    let left = all(stores, &romeo);
+    assert_eq!(left.len(), 100);
+    assert_eq!(left.iter().filter(|id| (101..131).contains(*id)).count(), 30);
+    assert_eq!(left.first().copied(), Some(61 - of(1, 61) as u64 + 10));
+}
+
+pub fn many_small_conversations_share_an_archive(stores: &Stores) {
+    let romeo = account(stores, "romeo@a.example");
+    let messages = (1..=500).map(|id| large(&romeo, id, &format!("user{id}@b.example")));
+    done(stores.archive.append(messages.collect()));
+    assert_eq!(all(stores, &romeo).len(), 100);
+    for id in 501..=510 {
+        done(stores.archive.append(vec![large(&romeo, id, &format!("user{id}@b.example"))]));
+    }
+    assert_eq!(all(stores, &romeo).len(), 100);
+}
+
+pub fn what_leaves_an_archive_makes_room(stores: &Stores) {
+    let romeo = account(stores, "romeo@a.example");
+    let say = |id| done(stores.archive.append(vec![large(&romeo, id, "juliet@b.example")]));
+    (1..=100).for_each(say);
+    assert_eq!(all(stores, &romeo).len(), 100);
+    let expiry = vec![Expiry { domain: "a.example".into(), before: 11 }];
+    assert_eq!(done(stores.archive.sweep(0, expiry, 1000)).removed, 10);
+    for id in [50, 100] {
+        assert!(done(stores.archive.replace(romeo.as_ref(), id, b"gone".to_vec())));
+    }
+    // Eleven thousand bytes are free.
+    (101..=111).for_each(say);
+    assert_eq!((all(stores, &romeo).len(), all(stores, &romeo)[0]), (101, 11));
+    say(112);
+    assert_eq!((all(stores, &romeo).len(), all(stores, &romeo)[0]), (101, 12));
+    // One that comes late counts like any other.
+    done(stores.archive.append(vec![large(&romeo, 49, "juliet@b.example")]));
+    assert_eq!(all(stores, &romeo)[0], 12, "it is there already");
+    done(stores.archive.append(vec![ArchivedMessage { id: 20_000, ..large(&romeo, 20_000, "juliet@b.example") }]));
+    done(stores.archive.append(vec![large(&romeo, 10_000, "nurse@b.example")]));
+    assert_eq!((all(stores, &romeo).len(), all(stores, &romeo)[0]), (101, 14));
+}
+
+pub fn an_archive_larger_than_its_bound_only_stops_growing(stores: &Stores) {
+    let romeo = account(stores, "romeo@a.example");
+    let unbounded = (1..=300).map(|id| ArchivedMessage { most: 0, ..large(&romeo, id, "juliet@b.example") });
+    done(stores.archive.append(unbounded.collect()));
+    done(stores.archive.append((301..=305).map(|id| large(&romeo, id, "nurse@b.example")).collect()));
+    let left = all(stores, &romeo);
+    assert_eq!((left.len(), left[0]), (300, 6));
 }

@@ -2,7 +2,7 @@
 
 use super::samples::*;
 use rookery_jid::Jid;
-use rookery_store::{Pushed, Stores};
+use rookery_store::{OfflineRoom, Pushed, Stores};
 
 pub fn messages_wait_in_order(stores: &Stores) {
     let (romeo, juliet) = (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"));
@@ -24,15 +24,34 @@ pub fn messages_wait_in_order(stores: &Stores) {
 
 pub fn a_limit_holds(stores: &Stores) {
     let romeo = account(stores, "romeo@a.example");
-    let push = |limit| done(stores.offline.push(romeo.as_ref(), b"<message/>".to_vec(), 1, limit));
-    assert_eq!([push(0), push(2), push(2), push(2)], [Pushed::Full, Pushed::Kept, Pushed::Kept, Pushed::Full]);
+    let (one, two, three) = (jid("one@b.example"), jid("two@b.example"), jid("three@b.example"));
+    let push_bytes = |sender: &Jid, bytes: usize, room| {
+        done(stores.offline.push(romeo.as_ref(), sender.as_ref(), vec![b'x'; bytes], 1, room))
+    };
+    let push = |sender, messages| push_bytes(sender, 10, OfflineRoom::of(messages));
+    assert_eq!([push(&one, 0), push(&one, 2)], [Pushed::Full, Pushed::Kept]);
+    assert_eq!([push(&one, 2), push(&two, 2), push(&three, 2)], [Pushed::Full, Pushed::Kept, Pushed::Full]);
     assert_eq!(done(stores.offline.count(romeo.as_ref())), 2);
     let oldest = done(stores.offline.load(romeo.as_ref(), 0, 1))[0].id;
     done(stores.offline.remove(romeo.as_ref(), oldest));
-    assert_eq!([push(2), push(2)], [Pushed::Kept, Pushed::Full]);
+    assert_eq!([push(&two, 2), push(&three, 2)], [Pushed::Full, Pushed::Kept]);
+    // Whoever floods gets half, the next one a third of it, and there is always something for one more.
+    done(stores.offline.remove(romeo.as_ref(), u64::MAX));
+    let flood =
+        |sender: &Jid, bytes, room| (0..200).filter(|_| push_bytes(sender, bytes, room) == Pushed::Kept).count();
+    let by_number = OfflineRoom::of(120);
+    assert_eq!([&one, &two, &three, &one].map(|sender| flood(sender, 10, by_number)), [60, 30, 15, 0]);
+    done(stores.offline.remove(romeo.as_ref(), u64::MAX));
+    let by_bytes = OfflineRoom { bytes: 12_000, ..OfflineRoom::UNBOUNDED };
+    assert_eq!([&one, &two, &three, &one].map(|sender| flood(sender, 100, by_bytes)), [60, 30, 15, 0]);
+    assert_eq!(push_bytes(&jid("four@b.example"), 1500, by_bytes), Pushed::Kept);
+    assert_eq!(push_bytes(&jid("five@b.example"), 1, by_bytes), Pushed::Full);
 
     let nobody = jid("nobody@a.example");
-    assert_eq!(done(stores.offline.push(nobody.as_ref(), vec![], 1, 9)), Pushed::NoAccount);
+    assert_eq!(
+        done(stores.offline.push(nobody.as_ref(), nobody.as_ref(), vec![], 1, OfflineRoom::of(9))),
+        Pushed::NoAccount
+    );
     assert_eq!(done(stores.offline.load(nobody.as_ref(), 0, 9)), []);
     assert_eq!(done(stores.offline.remove(nobody.as_ref(), u64::MAX)), 0);
     assert_eq!(done(stores.offline.count(nobody.as_ref())), 0);
@@ -68,6 +87,7 @@ pub fn ids_are_never_given_again(stores: &Stores) {
 }
 
 fn push(stores: &Stores, to: &Jid, stanza: &[u8]) {
-    let pushed = done(stores.offline.push(to.as_ref(), stanza.to_vec(), 1_700_000_000_123, usize::MAX));
+    let pushed =
+        done(stores.offline.push(to.as_ref(), to.as_ref(), stanza.to_vec(), 1_700_000_000_123, OfflineRoom::UNBOUNDED));
     assert_eq!(pushed, Pushed::Kept);
 }

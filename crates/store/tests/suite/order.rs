@@ -1,15 +1,15 @@
 //! What holds for every method: queued when called, done in order.
 
 use super::samples::*;
-use rookery_store::{Pending, Stores};
+use rookery_store::{OfflineRoom, Pending, Stores};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 pub fn calls_take_effect_without_being_polled(stores: &Stores) {
     let romeo = jid("romeo@a.example");
     drop(stores.accounts.create(romeo.as_ref(), password("x")));
-    drop(stores.offline.push(romeo.as_ref(), vec![1], 1, 9));
-    let unpolled = stores.offline.push(romeo.as_ref(), vec![2], 1, 9);
+    drop(stores.offline.push(romeo.as_ref(), romeo.as_ref(), vec![1], 1, OfflineRoom::of(9)));
+    let unpolled = stores.offline.push(romeo.as_ref(), romeo.as_ref(), vec![2], 1, OfflineRoom::of(9));
     assert_eq!(done(stores.offline.count(romeo.as_ref())), 2);
     drop(unpolled);
 }
@@ -20,7 +20,7 @@ pub fn completions_come_in_the_order_of_calls(stores: &Stores) {
     let mut calls: Vec<Pending<u64>> = Vec::new();
     for n in 0..300 {
         // Writes, reads of what they wrote, and writes that fail, in turn.
-        drop(stores.offline.push(romeo.as_ref(), vec![1], 1, usize::MAX));
+        drop(stores.offline.push(romeo.as_ref(), romeo.as_ref(), vec![1], 1, OfflineRoom::UNBOUNDED));
         drop(stores.last_presence.put(jid("nobody@a.example").as_ref(), n, vec![]));
         calls.push(stores.offline.count(romeo.as_ref()));
     }

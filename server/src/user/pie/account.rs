@@ -10,7 +10,9 @@ use rookery_modules::archive::id;
 use rookery_modules::pubsub::bookmarks;
 use rookery_sasl::{Credentials, Keys};
 use rookery_store::pubsub::{Created, Item, Kept};
-use rookery_store::{ArchiveOf, ArchivedMessage, Edit, EditRoster, Pending, RosterItem, Subscription, wait};
+use rookery_store::{
+    ArchiveOf, ArchivedMessage, Edit, EditRoster, OfflineRoom, Pending, RosterItem, Subscription, wait,
+};
 use rookery_xml::{Element, Writer, ns};
 
 use super::import::{Broken, Import, is_keys};
@@ -206,7 +208,10 @@ impl Account {
             message.set_attr("to", self.jid.as_str());
             let stanza = Writer::write(&message).into_bytes();
             let bytes = stanza.len();
-            let pushed = import.database.stores.offline.push(self.jid.as_ref(), stanza, unix_ms, usize::MAX);
+            let sender = message.attr("from").and_then(|from| Jid::parse(from).ok());
+            let sender = sender.as_ref().unwrap_or(&self.jid).as_ref();
+            let unbounded = OfflineRoom::UNBOUNDED;
+            let pushed = import.database.stores.offline.push(self.jid.as_ref(), sender, stanza, unix_ms, unbounded);
             self.write(bytes, Box::pin(async move { pushed.await.map(drop) }))?;
         }
         Ok(())
@@ -362,7 +367,7 @@ impl Account {
         let id = own.unwrap_or_else(|| id::at(unix_ms).max(self.last_archived + 1));
         self.last_archived = id;
         let (owner, stanza) = (self.jid.clone(), Writer::write(message).into_bytes());
-        Some(ArchivedMessage { owner, of: ArchiveOf::Account, id, with, contacts_only: false, stanza })
+        Some(ArchivedMessage { owner, of: ArchiveOf::Account, id, with, contacts_only: false, stanza, most: 0 })
     }
 
     fn known_document(

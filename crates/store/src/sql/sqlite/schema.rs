@@ -72,6 +72,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-9.sql"),
     include_str!("schema-10.sql"),
     include_str!("schema-11.sql"),
+    include_str!("schema-12.sql"),
 ];
 
 #[cfg(test)]
@@ -96,6 +97,7 @@ mod tests {
             // Cleared once their archive is gone.
             "archive_conversations",
             "archive_messages",
+            "archive_shares",
             "counters",
             "meta",
             // Rooms outlive those who made them.
@@ -126,6 +128,40 @@ mod tests {
             assert_eq!(page.messages.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), expected, "{contact}");
         }
     }
+
+    /// Schema 12 counts what is there: the bounds hold from the first message on.
+    #[test]
+    fn what_an_older_file_has_is_counted() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("rookery.db");
+        std::fs::File::create(&path).expect("an empty file");
+        let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
+        MIGRATIONS.iter().take(11).for_each(|migration| driver.run(migration).expect("schema 11"));
+        driver.run(SCHEMA_11_WITH_MESSAGES).expect("rows of schema 11");
+        drop(driver);
+        super::super::open(&path, &super::super::Options::default()).expect("the newest schema").close();
+        let mut driver = Driver::open_to_read(&path, Duration::from_secs(1)).expect("the newest schema");
+        let mut numbers = |sql| {
+            all(&mut driver, sql, &[], |row| Ok([row.integer(0)?, row.integer(1)?, row.integer(2)?])).expect("rows")
+        };
+        let archives = numbers("SELECT id, bytes, counted FROM archives ORDER BY id");
+        assert_eq!(archives, [[7, 3 * 128 + 6, 1 << 52], [8, 0, 0]]);
+        let shares = numbers("SELECT owner, contact_key, bytes FROM archive_shares ORDER BY contact_key");
+        assert_eq!(shares, [[7, 1, 2 * 128 + 3], [7, 2, 128 + 3]]);
+        assert_eq!(
+            numbers("SELECT id, offline_messages, offline_bytes FROM accounts ORDER BY id"),
+            [[1, 2, 5], [2, 0, 0]]
+        );
+    }
+
+    const SCHEMA_11_WITH_MESSAGES: &str = "\
+        PRAGMA user_version = 11; PRAGMA application_id = 0x526F6F6B; \
+        INSERT INTO accounts (id, domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) \
+        VALUES (1, 'a.example', 'romeo', 1, 1, 0, 2), (2, 'a.example', 'juliet', 1, 1, 0, 0); \
+        INSERT INTO offline_messages (owner, unix_ms, stanza) VALUES (1, 5, x'0102'), (1, 6, x'010203'); \
+        INSERT INTO archives (id, domain, localpart) VALUES (7, 'conference.a.example', 'room'), (8, 'a.example', 'x'); \
+        INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) VALUES \
+        (7, 2, 1, 'b.example', '', x'01'), (7, 3, 1, 'b.example', '', x'0102'), (7, 1 << 52, 2, 'c.example', 'x', x'010203')";
 
     const SCHEMA_8_WITH_MESSAGES: &str = "\
         PRAGMA user_version = 8; PRAGMA application_id = 0x526F6F6B; \

@@ -1,0 +1,296 @@
+//! What archives take, and what goes when one is full.
+//!
+//! # Invariants
+//!
+//! * `archives.bytes` is what the messages up to and with the id `archives.counted` take; what [`KnownArchives`](super::archives::KnownArchives) remembers
+//!   adds those that are newer. Both change in the transaction that changes the messages.
+//! * The shares of conversations only say whose messages go: they may lack the newest, and never decide how much.
+//! * A full archive loses what was added to it, no more: one that was larger before it had a bound doesn't lose years at once.
+
+use super::archive::stretch;
+use super::archives::Archive;
+use super::connection::{Connection, Row, Value, account_values, all, one};
+use crate::archive::{BYTES_PER_MESSAGE, FAIR_PART};
+use crate::{ArchivedMessage, StoreError};
+use rookery_jid::JidRef;
+
+/// The archives that a group of messages makes larger.
+#[derive(Default)]
+pub(super) struct Sizes<'m> {
+    /// Those whose count is to be written down.
+    due: Vec<JidRef<'m>>,
+    /// Conversations that have added to a full archive.
+    excess: Vec<Excess<'m>>,
+}
+
+/// What a conversation has added to a full archive.
+struct Excess<'m> {
+    owner: JidRef<'m>,
+    contact_key: i64,
+    /// Bytes.
+    added: u64,
+    /// What the archive may take.
+    most: u64,
+}
+
+/// A message that goes.
+#[derive(Clone, Copy)]
+pub(super) struct Removed {
+    pub(super) id: u64,
+    pub(super) contact_key: i64,
+    pub(super) size: u64,
+}
+
+impl Removed {
+    /// Reads the columns id, contact's key and length of the stanza.
+    pub(super) fn read(row: &dyn Row) -> Result<Self, StoreError> {
+        Ok(Self { id: row.number(0)?, contact_key: row.integer(1)?, size: row.number(2)? + BYTES_PER_MESSAGE })
+    }
+}
+
+impl<'m> Sizes<'m> {
+    /// Counts a message that is written to its archive, which is known.
+    pub(super) fn count(&mut self, c: &mut dyn Connection, message: &'m ArchivedMessage) {
+        let (owner, key) = (message.owner.as_ref(), super::archive::contact_key(message.with.bare_str()));
+        let counted = c.known_archives().count(owner, key, message.size());
+        if counted.is_due && !self.due.contains(&owner) {
+            self.due.push(owner);
+        }
+        if message.most > 0 && counted.bytes > message.most {
+            self.exceed(message, key);
+        }
+    }
+
+    /// Counts a message that was put among older ones.
+    pub(super) fn count_older(
+        &mut self,
+        c: &mut dyn Connection,
+        (archive, message): (i64, &'m ArchivedMessage),
+    ) -> Result<(), StoreError> {
+        self.count(c, message);
+        if c.known_archives().counted(message.owner.as_ref()).is_some_and(|counted| message.id <= counted) {
+            // The database's count goes up to an id above this one.
+            c.execute(ADD, &[Value::number(message.size()), Value::Integer(archive)])?;
+        }
+        Ok(())
+    }
+
+    fn exceed(&mut self, message: &'m ArchivedMessage, contact_key: i64) {
+        let (owner, added, most) = (message.owner.as_ref(), message.size(), message.most);
+        let known = self.excess.iter_mut().find(|excess| excess.contact_key == contact_key && excess.owner == owner);
+        match known {
+            Some(excess) => excess.added += added,
+            None => self.excess.push(Excess { owner, contact_key, added, most }),
+        }
+    }
+
+    /// Writes down what has become large enough, and makes room in archives that are full. The messages are written.
+    pub(super) fn settle(self, c: &mut dyn Connection) -> Result<(), StoreError> {
+        for owner in self.due {
+            settle(c, owner)?;
+        }
+        for excess in self.excess {
+            make_room(c, &excess)?;
+        }
+        Ok(())
+    }
+}
+
+/// Learns what the database knows of an owner's archive. Returns whether there is one.
+pub(super) fn learn(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<bool, StoreError> {
+    let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?, row.number(2)?));
+    let Some((id, bytes, counted)) = one(c, ARCHIVE, &account_values(owner), read)? else { return Ok(false) };
+    let mut archive = Archive::new(id, bytes, counted);
+    for newer in all(c, UNCOUNTED, &[Value::Integer(id), Value::number(counted)], Removed::read)? {
+        archive.add(newer.id, newer.contact_key, newer.size);
+    }
+    c.known_archives().learn(owner, archive);
+    Ok(true)
+}
+
+/// Takes messages that go, or are replaced, out of the counts of their archive.
+pub(super) fn uncount(c: &mut dyn Connection, archive: i64, removed: &[Removed]) -> Result<(), StoreError> {
+    // What is left of it is learnt from the database.
+    c.known_archives().forget_archive(archive);
+    let Some(counted) = one(c, COUNTED, &[Value::Integer(archive)], |row| row.number(0))? else { return Ok(()) };
+    let mut shares: Vec<(i64, u64)> = Vec::new();
+    for message in removed.iter().filter(|message| message.id <= counted) {
+        match shares.iter_mut().find(|(key, _)| *key == message.contact_key) {
+            Some((_, bytes)) => *bytes += message.size,
+            None => shares.push((message.contact_key, message.size)),
+        }
+    }
+    let bytes = shares.iter().map(|(_, bytes)| bytes).sum();
+    c.execute(TAKE, &[Value::number(bytes), Value::number(bytes), Value::Integer(archive)])?;
+    for (key, bytes) in shares {
+        take_share(c, archive, key, bytes)?;
+    }
+    Ok(())
+}
+
+/// Counts a message that was replaced, unless it will be counted with the newest ones.
+pub(super) fn count_if_old(
+    c: &mut dyn Connection,
+    archive: i64,
+    id: u64,
+    contact_key: i64,
+    size: u64,
+) -> Result<(), StoreError> {
+    let counted = one(c, COUNTED, &[Value::Integer(archive)], |row| row.number(0))?;
+    if counted.is_some_and(|counted| id <= counted) {
+        c.execute(ADD, &[Value::number(size), Value::Integer(archive)])?;
+        add_share(c, archive, contact_key, size)?;
+    }
+    Ok(())
+}
+
+/// Writes down what is known of an archive. All of its messages are written.
+fn settle(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
+    let Some(settlement) = c.known_archives().settle(owner) else { return Ok(()) };
+    for (key, bytes) in settlement.shares {
+        add_share(c, settlement.archive, key, bytes)?;
+    }
+    let (bytes, counted) = (Value::number(settlement.bytes), Value::number(settlement.counted));
+    c.execute(SETTLE, &[bytes, counted, Value::Integer(settlement.archive)]).map(drop)
+}
+
+fn add_share(c: &mut dyn Connection, archive: i64, key: i64, bytes: u64) -> Result<(), StoreError> {
+    let (bytes, archive, key) = (Value::number(bytes), Value::Integer(archive), Value::Integer(key));
+    if c.execute(ADD_SHARE, &[bytes, archive, key])? == 0 {
+        c.execute(INSERT_SHARE, &[archive, key, bytes])?;
+    }
+    Ok(())
+}
+
+fn take_share(c: &mut dyn Connection, archive: i64, key: i64, bytes: u64) -> Result<(), StoreError> {
+    let bytes = Value::number(bytes);
+    c.execute(TAKE_SHARE, &[bytes, bytes, Value::Integer(archive), Value::Integer(key)]).map(drop)
+}
+
+/// Removes the oldest messages of whoever has too much in a full archive.
+fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreError> {
+    settle(c, excess.owner)?;
+    let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
+    let Some((archive, bytes)) = one(c, ARCHIVE, &account_values(excess.owner), read)? else { return Ok(()) };
+    let mut left = excess.added.min(bytes.saturating_sub(excess.most));
+    let wanted = left;
+    while left > 0 {
+        let victim = victim(c, archive, excess)?;
+        let oldest = oldest(c, archive, victim)?;
+        if oldest.is_empty() {
+            let Some(key) = victim else { break };
+            // It was an estimate.
+            c.execute(REMOVE_SHARE, &[Value::Integer(archive), Value::Integer(key)])?;
+            continue;
+        }
+        let (mut going, mut last) = (0, 0);
+        for message in &oldest {
+            if going >= left {
+                break;
+            }
+            c.execute(REMOVE, &[Value::Integer(archive), Value::number(message.id)])?;
+            if victim.is_none() {
+                take_share(c, archive, message.contact_key, message.size)?;
+            }
+            (going, last) = (going + message.size, message.id);
+        }
+        left = left.saturating_sub(going);
+        if let Some(key) = victim {
+            take_share(c, archive, key, going)?;
+            tidy(c, archive, key, last)?;
+        }
+        c.execute(TAKE, &[Value::number(going), Value::number(going), Value::Integer(archive)])?;
+        if c.known_archives().shrink(excess.owner, going) {
+            let (owner, bytes) = (excess.owner.bare_str(), excess.most);
+            tracing::info!(
+                owner,
+                bytes,
+                wanted,
+                "an archive is full: from now on its oldest messages go as new ones come"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whose messages go: the conversation that wants room, if it has its part already, else the largest one. `None`: no conversation is known to be large.
+fn victim(c: &mut dyn Connection, archive: i64, excess: &Excess<'_>) -> Result<Option<i64>, StoreError> {
+    let (archive, key) = (Value::Integer(archive), Value::Integer(excess.contact_key));
+    let own = one(c, SHARE, &[archive, key], |row| row.number(0))?.unwrap_or_default();
+    if own >= excess.most / FAIR_PART {
+        return Ok(Some(excess.contact_key));
+    }
+    one(c, LARGEST, &[archive], |row| row.integer(0))
+}
+
+/// The oldest messages of a conversation, or of all.
+fn oldest(c: &mut dyn Connection, archive: i64, contact_key: Option<i64>) -> Result<Vec<Removed>, StoreError> {
+    let archive = Value::Integer(archive);
+    match contact_key {
+        Some(key) => all(c, OLDEST_OF, &[archive, Value::Integer(key)], Removed::read),
+        None => all(c, OLDEST, &[archive], Removed::read),
+    }
+}
+
+/// Removes the notes of stretches in which a conversation has no messages any more; `last` is one that went. The newest note stays in any case: that it
+/// is there may be known.
+fn tidy(c: &mut dyn Connection, archive: i64, contact_key: i64, last: u64) -> Result<(), StoreError> {
+    let first = oldest(c, archive, Some(contact_key))?.first().map_or(last, |message| message.id);
+    let values = [Value::Integer(archive), Value::Integer(contact_key), Value::number(stretch(first))];
+    c.execute(REMOVE_NOTES_OF, &values).map(drop)
+}
+
+/// Values: domain, localpart.
+const ARCHIVE: &str = "SELECT id, bytes, counted FROM archives WHERE domain = ? AND localpart = ?";
+
+/// Values: archive.
+const COUNTED: &str = "SELECT counted FROM archives WHERE id = ?";
+
+/// Values: archive, id.
+const UNCOUNTED: &str =
+    "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? AND id > ? ORDER BY id";
+
+/// Values: bytes, id, archive.
+const SETTLE: &str = "UPDATE archives SET bytes = ?, counted = ? WHERE id = ?";
+
+/// Values: bytes, archive.
+const ADD: &str = "UPDATE archives SET bytes = bytes + ? WHERE id = ?";
+
+/// Values: bytes, bytes, archive.
+const TAKE: &str = "UPDATE archives SET bytes = CASE WHEN bytes > ? THEN bytes - ? ELSE 0 END WHERE id = ?";
+
+/// Values: archive, contact's key.
+const SHARE: &str = "SELECT bytes FROM archive_shares WHERE owner = ? AND contact_key = ?";
+
+/// Values: archive.
+const LARGEST: &str =
+    "SELECT contact_key FROM archive_shares WHERE owner = ? AND bytes > 0 ORDER BY bytes DESC LIMIT 1";
+
+/// Values: bytes, archive, contact's key.
+const ADD_SHARE: &str = "UPDATE archive_shares SET bytes = bytes + ? WHERE owner = ? AND contact_key = ?";
+
+/// Values: archive, contact's key, bytes.
+const INSERT_SHARE: &str = "INSERT INTO archive_shares (owner, contact_key, bytes) SELECT ?, ?, ?";
+
+/// Values: bytes, bytes, archive, contact's key.
+const TAKE_SHARE: &str = "UPDATE archive_shares SET bytes = CASE WHEN bytes > ? THEN bytes - ? ELSE 0 END WHERE owner = ? AND contact_key = ?";
+
+/// Values: archive, contact's key.
+const REMOVE_SHARE: &str = "DELETE FROM archive_shares WHERE owner = ? AND contact_key = ?";
+
+/// Values: archive.
+const OLDEST: &str =
+    "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? ORDER BY id LIMIT 100";
+
+/// Values: archive, contact's key.
+const OLDEST_OF: &str = "\
+    SELECT m.id, m.contact_key, length(m.stanza) FROM archive_conversations AS c CROSS JOIN archive_messages AS m \
+    WHERE c.owner = ? AND c.contact_key = ? \
+    AND m.owner = c.owner AND m.id >= c.stretch << 43 AND m.id <= (c.stretch << 43) + 8796093022207 \
+    AND m.contact_key = c.contact_key ORDER BY c.stretch, m.id LIMIT 100";
+
+/// Values: archive, id.
+const REMOVE: &str = "DELETE FROM archive_messages WHERE owner = ? AND id = ?";
+
+/// Values: archive, contact's key, stretch.
+const REMOVE_NOTES_OF: &str = "DELETE FROM archive_conversations WHERE owner = ? AND contact_key = ? AND stretch < ?";
