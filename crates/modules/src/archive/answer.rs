@@ -24,6 +24,8 @@ pub enum View {
     Account,
     /// That of a room, by somebody who may know who the occupants are: they can be asked for by their real JIDs (XEP-0313 §4.1.1).
     Room,
+    /// That of a room, by somebody who may know who occupants are as far as everybody could see it when they spoke: elsewhere as [`View::WithoutJids`].
+    OpenRoom,
     /// The same without what tells the real JIDs of occupants: the `<x/>` of `muc#user` (§5.1.2).
     WithoutJids,
 }
@@ -118,7 +120,10 @@ fn send_message(world: &mut World, iq: &Iq, query: &Query, view: View, id: u64, 
         (Some(stanza), View::Account | View::Room) => {
             writer.stanza(&stanza);
         }
-        (Some(stanza), View::WithoutJids) => {
+        (Some(stanza), View::OpenRoom) if was_open(&stanza) => {
+            writer.stanza(&stanza);
+        }
+        (Some(stanza), View::OpenRoom | View::WithoutJids) => {
             let without = stanza.without_children(|child| child.is("x", ns::MUC_USER));
             if let Some(stanza) = scanned(without.bytes()) {
                 writer.stanza(&stanza);
@@ -131,6 +136,12 @@ fn send_message(world: &mut World, iq: &Iq, query: &Query, view: View, id: u64, 
         Ok(packet) => world.route(&packet, iq.from.as_ref()),
         Err(fault) => warn!(?fault, "the server wrote a stanza that its own scanner refuses"),
     }
+}
+
+/// Whether everybody in the room could see who had sent this message: the room has noted code 100 with it.
+pub(super) fn was_open(stanza: &Stanza<'_>) -> bool {
+    let noted = stanza.child("x", ns::MUC_USER).map(|x| x.element());
+    noted.is_some_and(|x| x.children().any(|child| child.name() == "status" && child.attr("code") == Some("100")))
 }
 
 fn result(iq: &Iq, query: &Query, id: u64, stanza: impl FnOnce(&mut Writer)) -> rookery_xml::Built {

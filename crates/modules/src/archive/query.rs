@@ -49,7 +49,7 @@ impl Query {
         if let Some(x) = payload.child("x", ns::DATA_FORMS) {
             query.read_form(&Form::read(x).ok_or(Condition::BadRequest)?, view)?;
         }
-        if view == View::Room {
+        if matches!(view, View::Room | View::OpenRoom) {
             query.by = query.wanted.with.take_if(|with| with.bare() != owner.bare());
         }
         query.read_page(&Request::read(payload)?.unwrap_or_default())?;

@@ -22,7 +22,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Stanza, ns};
 
 use super::View;
-use super::answer::{Found, failed, option, scanned, send_page, wait};
+use super::answer::{Found, failed, option, scanned, send_page, wait, was_open};
 use super::query::Query;
 
 /// The searches of a shard. Clones mean the same.
@@ -158,10 +158,10 @@ impl Search {
         }
         // It has been found to be there.
         self.query.wanted.known.clear();
-        let (words, by) = (self.query.words.clone(), self.query.by.clone());
+        let (words, by, view) = (self.query.words.clone(), self.query.by.clone(), self.view);
         let found = world.background.run(iq.from.bare_str(), move || {
             let mut messages = portion.messages;
-            messages.retain(|(_, stanza)| matches(stanza, &words, by.as_ref()));
+            messages.retain(|(_, stanza)| matches(stanza, &words, by.as_ref(), view));
             messages
         });
         wait(world, iq, found, move |world, iq, found| {
@@ -202,9 +202,10 @@ impl Search {
 }
 
 /// Whether a message has a body with all of these words, and is by this occupant.
-fn matches(stanza: &[u8], words: &[String], by: Option<&Jid>) -> bool {
+fn matches(stanza: &[u8], words: &[String], by: Option<&Jid>, view: View) -> bool {
     let Some(stanza) = scanned(stanza) else { return false };
-    by.is_none_or(|by| is_by(&stanza, by)) && (words.is_empty() || has_words(&stanza, words))
+    let may_know = || view != View::OpenRoom || was_open(&stanza);
+    by.is_none_or(|by| is_by(&stanza, by) && may_know()) && (words.is_empty() || has_words(&stanza, words))
 }
 
 fn has_words(stanza: &Stanza<'_>, words: &[String]) -> bool {
@@ -243,9 +244,9 @@ mod tests {
             [("bist", true), ("ärger wo", true), ("& co", true), ("verona", false), ("bist nicht", false)]
         {
             let words: Vec<_> = words.split(' ').map(str::to_lowercase).collect();
-            assert_eq!(matches(stanza.as_bytes(), &words, None), expected, "{words:?}");
+            assert_eq!(matches(stanza.as_bytes(), &words, None, View::Account), expected, "{words:?}");
         }
-        assert!(!matches(b"damaged", &["damaged".into()], None));
+        assert!(!matches(b"damaged", &["damaged".into()], None, View::Account));
     }
 
     #[test]
@@ -260,8 +261,9 @@ mod tests {
             ("coven@chat.example/hag", false),
         ] {
             let by = Jid::parse(by).unwrap();
-            assert_eq!(matches(stanza.as_bytes(), &[], Some(&by)), expected, "{by}");
-            assert!(!matches(stanza.as_bytes(), &["bye".into()], Some(&by)));
+            assert_eq!(matches(stanza.as_bytes(), &[], Some(&by), View::Room), expected, "{by}");
+            assert!(!matches(stanza.as_bytes(), &["bye".into()], Some(&by), View::Room));
+            assert!(!matches(stanza.as_bytes(), &[], Some(&by), View::OpenRoom), "nobody but moderators knew then");
         }
     }
 }

@@ -32,6 +32,11 @@ impl Room {
                     who.start("item").attr("affiliation", affiliation_name(occupant.affiliation));
                     who.opt_attr("jid", occupant.seat().map(|seat| seat.jid.as_str()))
                         .attr("role", occupant.role.name());
+                    who.end();
+                    // Who could see the address then is the most that may see it later.
+                    if self.config.is_nonanonymous {
+                        who.start("status").attr("code", "100").end();
+                    }
                     packet.with_child(&who.finish())
                 }
             };
@@ -87,8 +92,11 @@ impl Room {
         if affiliation == Affiliation::Outcast || (role == Role::None && affiliation == Affiliation::None && !is_open) {
             return Err(Condition::Forbidden.into());
         }
-        let sees_all = self.config.is_nonanonymous || role == Role::Moderator || affiliation >= Affiliation::Admin;
-        let view = if sees_all { View::Room } else { View::WithoutJids };
+        let view = match self.config.is_nonanonymous {
+            _ if role == Role::Moderator || affiliation >= Affiliation::Admin => View::Room,
+            true => View::OpenRoom,
+            false => View::WithoutJids,
+        };
         self.archives.clone().answer(world, iq.clone(), view);
         Ok(())
     }
