@@ -18,9 +18,10 @@ impl Room {
             return Err(Condition::ItemNotFound.into());
         }
         if !iq.set {
-            let vcard = self.vcard.as_ref().ok_or(Condition::ItemNotFound)?;
+            // XEP-0054 §3.1, XEP-0486 §3.2: where none is published it is an empty one.
+            let none = Element::new("vCard", ns::VCARD);
             let mut reply = iq.result();
-            reply.element(vcard);
+            reply.element(self.vcard.as_ref().unwrap_or(&none));
             world.reply(iq, reply);
             return Ok(());
         }
@@ -49,4 +50,4 @@ pub(crate) fn hashes(vcard: &Element) -> Vec<String> {
 }
 
 /// The largest vCard, in bytes.
-const MOST_BYTES: usize = 128 * 1024;
+pub(super) const MOST_BYTES: usize = 128 * 1024;

@@ -74,19 +74,24 @@ impl Config {
     pub(crate) fn stored(form: &Form, limits: &Limits) -> Option<Self> {
         // A text that was short enough once stays.
         let lenient = Limits { description: usize::MAX, ..limits.clone() };
-        Self::new(limits).with(form, &lenient).ok()
+        let mut stored = Self::new(limits).with(form, &lenient).ok()?;
+        // A room must not say that it is logged where the operator has no place for it any more.
+        stored.is_logged &= limits.logs.is_some();
+        Some(stored)
     }
 
     /// For the store.
     pub(crate) fn document(&self) -> Form {
-        self.fields(Form::new("submit").hidden("FORM_TYPE", ROOMCONFIG))
+        self.fields(Form::new("submit").hidden("FORM_TYPE", ROOMCONFIG)).field(self.log_field())
     }
 
     /// The form that an owner gets, without the lists of owners and admins.
-    pub(crate) fn form(&self, room: &str) -> Form {
+    pub(crate) fn form(&self, room: &str, limits: &Limits) -> Form {
         let form = Form::new("form").title(&format!("Configuration of {room}"));
         let form = form.instructions("Complete this form to change the configuration of the room.");
-        self.fields(form.hidden("FORM_TYPE", ROOMCONFIG))
+        let form = self.fields(form.hidden("FORM_TYPE", ROOMCONFIG));
+        // Nobody is offered what the operator has no place for.
+        if limits.logs.is_some() { form.field(self.log_field()) } else { form }
     }
 
     fn fields(&self, form: Form) -> Form {
@@ -121,7 +126,10 @@ impl Config {
             .field(self.max_field())
             .field(Field::text_single(HISTORY).label("Messages for those who enter").value(&self.history.to_string()))
             .field(Field::boolean(ARCHIVING, self.is_archived).label("Keep what is said in the archive of the room"))
-            .field(Field::boolean(LOGGING, self.is_logged).label("Log what is said for the public"))
+    }
+
+    fn log_field(&self) -> Field {
+        Field::boolean(LOGGING, self.is_logged).label("Log what is said for the public")
     }
 
     fn max_field(&self) -> Field {
@@ -141,7 +149,11 @@ impl Config {
     pub(crate) fn submitted(&self, form: &Form, limits: &Limits) -> Result<Self, StanzaError> {
         match form.value(LANG).map(str::trim) {
             Some(lang) if !lang.is_empty() && !is_language(lang) => Err(unacceptable(LANG)),
-            _ => self.with(form, limits),
+            _ => self.with(form, limits).and_then(|new| match new.is_logged && limits.logs.is_none() {
+                // §10.2: no owner is told that this works where it doesn't.
+                true => Err(unacceptable(LOGGING)),
+                false => Ok(new),
+            }),
         }
     }
 
@@ -172,8 +184,6 @@ impl Config {
         }
         new.set_lists(form, limits)?;
         new.set_password(form, limits)?;
-        // Nothing is logged where the operator has no place for it: a room must not say that it is.
-        new.is_logged &= limits.logs.is_some();
         Ok(new)
     }
 

@@ -3,9 +3,11 @@
 use rookery_fanout::Packet;
 use rookery_hub::World;
 use rookery_jid::Jid;
+use rookery_store::Affiliation;
 use rookery_xml::{Element, ns};
 
 use super::occupant::{Occupant, nick_key};
+use super::role::Role;
 use super::room::Room;
 use super::shown::{Shown, is_forged, presence};
 
@@ -34,7 +36,7 @@ impl Room {
         occupant.seats.retain(|seat| seat.jid != *session);
         occupant.changed();
         let role = occupant.role;
-        self.seats.remove(session);
+        self.leave_seat(world, session);
         world.strike(self.roll(role), session.as_ref());
         if let Some(packet) = self.own_presence(at, session, shown) {
             world.route(&packet, session.as_ref());
@@ -46,12 +48,13 @@ impl Room {
     pub(crate) fn remove(&mut self, world: &mut World, at: usize, shown: &Shown<'_>) -> Option<Occupant> {
         self.log_going(world, at, shown);
         let mut occupant = self.occupants.try_remove(at)?;
+        self.note_pace(world, &occupant);
         self.moderating.remove(&at);
         if let Some(key) = nick_key(occupant.nick()) {
             self.nicks.remove(&key);
         }
         for seat in &occupant.seats {
-            self.seats.remove(&seat.jid);
+            self.leave_seat(world, &seat.jid);
             world.strike(self.roll(occupant.role), seat.jid.as_ref());
         }
         if let Some((affiliation, _)) = shown.now {
@@ -64,6 +67,12 @@ impl Room {
             }
         }
         Some(occupant)
+    }
+
+    fn leave_seat(&mut self, world: &World, session: &Jid) {
+        if self.seats.remove(session).is_some() {
+            self.directory.holdings.leave_seat(session.as_ref(), world.is_here(session.domain()));
+        }
     }
 
     /// Tells those who are left that somebody has gone.
@@ -82,9 +91,10 @@ impl Room {
 
     /// Takes everybody out because the room is no more (§10.9): each hears of itself only.
     pub(crate) fn remove_all(&mut self, world: &mut World, codes: Vec<u16>, destroy: Option<&Element>) {
-        let shown = Shown { is_gone: true, codes, destroy, ..Shown::default() };
+        // §10.9: an affiliation ends with its room.
+        let now = destroy.map(|_| (Affiliation::None, Role::None));
+        let shown = Shown { is_gone: true, codes, destroy, now, ..Shown::default() };
         for at in self.occupants.iter().map(|(at, _)| at).collect::<Vec<_>>() {
-            // The occupant's own affiliation means nothing in a room that is gone.
             self.remove(world, at, &shown);
         }
     }

@@ -46,7 +46,7 @@ impl Room {
             let users = self.affiliations.values().filter(move |one| one.affiliation == wanted);
             users.map(|one| one.user.to_string()).collect::<BTreeSet<_>>()
         };
-        let form = self.config.form(self.jid.as_str());
+        let form = self.config.form(self.jid.as_str(), &self.limits);
         // Longer lists are for `muc#admin`, which takes changes by themselves.
         let lists = [(ADMINS, "Admins", Affiliation::Admin), (OWNERS, "Owners", Affiliation::Owner)];
         let lists = lists.map(|(var, label, affiliation)| (var, label, of(affiliation)));
@@ -71,7 +71,7 @@ impl Room {
         self.history.shorten(self.config.history);
         self.occupants.iter_mut().for_each(|(_, occupant)| occupant.changed());
         let actor = self.actor_nick(&iq.from);
-        self.tell_absent(world, &changes);
+        self.tell_absent(world, &changes, &iq.from);
         self.set_affiliations(world, changes.clone(), actor.as_deref(), |room, world| {
             room.keep_configuration(world, iq, changes);
         });
@@ -104,16 +104,15 @@ impl Room {
             now.extend(new.map(|user| (user, affiliation)));
         }
         self.leaves_an_owner(&now)?;
-        if self.affiliations.len() + now.len() > self.limits.affiliations {
-            return Err(Condition::ResourceConstraint.into());
-        }
         let nick = |user: &Jid| self.affiliations.get(user).and_then(|before| before.nick.clone());
         let kept = |affiliation| affiliation > Affiliation::None;
         let changes = now.into_iter().map(|(user, affiliation)| {
             let nick = nick(&user).filter(|_| kept(affiliation));
             Affiliated { user, affiliation, nick, reason: None }
         });
-        Ok(changes.collect())
+        let changes: Vec<_> = changes.collect();
+        self.has_place_for(&changes)?;
+        Ok(changes)
     }
 
     /// §10.2.1: which codes tell of the changes.

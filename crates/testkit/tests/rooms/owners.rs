@@ -39,7 +39,6 @@ fn a_reserved_room_is_configured() {
         "roomname",
         "roomdesc",
         "lang",
-        "enablelogging",
         "changesubject",
         "allowinvites",
         "allowpm",
@@ -116,7 +115,7 @@ fn a_cancelled_room_is_gone() {
     s.crone.all();
     let cancel = "<query xmlns='http://jabber.org/protocol/muc#owner'><x xmlns='jabber:x:data' type='cancel'/></query>";
     s.crone.send(&format!("<iq to='{COVEN}' type='set' id='x'>{cancel}</iq>"));
-    s.crone_hears(&["firstwitch presence/unavailable owner/none jid=CRONE/r 110 destroy", "ROOM iq/result"]);
+    s.crone_hears(&["firstwitch presence/unavailable none/none jid=CRONE/r 110 destroy", "ROOM iq/result"]);
     join(&mut s.hag, "thirdwitch");
     assert!(heard(&mut s.hag)[0].ends_with("110 201"));
 }
@@ -191,10 +190,27 @@ fn logging_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let logs = Value::Text(folder.path().to_str().unwrap().to_owned());
     let mut s = Scene::with_options(vec![("logs", logs)]).open("").all_in();
+    assert!(offers_logging(&mut s.crone));
     for (fields, code) in [("enablelogging=1", "170"), ("enablelogging=0", "171")] {
         assert_eq!(outcome(&configure(&mut s.crone, fields)), "result");
         s.hag_hears(&[&format!("ROOM message/groupchat {code}")]);
     }
+}
+
+/// Where nothing can be logged, no owner is offered it, or told that it works.
+#[test]
+fn logging_is_refused_without_a_place_for_it() {
+    let mut s = Scene::opened().all_in();
+    assert!(!offers_logging(&mut s.crone));
+    assert_eq!(outcome(&configure(&mut s.crone, "enablelogging=1 roomname=Cave")), "not-acceptable");
+    s.hag.expect_nothing();
+    assert_eq!(outcome(&configure(&mut s.crone, "enablelogging=0 roomname=Cave")), "result", "that asks for nothing");
+}
+
+fn offers_logging(owner: &mut Client) -> bool {
+    let form = ask(owner, COVEN, "get", "<query xmlns='http://jabber.org/protocol/muc#owner'/>");
+    let x = form.child("query", ns::MUC_OWNER).unwrap().child("x", ns::DATA_FORMS).unwrap();
+    x.children().any(|field| field.attr("var") == Some("muc#roomconfig_enablelogging"))
 }
 
 /// §10.2.1.
