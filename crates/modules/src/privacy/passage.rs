@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{Delivery, World};
-use rookery_jid::JidRef;
+use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
-use rookery_xml::{Element, Kind, Writer, ns};
+use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
 
 use super::DOCUMENT;
 use super::rules::{Acquaintance, List, Passing, Rules};
@@ -32,8 +32,9 @@ pub(crate) fn going(sessions: &Sessions, world: &mut World, packet: &Packet, to:
 pub(crate) fn coming(sessions: &Sessions, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let Some(rules) = world.document::<Rules>(to, DOCUMENT) else { return Delivery::Pass };
-    if !is_stopped(sessions, world, &rules, packet, sender.as_ref(), to) {
-        return Delivery::Pass;
+    let stops = |sender: &Jid| is_stopped(sessions, world, &rules, packet, sender.as_ref(), to);
+    if !stops(&sender) {
+        return if behind(packet).is_some_and(|behind| stops(&behind)) { Delivery::Taken } else { Delivery::Pass };
     }
     // XEP-0191 §3.3. A room would take an error for the end of the occupant, who may have blocked another one only.
     let is_answered =
@@ -48,8 +49,21 @@ pub(crate) fn coming(sessions: &Sessions, world: &mut World, packet: &Packet, to
 pub(crate) fn may_reach(sessions: &Sessions, world: &World, link: Link, packet: &Packet) -> bool {
     let (Some(sender), Some(address)) = (packet.sender(), world.outboxes.address(link)) else { return true };
     let Some(rules) = world.document::<Rules>(address.bare(), DOCUMENT) else { return true };
-    let list = sessions.list_for(&rules, address.as_ref());
-    list.is_none_or(|list| !denies(world, list, address.bare(), sender.as_ref(), coming_as(packet)))
+    let Some(list) = sessions.list_for(&rules, address.as_ref()) else { return true };
+    let mut senders = [Some(sender), behind(packet)].into_iter().flatten();
+    !senders.any(|sender| denies(world, list, address.bare(), sender.as_ref(), coming_as(packet)))
+}
+
+/// Who has a room say something: an invitation, or that one is declined (XEP-0045 §7.8.2). A room is no way around the rules against its users.
+fn behind(packet: &Packet) -> Option<Jid> {
+    if (packet.kind(), packet.type_()) != (Kind::Message, StanzaType::Normal) {
+        return None;
+    }
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    let user = stanza.child("x", ns::MUC_USER)?.element();
+    let said = user.child("invite", ns::MUC_USER).or_else(|| user.child("decline", ns::MUC_USER))?;
+    Jid::parse(said.attr("from")?).ok()
 }
 
 /// Whether an account, or one of its sessions, conceals its presence from a contact.
