@@ -79,18 +79,40 @@ impl Request {
         most: usize,
         id: impl Fn(&T) -> &str,
     ) -> Result<(&'a [T], Answer), Condition> {
+        self.page_within(items, (most, usize::MAX), id, |_| 0)
+    }
+
+    /// The same, within so many items and bytes; `bytes` tells how large an item is. One item fits always.
+    ///
+    /// # Errors
+    /// As [`Request::page`] has them.
+    pub fn page_within<'a, T>(
+        &self,
+        items: &'a [T],
+        (most, most_bytes): (usize, usize),
+        id: impl Fn(&T) -> &str,
+        bytes: impl Fn(&T) -> usize,
+    ) -> Result<(&'a [T], Answer), Condition> {
         let find = |wanted: &str| items.iter().position(|item| id(item) == wanted).ok_or(Condition::ItemNotFound);
         let max = self.max.unwrap_or(usize::MAX).min(most);
-        let (start, end) = match &self.part {
-            Part::First => (0, items.len()),
-            Part::After(after) => (find(after)? + 1, items.len()),
+        let (start, end, is_end_fixed) = match &self.part {
+            Part::First => (0, items.len(), false),
+            Part::After(after) => (find(after)? + 1, items.len(), false),
             Part::Before(before) => behind(find(before)?, max),
             Part::Last => behind(items.len(), max),
-            Part::Index(0) => (0, items.len()),
-            Part::Index(index) if *index < items.len() => (*index, items.len()),
+            Part::Index(0) => (0, items.len(), false),
+            Part::Index(index) if *index < items.len() => (*index, items.len(), false),
             Part::Index(_) => return Err(Condition::ItemNotFound),
         };
         let found = items.get(start..end.min(start.saturating_add(max))).unwrap_or_default();
+        let fitting = match is_end_fixed {
+            true => fitting(found.iter().rev().map(bytes), most_bytes),
+            false => fitting(found.iter().map(bytes), most_bytes),
+        };
+        let (start, found) = match found.len() - fitting {
+            cut if is_end_fixed => (start + cut, found.get(cut..).unwrap_or_default()),
+            _ => (start, found.get(..fitting).unwrap_or_default()),
+        };
         let ends = found.first().zip(found.last()).map(|(first, last)| (id(first).to_owned(), id(last).to_owned()));
         Ok((found, Answer { ends, index: Some(start), count: Some(items.len()) }))
     }
@@ -112,9 +134,19 @@ impl Answer {
     }
 }
 
-/// The last `max` places before `end`.
-fn behind(end: usize, max: usize) -> (usize, usize) {
-    (end.saturating_sub(max), end)
+/// The last `max` places before `end`, which stays the end of the page.
+fn behind(end: usize, max: usize) -> (usize, usize, bool) {
+    (end.saturating_sub(max), end, true)
+}
+
+/// How many items of these sizes fit, one in any case.
+fn fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
+    let mut sum = 0_usize;
+    let fits = |(place, size): &(usize, usize)| {
+        sum = sum.saturating_add(*size);
+        *place == 0 || sum <= most
+    };
+    sizes.enumerate().take_while(fits).count()
 }
 
 /// A number that isn't negative, in digits.
@@ -160,6 +192,21 @@ mod tests {
             assert_eq!((found.as_str(), answer.index, answer.count), (expected, Some(index), Some(5)), "{set}");
             assert_eq!(answer.ends.is_some(), !expected.is_empty(), "{set}");
         }
+    }
+
+    #[test]
+    fn a_page_keeps_to_its_bytes() {
+        let items = ["a", "bb", "ccc", "dddd", "eeeee"];
+        let page = |set: &str, most| {
+            let request = request(set).unwrap().unwrap();
+            let (found, answer) = request.page_within(&items, (9, most), |item| item, |item| item.len()).unwrap();
+            (found.concat(), answer.index)
+        };
+        assert_eq!(page("", 6), ("abbccc".into(), Some(0)));
+        assert_eq!(page("<after>ccc</after>", 8), ("dddd".into(), Some(3)));
+        assert_eq!(page("<before/>", 9), ("ddddeeeee".into(), Some(3)));
+        assert_eq!(page("<before>dddd</before>", 4), ("ccc".into(), Some(2)));
+        assert_eq!(page("<after>dddd</after>", 1), ("eeeee".into(), Some(4)), "one goes in any case");
     }
 
     #[test]

@@ -392,6 +392,10 @@ impl Rooms for Held {
     fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
         self.held(|stores| stores.rooms.remove(room))
     }
+
+    fn known_in(&self, user: JidRef<'_>) -> Pending<u64> {
+        self.held(|stores| stores.rooms.known_in(user))
+    }
 }
 
 impl Meta for Held {

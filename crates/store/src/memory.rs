@@ -282,6 +282,10 @@ impl Rooms for Memory {
     fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
         ready(Ok(self.world().rooms.remove(room)))
     }
+
+    fn known_in(&self, user: JidRef<'_>) -> Pending<u64> {
+        ready(Ok(self.world().rooms.known_in(user)))
+    }
 }
 
 impl Meta for Memory {

@@ -20,6 +20,9 @@ pub trait Rooms: Send + Sync {
 
     /// Removes a room and all about it; whether it was there.
     fn remove(&self, room: JidRef<'_>) -> Pending<bool>;
+
+    /// In how many rooms a user is known, of all services: by an affiliation, or by something that the room says of that user.
+    fn known_in(&self, user: JidRef<'_>) -> Pending<u64>;
 }
 
 /// A long-lived association of a user with a room (XEP-0045 §5.2), from the least to the most rights.
@@ -59,6 +62,8 @@ pub struct ListedRoom {
     pub name: String,
     /// Whether everybody may find it.
     pub is_public: bool,
+    /// The bare JID of who created it, unless that account is no more.
+    pub creator: Option<Jid>,
 }
 
 /// What is kept of a room beside its affiliations. The documents are the caller's; the store doesn't read them.
@@ -68,6 +73,8 @@ pub struct RoomDocument {
     pub name: String,
     /// Whether everybody may find it.
     pub is_public: bool,
+    /// The bare JID of who created it, for whom it counts; forgotten when the account is removed.
+    pub creator: Option<Jid>,
     /// The configuration.
     pub config: Vec<u8>,
     /// The subject, if one was ever set: a stanza with a stamp.

@@ -3,11 +3,11 @@
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
-use rookery_stream::error::Condition;
+use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
 
 use super::actor::State;
-use super::directory::Entry;
+use super::directory::{Entry, Full, Most};
 use super::join;
 use super::limits::Limits;
 use super::occupant::nick_key;
@@ -23,23 +23,39 @@ pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: Jid
     }
     match create(state, world, to.bare().to_jid(), &sender) {
         Ok(room) => Some(Box::new(room)),
-        Err(condition) => {
-            join::refuse(world, packet, to, condition.into());
+        Err(error) => {
+            join::refuse(world, packet, to, error);
             None
         }
     }
 }
 
-fn create(state: &State, world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, Condition> {
+fn create(state: &State, world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, StanzaError> {
     if creator.resource().is_none() || !Room::may_create(world, jid.domain(), creator) {
         // §10.1.1.
-        return Err(Condition::NotAllowed);
+        return Err(Condition::NotAllowed.into());
     }
-    let limit = world.domain_of(jid.domain()).map_or(0, |domain| Limits::of(domain).rooms);
-    let entry = Entry { name: jid.local().unwrap_or_default().to_owned(), is_public: false, is_stored: false };
-    if !state.directory.add(jid.as_ref(), entry, limit) {
-        return Err(Condition::ResourceConstraint);
-    }
+    let limits = world.domain_of(jid.domain()).map(Limits::of).ok_or(Condition::ItemNotFound)?;
+    let most = Most {
+        all: limits.rooms,
+        of_account: if Room::is_operator(world, jid.domain(), creator.as_ref()) {
+            usize::MAX
+        } else {
+            limits.of_account.rooms
+        },
+        of_domain: if world.is_here(creator.domain()) { usize::MAX } else { limits.of_domain.rooms },
+    };
+    let name = jid.local().unwrap_or_default().to_owned();
+    let entry = Entry { name, is_public: false, is_stored: false, creator: Some(creator.to_bare()) };
+    state.directory.add(jid.as_ref(), entry, most).map_err(|full| match full {
+        Full::Service => {
+            StanzaError::new(Condition::ResourceConstraint).with_text("the service has no place for more rooms")
+        }
+        Full::Account => StanzaError::new(Condition::NotAllowed).with_text("you have as many rooms as you may"),
+        Full::Domain => {
+            StanzaError::new(Condition::NotAllowed).with_text("your server's users have as many rooms as they may")
+        }
+    })?;
     let mut room = Room::new(state, world, jid, creator.as_ref()).ok_or(Condition::ItemNotFound)?;
     room.forget_past(world);
     Ok(room)

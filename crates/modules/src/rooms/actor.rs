@@ -4,14 +4,14 @@
 //! session that is gone bounces; such stanzas wait for their turn. The same queue holds those that come while a room is loaded from the store,
 //! and so nothing overtakes.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use rookery_fanout::Packet;
 use rookery_hub::{Custody, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::StoredRoom;
+use rookery_store::{StoreError, StoredRoom};
 use rookery_stream::error::Condition;
 use tracing::warn;
 
@@ -35,6 +35,10 @@ pub(crate) struct State {
     slots: RefCell<HashMap<Jid, Slot>>,
     /// What waits for the list of a service's rooms; `None` once that is here.
     listed: RefCell<HashMap<String, Option<Queue>>>,
+    /// Rooms that are on their way from the store, with how many accounts had been removed when they were asked for.
+    loading: RefCell<HashMap<Jid, usize>>,
+    /// How many removed accounts all rooms that are here have forgotten.
+    heeded: Cell<usize>,
 }
 
 type Queue = VecDeque<Waiting>;
@@ -167,31 +171,45 @@ impl State {
 
     fn load(self: &Rc<Self>, world: &mut World, jid: Jid) {
         let removed = self.directory.removed_count();
+        self.loading.borrow_mut().insert(jid.clone(), removed);
         let (state, loaded) = (self.clone(), world.stores.rooms.load(jid.as_ref()));
-        world.wait(loaded, move |world, loaded| match loaded {
-            Ok(Some(stored)) => state.loaded(world, &jid, (&stored, removed)),
+        world.wait(loaded, move |world, loaded| {
+            state.arrived(world, &jid, loaded, removed);
+            state.loading.borrow_mut().remove(&jid);
+        });
+    }
+
+    fn arrived(
+        self: &Rc<Self>,
+        world: &mut World,
+        jid: &Jid,
+        loaded: Result<Option<StoredRoom>, StoreError>,
+        removed: usize,
+    ) {
+        match loaded {
+            Ok(Some(stored)) => self.loaded(world, jid, (&stored, removed)),
             Ok(None) => {
-                state.directory.remove(jid.as_ref());
-                for turn in state.take_queue(&jid) {
+                self.directory.remove(jid.as_ref());
+                for turn in self.take_queue(jid) {
                     match turn {
                         Turn::Stanza((packet, to, custody)) => {
-                            world.in_custody(custody, |world| state.receive(world, &packet, to.as_ref()));
+                            world.in_custody(custody, |world| self.receive(world, &packet, to.as_ref()));
                         }
                         Turn::Work(work) => work.without_room(world, None),
                     }
                 }
             }
             Err(error) => {
-                world.store_failed("loading a room", &jid, &error);
+                world.store_failed("loading a room", jid, &error);
                 let condition = condition(&error);
-                for turn in state.take_queue(&jid) {
+                for turn in self.take_queue(jid) {
                     match turn {
                         Turn::Stanza((packet, to, _)) => turn_away(world, &packet, to.as_ref(), condition.clone()),
                         Turn::Work(work) => work.without_room(world, Some(error.clone())),
                     }
                 }
             }
-        });
+        }
     }
 
     fn loaded(self: &Rc<Self>, world: &mut World, jid: &Jid, stored: (&StoredRoom, usize)) {
@@ -254,6 +272,46 @@ impl State {
                         self.unsaved.remove(world, &jid, |_, _| {});
                     }
                 }
+            }
+        }
+    }
+
+    /// Lets rooms that nobody speaks to forget accounts that were removed, so that these need not be remembered.
+    pub(crate) fn heed_removals(self: &Rc<Self>, world: &mut World) {
+        let count = self.directory.removed_count();
+        if count == self.heeded.get() {
+            return;
+        }
+        let behind = |(jid, slot): (&Jid, &Slot)| match slot {
+            Slot::Here(room) if room.has_removed() => Some(jid.clone()),
+            _ => None,
+        };
+        let behind: Vec<_> = self.slots.borrow().iter().filter_map(behind).collect();
+        for jid in behind {
+            self.with_room(&jid, |room| room.forget_removed(world))
+                .into_iter()
+                .for_each(|room| self.go_on(world, room));
+        }
+        let loading = self.loading.borrow().values().min().copied().unwrap_or(count);
+        self.heeded.set(count.min(loading));
+        self.directory.heed(world.shard(), world.shards(), self.heeded.get());
+    }
+
+    /// Takes a room that is here out of the table and works on it.
+    fn with_room(&self, jid: &Jid, work: impl FnOnce(&mut Room)) -> Option<Box<Room>> {
+        let taken = self.slots.borrow_mut().insert(jid.clone(), Slot::Busy(VecDeque::new()));
+        match taken {
+            Some(Slot::Here(mut room)) => {
+                work(&mut room);
+                Some(room)
+            }
+            Some(busy) => {
+                self.slots.borrow_mut().insert(jid.clone(), busy);
+                None
+            }
+            None => {
+                self.slots.borrow_mut().remove(jid);
+                None
             }
         }
     }

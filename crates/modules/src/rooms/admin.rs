@@ -8,9 +8,10 @@ use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::occupant::nick_key;
+use super::occupant::{Occupant, nick_key};
 use super::role::{Actor, Role, affiliation_name, affiliation_named};
 use super::room::Room;
+use crate::rsm::{self, Answer};
 
 /// What a request wants changed, after all of it was found to be allowed.
 #[derive(Debug, Default)]
@@ -36,14 +37,16 @@ impl Room {
         }
     }
 
+    /// Answers with as much of a list as is asked for and fits (XEP-0059). A client that asks for no part gets the whole list where that fits, and else
+    /// the first part, which says so: a list that one can't see can't be mended.
     fn list(&mut self, world: &mut World, iq: &Iq, item: &Element) -> Result<(), StanzaError> {
         let affiliation = item.attr("affiliation").map(|name| affiliation_named(name).ok_or(Condition::BadRequest));
         let role = item.attr("role").map(|name| Role::named(name).ok_or(Condition::BadRequest));
         let mut reply = iq.result();
         reply.start_ns("query", ns::MUC_ADMIN);
         match (affiliation.transpose()?, role.transpose()?) {
-            (Some(affiliation), None) => self.list_affiliation(world, &iq.from, affiliation, &mut reply)?,
-            (None, Some(role)) => self.list_role(world, &iq.from, role, &mut reply)?,
+            (Some(affiliation), None) => self.list_affiliation(world, iq, affiliation, &mut reply)?,
+            (None, Some(role)) => self.list_role(world, iq, role, &mut reply)?,
             _ => return Err(Condition::BadRequest.into()),
         }
         world.reply(iq, reply);
@@ -54,10 +57,11 @@ impl Room {
     fn list_affiliation(
         &self,
         world: &World,
-        asker: &Jid,
+        iq: &Iq,
         wanted: Affiliation,
         reply: &mut Writer,
     ) -> Result<(), StanzaError> {
+        let asker = &iq.from;
         let affiliation = self.affiliation_of(world, asker.as_ref());
         // §9.5: where everybody sees real addresses, members may know each other.
         let is_open = self.config.is_nonanonymous
@@ -71,13 +75,16 @@ impl Room {
         if !may {
             return Err(Condition::Forbidden.into());
         }
-        let mut found: Vec<_> = self.affiliations.values().filter(|one| one.affiliation == wanted).collect();
-        if found.len() > MOST_LISTED {
-            return Err(
-                StanzaError::new(Condition::ResourceConstraint).with_text("the list is too long for one stanza")
-            );
-        }
-        found.sort_unstable_by(|one, other| one.user.as_str().cmp(other.user.as_str()));
+        let found: Vec<_> = self.affiliations.values().filter(|one| one.affiliation == wanted).collect();
+        let (found, answer) = page(
+            &iq.payload,
+            &found,
+            |one| one.user.as_str(),
+            |one| {
+                let texts = [Some(one.user.as_str()), one.nick.as_deref(), one.reason.as_deref()];
+                item_bytes(texts.into_iter().flatten())
+            },
+        )?;
         for one in found {
             reply.start("item").attr("affiliation", affiliation_name(wanted)).attr("jid", one.user.as_str());
             reply.opt_attr("nick", one.nick.as_deref());
@@ -86,12 +93,13 @@ impl Room {
             }
             reply.end();
         }
+        answer.iter().for_each(|answer| answer.write(reply));
         Ok(())
     }
 
     /// §8.5, §9.8.
-    fn list_role(&self, world: &World, asker: &Jid, wanted: Role, reply: &mut Writer) -> Result<(), StanzaError> {
-        let Actor { affiliation, role } = self.actor(world, asker);
+    fn list_role(&self, world: &World, iq: &Iq, wanted: Role, reply: &mut Writer) -> Result<(), StanzaError> {
+        let Actor { affiliation, role } = self.actor(world, &iq.from);
         let is_admin = affiliation >= Affiliation::Admin;
         let may = match wanted {
             Role::None => return Err(Condition::BadRequest.into()),
@@ -101,12 +109,19 @@ impl Room {
         if !may {
             return Err(Condition::Forbidden.into());
         }
-        let found = self.occupants.iter().filter(|(_, occupant)| occupant.role == wanted);
-        for (_, occupant) in found.take(MOST_LISTED) {
+        let found = self.occupants.iter().map(|(_, occupant)| occupant).filter(|occupant| occupant.role == wanted);
+        let mut found: Vec<_> = found.collect();
+        found.sort_unstable_by_key(|occupant| occupant.nick());
+        let bytes = |occupant: &&Occupant| {
+            item_bytes(occupant.seat().map(|seat| seat.jid.as_str()).into_iter().chain([occupant.nick()]))
+        };
+        let (found, answer) = page(&iq.payload, &found, |occupant| occupant.nick(), bytes)?;
+        for occupant in found {
             reply.start("item").attr("affiliation", affiliation_name(occupant.affiliation));
             reply.opt_attr("jid", occupant.seat().map(|seat| seat.jid.as_str()));
             reply.attr("nick", occupant.nick()).attr("role", wanted.name()).end();
         }
+        answer.iter().for_each(|answer| answer.write(reply));
         Ok(())
     }
 
@@ -132,11 +147,8 @@ impl Room {
             }
         }
         self.leaves_an_owner(&now)?;
-        let more = now.keys().filter(|user| !self.affiliations.contains_key(*user)).count();
-        match more > 0 && self.affiliations.len() + more > self.limits.affiliations {
-            true => Err(StanzaError::new(Condition::ResourceConstraint).with_text("too many users are affiliated")),
-            false => Ok(plan),
-        }
+        self.has_place_for(&plan.affiliations)?;
+        Ok(plan)
     }
 
     fn plan_role(&self, actor: Actor, item: &Element, role: &str, plan: &mut Plan) -> Result<(), StanzaError> {
@@ -222,7 +234,7 @@ impl Room {
         // An invitation says it all, and nobody is told what he did himself.
         let told = |change: &&Affiliated| change.user.as_ref() != iq.from.bare() && !newcomers.contains(&change.user);
         let told: Vec<_> = affiliations.iter().filter(told).cloned().collect();
-        self.tell_absent(world, &told);
+        self.tell_absent(world, &told, &iq.from);
         let kept = affiliations.clone();
         let answer = |room: &mut Self, world: &mut World| room.keep_and_answer(world, kept, iq);
         match affiliations.is_empty() {
@@ -236,6 +248,9 @@ impl Room {
             self.set_role(world, at, role, reason.as_deref());
         }
         for user in newcomers {
+            if !self.may_write(world, &iq.from, 1) {
+                break;
+            }
             self.send_invitation(world, &Element::new("invite", ns::MUC_USER), &iq.from, &user);
         }
     }
@@ -251,7 +266,28 @@ impl Room {
     }
 }
 
-/// Items of a list that is sent in one stanza, so that it stays far below what a stream takes.
-const MOST_LISTED: usize = 3000;
+/// The part of a list that a request asks for, and what is said of it: to those who ask for a part, and where it is one.
+fn page<'a, T>(
+    payload: &Element,
+    found: &'a [T],
+    id: impl Fn(&T) -> &str,
+    bytes: impl Fn(&T) -> usize,
+) -> Result<(&'a [T], Option<Answer>), Condition> {
+    let request = rsm::Request::read(payload)?;
+    let (page, answer) = request.clone().unwrap_or_default().page_within(found, MOST_LISTED, id, bytes)?;
+    let is_part = request.is_some() || page.len() < found.len();
+    Ok((page, is_part.then_some(answer)))
+}
+
+/// About how many bytes an item of a list with these texts takes in a stanza.
+pub(super) fn item_bytes<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
+    let escaped = |text: &str| text.bytes().filter(|byte| matches!(byte, b'&' | b'<' | b'>' | b'\'' | b'"')).count();
+    texts.into_iter().fold(ITEM_BYTES, |sum, text| sum + text.len() + 5 * escaped(text))
+}
+
+/// Items and bytes of a list that is sent in one stanza, so that it stays below what any stream takes.
+pub(super) const MOST_LISTED: (usize, usize) = (3000, 192 * 1024);
+/// What an item takes beside its texts.
+const ITEM_BYTES: usize = 64;
 /// New members who are invited after one request.
 const MOST_INVITED: usize = 50;

@@ -90,9 +90,11 @@ impl Room {
 
     fn about(&self, form: &Form) -> Result<Form, StanzaError> {
         let mut about = Form::new("submit");
+        let mut bytes = 0;
         for (var, _) in ABOUT {
             let lines: Vec<_> = form.values(var).filter(|line| !line.trim().is_empty()).collect();
-            if lines.iter().map(|line| line.len()).sum::<usize>() > self.limits.description {
+            bytes += lines.iter().map(|line| line.len()).sum::<usize>();
+            if bytes > self.limits.description {
                 return Err(super::config::unacceptable(var));
             }
             if !lines.is_empty() {
@@ -161,12 +163,10 @@ impl Room {
 
     fn approve(&mut self, world: &mut World, nick: &str, user: &Jid, from: &Jid) -> Result<(), StanzaError> {
         let nick = Some(self.reservable(nick, user)?);
-        if self.affiliations.len() >= self.limits.affiliations {
-            return Err(Condition::ResourceConstraint.into());
-        }
         let member = Affiliated { user: user.clone(), affiliation: Affiliation::Member, nick, reason: None };
+        self.has_place_for(std::slice::from_ref(&member))?;
         let actor = self.actor_nick(from);
-        self.tell_absent(world, std::slice::from_ref(&member));
+        self.tell_absent(world, std::slice::from_ref(&member), from);
         // That also ends the waiting.
         self.set_affiliations(world, vec![member.clone()], actor.as_deref(), |_, _| {});
         self.keep_affiliations(world, vec![member]);
@@ -200,7 +200,7 @@ const ABOUT: [(&str, &str); 5] = [
 ];
 
 /// Users who may wait for approval by one room.
-const MOST_WAITING: usize = 100;
+pub(super) const MOST_WAITING: usize = 100;
 /// Requests that one room takes a minute, on average over five minutes.
 const REQUESTS_PER_MINUTE: u64 = 10;
 /// Admins and owners who are asked, owners first.

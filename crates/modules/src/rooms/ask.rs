@@ -10,6 +10,9 @@ use crate::request::is_get;
 impl Room {
     /// A request to the room.
     pub(crate) fn asked(&mut self, world: &mut World, iq: &Iq) {
+        if let Err(error) = self.may_ask(world, iq) {
+            return world.reply_error(iq, error);
+        }
         let outcome = match (iq.payload.name(), iq.payload.ns()) {
             ("query", ns::MUC_ADMIN) => self.administer(world, iq),
             ("query", ns::MUC_OWNER) => self.own(world, iq),

@@ -1,5 +1,7 @@
 //! Changes of roles and affiliations, and what occupants see of them (XEP-0045 §8, §9, §10).
 
+use std::collections::HashMap;
+
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_store::{Affiliated, Affiliation, StoreError};
@@ -7,7 +9,7 @@ use rookery_store::{Affiliated, Affiliation, StoreError};
 use super::keep::told;
 use super::occupant::{Occupant, nick_key};
 use super::role::Role;
-use super::room::Room;
+use super::room::{Room, bytes_of};
 use super::shown::Shown;
 
 /// Somebody who was removed, for the others to hear of.
@@ -32,12 +34,12 @@ impl Room {
         let mut parted = Vec::new();
         let mut changed = Vec::new();
         let mut absent = Vec::new();
+        let mut inside = self.occupants_of(&changes);
         for change in &changes {
             let before = self.affiliation_of(world, change.user.as_ref());
             self.note_affiliation(change);
             let now = self.affiliation_of(world, change.user.as_ref());
-            let theirs = self.occupants.iter().filter(|(_, occupant)| occupant.account == change.user);
-            let theirs: Vec<_> = theirs.map(|(at, _)| at).collect();
+            let theirs = inside.remove(&change.user).unwrap_or_default();
             if theirs.is_empty() && before != now {
                 absent.push((change.user.clone(), before, now));
             }
@@ -55,6 +57,17 @@ impl Room {
             self.show_affiliation(world, at, before, now, actor, reason.as_deref());
         }
         self.tell_of_absent(world, &absent);
+    }
+
+    /// The occupants whom changes are about, by account.
+    fn occupants_of(&self, changes: &[Affiliated]) -> HashMap<Jid, Vec<usize>> {
+        let mut found: HashMap<_, _> = changes.iter().map(|change| (change.user.clone(), Vec::new())).collect();
+        for (at, occupant) in &self.occupants {
+            if let Some(theirs) = found.get_mut(&occupant.account) {
+                theirs.push(at);
+            }
+        }
+        found
     }
 
     /// Removes occupants because a moderator wants it (§8.2).
@@ -184,6 +197,7 @@ impl Room {
     /// Notes what a user is to the room, with the nick that is reserved by that. Whoever waited for that, or has another voice, begins anew.
     pub(crate) fn note_affiliation(&mut self, change: &Affiliated) {
         let before = self.affiliations.remove(&change.user);
+        self.affiliation_bytes -= before.as_ref().map_or(0, bytes_of);
         self.waiting.retain(|waiting| waiting.user != change.user);
         if before.as_ref().map_or(Affiliation::None, |before| before.affiliation) != change.affiliation {
             self.voices.forget(change.user.as_ref());
@@ -195,6 +209,7 @@ impl Room {
             if let Some(key) = change.nick.as_deref().and_then(nick_key) {
                 self.reserved.insert(key, change.user.clone());
             }
+            self.affiliation_bytes += bytes_of(change);
             self.affiliations.insert(change.user.clone(), change.clone());
         }
     }

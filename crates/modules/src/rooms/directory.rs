@@ -4,7 +4,7 @@
 //! The one thing that the shards share, since a room's home is any of them and a list names them all. It changes when a room is created,
 //! renamed or removed, and is not touched by what goes on in rooms.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,24 +12,63 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::ListedRoom;
 
+use super::holdings::Holdings;
+
 /// The rooms of all services, and which accounts are no more. Clones mean the same.
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
     hosts: Arc<Mutex<HashMap<String, Hosted>>>,
     removed: Arc<Removed>,
+    /// What each account has in all rooms together.
+    pub(crate) holdings: Holdings,
 }
 
-/// Accounts that were removed since the start, in their order.
+/// Accounts that were removed and that rooms may still know.
 #[derive(Debug, Default)]
 struct Removed {
+    /// How many there were since the start.
     count: AtomicUsize,
-    users: Mutex<Vec<Jid>>,
+    unheeded: Mutex<Unheeded>,
+}
+
+/// The last of them, in their order: those that the rooms of some shard may not have forgotten yet.
+#[derive(Debug, Default)]
+struct Unheeded {
+    /// How many there were before.
+    before: usize,
+    users: VecDeque<Jid>,
+    /// How many the rooms of each shard have forgotten.
+    heeded: HashMap<usize, usize>,
+}
+
+/// Why a service has no place for one more room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// It has as many as it may.
+    Service,
+    /// Its creator has.
+    Account,
+    /// The creator's domain, which is of another server, has.
+    Domain,
+}
+
+/// How many rooms there may be when one more is added.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Most {
+    /// Of the service.
+    pub all: usize,
+    /// Of the new room's creator.
+    pub of_account: usize,
+    /// Of all creators of the same domain.
+    pub of_domain: usize,
 }
 
 /// The rooms of one service.
 #[derive(Debug, Default)]
 struct Hosted {
     rooms: BTreeMap<String, Entry>,
+    /// How many rooms each account has created, and each domain: by bare JID.
+    created: HashMap<String, usize>,
     /// Rooms that went while the list was on its way from the store: `None` once it is here.
     gone: Option<BTreeSet<String>>,
     is_filled: bool,
@@ -55,6 +94,49 @@ pub(crate) struct Entry {
     pub is_public: bool,
     /// Whether the store has it.
     pub is_stored: bool,
+    /// For whom it counts.
+    pub creator: Option<Jid>,
+}
+
+impl Hosted {
+    fn insert(&mut self, local: String, entry: Entry) {
+        self.count(entry.creator.as_ref(), |count| count + 1);
+        if let Some(old) = self.rooms.insert(local, entry) {
+            self.count(old.creator.as_ref(), |count| count.saturating_sub(1));
+        }
+    }
+
+    fn remove(&mut self, local: &str) {
+        if let Some(old) = self.rooms.remove(local) {
+            self.count(old.creator.as_ref(), |count| count.saturating_sub(1));
+        }
+    }
+
+    fn created(&self, name: &str) -> usize {
+        self.created.get(name).copied().unwrap_or_default()
+    }
+
+    fn count(&mut self, creator: Option<&Jid>, change: impl Fn(usize) -> usize) {
+        for name in creator.into_iter().flat_map(|creator| [creator.as_str(), creator.domain()]) {
+            match change(self.created(name)) {
+                0 => drop(self.created.remove(name)),
+                count => drop(self.created.insert(name.to_owned(), count)),
+            }
+        }
+    }
+
+    /// Rooms that an account has created stay, and count for nobody.
+    fn forget(&mut self, user: &Jid) {
+        if self.created.remove(user.as_str()).is_none() {
+            return;
+        }
+        let theirs = self.rooms.values_mut().filter(|entry| entry.creator.as_ref() == Some(user));
+        let count = theirs.map(|entry| entry.creator = None).count();
+        match self.created(user.domain()).saturating_sub(count) {
+            0 => drop(self.created.remove(user.domain())),
+            left => drop(self.created.insert(user.domain().to_owned(), left)),
+        }
+    }
 }
 
 impl Directory {
@@ -68,9 +150,9 @@ impl Directory {
         let gone = hosted.gone.take().unwrap_or_default();
         for listed in list {
             let local = listed.room.local().unwrap_or_default();
-            if !gone.contains(local) {
-                let entry = Entry { name: listed.name, is_public: listed.is_public, is_stored: true };
-                hosted.rooms.entry(local.to_owned()).or_insert(entry);
+            if !gone.contains(local) && !hosted.rooms.contains_key(local) {
+                let ListedRoom { name, is_public, creator, .. } = listed;
+                hosted.insert(local.to_owned(), Entry { name, is_public, is_stored: true, creator });
             }
         }
     }
@@ -87,33 +169,37 @@ impl Directory {
         let behind = hosted.rooms.range::<str, _>((Bound::Excluded(after), Bound::Unbounded)).take(limit);
         let listed = behind.filter_map(|(local, entry)| {
             let room = Jid::new(Some(local), host, None).ok()?;
-            let Entry { name, is_public, is_stored } = entry.clone();
+            let Entry { name, is_public, is_stored, .. } = entry.clone();
             Some(Listed { room, name, is_public, is_persistent: is_stored })
         });
         listed.collect()
     }
 
-    /// Adds a new room; `false` if the service has `limit` of them already.
-    pub(crate) fn add(&self, room: JidRef<'_>, entry: Entry, limit: usize) -> bool {
+    /// Adds a new room, if there may be one more.
+    pub(crate) fn add(&self, room: JidRef<'_>, entry: Entry, most: Most) -> Result<(), Full> {
         let mut hosts = self.hosts();
         let hosted = hosts.entry(room.domain().to_owned()).or_default();
-        let may = hosted.rooms.len() < limit;
-        if may {
-            hosted.rooms.insert(local(room), entry);
+        let created = |name: Option<&str>| name.map_or(0, |name| hosted.created(name));
+        match () {
+            () if created(entry.creator.as_ref().map(Jid::as_str)) >= most.of_account => return Err(Full::Account),
+            () if created(entry.creator.as_ref().map(Jid::domain)) >= most.of_domain => return Err(Full::Domain),
+            () if hosted.rooms.len() >= most.all => return Err(Full::Service),
+            () => {}
         }
-        may
+        hosted.insert(local(room), entry);
+        Ok(())
     }
 
     /// Says what a room is now.
     pub(crate) fn set(&self, room: JidRef<'_>, entry: Entry) {
-        self.hosts().entry(room.domain().to_owned()).or_default().rooms.insert(local(room), entry);
+        self.hosts().entry(room.domain().to_owned()).or_default().insert(local(room), entry);
     }
 
     /// Removes a room.
     pub(crate) fn remove(&self, room: JidRef<'_>) {
         let mut hosts = self.hosts();
         let Some(hosted) = hosts.get_mut(room.domain()) else { return };
-        hosted.rooms.remove(room.local().unwrap_or_default());
+        hosted.remove(room.local().unwrap_or_default());
         if !hosted.is_filled {
             hosted.gone.get_or_insert_default().insert(local(room));
         }
@@ -138,9 +224,10 @@ impl Directory {
 
     /// An account is no more: rooms that are here forget it, see [`Directory::removed_since`].
     pub(crate) fn account_removed(&self, user: Jid) {
-        let mut users = self.removed.users.lock().unwrap_or_else(PoisonError::into_inner);
-        users.push(user);
-        self.removed.count.store(users.len(), Ordering::Release);
+        self.hosts().values_mut().for_each(|hosted| hosted.forget(&user));
+        let mut unheeded = self.unheeded();
+        unheeded.users.push_back(user);
+        self.removed.count.store(unheeded.before + unheeded.users.len(), Ordering::Release);
     }
 
     /// How many accounts were removed so far: one look, for every stanza.
@@ -148,10 +235,33 @@ impl Directory {
         self.removed.count.load(Ordering::Acquire)
     }
 
-    /// The accounts that were removed after that many others.
-    pub(crate) fn removed_since(&self, seen: usize) -> Vec<Jid> {
-        let users = self.removed.users.lock().unwrap_or_else(PoisonError::into_inner);
-        users.get(seen..).unwrap_or_default().to_vec()
+    /// Those of the accounts that were removed after that many others of which this is true.
+    pub(crate) fn removed_since(&self, seen: usize, is_known: impl Fn(&Jid) -> bool) -> Vec<Jid> {
+        let unheeded = self.unheeded();
+        let since = unheeded.users.iter().skip(seen.saturating_sub(unheeded.before));
+        since.filter(|user| is_known(user)).cloned().collect()
+    }
+
+    /// The rooms of a shard have forgotten the first `count` accounts that were removed. What all shards have forgotten is not kept any longer.
+    pub(crate) fn heed(&self, shard: usize, shards: usize, count: usize) {
+        let mut unheeded = self.unheeded();
+        unheeded.heeded.insert(shard, count);
+        if unheeded.heeded.len() < shards {
+            return;
+        }
+        let by_all = unheeded.heeded.values().min().copied().unwrap_or_default();
+        let done = by_all.saturating_sub(unheeded.before).min(unheeded.users.len());
+        unheeded.users.drain(..done);
+        unheeded.before += done;
+    }
+
+    /// How many removed accounts are kept because some room may know them.
+    pub fn unheeded_removals(&self) -> usize {
+        self.unheeded().users.len()
+    }
+
+    fn unheeded(&self) -> MutexGuard<'_, Unheeded> {
+        self.removed.unheeded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn hosts(&self) -> MutexGuard<'_, HashMap<String, Hosted>> {
@@ -172,24 +282,72 @@ mod tests {
     }
 
     fn entry(name: &str, is_stored: bool) -> Entry {
-        Entry { name: name.into(), is_public: true, is_stored }
+        Entry { name: name.into(), is_public: true, is_stored, creator: Some(Jid::parse("crone@example.org").unwrap()) }
+    }
+
+    fn most(all: usize) -> Most {
+        Most { all, of_account: usize::MAX, of_domain: usize::MAX }
     }
 
     #[test]
     fn what_happens_before_the_list_is_here_wins() {
         let directory = Directory::default();
-        assert!(directory.add(jid("new").as_ref(), entry("new", false), 2));
+        assert_eq!(directory.add(jid("new").as_ref(), entry("new", false), most(2)), Ok(()));
         directory.remove(jid("gone").as_ref());
-        let listed = |local: &str| ListedRoom { room: jid(local), name: "stored".into(), is_public: true };
+        let listed =
+            |local: &str| ListedRoom { room: jid(local), name: "stored".into(), is_public: true, creator: None };
         directory.fill("chat.example", vec![listed("gone"), listed("new"), listed("old")]);
         let found: Vec<_> =
             directory.public("chat.example").into_iter().map(|(jid, name)| (jid.to_string(), name)).collect();
         let wanted = [("new@chat.example", "new"), ("old@chat.example", "stored")];
         assert_eq!(found, wanted.map(|(jid, name)| (jid.to_owned(), name.to_owned())));
-        assert!(!directory.add(jid("more").as_ref(), entry("more", false), 2));
+        assert_eq!(directory.add(jid("more").as_ref(), entry("more", false), most(2)), Err(Full::Service));
         assert!(directory.is_stored(jid("old").as_ref()) && !directory.is_stored(jid("new").as_ref()));
         assert_eq!(directory.public("other.example"), []);
         let part = |after: &str| directory.part("chat.example", after, 1).into_iter().map(|listed| listed.room);
         assert_eq!(part("").chain(part("new")).chain(part("old")).collect::<Vec<_>>(), [jid("new"), jid("old")]);
+    }
+
+    #[test]
+    fn rooms_count_for_who_created_them() {
+        let directory = Directory::default();
+        let listed = |local: &str| {
+            let creator = entry("", true).creator;
+            ListedRoom { room: jid(local), name: local.into(), is_public: true, creator }
+        };
+        directory.fill("chat.example", vec![listed("a"), listed("b")]);
+        let of_account = |of_account| Most { all: 9, of_account, of_domain: usize::MAX };
+        let of_domain = |of_domain| Most { all: 9, of_account: usize::MAX, of_domain };
+        let add = |local: &str, most| directory.add(jid(local).as_ref(), entry(local, false), most);
+        assert_eq!(add("c", of_account(2)), Err(Full::Account));
+        assert_eq!(add("c", of_domain(2)), Err(Full::Domain));
+        assert_eq!(add("c", of_account(3)), Ok(()));
+        // What a room says of itself later counts once.
+        directory.set(jid("c").as_ref(), entry("renamed", true));
+        directory.remove(jid("a").as_ref());
+        assert_eq!(add("d", of_account(2)), Err(Full::Account));
+        assert_eq!(add("d", of_account(3)), Ok(()));
+        directory.account_removed(Jid::parse("crone@example.org").unwrap());
+        assert_eq!(directory.public("chat.example").len(), 3, "the rooms stay");
+        assert_eq!(add("e", of_domain(1)), Ok(()), "and count for nobody");
+        assert!(directory.hosts()["chat.example"].created.values().all(|&count| count == 1));
+    }
+
+    #[test]
+    fn removed_accounts_are_kept_until_all_shards_have_forgotten_them() {
+        let directory = Directory::default();
+        let users: Vec<_> = (0..5).map(|number| jid(&format!("u{number}"))).collect();
+        users.iter().for_each(|user| directory.account_removed(user.clone()));
+        assert_eq!(directory.removed_since(3, |_| true), users[3..]);
+        directory.heed(0, 2, 5);
+        assert_eq!(directory.unheeded_removals(), 5, "the other shard may know them");
+        directory.heed(1, 2, 3);
+        assert_eq!((directory.unheeded_removals(), directory.removed_count()), (2, 5));
+        assert_eq!(directory.removed_since(3, |_| true), users[3..]);
+        assert!(directory.removed_since(4, |user| *user == users[3]).is_empty());
+        directory.account_removed(jid("u5"));
+        directory.heed(1, 2, 6);
+        directory.heed(0, 2, 6);
+        assert_eq!((directory.unheeded_removals(), directory.removed_count()), (0, 6));
     }
 }

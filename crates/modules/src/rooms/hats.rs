@@ -115,7 +115,9 @@ impl Room {
     }
 
     fn put_on(&mut self, world: &mut World, wearer: &Jid, hat: Element) -> Result<(), StanzaError> {
-        if self.hats.len() >= MOST_WEARERS && !self.hats.contains_key(wearer) {
+        let all: usize = self.hats.iter().map(|(wearer, hats)| bytes(wearer, hats)).sum();
+        let is_full = self.hats.len() >= MOST_WEARERS && !self.hats.contains_key(wearer);
+        if is_full || all + bytes(wearer, std::slice::from_ref(&hat)) > MOST_BYTES {
             return Err(Condition::ResourceConstraint.into());
         }
         let worn = self.hats.entry(wearer.clone()).or_default();
@@ -177,8 +179,14 @@ impl Room {
 
     fn list_wearers(&self) -> Element {
         let worn = self.hats.iter().flat_map(|(wearer, hats)| hats.iter().map(move |hat| (wearer, hat)));
-        table(&[JID, URI, TITLE, HUE], worn.take(MOST_LISTED).map(|(wearer, hat)| row(hat, Some(wearer))))
+        table(&[JID, URI, TITLE, HUE], worn.map(|(wearer, hat)| row(hat, Some(wearer))))
     }
+}
+
+/// Bytes that somebody's hats take.
+fn bytes(wearer: &Jid, hats: &[Element]) -> usize {
+    let texts = hats.iter().flat_map(|hat| [hat.attr("title"), hat.attr("uri"), hat.attr("hue")]).flatten();
+    hats.len() * (ROW_BYTES + wearer.as_str().len()) + texts.map(str::len).sum::<usize>()
 }
 
 /// A result with many items (XEP-0004 §3.4).
@@ -221,7 +229,9 @@ const MOST_HATS: usize = 100;
 const MOST_WORN: usize = 10;
 /// Users with hats.
 const MOST_WEARERS: usize = 1000;
-/// Hats of users that one list shows.
-const MOST_LISTED: usize = 1000;
+/// Bytes of all hats that users have, so that the list of them fits one stanza.
+pub(super) const MOST_BYTES: usize = 192 * 1024;
+/// What a row of that list takes beside its texts.
+const ROW_BYTES: usize = 256;
 /// The longest title or URI, in bytes.
 const LONGEST: usize = 255;

@@ -61,6 +61,11 @@ impl History {
         self.shorten(limit);
     }
 
+    /// How many messages it has.
+    pub(crate) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
     /// Forgets the oldest messages above a limit.
     pub(crate) fn shorten(&mut self, limit: usize) {
         while self.messages.len() > limit || self.bytes > MOST_BYTES {
@@ -107,7 +112,7 @@ fn moment(text: &str) -> Option<u64> {
 }
 
 /// Bytes that the messages of one room may take, whatever their number.
-const MOST_BYTES: usize = 1024 * 1024;
+pub(super) const MOST_BYTES: usize = 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -59,10 +59,13 @@ impl Room {
         }
         let invites: Vec<_> = user.children().filter(|child| child.is("invite", ns::MUC_USER)).collect();
         if invites.len() > MOST_INVITED {
-            return Err(Condition::NotAcceptable.into());
+            return Err(StanzaError::new(Condition::NotAcceptable).with_text("too many invitations in one message"));
         }
         let invited = invites.iter().map(|invite| Jid::parse(invite.attr("to").unwrap_or_default()));
         let invited: Vec<_> = invited.collect::<Result<_, _>>().map_err(|_| Condition::JidMalformed)?;
+        if !self.may_write(world, from, invited.len()) {
+            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("you invite too many"));
+        }
         for (invite, to) in invites.iter().zip(&invited) {
             self.admit(world, to)?;
             self.send_invitation(world, invite, from, to);
@@ -70,15 +73,18 @@ impl Room {
         Ok(())
     }
 
+    /// Whether the account of a session may have the room write to so many more users who have not asked for it.
+    pub(super) fn may_write(&self, world: &World, from: &Jid, count: usize) -> bool {
+        self.directory.holdings.may_write(from.bare(), count, self.limits.invitations, world.time())
+    }
+
     /// §9.5: whoever is invited to a members-only room becomes a member.
     fn admit(&mut self, world: &mut World, user: &Jid) -> Result<(), StanzaError> {
         if !self.config.is_members_only || self.kept_affiliation(user.as_ref()) != Affiliation::None {
             return Ok(());
         }
-        if self.affiliations.len() >= self.limits.affiliations {
-            return Err(Condition::ResourceConstraint.into());
-        }
         let member = Affiliated { user: user.to_bare(), affiliation: Affiliation::Member, nick: None, reason: None };
+        self.has_place_for(std::slice::from_ref(&member))?;
         self.set_affiliations(world, vec![member.clone()], None, |_, _| {});
         self.keep_affiliations(world, vec![member]);
         Ok(())
@@ -108,10 +114,12 @@ impl Room {
             .end();
         world.send(&message.finish(), to);
         self.invitations.retain(|(invited, _)| invited.as_ref() != to.bare());
-        if self.invitations.len() >= MOST_INVITATIONS {
-            self.invitations.pop_front();
-        }
         self.invitations.push_back((to.to_bare(), from.clone()));
+        let mut bytes: usize = self.invitations.iter().map(invitation_bytes).sum();
+        while self.invitations.len() > MOST_INVITATIONS || bytes > MOST_INVITATION_BYTES {
+            let Some(oldest) = self.invitations.pop_front() else { return };
+            bytes -= invitation_bytes(&oldest);
+        }
     }
 
     /// Only who was invited can decline: else anybody could have the room send messages to anybody.
@@ -191,6 +199,12 @@ const NICK: &str = "muc#roomnick";
 const ALLOW: &str = "muc#request_allow";
 
 /// Users that one message may invite.
-const MOST_INVITED: usize = 50;
+const MOST_INVITED: usize = 20;
 /// Invitations that a room remembers, so that they can be declined.
-const MOST_INVITATIONS: usize = 1000;
+pub(super) const MOST_INVITATIONS: usize = 1000;
+/// Bytes of their addresses.
+const MOST_INVITATION_BYTES: usize = 128 * 1024;
+
+fn invitation_bytes((to, from): &(Jid, Jid)) -> usize {
+    to.as_str().len() + from.as_str().len()
+}

@@ -65,14 +65,7 @@ impl Room {
         };
         let request = request(packet);
         let outcome = match (self.occupant_of(from), request) {
-            (Some(at), request) if self.is_nick(at, to) => {
-                self.update(world, at, packet, from, to);
-                if let Some(request) = request {
-                    // §17.3: who enters twice has lost the thread, and gets everything again.
-                    self.welcome(world, at, from, packet.id().as_deref(), &[], Wanted::read(&request, world.time()));
-                }
-                Ok(())
-            }
+            (Some(at), request) if self.is_nick(at, to) => self.shows(world, at, packet, from, request),
             (Some(at), _) => self.change_nick(world, at, packet, from, to, &key),
             (None, Some(request)) => self.enter(world, packet, from, to, &key, &request),
             (None, None) => {
@@ -83,6 +76,30 @@ impl Room {
         if let Err(error) = outcome {
             refuse(world, packet, to, error);
         }
+    }
+
+    /// An occupant's presence. Who enters twice has lost the thread, and gets everything again (§17.3).
+    fn shows(
+        &mut self,
+        world: &mut World,
+        at: usize,
+        packet: &Packet,
+        from: &Jid,
+        request: Option<Element>,
+    ) -> Result<(), StanzaError> {
+        let again = if request.is_some() { self.occupants.len() + self.history.len() } else { 0 };
+        self.may_stir(world, at, self.hearers(at) + again)?;
+        self.update(world, at, packet, from);
+        if let Some(request) = request {
+            self.welcome(world, at, from, packet.id().as_deref(), &[], Wanted::read(&request, world.time()));
+        }
+        Ok(())
+    }
+
+    /// How many may hear of an occupant's presence.
+    pub(super) fn hearers(&self, at: usize) -> usize {
+        let is_broadcast = self.occupants.get(at).is_some_and(|occupant| self.is_broadcast(occupant.role));
+        if is_broadcast { self.occupants.len() } else { 0 }
     }
 
     /// Whether an address is that of an occupant, letter by letter.
@@ -103,11 +120,21 @@ impl Room {
         let affiliation = self.affiliation_of(world, from.as_ref());
         self.may_enter(world, from, affiliation, request)?;
         self.may_have_nick(to, from, key)?;
+        let is_here = world.is_here(from.domain());
+        if !self.directory.holdings.take_seat(from.as_ref(), is_here, &self.limits) {
+            let error = StanzaError::new(Condition::ResourceConstraint);
+            return Err(error.with_text("you are in as many rooms as you may be"));
+        }
+        let paces = match self.nicks.get(key).copied() {
+            Some(at) => self.may_stir(world, at, 2 * self.occupants.len()).map(|()| Default::default()),
+            None => self.may_come(world, &from.to_bare()),
+        };
+        let paces = paces.inspect_err(|_| self.directory.holdings.leave_seat(from.as_ref(), is_here))?;
         let seat = Seat { jid: from.clone(), presence: reflected(packet), number: self.next_number() };
         world.enroll(self.roll_for(from.bare(), affiliation, key), from.as_ref());
         let at = match self.nicks.get(key).copied() {
             Some(at) => self.join_nick(world, at, seat),
-            None => self.add(world, seat, to.to_jid(), key, affiliation),
+            None => self.add(world, seat, to.to_jid(), key, affiliation, paces),
         };
         self.seats.insert(from.clone(), at);
         let mut codes = Vec::new();
@@ -191,7 +218,15 @@ impl Room {
     }
 
     /// A nick that was not here.
-    fn add(&mut self, world: &mut World, seat: Seat, jid: Jid, key: &str, affiliation: Affiliation) -> usize {
+    fn add(
+        &mut self,
+        world: &mut World,
+        seat: Seat,
+        jid: Jid,
+        key: &str,
+        affiliation: Affiliation,
+        (pace, stir): (Bucket, Bucket),
+    ) -> usize {
         let account = seat.jid.to_bare();
         let occupant = Occupant {
             id: occupant_id(&self.secret, &account),
@@ -202,7 +237,8 @@ impl Room {
             seats: vec![seat],
             open: None,
             veiled: None,
-            pace: Bucket::default(),
+            pace,
+            stir,
         };
         let at = self.occupants.insert(occupant);
         self.nicks.insert(key.to_owned(), at);

@@ -73,6 +73,7 @@ impl Room {
             subject: self.subject.as_ref().map(|subject| subject.bytes().to_vec()),
             vcard: self.vcard.as_ref().map(|vcard| Writer::write(vcard).into_bytes()),
             of_users: of_users.collect(),
+            creator: self.creator.clone(),
         }
     }
 

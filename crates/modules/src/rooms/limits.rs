@@ -13,14 +13,35 @@ pub(crate) struct Limits {
     pub history: usize,
     pub nick: usize,
     pub affiliations: usize,
+    /// Bytes of all affiliations of a room, see [`super::room::bytes_of`].
+    pub affiliation_bytes: usize,
     pub subject: usize,
     pub description: usize,
     /// Messages a second of one occupant, 0 for no limit.
     pub messages: u64,
+    /// Requests a second of one occupant, 0 for no limit.
+    pub requests: u64,
+    /// Invitations a minute of one account, 0 for no limit.
+    pub invitations: u64,
     /// Joins a second of one room, 0 for no limit.
     pub joins: u64,
+    /// What one account may have in all rooms together.
+    pub of_account: Share,
+    /// What all addresses of another server's domain may have together.
+    pub of_domain: Share,
+    /// Rooms that know an account which may still register with one more.
+    pub registrations: u64,
     pub logs: Option<String>,
     pub defaults: Defaults,
+}
+
+/// A share of what a service has. Where there is no limit, each is the largest number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// Rooms that it has created.
+    pub rooms: usize,
+    /// Sessions that are in rooms: one in ten rooms counts as ten.
+    pub seats: usize,
 }
 
 /// What a new room is.
@@ -40,6 +61,7 @@ impl Limits {
     pub(crate) fn of(domain: &Domain) -> Self {
         let number = |key| domain.module(NAME).map_or(0, |options| options.number(key));
         let size = |key| usize::try_from(number(key)).unwrap_or(usize::MAX);
+        let unless_0 = |key| if number(key) == 0 { usize::MAX } else { size(key) };
         let switch = |key| domain.module(NAME).is_some_and(|options| options.switch(key));
         let logs = domain.module(NAME).map(|options| options.text("logs")).filter(|folder| !folder.is_empty());
         Self {
@@ -48,10 +70,16 @@ impl Limits {
             history: size("max_history"),
             nick: size("nick_bytes"),
             affiliations: size("max_affiliations"),
+            affiliation_bytes: unless_0(AFFILIATION_BYTES),
             subject: size("subject_bytes"),
             description: size("description_bytes"),
             messages: number("messages_per_second"),
+            requests: number(REQUESTS),
+            invitations: number(INVITATIONS),
             joins: number("joins_per_second"),
+            of_account: Share { rooms: unless_0(ROOMS_OF_ACCOUNT), seats: unless_0(SEATS_OF_ACCOUNT) },
+            of_domain: Share { rooms: unless_0(ROOMS_OF_DOMAIN), seats: unless_0(SEATS_OF_DOMAIN) },
+            registrations: unless_0(REGISTRATIONS) as u64,
             logs: logs.map(str::to_owned),
             defaults: Defaults {
                 public: switch("default_public"),
@@ -67,7 +95,7 @@ impl Limits {
     }
 }
 
-pub(super) const OPTIONS: [OptionSpec; 22] = [
+pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: "host",
         default: || Value::Text("conference.@".to_owned()),
@@ -93,10 +121,34 @@ pub(super) const OPTIONS: [OptionSpec; 22] = [
         check: option::at_least_one,
     },
     OptionSpec {
+        key: ROOMS_OF_ACCOUNT,
+        default: || Value::Number(50),
+        doc: "rooms of the service that one account may have created, unless `admins` names it; 0 means no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: ROOMS_OF_DOMAIN,
+        default: || Value::Number(1000),
+        doc: "rooms of the service that all addresses of another server's domain may have created together; 0 means no limit",
+        check: option::any,
+    },
+    OptionSpec {
         key: "max_occupants",
         default: || Value::Number(10_000),
         doc: "the most occupants that an owner can allow a room; owners and admins get in above it",
         check: option::at_least_one,
+    },
+    OptionSpec {
+        key: SEATS_OF_ACCOUNT,
+        default: || Value::Number(1000),
+        doc: "how often sessions of one account may be in rooms: one session in ten rooms counts as ten; 0 means no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: SEATS_OF_DOMAIN,
+        default: || Value::Number(20_000),
+        doc: "the same for all addresses of another server's domain together",
+        check: option::any,
     },
     OptionSpec {
         key: "max_history",
@@ -109,6 +161,18 @@ pub(super) const OPTIONS: [OptionSpec; 22] = [
         default: || Value::Number(100_000),
         doc: "users that one room may have as members, admins, owners and outcasts together",
         check: option::at_least_one,
+    },
+    OptionSpec {
+        key: AFFILIATION_BYTES,
+        default: || Value::Number(2_097_152),
+        doc: "bytes of all affiliations of one room, with their reasons and reserved nicks; 0 means no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: REGISTRATIONS,
+        default: || Value::Number(1000),
+        doc: "rooms that may know a user, as a member or otherwise, who registers with one more; 0 means no limit",
+        check: option::any,
     },
     OptionSpec {
         key: "nick_bytes",
@@ -132,6 +196,18 @@ pub(super) const OPTIONS: [OptionSpec; 22] = [
         key: "messages_per_second",
         default: || Value::Number(20),
         doc: "messages of one occupant to a room, on average over five seconds; 0 means no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: REQUESTS,
+        default: || Value::Number(50),
+        doc: "requests of one occupant to a room and its occupants, on average over five seconds; presence counts as two, and for one more with every 100 who see it; 0 means no limit",
+        check: option::any,
+    },
+    OptionSpec {
+        key: INVITATIONS,
+        default: || Value::Number(20),
+        doc: "users whom one account may have rooms invite or tell of their affiliation in a minute, on average over five minutes; 0 means no limit",
         check: option::any,
     },
     OptionSpec {
@@ -201,3 +277,12 @@ pub(super) const OPTIONS: [OptionSpec; 22] = [
         check: option::bare_addresses,
     },
 ];
+
+pub(super) const ROOMS_OF_ACCOUNT: &str = "rooms_per_account";
+pub(super) const ROOMS_OF_DOMAIN: &str = "rooms_per_remote_domain";
+pub(super) const SEATS_OF_ACCOUNT: &str = "occupancies_per_account";
+pub(super) const SEATS_OF_DOMAIN: &str = "occupancies_per_remote_domain";
+pub(super) const AFFILIATION_BYTES: &str = "affiliation_bytes";
+pub(super) const REGISTRATIONS: &str = "registrations_per_account";
+pub(super) const REQUESTS: &str = "requests_per_second";
+pub(super) const INVITATIONS: &str = "invitations_per_minute";

@@ -3,11 +3,11 @@
 //!
 //! # Layout
 //!
-//! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which rooms there are. `absent`: those that there are not.
+//! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which rooms there are. `holdings`: what each account has of all rooms. `absent`: those that there are not.
 //! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`, `history`, `rate`: what it is made of.
 //! * `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
 //! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`, `hats`. `change`: what becomes of roles and affiliations;
-//!   `notices`: who else hears of that; `voices`: what of it counts at the next visit. `approve`: requests that wait for an admin. `relay`: IQs between occupants. `service`: the service itself.
+//!   `notices`: who else hears of that; `voices`: what of it counts at the next visit. `approve`: requests that wait for an admin. `relay`: IQs between occupants. `stir`: how fast all that may go. `service`: the service itself.
 //! * [`operate`]: what operators see and do. `keep`: what the store has; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
@@ -20,7 +20,7 @@
 //! # Choices
 //!
 //! * Sessions of one account share a nick (§7.2.9). Nicks that differ in case or spaces only are one.
-//! * The lists of a room with more than 3000 affiliations of a kind are refused (`resource-constraint`): they don't fit one stanza.
+//! * A list that doesn't fit one stanza comes in parts (XEP-0059), also to clients that don't ask for parts: they get the first one.
 //! * A change is seen at once; its request is answered when it is in the store. If the store refuses it, whoever asked is told so with an error to
 //!   wait (`unsaved`), the change holds, and the room is written again until the store has it.
 //!
@@ -33,11 +33,13 @@ mod admin;
 mod approve;
 mod ask;
 mod avatar;
+mod bounds;
 mod change;
 mod config;
 pub mod directory;
 mod hats;
 mod history;
+mod holdings;
 mod info;
 mod invite;
 mod join;
@@ -60,13 +62,14 @@ pub mod room;
 mod service;
 mod shown;
 mod speak;
+mod stir;
 mod unsaved;
 mod voices;
 
 use std::rc::Rc;
 
 use rookery_fanout::Packet;
-use rookery_hub::{Domain, Hooks, Module, OptionSpec, World};
+use rookery_hub::{Bound, Domain, Hooks, Module, OptionSpec, World};
 use rookery_jid::JidRef;
 
 use crate::archive::Archives;
@@ -125,6 +128,10 @@ impl Module for Rooms {
         &limits::OPTIONS
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        bounds::BOUNDS
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         let state = self.state.clone();
         hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
@@ -141,6 +148,8 @@ impl Module for Rooms {
         });
         let state = self.state.clone();
         hooks.every(unsaved::RETRY_MS, move |world| state.save_again(world));
+        let state = self.state.clone();
+        hooks.every(HEED_MS, move |world| state.heed_removals(world));
     }
 }
 
@@ -162,6 +171,9 @@ fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, 
     let _ = domain;
     state.when_listed(world, packet, to, State::receive);
 }
+
+/// How often rooms that nobody speaks to are told of accounts that were removed.
+const HEED_MS: u64 = 5000;
 
 /// The key below `[modules]`.
 pub(crate) const NAME: &str = "rooms";

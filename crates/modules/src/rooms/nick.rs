@@ -12,7 +12,7 @@ use super::shown::Shown;
 
 impl Room {
     /// An occupant shows something else.
-    pub(crate) fn update(&mut self, world: &mut World, at: usize, packet: &Packet, from: &Jid, _to: JidRef<'_>) {
+    pub(crate) fn update(&mut self, world: &mut World, at: usize, packet: &Packet, from: &Jid) {
         let new = reflected(packet);
         let Some(occupant) = self.occupants.get_mut(at) else { return };
         let Some(place) = occupant.seats.iter().position(|seat| seat.jid == *from) else { return };
@@ -45,6 +45,7 @@ impl Room {
             // Another nick of the same account: two occupants don't become one.
             return Err(rookery_stream::error::Condition::Conflict.into());
         }
+        self.may_stir(world, at, 2 * self.hearers(at))?;
         let nick = to.resource().unwrap_or_default();
         self.announce(world, at, &Shown { is_gone: true, nick: Some(nick), codes: vec![303], ..Shown::default() });
         self.log_nick(world, at, nick);

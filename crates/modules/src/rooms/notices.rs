@@ -14,8 +14,9 @@ use super::room::Room;
 pub(super) type Changed = (Jid, Affiliation, Affiliation);
 
 impl Room {
-    /// Tells users who are not here what they are to the room from now on: to be called before the change is made. A list that names many tells nobody.
-    pub(super) fn tell_absent(&mut self, world: &mut World, changes: &[Affiliated]) {
+    /// Tells users who are not here what they are to the room from now on: to be called before the change is made. A list that names many tells nobody,
+    /// and whoever changes much or often, `by` whom it is, tells nobody more.
+    pub(super) fn tell_absent(&mut self, world: &mut World, changes: &[Affiliated], by: &Jid) {
         if changes.len() > MOST_TOLD {
             return;
         }
@@ -23,7 +24,7 @@ impl Room {
             self.kept_affiliation(change.user.as_ref()) != change.affiliation && !self.is_inside(change.user.as_ref())
         };
         for change in changes.iter().filter(is_new).collect::<Vec<_>>() {
-            if !self.courtesy.take(COURTESIES_PER_SECOND, world.time()) {
+            if !self.courtesy.take(COURTESIES_PER_SECOND, world.time()) || !self.may_write(world, by, 1) {
                 return;
             }
             let id = world.unique_text();

@@ -33,6 +33,8 @@ pub(crate) struct Occupant {
     pub veiled: Option<Packet>,
     /// How fast it speaks.
     pub pace: Bucket,
+    /// How fast it does everything else.
+    pub stir: Bucket,
 }
 
 /// A session in a room.

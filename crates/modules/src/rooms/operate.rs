@@ -1,13 +1,15 @@
-//! What operators do to rooms: see who is there, and destroy them. A request comes to the room's home shard as a letter, and waits for its turn there like
-//! a stanza.
+//! Describes and destroys rooms for operators, and lets a room go on with what it had to ask the store for. A request comes to the room's home shard as a
+//! letter, and waits for its turn there like a stanza.
 
-use rookery_hub::{Reply, World};
+use rookery_hub::{Iq, Reply, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
+use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
 use super::role::affiliation_name;
 use super::room::Room;
+use crate::asker::condition;
 
 /// A request to a room.
 pub(crate) struct Work {
@@ -23,6 +25,8 @@ pub(crate) enum What {
     Describe(Reply<Result<Option<Described>, StoreError>>),
     /// To be no more, for a reason.
     Destroy(Option<String>, Reply<Result<Option<()>, StoreError>>),
+    /// A user's request to register goes on, now that it is known how many rooms know the user.
+    Register { iq: Iq, known_in: u64 },
 }
 
 /// A room as operators see it.
@@ -67,6 +71,10 @@ impl Work {
         match self.what {
             What::Describe(reply) => reply.give(world, failed.map_or(Ok(None), Err)),
             What::Destroy(_, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
+            What::Register { iq, .. } => {
+                let condition = failed.as_ref().map_or(Condition::ItemNotFound, condition);
+                world.reply_error(&iq, condition);
+            }
         }
     }
 }
@@ -83,6 +91,11 @@ impl Room {
                 reply.give(world, Ok(Some(described)));
             }
             What::Destroy(reason, reply) => self.end(world, reason.as_deref(), reply),
+            What::Register { iq, known_in } => {
+                if let Err(error) = self.register_knowing(world, &iq, Some(known_in)) {
+                    world.reply_error(&iq, error);
+                }
+            }
         }
     }
 

@@ -11,17 +11,32 @@ pub(crate) struct Bucket {
 impl Bucket {
     /// Takes one, if there is one. `rate`: per second; 0 means no limit.
     pub(crate) fn take(&mut self, rate: u64, unix_ms: u64) -> bool {
+        self.take_many(1, rate, unix_ms)
+    }
+
+    /// Takes as much as something costs if anything is left: what costs more than the whole bucket happens too, and is paid for before the next.
+    pub(crate) fn take_many(&mut self, cost: u64, rate: u64, unix_ms: u64) -> bool {
         if rate == 0 {
             return true;
         }
-        let refilled = unix_ms.saturating_sub(self.since).saturating_mul(rate);
-        self.taken = self.taken.saturating_sub(refilled);
-        self.since = self.since.max(unix_ms);
+        self.refill(rate, unix_ms);
         if self.taken >= rate.saturating_mul(BURST_SECONDS * 1000) {
             return false;
         }
-        self.taken = self.taken.saturating_add(1000);
+        self.taken = self.taken.saturating_add(cost.saturating_mul(1000));
         true
+    }
+
+    /// Whether it is as if nothing had ever been taken.
+    pub(crate) fn is_full(&mut self, rate: u64, unix_ms: u64) -> bool {
+        self.refill(rate, unix_ms);
+        rate == 0 || self.taken == 0
+    }
+
+    fn refill(&mut self, rate: u64, unix_ms: u64) {
+        let refilled = unix_ms.saturating_sub(self.since).saturating_mul(rate);
+        self.taken = self.taken.saturating_sub(refilled);
+        self.since = self.since.max(unix_ms);
     }
 }
 
@@ -39,5 +54,7 @@ mod tests {
         assert_eq!((0..100).filter(|_| bucket.take(2, 2500)).count(), 3);
         assert_eq!((0..100).filter(|_| bucket.take(2, 2400)).count(), 0, "a clock that goes back gives nothing");
         assert!((0..1000).all(|_| bucket.take(0, 0)));
+        assert!(bucket.take_many(1000, 2, 60_000) && !bucket.take(2, 500_000) && bucket.take(2, 556_000));
+        assert!(!bucket.is_full(2, 556_000) && bucket.is_full(2, 600_000));
     }
 }

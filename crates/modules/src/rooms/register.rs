@@ -11,12 +11,24 @@ use rookery_xml::ns;
 
 use super::approve::more_fields;
 use super::occupant::nick_key;
+use super::operate::{What, Work};
 use super::room::Room;
+use crate::asker::condition;
 use crate::form::{Field, Form};
 
 impl Room {
     /// A request in `jabber:iq:register`.
     pub(crate) fn register(&mut self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+        self.register_knowing(world, iq, None)
+    }
+
+    /// The same when it is known how many rooms know the user.
+    pub(crate) fn register_knowing(
+        &mut self,
+        world: &mut World,
+        iq: &Iq,
+        known_in: Option<u64>,
+    ) -> Result<(), StanzaError> {
         let affiliation = self.kept_affiliation(iq.from.as_ref());
         match affiliation {
             _ if self.is_locked && affiliation < Affiliation::Owner => return Err(Condition::ItemNotFound.into()),
@@ -27,7 +39,7 @@ impl Room {
         match iq.set {
             false => self.registration(world, iq, affiliation),
             true if iq.payload.child("remove", ns::REGISTER).is_some() => self.unregister(world, iq, affiliation),
-            true => self.register_nick(world, iq, affiliation),
+            true => self.register_nick(world, iq, affiliation, known_in),
         }
     }
 
@@ -64,23 +76,52 @@ impl Room {
         self.affiliations.get(user.bare_str())?.nick.as_deref()
     }
 
-    fn register_nick(&mut self, world: &mut World, iq: &Iq, before: Affiliation) -> Result<(), StanzaError> {
+    /// `known_in`: how many rooms know the user, once that has been asked for.
+    fn register_nick(
+        &mut self,
+        world: &mut World,
+        iq: &Iq,
+        before: Affiliation,
+        known_in: Option<u64>,
+    ) -> Result<(), StanzaError> {
         let form = Form::within(&iq.payload).ok_or(Condition::BadRequest)?;
         if form.type_() != "submit" || form.form_type().is_some_and(|type_| type_ != REGISTER) {
             return Err(Condition::BadRequest.into());
         }
         let user = iq.from.to_bare();
         let nick = self.reservable(form.value(NICK).ok_or(Condition::BadRequest)?, &user)?;
+        let is_known = self.affiliations.contains_key(&user) || self.waiting.iter().any(|waiting| waiting.user == user);
+        if !is_known && known_in.is_none() {
+            self.count_rooms(world, iq);
+            return Ok(());
+        }
+        if !is_known && known_in.is_some_and(|known_in| known_in >= self.limits.registrations) {
+            let error = StanzaError::new(Condition::ResourceConstraint);
+            return Err(error.with_text("you are registered with as many rooms as you may be"));
+        }
         if self.needs_approval(before) {
             return self.want_registration(world, iq, &form, nick);
         }
-        let is_new = !self.affiliations.contains_key(&user);
-        if is_new && self.affiliations.len() >= self.limits.affiliations {
-            return Err(Condition::ResourceConstraint.into());
-        }
         let affiliation = before.max(Affiliation::Member);
-        self.change_registration(world, iq, Affiliated { user, affiliation, nick: Some(nick), reason: None });
+        let change = Affiliated { user, affiliation, nick: Some(nick), reason: None };
+        self.has_place_for(std::slice::from_ref(&change))?;
+        self.change_registration(world, iq, change);
         Ok(())
+    }
+
+    /// Asks the store how many rooms know a user, and goes on with the registration then.
+    fn count_rooms(&self, world: &mut World, iq: &Iq) {
+        let (room, iq, counted) = (self.jid.clone(), iq.clone(), world.stores.rooms.known_in(iq.from.as_ref()));
+        world.wait(counted, move |world, counted| match counted {
+            Ok(known_in) => {
+                let work = Work { room, what: What::Register { iq, known_in } };
+                world.tell(world.shard(), super::NAME, Box::new(work));
+            }
+            Err(error) => {
+                world.store_failed("counting the rooms of a user", &iq.from, &error);
+                world.reply_error(&iq, condition(&error));
+            }
+        });
     }
 
     /// Gives the nick up, and with it a membership; who is more stays that.

@@ -6,7 +6,7 @@
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
-use rookery_stream::error::Condition;
+use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Limits as XmlLimits, Stanza, Writer, ns};
 
 use super::absent::not_an_occupant;
@@ -30,6 +30,13 @@ impl Room {
         };
         if asker == asked && is_ping(stanza) {
             return self.answer_self_ping(world, packet, from, to);
+        }
+        if !self.may_relay(world, asker) {
+            return world.bounce(
+                packet,
+                to,
+                StanzaError::new(Condition::ResourceConstraint).with_text("you ask too fast"),
+            );
         }
         if !self.pass_request(world, stanza, from, asker, asked) {
             world.bounce(packet, to, Condition::BadRequest.into());

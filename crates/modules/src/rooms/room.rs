@@ -1,6 +1,6 @@
 //! A room: plain data, and which part of it deals with what comes.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Iq, Roll, Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Affiliated, Affiliation, StoredRoom};
-use rookery_stream::error::Condition;
+use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind, Limits as XmlLimits, Stanza};
 use slab::Slab;
 
@@ -23,6 +23,7 @@ use super::logs::Logs;
 use super::occupant::{Occupant, nick_key};
 use super::rate::Bucket;
 use super::role::{Actor, Role};
+use super::stir::Former;
 use super::unsaved::Unsaved;
 use super::voices::Voices;
 use crate::archive::Archives;
@@ -41,7 +42,12 @@ pub(crate) struct Room {
     pub subject: Option<Packet>,
     /// The vCard with the avatar (XEP-0486).
     pub vcard: Option<Element>,
-    pub affiliations: HashMap<Jid, Affiliated>,
+    /// Who created it, for whom it counts.
+    pub creator: Option<Jid>,
+    /// In the order of the addresses, which is that of lists.
+    pub affiliations: BTreeMap<Jid, Affiliated>,
+    /// What they take, see [`bytes_of`].
+    pub affiliation_bytes: usize,
     /// Who has reserved a nick, by its key.
     pub reserved: HashMap<String, Jid>,
     /// Who waits for an admin to approve a registration; the newest last.
@@ -71,6 +77,10 @@ pub(crate) struct Room {
     pub requests: Bucket,
     /// Messages to those who are not there.
     pub courtesy: Bucket,
+    /// Changes by admins who are not there.
+    pub deeds: Bucket,
+    /// Who was here and fast.
+    pub former: Former,
     pub limits: Rc<Limits>,
     pub directory: Directory,
     pub archives: Archives,
@@ -94,8 +104,8 @@ impl Room {
         let mut room = Self::with(state, world, jid, Config::new(&limits), limits, secret);
         room.is_locked = true;
         let owner = owner.bare().to_jid();
-        let affiliated = Affiliated { user: owner.clone(), affiliation: Affiliation::Owner, nick: None, reason: None };
-        room.affiliations.insert(owner, affiliated);
+        room.creator = Some(owner.clone());
+        room.note_affiliation(&Affiliated { user: owner, affiliation: Affiliation::Owner, nick: None, reason: None });
         Some(room)
     }
 
@@ -116,7 +126,7 @@ impl Room {
         stored.affiliations.iter().for_each(|affiliated| room.note_affiliation(affiliated));
         // Who has become something meanwhile does not wait any more.
         let waiting = waiting.into_iter().filter(|waiting| !room.affiliations.contains_key(&waiting.user));
-        (room.waiting, room.voices) = (waiting.collect(), voices);
+        (room.waiting, room.voices, room.creator) = (waiting.collect(), voices, document.creator.clone());
         room.removed_seen = removed_seen;
         room.is_stored = true;
         Some(room)
@@ -130,7 +140,9 @@ impl Room {
             is_locked: false,
             subject: None,
             vcard: None,
-            affiliations: HashMap::new(),
+            creator: None,
+            affiliations: BTreeMap::new(),
+            affiliation_bytes: 0,
             reserved: HashMap::new(),
             waiting: Vec::new(),
             voices: Voices::default(),
@@ -147,6 +159,8 @@ impl Room {
             joins: Bucket::default(),
             requests: Bucket::default(),
             courtesy: Bucket::default(),
+            deeds: Bucket::default(),
+            former: Former::default(),
             limits: Rc::new(limits),
             directory: state.directory.clone(),
             archives: state.archives.clone(),
@@ -173,9 +187,9 @@ impl Room {
     /// The store has it from now on, or no longer.
     pub(crate) fn set_stored(&mut self, is_stored: bool) {
         self.is_stored = is_stored;
-        let entry =
-            Entry { name: self.name().to_owned(), is_public: self.config.is_public && !self.is_locked, is_stored };
-        self.directory.set(self.jid.as_ref(), entry);
+        let (name, creator) = (self.name().to_owned(), self.creator.clone());
+        let is_public = self.config.is_public && !self.is_locked;
+        self.directory.set(self.jid.as_ref(), Entry { name, is_public, is_stored, creator });
     }
 
     /// A stanza for the room or for somebody in it.
@@ -220,24 +234,43 @@ impl Room {
     }
 
     /// An account that is removed leaves nothing here: whoever gets its name must not inherit its rights. The store has forgotten it already.
-    fn forget_removed(&mut self, world: &mut World) {
+    pub(crate) fn forget_removed(&mut self, world: &mut World) {
         let count = self.directory.removed_count();
         if count == self.removed_seen {
             return;
         }
-        let users = self.directory.removed_since(self.removed_seen);
+        let users = self.directory.removed_since(self.removed_seen, |user| self.knows(user));
         self.removed_seen = count;
-        for user in users {
-            self.hats.remove(&user);
+        for user in &users {
+            self.hats.remove(user);
             self.voices.forget(user.as_ref());
-            self.waiting.retain(|waiting| waiting.user != user);
-            if self.affiliations.contains_key(&user) {
-                let none = Affiliated { user, affiliation: Affiliation::None, nick: None, reason: None };
-                self.set_affiliations(world, vec![none], None, |_, _| {});
+            self.waiting.retain(|waiting| waiting.user != *user);
+            self.creator.take_if(|creator| creator == user);
+            if self.affiliations.contains_key(user) {
+                let none = Affiliated { user: user.clone(), affiliation: Affiliation::None, nick: None, reason: None };
+                self.set_affiliations(world, vec![none.clone()], None, |_, _| {});
+                self.keep_affiliations(world, vec![none]);
             }
         }
         // What was written meanwhile may have come to the store after it had forgotten them.
-        self.keep_document(world, None);
+        if !users.is_empty() {
+            self.set_stored(self.is_stored);
+            self.keep_document(world, None);
+        }
+    }
+
+    /// Whether anything here says something of an account.
+    fn knows(&self, user: &Jid) -> bool {
+        self.affiliations.contains_key(user)
+            || self.hats.contains_key(user)
+            || self.voices.of(user.as_ref()).is_some()
+            || self.waiting.iter().any(|waiting| waiting.user == *user)
+            || self.creator.as_ref() == Some(user)
+    }
+
+    /// Whether accounts were removed since it last forgot some.
+    pub(crate) fn has_removed(&self) -> bool {
+        self.removed_seen < self.directory.removed_count()
     }
 
     /// Takes over what the operator has changed.
@@ -246,6 +279,7 @@ impl Room {
             self.settings = world.settings().clone();
             if let Some(domain) = world.domain_of(self.jid.domain()) {
                 self.limits = Rc::new(Limits::of(domain));
+                self.config.is_logged &= self.limits.logs.is_some();
             }
         }
     }
@@ -270,11 +304,39 @@ impl Room {
 
     /// What a user is to the room.
     pub(crate) fn affiliation_of(&self, world: &World, user: JidRef<'_>) -> Affiliation {
-        let admins = world.domain_of(self.jid.domain()).and_then(|domain| domain.module(super::NAME));
-        if admins.is_some_and(|options| options.list("admins").iter().any(|admin| admin == user.bare_str())) {
+        if Self::is_operator(world, self.jid.domain(), user) {
             return Affiliation::Owner;
         }
         self.kept_affiliation(user)
+    }
+
+    /// Whether the operator has named a user as an admin of all rooms of a service.
+    pub(crate) fn is_operator(world: &World, host: &str, user: JidRef<'_>) -> bool {
+        let options = world.domain_of(host).and_then(|domain| domain.module(super::NAME));
+        options.is_some_and(|options| options.list("admins").iter().any(|admin| admin == user.bare_str()))
+    }
+
+    /// Whether the room has a place for affiliations. What takes no more than before always has one, so that owners can mend what fills the list.
+    ///
+    /// # Errors
+    /// `resource-constraint` if there are too many, or they are too long.
+    pub(crate) fn has_place_for(&self, changes: &[Affiliated]) -> Result<(), StanzaError> {
+        let (mut more, mut bytes, mut fewer_bytes) = (0, 0, 0);
+        for change in changes {
+            let old = self.affiliations.get(&change.user);
+            if change.affiliation != Affiliation::None {
+                more += usize::from(old.is_none());
+                bytes += bytes_of(change);
+            }
+            fewer_bytes += old.map_or(0, bytes_of);
+        }
+        let has_too_many = more > 0 && self.affiliations.len() + more > self.limits.affiliations;
+        let is_too_long =
+            bytes > fewer_bytes && self.affiliation_bytes + bytes - fewer_bytes > self.limits.affiliation_bytes;
+        match has_too_many || is_too_long {
+            true => Err(StanzaError::new(Condition::ResourceConstraint).with_text("the lists of the room are full")),
+            false => Ok(()),
+        }
     }
 
     /// The same without regard to the operator's admins.
@@ -332,4 +394,10 @@ impl Room {
         let options = world.domain_of(host).and_then(|domain| domain.module(super::NAME));
         options.is_some_and(|options| option::may_use(world, options.list("create"), user))
     }
+}
+
+/// Bytes that the affiliation of a user takes, about as in memory and in the store.
+pub(crate) fn bytes_of(affiliated: &Affiliated) -> usize {
+    let texts = affiliated.nick.iter().chain(&affiliated.reason).map(String::len);
+    affiliated.user.as_str().len() + texts.sum::<usize>()
 }

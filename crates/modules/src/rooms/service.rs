@@ -8,6 +8,7 @@ use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
 
 use super::NAME;
 use super::actor::State;
+use super::admin::{MOST_LISTED, item_bytes};
 use super::info::FEATURES;
 use crate::disco::{Identity, Info};
 use crate::request::is_get;
@@ -76,7 +77,12 @@ fn list(state: &State, world: &mut World, iq: &Iq) -> Result<(), Condition> {
 /// Answers with as many of these items, address and name, as are asked for and fit (XEP-0059).
 pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) -> Result<(), Condition> {
     let request = rsm::Request::read(&iq.payload)?;
-    let (page, answer) = request.clone().unwrap_or_default().page(items, MOST_LISTED, |(jid, _)| jid)?;
+    let (page, answer) = request.clone().unwrap_or_default().page_within(
+        items,
+        MOST_LISTED,
+        |(jid, _)| jid,
+        |(jid, name)| item_bytes([*jid, *name]),
+    )?;
     let mut reply = iq.result();
     reply.start_ns("query", ns::DISCO_ITEMS);
     for (jid, name) in page {
@@ -89,6 +95,3 @@ pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) ->
     world.reply(iq, reply);
     Ok(())
 }
-
-/// Items of a list that is sent in one stanza, so that it stays below what an outbox takes.
-const MOST_LISTED: usize = 5000;

@@ -1,7 +1,7 @@
 //! Voice in moderated rooms, across visits (XEP-0045 §5.1): who was given it need not ask again, and whose voice was taken doesn't get it back by coming
 //! again. Roles that come with an affiliation are not remembered, and nobody stays a moderator by this.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
 
 use rookery_jid::{Jid, JidRef};
 use rookery_store::Affiliation;
@@ -9,9 +9,15 @@ use rookery_xml::Element;
 
 use super::role::Role;
 
-/// Accounts whose voice is not what their affiliation says; the newest last.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Voices(VecDeque<(Jid, Role)>);
+/// Accounts whose voice is not what their affiliation says.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Voices {
+    roles: HashMap<Jid, (u64, Role)>,
+    /// In the order in which they came.
+    order: BTreeMap<u64, Jid>,
+    last: u64,
+    bytes: usize,
+}
 
 impl Voices {
     /// Notes the role that somebody has from now on in a moderated room; whether that changes anything.
@@ -24,27 +30,40 @@ impl Voices {
         }
         self.forget(account.as_ref());
         if let Some(role) = now {
-            if self.0.len() >= MOST {
-                self.0.pop_front();
-            }
-            self.0.push_back((account.clone(), role));
+            self.remember(account.clone(), role);
         }
         true
     }
 
+    /// Remembers a role, and forgets the oldest ones above [`MOST`] and [`MOST_BYTES`].
+    fn remember(&mut self, account: Jid, role: Role) {
+        self.last += 1;
+        self.bytes += account.as_str().len();
+        self.order.insert(self.last, account.clone());
+        self.roles.insert(account, (self.last, role));
+        while self.roles.len() > MOST || self.bytes > MOST_BYTES {
+            let Some((_, oldest)) = self.order.pop_first() else { return };
+            self.bytes -= oldest.as_str().len();
+            self.roles.remove(&oldest);
+        }
+    }
+
     /// The role that somebody had.
     pub(crate) fn of(&self, account: JidRef<'_>) -> Option<Role> {
-        self.0.iter().find(|(known, _)| known.as_ref() == account).map(|(_, role)| *role)
+        self.roles.get(account.as_str()).map(|(_, role)| *role)
     }
 
     /// Forgets somebody.
     pub(crate) fn forget(&mut self, account: JidRef<'_>) {
-        self.0.retain(|(known, _)| known.as_ref() != account);
+        let Some((place, _)) = self.roles.remove(account.as_str()) else { return };
+        self.order.remove(&place);
+        self.bytes -= account.as_str().len();
     }
 
     /// As they are kept, in the namespace of the room's document.
     pub(crate) fn elements(&self, format: &str) -> impl Iterator<Item = Element> {
-        self.0.iter().map(move |(account, role)| {
+        let in_order = self.order.values().filter_map(|account| Some((account, self.roles.get(account)?.1)));
+        in_order.map(move |(account, role)| {
             Element::new("voice", format).with_attr("jid", account.as_str()).with_attr("role", role.name())
         })
     }
@@ -57,12 +76,19 @@ impl Voices {
 
 impl FromIterator<(Jid, Role)> for Voices {
     fn from_iter<T: IntoIterator<Item = (Jid, Role)>>(all: T) -> Self {
-        Self(all.into_iter().take(MOST).collect())
+        let mut voices = Self::default();
+        for (account, role) in all {
+            voices.forget(account.as_ref());
+            voices.remember(account, role);
+        }
+        voices
     }
 }
 
 /// Accounts that a room remembers.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
+/// Bytes of their addresses.
+const MOST_BYTES: usize = 128 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -78,13 +104,20 @@ mod tests {
         assert!(voices.note(&crone, Affiliation::Member, Role::Visitor));
         assert!(!voices.note(&jid("king@x.example"), Affiliation::None, Role::Moderator));
         let again: Voices = voices.elements("urn:f").filter_map(|element| Voices::read(&element)).collect();
-        assert_eq!(again, voices);
+        assert_eq!(again.roles.len(), 2);
         assert_eq!((again.of(hag.as_ref()), again.of(crone.as_ref())), (Some(Role::Participant), Some(Role::Visitor)));
         assert!(voices.note(&hag, Affiliation::None, Role::Visitor), "as anybody");
         assert_eq!(voices.of(hag.as_ref()), None);
         for number in 0..2 * MOST {
             voices.note(&jid(&format!("u{number}@x.example")), Affiliation::None, Role::Participant);
         }
-        assert_eq!(voices.0.len(), MOST);
+        assert_eq!((voices.roles.len(), voices.order.len()), (MOST, MOST));
+        let bytes: usize = voices.roles.keys().map(|account| account.as_str().len()).sum();
+        assert_eq!(voices.bytes, bytes);
+        let last = format!("u{}@x.example", 2 * MOST - 1);
+        assert_eq!(voices.of(jid(&last).as_ref()), Some(Role::Participant), "the oldest are forgotten");
+        let long = |number: usize| jid(&format!("{}{number:04}@x.example", "u".repeat(900)));
+        assert!((0..MOST).all(|number| voices.note(&long(number), Affiliation::None, Role::Participant)));
+        assert!(voices.bytes <= MOST_BYTES && voices.of(long(MOST - 1).as_ref()).is_some());
     }
 }

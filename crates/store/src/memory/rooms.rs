@@ -22,6 +22,7 @@ impl AllRooms {
             room: kept.room.clone(),
             name: kept.document.name.clone(),
             is_public: kept.document.is_public,
+            creator: kept.document.creator.clone(),
         });
         listed.collect()
     }
@@ -58,11 +59,20 @@ impl AllRooms {
         self.0.remove(&super::key(room)).is_some()
     }
 
+    pub(super) fn known_in(&self, user: JidRef<'_>) -> u64 {
+        let user = user.bare_str();
+        let knows = |kept: &&Kept| {
+            kept.affiliations.contains_key(user) || kept.document.of_users.iter().any(|(of, _)| of.bare_str() == user)
+        };
+        self.0.values().filter(knows).count() as u64
+    }
+
     /// Takes a user out of all rooms.
     pub(super) fn forget(&mut self, user: JidRef<'_>) {
         for kept in self.0.values_mut() {
             kept.affiliations.remove(user.bare_str());
             kept.document.of_users.retain(|(member, _)| member.bare_str() != user.bare_str());
+            kept.document.creator.take_if(|creator| creator.bare_str() == user.bare_str());
         }
     }
 }

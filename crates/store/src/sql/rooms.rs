@@ -10,8 +10,13 @@ pub(crate) fn list(c: &mut dyn Connection, host: &str) -> Result<Vec<ListedRoom>
             room: address(row, row.text(0)?, host)?,
             name: row.text(1)?.to_owned(),
             is_public: row.integer(2)? != 0,
+            creator: creator(row, 3)?,
         })
     })
+}
+
+fn creator(row: &dyn Row, column: usize) -> Result<Option<Jid>, StoreError> {
+    row.optional_text(column)?.is_some().then(|| row.jid(column)).transpose()
 }
 
 pub(crate) fn load(c: &mut dyn Connection, room: JidRef<'_>) -> Result<Option<StoredRoom>, StoreError> {
@@ -23,6 +28,7 @@ pub(crate) fn load(c: &mut dyn Connection, room: JidRef<'_>) -> Result<Option<St
             subject: row.optional_bytes(4)?.map(<[u8]>::to_vec),
             vcard: row.optional_bytes(5)?.map(<[u8]>::to_vec),
             of_users: Vec::new(),
+            creator: creator(row, 6)?,
         };
         Ok((row.integer(0)?, document))
     };
@@ -46,6 +52,7 @@ pub(crate) fn put(c: &mut dyn Connection, room: JidRef<'_>, document: &RoomDocum
         Value::Bytes(&document.config),
         bytes(document.subject.as_deref()),
         bytes(document.vcard.as_deref()),
+        document.creator.as_ref().map_or(Value::Null, |creator| Value::Text(creator.bare_str())),
         domain,
         local,
     ];
@@ -83,7 +90,14 @@ pub(crate) fn remove(c: &mut dyn Connection, room: JidRef<'_>) -> Result<bool, S
 /// Takes a user out of all rooms: the account is removed.
 pub(crate) fn forget(c: &mut dyn Connection, user: JidRef<'_>) -> Result<(), StoreError> {
     c.execute(FORGET, &[Value::Text(user.bare_str())])?;
-    c.execute(FORGET_OF_USER, &[Value::Text(user.bare_str())]).map(drop)
+    c.execute(FORGET_OF_USER, &[Value::Text(user.bare_str())])?;
+    c.execute(FORGET_CREATOR, &[Value::Text(user.bare_str())]).map(drop)
+}
+
+pub(crate) fn known_in(c: &mut dyn Connection, user: JidRef<'_>) -> Result<u64, StoreError> {
+    let user = Value::Text(user.bare_str());
+    let count = one(c, KNOWN_IN, &[user, user], |row| row.integer(0))?;
+    Ok(count.map_or(0, |count| u64::try_from(count).unwrap_or_default()))
 }
 
 fn address(row: &dyn Row, local: &str, host: &str) -> Result<Jid, StoreError> {
@@ -107,25 +121,27 @@ fn named(found: i64) -> Option<Affiliation> {
 }
 
 /// Values: host.
-const LIST: &str = "SELECT localpart, name, is_public FROM rooms WHERE host = ? ORDER BY localpart";
+const LIST: &str = "SELECT localpart, name, is_public, creator FROM rooms WHERE host = ? ORDER BY localpart";
 
 /// Values: host, localpart.
 const ID: &str = "SELECT id FROM rooms WHERE host = ? AND localpart = ?";
 
 /// Values: host, localpart.
-const LOAD: &str = "SELECT id, name, is_public, config, subject, vcard FROM rooms WHERE host = ? AND localpart = ?";
+const LOAD: &str =
+    "SELECT id, name, is_public, config, subject, vcard, creator FROM rooms WHERE host = ? AND localpart = ?";
 
 /// Values: room.
 const AFFILIATIONS: &str =
     "SELECT member, affiliation, nick, reason FROM room_affiliations WHERE room = ? ORDER BY member";
 
-/// Values: name, public, configuration, subject, vCard, host, localpart.
+/// Values: name, public, configuration, subject, vCard, creator, host, localpart.
 const UPDATE: &str = "\
-    UPDATE rooms SET name = ?, is_public = ?, config = ?, subject = ?, vcard = ? WHERE host = ? AND localpart = ?";
+    UPDATE rooms SET name = ?, is_public = ?, config = ?, subject = ?, vcard = ?, creator = ? \
+    WHERE host = ? AND localpart = ?";
 
 /// Values: as for [`UPDATE`].
 const INSERT: &str = "\
-    INSERT INTO rooms (name, is_public, config, subject, vcard, host, localpart) SELECT ?, ?, ?, ?, ?, ?, ?";
+    INSERT INTO rooms (name, is_public, config, subject, vcard, creator, host, localpart) SELECT ?, ?, ?, ?, ?, ?, ?, ?";
 
 /// Values: host, localpart.
 const REMOVE: &str = "DELETE FROM rooms WHERE host = ? AND localpart = ?";
@@ -151,3 +167,11 @@ const INSERT_OF_USER: &str = "INSERT INTO room_users (room, place, member, docum
 
 /// Values: user.
 const FORGET_OF_USER: &str = "DELETE FROM room_users WHERE member = ?";
+
+/// Values: user.
+const FORGET_CREATOR: &str = "UPDATE rooms SET creator = NULL WHERE creator = ?";
+
+/// Values: user, user.
+const KNOWN_IN: &str = "\
+    SELECT COUNT(*) FROM (\
+        SELECT room FROM room_affiliations WHERE member = ? UNION SELECT room FROM room_users WHERE member = ?)";

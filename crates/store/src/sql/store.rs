@@ -436,18 +436,27 @@ impl Rooms for SqlStore {
     fn put(&self, room: JidRef<'_>, document: RoomDocument) -> Pending<()> {
         let room = room.bare().to_jid();
         let optional = [&document.subject, &document.vcard].map(|bytes| bytes.as_ref().map_or(0, Vec::len));
-        let bytes = document.name.len() + document.config.len() + optional.iter().sum::<usize>();
+        let of_users = document.of_users.iter().map(|(user, said)| user.as_str().len() + said.len());
+        let parts = optional.into_iter().chain(of_users).sum::<usize>();
+        let bytes = document.name.len() + document.config.len() + parts;
         self.write(bytes, move |c| rooms::put(c, room.as_ref(), &document))
     }
 
     fn affiliate(&self, room: JidRef<'_>, changes: Vec<Affiliated>) -> Pending<bool> {
         let room = room.bare().to_jid();
-        self.write(changes.len().saturating_mul(BYTES_PER_EDIT), move |c| rooms::affiliate(c, room.as_ref(), &changes))
+        let texts = changes.iter().flat_map(|change| [&change.nick, &change.reason]).flatten().map(String::len);
+        let bytes = changes.len().saturating_mul(BYTES_PER_EDIT).saturating_add(texts.sum());
+        self.write(bytes, move |c| rooms::affiliate(c, room.as_ref(), &changes))
     }
 
     fn remove(&self, room: JidRef<'_>) -> Pending<bool> {
         let room = room.bare().to_jid();
         self.write(0, move |c| rooms::remove(c, room.as_ref()))
+    }
+
+    fn known_in(&self, user: JidRef<'_>) -> Pending<u64> {
+        let user = user.bare().to_jid();
+        self.read(0, move |c| rooms::known_in(c, user.as_ref()))
     }
 }
 

@@ -27,6 +27,8 @@ pub fn services_list_their_own_rooms(stores: &Stores) {
         [("a@chat.a.example", "a@chat.a.example", false), ("b@chat.a.example", "b@chat.a.example", true)]
     );
     assert_eq!(done(stores.rooms.list("chat.c.example")), []);
+    let creators = done(stores.rooms.list("chat.b.example")).into_iter().map(|room| room.creator);
+    assert_eq!(creators.collect::<Vec<_>>(), [Some(jid("founder@x"))]);
 }
 
 pub fn affiliations_change_and_outlive_the_document(stores: &Stores) {
@@ -59,15 +61,23 @@ pub fn a_user_is_forgotten_everywhere(stores: &Stores) {
         done(stores.rooms.affiliate(room.as_ref(), vec![affiliated("other@x", Affiliation::Owner)]));
     }
     let gone = account(stores, "gone@x");
+    assert_eq!(done(stores.rooms.known_in(gone.as_ref())), 3, "they say something of that user");
     for room in [&rooms[0], &rooms[2]] {
         done(stores.rooms.affiliate(room.as_ref(), vec![affiliated("gone@x", Affiliation::Member)]));
     }
+    assert_eq!(done(stores.rooms.known_in(gone.as_ref())), 3, "each counts once");
+    assert_eq!(done(stores.rooms.known_in(jid("nobody@x").as_ref())), 0);
+    let created = RoomDocument { creator: Some(gone.clone()), ..document("", true, None) };
+    done(stores.rooms.put(jid("d@chat.a.example").as_ref(), created));
     assert!(done(stores.accounts.remove(gone.as_ref())));
     for room in &rooms {
         let found = done(stores.rooms.load(room.as_ref())).unwrap();
         assert_eq!(found.affiliations, [affiliated("other@x", Affiliation::Owner)]);
         assert_eq!(found.document.of_users, of_users[1..2]);
     }
+    assert_eq!(done(stores.rooms.known_in(gone.as_ref())), 0);
+    let left = done(stores.rooms.load(jid("d@chat.a.example").as_ref())).unwrap();
+    assert_eq!(left.document.creator, None, "the room stays, for nobody");
 }
 
 fn document(name: &str, is_public: bool, subject: Option<&[u8]>) -> RoomDocument {
@@ -79,6 +89,7 @@ fn document(name: &str, is_public: bool, subject: Option<&[u8]>) -> RoomDocument
         vcard: subject.clone(),
         subject,
         of_users: vec![],
+        creator: Some(jid("founder@x")),
     }
 }
 

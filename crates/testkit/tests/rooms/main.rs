@@ -9,6 +9,7 @@ mod entering;
 mod keeping;
 mod languages;
 mod large;
+mod limits;
 mod moderators;
 mod newer;
 mod occupants;

@@ -73,6 +73,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-10.sql"),
     include_str!("schema-11.sql"),
     include_str!("schema-12.sql"),
+    include_str!("schema-13.sql"),
 ];
 
 #[cfg(test)]

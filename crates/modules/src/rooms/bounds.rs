@@ -1,0 +1,71 @@
+//! Declares the bounds of rooms. Those that are no option are kept where their numbers stand.
+
+use rookery_hub::{Bound, Most, Per, Unit};
+
+use super::limits::{
+    AFFILIATION_BYTES, INVITATIONS, REGISTRATIONS, REQUESTS, ROOMS_OF_ACCOUNT, ROOMS_OF_DOMAIN, SEATS_OF_ACCOUNT,
+    SEATS_OF_DOMAIN,
+};
+use super::{approve, avatar, hats, history, invite, voices};
+
+/// All of them.
+pub(super) const BOUNDS: &[Bound] = &[
+    rooms(Per::Domain, "max_rooms").or("its creator gets <resource-constraint/>").kept_in(&["rooms"]),
+    rooms(Per::Account, ROOMS_OF_ACCOUNT).or("its creator gets <not-allowed/>"),
+    rooms(Per::RemoteDomain, ROOMS_OF_DOMAIN).or("its creator gets <not-allowed/>"),
+    number("occupants", Per::Room, "max_occupants").or("who enters gets <service-unavailable/>, unless an admin"),
+    number("sessions in rooms", Per::Account, SEATS_OF_ACCOUNT).or("who enters gets <resource-constraint/>"),
+    number("sessions in rooms", Per::RemoteDomain, SEATS_OF_DOMAIN).or("who enters gets <resource-constraint/>"),
+    number("affiliations", Per::Room, "max_affiliations")
+        .or("the change gets <resource-constraint/>")
+        .kept_in(&["room_affiliations"]),
+    bytes("affiliations with reasons and nicks", AFFILIATION_BYTES)
+        .or("the change gets <resource-constraint/>")
+        .kept_in(&["room_affiliations"]),
+    number("rooms that know a user who registers with one more", Per::Account, REGISTRATIONS)
+        .or("the request gets <resource-constraint/>"),
+    fixed("users who wait for approval", approve::MOST_WAITING).or("one more gets <resource-constraint/>"),
+    fixed("voices that outlive a visit", voices::MOST).or("the oldest are forgotten").kept_in(&["room_users"]),
+    fixed_bytes("hats that users wear", hats::MOST_BYTES)
+        .or("the command gets <resource-constraint/>")
+        .kept_in(&["room_users"]),
+    fixed("invitations that can be declined", invite::MOST_INVITATIONS).or("the oldest are forgotten"),
+    fixed_bytes("the vCard", avatar::MOST_BYTES).or("the change gets <not-acceptable/>"),
+    bytes("the subject", "subject_bytes").or("the change gets <not-acceptable/>"),
+    bytes("each text of the configuration", "description_bytes").or("the change gets <not-acceptable/>"),
+    number("messages for those who enter", Per::Room, "max_history").or("the oldest are forgotten"),
+    fixed_bytes("messages for those who enter", history::MOST_BYTES).or("the oldest are forgotten"),
+    rate("messages, five times as many at once", "messages_per_second").or("the message gets <resource-constraint/>"),
+    rate("requests and presence, five times as many at once", REQUESTS).or("the stanza gets <resource-constraint/>"),
+    Bound::on(
+        "users invited or told of an affiliation in a minute, five times as many at once",
+        Per::Account,
+        Most::Option(INVITATIONS),
+        Unit::Number,
+    )
+    .or("the invitation gets <resource-constraint/>; what only tells is not sent"),
+];
+
+const fn rooms(per: Per, option: &'static str) -> Bound {
+    number("rooms", per, option)
+}
+
+const fn number(resource: &'static str, per: Per, option: &'static str) -> Bound {
+    Bound::on(resource, per, Most::Option(option), Unit::Number)
+}
+
+const fn bytes(resource: &'static str, option: &'static str) -> Bound {
+    Bound::on(resource, Per::Room, Most::Option(option), Unit::Bytes)
+}
+
+const fn rate(resource: &'static str, option: &'static str) -> Bound {
+    Bound::on(resource, Per::Other("occupant"), Most::Option(option), Unit::PerSecond)
+}
+
+const fn fixed(resource: &'static str, most: usize) -> Bound {
+    Bound::on(resource, Per::Room, Most::Fixed(most as u64), Unit::Number)
+}
+
+const fn fixed_bytes(resource: &'static str, most: usize) -> Bound {
+    Bound::on(resource, Per::Room, Most::Fixed(most as u64), Unit::Bytes)
+}

@@ -1,0 +1,122 @@
+//! Counts what each account has in the rooms of all shards together, so that nobody takes what all share.
+//!
+//! A room is at its home shard and an account at another, so that neither can count by itself. The tables are split and each look at one is short;
+//! only who enters, leaves or invites comes here, never who speaks.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rookery_jid::JidRef;
+
+use super::limits::Limits;
+use super::rate::Bucket;
+
+/// The holdings of all accounts. Clones mean the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Holdings(Arc<Tables>);
+
+#[derive(Debug)]
+struct Tables {
+    /// Addresses count by a hash that nobody outside can foresee: a table of addresses would be larger than all else.
+    hashing: RandomState,
+    parts: [Mutex<Part>; PARTS],
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    seats: HashMap<u64, usize>,
+    letters: HashMap<u64, Bucket>,
+    /// How many letters there may be before those are forgotten that have lasted long enough.
+    sweep_at: usize,
+}
+
+impl Default for Holdings {
+    fn default() -> Self {
+        Self(Arc::new(Tables { hashing: RandomState::new(), parts: std::array::from_fn(|_| Mutex::default()) }))
+    }
+}
+
+impl Holdings {
+    /// Takes one more seat for the account of a session; `false` where it, or its domain of another server, has as many as it may.
+    pub(crate) fn take_seat(&self, session: JidRef<'_>, is_here: bool, limits: &Limits) -> bool {
+        let (account, domain) = (session.bare_str(), session.domain());
+        if !self.add(account, limits.of_account.seats) {
+            return false;
+        }
+        let may = is_here || self.add(domain, limits.of_domain.seats);
+        if !may {
+            self.subtract(account);
+        }
+        may
+    }
+
+    /// Gives a seat back.
+    pub(crate) fn leave_seat(&self, session: JidRef<'_>, is_here: bool) {
+        self.subtract(session.bare_str());
+        if !is_here {
+            self.subtract(session.domain());
+        }
+    }
+
+    /// Whether an account may have a room write to so many more who have not asked for it. `rate`: per minute.
+    pub(crate) fn may_write(&self, account: JidRef<'_>, count: usize, rate: u64, unix_ms: u64) -> bool {
+        let (key, mut part) = self.part(account.bare_str());
+        let minutes = unix_ms / 60;
+        if part.letters.len() >= part.sweep_at.max(SWEEP_FROM) {
+            part.letters.retain(|_, bucket| !bucket.is_full(rate, minutes));
+            part.sweep_at = part.letters.len() * 2;
+        }
+        part.letters.entry(key).or_default().take_many(count as u64, rate, minutes)
+    }
+
+    fn add(&self, name: &str, most: usize) -> bool {
+        let (key, mut part) = self.part(name);
+        let seats = part.seats.entry(key).or_default();
+        let may = *seats < most;
+        *seats += usize::from(may);
+        if *seats == 0 {
+            part.seats.remove(&key);
+        }
+        may
+    }
+
+    fn subtract(&self, name: &str) {
+        let (key, mut part) = self.part(name);
+        let Some(seats) = part.seats.get_mut(&key) else { return };
+        *seats -= 1;
+        if *seats == 0 {
+            part.seats.remove(&key);
+        }
+    }
+
+    fn part(&self, name: &str) -> (u64, MutexGuard<'_, Part>) {
+        let key = self.0.hashing.hash_one(name);
+        let part = self.0.parts.get(key as usize % PARTS).unwrap_or(&self.0.parts[0]);
+        (key, part.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+const PARTS: usize = 16;
+const SWEEP_FROM: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rookery_jid::Jid;
+
+    #[test]
+    fn who_wrote_long_ago_is_forgotten() {
+        let holdings = Holdings::default();
+        let jid = |number: u64| Jid::parse(&format!("u{number}@x.example")).unwrap();
+        let minute = 60_000;
+        assert_eq!((0..50).filter(|_| holdings.may_write(jid(0).as_ref(), 1, 2, minute)).count(), 10);
+        for number in 1..40_000 {
+            // Each is forgotten half a minute later.
+            assert!(holdings.may_write(jid(number).as_ref(), 1, 2, minute + number * 1000));
+        }
+        let kept: usize = holdings.0.parts.iter().map(|part| part.lock().unwrap().letters.len()).sum();
+        assert!(kept <= PARTS * SWEEP_FROM, "{kept}");
+        assert!(holdings.may_write(jid(0).as_ref(), 1, 2, minute * 60));
+    }
+}

@@ -1,0 +1,124 @@
+//! How fast somebody may do what is no message: presence, nicks, requests to occupants and to the room. What many hear of costs more.
+
+use std::collections::HashMap;
+
+use rookery_hub::{Iq, World};
+use rookery_jid::Jid;
+use rookery_store::Affiliation;
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::ns;
+
+use super::occupant::Occupant;
+use super::rate::Bucket;
+use super::room::Room;
+
+/// How fast those were who have left: coming again is no way to be faster.
+#[derive(Debug, Default)]
+pub(crate) struct Former(HashMap<Jid, (Bucket, Bucket)>);
+
+impl Former {
+    /// An occupant leaves. Whose buckets are full again need not be remembered.
+    pub(crate) fn leave(&mut self, mut occupant: (&Jid, Bucket, Bucket), (pace, stir): (u64, u64), unix_ms: u64) {
+        let is_rested =
+            |one: &mut Bucket, other: &mut Bucket| one.is_full(pace, unix_ms) && other.is_full(stir, unix_ms);
+        if is_rested(&mut occupant.1, &mut occupant.2) {
+            return;
+        }
+        if self.0.len() >= MOST {
+            self.0.retain(|_, (one, other)| !is_rested(one, other));
+        }
+        if self.0.len() < MOST {
+            self.0.insert(occupant.0.clone(), (occupant.1, occupant.2));
+        }
+    }
+
+    /// What somebody comes back with.
+    pub(crate) fn come(&mut self, account: &Jid) -> (Bucket, Bucket) {
+        self.0.remove(account).unwrap_or_default()
+    }
+}
+
+impl Room {
+    /// Whether an occupant may do something that so many hear of.
+    pub(super) fn may_stir(&mut self, world: &World, at: usize, hearers: usize) -> Result<(), StanzaError> {
+        let rate = self.limits.requests;
+        let cost = PRESENCE + (hearers / HEARERS) as u64;
+        let now = world.time();
+        let may = self.occupants.get_mut(at).is_none_or(|occupant| occupant.stir.take_many(cost, rate, now));
+        if may { Ok(()) } else { Err(too_fast()) }
+    }
+
+    /// The same for an account that enters, with what it has left from its last visit.
+    pub(super) fn may_come(&mut self, world: &World, account: &Jid) -> Result<(Bucket, Bucket), StanzaError> {
+        let (pace, mut stir) = self.former.come(account);
+        // All see it, and it sees all.
+        let cost = PRESENCE + ((2 * self.occupants.len() + self.history.len()) / HEARERS) as u64;
+        if stir.take_many(cost, self.limits.requests, world.time()) {
+            return Ok((pace, stir));
+        }
+        self.former.leave((account, pace, stir), (self.limits.messages, self.limits.requests), world.time());
+        Err(too_fast())
+    }
+
+    /// An occupant has left.
+    pub(super) fn note_pace(&mut self, world: &World, occupant: &Occupant) {
+        let rates = (self.limits.messages, self.limits.requests);
+        self.former.leave((&occupant.account, occupant.pace, occupant.stir), rates, world.time());
+    }
+
+    /// Whether an occupant may ask another one something.
+    pub(super) fn may_relay(&mut self, world: &World, at: usize) -> bool {
+        let rate = self.limits.requests;
+        self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take(rate, world.time()))
+    }
+
+    /// Whether somebody may ask something of the room. What changes it, all may hear of, once for each change.
+    pub(super) fn may_ask(&mut self, world: &World, iq: &Iq) -> Result<(), StanzaError> {
+        let changes = if iq.set && iq.payload.ns() != ns::MAM { iq.payload.children().count() } else { 0 };
+        let cost = 1 + (changes * self.occupants.len() / HEARERS) as u64;
+        let (rate, now) = (self.limits.requests, world.time());
+        let may = match self.occupant_of(&iq.from) {
+            Some(at) => self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(cost, rate, now)),
+            None if changes == 0 => true,
+            None if self.affiliation_of(world, iq.from.as_ref()) >= Affiliation::Admin => {
+                self.deeds.take_many(cost, rate, now)
+            }
+            // Whoever registers lets others be told.
+            None => self.may_write(world, &iq.from, 1),
+        };
+        if may { Ok(()) } else { Err(too_fast()) }
+    }
+}
+
+fn too_fast() -> StanzaError {
+    StanzaError::new(Condition::ResourceConstraint).with_text("you are too fast")
+}
+
+/// What presence costs at least; a request costs 1.
+const PRESENCE: u64 = 2;
+/// For as many hearers it costs one more.
+const HEARERS: usize = 100;
+/// Accounts that a room remembers to have been fast.
+const MOST: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_comes_again_is_no_faster() {
+        let mut former = Former::default();
+        let jid = |number: usize| Jid::parse(&format!("u{number}@x.example")).unwrap();
+        let mut tired = Bucket::default();
+        assert_eq!((0..100).filter(|_| tired.take(2, 1000)).count(), 10);
+        former.leave((&jid(0), Bucket::default(), tired), (2, 2), 1000);
+        let (_, mut stir) = former.come(&jid(0));
+        assert!(!stir.take(2, 1000));
+        assert!(former.come(&jid(0)).1.take(2, 1000), "nothing is remembered twice");
+        (0..2 * MOST).for_each(|number| former.leave((&jid(number), Bucket::default(), tired), (2, 2), 1000));
+        assert_eq!(former.0.len(), MOST);
+        former.leave((&jid(0), tired, Bucket::default()), (2, 2), 60_000);
+        former.leave((&jid(0), tired, Bucket::default()), (2, 2), 1000);
+        assert_eq!(former.0.len(), MOST, "who has rested is not remembered");
+    }
+}
