@@ -4,6 +4,7 @@
 
 use rookery_observe::{Bound, Most, Per, Unit};
 
+use crate::acnet::requests;
 use crate::service::Options;
 
 /// All of them.
@@ -16,8 +17,35 @@ pub const BOUNDS: &[Bound] = &[
     millis("the time without taking any of what waits", Per::Connection, OPTIONS.stuck).or("the connection is closed"),
     Bound::on("readings that wait", Per::Connection, Most::Fixed(OPTIONS.queue as u64), Unit::Bytes)
         .or("later readings are dropped; each request that lost some gets `[17 -44]`"),
-    number("lists", Per::Connection, OPTIONS.lists).or("one more gets `[1 -8]`"),
+    number("lists", Per::Connection, OPTIONS.lists).or(BUSY),
+    number("lists", Per::Address, OPTIONS.lists_of_address).or(BUSY),
     number("requests of a list", Per::Other("list"), OPTIONS.requests).or("one more gets `[17 -9]`"),
+    number("requests of all lists", Per::Connection, OPTIONS.requests_of_client).or("one more gets `[17 -9]`"),
+    number("requests of all lists", Per::Address, OPTIONS.requests_of_address).or("one more gets `[17 -9]`"),
+    number("events of front-ends on which is read", Per::Connection, OPTIONS.events_of_client).or(BUSY),
+    number("events of front-ends on which is read", Per::Address, OPTIONS.events_of_address)
+        .or("one more gets `[1 -8]`, as does one that has as many as there are ids left for all"),
+    number("fast plots", Per::Connection, OPTIONS.plots_of_client).or(BUSY),
+    number("fast plots", Per::Address, OPTIONS.plots_of_address)
+        .or("one more gets `[1 -8]`, as does one that has as many as there are ids left for all"),
+    number("requests to front-ends that read", Per::Server, requests::READINGS.end as usize)
+        .or("readers of one more get `[1 -8]` until there is an id"),
+    Bound::on(
+        "settings that wait for front-ends",
+        Per::Connection,
+        Most::Fixed(OPTIONS.settings_of_client as u64),
+        Unit::Bytes,
+    )
+    .or("those of one more batch get `[1 -8]`"),
+    Bound::on(
+        "settings that wait for front-ends",
+        Per::Address,
+        Most::Fixed(OPTIONS.settings_of_address as u64),
+        Unit::Bytes,
+    )
+    .or("those of one more batch get `[1 -8]`"),
+    number("questions that wait for the archive", Per::Address, OPTIONS.questions_of_address)
+        .or("further ones are asked when they are answered"),
     number("requests of all lists", Per::Server, OPTIONS.all_requests).or("one more gets `[17 -9]`"),
     number("connections by gRPC", Per::Server, OPTIONS.grpc_clients).or(CLOSED),
     number("connections by gRPC", Per::Address, OPTIONS.grpc_clients_of_address).or(CLOSED),
@@ -28,6 +56,7 @@ pub const BOUNDS: &[Bound] = &[
 ];
 
 const OPTIONS: Options = Options::USUAL;
+const BUSY: &str = "one more gets `[1 -8]`";
 const CLOSED: &str = "the new one is closed";
 const EXHAUSTED: &str = "the call ends with RESOURCE_EXHAUSTED";
 

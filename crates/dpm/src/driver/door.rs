@@ -1,7 +1,7 @@
 //! The door through which another thread hands clients over to the one that serves: each brings a socket of its own, and what it asks.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub(super) struct Visitor {
     pub(super) stream: UnixStream,
     /// What it reads.
     pub(super) requests: Vec<String>,
+    /// For which address it counts.
+    pub(super) from: IpAddr,
 }
 
 /// The outer side, for any number of threads.

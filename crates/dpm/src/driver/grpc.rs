@@ -26,7 +26,7 @@ use super::door::{Door, Visitor};
 use super::listen::{self, Reserve};
 use crate::grpc::daq;
 use crate::grpc::protocol::{self, Code};
-use crate::service::Options;
+use crate::service::{Options, network};
 use crate::status::Status;
 
 /// The thread. Dropping it ends all calls.
@@ -165,7 +165,7 @@ impl Front {
                 }
             };
             // Connections beyond the bounds are closed at once.
-            if let Some(place) = self.place(What::Connection, from.ip()) {
+            if let Some(place) = self.place(What::Connection, network(from.ip())) {
                 tokio::spawn(Arc::clone(&self).connection(stream, place));
             }
         }
@@ -259,7 +259,7 @@ impl Front {
                 let (ours, theirs) = UnixStream::pair().map_err(broken)?;
                 let nonblocking = ours.set_nonblocking(true).and_then(|()| theirs.set_nonblocking(true));
                 let ours = nonblocking.and_then(|()| tokio::net::UnixStream::from_std(ours)).map_err(broken)?;
-                if !self.door.enter(Visitor { stream: theirs, requests }) {
+                if !self.door.enter(Visitor { stream: theirs, requests, from: call.from }) {
                     return Err(Failure::Told(Code::Unavailable, "the service ends"));
                 }
                 let mut stream = respond.send_response(accepted(), false).map_err(|_| Failure::Gone)?;

@@ -237,8 +237,11 @@ impl Server {
         while let Some(listener) = self.listeners.get_mut(place) {
             match listener.socket.accept() {
                 Ok((stream, from)) => {
-                    if listen::prepare(&stream).is_ok() {
-                        self.keep(Peer::Network(stream), Some(from), now);
+                    // One too many of its address is closed at once.
+                    if listen::prepare(&stream).is_ok()
+                        && let Some(client) = self.dpm.connect_from(from, now)
+                    {
+                        self.keep(Peer::Network(stream), client);
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -284,7 +287,8 @@ impl Server {
     /// Takes on those whom other threads brought.
     fn take_visitors(&mut self, now: Moment) {
         for visitor in self.visitors.take() {
-            let Some(client) = self.keep(Peer::Thread(visitor.stream), None, now) else { continue };
+            let client = self.dpm.connect_for(visitor.from);
+            let Some(client) = self.keep(Peer::Thread(visitor.stream), client) else { continue };
             match self.dpm.read(client, &visitor.requests, now) {
                 Ok(()) => self.write(client),
                 Err(_) => self.close(client),
@@ -292,12 +296,8 @@ impl Server {
         }
     }
 
-    /// Keeps a client's connection, unless it is one too many of its address: then it is closed at once.
-    fn keep(&mut self, stream: Peer, from: Option<SocketAddr>, now: Moment) -> Option<ClientKey> {
-        let client = match from {
-            Some(from) => self.dpm.connect_from(from, now)?,
-            None => self.dpm.connect(),
-        };
+    /// Keeps a client's connection.
+    fn keep(&mut self, stream: Peer, client: ClientKey) -> Option<ClientKey> {
         if self.set.add(&stream, client as u64).is_err() {
             self.dpm.disconnect(client);
             return None;

@@ -160,9 +160,14 @@ impl Plots {
         number
     }
 
-    /// Returns true if somebody reads that already.
-    pub fn is_running(&self, wanted: &Wanted, period: u16) -> bool {
-        self.by_key.contains_key(&(*wanted, period))
+    /// Returns the plot that somebody reads already, if there is one.
+    pub fn running(&self, wanted: &Wanted, period: u16) -> Option<PlotKey> {
+        self.by_key.get(&(*wanted, period)).copied()
+    }
+
+    /// Returns how many more plots there may be.
+    pub fn ids_left(&self) -> usize {
+        self.requests.capacity().saturating_sub(self.plots.len())
     }
 
     /// Lets a reader go.

@@ -145,11 +145,12 @@ impl Pool {
         self.drop_if_empty(poll_key);
     }
 
-    /// Makes few groups of many: of those that are answered, and of those whose node is silent. What has not answered yet is never put to what has.
+    /// Makes few groups of many: of those that are answered, of those that wait for it, and of those whose node is silent. What has not answered yet is never
+    /// put to what has.
     fn merge(&mut self, poll_key: usize, now: Moment) {
         let Some(poll) = self.polls.get(poll_key) else { return };
         let beats = self.fronts.get(poll.node).map_or(0, |front| front.beats);
-        let mut kinds: [(Vec<GroupKey>, usize, usize); 3] = Default::default();
+        let mut kinds: [(Vec<GroupKey>, usize, usize); 4] = Default::default();
         for key in &poll.groups {
             let Some(group) = self.groups.get_mut(*key) else { continue };
             if group.rank == Rank::Proving {
@@ -160,7 +161,8 @@ impl Pool {
             let kind = match (group.state, group.rank) {
                 (_, Rank::Silent) => continue,
                 (State::Asked(_), rank) if group.has_answered => usize::from(rank == Rank::Proving),
-                (State::Failed, _) if group.pulse == beats => 2,
+                (State::Failed, _) if group.pulse == beats => UNANSWERED,
+                (State::Asked(_), _) if !group.is_search && !group.has_missed => WAITING,
                 _ => continue,
             };
             let (keys, live, slots) = &mut kinds[kind];
@@ -169,18 +171,25 @@ impl Pool {
         }
         for (kind, (keys, live, slots)) in kinds.into_iter().enumerate() {
             let needed = live.div_ceil(USUAL_GROUP);
-            if keys.len() <= 2 * needed + 2 && slots <= 2 * live + USUAL_GROUP {
+            // Those that wait have their answer soon, most likely.
+            let spare = if kind == WAITING { 16 } else { 2 };
+            if keys.len() <= 2 * needed + spare && slots <= 2 * live + USUAL_GROUP {
                 continue;
             }
             let closed: Vec<Group> = keys.into_iter().filter_map(|key| self.close(key, true)).collect();
             let attempts = closed.iter().map(|group| group.attempts).max().unwrap_or_default();
+            // None of them fails later than it would have.
             let deadline = closed.iter().map(|group| group.deadline).min().unwrap_or(now.millis);
             let rank = closed.iter().map(|group| group.rank).max().unwrap_or(Rank::Plain);
             let pulse = closed.iter().map(|group| group.pulse).max().unwrap_or_default();
             let entries = closed.iter().flat_map(|group| &group.slots).filter_map(|slot| slot.entry).collect();
             for key in self.pack(poll_key, entries, rank, now) {
-                if kind < 2 {
+                if kind != UNANSWERED {
                     self.ask(key, now);
+                    let waits = self.groups.get(key).is_some_and(|group| kind == WAITING && group.is_asked());
+                    if waits {
+                        self.wait_until(key, deadline.max(now.millis + 1));
+                    }
                 } else if let Some(group) = self.groups.get_mut(key) {
                     (group.state, group.attempts, group.pulse) = (State::Failed, attempts, pulse);
                     self.wait_until(key, deadline);
@@ -279,6 +288,12 @@ impl Pool {
     /// Sends a group's request. Returns false if no id is free: then it waits.
     pub(super) fn ask(&mut self, key: GroupKey, now: Moment) -> bool {
         self.compact(key);
+        if self.is_one_silent_too_many(key) {
+            let node = self.groups.get(key).map_or(0, |group| group.node);
+            let deadline = self.pace(node, now.millis + 1, now);
+            self.wait_until(key, deadline);
+            return true;
+        }
         let Some(group) = self.groups.get_mut(key) else { return true };
         let Some(poll) = self.polls.get(group.poll) else { return true };
         let Some(id) = self.requests.open(key) else {
@@ -301,6 +316,7 @@ impl Pool {
                 group.pulse = front.beats;
             }
             front.searching += usize::from(group.is_search && !std::mem::replace(&mut group.is_counted, true));
+            front.alone += usize::from(group.rank == Rank::Silent);
         }
         self.send(node, id, &when, &slots);
         let canary = if when.is_event() && live > 1 { self.send_canary(key, &slots, now) } else { None };
@@ -317,6 +333,7 @@ impl Pool {
         let (node, canary) = (group.node, group.canary.take());
         if let Some(front) = self.fronts.get_mut(node) {
             front.searching -= usize::from(std::mem::take(&mut group.is_counted));
+            front.alone -= usize::from(group.rank == Rank::Silent && group.is_asked());
         }
         if let State::Asked(id) = group.state {
             group.state = State::Failed;
@@ -346,6 +363,7 @@ impl Pool {
         if group.rank == Rank::Silent {
             group.rank = Rank::Proving;
             front.silent -= 1;
+            front.alone -= 1;
         }
         if let Some(canary) = canary {
             self.close(canary, true);
@@ -378,6 +396,9 @@ pub(super) fn rest_after(attempts: u32) -> u64 {
     (FIRST_REST << attempts.min(10)).min(LONGEST_REST)
 }
 
+/// Kinds of groups that may become fewer, beside those that are answered by their rank.
+const UNANSWERED: usize = 2;
+const WAITING: usize = 3;
 /// About how many devices fit one request.
 const USUAL_GROUP: usize = 400;
 /// In milliseconds; doubled with each attempt.

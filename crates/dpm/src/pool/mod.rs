@@ -192,6 +192,22 @@ impl Pool {
         Ok((entry_key, current.filter(|_| wish.at_once && fresh)))
     }
 
+    /// Returns the number of the event on which something would be read, if anything is read from that node on that event.
+    pub fn event(&self, wanted: &Wanted, wish: &Wish) -> Option<usize> {
+        let protocol = self.nodes.get(wanted.node)?.protocol;
+        self.polls_by_key.get(&(wanted.node, wish.when.clone().on_wire(protocol))).copied()
+    }
+
+    /// Returns the number of the event on which an entry is read.
+    pub fn event_of(&self, entry: EntryKey) -> Option<usize> {
+        self.entries.get(entry).map(|entry| entry.poll)
+    }
+
+    /// Returns how many more requests may be outstanding. Events for which no request was sent yet need one each.
+    pub fn ids_left(&self) -> usize {
+        self.requests.capacity().saturating_sub(self.requests.len().max(self.polls.len()))
+    }
+
     /// Lets a reader go.
     pub fn leave(&mut self, entry_key: EntryKey, reader: Reader) {
         let Some(entry) = self.entries.get_mut(entry_key) else { return };

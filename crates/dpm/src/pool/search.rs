@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - Finding one silent device among *n* takes about 2 log₂ *n* requests. At most [`SEARCHES`] of them wait for a node's answer at a time, the others follow
-//!   one every [`PACE`], as do all requests for silent devices of the node.
+//!   one every [`PACE`], as do all requests for silent devices of the node, of which at most [`ALONE`] wait.
 //! - A node that answers nothing is never asked in parts.
 //! - What is asked once has its answer or status within [`patience`](When::patience): it is divided twice only, by the root of the number of its devices and then
 //!   to single ones, while the first request stays outstanding.
@@ -29,8 +29,9 @@ pub(super) struct Front {
     pub(super) beat_at: Option<u64>,
     /// Parts of unanswered requests that wait for its answer.
     pub(super) searching: usize,
-    /// Requests for single silent devices.
+    /// Requests for single silent devices, and how many of them are outstanding.
     pub(super) silent: usize,
+    pub(super) alone: usize,
     /// Probes that wait for its answer.
     pub(super) probes: usize,
     /// When it may be asked for the next silent device, in milliseconds.
@@ -204,7 +205,14 @@ impl Pool {
         {
             group.rank = Rank::Silent;
             front.silent += 1;
+            front.alone += usize::from(group.is_asked());
         }
+    }
+
+    /// Returns true if so many silent devices of a node are asked for already that a group that is one has to wait.
+    pub(super) fn is_one_silent_too_many(&self, key: GroupKey) -> bool {
+        let Some(group) = self.groups.get(key).filter(|group| group.rank == Rank::Silent) else { return false };
+        self.fronts.get(group.node).is_some_and(|front| front.alone >= ALONE)
     }
 
     /// Returns the time from which a node may be asked for one more silent device: `earliest` or later, in milliseconds.
@@ -373,6 +381,8 @@ impl Pool {
 const SEARCHES: usize = 128;
 /// The poll of what belongs to none.
 const NO_POLL: usize = usize::MAX;
+/// Requests for single silent devices that wait for a node's answer at a time.
+const ALONE: usize = 64;
 /// Milliseconds between requests for silent devices of a node.
 const PACE: u64 = 50;
 /// Probes that wait for a node's answer at a time.

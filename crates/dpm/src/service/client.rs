@@ -1,11 +1,13 @@
 //! A client's connection: what it speaks, what it sent, what waits for it.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::list::Route;
 use super::outbox::{Item, Outbox};
 use super::raw::Raw;
+use super::share::{Address, Held};
 use super::{ClientKey, Close, Dpm, Outlets, daq, greeting, raw, tcp};
 use crate::pool::Reader;
 use crate::sdd::{Message, Shared, reply::Reply};
@@ -20,9 +22,13 @@ pub(super) struct Client {
     /// Bytes that make no whole frame yet.
     pub(super) input: Vec<u8>,
     pub(super) outbox: Outbox,
-    pub(super) lists: Vec<usize>,
-    /// Where it is; `None` for a client of this process.
+    pub(super) lists: BTreeSet<usize>,
+    /// Where it is; `None` for a client that this process has no socket of.
     pub(super) from: Option<SocketAddr>,
+    /// For whom it counts.
+    pub(super) address: Address,
+    /// What it has of what is shared.
+    pub(super) held: Held,
     /// Until when it has to say what it speaks, or end the frame that it began, in milliseconds.
     pub(super) speaks_by: Option<u64>,
     /// Is there an entry for it among those who are waited for?
@@ -52,8 +58,8 @@ pub(super) enum Speaks {
 
 impl Client {
     /// Returns a client of an address, or of this process.
-    pub(super) fn new(from: Option<SocketAddr>) -> Self {
-        Self { from, ..Self::default() }
+    pub(super) fn new(from: Option<SocketAddr>, address: Address) -> Self {
+        Self { from, address, ..Self::default() }
     }
 }
 
@@ -144,7 +150,8 @@ impl Outlets {
             let Some(status) = Shared::new(&truncated) else { return };
             message = Arc::new(status);
         }
-        client.outbox.push(Item::Shared { list: reader.list, ref_id: reader.ref_id, message });
+        let epoch = list.epoch;
+        client.outbox.push(Item::Shared { list: reader.list as u32, epoch, ref_id: reader.ref_id, message });
         self.touch(key);
     }
 
@@ -167,11 +174,11 @@ impl Outlets {
         }
         let Some(state) = self.lists.get_mut(list) else { return };
         state.sent_at = self.now.millis;
-        let key = state.client;
+        let (key, opened) = (state.client, state.opened);
         let mut message = Vec::new();
         reply.into().encode(&mut message);
         if let Some(client) = self.clients.get_mut(key) {
-            client.outbox.push(Item::OfList { list, message: message.into() });
+            client.outbox.push(Item::OfList { list: list as u32, opened, message: message.into() });
             self.touch(key);
         }
     }
@@ -193,7 +200,8 @@ impl Outlets {
                 item.write(out);
                 continue;
             };
-            match self.lists.get(list).map(|list| &list.route) {
+            let list = self.lists.get(list).filter(|list| item.counts(list));
+            match list.map(|list| &list.route) {
                 Some(Route::Tcp) => tcp::frame(out, |out| item.write(out)),
                 Some(Route::Daq) => item.write_daq(out),
                 Some(Route::Acnet(header)) => raw::data(header, true, out, |out| item.write(out)),
@@ -201,7 +209,7 @@ impl Outlets {
             }
         }
         let is_relieved = client.outbox.bytes() <= self.queue / 2;
-        let lists = if is_relieved { client.lists.clone() } else { Vec::new() };
+        let lists = if is_relieved { client.lists.clone() } else { BTreeSet::new() };
         for list in lists {
             let lost = self.lists.get_mut(list).map(|list| std::mem::take(&mut list.overflowed)).unwrap_or_default();
             for ref_id in lost {
@@ -211,6 +219,12 @@ impl Outlets {
                 }
             }
         }
+    }
+
+    /// Returns a number that no list has had lately.
+    pub(super) fn next_epoch(&mut self) -> u32 {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch
     }
 
     fn touch(&mut self, key: ClientKey) {

@@ -2,9 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::playback::Playlist;
 use super::settings::Session;
+use super::share::{Common, Good};
 use super::{ClientKey, Dpm};
 use crate::acnet::Header;
 use crate::database::{Stored, Target, Wanted};
@@ -12,6 +14,7 @@ use crate::drf;
 use crate::history::{Question, Source};
 use crate::plot::{self, PlotKey};
 use crate::pool::{EntryKey, Reader};
+use crate::sdd::Shared;
 use crate::sdd::reply::{self, Reply};
 use crate::show;
 use crate::status::Status;
@@ -31,6 +34,9 @@ pub(super) struct List {
     is_started: bool,
     /// Is there an entry for it among the heartbeats?
     is_beating: bool,
+    /// What waits for its client counts only if it was queued since: as long as it is open, and for its requests since it was stopped last.
+    pub(super) opened: u32,
+    pub(super) epoch: u32,
     /// When something was sent last, in milliseconds.
     pub(super) sent_at: u64,
     /// Requests that lost readings.
@@ -57,8 +63,8 @@ pub(super) enum Route {
 /// What reads for a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Joined {
-    /// An entry of the pool.
-    Entry(EntryKey),
+    /// An entry of the pool, and the event on which it is read if that counts.
+    Entry(EntryKey, Option<usize>),
     /// A plot.
     Plot(PlotKey),
 }
@@ -105,15 +111,13 @@ enum Plan {
 impl Dpm {
     /// Makes a list and tells its number.
     pub(super) fn open_list(&mut self, client: ClientKey, route: Route) -> Result<usize, Status> {
-        let Some(state) = self.outlets.clients.get_mut(client) else { return Err(Status::NOT_CONNECTED) };
-        if state.lists.len() >= self.options.lists {
-            return Err(Status::BUSY);
-        }
+        self.check_share(client, Good::Lists, 1)?;
         while self.list_ids.contains_key(&self.next_list) {
             self.next_list = self.next_list.checked_add(1).unwrap_or(super::FIRST_LIST);
         }
         let id = self.next_list;
         self.next_list = id.checked_add(1).unwrap_or(super::FIRST_LIST);
+        let epoch = self.outlets.next_epoch();
         let list = self.outlets.lists.insert(List {
             id,
             client,
@@ -122,13 +126,18 @@ impl Dpm {
             model: None,
             is_started: false,
             is_beating: false,
+            opened: epoch,
+            epoch,
             sent_at: 0,
             overflowed: BTreeSet::new(),
             playlist: Playlist::default(),
             session: None,
             batches: 0,
         });
-        state.lists.push(list);
+        if let Some(state) = self.outlets.clients.get_mut(client) {
+            state.lists.insert(list);
+        }
+        self.count(client, Good::Lists, 1);
         self.list_ids.insert(id, list);
         self.outlets.push_of_list(list, reply::OpenList { list_id: id });
         Ok(list)
@@ -138,11 +147,11 @@ impl Dpm {
     pub(super) fn close_list(&mut self, list: usize) {
         self.halt(list);
         let Some(state) = self.outlets.lists.try_remove(list) else { return };
-        self.requests -= state.requests.len();
+        self.forget_requests(state.client, state.requests.len());
+        self.count(state.client, Good::Lists, -1);
         self.list_ids.remove(&state.id);
         if let Some(client) = self.outlets.clients.get_mut(state.client) {
-            client.lists.retain(|other| *other != list);
-            client.outbox.forget(list, true);
+            client.lists.remove(&list);
         }
     }
 
@@ -153,17 +162,22 @@ impl Dpm {
             state.take_property(text);
             return;
         }
-        let is_full = state.requests.len() >= self.options.requests || self.requests >= self.options.all_requests;
-        let request = if is_full && !state.requests.contains_key(&ref_id) {
-            self.outlets.push_status(list, ref_id, Status::OUTOMEM);
-            return;
-        } else {
-            drf::Request::parse(text).map(Box::new).map_err(drf::Error::status)
-        };
+        let client = state.client;
+        if !state.requests.contains_key(&ref_id) {
+            let is_full = state.requests.len() >= self.options.requests || self.requests >= self.options.all_requests;
+            if is_full || self.check_share(client, Good::Requests, 1).is_err() {
+                self.outlets.push_status(list, ref_id, Status::OUTOMEM);
+                return;
+            }
+            self.requests += 1;
+            self.count(client, Good::Requests, 1);
+        }
+        let Some(state) = self.outlets.lists.get_mut(list) else { return };
+        let request = drf::Request::parse(text).map(Box::new).map_err(drf::Error::status);
         let error = request.as_ref().err().copied();
         let joined = state.requests.get(&ref_id).and_then(|asked| asked.joined);
         let asked = Asked { request, joined, is_new: true, is_told: error.is_some(), is_done: false };
-        self.requests += usize::from(state.requests.insert(ref_id, asked).is_none());
+        state.requests.insert(ref_id, asked);
         if let Some(status) = error {
             self.outlets.push_status(list, ref_id, status);
         }
@@ -174,23 +188,26 @@ impl Dpm {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         state.overflowed.remove(&ref_id);
         state.playlist.remove(ref_id);
+        let client = state.client;
         let Some(asked) = state.requests.remove(&ref_id) else { return };
-        self.requests -= 1;
+        self.forget_requests(client, 1);
         if let Some(joined) = asked.joined {
             self.leave(joined, Reader { list, ref_id });
         }
+        // It may have been the one that was being played.
+        self.outlets.play_on(list);
     }
 
     /// Stops a list and keeps its requests.
     pub(super) fn stop(&mut self, list: usize) {
         self.halt(list);
+        let epoch = self.outlets.next_epoch();
         if let Some(state) = self.outlets.lists.get_mut(list) {
             state.is_started = false;
             state.overflowed.clear();
             state.playlist.clear();
-            if let Some(client) = self.outlets.clients.get_mut(state.client) {
-                client.outbox.forget(list, false);
-            }
+            // Nothing that waits for its requests is sent any more.
+            state.epoch = epoch;
         }
     }
 
@@ -198,9 +215,15 @@ impl Dpm {
     pub(super) fn clear(&mut self, list: usize) {
         self.stop(list);
         if let Some(state) = self.outlets.lists.get_mut(list) {
-            self.requests -= state.requests.len();
+            let (client, count) = (state.client, state.requests.len());
             state.requests.clear();
+            self.forget_requests(client, count);
         }
+    }
+
+    fn forget_requests(&mut self, client: ClientKey, count: usize) {
+        self.requests -= count;
+        self.count(client, Good::Requests, -(count as isize));
     }
 
     /// Starts a list, or takes up what changed since it was started. Running requests run on.
@@ -245,8 +268,7 @@ impl Dpm {
             let wish = match plan {
                 Plan::Nothing => return Ok(()),
                 Plan::Plot(wanted, period) => {
-                    let plot = self.plots.join(wanted, period, &target.device, target.form, reader, now);
-                    asked.joined = Some(Joined::Plot(plot));
+                    asked.joined = Some(self.join_plot(&target, wanted, period, reader, now)?);
                     return Ok(());
                 }
                 Plan::Play(question) => {
@@ -259,8 +281,8 @@ impl Dpm {
             asked.is_done = wish.when == When::Once;
             let answer: Reply = match target.stored {
                 Stored::FrontEnd(wanted) => {
-                    let (entry, current) = self.pool.join(wanted, wish, &target.device, target.form, reader, now)?;
-                    asked.joined = Some(Joined::Entry(entry));
+                    let (joined, current) = self.join_entry(&target, wanted, wish, reader, now)?;
+                    asked.joined = Some(joined);
                     if let Some(current) = current {
                         self.outlets.push(reader, &current, false);
                     }
@@ -302,16 +324,17 @@ impl Dpm {
     /// Lets readers that cannot have a plot be polled, as often as that goes.
     pub(super) fn poll_instead(&mut self, now: Moment) {
         for reader in self.plots.take_handed_back() {
+            self.uncount_plot(reader);
             let asked = self.outlets.lists.get(reader.list).and_then(|list| list.requests.get(&reader.ref_id));
             let Some(Ok(request)) = asked.map(|asked| &asked.request) else { continue };
             let joined = self.database.find(request).and_then(|target| {
                 let Stored::FrontEnd(wanted) = target.stored else { return Err(Status::NOPROP) };
                 let wish = Wish::of(&target.event, &self.database)?.ok_or(Status::BAD_EVENT)?;
-                self.pool.join(wanted, wish, &target.device, target.form, reader, now)
+                self.join_entry(&target, wanted, wish, reader, now)
             });
             let asked = self.outlets.lists.get_mut(reader.list).and_then(|list| list.requests.get_mut(&reader.ref_id));
             if let Some(asked) = asked {
-                asked.joined = joined.as_ref().ok().map(|(entry, _)| Joined::Entry(*entry));
+                asked.joined = joined.as_ref().ok().map(|(joined, _)| *joined);
             }
             match joined {
                 Ok((_, Some(current))) => self.outlets.push(reader, &current, false),
@@ -334,8 +357,80 @@ impl Dpm {
 
     fn leave(&mut self, joined: Joined, reader: Reader) {
         match joined {
-            Joined::Entry(entry) => self.pool.leave(entry, reader),
-            Joined::Plot(plot) => self.plots.leave(plot, reader),
+            Joined::Entry(entry, event) => {
+                self.pool.leave(entry, reader);
+                if let Some(event) = event {
+                    self.uncount_common(reader, Common::Event(event));
+                }
+            }
+            Joined::Plot(plot) => {
+                self.plots.leave(plot, reader);
+                self.uncount_common(reader, Common::Plot(plot));
+            }
+        }
+    }
+
+    /// Lets a reader have an entry of the pool. The current value, if there is one that it wants, is returned, too.
+    fn join_entry(
+        &mut self,
+        target: &Target,
+        wanted: Wanted,
+        wish: Wish,
+        reader: Reader,
+        now: Moment,
+    ) -> Result<(Joined, Option<Arc<Shared>>), Status> {
+        let is_counted = wish.when != When::Once;
+        if is_counted {
+            let event = self.pool.event(&wanted, &wish).map(Common::Event);
+            self.check_common(reader, Good::Events, event, self.pool.ids_left())?;
+        }
+        let (entry, current) = self.pool.join(wanted, wish, &target.device, target.form, reader, now)?;
+        let event = self.pool.event_of(entry).filter(|_| is_counted);
+        if let Some(event) = event {
+            self.count_common(reader, Common::Event(event));
+        }
+        Ok((Joined::Entry(entry, event), current))
+    }
+
+    fn join_plot(
+        &mut self,
+        target: &Target,
+        wanted: Wanted,
+        period: u16,
+        reader: Reader,
+        now: Moment,
+    ) -> Result<Joined, Status> {
+        let running = self.plots.running(&wanted, period).map(Common::Plot);
+        self.check_common(reader, Good::Plots, running, self.plots.ids_left())?;
+        let plot = self.plots.join(wanted, period, &target.device, target.form, reader, now);
+        self.count_common(reader, Common::Plot(plot));
+        Ok(Joined::Plot(plot))
+    }
+
+    fn check_common(&self, reader: Reader, good: Good, common: Option<Common>, left: usize) -> Result<(), Status> {
+        let list = self.outlets.lists.get(reader.list).ok_or(Status::NO_SUCH_LIST)?;
+        let client = self.outlets.clients.get(list.client).ok_or(Status::NOT_CONNECTED)?;
+        let who = (list.client, client.address);
+        self.shares.check_common(&self.options, &client.held, who, good, common, left)
+    }
+
+    fn count_common(&mut self, reader: Reader, common: Common) {
+        let Some(key) = self.outlets.lists.get(reader.list).map(|list| list.client) else { return };
+        let Some(client) = self.outlets.clients.get_mut(key) else { return };
+        self.shares.join(Some(&mut client.held), key, client.address, common);
+    }
+
+    fn uncount_common(&mut self, reader: Reader, common: Common) {
+        let Some(key) = self.outlets.lists.get(reader.list).map(|list| list.client) else { return };
+        let Some(client) = self.outlets.clients.get_mut(key) else { return };
+        self.shares.leave(Some(&mut client.held), key, client.address, common);
+    }
+
+    /// A reader of a plot is handed back: it is none any more.
+    fn uncount_plot(&mut self, reader: Reader) {
+        let asked = self.outlets.lists.get(reader.list).and_then(|list| list.requests.get(&reader.ref_id));
+        if let Some(Joined::Plot(plot)) = asked.and_then(|asked| asked.joined) {
+            self.uncount_common(reader, Common::Plot(plot));
         }
     }
 

@@ -21,6 +21,7 @@ mod raw;
 mod record;
 mod report;
 mod settings;
+mod share;
 mod tcp;
 mod top;
 
@@ -39,12 +40,16 @@ use crate::pool::{Counters, Deliver, Pool, Reader};
 use crate::rad50::Rad50;
 use crate::sdd::Shared;
 use crate::setting::{self, Setter};
+use crate::status::Status;
 use crate::time::Moment;
 use client::{Client, Speaks};
 use list::List;
 pub use node::Traffic;
+use playback::Questions;
 use record::Recorder;
 use settings::Batch;
+pub(crate) use share::network;
+use share::{Good, Shares};
 use top::Watchers;
 
 pub use top::PAGE_END;
@@ -65,8 +70,28 @@ pub struct Options {
     pub requests: usize,
     /// How many lists a connection may have.
     pub lists: usize,
+    /// How many lists all connections of an address may have.
+    pub lists_of_address: usize,
+    /// How many requests all lists of a connection may have.
+    pub requests_of_client: usize,
+    /// How many all lists of an address may have.
+    pub requests_of_address: usize,
     /// How many requests all lists may have together.
     pub all_requests: usize,
+    /// On how many events of front-ends a connection may read: each takes one of the 5120 ids that there are for all.
+    pub events_of_client: usize,
+    /// On how many an address may.
+    pub events_of_address: usize,
+    /// How many fast plots a connection may read, of the 1024 that there are for all.
+    pub plots_of_client: usize,
+    /// How many an address may.
+    pub plots_of_address: usize,
+    /// How many bytes of settings of a connection may wait for front-ends.
+    pub settings_of_client: usize,
+    /// How many bytes of settings of an address may.
+    pub settings_of_address: usize,
+    /// How many questions for history of an address may wait for the archive; further ones are asked when they are answered.
+    pub questions_of_address: usize,
     /// How many connections there may be.
     pub clients: usize,
     /// How many connections there may be from one address.
@@ -105,7 +130,17 @@ impl Options {
         queue: 4 << 20,
         requests: 20_000,
         lists: 256,
+        lists_of_address: 8192,
+        requests_of_client: 100_000,
+        requests_of_address: 250_000,
         all_requests: 2_000_000,
+        events_of_client: 1000,
+        events_of_address: 2000,
+        plots_of_client: 64,
+        plots_of_address: 256,
+        settings_of_client: 1 << 20,
+        settings_of_address: 4 << 20,
+        questions_of_address: 32,
         clients: 10_000,
         clients_of_address: 2000,
         greeting: 5000,
@@ -161,8 +196,8 @@ pub struct Dpm {
     batches: Slab<Batch>,
     /// Requests on all lists.
     requests: usize,
-    /// Connections by address.
-    addresses: HashMap<IpAddr, usize, ahash::RandomState>,
+    /// What clients and their addresses take of what all share.
+    shares: Shares,
     /// Connections that have to say something whole, by when: one entry for each.
     patience: BinaryHeap<Reverse<(u64, ClientKey)>>,
     /// Connections that are over.
@@ -184,7 +219,9 @@ pub(crate) struct Outlets {
     dropped: u64,
     recorder: Recorder,
     /// Questions that the archive was asked.
-    questions: u64,
+    questions: Questions,
+    /// The last epoch of a list.
+    epoch: u32,
 }
 
 /// What the service did and has.
@@ -224,7 +261,8 @@ impl Dpm {
             queue: options.queue,
             dropped: 0,
             recorder: Recorder::default(),
-            questions: 0,
+            questions: Questions::new(options.questions_of_address),
+            epoch: 0,
         };
         Self {
             pool: Pool::new(&database, options.address),
@@ -235,7 +273,7 @@ impl Dpm {
             authority: Authority::default(),
             batches: Slab::new(),
             requests: 0,
-            addresses: HashMap::default(),
+            shares: Shares::default(),
             patience: BinaryHeap::new(),
             closing: Vec::new(),
             options,
@@ -263,22 +301,25 @@ impl Dpm {
         self.authority.roles = roles;
     }
 
-    /// A client of this process connected: no limit counts it.
+    /// A client of this process connected. Such clients count as one address.
     pub fn connect(&mut self) -> ClientKey {
-        self.outlets.clients.insert(Client::new(None))
+        self.outlets.clients.insert(Client::new(None, None))
+    }
+
+    /// A client of an address is brought by another thread of this process, which counts its connections.
+    pub fn connect_for(&mut self, address: IpAddr) -> ClientKey {
+        self.outlets.clients.insert(Client::new(None, Some(network(address))))
     }
 
     /// A client connected from an address. `None` if there are too many.
     pub fn connect_from(&mut self, from: SocketAddr, now: Moment) -> Option<ClientKey> {
-        let of_address = self.addresses.entry(from.ip()).or_default();
-        if *of_address >= self.options.clients_of_address || self.outlets.clients.len() >= self.options.clients {
-            if *of_address == 0 {
-                self.addresses.remove(&from.ip());
-            }
+        let address = Some(network(from.ip()));
+        let is_full = self.outlets.clients.len() >= self.options.clients;
+        if is_full || self.shares.connections(address) >= self.options.clients_of_address {
             return None;
         }
-        *of_address += 1;
-        let client = self.outlets.clients.insert(Client::new(Some(from)));
+        self.shares.connect(address);
+        let client = self.outlets.clients.insert(Client::new(Some(from), address));
         self.wait_for(client, now.millis + self.options.greeting);
         Some(client)
     }
@@ -312,15 +353,23 @@ impl Dpm {
             self.close_list(list);
         }
         let Some(state) = self.outlets.clients.try_remove(client) else { return };
-        if let Some(from) = state.from
-            && let Some(of_address) = self.addresses.get_mut(&from.ip())
-        {
-            *of_address -= 1;
-            if *of_address == 0 {
-                self.addresses.remove(&from.ip());
-            }
+        if state.from.is_some() {
+            self.shares.disconnect(state.address);
         }
         self.unwatch(client);
+    }
+
+    /// Fails if a client may not have so much more of something.
+    fn check_share(&self, client: ClientKey, good: Good, more: usize) -> Result<(), Status> {
+        let state = self.outlets.clients.get(client).ok_or(Status::NOT_CONNECTED)?;
+        self.shares.check(&self.options, &state.held, state.address, good, more)
+    }
+
+    /// Counts what a client takes of something, or gives back.
+    fn count(&mut self, client: ClientKey, good: Good, by: isize) {
+        if let Some(state) = self.outlets.clients.get_mut(client) {
+            self.shares.change(Some(&mut state.held), state.address, good, by);
+        }
     }
 
     /// Connections that are over since this was called last: they are to be closed.

@@ -1,9 +1,12 @@
 //! What waits for a client: references to shared messages, and messages of its own.
+//!
+//! When a list is stopped or closed, what waits of it stays here and is left out when it is its turn, so that stopping costs the same however much waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::daq;
+use super::list::List;
 use crate::sdd::Shared;
 
 /// Messages in the order in which they are sent.
@@ -19,7 +22,9 @@ pub(super) enum Item {
     /// About a request of a list.
     Shared {
         /// The list.
-        list: usize,
+        list: u32,
+        /// The list's epoch when it was queued.
+        epoch: u32,
         /// The client's number.
         ref_id: i64,
         /// The message without the number.
@@ -28,7 +33,9 @@ pub(super) enum Item {
     /// Of a list as a whole, encoded.
     OfList {
         /// The list.
-        list: usize,
+        list: u32,
+        /// When the list was opened.
+        opened: u32,
         /// The message.
         message: Box<[u8]>,
     },
@@ -52,22 +59,6 @@ impl Outbox {
         Some(item)
     }
 
-    /// Drops what is about requests of a list.
-    pub(super) fn forget(&mut self, list: usize, all: bool) {
-        let bytes = &mut self.bytes;
-        self.queue.retain(|item| {
-            let is_kept = match item {
-                Item::Shared { list: other, .. } => *other != list,
-                Item::OfList { list: other, .. } => !all || *other != list,
-                Item::Framed(_) => true,
-            };
-            if !is_kept {
-                *bytes -= item.size();
-            }
-            is_kept
-        });
-    }
-
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -81,8 +72,17 @@ impl Item {
     /// The list that it is of; none if it is framed already.
     pub(super) fn list(&self) -> Option<usize> {
         match self {
-            Item::Shared { list, .. } | Item::OfList { list, .. } => Some(*list),
+            Item::Shared { list, .. } | Item::OfList { list, .. } => Some(*list as usize),
             Item::Framed(_) => None,
+        }
+    }
+
+    /// Returns false if its list was closed since, or stopped.
+    pub(super) fn counts(&self, list: &List) -> bool {
+        match self {
+            Item::Shared { epoch, .. } => *epoch == list.epoch,
+            Item::OfList { opened, .. } => *opened == list.opened,
+            Item::Framed(_) => true,
         }
     }
 

@@ -1,14 +1,16 @@
 //! Playback: requests that are answered from the recording, in pieces.
 //!
 //! A list asks the archive one question at a time, and asks for the next piece when its client has taken most of what waits for it. So neither the
-//! archive's queue nor a client's outbox grows with what a client asks for.
+//! archive's queue nor a client's outbox grows with what a client asks for. A list that is stopped leaves its question behind: the questions of an address that were
+//! not answered are counted, too, and its lists wait for each other.
 //!
 //! A number's readings go in `TimedScalarArray`s, an array's in one `ScalarArray` each, whose time is in microseconds; an empty message of that
 //! kind ends them. A single reading is an ordinary reply.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::share::Address;
 use super::{ClientKey, Dpm, Outlets};
 use crate::drf::Request;
 use crate::grpc::daq;
@@ -22,9 +24,58 @@ use crate::time::Moment;
 /// What a list still has to play.
 #[derive(Debug, Default)]
 pub(super) struct Playlist {
-    waiting: VecDeque<Playback>,
+    /// In their order.
+    waiting: BTreeMap<u64, Playback>,
+    /// The place of each, by its number for the client.
+    places: HashMap<i64, u64, ahash::RandomState>,
+    last: u64,
     /// The question that the archive has not answered yet.
     asked: Option<u64>,
+    /// Is it among the lists that wait until their address may ask again?
+    is_waiting: bool,
+}
+
+/// Questions that the archive has not answered yet.
+#[derive(Debug)]
+pub(super) struct Questions {
+    /// How many an address may have.
+    most: usize,
+    /// How many there were.
+    count: u64,
+    asked: HashMap<u64, Address, ahash::RandomState>,
+    /// How many an address has, and its lists that wait for that.
+    addresses: HashMap<Address, (usize, VecDeque<usize>), ahash::RandomState>,
+}
+
+impl Questions {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, count: 0, asked: HashMap::default(), addresses: HashMap::default() }
+    }
+
+    /// Returns the number of one more question of an address. `None` if it has too many: then the list waits.
+    fn ask(&mut self, address: Address, list: usize) -> Option<u64> {
+        let (count, waiting) = self.addresses.entry(address).or_default();
+        if *count >= self.most {
+            waiting.push_back(list);
+            return None;
+        }
+        *count += 1;
+        self.count += 1;
+        self.asked.insert(self.count, address);
+        Some(self.count)
+    }
+
+    /// A question was answered. Returns the list that may ask now.
+    fn answered(&mut self, number: u64) -> Option<usize> {
+        let address = self.asked.remove(&number)?;
+        let (count, waiting) = self.addresses.get_mut(&address)?;
+        *count -= 1;
+        let next = waiting.pop_front();
+        if *count == 0 && waiting.is_empty() {
+            self.addresses.remove(&address);
+        }
+        next
+    }
 }
 
 /// A request that is being answered.
@@ -45,15 +96,23 @@ impl Playlist {
 
     /// Forgets everything. An answer that is on its way is nobody's then.
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self { last: self.last, is_waiting: self.is_waiting, ..Self::default() };
     }
 
     /// Forgets a request.
     pub(super) fn remove(&mut self, ref_id: i64) {
-        if self.waiting.front().is_some_and(|playback| playback.ref_id == ref_id) {
+        let Some(place) = self.places.remove(&ref_id) else { return };
+        if self.waiting.first_key_value().is_some_and(|(first, _)| *first == place) {
             self.asked = None;
         }
-        self.waiting.retain(|playback| playback.ref_id != ref_id);
+        self.waiting.remove(&place);
+    }
+
+    fn push(&mut self, playback: Playback) {
+        self.remove(playback.ref_id);
+        self.last += 1;
+        self.places.insert(playback.ref_id, self.last);
+        self.waiting.insert(self.last, playback);
     }
 }
 
@@ -74,18 +133,14 @@ impl Dpm {
     /// Takes an answer of the archive.
     pub fn take_answer(&mut self, ticket: Ticket, answer: Answer, now: Moment) {
         self.outlets.now = now;
-        let Some(list) = self.outlets.lists.get_mut(ticket.list) else { return };
-        if list.playlist.asked != Some(ticket.number) {
-            return;
+        let next = self.outlets.questions.answered(ticket.number);
+        self.outlets.take_played(ticket, answer);
+        if let Some(next) = next {
+            if let Some(list) = self.outlets.lists.get_mut(next) {
+                list.playlist.is_waiting = false;
+            }
+            self.outlets.play_on(next);
         }
-        list.playlist.asked = None;
-        let Some(mut playback) = list.playlist.waiting.pop_front() else { return };
-        if self.outlets.play(ticket.list, &mut playback, answer)
-            && let Some(list) = self.outlets.lists.get_mut(ticket.list)
-        {
-            list.playlist.waiting.push_front(playback);
-        }
-        self.outlets.play_on(ticket.list);
     }
 }
 
@@ -97,22 +152,44 @@ impl Outlets {
             Wanted::Nearest { at, .. } => at / 1000,
         };
         if let Some(state) = self.lists.get_mut(list) {
-            state.playlist.waiting.push_back(Playback { ref_id, question, timestamp, is_array: false });
+            state.playlist.push(Playback { ref_id, question, timestamp, is_array: false });
         }
     }
 
     /// Asks the archive for a list's next piece, unless it was asked or too much waits for the client.
     pub(super) fn play_on(&mut self, list: usize) {
         let Some(state) = self.lists.get_mut(list) else { return };
-        let waits = self.clients.get(state.client).is_some_and(|client| client.outbox.bytes() > self.queue / 2);
-        if waits || state.playlist.asked.is_some() {
+        let Some(client) = self.clients.get(state.client) else { return };
+        let waits = client.outbox.bytes() > self.queue / 2;
+        if waits || state.playlist.asked.is_some() || state.playlist.is_waiting {
             return;
         }
-        let Some(playback) = state.playlist.waiting.front() else { return };
-        let number = self.questions;
-        self.questions += 1;
-        state.playlist.asked = Some(number);
-        self.recorder.ask(Ticket { list, number }, playback.question.clone());
+        let Some((_, playback)) = state.playlist.waiting.first_key_value() else { return };
+        match self.questions.ask(client.address, list) {
+            None => state.playlist.is_waiting = true,
+            Some(number) => {
+                state.playlist.asked = Some(number);
+                self.recorder.ask(Ticket { list, number }, playback.question.clone());
+            }
+        }
+    }
+
+    /// Plays what the archive answered, if it is still wanted.
+    fn take_played(&mut self, ticket: Ticket, answer: Answer) {
+        let Some(list) = self.lists.get_mut(ticket.list) else { return };
+        if list.playlist.asked.take_if(|asked| *asked == ticket.number).is_none() {
+            return;
+        }
+        let Some((place, mut playback)) = list.playlist.waiting.pop_first() else { return };
+        let goes_on = self.play(ticket.list, &mut playback, answer);
+        if let Some(list) = self.lists.get_mut(ticket.list) {
+            if goes_on {
+                list.playlist.waiting.insert(place, playback);
+            } else {
+                list.playlist.places.remove(&playback.ref_id);
+            }
+        }
+        self.play_on(ticket.list);
     }
 
     /// Goes on playing for a client that has read.

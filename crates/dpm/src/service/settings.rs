@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::list::List;
+use super::share::{Address, Good};
 use super::{ClientKey, Dpm};
 use crate::acnet::{Item, setsdb};
 use crate::authority::{Attempt, Conversation, Peer};
@@ -39,6 +40,9 @@ pub(super) struct Batch {
     logged: usize,
     /// How many have no status yet.
     open: usize,
+    /// How many bytes count for its client meanwhile, and for the address of that.
+    bytes: usize,
+    address: Address,
     /// What front-ends were told and took.
     pub(super) written: Vec<setsdb::Entry>,
 }
@@ -112,9 +116,15 @@ impl Dpm {
     /// Sets devices. The list's client is answered when all of them have a status.
     pub(super) fn apply(&mut self, list: usize, settings: request::ApplySettings, now: Moment) {
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
-        let is_busy = state.batches >= BATCHES;
+        let (client, list_id) = (state.client, state.id);
+        let has_many = state.batches >= BATCHES;
         state.batches += 1;
-        let mut batch = Batch { list_id: state.id, settings: Vec::new(), logged: 0, open: 0, written: Vec::new() };
+        let bytes = size(&settings);
+        let is_busy = has_many || self.check_share(client, Good::Settings, bytes).is_err();
+        let address = self.outlets.clients.get(client).and_then(|client| client.address);
+        let (settings_of_batch, written) = (Vec::new(), Vec::new());
+        let mut batch = Batch { list_id, settings: settings_of_batch, logged: 0, open: 0, bytes, address, written };
+        self.count(client, Good::Settings, bytes as isize);
         let mut orders: Vec<Option<Order>> = Vec::new();
         let mut latest: HashMap<(usize, Item, Option<Field>), usize, ahash::RandomState> = HashMap::default();
         for (ref_id, value) in values(settings) {
@@ -176,10 +186,15 @@ impl Dpm {
             self.note(attempt, now);
         }
         self.report(&batch, now);
-        let Some(list) = self.list_ids.get(&batch.list_id).copied() else { return };
-        if let Some(state) = self.outlets.lists.get_mut(list) {
+        let list = self.list_ids.get(&batch.list_id).copied();
+        let state = list.and_then(|list| self.outlets.lists.get_mut(list));
+        let client = state.and_then(|state| {
             state.batches -= 1;
-        }
+            self.outlets.clients.get_mut(state.client)
+        });
+        let held = client.map(|client| &mut client.held);
+        self.shares.change(held, batch.address, Good::Settings, -(batch.bytes as isize));
+        let Some(list) = list else { return };
         let status = batch.settings.iter();
         let status = status.map(|(ref_id, attempt)| SettingStatus { ref_id: *ref_id, status: attempt.verdict.0 });
         self.outlets.push_of_list(list, reply::ApplySettings { status: status.collect() });
@@ -267,6 +282,16 @@ fn values(settings: request::ApplySettings) -> impl Iterator<Item = (i64, Value)
         .chain(texts.map(|setting| (setting.ref_id, Value::Text(setting.data))))
 }
 
+/// About how many bytes settings take while they wait.
+fn size(settings: &request::ApplySettings) -> usize {
+    let raw = settings.raw_array.iter().flatten().map(|setting| setting.data.0.len());
+    let scaled = settings.scaled_array.iter().flatten().map(|setting| 8 * setting.data.len());
+    let texts = settings.text_array.iter().flatten().map(|setting| setting.data.iter().map(String::len).sum());
+    raw.chain(scaled).chain(texts).map(|bytes| bytes + ATTEMPT).sum()
+}
+
+/// What a setting takes beside its value, in bytes.
+const ATTEMPT: usize = 128;
 /// Proofs of a connection that may fail; further ones are not looked at.
 const PROOFS: u32 = 16;
 /// Settings of a connection that are logged although it proved nothing.

@@ -1,6 +1,7 @@
 //! Recording, and requests for what was recorded.
 
 use rookery_dpm::sdd::reply::{Reply, TimedScalarArray};
+use rookery_dpm::sdd::request::ClearList;
 use rookery_dpm::service::Options;
 use rookery_dpm::status::Status;
 
@@ -191,4 +192,53 @@ fn pieces(replies: &[Reply], ref_id: i64) -> Vec<TimedScalarArray> {
         _ => None,
     };
     replies.iter().filter_map(piece).collect()
+}
+
+#[test]
+fn questions_that_were_given_up_do_not_pile_up() {
+    let mut world = World::new(DEMO).recorded();
+    world.pass(10_000);
+    let (greedy, other) = (world.client_from(1), world.client_from(2));
+    world.slow_archive = true;
+    let asked = world.questions;
+    for _ in 0..1000 {
+        world.add(&greedy, 1, "M:OUTTMP<-LOGGERDURATION:60000");
+        world.start(&greedy);
+        world.ask(&greedy, ClearList { list_id: greedy.list_id });
+    }
+    world.add(&greedy, 1, "M:OUTTMP<-LOGGERDURATION:60000");
+    world.start(&greedy);
+    world.add(&other, 1, "M:OUTTMP<-LOGGERDURATION:60000");
+    world.start(&other);
+    world.slow_archive = false;
+    world.pass(1000);
+    assert_eq!(world.questions - asked, 32 + 2, "those of an address wait for each other");
+    for client in [&greedy, &other] {
+        let replies = world.replies(client);
+        let played = replies.iter().filter(|reply| matches!(reply, Reply::TimedScalarArray(_))).count();
+        assert_eq!(played, 2, "its points and their end: {replies:?}");
+    }
+}
+
+#[test]
+fn many_questions_of_a_list_are_answered_in_their_order_and_taken_back_one_by_one() {
+    let mut world = World::new(DEMO).recorded();
+    world.pass(10_000);
+    let client = world.client();
+    world.slow_archive = true;
+    for ref_id in 0..2000 {
+        world.add(&client, ref_id, "M:OUTTMP<-LOGGERDURATION:60000");
+    }
+    world.start(&client);
+    for ref_id in (0..2000).filter(|ref_id| ref_id % 10 != 3) {
+        world.ask(&client, rookery_dpm::sdd::request::RemoveFromList { list_id: client.list_id, ref_id });
+    }
+    world.replies(&client);
+    world.slow_archive = false;
+    world.pass(1000);
+    let ends = world.replies(&client).into_iter().filter_map(|reply| match reply {
+        Reply::TimedScalarArray(batch) if batch.data.is_empty() => Some(batch.ref_id),
+        _ => None,
+    });
+    assert_eq!(ends.collect::<Vec<_>>(), (0..200).map(|number| number * 10 + 3).collect::<Vec<i64>>());
 }

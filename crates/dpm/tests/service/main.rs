@@ -14,6 +14,7 @@ mod pooling;
 mod raw;
 mod replay;
 mod settings;
+mod shares;
 mod silent;
 mod top;
 mod world;

@@ -81,6 +81,17 @@ impl World {
     /// A client over TCP whose list is open.
     pub fn client(&mut self) -> Client {
         let key = self.dpm.connect();
+        self.greet(key)
+    }
+
+    /// The same from a host of a network.
+    pub fn client_from(&mut self, host: u8) -> Client {
+        let now = self.moment();
+        let key = self.dpm.connect_from(([10, 0, 0, host], 4000).into(), now).expect("a place");
+        self.greet(key)
+    }
+
+    fn greet(&mut self, key: ClientKey) -> Client {
         self.send(key, b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n").expect("a greeting");
         let mut client = Client { key, list_id: 0 };
         match self.replies(&client).as_slice() {

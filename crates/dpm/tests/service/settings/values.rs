@@ -131,3 +131,33 @@ fn batches_that_wait_have_a_limit() {
 fn the_task_that_sets_long_values_is_called_so() {
     assert_eq!(sets32::TASK, Rad50::parse("SETS32").expect("a name"));
 }
+
+#[test]
+fn settings_under_way_are_counted_in_bytes() {
+    let (mut world, _) = world();
+    let client = operator(&mut world, "everything");
+    world.add(&client, 1, "B:BIG.SETTING{0:4096}.RAW@N");
+    world.start(&client);
+    world.replies(&client);
+    world.cut = true;
+    // A megabyte is under way, then no more is taken.
+    for number in 0..60 {
+        let many = (0..10).map(|_| RawSetting { ref_id: 1, data: Bytes(vec![0; 4096]) }).collect();
+        let settings = ApplySettings { raw_array: Some(many), list_id: client.list_id, ..ApplySettings::default() };
+        world.ask(&client, settings);
+        let busy = settled(&world.replies(&client));
+        assert_eq!(busy.len(), if number < 24 { 0 } else { 10 }, "{number}");
+        assert!(busy.iter().all(|answer| answer.1 == Status::BUSY));
+    }
+    let other = operator(&mut world, "everything");
+    world.add(&other, 1, "M:OUTTMP.SETTING@N");
+    world.start(&other);
+    world.replies(&other);
+    world.cut = false;
+    assert_eq!(apply(&mut world, &other, &[(1, 40.0)]), [(1, Status::SUCCESS)]);
+    world.pass(6000);
+    assert_eq!(settled(&world.replies(&client)).len(), 240);
+    let settings = RawSetting { ref_id: 1, data: Bytes(vec![0; 4096]) };
+    let settings = ApplySettings { raw_array: Some(vec![settings]), ..ApplySettings::default() };
+    assert_eq!(apply_all(&mut world, &client, settings), [(1, Status::SUCCESS)]);
+}

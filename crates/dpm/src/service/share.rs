@@ -1,0 +1,233 @@
+//! What each client and each address takes of what all share, and how much of it one may have.
+//!
+//! Ids of requests to front-ends, memory of lists and their requests, settings under way: there is only so much of each, and one client that asks for all of it
+//! would leave nothing to the others. Everything that a client takes is therefore counted for the client and for its address, is given back when it ends,
+//! and what is beyond a bound is refused to the one that asks, by a status. Of ids no address gets more than are left for the others.
+//!
+//! Clients of this process, which ask for the users of a chat, count as one address. What the operator has recorded is not counted.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+
+use super::{ClientKey, Options};
+use crate::plot::PlotKey;
+use crate::status::Status;
+
+/// Where clients come from; `None` for this process.
+pub(super) type Address = Option<IpAddr>;
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Good {
+    /// Lists.
+    Lists,
+    /// Requests on them.
+    Requests,
+    /// Events of front-ends that are waited for: each is a request to its front-end, at least.
+    Events,
+    /// Fast plots.
+    Plots,
+    /// Settings that wait for front-ends, in bytes.
+    Settings,
+}
+
+/// What one has of each.
+#[derive(Debug, Default)]
+pub(super) struct Held([usize; 5]);
+
+/// What readers can have together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Common {
+    /// A front-end and an event, by the pool's number.
+    Event(usize),
+    /// A plot.
+    Plot(PlotKey),
+}
+
+/// What all have.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    /// With the number of connections.
+    addresses: HashMap<Address, (usize, Held), ahash::RandomState>,
+    /// How many readers a client has of something, and how many an address.
+    of_clients: HashMap<(ClientKey, Common), usize, ahash::RandomState>,
+    of_addresses: HashMap<(Address, Common), usize, ahash::RandomState>,
+}
+
+impl Held {
+    pub(super) fn of(&self, good: Good) -> usize {
+        self.0[good as usize]
+    }
+
+    fn change(&mut self, good: Good, by: isize) {
+        let held = &mut self.0[good as usize];
+        *held = held.saturating_add_signed(by);
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.0.iter().all(|held| *held == 0)
+    }
+}
+
+/// Returns what counts as one address: the network of 64 bits in which a host of IPv6 chooses its address as it likes.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
+}
+
+impl Options {
+    /// How much of something a client and an address may have.
+    fn most(&self, good: Good) -> (usize, usize) {
+        match good {
+            Good::Lists => (self.lists, self.lists_of_address),
+            Good::Requests => (self.requests_of_client, self.requests_of_address),
+            Good::Events => (self.events_of_client, self.events_of_address),
+            Good::Plots => (self.plots_of_client, self.plots_of_address),
+            Good::Settings => (self.settings_of_client, self.settings_of_address),
+        }
+    }
+}
+
+impl Good {
+    fn of(common: Common) -> Self {
+        match common {
+            Common::Event(_) => Self::Events,
+            Common::Plot(_) => Self::Plots,
+        }
+    }
+
+    /// What a client is told that wants more.
+    fn refusal(self) -> Status {
+        match self {
+            Self::Requests => Status::OUTOMEM,
+            _ => Status::BUSY,
+        }
+    }
+}
+
+impl Shares {
+    /// How many connections an address has.
+    pub(super) fn connections(&self, address: Address) -> usize {
+        self.addresses.get(&address).map_or(0, |address| address.0)
+    }
+
+    /// Counts a connection.
+    pub(super) fn connect(&mut self, address: Address) {
+        self.addresses.entry(address).or_default().0 += 1;
+    }
+
+    /// A connection is gone.
+    pub(super) fn disconnect(&mut self, address: Address) {
+        if let Some((connections, _)) = self.addresses.get_mut(&address) {
+            *connections = connections.saturating_sub(1);
+        }
+        self.forget(address);
+    }
+
+    /// Fails if a client that holds `held`, or its address, may not have so much more.
+    pub(super) fn check(
+        &self,
+        options: &Options,
+        held: &Held,
+        address: Address,
+        good: Good,
+        more: usize,
+    ) -> Result<(), Status> {
+        let (of_client, of_address) = options.most(good);
+        let address = self.addresses.get(&address).map_or(0, |address| address.1.of(good));
+        match held.of(good) + more <= of_client && address + more <= of_address {
+            true => Ok(()),
+            false => Err(good.refusal()),
+        }
+    }
+
+    /// Counts what a client takes, or gives back.
+    pub(super) fn change(&mut self, held: Option<&mut Held>, address: Address, good: Good, by: isize) {
+        if let Some(held) = held {
+            held.change(good, by);
+        }
+        self.addresses.entry(address).or_default().1.change(good, by);
+        if by < 0 {
+            self.forget(address);
+        }
+    }
+
+    /// Fails if a client may not read one more event or plot. `common` is the one that it wants, if somebody reads it already; `left` is how many more there
+    /// can be for all.
+    pub(super) fn check_common(
+        &self,
+        options: &Options,
+        held: &Held,
+        (client, address): (ClientKey, Address),
+        good: Good,
+        common: Option<Common>,
+        left: usize,
+    ) -> Result<(), Status> {
+        let has = |common: &Common| self.of_clients.contains_key(&(client, *common));
+        if common.as_ref().is_some_and(has) {
+            return Ok(());
+        }
+        let (of_client, of_address) = options.most(good);
+        let of_client = held.of(good) < of_client;
+        if common.is_some_and(|common| self.of_addresses.contains_key(&(address, common))) {
+            return if of_client { Ok(()) } else { Err(good.refusal()) };
+        }
+        let has = self.addresses.get(&address).map_or(0, |address| address.1.of(good));
+        // Who has as much as is left for all others gets no more.
+        let is_fair = common.is_some() || has < left;
+        if of_client && has < of_address && is_fair { Ok(()) } else { Err(good.refusal()) }
+    }
+
+    /// Counts a reader of an event or plot.
+    pub(super) fn join(&mut self, held: Option<&mut Held>, client: ClientKey, address: Address, common: Common) {
+        let of_client = self.of_clients.entry((client, common)).or_default();
+        *of_client += 1;
+        if *of_client == 1
+            && let Some(held) = held
+        {
+            held.change(Good::of(common), 1);
+        }
+        let of_address = self.of_addresses.entry((address, common)).or_default();
+        *of_address += 1;
+        if *of_address == 1 {
+            self.addresses.entry(address).or_default().1.change(Good::of(common), 1);
+        }
+    }
+
+    /// A reader is gone.
+    pub(super) fn leave(&mut self, held: Option<&mut Held>, client: ClientKey, address: Address, common: Common) {
+        if take_one(&mut self.of_clients, (client, common))
+            && let Some(held) = held
+        {
+            held.change(Good::of(common), -1);
+        }
+        if take_one(&mut self.of_addresses, (address, common))
+            && let Some((_, held)) = self.addresses.get_mut(&address)
+        {
+            held.change(Good::of(common), -1);
+        }
+    }
+
+    fn forget(&mut self, address: Address) {
+        let is_idle = |(connections, held): &(usize, Held)| *connections == 0 && held.is_nothing();
+        if self.addresses.get(&address).is_some_and(is_idle) {
+            self.addresses.remove(&address);
+        }
+    }
+}
+
+/// Counts one less. Was it the last?
+fn take_one<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize, ahash::RandomState>, key: K) -> bool {
+    let Some(count) = counts.get_mut(&key) else { return false };
+    *count -= 1;
+    let is_last = *count == 0;
+    if is_last {
+        counts.remove(&key);
+    }
+    is_last
+}

@@ -1,0 +1,211 @@
+//! What one client or one address may take of what all share: the excess is refused to whoever asks for it, the others are served, and all is given back.
+
+use rookery_dpm::sdd::reply::Reply;
+use rookery_dpm::sdd::request::{ClearList, RemoveFromList};
+use rookery_dpm::service::Options;
+use rookery_dpm::status::Status;
+
+use crate::DEMO;
+use crate::world::{Client, World, numbers, statuses};
+
+#[test]
+fn one_client_cannot_take_all_ids() {
+    let mut world = World::new(DEMO);
+    let (greedy, other) = (world.client_from(1), world.client_from(2));
+    // Each period is an event of its own to a front-end by GETS32.
+    ask_for_events(&mut world, &greedy, 0..9000);
+    let refused = refused(&mut world, &greedy, 0..9000);
+    assert_eq!(refused.len(), 9000 - Options::default().events_of_client);
+    assert!(refused.iter().all(|status| *status == Status::BUSY), "and it is told so");
+    for (ref_id, drf) in [(1, "G:COUNTR@P,777"), (2, "M:OUTTMP@P,500"), (3, "Z:CUBE_X@I"), (4, "G:WATER@E,0F")] {
+        world.add(&other, ref_id, drf);
+    }
+    world.start(&other);
+    world.pass(5000);
+    let replies = world.replies(&other);
+    assert!((1..=4).all(|ref_id| !numbers(&replies, ref_id).is_empty()), "nobody else notices");
+    // Further readers of what it reads, and what is asked once, need nothing of that.
+    world.replies(&greedy);
+    world.add(&greedy, 9001, "G:WATER@P,20000");
+    world.add(&greedy, 9002, "G:WATER@I");
+    world.start(&greedy);
+    let replies = world.replies(&greedy);
+    assert_eq!((numbers(&replies, 9001).len(), numbers(&replies, 9002).len()), (1, 1));
+    // What leaves gives its place to another.
+    for ref_id in 0..10 {
+        world.ask(&greedy, RemoveFromList { list_id: greedy.list_id, ref_id });
+    }
+    ask_for_events(&mut world, &greedy, 10_000..10_020);
+    let readings = world.replies(&greedy).iter().filter(|reply| matches!(reply, Reply::Scalar(_))).count();
+    assert_eq!(readings, 9, "one of the ten events is read for 9001");
+    world.dpm.disconnect(greedy.key);
+    world.dpm.disconnect(other.key);
+    world.pass(0);
+    let statistics = world.statistics();
+    assert_eq!((statistics.entries, statistics.groups, world.simulator.streams()), (0, 0, 0));
+}
+
+#[test]
+fn all_connections_of_an_address_have_their_bound_together() {
+    let mut world = World::new(DEMO);
+    let clients: Vec<Client> = (0..4).map(|_| world.client_from(1)).collect();
+    for (client, from) in clients.iter().zip([0, 1000, 2000, 3000]) {
+        ask_for_events(&mut world, client, from..from + 900);
+    }
+    let refused = [0, 1000, 2000, 3000].into_iter().zip(&clients);
+    let refused: Vec<usize> = refused.map(|(from, client)| refused_of(&mut world, client, from..from + 900)).collect();
+    assert_eq!(refused, [0, 0, 700, 900]);
+    // Events that the address reads already are no more events.
+    let more = world.client_from(1);
+    ask_for_events(&mut world, &more, 0..900);
+    assert_eq!(refused_of(&mut world, &more, 0..900), 0);
+    for client in &clients[..2] {
+        world.ask(client, ClearList { list_id: client.list_id });
+    }
+    // The first 900 are still read by the other connection.
+    ask_for_events(&mut world, &clients[3], 3000..3900);
+    assert_eq!(refused_of(&mut world, &clients[3], 3000..3900), 0);
+}
+
+#[test]
+fn addresses_share_what_is_left_and_each_newcomer_gets_some() {
+    let mut world = World::new(DEMO);
+    let mut got = Vec::new();
+    for host in 1..=8 {
+        let mut taken = 0;
+        for part in 0..2 {
+            let client = world.client_from(host);
+            let from = i64::from(host) * 10_000 + part * 1000;
+            ask_for_events(&mut world, &client, from..from + 1000);
+            taken += 1000 - refused_of(&mut world, &client, from..from + 1000);
+        }
+        got.push(taken);
+    }
+    assert!(got.is_sorted_by(|one, other| one >= other) && got[7] >= 10, "{got:?}");
+    assert_eq!(got[..2], [2000, 1560], "the second has as much as is left then");
+    assert!(got.iter().sum::<usize>() < 5120, "{got:?}");
+    let last = world.client_from(9);
+    world.add(&last, 1, "G:COUNTR@P,499");
+    world.start(&last);
+    assert_eq!(numbers(&world.replies(&last), 1).len(), 1);
+}
+
+#[test]
+fn out_of_ids_all_the_same_readers_are_told_and_read_when_there_are_some() {
+    let options = Options { events_of_client: 20_000, events_of_address: 20_000, ..Options::default() };
+    let mut world = World::with(DEMO, options);
+    world.cut = true;
+    let clients: Vec<Client> = (0..4).map(|host| world.client_from(host)).collect();
+    for (number, client) in (0i64..).zip(&clients) {
+        ask_for_events(&mut world, client, number * 3000..number * 3000 + 3000);
+    }
+    let refused: usize = (0i64..)
+        .zip(&clients)
+        .map(|(number, client)| refused_of(&mut world, client, number * 3000..number * 3000 + 3000))
+        .sum();
+    assert!(refused > 12_000 - 5120, "{refused}");
+    assert!(world.statistics().groups <= 5120);
+    // What is asked once is told within its time.
+    let other = world.client_from(100);
+    world.add(&other, 1, "M:OUTTMP@I");
+    world.start(&other);
+    world.pass(4100);
+    assert_eq!(statuses(&world.replies(&other), 1).len(), 1);
+    world.cut = false;
+    for client in &clients {
+        world.dpm.disconnect(client.key);
+    }
+    world.add(&other, 2, "M:OUTTMP@P,1000");
+    world.start(&other);
+    assert_eq!(numbers(&world.replies(&other), 2).len(), 1);
+}
+
+#[test]
+fn requests_and_lists_are_counted_by_connection_and_address() {
+    let options = Options {
+        requests: 50,
+        requests_of_client: 60,
+        requests_of_address: 100,
+        lists_of_address: 3,
+        ..Options::default()
+    };
+    let mut world = World::with(DEMO, options);
+    let clients = [world.client_from(1), world.client_from(1), world.client_from(1)];
+    for client in &clients {
+        for ref_id in 0..50 {
+            world.add(client, ref_id, "M:OUTTMP@N");
+        }
+    }
+    let refused: Vec<usize> = clients.iter().map(|client| world.replies(client).len()).collect();
+    assert_eq!(refused, [0, 0, 50]);
+    let now = world.moment();
+    let fourth = world.dpm.connect_from("10.0.0.1:9".parse().expect("an address"), now).expect("a place");
+    assert!(world.send(fourth, b"GET /dpm HTTP/1.1\r\n\r\n").is_err(), "its list is one too many");
+    world.dpm.disconnect(fourth);
+    world.ask(&clients[0], ClearList { list_id: clients[0].list_id });
+    world.dpm.disconnect(clients[1].key);
+    for ref_id in 0..50 {
+        world.add(&clients[2], ref_id, "M:OUTTMP@N");
+        world.add(&clients[0], ref_id, "M:OUTTMP@N");
+    }
+    assert!(world.replies(&clients[2]).is_empty() && world.replies(&clients[0]).is_empty());
+    // Another address has its own.
+    let other = world.client_from(2);
+    world.add(&other, 1, "M:OUTTMP@N");
+    assert!(world.replies(&other).is_empty());
+}
+
+#[test]
+fn hosts_of_one_network_of_ipv6_are_one_address() {
+    let mut world = World::with(DEMO, Options { clients_of_address: 2, ..Options::default() });
+    let now = world.moment();
+    let mut connect = |address: &str| world.dpm.connect_from(address.parse().expect("an address"), now).is_some();
+    assert!(connect("[2001:db8:1:2::1]:1") && connect("[2001:db8:1:2:ffff::2]:1"));
+    assert!(!connect("[2001:db8:1:2:3:4:5:6]:1"));
+    assert!(connect("[2001:db8:1:3::1]:1"));
+    // The same host by two families is one.
+    assert!(connect("10.0.0.1:1") && connect("[::ffff:10.0.0.1]:1") && !connect("10.0.0.1:2"));
+}
+
+#[test]
+fn plots_are_counted() {
+    let mut world = World::new(DEMO);
+    let (greedy, other) = (world.client_from(1), world.client_from(2));
+    // Each period is a plot of its own.
+    for ref_id in 1..=200 {
+        world.add(&greedy, ref_id, &format!("G:WATER@P,{}U", 1000 + 10 * ref_id));
+    }
+    world.start(&greedy);
+    let replies = world.replies(&greedy);
+    let refused = (1..=200).filter(|ref_id| statuses(&replies, *ref_id) == [Status::BUSY]).count();
+    assert_eq!((refused, world.statistics().plots), (200 - Options::default().plots_of_client, 64));
+    world.add(&other, 1, "G:WATER@P,100H");
+    world.start(&other);
+    assert_eq!(world.statistics().plots, 65);
+    world.stop(&greedy);
+    assert_eq!(world.statistics().plots, 1);
+}
+
+/// Starts to read on as many different periods.
+fn ask_for_events(world: &mut World, client: &Client, numbers: std::ops::Range<i64>) {
+    for number in numbers {
+        world.add(client, number, &format!("G:WATER@P,{}", 20_000 + number));
+    }
+    world.start(client);
+}
+
+fn refused_of(world: &mut World, client: &Client, numbers: std::ops::Range<i64>) -> usize {
+    refused(world, client, numbers).len()
+}
+
+fn refused(world: &mut World, client: &Client, numbers: std::ops::Range<i64>) -> Vec<Status> {
+    let replies = world.replies(client);
+    let of_client: Vec<Status> = replies
+        .iter()
+        .filter_map(|reply| match reply {
+            Reply::Status(status) if numbers.contains(&status.ref_id) => Some(Status(status.status)),
+            _ => None,
+        })
+        .collect();
+    of_client
+}
