@@ -22,6 +22,12 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(reply) = ftpman::Reply::decode(bytes, true) {
         assert_eq!(ftpman::Reply::decode(&reply.encode(true), true), Ok(reply));
     }
+    if let Ok(
+        request @ (ftpman::Request::Snapshot(_) | ftpman::Request::Retrieve(_) | ftpman::Request::Control(_)),
+    ) = ftpman::Request::decode(bytes)
+    {
+        assert_eq!(ftpman::Request::decode(&request.encode()), Ok(request));
+    }
     let _ = (ftpman::Request::decode(bytes), ftpman::Class::decode(bytes), ftpman::Reply::decode(bytes, false));
     let _ = (retdat::decode_settings(bytes), gets32::ReplyHead::decode(bytes));
 });

@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use rookery_dpm::acnet::{ACNET, Header, Kind, packet};
 use rookery_dpm::database::Database;
 use rookery_dpm::sdd::{Message, request};
-use rookery_dpm::service::{Dpm, Options};
+use rookery_dpm::service::{Dpm, Options, PASSED_ON};
 use rookery_dpm::status::Status;
 use rookery_dpm::time::Moment;
 
@@ -19,6 +19,9 @@ fuzz_target!(|pieces: Vec<(u8, Vec<u8>)>| {
     let start = Moment { millis: 0, unix_millis: 0 };
     let _ = dpm.receive(clients[0], b"GET /dpm HTTP/1.1\r\n\r\n", start);
     let _ = dpm.receive(clients[1], b"RAW\r\n\r\n", start);
+    // It connects with a name: the command's code, its handle, no virtual node, its process and no port.
+    let connect = [&[0, 0, 0, 18, 0, 1, 0, 1, 1, 2, 3, 4][..], &[0; 10]].concat();
+    let _ = dpm.receive(clients[1], &connect, start);
     for (ref_id, drf) in (0..).zip(READ) {
         ask(&mut dpm, clients[0], request::AddToList { list_id: LIST, ref_id, drf_request: (*drf).into() }.into());
     }
@@ -28,7 +31,7 @@ fuzz_target!(|pieces: Vec<(u8, Vec<u8>)>| {
     for (number, (kind, bytes)) in pieces.into_iter().enumerate() {
         let now = Moment { millis: number as u64 * 500, unix_millis: 0 };
         let framed = [&(bytes.len() as u32).to_be_bytes()[..], &bytes].concat();
-        match kind % 7 {
+        match kind % 8 {
             0 => drop(dpm.receive(clients[0], &framed, now)),
             1 => drop(dpm.receive(clients[1], &framed, now)),
             2 => dpm.datagram(from, &mut bytes.clone(), now),
@@ -52,6 +55,15 @@ fuzz_target!(|pieces: Vec<(u8, Vec<u8>)>| {
                     message: 0x2000,
                 };
                 dpm.datagram(from, &mut question.datagram(&bytes), now);
+            }
+            6 => {
+                // A request to another node, passed on: the first byte says to which task, the rest is what it is asked.
+                let ([task, body @ ..], [_, client, ..]) = (&bytes[..], &clients[..]) else { continue };
+                let task = PASSED_ON[usize::from(*task) % PASSED_ON.len()].0.to_be_bytes();
+                let command = [0, 1, 0, 18, 0, 0, 0, 0, 0, 0, 0, 0];
+                let rest = [&task[..], &[0x0c, 0x23], &[0, task[0] & 1], &[0, 0, 2, 0], body].concat();
+                let framed = [&((command.len() + rest.len()) as u32).to_be_bytes()[..], &command, &rest].concat();
+                let _ = dpm.receive(*client, &framed, now);
             }
             _ => {
                 let client = dpm.connect();

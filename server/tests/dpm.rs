@@ -27,6 +27,8 @@ scenarios! {
         clock_and_state_events_are_followed
         the_acnet_transport_reads
         the_acnet_node_tells_of_itself_and_others
+        front_ends_are_asked_by_way_of_the_node
+        snapshots_are_taken
         commands_read_and_watch
         values_of_every_type_are_set_and_read_back
         alarm_limits_are_set_field_by_field

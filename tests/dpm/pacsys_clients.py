@@ -9,8 +9,17 @@ import subprocess
 import sys
 import time
 
-from pacsys.acnet import AcnetConnectionTCP, DPMAcnet
-from pacsys.acnet.errors import AcnetError
+from pacsys.acnet import (
+    AcnetConnectionTCP,
+    DPMAcnet,
+    FTPClient,
+    FTPDevice,
+    Gets32Client,
+    ReadDevice,
+    RetdatClient,
+)
+from pacsys.acnet.errors import AcnetError, AcnetTimeoutError
+from pacsys.acnet.gets32 import build_request as gets32_request
 from pacsys.auth import KerberosAuth
 from pacsys.errors import AuthenticationError, DeviceError
 
@@ -115,6 +124,79 @@ def the_acnet_node_tells_of_itself_and_others():
         assert told.requests_sent >= 1 and told.requests_received == 0, told
 
 
+def front_ends_are_asked_by_way_of_the_node():
+    outside = ReadDevice(di=27235, pi=12, ssdn=bytes.fromhex("000042003f210000"), length=2)
+    counter = ReadDevice(di=118040, pi=12, ssdn=bytes.fromhex("0000000000000050"), length=4)
+    silent = ReadDevice(di=118030, pi=12, ssdn=bytes.fromhex("0000000000000040"), length=2)
+    with rookery.demo() as service, AcnetConnectionTCP(service.host, service.port) as node:
+        muon, demo = node.get_node("MUONFE"), node.get_node("DEMOFE")
+        # A ping, and a task that the front-end doesn't have.
+        assert _asked(node, muon, "ACNET", b"\0\0") == (0, b"\0\0")
+        retdat = RetdatClient(node)
+        read = retdat.read(muon, [outside, outside], timeout=rookery.PATIENCE)
+        assert [(value.status, len(value.data)) for value in read.values] == [(0, 2), (0, 2)], read
+        with retdat.stream(muon, [outside], ftd=6) as stream:
+            values = [value for value, _ in zip(stream.readings(rookery.PATIENCE), range(3))]
+        assert all(value.values[0].status == 0 for value in values), values
+        gets32 = Gets32Client(node)
+        read = gets32.read(demo, [counter], timeout=rookery.PATIENCE)
+        assert int.from_bytes(read.values[0].data, "little") > 0, read
+        # What sets is refused by the node, and a silent device has the time that it is given.
+        for task in ("SETDAT", "SETS32"):
+            try:
+                _asked(node, demo, task, bytes(20))
+            except AcnetError as error:
+                assert (error.facility, error.error_number) == (1, -25), error
+            else:
+                raise AssertionError(f"{task} was asked")
+        try:
+            gets32.read(demo, [silent], timeout=1)
+        except AcnetTimeoutError:
+            pass
+        else:
+            raise AssertionError("a silent device was read")
+        status, _ = _asked(node, demo, "GETS32", gets32_request(demo, [silent]), timeout=400)
+        assert status >> 8 == -6, status
+
+
+def snapshots_are_taken():
+    outside = FTPDevice(di=27235, pi=12, ssdn=bytes.fromhex("000042003f210000"))
+    with rookery.demo() as service, AcnetConnectionTCP(service.host, service.port) as node:
+        muon, client = node.get_node("MUONFE"), FTPClient(node)
+        codes = client.get_class_codes(muon, outside, timeout=rookery.PATIENCE)
+        assert (codes.error, codes.ftp, codes.snap) == (0, 12, 12), codes
+        options = {"rate_hz": 1440, "num_points": 720, "snap_class_code": codes.snap, "timeout": rookery.PATIENCE}
+        with client.start_snapshot(muon, [outside], **options) as snapshot:
+            snapshot.wait(timeout=rookery.PATIENCE)
+            points = _points(snapshot)
+            assert len(points) == 720, len(points)
+            assert all(12000 <= point.raw_value <= 14000 for point in points), points
+            times = [point.timestamp_us for point in points]
+            assert times == sorted(times) and times[-1] - times[0] == 499_300, (times[0], times[-1])
+            # Again from the first point, and the whole of it again.
+            snapshot.reset_pointers(timeout=rookery.PATIENCE)
+            assert len(_points(snapshot)) == 720
+            snapshot.restart(timeout=rookery.PATIENCE)
+            snapshot.wait(timeout=rookery.PATIENCE)
+            assert len(_points(snapshot)) == 720
+        # Armed by a clock event of the generator.
+        events = b"\x0f" + b"\xff" * 7
+        with client.start_snapshot(muon, [outside], arm_events=events, **options) as snapshot:
+            snapshot.wait(timeout=rookery.PATIENCE)
+            assert len(_points(snapshot)) == 720
+        # Plots of the front-end's own go the same way.
+        with client.start_continuous(muon, [outside], rate_hz=1000, timeout=rookery.PATIENCE) as plot:
+            batch = next(iter(plot.readings(timeout=rookery.PATIENCE)))
+        assert len(batch[0]) > 100, batch
+
+
+def _points(snapshot):
+    points = []
+    while more := snapshot.retrieve(timeout=rookery.PATIENCE):
+        points += more
+    return points
+
+
 def commands_read_and_watch():
     with rookery.demo() as service:
         read = json.loads(_command("acget", service, "--format", "json", "M:OUTTMP"))
@@ -213,10 +295,10 @@ def a_command_sets():
         assert "12.5" in _command("acget", service, "-t", "Z:CUBE_X")
 
 
-def _asked(node, address, task, body):
+def _asked(node, address, task, body, **options):
     """Status and data of the one reply to a request."""
     replies = queue.Queue()
-    node.request_single(address, task, body, replies.put)
+    node.request_single(address, task, body, replies.put, **options)
     reply = replies.get(timeout=rookery.PATIENCE)
     return reply.status, bytes(reply.data)
 

@@ -47,6 +47,14 @@ pub const BOUNDS: &[Bound] = &[
     number("questions that wait for the archive", Per::Address, OPTIONS.questions_of_address)
         .or("further ones are asked when they are answered"),
     number("requests of all lists", Per::Server, OPTIONS.all_requests).or("one more gets `[17 -9]`"),
+    number("requests passed on to other nodes", Per::Connection, OPTIONS.passed_of_client).or(BUSY),
+    number("requests passed on to other nodes", Per::Address, OPTIONS.passed_of_address).or(BUSY),
+    number(
+        "requests passed on to other nodes",
+        Per::Server,
+        requests::CLIENTS.end as usize - requests::CLIENTS.start as usize,
+    )
+    .or(BUSY),
     number("connections by gRPC", Per::Server, OPTIONS.grpc_clients).or(CLOSED),
     number("connections by gRPC", Per::Address, OPTIONS.grpc_clients_of_address).or(CLOSED),
     millis("the time without a call by gRPC", Per::Connection, OPTIONS.grpc_idle)

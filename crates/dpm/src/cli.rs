@@ -15,7 +15,7 @@ use crate::demo::Simulated;
 use crate::driver::{Front, Server, Settings, raise_descriptors, show_top};
 use crate::history::{Archive, Bounds};
 use crate::rad50::Rad50;
-use crate::service::{Dpm as Service, Options};
+use crate::service::{Dpm as Service, Options, passable};
 use crate::simulator::Simulator;
 
 /// Poll each device once and serve everyone who asks for it (the accelerator's data pool manager)
@@ -87,6 +87,9 @@ struct Serve {
     /// The oldest recorded readings go when all take so much
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     history_mib: u64,
+    /// Tasks of front-ends that clients of the ACNET protocol may ask by way of this node; none if it is empty
+    #[arg(long, value_name = "TASKS", value_delimiter = ',', default_value = "ACNET,RETDAT,GETS32,FTPMAN")]
+    pass_on: Vec<String>,
     /// Trunk and node number of this node, four hexadecimal digits
     #[arg(long, value_name = "NODE", default_value = "0ad6")]
     node: String,
@@ -159,6 +162,10 @@ impl Serve {
         let name = Rad50::parse(&self.name).map_err(|_| Failure::new("--name: up to six of A-Z, 0-9, $, . and %"))?;
         let address =
             u16::from_str_radix(&self.node, 16).map_err(|_| Failure::new("--node: four hexadecimal digits"))?;
+        let named = self.pass_on.iter().filter(|name| !name.is_empty());
+        let tasks =
+            named.map(|name| passable(name).map_err(|what| Failure::new(format!("--pass-on: {name:?}: {what}"))));
+        let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
         let front_ends = network.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 6801)));
         let options = Options { name, address, ..Options::default() };
         let settings = Settings { clients: self.listen.clone(), front_ends, options };
@@ -175,6 +182,7 @@ impl Serve {
         };
         let addresses = server.addresses().map_err(|error| Failure::new(error.to_string()))?;
         server.set_authority(authority);
+        server.pass_on_to(tasks);
         println!("DPM serves {devices} devices on {}.", list(&addresses));
         if let Some(address) = server.grpc_address() {
             println!("It speaks gRPC on {address}.");

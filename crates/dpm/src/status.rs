@@ -41,6 +41,8 @@ statuses! {
     NAME_IN_USE = 1 -27;
     /// ACNET: no such node.
     NO_NODE = 1 -30;
+    /// ACNET: a request that is too large.
+    TRUNC_REQ = 1 -31;
     /// ACNET: a reply of the wrong size.
     TRUNC_REPLY = 1 -32;
     /// ACNET: no such task.
@@ -71,6 +73,30 @@ statuses! {
     FTP_UNSDEV = 15 -21;
     /// FTP: a reply that cannot be read.
     FTP_BADRPY = 15 -103;
+    /// Snapshots: the setup was taken.
+    FTP_PEND = 15 1;
+    /// Snapshots: waiting for the clock event that arms it.
+    FTP_WAIT_EVENT = 15 2;
+    /// Snapshots: waiting for the delay behind that event.
+    FTP_WAIT_DELAY = 15 3;
+    /// Snapshots: points are being collected.
+    FTP_COLLECTING = 15 4;
+    /// Snapshots: all points were given.
+    FTP_ENDOFDATA = 15 -10;
+    /// Snapshots: the points are not all there yet.
+    FTP_NOTRDY = 15 -23;
+    /// Snapshots: a way to arm it that is not served.
+    FTP_BADARM = 15 -25;
+    /// Snapshots: a way to collect points that is not served.
+    FTP_BAD_PLOT_MODE = 15 -27;
+    /// Snapshots: no such device of a snapshot.
+    FTP_NO_SUCH_DEVICE = 15 -28;
+    /// Snapshots: faster than the front-end can.
+    FTP_FREQ_TOO_HIGH = 15 -30;
+    /// Snapshots: nobody set up a snapshot of that name.
+    FTP_NO_SETUP = 15 -31;
+    /// Snapshots: an argument that means nothing.
+    FTP_BADARG = 15 -102;
     /// DBM: no such device or property.
     NOPROP = 16 -13;
     /// DPM: more requests than a list may have.

@@ -216,6 +216,8 @@ pub struct Dpm {
     pub name: Rad50,
     /// Its trunk and node number.
     pub node: u16,
+    /// Tasks of front-ends that clients of the ACNET protocol may ask.
+    pub pass_on: Vec<Rad50>,
     /// Days for which readings are kept that the database says to record.
     pub history_days: u64,
     /// Bytes that these may take.
@@ -459,6 +461,7 @@ impl Default for Dpm {
             front_ends: None,
             name: options.name,
             node: options.address,
+            pass_on: rookery_dpm::service::PASSED_ON.to_vec(),
             history_days: 30,
             history_bytes: 1 << 30,
             grpc: None,

@@ -104,6 +104,7 @@ impl Opened {
         let (authority, words) = access(config).open().map_err(|words| Failure::Config(ConfigError::because(words)))?;
         words.iter().filter(|_| config.keytab.is_some()).for_each(|words| warn!("{words}"));
         server.set_authority(authority);
+        server.pass_on_to(config.pass_on.clone());
         let server = if database.records().is_empty() { server } else { record(server, config, folder)? };
         let server = match config.grpc {
             Some(listen) => server

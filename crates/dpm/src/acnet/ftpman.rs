@@ -1,12 +1,14 @@
 //! `FTPMAN`: fast time plots. A front-end collects a device many times a second and sends the points in batches.
 //!
-//! Two of the protocol's requests are spoken: which class of plots a device has (typecode 1), and a continuous plot (typecode 6, for classes from 11 on).
-//! Times in replies are hundreds of microseconds since the accelerator's clock event 02, which comes about every five seconds. All is little endian.
+//! Which class of plots a device has (typecode 1), and a continuous plot (typecode 6, for classes from 11 on), is what DPM asks. Snapshots (typecodes 5, 7
+//! and 8, in [`snapshot`]) are asked by clients whose requests are passed on, and answered by simulated front-ends; no event of a request asks for one. The
+//! older form of continuous plots (typecode 2) is not spoken: what is known of it was never seen on a wire.
 //!
-//! Snapshots (typecodes 5, 7 and 8) and the older form of continuous plots (typecode 2) are not spoken: no event of a request asks for the former, and
-//! what is known of the latter was never seen on a wire.
+//! Times in replies are hundreds of microseconds since the accelerator's clock event 02, which comes about every five seconds. All is little endian.
 
 use super::Item;
+use super::snapshot;
+pub use super::snapshot::{Retrieval, SnapshotControl, SnapshotSetup};
 use crate::rad50::Rad50;
 use crate::status::Status;
 
@@ -20,6 +22,12 @@ pub enum Request {
     Classes(Vec<Item>),
     /// Plot one device until this is cancelled.
     Continuous(Setup),
+    /// Take a snapshot of some devices, and tell how it gets on.
+    Snapshot(SnapshotSetup),
+    /// Give points of a snapshot.
+    Retrieve(Retrieval),
+    /// Take a snapshot again, or give its points from the first on.
+    Control(SnapshotControl),
 }
 
 /// What is to be plotted.
@@ -85,6 +93,9 @@ impl Request {
                 body.extend_from_slice(&setup.item.ssdn);
                 put(&mut body, &[setup.period, 0, 0]);
             }
+            Self::Snapshot(setup) => setup.encode(&mut body),
+            Self::Retrieve(retrieval) => retrieval.encode(&mut body),
+            Self::Control(control) => control.encode(&mut body),
         }
         body
     }
@@ -113,6 +124,9 @@ impl Request {
                     period: u16::from_le_bytes([row[16], row[17]]),
                 }))
             }
+            snapshot::SETUP => SnapshotSetup::decode(rest).map(Self::Snapshot),
+            snapshot::RETRIEVE => Retrieval::decode(rest).map(Self::Retrieve),
+            snapshot::CONTROL => SnapshotControl::decode(rest).map(Self::Control),
             _ => Err(Status::FTP_INVTYP),
         }
     }
@@ -208,7 +222,7 @@ impl Reply {
     }
 }
 
-fn item(dipi: &[u8], offset: u32, ssdn: &[u8]) -> Item {
+pub(super) fn item(dipi: &[u8], offset: u32, ssdn: &[u8]) -> Item {
     Item {
         device: u32::from_le_bytes([dipi[0], dipi[1], dipi[2], 0]),
         property: dipi[3],
@@ -218,11 +232,11 @@ fn item(dipi: &[u8], offset: u32, ssdn: &[u8]) -> Item {
     }
 }
 
-fn put(body: &mut Vec<u8>, words: &[u16]) {
+pub(super) fn put(body: &mut Vec<u8>, words: &[u16]) {
     body.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
 
-fn word(body: &[u8]) -> Option<(u16, &[u8])> {
+pub(super) fn word(body: &[u8]) -> Option<(u16, &[u8])> {
     body.split_first_chunk().map(|(bytes, rest)| (u16::from_le_bytes(*bytes), rest))
 }
 

@@ -14,6 +14,7 @@ use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
 use crate::authority::Authority;
 use crate::database::Database;
 use crate::history::Archive;
+use crate::rad50::Rad50;
 use crate::service::{ClientKey, Dpm, Options, Statistics};
 use crate::stages::Stage;
 use crate::time::Moment;
@@ -219,6 +220,11 @@ impl Server {
     /// Lets an authority say who may set what. Before that nobody may.
     pub fn set_authority(&mut self, authority: Authority) {
         self.dpm.set_authority(authority);
+    }
+
+    /// Lets clients of acnetd's protocol ask these tasks of other nodes, and no others.
+    pub fn pass_on_to(&mut self, tasks: Vec<Rad50>) {
+        self.dpm.pass_on_to(tasks);
     }
 
     /// What it did and has.

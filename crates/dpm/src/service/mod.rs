@@ -16,6 +16,7 @@ mod greeting;
 mod list;
 mod node;
 mod outbox;
+mod pass;
 mod playback;
 mod raw;
 mod record;
@@ -45,6 +46,8 @@ use crate::time::Moment;
 use client::{Client, Speaks};
 use list::List;
 pub use node::Traffic;
+use pass::Passing;
+pub use pass::{PASSED_ON, passable};
 use playback::Questions;
 use record::Recorder;
 use settings::Batch;
@@ -100,6 +103,10 @@ pub struct Options {
     pub greeting: u64,
     /// How long it may take from the beginning of a frame to its end, in milliseconds.
     pub frame: u64,
+    /// How many requests of a client may be passed on to other nodes at a time, of the 1024 that there are for all.
+    pub passed_of_client: usize,
+    /// How many of all clients of an address.
+    pub passed_of_address: usize,
     /// How long it may take nothing of what waits for it, in milliseconds.
     pub stuck: u64,
     /// How many connections there may be by gRPC.
@@ -145,6 +152,8 @@ impl Options {
         clients_of_address: 2000,
         greeting: 5000,
         frame: 30_000,
+        passed_of_client: 64,
+        passed_of_address: 256,
         stuck: 60_000,
         grpc_clients: 1000,
         grpc_clients_of_address: 250,
@@ -184,6 +193,7 @@ pub struct Dpm {
     database: Arc<Database>,
     pool: Pool,
     plots: Plots,
+    passing: Passing,
     /// Answers to other nodes, and messages for them.
     answers: Vec<(usize, Vec<u8>)>,
     traffic: Traffic,
@@ -229,6 +239,8 @@ pub(crate) struct Outlets {
 pub struct Statistics {
     /// Of the pool.
     pub pool: Counters,
+    /// Requests that are passed on to other nodes.
+    pub passed: usize,
     /// Things that are being read.
     pub entries: usize,
     /// Outstanding requests to front-ends.
@@ -267,6 +279,7 @@ impl Dpm {
         Self {
             pool: Pool::new(&database, options.address),
             plots: Plots::new(&database, options.address),
+            passing: Passing::default(),
             answers: Vec::new(),
             traffic: Traffic::default(),
             setter: Setter::new(&database, options.address),
@@ -348,6 +361,7 @@ impl Dpm {
 
     /// A client's connection is gone.
     pub fn disconnect(&mut self, client: ClientKey) {
+        self.cancel_all_passed(client);
         let Some(state) = self.outlets.clients.get_mut(client) else { return };
         for list in std::mem::take(&mut state.lists) {
             self.close_list(list);
@@ -396,6 +410,7 @@ impl Dpm {
                 _ if !is_reply => self.answer_node(node, packet),
                 setting::TASK_ID => self.setter.take(node, &header, packet.body, now),
                 plot::TASK_ID => self.plots.take(node, packet, now, &mut self.outlets),
+                pass::TASK_ID => self.take_passed(node, packet, now),
                 _ => self.pool.take(node, packet, now, begun, &mut self.outlets),
             }
         }
@@ -409,6 +424,7 @@ impl Dpm {
         self.pool.tick(now, &mut self.outlets);
         self.plots.tick(now, &mut self.outlets);
         self.setter.tick(now);
+        self.tick_passed(now);
         self.finish_settings(now);
         self.beat(now);
         self.end_silent(now);
@@ -426,6 +442,7 @@ impl Dpm {
             .chain(exchanges)
             .chain(beat)
             .chain(patience)
+            .chain(self.passing.deadline())
             .chain(self.watchers.deadline())
             .min()
     }
@@ -437,6 +454,7 @@ impl Dpm {
         let nodes = self.database.nodes();
         let out =
             self.pool.flush(now).chain(self.plots.flush()).chain(self.setter.flush()).chain(self.answers.drain(..));
+        let out = out.chain(self.passing.flush());
         out.filter_map(|(node, datagram)| {
             self.traffic.goes(&datagram);
             Some((nodes.get(node)?.socket, datagram))
@@ -494,6 +512,7 @@ impl Dpm {
         let (dropped, unrecorded) = (self.outlets.dropped, self.outlets.recorder.lost);
         Statistics {
             pool: self.pool.counters(),
+            passed: self.passing.len(),
             entries,
             groups,
             plots: self.plots.len(),

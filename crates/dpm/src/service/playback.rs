@@ -122,12 +122,18 @@ impl Dpm {
         if !self.outlets.recorder.is_on {
             return Err(Status::INVALID_DATASOURCE);
         }
-        let here = self.options.name.to_string();
-        if source.logger().is_some_and(|logger| !logger.eq_ignore_ascii_case(&here)) {
+        if source.logger().is_some_and(|logger| !self.is_logger(logger)) {
             return Err(Status::NO_NODE);
         }
         let wanted = source.wanted(now.unix_millis).ok_or(Status::INVALID_DATASOURCE)?;
         Ok(Question { name: super::record::name(request), event: super::record::event(&request.event), wanted })
+    }
+
+    /// Does a name, in upper case, stand for what is recorded here?
+    fn is_logger(&self, name: &str) -> bool {
+        let names = self.database.names_of_this();
+        let of_node = || names.aliases.iter().chain([&self.options.name]).any(|known| known.to_string() == name);
+        names.loggers.iter().any(|known| known == name) || of_node()
     }
 
     /// Takes an answer of the archive.

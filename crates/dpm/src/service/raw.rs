@@ -1,8 +1,12 @@
-//! acnetd's client protocol over TCP: commands and their acknowledgements, and packets of ACNET, with DPM as a task of this node.
+//! acnetd's client protocol over TCP: commands and their acknowledgements, and packets of ACNET, with DPM as a task of this node. Requests to other nodes
+//! are passed on ([`pass`](super::pass)).
 //!
 //! Frames are a length, a type and a body. Every command is acknowledged once, in order, with the code and length that clients insist on.
 
+use std::collections::HashMap;
+
 use super::list::Route;
+use super::pass::{Errand, is_called};
 use super::{ClientKey, Close, Dpm, TASK, tcp};
 use crate::acnet::{ACNET, Header, Kind, MCAST, MULTICAST_NODE, packet};
 use crate::rad50::Rad50;
@@ -18,6 +22,18 @@ pub(super) struct Raw {
     /// The number of its process, as it said.
     process: u32,
     last_request: u16,
+    /// Ids of requests that were passed on, by the ids that the client knows.
+    pub(super) passed: HashMap<u16, u16, ahash::RandomState>,
+}
+
+/// A client's task, and a request of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller {
+    pub(super) client: ClientKey,
+    /// The number of its task.
+    pub(super) task_id: u16,
+    /// The request's id for the client.
+    pub(super) message: u16,
 }
 
 impl Dpm {
@@ -40,11 +56,12 @@ impl Dpm {
                     client,
                     1,
                     status,
-                    &[&[1], handle(rest).unwrap_or_default().0.to_be_bytes().as_slice()].concat(),
+                    &[&[short(task_id(client))], handle(rest).unwrap_or_default().0.to_be_bytes().as_slice()].concat(),
                 );
             }
             3 | 17 => {
                 self.acknowledge(client, 0, Status::SUCCESS, &[]);
+                self.cancel_all_passed(client);
                 for list in self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default() {
                     self.close_list(list);
                 }
@@ -91,8 +108,14 @@ impl Dpm {
         state.process = command.rest.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
         let name = name.0.to_be_bytes();
         match command.code {
-            16 | 23 => self.acknowledge(client, 16, Status::SUCCESS, &[&[0, TASK_ID], name.as_slice()].concat()),
-            _ => self.acknowledge(client, 1, Status::SUCCESS, &[&[TASK_ID], name.as_slice()].concat()),
+            16 | 23 => {
+                let number = task_id(client).to_be_bytes();
+                self.acknowledge(client, 16, Status::SUCCESS, &[&number, name.as_slice()].concat());
+            }
+            _ => {
+                let number = short(task_id(client));
+                self.acknowledge(client, 1, Status::SUCCESS, &[&[number], name.as_slice()].concat());
+            }
         }
     }
 
@@ -126,27 +149,34 @@ impl Dpm {
         let message = self.next_request(client);
         let here = self.options.address;
         let is_here = node == here || node == MULTICAST_NODE || node == 0;
-        if !is_here && self.node_name(node).is_none() {
-            return self.acknowledge(client, 2, Status::NO_NODE, &[0; 2]);
+        let number = task_id(client);
+        if !is_here {
+            let patience = command.rest.get(8..12).filter(|_| command.code == 18);
+            let patience = patience.and_then(|bytes| bytes.first_chunk()).map(|bytes| u32::from_be_bytes(*bytes));
+            let caller = Caller { client, task_id: number, message };
+            let errand = Errand { node, task, is_multiple, patience, body };
+            return match self.pass_on(caller, &errand, now) {
+                Ok(()) => self.acknowledge(client, 2, Status::SUCCESS, &message.to_be_bytes()),
+                Err(status) => self.acknowledge(client, 2, status, &[0; 2]),
+            };
         }
         self.acknowledge(client, 2, Status::SUCCESS, &message.to_be_bytes());
         let header = Header {
             kind: Kind::Reply,
             status: Status::SUCCESS,
-            server: if is_here { here } else { node },
+            server: here,
             client: here,
             task,
-            task_id: u16::from(TASK_ID),
+            task_id: number,
             message,
         };
-        if is_here && task == ACNET {
+        if task == ACNET {
             let (status, reply) = self.level_two(body);
             let mut bytes = Vec::new();
             data(&Header { status, ..header }, false, &mut bytes, |bytes| bytes.extend_from_slice(&reply));
             return self.outlets.frame(client, bytes);
         }
-        if !is_here || task != TASK {
-            // Requests of clients are not passed on to other nodes.
+        if task != TASK {
             return self.reply_status(client, &header, Status::NO_TASK);
         }
         match Request::decode(body) {
@@ -155,14 +185,15 @@ impl Dpm {
         }
     }
 
-    /// An id for a request of a client, other than those of its open lists.
+    /// An id for a request of a client, other than those of its open lists and of what is passed on for it.
     fn next_request(&mut self, client: ClientKey) -> u16 {
         let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
         loop {
             let Some(state) = self.raw(client) else { return 0 };
             state.last_request = state.last_request.wrapping_add(1) & 0x1fff;
             let message = state.last_request | 0x2000;
-            if !lists.iter().any(|list| self.streams_on(*list) == Some(message)) {
+            if !state.passed.contains_key(&message) && !lists.iter().any(|list| self.streams_on(*list) == Some(message))
+            {
                 return message;
             }
         }
@@ -242,9 +273,11 @@ impl Dpm {
         let Some(message) = rest.first_chunk().map(|id| u16::from_be_bytes(*id)) else {
             return self.acknowledge(client, 0, Status::ARG, &[]);
         };
-        let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
-        if let Some(list) = lists.into_iter().find(|list| self.streams_on(*list) == Some(message)) {
-            self.close_list(list);
+        if !self.cancel_passed(client, message) {
+            let lists = self.outlets.clients.get(client).map(|client| client.lists.clone()).unwrap_or_default();
+            if let Some(list) = lists.into_iter().find(|list| self.streams_on(*list) == Some(message)) {
+                self.close_list(list);
+            }
         }
         self.acknowledge(client, 0, Status::SUCCESS, &[]);
     }
@@ -252,8 +285,10 @@ impl Dpm {
     fn node_named(&self, name: Rad50) -> Option<u16> {
         match name {
             MCAST => Some(MULTICAST_NODE),
-            name if name == self.options.name => Some(self.options.address),
-            name => self.database.nodes().iter().find(|node| node.name == name).map(|node| node.address),
+            name if name == self.options.name || self.database.names_of_this().aliases.contains(&name) => {
+                Some(self.options.address)
+            }
+            name => self.database.nodes().iter().find(|node| is_called(node, name)).map(|node| node.address),
         }
     }
 
@@ -265,7 +300,7 @@ impl Dpm {
         }
     }
 
-    fn raw(&mut self, client: ClientKey) -> Option<&mut Raw> {
+    pub(super) fn raw(&mut self, client: ClientKey) -> Option<&mut Raw> {
         match self.outlets.clients.get_mut(client).map(|client| &mut client.speaks) {
             Some(super::client::Speaks::Raw(state)) => Some(state),
             _ => None,
@@ -335,6 +370,18 @@ impl<'a> Command<'a> {
     }
 }
 
+/// The number of a client's task.
+fn task_id(client: ClientKey) -> u16 {
+    let others = usize::from(u16::MAX - FIRST_TASK_ID);
+    FIRST_TASK_ID + (client % others) as u16
+}
+
+/// The same in eight bits, for commands that have no more: above 0 and the node's own, though not always another than all others.
+fn short(task_id: u16) -> u8 {
+    let others = u16::from(u8::MAX) - FIRST_TASK_ID;
+    (FIRST_TASK_ID + (task_id - FIRST_TASK_ID) % others) as u8
+}
+
 fn handle(rest: &[u8]) -> Option<Rad50> {
     rest.first_chunk().map(|bytes| Rad50(u32::from_be_bytes(*bytes)))
 }
@@ -344,5 +391,5 @@ pub(super) const LARGEST: usize = 65_500;
 const COMMAND: u16 = 1;
 const ACK: u16 = 2;
 const DATA: u16 = 3;
-/// Each connection is a node with one task of its own.
-const TASK_ID: u8 = 1;
+/// The number of the first client's task. Those before it are this node's own: `ACNET` and `DPMD`.
+const FIRST_TASK_ID: u16 = 2;

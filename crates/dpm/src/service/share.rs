@@ -29,11 +29,13 @@ pub(super) enum Good {
     Plots,
     /// Settings that wait for front-ends, in bytes.
     Settings,
+    /// Requests that are passed on to other nodes.
+    Passed,
 }
 
 /// What one has of each.
 #[derive(Debug, Default)]
-pub(super) struct Held([usize; 5]);
+pub(super) struct Held([usize; 6]);
 
 /// What readers can have together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,6 +91,7 @@ impl Options {
             Good::Events => (self.events_of_client, self.events_of_address),
             Good::Plots => (self.plots_of_client, self.plots_of_address),
             Good::Settings => (self.settings_of_client, self.settings_of_address),
+            Good::Passed => (self.passed_of_client, self.passed_of_address),
         }
     }
 }

@@ -8,6 +8,7 @@
 mod event;
 mod play;
 mod plot;
+mod snapshot;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,6 +21,7 @@ use crate::time::Moment;
 use event::When;
 use play::Player;
 use plot::Plot;
+use snapshot::Snapshot;
 
 /// All simulated nodes.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub struct Simulator {
     timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
     plots: HashMap<StreamKey, Plot, ahash::RandomState>,
     plot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
+    snapshots: HashMap<StreamKey, Snapshot, ahash::RandomState>,
+    snapshot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
     /// Datagrams that leave at a time, in milliseconds.
     delayed: BinaryHeap<Reverse<(u64, SocketAddr, Vec<u8>)>>,
     out: Vec<(SocketAddr, Vec<u8>)>,
@@ -74,6 +78,8 @@ impl Simulator {
             timers: BinaryHeap::new(),
             plots: HashMap::default(),
             plot_timers: BinaryHeap::new(),
+            snapshots: HashMap::default(),
+            snapshot_timers: BinaryHeap::new(),
             delayed: BinaryHeap::new(),
             out: Vec::new(),
             requests: 0,
@@ -87,7 +93,7 @@ impl Simulator {
 
     /// How many requests are being answered again and again.
     pub fn streams(&self) -> usize {
-        self.streams.len() + self.plots.len()
+        self.streams.len() + self.plots.len() + self.snapshots.len()
     }
 
     /// Takes a datagram as it came from the network; it is swapped in place.
@@ -130,6 +136,7 @@ impl Simulator {
             self.streams.insert(key, stream);
         }
         self.tick_plots(now);
+        self.tick_snapshots(now);
         while self.delayed.peek().is_some_and(|delayed| delayed.0.0 <= now.millis) {
             if let Some(Reverse((_, to, datagram))) = self.delayed.pop() {
                 self.out.push((to, datagram));
@@ -142,7 +149,8 @@ impl Simulator {
         let timer = self.timers.peek().map(|timer| timer.0.0);
         let delayed = self.delayed.peek().map(|delayed| delayed.0.0);
         let plot = self.plot_timers.peek().map(|timer| timer.0.0);
-        timer.into_iter().chain(delayed).chain(plot).min()
+        let snapshot = self.snapshot_timers.peek().map(|timer| timer.0.0);
+        timer.into_iter().chain(delayed).chain(plot).chain(snapshot).min()
     }
 
     /// Datagrams to send.
@@ -164,6 +172,7 @@ impl Simulator {
             Kind::Cancel => {
                 self.streams.remove(&key);
                 self.plots.remove(&key);
+                self.snapshots.remove(&key);
             }
             Kind::Request | Kind::MultipleRequest => {
                 self.requests += 1;

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
-use super::{Simulator, StreamKey};
+use super::{Simulator, StreamKey, snapshot};
 use crate::acnet::ftpman::{Class, Point, RETURN_PERIOD, Reply, Request, Setup, WRAP};
 use crate::acnet::{Header, Item, Packet};
 use crate::drf::Property;
@@ -41,6 +41,9 @@ impl Simulator {
                 return self.send(key.0, &header, header.answer(Status::SUCCESS, false), &body, now);
             }
             Ok(Request::Continuous(setup)) => setup,
+            Ok(Request::Snapshot(setup)) => return self.set_up(key, header, setup, born, now),
+            Ok(Request::Retrieve(retrieval)) => return self.retrieve(key, header, retrieval, now),
+            Ok(Request::Control(control)) => return self.control(key, header, control, now),
         };
         let length = self.length(&setup.item);
         let status = match length {
@@ -96,13 +99,13 @@ impl Simulator {
 
     fn class(&self, item: &Item) -> Class {
         match self.length(item) {
-            Some(_) => Class { status: Status::SUCCESS, continuous: RACK_MONITOR, snapshot: 0 },
+            Some(_) => Class { status: Status::SUCCESS, continuous: RACK_MONITOR, snapshot: snapshot::CLASS },
             None => Class { status: Status::FTP_UNSDEV, continuous: 0, snapshot: 0 },
         }
     }
 
     /// How many bytes a device has, if it can be plotted.
-    fn length(&self, item: &Item) -> Option<u32> {
+    pub(super) fn length(&self, item: &Item) -> Option<u32> {
         let place = self.player.scripted(item).filter(|_| item.property == Property::Reading.index())?;
         matches!(place, 2 | 4).then_some(place)
     }

@@ -9,6 +9,7 @@ mod front_ends;
 mod history;
 mod lists;
 mod node;
+mod passing;
 mod plots;
 mod pooling;
 mod raw;

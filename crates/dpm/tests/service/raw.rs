@@ -155,14 +155,17 @@ fn other_tasks_and_nodes_are_not_there() {
 }
 
 /// A connection that was greeted and has a name.
-struct Raw {
-    world: World,
-    key: usize,
+pub struct Raw {
+    pub world: World,
+    pub key: usize,
 }
 
 impl Raw {
     fn connect() -> Self {
-        let mut world = World::new(DEMO);
+        Self::connect_to(World::new(DEMO))
+    }
+
+    pub fn connect_to(mut world: World) -> Self {
         let key = world.dpm.connect();
         let mut raw = Self { world, key };
         raw.world.send(key, b"RAW\r\n\r\n").expect("a greeting");
@@ -172,7 +175,7 @@ impl Raw {
     }
 
     /// Sends a command and gives the frames that come.
-    fn command(&mut self, code: u16, rest: &[u8]) -> Vec<Vec<u8>> {
+    pub fn command(&mut self, code: u16, rest: &[u8]) -> Vec<Vec<u8>> {
         let body = [&[0, 1], &code.to_be_bytes()[..], &unhex("d389ba8900000000"), rest].concat();
         let frame = [&(body.len() as u32).to_be_bytes()[..], &body].concat();
         self.world.send(self.key, &frame).expect("the connection stays");
@@ -202,7 +205,7 @@ fn data(frame: &[u8]) -> (Header, Reply) {
     (packet.header, Reply::decode(packet.body).expect("a reply"))
 }
 
-fn unhex(text: &str) -> Vec<u8> {
+pub fn unhex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).expect("hexadecimal")).collect()
 }
 

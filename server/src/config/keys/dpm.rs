@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use rookery_dpm::drf::{Device, Request};
 use rookery_dpm::rad50::Rad50;
+use rookery_dpm::service::passable;
 use rookery_jid::prepare;
 
 use super::super::Alarms;
@@ -76,6 +77,13 @@ pub const KEYS: &[Key] = &[
             put(&mut config.dpm.node, node)
         },
         show: |config| quoted(&format!("{:04x}", config.dpm.node)),
+    },
+    Key {
+        table: TABLE,
+        name: "pass_on",
+        doc: "Tasks of front-ends that clients of the ACNET protocol may ask by way of this node. None can be one that sets.",
+        set: |config, given| put(&mut config.dpm.pass_on, given.list(task)),
+        show: |config| list(&config.dpm.pass_on),
     },
     Key {
         table: TABLE,
@@ -157,6 +165,11 @@ fn alarms(given: Given<'_>) -> Result<Alarms, Wrong> {
     })?;
     let devices = devices.list(|device| device.parsed("the name of a device such as \"M:OUTTMP\"", name_of_device))?;
     Ok(Alarms { room, devices })
+}
+
+fn task(given: Given<'_>) -> Result<Rad50, Wrong> {
+    let name = given.text()?;
+    passable(name).map_err(|what| given.wrong(format!("{name:?} is not {what}")))
 }
 
 /// A name alone, in upper case.

@@ -1,0 +1,255 @@
+//! Passing on: requests of clients of acnetd's protocol to tasks of other nodes go there, and the replies come back.
+//!
+//! Only tasks that read are passed on to: what is set goes through DPM, which asks who may. Such requests are not pooled, so they are few: bounds for a
+//! client, an address and all together, and each has an end.
+//!
+//! Invariants:
+//! - A reply counts only if its id is outstanding and it comes from the node that was asked; any other is answered with a cancel.
+//! - A single request ends with the first reply that is none of "pending", or with `[1 -6]` when its time is up. One for many replies goes on: its client is
+//!   told each time that it is pending.
+//! - A request whose client cancels it or is gone is cancelled on its node.
+
+use std::collections::BTreeSet;
+
+use super::raw::{self, Caller};
+use super::share::Good;
+use super::{ClientKey, Dpm};
+use crate::acnet::{ACNET, Header, Kind, Packet, Requests, ftpman, gets32, requests, retdat, sets32};
+use crate::database::Node;
+use crate::rad50::Rad50;
+use crate::status::Status;
+use crate::time::Moment;
+
+/// Tasks of other nodes that clients may ask unless operators name others.
+pub const PASSED_ON: [Rad50; 4] = [ACNET, retdat::TASK, gets32::TASK, ftpman::TASK];
+
+/// Reads the name of a task that requests may be passed on to.
+///
+/// # Errors
+/// What is wrong with it: it is no name, or a task that sets.
+pub fn passable(name: &str) -> Result<Rad50, &'static str> {
+    match Rad50::parse(name) {
+        Ok(retdat::SETTING_TASK | sets32::TASK) => {
+            Err("a task that sets nothing: settings go through DPM, which asks who may")
+        }
+        Ok(task) if task != Rad50::default() => Ok(task),
+        _ => Err("the name of a task, up to six of A-Z, 0-9, $, . and %"),
+    }
+}
+
+/// All requests that are passed on.
+#[derive(Debug)]
+pub(super) struct Passing {
+    tasks: Vec<Rad50>,
+    requests: Requests<Passed>,
+    /// When each is up, with its id.
+    due: BTreeSet<(u64, u16)>,
+    out: Vec<(usize, Vec<u8>)>,
+}
+
+/// A request that was passed on.
+#[derive(Debug)]
+struct Passed {
+    caller: Caller,
+    node: usize,
+    task: Rad50,
+    is_multiple: bool,
+    /// How long the node may be silent, in milliseconds.
+    patience: u64,
+    due: u64,
+}
+
+/// What a client asks of another node.
+pub(super) struct Errand<'a> {
+    pub(super) node: u16,
+    pub(super) task: Rad50,
+    pub(super) is_multiple: bool,
+    /// How long the node may be silent, in milliseconds, if the client said.
+    pub(super) patience: Option<u32>,
+    pub(super) body: &'a [u8],
+}
+
+impl Default for Passing {
+    fn default() -> Self {
+        Self {
+            tasks: PASSED_ON.to_vec(),
+            requests: Requests::within(requests::CLIENTS),
+            due: BTreeSet::new(),
+            out: Vec::new(),
+        }
+    }
+}
+
+impl Passing {
+    pub(super) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    pub(super) fn flush(&mut self) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
+        self.out.drain(..)
+    }
+
+    /// Gives a request another end.
+    fn wait(&mut self, id: u16, now: Moment) {
+        if let Some(passed) = self.requests.get_mut(id) {
+            self.due.remove(&(passed.due, id));
+            passed.due = now.millis + passed.patience;
+            self.due.insert((passed.due, id));
+        }
+    }
+
+    /// Forgets a request.
+    fn close(&mut self, id: u16) -> Option<Passed> {
+        let passed = self.requests.close(id)?;
+        self.due.remove(&(passed.due, id));
+        Some(passed)
+    }
+
+    fn cancel(&mut self, node: usize, header: Header) {
+        let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..header };
+        self.out.push((node, cancel.datagram(&[])));
+    }
+}
+
+impl Dpm {
+    /// Lets clients of acnetd's protocol ask these tasks of other nodes, and no others.
+    pub fn pass_on_to(&mut self, tasks: Vec<Rad50>) {
+        self.passing.tasks = tasks;
+    }
+
+    /// Passes a request on to another node. Errors are those with which the client's command is acknowledged.
+    pub(super) fn pass_on(&mut self, caller: Caller, errand: &Errand<'_>, now: Moment) -> Result<(), Status> {
+        let Errand { node, task, is_multiple, patience, body } = *errand;
+        let place = self.database.nodes().iter().position(|known| known.address == node).ok_or(Status::NO_NODE)?;
+        // The sixth byte says whether values are set, which this task is not meant for.
+        let sets = task == gets32::TASK && body.get(5).is_some_and(|setting| *setting != 0);
+        if sets || !self.passing.tasks.contains(&task) {
+            return Err(Status::REQREJ);
+        }
+        if body.len() > LARGEST {
+            return Err(Status::TRUNC_REQ);
+        }
+        self.check_share(caller.client, Good::Passed, 1)?;
+        let patience = patience.unwrap_or(LONGEST).clamp(SHORTEST, LONGEST).into();
+        let due = now.millis + patience;
+        let request = Passed { caller, node: place, task, is_multiple, patience, due };
+        let id = self.passing.requests.open(request).ok_or(Status::BUSY)?;
+        self.passing.due.insert((due, id));
+        self.count(caller.client, Good::Passed, 1);
+        if let Some(state) = self.raw(caller.client) {
+            state.passed.insert(caller.message, id);
+        }
+        let kind = if is_multiple { Kind::MultipleRequest } else { Kind::Request };
+        let header = self.header_to(node, task, kind, id);
+        self.passing.out.push((place, header.datagram(body)));
+        Ok(())
+    }
+
+    /// Takes a reply to a request that was passed on.
+    pub(super) fn take_passed(&mut self, node: usize, packet: Packet<'_>, now: Moment) {
+        let header = packet.header;
+        let is_its = |passed: &&Passed| passed.node == node && header.client == self.options.address;
+        let Some(passed) = self.passing.requests.get(header.message).filter(is_its) else {
+            return self.passing.cancel(node, header);
+        };
+        let is_pending = header.status == Status::PEND && header.kind == Kind::ReplyWithMore;
+        let is_last = header.kind == Kind::Reply || !passed.is_multiple && !is_pending;
+        let (caller, is_multiple) = (passed.caller, passed.is_multiple);
+        let status = match header.status {
+            Status::SUCCESS if is_last && is_multiple => Status::ENDMULT,
+            status => status,
+        };
+        if is_last {
+            self.end_passed(header.message);
+        } else {
+            self.passing.wait(header.message, now);
+            let is_full = self
+                .outlets
+                .clients
+                .get(caller.client)
+                .is_some_and(|client| client.outbox.bytes() >= self.options.queue);
+            if is_full {
+                self.outlets.dropped += 1;
+                return;
+            }
+        }
+        self.tell(caller, Header { status, ..header }, !is_last, packet.body);
+    }
+
+    /// Ends requests whose time is up, or tells their clients that they are still pending.
+    pub(super) fn tick_passed(&mut self, now: Moment) {
+        while let Some((_, id)) = self.passing.due.first().copied().filter(|(due, _)| *due <= now.millis) {
+            let Some(passed) = self.passing.requests.get(id) else { return };
+            let (caller, task, is_multiple, place) = (passed.caller, passed.task, passed.is_multiple, passed.node);
+            let node = self.database.nodes().get(place).map_or(0, |node| node.address);
+            let header = self.header_to(node, task, Kind::Cancel, id);
+            let status = if is_multiple { Status::PEND } else { Status::REQTMO };
+            if is_multiple {
+                self.passing.wait(id, now);
+            } else {
+                self.end_passed(id);
+                self.passing.cancel(place, header);
+            }
+            self.tell(caller, Header { status, ..header }, is_multiple, &[]);
+        }
+    }
+
+    /// A client wants no more replies to a request of its own. Was it passed on?
+    pub(super) fn cancel_passed(&mut self, client: ClientKey, message: u16) -> bool {
+        let Some(id) = self.raw(client).and_then(|state| state.passed.get(&message).copied()) else { return false };
+        let Some(passed) = self.end_passed(id) else { return false };
+        let node = self.database.nodes().get(passed.node).map_or(0, |node| node.address);
+        let header = self.header_to(node, passed.task, Kind::Cancel, id);
+        self.passing.cancel(passed.node, header);
+        true
+    }
+
+    /// Cancels all that was passed on for a client.
+    pub(super) fn cancel_all_passed(&mut self, client: ClientKey) {
+        let messages: Vec<u16> =
+            self.raw(client).map(|state| state.passed.keys().copied().collect()).unwrap_or_default();
+        for message in messages {
+            self.cancel_passed(client, message);
+        }
+    }
+
+    fn end_passed(&mut self, id: u16) -> Option<Passed> {
+        let passed = self.passing.close(id)?;
+        self.count(passed.caller.client, Good::Passed, -1);
+        if let Some(state) = self.raw(passed.caller.client) {
+            state.passed.remove(&passed.caller.message);
+        }
+        Some(passed)
+    }
+
+    fn header_to(&self, node: u16, task: Rad50, kind: Kind, message: u16) -> Header {
+        let (client, status) = (self.options.address, Status::SUCCESS);
+        Header { kind, status, server: node, client, task, task_id: TASK_ID, message }
+    }
+
+    /// Sends a client what came for it, as a reply to its own request.
+    fn tell(&mut self, caller: Caller, header: Header, more: bool, body: &[u8]) {
+        let Caller { client, message, task_id } = caller;
+        let mut bytes = Vec::new();
+        raw::data(&Header { message, task_id, ..header }, more, &mut bytes, |bytes| bytes.extend_from_slice(body));
+        self.outlets.frame(client, bytes);
+    }
+}
+
+/// Does a name stand for a node?
+pub(super) fn is_called(node: &Node, name: Rad50) -> bool {
+    node.name == name || node.aliases.contains(&name)
+}
+
+/// Our task's number on our node, for these requests: their ids are others than those of the pool, the plots and what sets devices.
+pub(super) const TASK_ID: u16 = 4;
+/// The largest request, in bytes: what a packet of the network holds.
+const LARGEST: usize = 65_484;
+/// The shortest time that a node gets, in milliseconds, as clients of acnetd know it.
+const SHORTEST: u32 = 400;
+/// The longest, in milliseconds.
+const LONGEST: u32 = 390_000;
