@@ -224,7 +224,7 @@ fn covers(config: &Config, domain: &DomainConfig) -> bool {
 }
 
 /// A domain as authorities have it, in A-labels; `None` if it can't be one of DNS.
-fn ascii(domain: &str) -> Option<String> {
+pub fn ascii(domain: &str) -> Option<String> {
     let ascii = idna::domain_to_ascii(domain).ok()?;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
     (!ascii.is_empty() && !ascii.starts_with('.') && ascii.bytes().all(plain)).then_some(ascii)

@@ -1,5 +1,7 @@
 //! `rookery check`: looks everything over that a start needs, and changes nothing.
 
+mod proxies;
+
 use std::fmt;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -87,6 +89,7 @@ fn look(source: &Source) -> Report {
             certificates(&mut report, &config, &source.folder);
             authority(&mut report, &config, &source.folder);
             chat_page(&mut report, &config, &source.folder);
+            proxies::look(&mut report, &config);
             ports(&mut report, &config, &source.folder);
             devices(&mut report, &config);
         }
@@ -286,6 +289,7 @@ const DEVICES: &str = "devices";
 const STORAGE: &str = "storage";
 const ACME: &str = "authority";
 const CHAT: &str = "chat page";
+const PROXIES: &str = "proxies";
 const OPEN_FILES: &str = "open files";
 
 /// Below it, a server for more than a household runs out.

@@ -14,8 +14,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
 
-use crate::acme::{Plan, Renewal};
-use crate::config::WrittenNetwork;
+use crate::acme::{self, Plan, Renewal};
+use crate::config::{Config, WrittenNetwork};
 use crate::database;
 use crate::dpm;
 use crate::failure::Failure;
@@ -236,12 +236,21 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         logins: config.login.terms(),
         public_host: config.web.public_host.clone(),
         connections: config.web.connections,
+        connections_per_address: config.limits.connections_per_address,
+        names: names(config),
         bosh: config.web.bosh.then(|| rookery_web::bosh::Settings {
-            origins: config.web.bosh_origins.clone(),
             compression: config.web.bosh_compression,
             most_bytes: config.limits.after_login.bytes,
         }),
     }
+}
+
+/// Under which names browsers may come, and from which pages.
+fn names(config: &Config) -> rookery_web::site::Names {
+    let domains = config.domains.iter().map(|domain| acme::ascii(&domain.name).unwrap_or_else(|| domain.name.clone()));
+    let public = config.web.public_host.as_deref().and_then(rookery_web::site::name).map(str::to_owned);
+    let hosts = domains.chain(public).chain(config.web.hosts.iter().cloned()).collect();
+    rookery_web::site::Names { hosts, origins: config.web.origins.clone() }
 }
 
 fn load_again(start: &mut Start, running: &Threads) {

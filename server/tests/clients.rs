@@ -145,6 +145,10 @@ scenarios! {
         health_and_metrics_are_told
         metrics_are_for_those_who_may
         proxies_that_are_trusted_are_believed
+        a_proxy_that_does_not_say_for_whom_opens_nothing
+        names_that_nobody_knows_open_nothing
+        pages_of_other_sites_are_kept_out
+        who_never_reads_keeps_nobody_out
         without_tls_no_password_is_asked_for
         what_is_no_handshake_is_refused
         floods_of_headers_are_refused

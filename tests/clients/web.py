@@ -8,6 +8,7 @@ import re
 import socket
 import ssl
 import struct
+import time
 import urllib.error
 import urllib.request
 import xml.etree.ElementTree as ElementTree
@@ -73,8 +74,9 @@ async def health_and_metrics_are_told():
         assert 'rookery_sessions{domain="localhost",transport="websocket",tls="false"} 1\n' in page, page
         assert 'rookery_logins_total{outcome="succeeded"} 1\n' in page, page
         assert re.search(r"^rookery_stanzas_received_total\{kind=\"iq\"\} \d", page, re.M), page
-        status, _, _ = _get(server, f"{base}/metrics", headers={"X-Forwarded-For": "127.0.0.1"})
-        assert status == 200, "a header of who is not trusted means nothing"
+        for name in ("X-Forwarded-For", "X-Real-IP", "Forwarded"):
+            status, _, _ = _get(server, f"{base}/metrics", headers={name: "127.0.0.1"})
+            assert status == 403, "by a proxy that nobody named, behind which anybody may be"
 
 
 async def metrics_are_for_those_who_may():
@@ -101,6 +103,76 @@ async def proxies_that_are_trusted_are_believed():
         connection.sendall(header.replace(bytes([192, 0, 2, 7]), bytes([127, 0, 0, 1])))
         stream = _WebSocket(_upgrade(connection, "/ws", extra="X-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Proto: https\r\n"))
         assert "SCRAM-SHA-256" in stream.open()
+
+
+async def a_proxy_that_does_not_say_for_whom_opens_nothing():
+    tables = PLAIN + '[web]\ntrusted_proxies = ["127.0.0.1"]\n'
+    silent = [
+        {},
+        {"X-Real-IP": "198.51.100.1"},
+        {"Forwarded": "for=198.51.100.1"},
+        {"X-Forwarded-Proto": "https"},
+        *({"X-Forwarded-For": told} for told in ("", "unknown", "198.51.100.1, unknown", "127.0.0.1, _hidden", "[2001:db8::1")),
+    ]
+    told = [{"X-Forwarded-For": address} for address in ("198.51.100.1", "198.51.100.1:80", "2001:db8::1", "[2001:db8::1]", "127.0.0.1, 198.51.100.1")]
+    async with Rookery("alice", tables=tables) as server:
+        base = f"http://127.0.0.1:{server.web_port}"
+        for path in ("/admin/login", "/metrics", "/api/v1/openapi.json"):
+            for headers in silent + told:
+                assert _get(server, base + path, headers=headers)[0] == 403, (path, headers)
+            assert _get(server, base + path, headers={"X-Forwarded-For": "127.0.0.1"})[0] == 200, path
+        # Nor may a client of whom nobody knows where it is log in as if it were here.
+        for extra, may in ((None, False), ("198.51.100.1", False), ("127.0.0.1", True)):
+            connection = socket.create_connection(("127.0.0.1", server.web_port), 10)
+            extra = f"X-Forwarded-For: {extra}\r\n" if extra else ""
+            assert ("mechanism" in _WebSocket(_upgrade(connection, "/ws", extra=extra)).open()) == may, extra
+
+
+async def names_that_nobody_knows_open_nothing():
+    async with Rookery("alice", top='domains = ["localhost", "example.org"]', tables='[web]\nhosts = ["xmpp1.example.net"]\n') as server:
+        base = f"http://127.0.0.1:{server.web_port}"
+        for path in ("/admin/login", "/metrics", "/api/v1/openapi.json"):
+            for host in ("evil.test", f"evil.test:{server.web_port}", "example.org.evil.test", "127.0.0.1.evil.test"):
+                assert _get(server, base + path, headers={"Host": host})[0] == 403, (path, host)
+            for host in ("localhost", f"127.0.0.1:{server.web_port}", "[::1]", "example.org", "upload.example.org", "xmpp1.example.net:443"):
+                assert _get(server, base + path, headers={"Host": host})[0] == 200, (path, host)
+        for host, told in (("example.org:5443", "example.org:5443"), ("evil.test", "localhost")):
+            assert f"ws://{told}/ws" in _get(server, base + "/.well-known/host-meta", headers={"Host": host})[2]
+
+
+async def pages_of_other_sites_are_kept_out():
+    async with Rookery("alice", tables=PLAIN + '[web]\norigins = ["https://web.example"]\n') as server:
+        def handshake(origin, host=None):
+            connection = socket.create_connection(("127.0.0.1", server.web_port), 10)
+            extra = f"Origin: {origin}\r\n" if origin else ""
+            return connection, _handshake(connection, "/ws", replaced=f"Host: {host}" if host else "", extra=extra)
+
+        for origin in ("https://evil.test", "null", "https://localhost.evil.test"):
+            assert b" 403 " in handshake(origin)[1], origin
+        own = f"localhost:{server.web_port}"
+        # By a name that somebody made lead here a page may come, as from anywhere; but not as if it were on this machine.
+        for origin, host, is_here in (
+            (None, None, True),
+            (f"http://{own}", own, True),
+            ("https://web.example", own, False),
+            ("https://chat.localhost", own, False),
+            (f"http://localhost:{server.port}", own, False),
+            (f"http://evil.test:{server.web_port}", f"evil.test:{server.web_port}", False),
+        ):
+            connection, answer = handshake(origin, host)
+            assert b" 101 " in answer, (origin, answer)
+            assert ("mechanism" in _WebSocket(connection).open()) == is_here, origin
+
+
+async def who_never_reads_keeps_nobody_out():
+    tables = '[web]\nconnections = 10\ntrusted_proxies = ["127.0.0.1"]\nproxy_protocol = true\n[limits]\nconnections_per_address = 8\n'
+    async with Rookery("alice", tables=tables) as server:
+        silent = [_silent(server, _told("192.0.2.1")) for _ in range(12)] + [_silent(server, _told("192.0.2.2")) for _ in range(12)]
+        # More than an address may have are closed, and of those that fill all places the address with the most loses some to others.
+        for address in (None, "198.51.100.1", "198.51.100.2", "198.51.100.3", "2001:db8::1", None):
+            assert b" 200 " in _asked(server, address), address
+        assert sum(not _is_closed(connection) for connection in silent) <= 10
+        assert "all places of the web are taken; the address with the most loses some" in server.log.read_text()
 
 
 async def without_tls_no_password_is_asked_for():
@@ -148,7 +220,8 @@ async def who_is_slow_is_not_waited_for():
     }
     async with Rookery("alice") as server:
         waits = [asyncio.to_thread(_drip, server.web_tls_port if tls else server.web_port, said) for tls, said in slow.values()]
-        ended = dict(zip(slow, await asyncio.gather(*waits)))
+        waits.append(asyncio.to_thread(_is_given_up, server))
+        ended = dict(zip([*slow, "answers that nobody reads"], await asyncio.gather(*waits)))
         assert all(ended.values()), ended
         assert _get(server, f"http://127.0.0.1:{server.web_port}/health/live")[0] == 200
 
@@ -210,6 +283,61 @@ async def an_upload_that_breaks_off_can_be_repeated():
                 break
             await asyncio.sleep(0.05)
         assert status == 201, status
+
+
+def _told(address):
+    """The header of the PROXY protocol for a client there; `None`: the proxy for itself."""
+    if address is None:
+        return b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"
+    if ":" in address:
+        return b"\r\n\r\n\0\r\nQUIT\n\x21\x21" + struct.pack(">H16s16sHH", 36, socket.inet_pton(socket.AF_INET6, address), bytes(16), 4000, 80)
+    return b"\r\n\r\n\0\r\nQUIT\n\x21\x11" + struct.pack(">H4s4sHH", 12, socket.inet_aton(address), bytes(4), 4000, 80)
+
+
+def _asked(server, address, path="/health/live"):
+    """What a client of an address is answered; nothing if it is sent away."""
+    try:
+        with socket.create_connection(("127.0.0.1", server.web_port), 20) as connection:
+            connection.sendall(_told(address) + f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            return _until(connection, b"nothing that would be said")
+    except ConnectionError:
+        return b""
+
+
+def _is_given_up(server):
+    """Whether the server closes the connection of a client that asks and doesn't read."""
+    connection = _silent(server, b"")
+    # Half a minute without progress is the longest.
+    time.sleep(45)
+    return _is_closed(connection)
+
+
+def _silent(server, before):
+    """A client that says something before, asks as often as it can, and never reads."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(20)
+    connection.connect(("127.0.0.1", server.web_port))
+    try:
+        connection.sendall(before)
+        connection.settimeout(0.1)
+        while connection.send(b"GET /.well-known/host-meta HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1000):
+            pass
+    except OSError:
+        pass
+    return connection
+
+
+def _is_closed(connection):
+    connection.settimeout(0.1)
+    try:
+        while connection.recv(65536):
+            pass
+        return True
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
 
 
 async def _slot(server, person, name, size, kind):

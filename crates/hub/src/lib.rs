@@ -75,7 +75,7 @@ pub use iq::Iq;
 pub use login::LoginAnswer;
 pub use management::NotResumed;
 pub use module::{Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict};
-pub use network::Network;
+pub use network::{Network, household};
 pub use passage::{Delivery, Stanzas, Wanted};
 pub use roll::Roll;
 pub use rookery_observe::bound::{Bound, Most, Per, Unit};

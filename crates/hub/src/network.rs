@@ -38,6 +38,15 @@ impl FromStr for Network {
     }
 }
 
+/// Returns what counts as one place where somebody may be: an IPv4 address, or the first 64 bits of an IPv6 address, which one customer has alone
+/// (RFC 6177 §2).
+pub fn household(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
+        v4 => v4,
+    }
+}
+
 fn bits_of(address: IpAddr) -> u128 {
     let v6 = match address.to_canonical() {
         IpAddr::V4(v4) => Ipv4Addr::to_ipv6_mapped(&v4),
@@ -51,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_hold_what_they_say() {
+    fn ranges_and_households_hold_what_they_say() {
         let contains =
             |range: &str, address: &str| Network::from_str(range).unwrap().contains(address.parse().unwrap());
         assert!(contains("127.0.0.0/8", "127.3.2.1"));
@@ -61,6 +70,9 @@ mod tests {
         assert!(!contains("::1", "::2"));
         assert!(contains("0.0.0.0/0", "9.9.9.9") && !contains("0.0.0.0/0", "fd00::1"));
         assert!(contains("::/0", "fd00::1") && contains("::/0", "9.9.9.9"));
+        let of = |text: &str| household(text.parse().unwrap()).to_string();
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!((of("192.0.2.7"), of("::ffff:192.0.2.7")), ("192.0.2.7".into(), "192.0.2.7".into()));
         for wrong in ["10.0.0.0/33", "10.0.0/8", "x", "::/129", "1.2.3.4/"] {
             assert!(Network::from_str(wrong).is_err(), "{wrong}");
         }

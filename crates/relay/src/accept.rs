@@ -1,10 +1,10 @@
 //! Taking connections, and joining them when a shard says so.
 
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rookery_hub::household;
 use rookery_modules::bytestreams::{Outcome, Wish};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -38,7 +38,7 @@ async fn accept(listener: TcpListener, waiting: Arc<Waiting>) {
         match listener.accept().await {
             Ok((socket, peer)) => {
                 // Who is one too many is not heard.
-                let Some(place) = waiting.place(network(peer.ip())) else { continue };
+                let Some(place) = waiting.place(household(peer.ip())) else { continue };
                 let waiting = waiting.clone();
                 tokio::spawn(async move {
                     if let Err(error) = connection(socket, place, &waiting).await {
@@ -95,28 +95,7 @@ async fn sweep(waiting: Arc<Waiting>) {
     }
 }
 
-/// By what connections of one peer are counted: an IPv6 network of 64 bits is one household.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(six) => IpAddr::V6((u128::from(six) & !u128::from(u64::MAX)).into()),
-        four => four,
-    }
-}
-
 /// How long somebody may take to say which stream a connection is for.
 const HANDSHAKE: Duration = Duration::from_secs(15);
 /// How often connections are looked for that have waited too long.
 const SWEEP: Duration = Duration::from_secs(5);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn households_are_counted_as_one() {
-        let of = |text: &str| network(text.parse::<IpAddr>().unwrap()).to_string();
-        assert_eq!(of("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_eq!(of("192.0.2.7"), "192.0.2.7");
-        assert_eq!(of("::ffff:192.0.2.7"), "192.0.2.7");
-    }
-}

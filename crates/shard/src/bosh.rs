@@ -106,7 +106,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn open_session(&mut self, posted: BoshRequest, opening: &Opening) {
-        let BoshRequest { request, waiter, peer, is_secure } = posted;
+        let BoshRequest { request, waiter, peer, is_secure, is_local } = posted;
         let Some(place) = self.may_open(peer) else {
             let condition = if self.stopping { Condition::SystemShutdown } else { Condition::PolicyViolation };
             return waiter.answer(Answer::refusal(condition));
@@ -115,7 +115,7 @@ impl<D: Driver> Shard<D> {
             secure: is_secure,
             tls_available: false,
             is_resumed_by_transport: true,
-            ..self.facts_without_tls(peer)
+            ..self.facts_without_tls(peer, is_local)
         };
         let session = Session::new((self.ids)(), &request, opening, self.generation.bosh, is_secure, self.now_ms);
         let negotiation = Negotiation { opening: Some(place), ..self.negotiation(facts) };

@@ -21,7 +21,7 @@ impl<D: Driver> Shard<D> {
         if !self.may_enter(peer) {
             return;
         }
-        let facts = self.facts_without_tls(peer);
+        let facts = self.facts_without_tls(peer, true);
         let mut negotiation = self.negotiation(facts);
         if direct_tls {
             negotiation.tls_since = Some(Since::now());
@@ -41,7 +41,7 @@ impl<D: Driver> Shard<D> {
 
     /// A connection that was begun elsewhere.
     pub(crate) fn handed(&mut self, handed: Handed<D::Socket>) {
-        let Handed { socket, peer, tls, mut input, is_encrypted_by_proxy, is_websocket } = handed;
+        let Handed { socket, peer, tls, mut input, is_encrypted_by_proxy, is_local, is_websocket } = handed;
         if !self.may_enter(peer) {
             return;
         }
@@ -49,7 +49,7 @@ impl<D: Driver> Shard<D> {
         // A script in a browser doesn't see the channel, so it can't bind to it, and libraries for browsers stumble over the offer.
         let bindings = tls.as_ref().filter(|_| !is_websocket).map(ServerTls::bindings).unwrap_or_default();
         // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
-        let facts = Facts { secure, tls_available: false, bindings, ..self.facts_without_tls(peer) };
+        let facts = Facts { secure, tls_available: false, bindings, ..self.facts_without_tls(peer, is_local) };
         let mut connection = Connection::new(Some(socket), peer, 0, self.negotiation(facts));
         connection.tls = tls;
         if is_websocket {
@@ -94,12 +94,13 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// What is known of a connection before anything was said on it.
-    pub(crate) fn facts_without_tls(&self, peer: SocketAddr) -> Facts {
+    /// What is known of a connection before anything was said on it. `is_local`: whether its address counts where clients may log in without TLS.
+    pub(crate) fn facts_without_tls(&self, peer: SocketAddr, is_local: bool) -> Facts {
+        let is_plain = self.generation.plaintext.iter().any(|network| network.contains(peer.ip()));
         Facts {
             secure: false,
             tls_available: self.generation.tls.is_some(),
-            plaintext_login_allowed: self.generation.plaintext.iter().any(|network| network.contains(peer.ip())),
+            plaintext_login_allowed: is_local && is_plain,
             ..Facts::default()
         }
     }

@@ -126,8 +126,15 @@ impl Server {
         running.next_port += 1;
         let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), running.next_port);
         let (socket, end) = net::connection();
-        let handed =
-            Handed { socket, peer, tls: None, input: Vec::new(), is_encrypted_by_proxy: false, is_websocket: true };
+        let handed = Handed {
+            socket,
+            peer,
+            tls: None,
+            input: Vec::new(),
+            is_encrypted_by_proxy: false,
+            is_local: true,
+            is_websocket: true,
+        };
         running.post.send(shard, Letter::Handed(Box::new(handed)));
         drop(running);
         let mut client = Client::new(self, end);
@@ -155,7 +162,9 @@ impl Server {
                 running.next_port += 1;
                 running.next_shard += 1;
                 let peer = SocketAddr::new(Ipv4Addr::new(192, 0, 2, 1).into(), running.next_port);
-                running.post.request(BoshRequest { request, waiter, peer, is_secure }, running.next_shard);
+                running
+                    .post
+                    .request(BoshRequest { request, waiter, peer, is_secure, is_local: true }, running.next_shard);
             }
         }
         pending

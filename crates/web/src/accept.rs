@@ -1,20 +1,25 @@
-//! Taking connections: how many, how long they may be silent, and what is spoken on each.
+//! Taking connections: who gets a place, how long they may be silent, and what is spoken on each.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use rookery_hub::Network;
 use rookery_observe::Since;
 use rookery_shard::Handed;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{debug, error, warn};
 
 use crate::conduit::{Conduit, Parts};
+use crate::places::{Asker, Place, Places};
+use crate::proxy::Origin;
 use crate::{Listener, Shared, exchange, proxy};
 
 /// Who is at the other end.
@@ -28,11 +33,11 @@ pub struct Client {
 
 /// Accepts until it is told to stop.
 pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
-    let room = Arc::new(Semaphore::new(shared.settings().connections));
+    let places = Places::new(shared.settings().connections);
     for listener in listeners {
         let socket = listener.socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener.socket));
         match socket {
-            Ok(socket) => drop(tokio::spawn(accept(socket, listener.tls, shared.clone(), room.clone()))),
+            Ok(socket) => drop(tokio::spawn(accept(socket, listener.tls, shared.clone(), places.clone()))),
             Err(error) => error!(%error, "a port of the web can't be listened on"),
         }
     }
@@ -64,22 +69,16 @@ async fn sweep(shared: Arc<Shared>) {
     }
 }
 
-async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, room: Arc<Semaphore>) {
+async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, places: Arc<Places>) {
     loop {
-        // Who is one too many waits in the queue of the listener.
-        let Ok(place) = room.clone().acquire_owned().await else { return };
         match listener.accept().await {
             Ok((socket, peer)) => {
-                let shared = shared.clone();
-                tokio::spawn(async move {
-                    shared.counts.connections.fetch_add(1, Ordering::Relaxed);
-                    shared.counts.open.fetch_add(1, Ordering::Relaxed);
-                    if let Err(error) = connection(socket, peer, tls, &shared).await {
-                        debug!(%peer, %error, "a connection of the web ended");
-                    }
-                    shared.counts.open.fetch_sub(1, Ordering::Relaxed);
-                    drop(place);
-                });
+                shared.counts.connections.fetch_add(1, Ordering::Relaxed);
+                let Ok(place) = places.enter(shared.asker(peer)) else {
+                    shared.counts.refused.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                };
+                tokio::spawn(guest(socket, peer, tls, Arc::new(place), shared.clone()));
             }
             Err(error) => {
                 warn!(%error, "no connection of the web can be accepted for a second");
@@ -89,14 +88,56 @@ async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, room: Arc
     }
 }
 
-async fn connection(socket: TcpStream, peer: SocketAddr, tls: bool, shared: &Arc<Shared>) -> io::Result<()> {
-    socket.set_nodelay(true)?;
-    // Boxed: it is over when the long part begins.
-    let (conduit, peer) = Box::pin(timeout(HANDSHAKES, begin(socket, peer, tls, shared))).await??;
-    if tls && conduit.alpn() == Some(XMPP) {
-        return give_stream(conduit, peer, shared);
+/// Serves a connection until it ends, or until somebody who has fewer gets its place.
+async fn guest(socket: TcpStream, peer: SocketAddr, tls: bool, place: Arc<Place>, shared: Arc<Shared>) {
+    shared.counts.open.fetch_add(1, Ordering::Relaxed);
+    {
+        let (mut served, mut lost) = (pin!(connection(socket, peer, tls, &place, &shared)), pin!(place.is_lost()));
+        let ended = poll_fn(|context| match served.as_mut().poll(context) {
+            Poll::Ready(ended) => Poll::Ready(Some(ended)),
+            Poll::Pending => lost.as_mut().poll(context).map(|()| None),
+        });
+        match ended.await {
+            Some(Err(error)) => {
+                shared.counts.stalled.fetch_add(u64::from(is_stall(&error)), Ordering::Relaxed);
+                debug!(%peer, %error, "a connection of the web ended");
+            }
+            None => {
+                shared.counts.displaced.fetch_add(1, Ordering::Relaxed);
+                debug!(%peer, "a connection of the web has lost its place");
+            }
+            Some(Ok(())) => {}
+        }
     }
-    exchange::serve(conduit, Client { peer, tls }, shared).await
+    shared.counts.open.fetch_sub(1, Ordering::Relaxed);
+}
+
+async fn connection(
+    socket: TcpStream,
+    peer: SocketAddr,
+    tls: bool,
+    place: &Arc<Place>,
+    shared: &Arc<Shared>,
+) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    // Without it the system would keep megabytes for each peer that doesn't read. If it can't be set there is that.
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER);
+    // Boxed: it is over when the long part begins.
+    let (conduit, told) = Box::pin(timeout(HANDSHAKES, begin(socket, peer, tls, place, shared))).await??;
+    if tls && conduit.alpn() == Some(XMPP) {
+        return give_stream(conduit, told, shared);
+    }
+    exchange::serve(conduit, Client { peer: told, tls }, place, shared).await
+}
+
+/// Whether a connection ended because its peer was silent, or didn't read, for too long.
+fn is_stall(error: &(dyn std::error::Error + 'static)) -> bool {
+    let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
+    let is_timeout = |error: &hyper::Error| error.is_timeout();
+    let here = error.downcast_ref::<io::Error>().is_some_and(is_late) || error.downcast_ref().is_some_and(is_timeout);
+    // What an error of this kind wraps is not its source but its source's.
+    let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    here || inner.is_some_and(|inner| is_stall(inner)) || error.source().is_some_and(is_stall)
 }
 
 /// What comes before the first request: the header of a proxy, the handshake of TLS.
@@ -104,12 +145,17 @@ async fn begin(
     mut socket: TcpStream,
     mut peer: SocketAddr,
     tls: bool,
+    place: &Place,
     shared: &Shared,
 ) -> io::Result<(Conduit, SocketAddr)> {
     let settings = shared.settings();
     let is_proxy = trusts(&settings.trusted_proxies, peer);
     if settings.proxy_protocol && is_proxy {
-        peer = proxy::read_header(&mut socket).await?.unwrap_or(peer);
+        if let Some(told) = proxy::read_header(&mut socket).await? {
+            peer = told;
+            let crowd = |_| io::Error::other("there is no place for its address");
+            place.count_for(shared.asker(peer)).map_err(crowd)?;
+        }
     }
     if !tls {
         return Ok((Conduit::plain(socket), peer));
@@ -125,8 +171,33 @@ async fn begin(
 fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &Shared) -> io::Result<()> {
     let Parts { socket, tls, input } = conduit.into_parts()?;
     let is_websocket = false;
-    shared.door.hand_over(Handed { socket, peer, tls, input, is_encrypted_by_proxy: false, is_websocket });
+    shared.door.hand_over(Handed {
+        socket,
+        peer,
+        tls,
+        input,
+        is_encrypted_by_proxy: false,
+        is_local: true,
+        is_websocket,
+    });
     Ok(())
+}
+
+impl Shared {
+    /// Who asks for a place, as far as an address says it. A proxy's connections are for whom it tells of, however many.
+    pub(crate) fn asker(&self, peer: SocketAddr) -> Asker {
+        let settings = self.settings();
+        let is_here = peer.ip().to_canonical().is_loopback();
+        let is_counted = !is_here && !trusts(&settings.trusted_proxies, peer);
+        let most = if is_counted { settings.connections_per_address } else { 0 };
+        Asker { address: peer.ip(), most, is_here }
+    }
+
+    /// The same for a request: who comes by a proxy isn't this machine.
+    pub(crate) fn asker_of(&self, origin: Origin) -> Asker {
+        let asker = self.asker(origin.address);
+        Asker { is_here: asker.is_here && origin.way.is_known(), ..asker }
+    }
 }
 
 /// Whether an address is in one of these networks.
@@ -138,6 +209,8 @@ pub fn trusts(networks: &[Network], address: SocketAddr) -> bool {
 const HTTP: &[u8] = b"http/1.1";
 const XMPP: &[u8] = b"xmpp-client";
 
+/// Bytes that the system keeps for a peer that doesn't read, as far as it lets us say so; it counts double what it is told.
+const SEND_BUFFER: usize = 256 * 1024;
 /// How long TLS and the header of a proxy may take.
 const HANDSHAKES: Duration = Duration::from_secs(15);
 /// How often it is looked whether requests still wait when the server stops, and how many times.

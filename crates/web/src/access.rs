@@ -1,42 +1,63 @@
-//! Who may come to what is for operators: the API and the admin page.
+//! Who may come to what is for operators: the API, the admin page and the metrics. There is one judgement for all of them.
 //!
-//! Both are for the networks that the configuration names, this machine alone unless it says otherwise, and for connections that nobody can listen to.
-//! A proxy on this machine makes everybody look like this machine. So whoever comes by a proxy (it says so by a header) that the operator doesn't trust is
-//! let in nowhere: `trusted_proxies` has to name it first, and then the address that it tells decides.
+//! Each is for the names under which this server is known, so that no page of another site reads them in a browser on this machine (see [`crate::site`]).
+//!
+//! Each is for the networks that the configuration names, this machine alone unless it says otherwise, and what tells secrets is for connections that nobody
+//! can listen to. A proxy on this machine makes everybody look like this machine. So whoever comes by a proxy that the operator doesn't trust (it says so by a
+//! header), or by a trusted one that doesn't say for whom, is let in nowhere.
 
-use hyper::HeaderMap;
 use rookery_hub::Network;
 
-use crate::accept::{Client, trusts};
-use crate::proxy::Origin;
+use crate::accept::trusts;
+use crate::proxy::{Origin, Way};
+use crate::site::{Host, Names};
 
-/// Why somebody isn't let in, in words; `Ok` if they are.
-pub fn judge(
-    networks: &[Network],
-    trusted: &[Network],
-    client: Client,
-    origin: Origin,
-    headers: &HeaderMap,
-) -> Result<(), &'static str> {
-    let by_proxy = PROXIES.iter().any(|name| headers.contains_key(*name));
-    if by_proxy && !trusts(trusted, client.peer) {
-        return Err("this came by a proxy that is not trusted; see trusted_proxies");
-    }
-    if !trusts(networks, origin.address) {
-        return Err("this is not for your address");
-    }
-    if !origin.encrypted && !origin.address.ip().to_canonical().is_loopback() {
-        return Err("this is served over TLS only");
-    }
-    Ok(())
+/// Something that is for some networks alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Ward<'a> {
+    /// Under which names it answers.
+    pub names: &'a Names,
+    /// From where it may be used.
+    pub networks: &'a [Network],
+    /// Whether other machines have to encrypt.
+    pub needs_tls: bool,
 }
 
-/// Headers by which proxies tell of themselves.
-const PROXIES: [&str; 4] = ["x-forwarded-for", "x-forwarded-proto", "x-real-ip", "forwarded"];
+impl Ward<'_> {
+    /// Judges whether a request may come in.
+    ///
+    /// # Errors
+    /// Why it may not, in words.
+    pub fn judge(&self, origin: Origin, host: Host<'_>) -> Result<(), &'static str> {
+        if !self.names.is_for_us(host) {
+            return Err("this server isn't known by this name; see hosts in [web]");
+        }
+        match origin.way {
+            Way::Direct | Way::Told => {}
+            Way::Untrusted => return Err("this came by a proxy that is not trusted; see trusted_proxies"),
+            Way::Silent => {
+                return Err(
+                    "this came from a trusted proxy that doesn't say for whom: it has to set X-Forwarded-For to \
+                            the client's address (127.0.0.1 for yourself on this machine)",
+                );
+            }
+        }
+        if !trusts(self.networks, origin.address) {
+            return Err("this is not for your address; see the networks in [web]");
+        }
+        if self.needs_tls && !origin.encrypted && !origin.address.ip().to_canonical().is_loopback() {
+            return Err("this is served over TLS only");
+        }
+        Ok(())
+    }
+}
 
 #[cfg(test)]
 mod tests {
+    use hyper::HeaderMap;
+
     use super::*;
+    use crate::accept::Client;
     use crate::proxy::origin;
 
     fn judged(peer: &str, tls: bool, forwarded: Option<&str>, trusted: &[&str]) -> Result<(), &'static str> {
@@ -47,7 +68,9 @@ mod tests {
         if let Some(forwarded) = forwarded {
             headers.insert("x-forwarded-for", forwarded.parse().unwrap());
         }
-        judge(&networks, &trusted, client, origin(client, &headers, &trusted), &headers)
+        let names = Names::default();
+        Ward { names: &names, networks: &networks, needs_tls: true }
+            .judge(origin(client, &headers, &trusted), Host::Unsaid)
     }
 
     #[test]
@@ -67,5 +90,9 @@ mod tests {
             "trusted, and from elsewhere"
         );
         assert!(judged("127.0.0.1:9", true, Some("192.0.2.3"), &["127.0.0.1"]).is_ok());
+        assert!(judged("127.0.0.1:9", false, Some("127.0.0.1"), &["127.0.0.1"]).is_ok(), "for itself");
+        for silent in [None, Some(""), Some("unknown"), Some("127.0.0.1, unknown")] {
+            assert!(judged("127.0.0.1:9", false, silent, &["127.0.0.1"]).is_err(), "{silent:?} tells nothing");
+        }
     }
 }

@@ -22,13 +22,12 @@ use crate::Shared;
 use crate::coding::{self, Coding};
 use crate::proxy::Origin;
 use crate::reply::{Body, protected, text};
+use crate::site::{self, Site};
 use crate::websocket::has_token;
 
 /// What the operator decides about BOSH.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Origins whose scripts may use it; `*` for all.
-    pub origins: Vec<String>,
     /// Whether answers are compressed for clients that ask for it.
     pub compression: bool,
     /// Bytes of one element.
@@ -57,10 +56,13 @@ pub(crate) async fn answer(
     shared: &Arc<Shared>,
 ) -> Result<Box<Held>, Response<Body>> {
     let settings = shared.settings();
-    let Some(settings) = &settings.bosh else { return Err(text(StatusCode::NOT_FOUND, "there is nothing here")) };
-    let allowed = allowed(request.headers(), &settings.origins);
+    let Some(bosh) = &settings.bosh else { return Err(text(StatusCode::NOT_FOUND, "there is nothing here")) };
+    let site = settings.names.site(&request);
+    let allowed = allowed(request.headers(), site, &settings.names.origins);
     let refused = match *request.method() {
-        Method::POST => match post(request, origin, shared, settings).await {
+        // Also what a browser sends without asking first.
+        Method::POST | Method::OPTIONS if site == Site::Foreign => text(StatusCode::FORBIDDEN, site::FOREIGN),
+        Method::POST => match post(request, origin, site, shared, bosh).await {
             Ok(mut held) => {
                 held.allowed = allowed;
                 return Ok(Box::new(held));
@@ -90,6 +92,7 @@ fn share<B>(mut response: Response<B>, allowed: Option<HeaderValue>) -> Response
 async fn post(
     request: Request<Incoming>,
     origin: Origin,
+    site: Site,
     shared: &Arc<Shared>,
     settings: &Settings,
 ) -> Result<Held, Response<Body>> {
@@ -104,19 +107,21 @@ async fn post(
     let Ok(wrapped) = Wrapped::read(document, &Limits::AFTER_LOGIN) else {
         return Err(respond(Answer::refusal(Condition::BadRequest), coding, shared).map(Body::bytes));
     };
-    let mut held = Held::ask(wrapped, origin, coding, shared.clone());
+    let mut held = Held::ask(wrapped, origin, site, coding, shared.clone());
     held.closes = closes;
     Ok(held)
 }
 
 impl Held {
     /// Gives a request to its session.
-    fn ask(request: Wrapped, origin: Origin, coding: Option<Coding>, shared: Arc<Shared>) -> Self {
+    fn ask(request: Wrapped, origin: Origin, site: Site, coding: Option<Coding>, shared: Arc<Shared>) -> Self {
         let (sender, answer) = oneshot::channel();
         let sid = if let Whose::Session(sid) = request.whose { Some(sid) } else { None };
         let waiter = Box::new(Waiting(sender));
         shared.waiting.fetch_add(1, Ordering::Relaxed);
-        shared.door.post(BoshRequest { request, waiter, peer: origin.address, is_secure: origin.encrypted });
+        let (peer, is_secure) = (origin.address, origin.encrypted);
+        let is_local = origin.way.is_known() && site == Site::Own;
+        shared.door.post(BoshRequest { request, waiter, peer, is_secure, is_local });
         Self { answer, sid, coding, allowed: None, closes: false, shared }
     }
 
@@ -227,12 +232,11 @@ fn preflight() -> Response<Body> {
 }
 
 /// What is said to a browser about the origin of the script that asks. There are no cookies here, so what it may read is its own.
-fn allowed(headers: &HeaderMap, origins: &[String]) -> Option<HeaderValue> {
+fn allowed(headers: &HeaderMap, site: Site, origins: &[String]) -> Option<HeaderValue> {
     if origins.iter().any(|origin| origin == "*") {
         return Some(HeaderValue::from_static("*"));
     }
-    let origin = headers.get(header::ORIGIN)?;
-    origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes()).then(|| origin.clone())
+    headers.get(header::ORIGIN).filter(|_| site != Site::Foreign).cloned()
 }
 
 const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
@@ -252,14 +256,15 @@ mod tests {
     #[test]
     fn origins_are_told_whether_they_may() {
         let mut headers = HeaderMap::new();
-        headers.insert("origin", HeaderValue::from_static("https://chat.example"));
-        let told = |origins: &[&str]| {
+        let told = |headers: &HeaderMap, site, origins: &[&str]| {
             let origins: Vec<String> = origins.iter().map(|&origin| origin.to_owned()).collect();
-            allowed(&headers, &origins).map(|told| told.to_str().unwrap_or_default().to_owned())
+            allowed(headers, site, &origins).map(|told| told.to_str().unwrap_or_default().to_owned())
         };
-        assert_eq!(told(&["*"]).as_deref(), Some("*"));
-        assert_eq!(told(&["https://a.example", "https://chat.example"]).as_deref(), Some("https://chat.example"));
-        assert_eq!(told(&["https://a.example"]), None);
-        assert_eq!(told(&[]), None);
+        assert_eq!(told(&headers, Site::Own, &[]), None, "no page asks");
+        headers.insert("origin", HeaderValue::from_static("https://chat.example"));
+        assert_eq!(told(&headers, Site::Allowed, &["*"]).as_deref(), Some("*"));
+        assert_eq!(told(&headers, Site::Allowed, &[]).as_deref(), Some("https://chat.example"));
+        assert_eq!(told(&headers, Site::Own, &[]).as_deref(), Some("https://chat.example"));
+        assert_eq!(told(&headers, Site::Foreign, &[]), None);
     }
 }

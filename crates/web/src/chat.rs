@@ -77,7 +77,8 @@ impl Files {
                 "the chat page is not installed yet: run `rookery web install`",
             );
         }
-        let is_allowed = settings.plaintext.iter().any(|network| network.contains(origin.address.ip()));
+        let is_of = |network: &rookery_hub::Network| network.contains(origin.address.ip());
+        let is_allowed = origin.way.is_known() && settings.plaintext.iter().any(is_of);
         if !origin.encrypted && !is_allowed {
             return text(StatusCode::FORBIDDEN, "this connection is not encrypted: open the page with https:");
         }

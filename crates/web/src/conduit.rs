@@ -2,16 +2,21 @@
 //!
 //! TLS is the same as on a shard, [`ServerTls`], because what is begun here goes on there. An idle connection keeps no buffer: what waits
 //! for a request or an answer is this and nothing else.
+//!
+//! Whatever is written here ends with an error if the peer doesn't take it: answers, what TLS has to say, the end of a connection. Those who write need
+//! no clock of their own.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use rookery_stream::tls::{ServerTls, TlsSettings};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// A connection.
 #[derive(Debug)]
@@ -22,6 +27,10 @@ pub struct Conduit {
     ahead: Vec<u8>,
     /// Something was written and has not left. Shared with whoever has to know while the library has the connection.
     is_unsent: Arc<AtomicBool>,
+    /// The peer doesn't take what there is.
+    stall: Option<Pin<Box<Sleep>>>,
+    /// For how long that may go on.
+    patience: Duration,
 }
 
 #[derive(Debug)]
@@ -53,7 +62,7 @@ pub struct Parts {
 impl Conduit {
     /// Without TLS.
     pub fn plain(socket: TcpStream) -> Self {
-        Self { socket, tls: None, ahead: Vec::new(), is_unsent: Arc::default() }
+        Self { socket, tls: None, ahead: Vec::new(), is_unsent: Arc::default(), stall: None, patience: PATIENCE }
     }
 
     /// With TLS, behind its handshake.
@@ -180,18 +189,49 @@ impl Conduit {
         Poll::Ready(Ok(()))
     }
 
+    /// Writes to the socket, as much as it takes: at least one byte.
+    ///
+    /// # Errors
+    /// What the system says; [`io::ErrorKind::TimedOut`] if the peer takes nothing for too long, or so little that it would never end. Then the connection is
+    /// reset, so that the system keeps nothing for it either.
+    fn poll_out(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut self.socket).poll_write(context, bytes) {
+            Poll::Ready(Ok(0)) if !bytes.is_empty() => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            Poll::Ready(Ok(sent)) => {
+                if let Some(stall) = &mut self.stall {
+                    let gained = Duration::from_nanos(1_000_000_000 / SLOWEST).saturating_mul(sent as u32);
+                    let until = (stall.deadline() + gained).min(Instant::now() + self.patience);
+                    stall.as_mut().reset(until);
+                }
+                Poll::Ready(Ok(sent))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                let patience = self.patience;
+                let stall = self.stall.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + patience)));
+                ready!(stall.as_mut().poll(context));
+                // If it can't be set the system lets go of the connection in its own time.
+                let _ = self.socket.set_zero_linger();
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer doesn't take what it is sent")))
+            }
+        }
+    }
+
     /// Sends what is encrypted.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Some(tls) = &mut self.tls else { return Poll::Ready(Ok(())) };
+        // Taken out meanwhile, since the socket is needed as well.
+        let Some(mut tls) = self.tls.take() else { return Poll::Ready(Ok(())) };
+        let sent = self.poll_cipher(context, &mut tls);
+        self.tls = Some(tls);
+        sent
+    }
+
+    fn poll_cipher(&mut self, context: &mut Context<'_>, tls: &mut Tls) -> Poll<io::Result<()>> {
         while let Some(rest) = tls.cipher.get(tls.sent..).filter(|rest| !rest.is_empty()) {
-            let sent = ready!(Pin::new(&mut self.socket).poll_write(context, rest))?;
-            if sent == 0 {
-                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-            }
-            tls.sent += sent;
+            tls.sent += ready!(self.poll_out(context, rest))?;
         }
-        // An idle connection keeps no buffer.
-        (tls.cipher, tls.sent) = (Vec::new(), 0);
+        // An idle connection keeps no buffer, and a peer that has taken all of it begins afresh.
+        (tls.cipher, tls.sent, self.stall) = (Vec::new(), 0, None);
         Poll::Ready(Ok(()))
     }
 }
@@ -221,7 +261,7 @@ impl AsyncWrite for Conduit {
         let this = &mut *self;
         this.is_unsent.store(true, Ordering::Relaxed);
         if this.tls.is_none() {
-            return Pin::new(&mut this.socket).poll_write(context, bytes);
+            return this.poll_out(context, bytes);
         }
         // What was encrypted must leave, so it counts as written; the next call waits for it.
         ready!(this.poll_send(context))?;
@@ -237,6 +277,7 @@ impl AsyncWrite for Conduit {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(context))?;
         ready!(Pin::new(&mut self.socket).poll_flush(context))?;
+        self.stall = None;
         self.is_unsent.store(false, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
@@ -255,6 +296,10 @@ impl AsyncWrite for Conduit {
 const CHUNK: usize = 16 * 1024;
 /// Bytes that are read of somebody for whom nobody is there yet.
 const AHEAD: usize = 4096;
+/// How long a peer may take nothing of what it is sent.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes a second that it has to take of an answer, taken together: as slow as an upload may be.
+const SLOWEST: u64 = 2 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -307,6 +352,42 @@ mod tests {
             let mut heard = Vec::new();
             conduit.read_to_end(&mut heard).await.unwrap();
             assert_eq!(heard, b"x");
+        });
+    }
+
+    #[test]
+    fn a_peer_that_reads_nothing_is_not_waited_for() {
+        run(async {
+            let (mut conduit, peer) = pair().await;
+            conduit.patience = Duration::from_millis(20);
+            let ended = conduit.write_all(&vec![0; 64 << 20]).await.unwrap_err();
+            assert_eq!(ended.kind(), io::ErrorKind::TimedOut);
+            drop(conduit);
+            // What the system had taken for it is gone as well.
+            let mut heard = Vec::new();
+            let mut peer = peer;
+            assert_eq!(peer.read_to_end(&mut heard).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        });
+    }
+
+    #[test]
+    fn a_peer_that_reads_slowly_gets_all() {
+        run(async {
+            let (mut conduit, mut peer) = pair().await;
+            let all = vec![7; 16 << 20];
+            let read = tokio::spawn(async move {
+                let (mut heard, mut buffer) = (0, vec![0; 256 * 1024]);
+                while let Ok(len @ 1..) = peer.read(&mut buffer).await {
+                    heard += len;
+                    tokio::task::yield_now().await;
+                }
+                heard
+            });
+            conduit.write_all(&all).await.unwrap();
+            conduit.flush().await.unwrap();
+            assert!(conduit.stall.is_none(), "an idle connection has no clock");
+            conduit.shutdown().await.unwrap();
+            assert_eq!(read.await.unwrap(), all.len());
         });
     }
 

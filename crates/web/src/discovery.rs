@@ -1,21 +1,22 @@
 //! How clients in browsers find this server (XEP-0156): `host-meta` in XML and in JSON.
 
 use hyper::body::Incoming;
-use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HOST, HeaderMap, HeaderValue};
+use hyper::header::{ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
 use crate::proxy::Origin;
 use crate::reply::{Body, reply};
+use crate::site::Host;
 use crate::{Settings, route};
 
 /// Answers with XRD (XEP-0156 §3).
 pub(crate) fn xml(request: &Request<Incoming>, origin: Origin, settings: &Settings) -> Response<Body> {
-    open(reply(StatusCode::OK, "application/xrd+xml; charset=utf-8", xrd(&links(request.headers(), origin, settings))))
+    open(reply(StatusCode::OK, "application/xrd+xml; charset=utf-8", xrd(&links(Host::of(request), origin, settings))))
 }
 
 /// Answers with JRD (XEP-0156 §4).
 pub(crate) fn json(request: &Request<Incoming>, origin: Origin, settings: &Settings) -> Response<Body> {
-    let links = links(request.headers(), origin, settings);
+    let links = links(Host::of(request), origin, settings);
     let links: Vec<_> = links.iter().map(|(rel, href)| serde_json::json!({ "rel": rel, "href": href })).collect();
     open(reply(StatusCode::OK, "application/json", serde_json::json!({ "links": links }).to_string()))
 }
@@ -35,8 +36,12 @@ fn xrd(links: &[(&str, String)]) -> String {
 }
 
 /// The relations of what is spoken here, with their addresses as this client can reach them.
-fn links(headers: &HeaderMap, origin: Origin, settings: &Settings) -> Vec<(&'static str, String)> {
-    let said = headers.get(HOST).and_then(|host| host.to_str().ok()).filter(|host| is_host(host));
+fn links(host: Host<'_>, origin: Origin, settings: &Settings) -> Vec<(&'static str, String)> {
+    // A name that isn't ours could be somebody else's: nobody is sent there because somebody said so.
+    let said = match host {
+        Host::Said(said) if is_host(said) && settings.names.is_for_us(host) => Some(said),
+        _ => None,
+    };
     let default = settings.domains.first().map_or("localhost", String::as_str);
     let host = settings.public_host.as_deref().or(said).unwrap_or(default);
     let is_secure = origin.encrypted || settings.public_host.is_some();

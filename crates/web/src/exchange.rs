@@ -9,7 +9,8 @@
 //!
 //! - A connection leaves the library only when the request was read to its end and all earlier answers are out: nothing is lost, and nothing of
 //!   a request's body can be taken for another request.
-//! - What a client sends ahead is bounded while nobody reads it.
+//! - What a client sends ahead is bounded while nobody reads it: the library reads no request before the answer to the one before has left.
+//! - Nobody waits for ever for a peer: heads, bodies and idle connections have a deadline each, and what is written has that of [`Conduit`].
 
 use std::future::{pending, poll_fn};
 use std::io;
@@ -31,8 +32,10 @@ use tokio::time::timeout;
 use crate::accept::Client;
 use crate::bosh::Held;
 use crate::conduit::Conduit;
+use crate::places::Place;
 use crate::proxy::Origin;
 use crate::reply::Body;
+use crate::site::Site;
 use crate::{Shared, route, websocket};
 
 /// How a request takes its connection out of the library.
@@ -44,27 +47,32 @@ pub(crate) enum Leave {
     /// The request waits for its answer.
     Held(Box<Held>),
     /// It is a WebSocket once the library's answer is out.
-    WebSocket(Origin),
+    WebSocket(Origin, Site),
 }
 
 /// Serves a connection until it ends, or is a shard's.
 ///
 /// # Errors
 /// What breaks it.
-pub(crate) async fn serve(mut conduit: Conduit, client: Client, shared: &Arc<Shared>) -> io::Result<()> {
+pub(crate) async fn serve(
+    mut conduit: Conduit,
+    client: Client,
+    place: &Arc<Place>,
+    shared: &Arc<Shared>,
+) -> io::Result<()> {
     loop {
         // Boxed: all of it goes when a request begins to wait.
-        let (left, leave) = Box::pin(requests(conduit, client, shared)).await?;
+        let (left, leave) = Box::pin(requests(conduit, client, place, shared)).await?;
         conduit = left;
         let mut held = match leave {
             None => return Ok(()),
-            Some(Leave::WebSocket(origin)) => return websocket::give(conduit, origin, shared),
+            Some(Leave::WebSocket(origin, site)) => return websocket::give(conduit, origin, site, shared),
             Some(Leave::Held(held)) => held,
         };
         let Some(answer) = wait(&mut conduit, &mut held).await else { return Ok(()) };
         let closes = held.closes;
         drop(held);
-        timeout(ANSWERS, write(&mut conduit, answer, closes)).await??;
+        write(&mut conduit, answer, closes).await?;
         if closes || !timeout(HEADS, conduit.arrival()).await? {
             return conduit.shutdown().await;
         }
@@ -72,10 +80,16 @@ pub(crate) async fn serve(mut conduit: Conduit, client: Client, shared: &Arc<Sha
 }
 
 /// Has the library serve requests until the connection ends or one of them takes it away.
-async fn requests(conduit: Conduit, client: Client, shared: &Arc<Shared>) -> io::Result<(Conduit, Option<Leave>)> {
+async fn requests(
+    conduit: Conduit,
+    client: Client,
+    place: &Arc<Place>,
+    shared: &Arc<Shared>,
+) -> io::Result<(Conduit, Option<Leave>)> {
     let exit = Exit::default();
     let is_unsent = conduit.unsent();
-    let answer = service_fn(|request| Box::pin(route::answer(request, client, shared.clone(), exit.clone())));
+    let answer =
+        service_fn(|request| Box::pin(route::answer(request, client, place.clone(), shared.clone(), exit.clone())));
     let mut library = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADS)
@@ -152,8 +166,6 @@ impl Exit {
 
 /// How long the head of a request may take from its first byte, or an idle connection may wait for one.
 const HEADS: Duration = Duration::from_secs(30);
-/// How long an answer may take to leave.
-const ANSWERS: Duration = Duration::from_secs(60);
 /// Bytes of a head; hyper wants no less than 8192.
 const HEAD_BYTES: usize = 16 * 1024;
 /// Lines of a head.

@@ -7,15 +7,16 @@
 //!
 //! # Invariants
 //!
-//! - What a peer may take is bounded: connections in all, seconds for handshakes and heads, bytes of a head and of a body.
+//! - What a peer may take is bounded: connections in all and of one address, seconds for handshakes, heads, bodies and for taking an answer, bytes of a head
+//!   and of a body.
 //! - What a client says of where it comes from counts only if it comes through a proxy that the operator trusts.
 //! - Nothing here touches a shard's state: letters go out, counts come back.
 //!
 //! # Layout
 //!
-//! `accept` takes connections, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `exchange` has requests read and
+//! `accept` takes connections, `places` says who gets in, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `exchange` has requests read and
 //! waits with those that wait, `route` finds who answers:
-//! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`]. `access` says who may come to what is for operators,
+//! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`]. `access` says who may come to what is for operators, [`site`] whose pages may send requests,
 //! `ask` puts questions to the shards, `form` reads what requests say, `coding` compresses answers.
 
 mod accept;
@@ -33,11 +34,13 @@ pub mod discovery;
 mod exchange;
 mod form;
 pub mod metrics;
+mod places;
 pub mod proxy;
 pub mod range;
 mod reply;
 mod route;
 pub mod samples;
+pub mod site;
 mod storage;
 pub mod upload;
 pub mod websocket;
@@ -89,6 +92,10 @@ pub struct Settings {
     pub public_host: Option<String>,
     /// Connections at a time.
     pub connections: usize,
+    /// The same of one address that isn't this machine's own; 0 for any number.
+    pub connections_per_address: u32,
+    /// Under which names it is known, and whose pages may speak to it.
+    pub names: site::Names,
     /// BOSH, if it is spoken.
     pub bosh: Option<bosh::Settings>,
 }

@@ -21,6 +21,12 @@ pub struct Counts {
     pub connections: AtomicU64,
     /// Connections that there are.
     pub open: AtomicU64,
+    /// Connections and requests for which there was no place.
+    pub refused: AtomicU64,
+    /// Connections whose place somebody else got.
+    pub displaced: AtomicU64,
+    /// Connections that ended because the peer was silent or didn't read for too long.
+    pub stalled: AtomicU64,
     /// Requests since the start.
     pub requests: AtomicU64,
     /// How long handshakes of TLS took, nanoseconds.
@@ -49,6 +55,12 @@ pub fn page(census: &Census, counts: &Counts) -> String {
     let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
     page.one("rookery_web_connections", GAUGE, "Connections that the web front serves.", "", of(&counts.open));
     page.one("rookery_web_connections_total", COUNTER, "Connections to the web front.", "", of(&counts.connections));
+    let help = "Connections and requests to the web front for which there was no place.";
+    page.one("rookery_web_refused_total", COUNTER, help, "", of(&counts.refused));
+    let help = "Connections to the web front that ended for somebody who had fewer, when all places were taken.";
+    page.one("rookery_web_displaced_total", COUNTER, help, "", of(&counts.displaced));
+    let help = "Connections to the web front whose peers were silent, or didn't read, for too long.";
+    page.one("rookery_web_stalled_total", COUNTER, help, "", of(&counts.stalled));
     page.one("rookery_web_requests_total", COUNTER, "Requests to the web front.", "", of(&counts.requests));
     page.0
 }

@@ -61,42 +61,77 @@ fn source(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'static s
 /// Where a client really is, and whether what is between it and us is encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
-    /// The client's address.
+    /// The client's address; that of a proxy before it if the [way](Way) isn't known.
     pub address: SocketAddr,
+    /// How it came here.
+    pub way: Way,
     /// Whether TLS ends here, or at a trusted proxy that says so.
     pub encrypted: bool,
     /// Whether it is such a proxy that encrypts.
     pub by_proxy: bool,
 }
 
+/// How a request came here, and so what its address is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// By nobody between, as far as can be seen: the address is that of the connection.
+    Direct,
+    /// By a trusted proxy, which has told the address.
+    Told,
+    /// By a trusted proxy, which has told none that can be read.
+    Silent,
+    /// By a proxy that isn't trusted: anybody may be behind it, whatever it tells.
+    Untrusted,
+}
+
+impl Way {
+    /// Whether the address is the client's. Where it isn't, nothing that depends on where somebody is may be granted.
+    pub fn is_known(self) -> bool {
+        matches!(self, Self::Direct | Self::Told)
+    }
+}
+
 /// Reads `X-Forwarded-For` and `X-Forwarded-Proto` of a request from a trusted proxy; each proxy on the way appends the address that it saw,
 /// so the last one that is no trusted proxy is the client.
 pub fn origin(client: Client, headers: &HeaderMap, trusted: &[Network]) -> Origin {
-    let direct = Origin { address: client.peer, encrypted: client.tls, by_proxy: false };
+    let direct = Origin { address: client.peer, way: Way::Direct, encrypted: client.tls, by_proxy: false };
     if !trusts(trusted, client.peer) {
-        return direct;
-    }
-    let lines = headers.get_all("x-forwarded-for").iter().filter_map(|line| line.to_str().ok());
-    let hops: Vec<Option<IpAddr>> = lines.flat_map(|line| line.split(',')).map(|hop| address(hop.trim())).collect();
-    let mut found = client.peer.ip();
-    for hop in hops.into_iter().rev() {
-        // What can't be read was not written by a proxy of ours: who stands before it is as far as we know.
-        let Some(hop) = hop else { break };
-        found = hop;
-        if !trusted.iter().any(|network| network.contains(hop)) {
-            break;
-        }
+        let is_untrusted = PROXIES.iter().any(|name| headers.contains_key(*name));
+        return if is_untrusted { Origin { way: Way::Untrusted, ..direct } } else { direct };
     }
     let https = headers.get("x-forwarded-proto").is_some_and(|proto| proto.as_bytes().eq_ignore_ascii_case(b"https"));
-    let port = if found == client.peer.ip() { client.peer.port() } else { 0 };
-    Origin { address: SocketAddr::new(found, port), encrypted: client.tls || https, by_proxy: !client.tls && https }
+    let told = told(headers, trusted);
+    Origin {
+        address: told.map_or(client.peer, |address| SocketAddr::new(address, 0)),
+        way: if told.is_some() { Way::Told } else { Way::Silent },
+        encrypted: client.tls || https,
+        by_proxy: !client.tls && https,
+    }
 }
 
-/// An address, which may have a port behind it.
+/// The address that `X-Forwarded-For` tells. What can't be read was not written by a proxy of ours, so what stands before it tells nothing either.
+fn told(headers: &HeaderMap, trusted: &[Network]) -> Option<IpAddr> {
+    let mut found = None;
+    for line in headers.get_all("x-forwarded-for").into_iter().rev() {
+        for hop in line.to_str().ok()?.rsplit(',') {
+            let hop = address(hop.trim())?;
+            found = Some(hop);
+            if !trusted.iter().any(|network| network.contains(hop)) {
+                return found;
+            }
+        }
+    }
+    found
+}
+
+/// An address, which may stand in brackets or have a port behind it.
 fn address(text: &str) -> Option<IpAddr> {
-    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    bare.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }
 
+/// Headers by which proxies tell of themselves.
+const PROXIES: [&str; 5] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip", "forwarded"];
 /// What every header of version 2 begins with (PROXY protocol §2.2).
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Bytes of addresses and what proxies add to them.
@@ -137,9 +172,13 @@ mod tests {
         assert!(read(&SIGNATURE[..8]).is_err());
     }
 
+    fn networks(texts: &[&str]) -> Vec<Network> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
     #[test]
     fn only_trusted_proxies_are_believed() {
-        let trusted: Vec<Network> = vec!["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
+        let trusted = networks(&["127.0.0.0/8", "10.0.0.0/8"]);
         let mut headers = HeaderMap::new();
         headers.append("x-forwarded-for", "203.0.113.9, 192.0.2.7".parse().unwrap());
         headers.append("x-forwarded-for", "10.1.1.1".parse().unwrap());
@@ -147,10 +186,54 @@ mod tests {
         let from = |peer: &str| origin(Client { peer: peer.parse().unwrap(), tls: false }, &headers, &trusted);
         let stranger = from("198.51.100.1:5");
         assert_eq!((stranger.address.to_string().as_str(), stranger.encrypted), ("198.51.100.1:5", false));
+        assert_eq!(stranger.way, Way::Untrusted);
         let proxied = from("127.0.0.1:5");
         assert_eq!((proxied.address.ip().to_string().as_str(), proxied.encrypted), ("192.0.2.7", true));
+        assert_eq!((proxied.way, proxied.by_proxy), (Way::Told, true));
         headers.append("x-forwarded-for", "unknown".parse().unwrap());
         let hidden = origin(Client { peer: "127.0.0.1:5".parse().unwrap(), tls: true }, &headers, &trusted);
         assert_eq!((hidden.address.to_string().as_str(), hidden.by_proxy), ("127.0.0.1:5", false));
+        assert_eq!(hidden.way, Way::Silent);
+        let none = HeaderMap::new();
+        let direct = origin(Client { peer: "198.51.100.1:5".parse().unwrap(), tls: true }, &none, &trusted);
+        assert_eq!((direct.way, direct.encrypted), (Way::Direct, true));
+    }
+
+    #[test]
+    fn a_trusted_proxy_that_tells_nothing_to_be_read_is_silent() {
+        let trusted = networks(&["127.0.0.1", "10.0.0.0/8"]);
+        let seen = |headers: &[(&'static str, &str)]| {
+            let given = headers
+                .iter()
+                .map(|(name, value)| (hyper::header::HeaderName::from_static(name), value.parse().unwrap()));
+            origin(Client { peer: "127.0.0.1:5".parse().unwrap(), tls: false }, &given.collect(), &trusted)
+        };
+        for silent in [
+            &[][..],
+            &[("x-real-ip", "198.51.100.1")],
+            &[("forwarded", "for=198.51.100.1")],
+            &[("x-forwarded-proto", "https")],
+            &[("x-forwarded-for", "")],
+            &[("x-forwarded-for", "unknown")],
+            &[("x-forwarded-for", "198.51.100.1, unknown")],
+            &[("x-forwarded-for", "unknown, 10.0.0.1")],
+            &[("x-forwarded-for", "198.51.100.1,")],
+            &[("x-forwarded-for", "_hidden")],
+            &[("x-forwarded-for", "[2001:db8::1")],
+        ] {
+            assert_eq!(seen(silent).way, Way::Silent, "{silent:?}");
+        }
+        for (told, address) in [
+            ("198.51.100.1", "198.51.100.1"),
+            ("198.51.100.1:4711", "198.51.100.1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("[2001:db8::1]:4711", "2001:db8::1"),
+            ("unknown, 198.51.100.1, 10.0.0.1", "198.51.100.1"),
+            ("10.0.0.2, 10.0.0.1", "10.0.0.2"),
+        ] {
+            let seen = seen(&[("x-forwarded-for", told)]);
+            assert_eq!((seen.way, seen.address.ip()), (Way::Told, address.parse().unwrap()), "{told}");
+        }
     }
 }

@@ -5,25 +5,33 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::accept::{Client, trusts};
+use crate::accept::Client;
+use crate::access::Ward;
 use crate::exchange::Exit;
+use crate::places::{Crowd, Place};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
+use crate::site::Host;
 use crate::{Shared, admin, api, bosh, discovery, metrics, websocket};
 
 /// Answers a request.
 pub async fn answer(
     request: Request<Incoming>,
     client: Client,
+    place: Arc<Place>,
     shared: Arc<Shared>,
     exit: Exit,
 ) -> Result<Response<Body>, Infallible> {
     shared.counts.requests.fetch_add(1, Ordering::Relaxed);
     let settings = shared.settings();
     let origin = origin(client, request.headers(), &settings.trusted_proxies);
+    if let Err(crowd) = place.count_for(shared.asker_of(origin)) {
+        shared.counts.refused.fetch_add(1, Ordering::Relaxed);
+        return Ok(crowded(crowd));
+    }
     let path = request.uri().path();
     if let Some(rest) = path.strip_prefix(UPLOAD) {
         let rest = rest.to_owned();
@@ -31,11 +39,11 @@ pub async fn answer(
     }
     if let Some(rest) = path.strip_prefix(api::PREFIX).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
         let rest = rest.to_owned();
-        return Ok(Box::pin(api::answer(request, &rest, client, origin, shared)).await);
+        return Ok(Box::pin(api::answer(request, &rest, origin, shared)).await);
     }
     if let Some(rest) = path.strip_prefix(admin::PREFIX).filter(|rest| rest.is_empty() || rest.starts_with('/')) {
         let rest = rest.to_owned();
-        return Ok(Box::pin(admin::answer(request, &rest, client, origin, shared)).await);
+        return Ok(Box::pin(admin::answer(request, &rest, origin, shared)).await);
     }
     if path == BOSH {
         return Ok(match bosh::answer(request, origin, &shared).await {
@@ -58,23 +66,38 @@ pub async fn answer(
         return Ok(refused);
     }
     Ok(match path {
-        WEBSOCKET | WEBSOCKET_OLD => websocket::upgrade(&request, origin, &exit),
+        WEBSOCKET | WEBSOCKET_OLD => websocket::upgrade(&request, origin, &settings, &exit),
         HOST_META => discovery::xml(&request, origin, &settings),
         HOST_META_JSON => discovery::json(&request, origin, &settings),
         LIVE => text(StatusCode::OK, "live"),
         READY => Box::pin(ready(&shared)).await,
-        // Not by the address that a header claims: who may read is decided by who connects.
-        _ if !trusts(&settings.metrics_networks, client.peer) || origin.address != client.peer => {
-            text(StatusCode::FORBIDDEN, "metrics are not for this address; see metrics_networks")
+        // They tell no secrets, and scrapers in a network of one's own seldom encrypt.
+        _ => {
+            let ward = Ward { names: &settings.names, networks: &settings.metrics_networks, needs_tls: false };
+            match ward.judge(origin, Host::of(&request)) {
+                Ok(()) => Box::pin(metrics::answer(shared)).await,
+                Err(words) => text(StatusCode::FORBIDDEN, words),
+            }
         }
-        _ => Box::pin(metrics::answer(shared)).await,
     })
+}
+
+/// Says that there is no place, and ends the connection.
+fn crowded(crowd: Crowd) -> Response<Body> {
+    let mut response = match crowd {
+        Crowd::Address => text(StatusCode::TOO_MANY_REQUESTS, "there are too many connections from your address"),
+        Crowd::All => text(StatusCode::SERVICE_UNAVAILABLE, "there are too many connections"),
+    };
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("30"));
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// Whether all shards answer.
 async fn ready(shared: &Arc<Shared>) -> Response<Body> {
     let door = shared.door.clone();
-    match tokio::task::spawn_blocking(move || door.census()).await {
+    // Anybody may ask: the shards look at none of their sessions for it.
+    match tokio::task::spawn_blocking(move || door.counts()).await {
         Ok(census) if census.answered == census.shards => text(StatusCode::OK, "ready"),
         Ok(_) => text(StatusCode::SERVICE_UNAVAILABLE, "a shard doesn't answer"),
         Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "stopping"),

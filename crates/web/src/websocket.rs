@@ -9,19 +9,24 @@ use hyper::{Request, Response, StatusCode, Version};
 use rookery_shard::Handed;
 use sha1::{Digest, Sha1};
 
-use crate::Shared;
 use crate::conduit::{Conduit, Parts};
 use crate::exchange::{Exit, Leave};
 use crate::proxy::Origin;
 use crate::reply::{Body, text};
+use crate::site::{self, Site};
+use crate::{Settings, Shared};
 
 /// Answers the handshake. The connection leaves for a shard when the answer is out: see [`give`].
-pub(crate) fn upgrade(request: &Request<Incoming>, origin: Origin, exit: &Exit) -> Response<Body> {
+pub(crate) fn upgrade(request: &Request<Incoming>, origin: Origin, settings: &Settings, exit: &Exit) -> Response<Body> {
     let accept = match judge(request.version(), request.headers()) {
         Ok(accept) => accept,
         Err(refusal) => return refuse(refusal),
     };
-    exit.leave(Leave::WebSocket(origin));
+    let site = settings.names.site(request);
+    if site == Site::Foreign {
+        return refuse(Refusal::Site);
+    }
+    exit.leave(Leave::WebSocket(origin, site));
     let mut response = Response::new(Body::default());
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = response.headers_mut();
@@ -38,7 +43,7 @@ pub(crate) fn upgrade(request: &Request<Incoming>, origin: Origin, exit: &Exit) 
 ///
 /// # Errors
 /// What the system says of the socket.
-pub(crate) fn give(conduit: Conduit, origin: Origin, shared: &Shared) -> io::Result<()> {
+pub(crate) fn give(conduit: Conduit, origin: Origin, site: Site, shared: &Shared) -> io::Result<()> {
     let Parts { socket, tls, input } = conduit.into_parts()?;
     shared.door.hand_over(Handed {
         socket,
@@ -46,6 +51,7 @@ pub(crate) fn give(conduit: Conduit, origin: Origin, shared: &Shared) -> io::Res
         tls,
         input,
         is_encrypted_by_proxy: origin.by_proxy,
+        is_local: origin.way.is_known() && site == Site::Own,
         is_websocket: true,
     });
     Ok(())
@@ -62,6 +68,8 @@ enum Refusal {
     Key,
     /// The client doesn't speak XMPP on it (RFC 7395 §3.1).
     Protocol,
+    /// A page of a site that may not (RFC 6455 §10.2).
+    Site,
 }
 
 /// Checks the handshake; answers what proves that it was understood (RFC 6455 §4.2.2).
@@ -98,6 +106,7 @@ fn refuse(refusal: Refusal) -> Response<Body> {
             refused
         }
         Refusal::Key => text(StatusCode::BAD_REQUEST, "Sec-WebSocket-Key is not 16 bytes in Base64"),
+        Refusal::Site => text(StatusCode::FORBIDDEN, site::FOREIGN),
         Refusal::Protocol => text(StatusCode::BAD_REQUEST, "Sec-WebSocket-Protocol does not name xmpp"),
     }
 }

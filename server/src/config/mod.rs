@@ -130,6 +130,10 @@ pub struct Listen {
 pub struct Web {
     /// Host and port under which browsers find the server from outside, if that is not what they say themselves.
     pub public_host: Option<String>,
+    /// Further names under which browsers come here, and scrapers.
+    pub hosts: Vec<String>,
+    /// Origins of further pages that may speak to the server.
+    pub origins: Vec<String>,
     /// Proxies that are believed when they say where a client is.
     pub trusted_proxies: Vec<WrittenNetwork>,
     /// Whether connections from these begin with a header of the PROXY protocol.
@@ -148,8 +152,6 @@ pub struct Web {
     pub bosh: bool,
     /// How long its requests wait, and how often they come.
     pub bosh_terms: rookery_stream::bosh::Terms,
-    /// Origins whose scripts may use it.
-    pub bosh_origins: Vec<String>,
     /// Whether its answers are compressed for those who ask.
     pub bosh_compression: bool,
 }
@@ -347,6 +349,8 @@ impl Config {
             },
             web: Web {
                 public_host: None,
+                hosts: Vec::new(),
+                origins: Vec::new(),
                 trusted_proxies: Vec::new(),
                 proxy_protocol: false,
                 metrics_networks: loopback(),
@@ -356,7 +360,6 @@ impl Config {
                 connections: 20_000,
                 bosh: true,
                 bosh_terms: rookery_stream::bosh::Terms::default(),
-                bosh_origins: vec!["*".into()],
                 bosh_compression: true,
             },
             tls: Tls { files: Files::default(), minimum: Oldest::Tls12 },

@@ -41,11 +41,12 @@ use rookery_modules::operations::journal::Entry;
 use rookery_modules::operations::{Outcome, Refusal, administrators};
 
 use crate::Shared;
-use crate::accept::Client;
+use crate::access::Ward;
 use crate::ask::now_ms;
 use crate::form;
 use crate::proxy::Origin;
 use crate::reply::{Body, reply, text};
+use crate::site::Host;
 use frame::{Frame, PAGES};
 use html::Html;
 use visits::{Notice, Seen};
@@ -148,14 +149,12 @@ fn entry(who: &str, origin: Origin, domain: &str, act: String) -> Entry {
 pub(crate) async fn answer(
     request: Request<Incoming>,
     path: &str,
-    client: Client,
     origin: Origin,
     shared: Arc<Shared>,
 ) -> Response<Body> {
     let settings = shared.settings();
-    let judged =
-        crate::access::judge(&settings.admin_networks, &settings.trusted_proxies, client, origin, request.headers());
-    if let Err(words) = judged {
+    let ward = Ward { names: &settings.names, networks: &settings.admin_networks, needs_tls: true };
+    if let Err(words) = ward.judge(origin, Host::of(&request)) {
         return text(StatusCode::FORBIDDEN, words);
     }
     let path = path.trim_end_matches('/');

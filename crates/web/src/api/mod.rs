@@ -37,11 +37,12 @@ use rookery_modules::operations::tokens::{self, Token};
 use serde_json::Value;
 
 use crate::Shared;
-use crate::accept::Client;
+use crate::access::Ward;
 use crate::ask::now_ms;
 use crate::form::{self, Unread};
 use crate::proxy::Origin;
 use crate::reply::{Body, reply};
+use crate::site::Host;
 pub(crate) use domains::shown;
 use field::{Values, read_body, read_query};
 use problem::Problem;
@@ -177,11 +178,10 @@ impl Call {
 pub(crate) async fn answer(
     request: Request<Incoming>,
     path: &str,
-    client: Client,
     origin: Origin,
     shared: Arc<Shared>,
 ) -> Response<Body> {
-    match respond(request, path, client, origin, shared).await {
+    match respond(request, path, origin, shared).await {
         Ok(response) => response,
         Err(problem) => problem.response(),
     }
@@ -190,12 +190,12 @@ pub(crate) async fn answer(
 async fn respond(
     request: Request<Incoming>,
     path: &str,
-    client: Client,
     origin: Origin,
     shared: Arc<Shared>,
 ) -> Result<Response<Body>, Problem> {
     let settings = shared.settings();
-    crate::access::judge(&settings.api_networks, &settings.trusted_proxies, client, origin, request.headers())
+    let ward = Ward { names: &settings.names, networks: &settings.api_networks, needs_tls: true };
+    ward.judge(origin, Host::of(&request))
         .map_err(|words| Problem::new(StatusCode::FORBIDDEN, "not-from-here", words))?;
     if path == "/openapi.json" {
         return Ok(match *request.method() {

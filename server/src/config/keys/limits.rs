@@ -141,7 +141,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         table: "limits",
         name: "connections_per_address",
-        doc: "Connections from one IP address other than this machine's own; 0 means no limit.",
+        doc: "Connections from one IP address other than this machine's own, for XMPP and for the web each; 0 means no limit.",
         set: |config, given| put(&mut config.limits.connections_per_address, given.number(0..=10_000_000)),
         show: |config| plain(config.limits.connections_per_address),
     },

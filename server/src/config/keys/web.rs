@@ -25,9 +25,27 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         table: "web",
+        name: "hosts",
+        doc: "Further names under which administrators and scrapers of metrics come here, such as [\"xmpp1.example.net\"]. The domains,\n\
+              names below them, `public_host`, localhost and IP addresses are known anyway; under other names /admin, /api and\n\
+              /metrics don't answer, since those could be names of a site that misuses a visitor's browser.",
+        set: |config, given| put(&mut config.web.hosts, given.list(host)),
+        show: |config| list(&config.web.hosts),
+    },
+    Key {
+        table: "web",
+        name: "origins",
+        doc: "Sites whose pages may use WebSocket and BOSH besides those that this server's own names have, such as\n\
+              [\"https://chat.example.net\"]; [\"*\"] for all. Programs that are no browsers say no site, and may.",
+        set: |config, given| put(&mut config.web.origins, given.list(origin)),
+        show: |config| list(&config.web.origins),
+    },
+    Key {
+        table: "web",
         name: "trusted_proxies",
         doc: "Networks of proxies that are believed when they say, in X-Forwarded-For and X-Forwarded-Proto, where a client\n\
-              is and whether it is encrypted, such as [\"127.0.0.1\"].",
+              is and whether it is encrypted, such as [\"127.0.0.1\"]. Name every proxy: behind one that isn't named here\n\
+              everybody may look like the machine that it runs on.",
         set: |config, given| put(&mut config.web.trusted_proxies, given.list(network)),
         show: |config| list(config.web.trusted_proxies.iter().map(|network| &network.written)),
     },
@@ -72,7 +90,8 @@ pub(super) const KEYS: &[Key] = &[
         table: "web",
         name: "connections",
         doc: "Connections that are served at a time; a WebSocket counts only until it is open, a client of BOSH for one or\n\
-              two. A change needs a restart.",
+              two. When all are taken, the address with the most loses some to others, and this machine has a few besides.\n\
+              A change needs a restart.",
         set: |config, given| put(&mut config.web.connections, given.number(1..=1_000_000)),
         show: |config| plain(config.web.connections),
     },
@@ -113,13 +132,6 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         table: "web",
-        name: "bosh_origins",
-        doc: "Sites whose scripts may use BOSH from other sites' pages, such as [\"https://chat.example.org\"]; [\"*\"] for all.",
-        set: |config, given| put(&mut config.web.bosh_origins, given.list(origin)),
-        show: |config| list(&config.web.bosh_origins),
-    },
-    Key {
-        table: "web",
         name: "bosh_compression",
         doc: "Whether answers of BOSH are compressed for clients that ask for it.",
         set: |config, given| put(&mut config.web.bosh_compression, given.switch()),
@@ -127,11 +139,20 @@ pub(super) const KEYS: &[Key] = &[
     },
 ];
 
+fn host(given: Given<'_>) -> Result<String, Wrong> {
+    given.parsed("a name such as \"xmpp1.example.net\", without a port", |text| {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        (!text.is_empty() && text.bytes().all(allowed)).then(|| text.to_owned())
+    })
+}
+
 fn origin(given: Given<'_>) -> Result<String, Wrong> {
     given.parsed("an origin such as \"https://chat.example.org\", or \"*\"", |text| {
-        let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
-        let is_host =
-            !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte));
-        (text == "*" || is_host).then(|| text.to_owned())
+        let (scheme, host) = text.split_once("://").unwrap_or_default();
+        let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte));
+        let is_origin = !scheme.is_empty() && !host.is_empty() && is_scheme && is_host;
+        // What pages of files and of some frames say.
+        (matches!(text, "*" | "null") || is_origin).then(|| text.to_owned())
     })
 }

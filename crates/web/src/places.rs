@@ -1,0 +1,333 @@
+//! Who has a place on the web front: a bound of connections in all, one for each address, and places that only this machine gets.
+//!
+//! # Invariants
+//!
+//! - Everybody is accepted, and then told or closed: nobody waits in a queue that strangers can fill.
+//! - When all places are taken, the address with the most connections loses one to whoever has fewer. So strangers who take all places lose
+//!   them to those who come from elsewhere, and an address never gets more than its share.
+//! - Health checks and administrators on this machine have a few places of their own besides. Clients behind a proxy on this machine don't
+//!   count as this machine once the proxy has told where they are.
+//! - Connections are counted for the address that the last request came from: a proxy's connections carry the requests of many.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rookery_hub::household;
+use tokio::sync::Notify;
+use tracing::warn;
+
+/// All places.
+#[derive(Debug)]
+pub struct Places {
+    most: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    guests: HashMap<u64, Guest>,
+    /// The guests of each address, the oldest first.
+    by_address: HashMap<IpAddr, BTreeSet<u64>>,
+    /// The addresses by how many they have, the most last.
+    by_count: BTreeSet<(usize, IpAddr)>,
+    /// Guests on the places that only this machine gets.
+    reserved: usize,
+    next: u64,
+    /// When the log was last told of each kind of [`News`].
+    told: [Option<Instant>; 3],
+}
+
+#[derive(Debug)]
+struct Guest {
+    address: IpAddr,
+    is_reserved: bool,
+    leaves: Arc<Notify>,
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    places: Arc<Places>,
+    number: u64,
+    leaves: Arc<Notify>,
+}
+
+/// Why there is no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crowd {
+    /// The address has as many connections as one may have.
+    Address,
+    /// All places are taken, and no address has more of them than this one.
+    All,
+}
+
+/// What the log is told.
+#[derive(Debug, Clone, Copy)]
+enum News {
+    /// An address has all that one may have.
+    Address,
+    /// Somebody lost a place to somebody else.
+    Displaced,
+    /// Somebody got none.
+    Refused,
+}
+
+/// Who asks for a place.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker {
+    /// Where it is.
+    pub address: IpAddr,
+    /// Connections that its address may have; 0 for any number.
+    pub most: u32,
+    /// Whether it is this machine itself, as far as is known.
+    pub is_here: bool,
+}
+
+impl Places {
+    /// So many places, besides those that only this machine gets.
+    pub fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, inner: Mutex::default() })
+    }
+
+    /// Gives a place to a connection.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn enter(self: &Arc<Self>, asker: Asker) -> Result<Place, Crowd> {
+        let mut inner = self.lock();
+        let address = household(asker.address);
+        inner.judge_address(address, asker.most)?;
+        let is_reserved = match self.make_room(&mut inner, address, asker.is_here) {
+            Some(is_reserved) => is_reserved,
+            None => return Err(inner.refuse(self.most)),
+        };
+        let number = inner.next;
+        inner.next += 1;
+        inner.reserved += usize::from(is_reserved);
+        let leaves = Arc::new(Notify::new());
+        inner.change(address, |guests| guests.insert(number));
+        inner.guests.insert(number, Guest { address, is_reserved, leaves: leaves.clone() });
+        Ok(Place { places: self.clone(), number, leaves })
+    }
+
+    /// Finds room for one more: `true` if it is one of this machine's own places.
+    fn make_room(&self, inner: &mut Inner, address: IpAddr, is_here: bool) -> Option<bool> {
+        if inner.guests.len() - inner.reserved < self.most {
+            return Some(false);
+        }
+        if is_here && inner.reserved < RESERVED {
+            return Some(true);
+        }
+        inner.take_from_busiest(address, self.most).then_some(false)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Counts the connection for whom a request comes from.
+    ///
+    /// # Errors
+    /// There is no place for that one; the connection counts as before.
+    pub fn count_for(&self, asker: Asker) -> Result<(), Crowd> {
+        let mut inner = self.places.lock();
+        let address = household(asker.address);
+        // Who has lost the place ends anyway.
+        let Some(guest) = inner.guests.get(&self.number) else { return Ok(()) };
+        let (before, was_reserved) = (guest.address, guest.is_reserved);
+        let has_to_move = was_reserved && !asker.is_here;
+        if before == address && !has_to_move {
+            return Ok(());
+        }
+        if before != address {
+            inner.judge_address(address, asker.most)?;
+        }
+        if has_to_move && self.places.make_room(&mut inner, address, false).is_none() {
+            return Err(inner.refuse(self.places.most));
+        }
+        inner.reserved -= usize::from(has_to_move);
+        inner.change(before, |guests| guests.remove(&self.number));
+        inner.change(address, |guests| guests.insert(self.number));
+        if let Some(guest) = inner.guests.get_mut(&self.number) {
+            guest.address = address;
+            guest.is_reserved = was_reserved && !has_to_move;
+        }
+        Ok(())
+    }
+
+    /// Waits until the place is somebody else's.
+    pub async fn is_lost(&self) {
+        self.leaves.notified().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.lock().remove(self.number);
+    }
+}
+
+impl Inner {
+    fn judge_address(&mut self, address: IpAddr, most: u32) -> Result<(), Crowd> {
+        let open = self.open(address);
+        if most == 0 || open < most as usize {
+            return Ok(());
+        }
+        if self.may_tell(News::Address) {
+            warn!(%address, connections = open, "an address has as many connections to the web as one may have");
+        }
+        Err(Crowd::Address)
+    }
+
+    /// Ends a connection of the address that has the most of them, if `address` has fewer even with one more. `false` if it hasn't.
+    fn take_from_busiest(&mut self, address: IpAddr, most: usize) -> bool {
+        let own = self.open(address);
+        let Some(&(count, busiest)) = self.by_count.last() else { return false };
+        if count <= own + 1 {
+            return false;
+        }
+        let mut of_busiest = self.by_address.get(&busiest).into_iter().flatten().copied();
+        // The oldest: somebody who is really there has most to do with the newer ones.
+        let Some(number) = of_busiest.find(|number| !self.is_reserved(*number)) else { return false };
+        if self.may_tell(News::Displaced) {
+            warn!(%busiest, connections = count, places = most, "all places of the web are taken; the address with the most loses some");
+        }
+        if let Some(guest) = self.guests.get(&number) {
+            guest.leaves.notify_one();
+        }
+        self.remove(number);
+        true
+    }
+
+    fn refuse(&mut self, most: usize) -> Crowd {
+        if self.may_tell(News::Refused) {
+            warn!(places = most, "all places of the web are taken; see `connections` in [web]");
+        }
+        Crowd::All
+    }
+
+    fn remove(&mut self, number: u64) {
+        if let Some(guest) = self.guests.remove(&number) {
+            self.reserved -= usize::from(guest.is_reserved);
+            self.change(guest.address, |guests| guests.remove(&number));
+        }
+    }
+
+    fn open(&self, address: IpAddr) -> usize {
+        self.by_address.get(&address).map_or(0, BTreeSet::len)
+    }
+
+    fn is_reserved(&self, number: u64) -> bool {
+        self.guests.get(&number).is_some_and(|guest| guest.is_reserved)
+    }
+
+    /// Changes which guests an address has.
+    fn change(&mut self, address: IpAddr, change: impl FnOnce(&mut BTreeSet<u64>) -> bool) {
+        let guests = self.by_address.entry(address).or_default();
+        self.by_count.remove(&(guests.len(), address));
+        change(guests);
+        match guests.len() {
+            0 => drop(self.by_address.remove(&address)),
+            count => drop(self.by_count.insert((count, address))),
+        }
+    }
+
+    /// Whether the log is to be told, once a minute: those who come too often must not fill it.
+    fn may_tell(&mut self, news: News) -> bool {
+        let Some(told) = self.told.get_mut(news as usize) else { return false };
+        let may = told.is_none_or(|told| told.elapsed() >= TOLD);
+        if may {
+            *told = Some(Instant::now());
+        }
+        may
+    }
+}
+
+/// Places that only this machine gets: health checks, scrapes of metrics, administrators.
+const RESERVED: usize = 32;
+/// How often the log is told at most.
+const TOLD: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asker(address: &str) -> Asker {
+        let address: IpAddr = address.parse().unwrap();
+        Asker { address, most: 5, is_here: address.is_loopback() }
+    }
+
+    fn enter(places: &Arc<Places>, address: &str, count: usize) -> Vec<Place> {
+        (0..count).map(|_| places.enter(asker(address)).unwrap()).collect()
+    }
+
+    fn is_lost(place: &Place) -> bool {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async { tokio::time::timeout(Duration::ZERO, place.is_lost()).await.is_ok() })
+    }
+
+    #[test]
+    fn an_address_has_its_share_and_gets_it_back() {
+        let places = Places::new(100);
+        let mut open = enter(&places, "2001:db8::1", 5);
+        assert_eq!(places.enter(asker("2001:db8::2")).unwrap_err(), Crowd::Address, "one household");
+        let other = enter(&places, "2001:db8:0:1::1", 5);
+        open.pop();
+        open.extend(enter(&places, "2001:db8::3", 1));
+        drop((open, other));
+        let inner = places.lock();
+        assert_eq!((inner.guests.len(), inner.by_address.len(), inner.by_count.len()), (0, 0, 0), "nothing is kept");
+    }
+
+    #[test]
+    fn when_all_places_are_taken_the_busiest_address_loses_one() {
+        let places = Places::new(8);
+        let busy = enter(&places, "192.0.2.1", 5);
+        let less = enter(&places, "192.0.2.2", 3);
+        let first = places.enter(asker("192.0.2.3")).unwrap();
+        let second = places.enter(asker("192.0.2.3")).unwrap();
+        let lost: Vec<bool> = busy.iter().chain(&less).map(is_lost).collect();
+        let oldest_of_the_busiest = [true, true, false, false, false, false, false, false];
+        assert_eq!(lost, oldest_of_the_busiest);
+        assert_eq!(places.enter(asker("192.0.2.1")).unwrap_err(), Crowd::All, "which gets none back by trying");
+        drop((busy, less, first, second));
+        assert_eq!(places.lock().guests.len(), 0, "who has lost a place doesn't give another's back");
+    }
+
+    #[test]
+    fn this_machine_gets_in_when_all_is_taken() {
+        let places = Places::new(4);
+        let strangers: Vec<Place> = (1..5).flat_map(|at| enter(&places, &format!("192.0.2.{at}"), 1)).collect();
+        assert_eq!(places.enter(asker("192.0.2.9")).unwrap_err(), Crowd::All, "nobody has more than one");
+        let here = places.enter(asker("127.0.0.1")).unwrap();
+        assert!(here.count_for(asker("127.0.0.1")).is_ok());
+        assert_eq!(here.count_for(asker("192.0.2.9")), Err(Crowd::All), "a client behind a proxy isn't this machine");
+        drop(strangers);
+        assert!(here.count_for(asker("192.0.2.9")).is_ok());
+        assert_eq!(places.lock().reserved, 0);
+        let rest: Vec<Place> = (1..4).flat_map(|at| enter(&places, &format!("192.0.2.{at}"), 1)).collect();
+        let own = Asker { most: 0, ..asker("127.0.0.1") };
+        let many: Vec<Place> = (0..RESERVED).map(|_| places.enter(own).unwrap()).collect();
+        assert_eq!(places.lock().reserved, RESERVED);
+        // Beyond its own places this machine is like any other.
+        assert_eq!(places.enter(own).unwrap_err(), Crowd::All);
+        drop((rest, many, here));
+        let inner = places.lock();
+        assert_eq!((inner.reserved, inner.by_address.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_proxys_connections_count_for_its_clients() {
+        let places = Places::new(100);
+        let proxy = Asker { most: 0, ..asker("10.0.0.1") };
+        let open: Vec<Place> = (0..6).map(|_| places.enter(proxy).unwrap()).collect();
+        let told: Vec<_> = open.iter().map(|place| place.count_for(asker("192.0.2.1"))).collect();
+        assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 5);
+        assert_eq!(told[5], Err(Crowd::Address));
+        assert!(open[0].count_for(asker("192.0.2.2")).is_ok() && open[5].count_for(asker("192.0.2.1")).is_ok());
+    }
+}
