@@ -3,7 +3,7 @@
 //! Such a roster is loaded behind the documents, before anything is delivered, and follows every change of an item, which happens at the home of the
 //! account. All other accounts have none.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use ahash::RandomState;
 use rookery_jid::{Jid, JidRef};
@@ -22,11 +22,11 @@ impl World {
         self.at_hand(owner)?.roster.as_ref()?.get(contact.bare_str())
     }
 
-    /// Whether anybody is in a group of a roster that is at hand, or that the operator has made.
-    pub fn has_roster_group(&self, owner: JidRef<'_>, group: &str) -> bool {
+    /// The groups in which anybody is, of a roster that is at hand and of those that the operator has made.
+    pub fn roster_groups(&self, owner: JidRef<'_>) -> HashSet<String> {
         let known = self.at_hand(owner).and_then(|at_hand| at_hand.roster.as_ref());
         let own = known.map(|known| known.values().cloned().collect()).unwrap_or_default();
-        self.with_shared(owner, own).iter().any(|item| item.groups.iter().any(|found| found == group))
+        self.with_shared(owner, own).into_iter().flat_map(|item| item.groups).collect()
     }
 
     /// Loads the roster of an account that has a session, before a document is set that asks for it. `then` runs at once if it is at hand.

@@ -12,7 +12,7 @@ use rookery_xml::{Writer, ns};
 use super::report::Reports;
 use super::rules::Rules;
 use super::sessions::{Sessions, Shared, sessions_of};
-use super::{DOCUMENT, MAX_ITEMS, NAME, change};
+use super::{DOCUMENT, MAX_ITEMS, MAX_RULES, NAME, change};
 use crate::asker::condition;
 
 /// Answers a request of the blocking command.
@@ -40,6 +40,9 @@ fn get(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq) {
 /// §3.3 to §3.5.
 fn set(sessions: &Shared, reports: &Rc<RefCell<Reports>>, world: &mut World, iq: Iq) {
     let is_block = iq.payload.name() == "block";
+    if is_block && iq.payload.children().count() as u64 > most(world, &iq, MAX_ITEMS) {
+        return world.reply_error(&iq, full());
+    }
     let jids = match items(&iq, is_block) {
         Ok(jids) => jids,
         Err(error) => return world.reply_error(&iq, error),
@@ -55,8 +58,7 @@ fn set(sessions: &Shared, reports: &Rc<RefCell<Reports>>, world: &mut World, iq:
         rules.unblock(&jids);
     }
     if is_block && !fit(world, &iq, &rules) {
-        let error = StanzaError::new(Condition::ResourceConstraint).with_text("the block list is full");
-        return world.reply_error(&iq, error);
+        return world.reply_error(&iq, full());
     }
     let (account, sessions, reports) = (iq.to.to_bare(), sessions.clone(), reports.clone());
     let name = iq.payload.name().to_owned();
@@ -90,9 +92,19 @@ fn items(iq: &Iq, is_block: bool) -> Result<Vec<Jid>, Condition> {
 
 /// Whether rules keep to what an account may have.
 pub(crate) fn fit(world: &World, iq: &Iq, rules: &Rules) -> bool {
-    let limit =
-        world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME)).map(|options| options.number(MAX_ITEMS));
-    rules.items() as u64 <= limit.unwrap_or_default() && rules.write().is_none_or(|bytes| bytes.len() <= MAX_BYTES)
+    rules.items() as u64 <= most(world, iq, MAX_ITEMS)
+        && rules.relative_items() as u64 <= most(world, iq, MAX_RULES)
+        && rules.write().is_none_or(|bytes| bytes.len() <= MAX_BYTES)
+}
+
+/// What the operator allows an account.
+pub(crate) fn most(world: &World, iq: &Iq, key: &str) -> u64 {
+    let options = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
+    options.map_or(0, |options| options.number(key))
+}
+
+fn full() -> StanzaError {
+    StanzaError::new(Condition::ResourceConstraint).with_text("the block list is full")
 }
 
 /// Tells the resources that follow the block list what has changed.
@@ -125,4 +137,4 @@ fn write<'j>(out: &mut Writer, name: &str, jids: impl IntoIterator<Item = &'j Ji
 }
 
 /// Bytes of the rules of one account.
-const MAX_BYTES: usize = 256 * 1024;
+pub(super) const MAX_BYTES: usize = 256 * 1024;

@@ -4,7 +4,8 @@
 //! (XEP-0191 §3.3, §3.4; XEP-0016 §2.11, §2.12). The same in the other direction: a contact whose presence doesn't come any more seems unavailable, and
 //! one whose presence comes again is asked for it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, To};
@@ -14,8 +15,8 @@ use rookery_store::{StoreError, Subscription};
 use rookery_xml::Writer;
 
 use super::DOCUMENT;
-use super::passage::denies;
-use super::rules::{List, Passing, Rules};
+use super::passage::{acquaintance, denies_known};
+use super::rules::{Acquaintance, List, Passing, Rules};
 use super::sessions::{Shared, sessions_of};
 
 /// What changes for whom, by session and address.
@@ -70,6 +71,13 @@ impl Shift {
     ) -> Self {
         let (watchers, watched) = (world.watchers(account.as_ref()), world.watched(account.as_ref()));
         let mut shift = Self::default();
+        // The roster is asked once for each contact, however many sessions and lists there are.
+        let known = RefCell::new(HashMap::<Jid, Acquaintance>::new());
+        let known = |contact: &Jid| {
+            let mut known = known.borrow_mut();
+            let ask = || acquaintance(world, account.as_ref(), contact.as_ref());
+            known.entry(contact.to_bare()).or_insert_with(ask).clone()
+        };
         for session in sessions_of(world, account.as_ref()) {
             let Some(address) = world.outboxes.address(session.link) else { continue };
             if !world.session(session).is_some_and(|found| found.is_available()) {
@@ -78,7 +86,9 @@ impl Shift {
             let lists = lists(address.as_ref());
             let changes = |contact: &Jid, passing| {
                 let stops = |list: Option<&List>| {
-                    list.is_some_and(|list| denies(world, list, account.as_ref(), contact.as_ref(), passing))
+                    let denies =
+                        |list| denies_known(list, account.as_ref(), contact.as_ref(), passing, || known(contact));
+                    list.is_some_and(denies)
                 };
                 (stops(lists.0), stops(lists.1))
             };

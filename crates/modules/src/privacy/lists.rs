@@ -1,5 +1,7 @@
 //! XEP-0016: Privacy Lists.
 
+use std::collections::HashSet;
+
 use rookery_fanout::{Packet, To};
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
@@ -10,7 +12,7 @@ use rookery_xml::{Element, Writer, ns};
 use super::change::{self, Shift};
 use super::rules::{Fault, Item, List, Rules, Test};
 use super::sessions::{Sessions, Shared, sessions_of};
-use super::{DOCUMENT, blocking};
+use super::{DOCUMENT, MAX_ITEMS, blocking};
 use crate::asker::condition;
 
 /// Answers a request of the privacy lists protocol.
@@ -155,6 +157,10 @@ fn put(
     name: &str,
     list: &Element,
 ) -> Result<(), StanzaError> {
+    let full = || StanzaError::new(Condition::ResourceConstraint).with_text("too many privacy lists, or too long");
+    if list.children().count() as u64 > blocking::most(world, iq, MAX_ITEMS) {
+        return Err(full());
+    }
     let items = list.children().map(Item::read).collect::<Result<Vec<_>, _>>();
     let items = items.map_err(|fault| match fault {
         Fault::Malformed => Condition::BadRequest,
@@ -164,7 +170,7 @@ fn put(
     let mut rules = rules_of(world, &iq.to);
     rules.put(list.clone());
     if rules.lists.len() > MAX_LISTS || name.len() > MAX_NAME || !blocking::fit(world, iq, &rules) {
-        return Err(StanzaError::new(Condition::ResourceConstraint).with_text("too many privacy lists, or too long"));
+        return Err(full());
     }
     if !rules.need_roster() {
         replace(sessions, world, session, iq, rules, Some(name));
@@ -189,8 +195,9 @@ fn put(
 
 /// Whether there is somebody in each group that a list names (§2.1).
 fn has_groups(world: &World, account: &Jid, list: &List) -> bool {
+    let groups = world.roster_groups(account.as_ref());
     list.items().iter().all(|item| match &item.test {
-        Test::Group(group) => world.has_roster_group(account.as_ref(), group),
+        Test::Group(group) => groups.contains(group),
         _ => true,
     })
 }
@@ -224,6 +231,7 @@ fn replace(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq, r
             push(world, &account, &name, |_| true);
         }
         for (name, one, other) in [("block", &after, &before), ("unblock", &before, &after)] {
+            let other: HashSet<&Jid> = other.iter().collect();
             let new: Vec<Jid> = one.iter().filter(|jid| !other.contains(jid)).cloned().collect();
             if !new.is_empty() {
                 blocking::push(&sessions, world, &account, name, &new);
@@ -261,6 +269,6 @@ fn failed(world: &mut World, iq: &Iq, error: &StoreError) {
 }
 
 /// Lists of one account.
-const MAX_LISTS: usize = 50;
+pub(super) const MAX_LISTS: usize = 50;
 /// Bytes of a list's name.
 const MAX_NAME: usize = 1023;

@@ -29,7 +29,7 @@ mod sessions;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use rookery_hub::{Hooks, Module, OptionSpec, Phase, Target, Value};
+use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Phase, Target, Unit, Value};
 use rookery_xml::ns;
 
 use crate::option;
@@ -63,6 +63,10 @@ impl Module for Privacy {
 
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
+    }
+
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
@@ -101,11 +105,35 @@ pub(crate) const NAME: &str = "privacy";
 /// What the rules are called among the documents of an account.
 pub(crate) const DOCUMENT: &str = "privacy";
 
-const OPTIONS: [OptionSpec; 3] = [
+const BOUNDS: [Bound; 4] = [
+    Bound::on(
+        "addresses and rules of block list and privacy lists",
+        Per::Account,
+        Most::Option(MAX_ITEMS),
+        Unit::Number,
+    )
+    .or("the change gets <resource-constraint/>")
+    .kept_in(&["documents"]),
+    Bound::on("rules that name no address", Per::Account, Most::Option(MAX_RULES), Unit::Number)
+        .or("the change gets <resource-constraint/>"),
+    Bound::on("privacy lists", Per::Account, Most::Fixed(lists::MAX_LISTS as u64), Unit::Number)
+        .or("the change gets <resource-constraint/>"),
+    Bound::on("block list and privacy lists", Per::Account, Most::Fixed(blocking::MAX_BYTES as u64), Unit::Bytes)
+        .or("the change gets <resource-constraint/>")
+        .kept_in(&["documents"]),
+];
+
+const OPTIONS: [OptionSpec; 4] = [
     OptionSpec {
         key: MAX_ITEMS,
         default: || Value::Number(2000),
         doc: "how many addresses and other rules the block list and the privacy lists of an account may have together",
+        check: option::at_least_one,
+    },
+    OptionSpec {
+        key: MAX_RULES,
+        default: || Value::Number(200),
+        doc: "how many of them may be about groups, subscriptions or everybody",
         check: option::at_least_one,
     },
     OptionSpec {
@@ -123,4 +151,5 @@ const OPTIONS: [OptionSpec; 3] = [
 ];
 
 const MAX_ITEMS: &str = "max_items";
+const MAX_RULES: &str = "max_rules";
 const HOUR_MS: u64 = 3_600_000;

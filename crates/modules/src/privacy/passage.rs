@@ -82,9 +82,20 @@ pub(crate) fn conceals(
 
 /// Whether a list of an account stops a stanza from or to a contact. What an account and its server say to each other passes always.
 pub(crate) fn denies(world: &World, list: &List, owner: JidRef<'_>, contact: JidRef<'_>, passing: Passing) -> bool {
+    denies_known(list, owner, contact, passing, || acquaintance(world, owner, contact))
+}
+
+/// The same where what the roster says comes from somewhere else.
+pub(crate) fn denies_known(
+    list: &List,
+    owner: JidRef<'_>,
+    contact: JidRef<'_>,
+    passing: Passing,
+    known: impl FnOnce() -> Acquaintance,
+) -> bool {
     let is_own_server = contact.is_domain() && contact.domain() == owner.domain();
     let is_own = contact.bare_str() == owner.bare_str();
-    !is_own && !is_own_server && list.denies(contact, passing, || acquaintance(world, owner, contact))
+    !is_own && !is_own_server && list.denies(contact, passing, known)
 }
 
 /// A stanza for a bare JID is stopped if no session may have it; which of several may, is decided one by one.
@@ -118,10 +129,10 @@ fn coming_as(packet: &Packet) -> Passing {
 }
 
 /// What the roster says, groups of the operator included; as where the contact is not in it, if the roster is not at hand.
-fn acquaintance(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Acquaintance {
+pub(crate) fn acquaintance(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Acquaintance {
     let own = world.roster_item(owner, contact).cloned();
     let item = world.joined(owner, &contact.bare().to_jid(), own);
-    item.map(|item| Acquaintance { subscription: item.subscription, groups: item.groups }).unwrap_or_default()
+    item.map(|item| Acquaintance { subscription: item.subscription, groups: item.groups.into() }).unwrap_or_default()
 }
 
 /// Tells a session that its stanza went nowhere. Past the queue of its account, in which the error would count as one of the blocked address.

@@ -1,5 +1,6 @@
 //! XEP-0016: the requests with the lists of its examples, which list counts for whom, and how the block list is one of them.
 
+use rookery_hub::Value;
 use rookery_testkit::{Client, Config, Server, play};
 
 use crate::{BLOCKED, Scene, UNAVAILABLE};
@@ -300,4 +301,33 @@ fn the_block_list_is_the_default_list() {
                   <item type='jid' value='tybalt@example.com' action='deny' order='2'/>
                   <item action='allow' order='3'/></list></query></iq>",
     );
+}
+
+/// Lists have an end that is looked at before they are read: what is refused costs next to nothing.
+#[test]
+fn lists_have_an_end() {
+    let options = vec![("privacy", "max_items", Value::Number(30)), ("privacy", "max_rules", Value::Number(3))];
+    let mut s = Scene::with(0, Config { options, ..Config::default() });
+    let mut outcome = |payload: String| {
+        s.juliet.send(&format!("<iq type='set' id='q'>{payload}</iq>"));
+        let all = s.juliet.all();
+        let answer = all.iter().find(|found| found.attr("id") == Some("q")).expect("an answer");
+        let error = answer.child("error", "jabber:client").and_then(|error| error.children().next());
+        error.map_or("result".to_owned(), |condition| condition.name().to_owned())
+    };
+    let block = |from: usize, to: usize| {
+        let items: String = (from..to).map(|n| format!("<item jid='u{n}@far.example'/>")).collect();
+        format!("<block xmlns='urn:xmpp:blocking'>{items}</block>")
+    };
+    // Not even read: an address that is none is not found.
+    let broken = block(0, 31).replace("u30@", "@");
+    assert_eq!(outcome(broken), "resource-constraint");
+    assert_eq!(outcome(block(0, 20)), "result");
+    assert_eq!(outcome(block(10, 25)), "result", "those who are blocked already count once");
+    assert_eq!(outcome(block(25, 35)), "resource-constraint");
+    let list = |items: String| format!("<query xmlns='jabber:iq:privacy'><list name='l'>{items}</list></query>");
+    let rule = |n: usize| format!("<item type='subscription' value='none' action='deny' order='{n}'/>");
+    assert_eq!(outcome(list((0..31).map(rule).collect())), "resource-constraint");
+    assert_eq!(outcome(list((0..4).map(rule).collect())), "resource-constraint", "too many that name no address");
+    assert_eq!(outcome(list((0..3).map(rule).collect())), "result");
 }
