@@ -166,11 +166,17 @@ fn first(mut names: Vec<&str>, limit: usize) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Shows a part of a list that was asked for with one more than is shown.
+/// Shows a part of a list that was asked for with one more than is shown, as far as it fits one stanza: users choose long names.
 fn show(world: &mut World, order: Order, var: &str, mut names: Vec<String>) {
     let limit = Page::of(&order).limit;
-    let is_cut = names.len() > limit;
-    names.truncate(limit);
+    let mut bytes = 0;
+    let fits = |name: &&String| {
+        bytes += name.len() + VALUE_BYTES;
+        bytes <= MAX_BYTES
+    };
+    let most = names.iter().take_while(fits).count().clamp(1, limit);
+    let is_cut = names.len() > most;
+    names.truncate(most);
     let last = names.last().cloned();
     let outcome = Outcome::result(result().field(Field::text_multi(var).with_values(names)).element());
     order.complete(
@@ -210,3 +216,7 @@ fn shows(world: &World, link: Link) -> Option<Attention> {
 
 /// Accounts that one answer lists: it is one stanza.
 const MAX_ITEMS: usize = 2000;
+/// Bytes of such a list.
+const MAX_BYTES: usize = 192 * 1024;
+/// What a name takes in it beside itself.
+const VALUE_BYTES: usize = 15;

@@ -17,6 +17,8 @@ pub(crate) mod lists;
 pub(crate) mod removed;
 pub(crate) mod service;
 
+use std::collections::HashSet;
+
 use rookery_hub::{Hooks, Module, OptionSpec, Value, World};
 use rookery_jid::Jid;
 use rookery_stream::error::{Condition, StanzaError};
@@ -115,21 +117,20 @@ fn account_form(title: &str, instructions: &str) -> Form {
 /// # Errors
 /// What is wrong with the form.
 fn accounts_of(order: &Order) -> Result<Vec<Jid>, String> {
-    let mut accounts = Vec::new();
+    let (mut accounts, mut seen) = (Vec::new(), HashSet::new());
     for text in order.values("accountjids").into_iter().chain(order.value("accountjid").map(str::to_owned)) {
         let account = Jid::parse(&text).map_err(|error| format!("{text}: {error}"))?;
         if account.local().is_none() || account.domain() != order.domain() {
             return Err(format!("{text} is no account of {}", order.domain()));
         }
-        if !accounts.contains(&account) {
+        if accounts.len() == MAX_ACCOUNTS && !seen.contains(&account) {
+            return Err(format!("at most {MAX_ACCOUNTS} accounts can be given at once"));
+        }
+        if seen.insert(account.clone()) {
             accounts.push(account);
         }
     }
-    match accounts.len() {
-        0 => Err("an account must be given".into()),
-        1..=MAX_ACCOUNTS => Ok(accounts),
-        _ => Err(format!("at most {MAX_ACCOUNTS} accounts can be given at once")),
-    }
+    if accounts.is_empty() { Err("an account must be given".into()) } else { Ok(accounts) }
 }
 
 /// Whether an administrator is about to lock itself out (`not-allowed`).

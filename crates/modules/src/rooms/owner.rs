@@ -47,12 +47,13 @@ impl Room {
             users.map(|one| one.user.to_string()).collect::<BTreeSet<_>>()
         };
         let form = self.config.form(self.jid.as_str(), &self.limits);
+        let bytes = |users: &BTreeSet<String>| users.iter().map(String::len).sum::<usize>();
         // Longer lists are for `muc#admin`, which takes changes by themselves.
         let lists = [(ADMINS, "Admins", Affiliation::Admin), (OWNERS, "Owners", Affiliation::Owner)];
         let lists = lists.map(|(var, label, affiliation)| (var, label, of(affiliation)));
         let form = lists
             .into_iter()
-            .filter(|(.., users)| users.len() <= MOST_LISTED)
+            .filter(|(.., users)| users.len() <= MOST_LISTED && bytes(users) <= MOST_BYTES)
             .fold(form, |form, (var, label, users)| form.field(Field::jid_multi(var).label(label).with_values(users)));
         let mut reply = iq.result();
         reply.start_ns("query", ns::MUC_OWNER).element(&form.element());
@@ -175,3 +176,5 @@ impl Room {
 
 /// Users of a list in the form.
 const MOST_LISTED: usize = 1000;
+/// Bytes of such a list, so that the form fits one stanza.
+const MOST_BYTES: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! What is known of accounts: §4.8 to §4.22.
 
 use rookery_testkit::befriend;
-use rookery_xml::ns;
+use rookery_xml::{Element, ns};
 
 use crate::{Scene, condition, values};
 
@@ -101,4 +101,29 @@ fn absurd_numbers_do_no_harm() {
     for max in ["0", "-1", "99999999999999999999", "x'; DROP TABLE accounts"] {
         scene.succeed("get-registered-users-list", &[("max_items", &[max])]);
     }
+}
+
+/// Users choose long names: a list of them fits a session, and says where it goes on.
+#[test]
+fn a_list_of_long_names_comes_in_parts() {
+    let mut scene = Scene::new();
+    let local = "u".repeat(1000);
+    for number in 0..400 {
+        scene.server.account(&format!("{local}{number:03}"));
+    }
+    let (mut found, mut after) = (0, String::new());
+    loop {
+        let fields: [(&str, &[&str]); 2] = [("max_items", &["none"]), ("after", &[&after])];
+        let list = scene.succeed("get-registered-users-list", &fields);
+        assert!(rookery_xml::Writer::write(&list).bytes().len() < 256 * 1024);
+        let form = list.child("x", ns::DATA_FORMS).expect("a form");
+        let field = form.children().find(|field| field.attr("var") == Some("registereduserjids")).expect("a list");
+        let names: Vec<_> = field.children().filter(|value| value.name() == "value").map(Element::text).collect();
+        found += names.iter().filter(|name| name.starts_with(&local)).count();
+        if !list.children().any(|note| note.name() == "note") {
+            break;
+        }
+        after = names.last().expect("names").clone();
+    }
+    assert_eq!(found, 400);
 }

@@ -413,3 +413,22 @@ fn ordinary_clients_are_never_too_fast() {
     let found = heard(&mut s.hag);
     assert!(!found.iter().any(|text| text.contains("constraint")), "{found:?}");
 }
+
+/// A form that names owners with long addresses fits a session: longer lists are left to `muc#admin`.
+#[test]
+fn a_form_with_many_owners_fits_a_session() {
+    let mut s = Scene::opened();
+    let local = "o".repeat(1000);
+    for part in 0..4 {
+        let owner = |number: usize| format!("<item affiliation='owner' jid='{local}{part}.{number:03}@far.example'/>");
+        let items: String = (0..150).map(owner).collect();
+        assert_eq!(outcome(&administer(&mut s.crone, "set", &items)), "result");
+    }
+    let form = ask(&mut s.crone, COVEN, "get", "<query xmlns='http://jabber.org/protocol/muc#owner'/>");
+    assert!(rookery_xml::Writer::write(&form).bytes().len() < 256 * 1024);
+    let x = form.child("query", ns::MUC_OWNER).unwrap().child("x", ns::DATA_FORMS).unwrap();
+    let has = |var: &str| x.children().any(|field| field.attr("var") == Some(var));
+    assert!(has("muc#roomconfig_roomadmins") && !has("muc#roomconfig_roomowners"));
+    let list = administer(&mut s.crone, "get", "<item affiliation='owner'/>");
+    assert!(list.child("query", ns::MUC_ADMIN).unwrap().child("set", ns::RSM).is_some(), "in parts");
+}
