@@ -46,7 +46,7 @@ impl Preferences {
     /// What holds for a conversation (§2.2).
     fn of(&self, with: JidRef<'_>) -> Policy {
         // An entry with a resource means that one alone.
-        let has = |list: &BTreeSet<Jid>| list.iter().any(|jid| jid.as_ref() == with || jid.as_ref() == with.bare());
+        let has = |list: &BTreeSet<Jid>| list.contains(with.as_str()) || list.contains(with.bare_str());
         match (has(&self.never), has(&self.always)) {
             (true, _) => Policy::Never,
             (_, true) => Policy::Always,

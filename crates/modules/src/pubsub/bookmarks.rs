@@ -4,6 +4,7 @@
 //! node `storage:bookmarks` (XEP-0048), gets them translated; what is written there is taken apart into items. So no two copies can differ (XEP-0411).
 //! Bookmarks of web pages are not kept, as XEP-0402 has none.
 
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use rookery_hub::{Iq, World};
@@ -110,10 +111,10 @@ fn replace(
     then: impl FnOnce(&mut World, &Iq) + 'static,
 ) {
     let Some(storage) = storage else { return world.reply_error(&iq, Condition::BadRequest) };
-    let Some(wanted) = conferences(&storage) else { return world.reply_error(&iq, Condition::JidMalformed) };
-    if wanted.len() > MAX_BOOKMARKS {
+    if storage.children().filter(|child| child.is("conference", LEGACY)).count() > MAX_BOOKMARKS {
         return world.reply_error(&iq, Condition::PolicyViolation);
     }
+    let Some(wanted) = conferences(&storage) else { return world.reply_error(&iq, Condition::JidMalformed) };
     let key = (iq.to.to_bare(), ns::BOOKMARKS.to_owned());
     create::ensure(&pep.state, world, key.clone(), config(), move |world, node| {
         // XEP-0411 §5: nobody else may see them.
@@ -129,10 +130,12 @@ fn replace(
 
 /// Publishes what is new or different, and removes what is gone.
 fn write(world: &mut World, key: &Key, node: &Rc<Node>, wanted: Vec<(String, Element)>, items: &[Item]) {
-    let gone = items.iter().filter(|item| wanted.iter().all(|(id, _)| *id != item.id));
-    let gone: Vec<String> = gone.map(|item| item.id.clone()).collect();
+    let kept: HashSet<&str> = wanted.iter().map(|(id, _)| id.as_str()).collect();
+    let gone: Vec<String> =
+        items.iter().filter(|item| !kept.contains(item.id.as_str())).map(|item| item.id.clone()).collect();
+    let known: HashMap<&str, &Item> = items.iter().map(|item| (item.id.as_str(), item)).collect();
     for (id, mut conference) in wanted {
-        let before = items.iter().find(|item| item.id == id);
+        let before = known.get(id.as_str());
         let known = before.and_then(|item| Element::parse(&item.payload).ok());
         // XEP-0402 §2: what others have added stays.
         if let Some(extensions) = known.as_ref().and_then(|known| known.child("extensions", ns::BOOKMARKS)) {
@@ -152,6 +155,7 @@ fn write(world: &mut World, key: &Key, node: &Rc<Node>, wanted: Vec<(String, Ele
 fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
     let conferences = storage.children().filter(|child| child.is("conference", LEGACY));
     let mut found = Vec::<(String, Element)>::new();
+    let mut places = HashMap::new();
     for conference in conferences {
         let id = Jid::parse(conference.attr("jid")?).ok()?.as_str().to_owned();
         let mut new = Element::new("conference", ns::BOOKMARKS)
@@ -162,8 +166,14 @@ fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
                 new.push_child(Element::new(name, ns::BOOKMARKS).with_text(text));
             }
         }
-        found.retain(|(other, _)| *other != id);
-        found.push((id, new));
+        // The last one of an address counts.
+        match places.get(&id).and_then(|&place: &usize| found.get_mut(place)) {
+            Some(earlier) => *earlier = (id, new),
+            None => {
+                places.insert(id.clone(), found.len());
+                found.push((id, new));
+            }
+        }
     }
     Some(found)
 }

@@ -3,6 +3,8 @@
 //! The commands (§5) remember nothing between their steps: whoever sends the form is asked nothing more. So one step is enough for a client that
 //! knows what to send, and a session needs no room in memory.
 
+use std::collections::HashSet;
+
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_store::Affiliation;
@@ -80,8 +82,9 @@ impl Room {
         let hat = known.ok_or(Condition::ItemNotFound)?;
         if command == "destroy" {
             self.hat_list.retain(|other| other.attr("uri") != Some(uri));
-            let wearers: Vec<_> = self.hats.keys().cloned().collect();
-            wearers.iter().for_each(|wearer| self.take_off(world, wearer, uri));
+            let all: Vec<_> = self.hats.keys().cloned().collect();
+            let wearers: HashSet<_> = all.into_iter().filter(|wearer| self.take_off(wearer, uri)).collect();
+            self.show_hats(world, &wearers);
             self.tell_codes(world, &["104"]);
             return Ok(());
         }
@@ -90,7 +93,9 @@ impl Room {
         match command {
             "assign" => self.put_on(world, &wearer, hat),
             _ => {
-                self.take_off(world, &wearer, uri);
+                if self.take_off(&wearer, uri) {
+                    self.show_hats(world, &HashSet::from([wearer]));
+                }
                 Ok(())
             }
         }
@@ -128,25 +133,24 @@ impl Room {
             return Err(Condition::ResourceConstraint.into());
         }
         worn.push(hat);
-        self.show_hats(world, wearer);
+        self.show_hats(world, &HashSet::from([wearer.clone()]));
         Ok(())
     }
 
-    fn take_off(&mut self, world: &mut World, wearer: &Jid, uri: &str) {
-        let Some(worn) = self.hats.get_mut(wearer) else { return };
+    /// Takes a hat from somebody; whether it was worn.
+    fn take_off(&mut self, wearer: &Jid, uri: &str) -> bool {
+        let Some(worn) = self.hats.get_mut(wearer) else { return false };
         let before = worn.len();
         worn.retain(|hat| hat.attr("uri") != Some(uri));
         let has_changed = worn.len() < before;
         if worn.is_empty() {
             self.hats.remove(wearer);
         }
-        if has_changed {
-            self.show_hats(world, wearer);
-        }
+        has_changed
     }
 
-    fn show_hats(&mut self, world: &mut World, wearer: &Jid) {
-        let theirs = self.occupants.iter().filter(|(_, occupant)| occupant.account == *wearer);
+    fn show_hats(&mut self, world: &mut World, wearers: &HashSet<Jid>) {
+        let theirs = self.occupants.iter().filter(|(_, occupant)| wearers.contains(&occupant.account));
         for at in theirs.map(|(at, _)| at).collect::<Vec<_>>() {
             if let Some(occupant) = self.occupants.get_mut(at) {
                 occupant.changed();
