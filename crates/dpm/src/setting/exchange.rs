@@ -1,6 +1,6 @@
 //! Requests to front-ends that set something, and their answers.
 
-use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use super::{Block, Edit, Outcome, PATIENCE, Setter, TASK_ID, Write, edit};
 use crate::acnet::{Header, Item, Kind, LARGEST, gets32, packet, retdat, sets32, setsdb, split};
@@ -15,8 +15,9 @@ pub(super) struct Exchange {
     phase: Phase,
     /// When it was sent, in milliseconds.
     pub(super) sent: u64,
-    /// When it is given up, in milliseconds.
+    /// When it is given up, in milliseconds, and when its timer rings: then or earlier.
     pub(super) deadline: u64,
+    pub(super) timer: u64,
 }
 
 /// What a request does.
@@ -32,20 +33,45 @@ impl Exchange {
     pub(super) fn is_reading(&self) -> bool {
         matches!(self.phase, Phase::Reading(_))
     }
+
+    /// Returns what it is about.
+    fn blocks(&self) -> Vec<Block> {
+        match &self.phase {
+            Phase::Reading(edits) => edits.iter().map(|edit| block(self.node, &edit.item)).collect(),
+            Phase::Writing(writes) => writes.iter().map(|write| block(self.node, &write.item)).collect(),
+        }
+    }
 }
 
 impl Setter {
     /// Makes requests of all that waits, but of changes of blocks that are being changed.
     pub(super) fn exchange(&mut self, now: Moment) {
         for (node, edits) in by_node(self.ready_edits()) {
-            for edits in packed(edits, |edit| edit.item.reply_size().max(gets32::ITEM)) {
+            let is_alone = |edit: &Edit| self.doubtful.contains(&block(node, &edit.item));
+            for edits in packed(edits, is_alone, |edit| edit.item.reply_size().max(gets32::ITEM)) {
                 self.open(node, Phase::Reading(edits), now);
             }
         }
         for (node, writes) in by_node(std::mem::take(&mut self.writes)) {
-            for writes in packed(writes, |write| gets32::ITEM + write.bytes.len().next_multiple_of(2)) {
+            let is_alone = |write: &Write| self.doubtful.contains(&block(node, &write.item));
+            for writes in packed(writes, is_alone, |write| gets32::ITEM + write.bytes.len().next_multiple_of(2)) {
                 self.open(node, Phase::Writing(writes), now);
             }
+        }
+    }
+
+    /// Forgets a request.
+    pub(super) fn close(&mut self, id: u16) -> Option<Exchange> {
+        let exchange = self.exchanges.close(id)?;
+        self.timers.remove(&(exchange.timer, id));
+        Some(exchange)
+    }
+
+    /// A request was not answered, or by what is no answer: each of its devices may be why.
+    pub(super) fn doubt(&mut self, exchange: &Exchange) {
+        let blocks = exchange.blocks();
+        if blocks.len() > 1 {
+            self.doubtful.extend(blocks);
         }
     }
 
@@ -55,6 +81,7 @@ impl Setter {
             let is_free = self.editing.insert(block(node, &edit.item));
             if is_free { &mut ready } else { &mut waiting }.push((node, edit));
         }
+        self.places = waiting.iter().enumerate().map(|(place, (node, edit))| ((*node, edit.item), place)).collect();
         self.edits = waiting;
         ready
     }
@@ -62,10 +89,11 @@ impl Setter {
     fn open(&mut self, node: usize, phase: Phase, now: Moment) {
         let body = self.body(node, &phase);
         let is_reading = matches!(phase, Phase::Reading(_));
-        let exchange = Exchange { node, phase, sent: now.millis, deadline: now.millis + PATIENCE };
+        let deadline = now.millis + PATIENCE;
+        let exchange = Exchange { node, phase, sent: now.millis, deadline, timer: deadline };
         match self.exchanges.open_or_return(exchange) {
             Ok(id) => {
-                self.timers.push(Reverse((now.millis + PATIENCE, id)));
+                self.timers.insert((deadline, id));
                 self.send(node, is_reading, Kind::Request, id, &body);
             }
             // All ids are in use.
@@ -136,26 +164,43 @@ impl Setter {
             false => (gets32::ReplyHead::default(), body),
             true => match gets32::ReplyHead::decode(body) {
                 Some(read) => read,
-                None => return self.fail(exchange, Status::TRUNC_REPLY),
+                None => return self.refused(exchange, Status::TRUNC_REPLY),
             },
         };
         match &exchange.phase {
-            _ if head.status.is_fatal() => self.fail(exchange, head.status),
+            _ if head.status.is_fatal() => self.refused(exchange, head.status),
             Phase::Reading(edits) => match split(rest, edits.iter().map(|edit| edit.item.length)) {
                 Some(read) => {
                     let read: Vec<(Status, Vec<u8>)> =
                         read.into_iter().map(|(status, bytes)| (status, bytes.to_vec())).collect();
+                    self.believe(&exchange);
                     self.change(exchange, read);
                 }
-                None => self.fail(exchange, Status::TRUNC_REPLY),
+                None => self.refused(exchange, Status::TRUNC_REPLY),
             },
             Phase::Writing(writes) => match split(rest, writes.iter().map(|_| 0)) {
                 Some(read) => {
                     let statuses: Vec<Status> = read.into_iter().map(|(status, _)| status).collect();
+                    self.believe(&exchange);
                     self.written(exchange, &statuses);
                 }
-                None => self.fail(exchange, Status::TRUNC_REPLY),
+                None => self.refused(exchange, Status::TRUNC_REPLY),
             },
+        }
+    }
+
+    /// A front-end answered for all devices of a request together.
+    pub(super) fn refused(&mut self, exchange: Exchange, status: Status) {
+        self.doubt(&exchange);
+        self.fail(exchange, status);
+    }
+
+    /// What a request was about has answered.
+    fn believe(&mut self, exchange: &Exchange) {
+        if !self.doubtful.is_empty() {
+            for block in exchange.blocks() {
+                self.doubtful.remove(&block);
+            }
         }
     }
 
@@ -204,29 +249,33 @@ fn block(node: usize, item: &Item) -> Block {
 /// What goes to each node, in the order in which it came.
 fn by_node<T>(all: Vec<(usize, T)>) -> Vec<(usize, Vec<T>)> {
     let mut nodes: Vec<(usize, Vec<T>)> = Vec::new();
+    let mut places: HashMap<usize, usize, ahash::RandomState> = HashMap::default();
     for (node, one) in all {
-        match nodes.iter_mut().find(|(other, _)| *other == node) {
-            Some((_, same)) => same.push(one),
-            None => nodes.push((node, vec![one])),
+        let place = *places.entry(node).or_insert(nodes.len());
+        if place == nodes.len() {
+            nodes.push((node, Vec::new()));
         }
+        nodes[place].1.push(one);
     }
     nodes
 }
 
-/// Parts that fit a datagram each.
-fn packed<T>(all: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+/// Parts that fit a datagram each; what has to be alone is a part of its own.
+fn packed<T>(all: Vec<T>, is_alone: impl Fn(&T) -> bool, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let mut parts: Vec<Vec<T>> = Vec::new();
-    let mut bytes = 0;
+    // Of the last part: is it full whatever comes?
+    let (mut bytes, mut is_closed) = (0, true);
     for one in all {
-        let more = size(&one);
+        let (more, alone) = (size(&one), is_alone(&one));
         match parts.last_mut() {
-            Some(part) if bytes + more <= LARGEST => part.push(one),
+            Some(part) if !is_closed && !alone && bytes + more <= LARGEST => part.push(one),
             _ => {
                 parts.push(vec![one]);
                 bytes = packet::SIZE + gets32::HEAD;
             }
         }
         bytes += more;
+        is_closed = alone;
     }
     parts
 }

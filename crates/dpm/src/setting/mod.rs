@@ -4,6 +4,9 @@
 //! `GETS32`. Parts of an alarm block (its limits, its flags) are set by reading the block, changing it and setting all of it; while that
 //! goes on, other changes of the same block wait, so that none is lost.
 //!
+//! A front-end answers a request as a whole, and nothing is sent twice: of a request that was not answered nobody can find out which device in it is silent. From
+//! then on each of its devices is asked alone until it has answered, so that the silent one hides no other again.
+//!
 //! Invariants:
 //! - Every setting that was handed in gets exactly one status, after [`PATIENCE`] at the latest for each exchange that it needs.
 //! - Nothing is sent twice: a setting that was not answered may have been done, and is reported as [`UTIME`](Status::UTIME).
@@ -16,8 +19,7 @@ mod limit;
 
 pub use change::{Change, Part, Value, change};
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::acnet::{Header, Item, Kind, Requests, requests, setsdb};
@@ -37,10 +39,15 @@ pub struct Setter {
     address: u16,
     writes: Vec<(usize, Write)>,
     edits: Vec<(usize, Edit)>,
+    /// Where in `edits` each of them is.
+    places: HashMap<(usize, Item), usize, ahash::RandomState>,
     /// Blocks that are being changed.
     editing: HashSet<Block, ahash::RandomState>,
+    /// What was in a request that was not answered, and has not answered since.
+    doubtful: HashSet<Block, ahash::RandomState>,
     exchanges: Requests<Exchange>,
-    timers: BinaryHeap<Reverse<(u64, u16)>>,
+    /// One for each exchange.
+    timers: BTreeSet<(u64, u16)>,
     out: Vec<(usize, Vec<u8>)>,
     done: Vec<Outcome>,
 }
@@ -85,9 +92,11 @@ impl Setter {
             address,
             writes: Vec::new(),
             edits: Vec::new(),
+            places: HashMap::default(),
             editing: HashSet::default(),
+            doubtful: HashSet::default(),
             exchanges: Requests::within(requests::SETTINGS),
-            timers: BinaryHeap::new(),
+            timers: BTreeSet::new(),
             out: Vec::new(),
             done: Vec::new(),
         }
@@ -100,10 +109,11 @@ impl Setter {
                 self.writes.push((node, Write { item, bytes, tickets: vec![ticket], block: None }));
             }
             Change::Part(part) => {
-                let waiting = self.edits.iter_mut().find(|(other, edit)| (*other, edit.item) == (node, item));
+                let waiting = self.places.get(&(node, item)).and_then(|place| self.edits.get_mut(*place));
                 match waiting {
                     Some((_, edit)) => edit.parts.push((part, ticket)),
                     None => {
+                        self.places.insert((node, item), self.edits.len());
                         let edit = Edit { item, device: Arc::clone(device), parts: vec![(part, ticket)] };
                         self.edits.push((node, edit));
                     }
@@ -126,34 +136,36 @@ impl Setter {
             exchange.deadline = (now.millis + PATIENCE).min(exchange.sent + MOST_PATIENCE);
             return;
         }
-        let Some(exchange) = self.exchanges.close(header.message) else { return };
+        let Some(exchange) = self.close(header.message) else { return };
         match header.status {
             Status::NO_TASK => self.fail(exchange, Status::NODE_DOWN),
-            status if status.is_fatal() => self.fail(exchange, status),
+            status if status.is_fatal() => self.refused(exchange, status),
             _ => self.answered(exchange, body),
         }
     }
 
     /// Gives up what was not answered.
     pub fn tick(&mut self, now: Moment) {
-        while let Some(Reverse((due, id))) = self.timers.peek().copied() {
-            if due > now.millis {
-                break;
-            }
-            self.timers.pop();
-            let Some(deadline) = self.exchanges.get(id).map(|exchange| exchange.deadline) else { continue };
-            if deadline > now.millis {
-                self.timers.push(Reverse((deadline, id)));
-            } else if let Some(exchange) = self.exchanges.close(id) {
-                self.send(exchange.node, exchange.is_reading(), Kind::Cancel, id, &[]);
-                self.fail(exchange, Status::UTIME);
+        while let Some((due, id)) = self.timers.first().copied().filter(|(due, _)| *due <= now.millis) {
+            self.timers.remove(&(due, id));
+            match self.exchanges.get_mut(id) {
+                Some(exchange) if exchange.deadline > now.millis => {
+                    exchange.timer = exchange.deadline;
+                    self.timers.insert((exchange.timer, id));
+                }
+                _ => {
+                    let Some(exchange) = self.close(id) else { continue };
+                    self.send(exchange.node, exchange.is_reading(), Kind::Cancel, id, &[]);
+                    self.doubt(&exchange);
+                    self.fail(exchange, Status::UTIME);
+                }
             }
         }
     }
 
     /// When [`tick`](Self::tick) has something to do next.
     pub fn deadline(&self) -> Option<u64> {
-        self.timers.peek().map(|timer| timer.0.0)
+        self.timers.first().map(|timer| timer.0)
     }
 
     /// Makes requests of what was handed in. To be called when a turn's input is taken.

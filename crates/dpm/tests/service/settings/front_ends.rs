@@ -84,3 +84,42 @@ fn settings_of_a_client_that_left_are_done_and_logged() {
     assert!(world.replies(&other).is_empty());
     assert!(lines(&log)[0].ends_with("M:OUTTMP.SETTING@N = 40.0: [0 0]"), "{:?}", lines(&log));
 }
+
+#[test]
+fn a_silent_device_hides_other_settings_once_at_most() {
+    let (mut world, _) = world();
+    let clients = [operator(&mut world, "everything"), operator(&mut world, "everything")];
+    for (client, drf) in clients.iter().zip(["Z:CUBE_X.SETTING@N", "B:ARRAY.SETTING@N"]) {
+        world.add(client, 1, drf);
+        world.start(client);
+        world.replies(client);
+    }
+    // Both in one turn, and so in one request: of neither anybody knows if it was set.
+    let mut set_both = |world: &mut World, is_answered: &dyn Fn(usize) -> bool| {
+        world.cut = true;
+        world.datagrams.clear();
+        let now = world.moment();
+        for client in &clients {
+            let settings = ApplySettings { list_id: client.list_id, ..scaled(&[(1, 1.0)]) };
+            world.dpm.receive(client.key, &crate::world::framed(&settings.into()), now).expect("the connection stays");
+        }
+        world.pass(0);
+        let asked = headers(&world.datagrams);
+        for (number, header) in asked.iter().enumerate().filter(|(number, _)| is_answered(*number)) {
+            let body = [&[0; 34][..], &[0, 0]].concat();
+            assert!(number < 2);
+            deliver(world, header.answer(Status::SUCCESS, false).datagram(&body));
+        }
+        world.pass(5000);
+        let told = clients.iter().map(|client| settled(&world.replies(client))[0].1).collect::<Vec<_>>();
+        (asked.len(), told)
+    };
+    assert_eq!(set_both(&mut world, &|_| false), (1, vec![Status::UTIME; 2]));
+    // From then on they go apart: one is silent, the other is set.
+    for _ in 0..3 {
+        assert_eq!(set_both(&mut world, &|number| number == 1), (2, vec![Status::UTIME, Status::SUCCESS]));
+    }
+    // When it has answered it goes with the others again.
+    assert_eq!(set_both(&mut world, &|_| true), (2, vec![Status::SUCCESS; 2]));
+    assert_eq!(set_both(&mut world, &|_| false).0, 1);
+}
