@@ -108,7 +108,7 @@ impl Rosters for Everyone {
         Box::pin(ready(Err(StoreError::NoAccount)))
     }
 
-    fn pending_in(&self, _owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>> {
+    fn pending_in(&self, _owner: JidRef<'_>, _after: Option<Jid>, _limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {
         done(Vec::new())
     }
 }

@@ -8,8 +8,10 @@
 //! back from [`Outboxes::close`], so that a slow or broken reader loses its connection but not its messages.
 //!
 //! Limits (`design.md`, budgets): above the soft one a presence replaces the older one of the same sender that still
-//! waits; above the hard one the packet is refused and the caller ends the session. When the shard as a whole holds too much, the hard limit
-//! comes down to the soft one.
+//! waits; above the hard one the packet is refused and the caller ends the session. All sessions of an account together have a limit too, and
+//! so has the shard as a whole: above that one those go who hold most ([`Pushed::Crowded`]).
+//!
+//! What the server sends of its own accord, at login above all, isn't the client's fault: see [`paced`].
 //!
 //! A session that acknowledges what it gets (XEP-0198) keeps its queue: what was sent stays, as the same references, until it is
 //! acknowledged; see [`managed`]. A session whose client is not being looked at (XEP-0352), or whose connection is gone for the moment,
@@ -18,18 +20,23 @@
 //! # Layout
 //!
 //! This file: the outboxes of a shard, and what every session has. `queue`: what waits for one session. [`managed`]: stream management.
-//! [`quiet`]: which stanzas may wait, and which take the place of which. [`framing`]: what a transport puts around each stanza.
+//! [`quiet`]: which stanzas may wait, and which take the place of which. [`framing`]: what a transport puts around each stanza. [`paced`]: what
+//! goes as fast as the client reads. `held`: who holds how much.
 
 pub mod framing;
+mod held;
 pub mod managed;
+pub mod paced;
 mod queue;
 pub mod quiet;
+
+use std::collections::HashMap;
 
 use rookery_jid::Jid;
 
 use crate::packet::Packet;
 use framing::Framing;
-use queue::{Drained, Item, Queue, rendered_len};
+use queue::{Drained, Item, Queue, Roomy, is_state, rendered_len};
 use quiet::Urgency;
 
 /// Index of a connection and its session within one shard.
@@ -66,15 +73,20 @@ pub enum To {
 pub struct Limits {
     /// Above it, superseded presence is replaced in place.
     pub soft: usize,
-    /// Above it, nothing more is taken and the session must end.
+    /// Above it, nothing more is taken and the session must end. What is [`paced`] doesn't count.
     pub hard: usize,
-    /// While all outboxes of the shard together hold more, the soft limit counts as the hard one: the fattest queues go first.
+    /// What is [`paced`] may take this much besides.
+    pub paced: usize,
+    /// All sessions of one account together may hold this much, with all that counts above. Sessions below the soft limit don't count.
+    pub account: usize,
+    /// While all outboxes of the shard together hold more, the accounts go that hold most.
     pub total: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { soft: 64 * 1024, hard: 1024 * 1024, total: 512 * 1024 * 1024 }
+        let mib = 1024 * 1024;
+        Self { soft: mib / 16, hard: mib, paced: 64 * mib, account: 128 * mib, total: 512 * mib }
     }
 }
 
@@ -86,6 +98,8 @@ pub enum Pushed {
     Queued,
     /// The same, or it waits for its client; and it is of some urgency, while nobody looks at the client.
     Unattended,
+    /// It waits, and the shard as a whole holds too much: the caller ends sessions of [`Outboxes::fattest`] accounts.
+    Crowded,
     /// The outbox is over its hard limit: the packet was not taken, the session has to be closed with
     /// `resource-constraint`.
     Overflow,
@@ -103,6 +117,8 @@ pub struct Outboxes {
     pool: Vec<Box<Queue>>,
     limits: Limits,
     waiting: usize,
+    /// What accounts hold in sessions above the soft limit, by bare JID.
+    held: HashMap<Box<str>, usize>,
     pushed: u64,
     /// Sessions that are to be asked for an acknowledgement a little later.
     asking: Vec<managed::Asking>,
@@ -192,14 +208,23 @@ impl Outboxes {
 
     /// Appends a copy of `packet` for one session.
     pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> Pushed {
+        self.append(link, packet, to, false)
+    }
+
+    /// Appends a copy. `paced`: see [`paced`].
+    #[inline]
+    fn append(&mut self, link: Link, packet: &Packet, to: To, mut paced: bool) -> Pushed {
         let Some(slot) = self.slots.get_mut(link.index()) else { return Pushed::Gone };
         let Some(address) = slot.address.as_ref().filter(|_| !slot.abandoned) else { return Pushed::Gone };
         let size = rendered_len(packet, address, to);
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
-        if queue.managed.as_ref().is_some_and(|managed| managed.is_full(queue, size)) {
-            return Pushed::Overflow;
+        if !paced && queue.managed.as_ref().is_some_and(|managed| managed.is_full(queue, size)) {
+            if !is_state(packet) {
+                return Pushed::Overflow;
+            }
+            paced = true;
         }
-        let mut item = Item { packet: packet.clone(), to, tag: 0, number: self.pushed };
+        let mut item = Item { packet: packet.clone(), to, paced, tag: 0, number: self.pushed };
         let (mut waits, mut pushed) = (false, Pushed::Queued);
         if slot.attention != Attention::Active {
             let urgency = quiet::urgency(packet);
@@ -218,17 +243,29 @@ impl Outboxes {
                 self.waiting = self.waiting.saturating_sub(freed);
                 return Pushed::Queued;
             }
-            if queue.bytes + size > self.limits.hard || self.waiting > self.limits.total {
-                return Pushed::Overflow;
+            if !paced && queue.bytes + size > self.limits.hard {
+                if !is_state(packet) {
+                    return Pushed::Overflow;
+                }
+                item.paced = true;
             }
         }
-        queue.items.push_back(item);
-        queue.bytes += size;
+        let is_much = queue.held() + size > self.limits.soft;
+        if is_much && let Err(refused) = self.limits.check(&self.held, queue, &item, address, size) {
+            return refused;
+        }
+        queue.put(item, size);
         self.waiting += size;
         self.pushed += 1;
         if !waits && !slot.dirty {
             slot.dirty = true;
             self.dirty.push(link);
+        }
+        if is_much {
+            self.weigh(link);
+            if self.waiting > self.limits.total {
+                return Pushed::Crowded;
+            }
         }
         pushed
     }
@@ -288,9 +325,7 @@ impl Outboxes {
     /// Bytes that wait for this session, or for its acknowledgement.
     pub fn waiting_bytes(&self, link: Link) -> usize {
         let queue = self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref());
-        queue.map_or(0, |queue| {
-            queue.bytes.saturating_sub(queue.taken) + queue.managed.as_ref().map_or(0, |managed| managed.bytes)
-        })
+        queue.map_or(0, |queue| queue.held().saturating_sub(queue.taken))
     }
 
     /// Whether a session takes that many more bytes and its bounds stay half empty for what else there is. With nothing waiting it takes
@@ -324,7 +359,9 @@ impl Outboxes {
             return 0;
         }
         let queues = self.slots.iter().filter_map(|slot| slot.queue.as_ref());
-        queues.filter(|queue| queue.bytes.saturating_sub(queue.taken) > self.limits.soft).count()
+        queues
+            .filter(|queue| (queue.bytes + queue.paced().bytes).saturating_sub(queue.taken) > self.limits.soft)
+            .count()
     }
 
     /// Copies taken since the start: deliveries, as the counters report them.
@@ -374,9 +411,11 @@ impl Outboxes {
                 break;
             }
             taken -= wire;
-            queue.bytes -= size;
             match queue.items.pop_front() {
-                Some(item) => self.waiting -= queue.was_sent(item, size).min(self.waiting),
+                Some(item) => {
+                    queue.take_off(&item, size);
+                    self.waiting -= queue.was_sent(item, size).min(self.waiting);
+                }
                 None => break,
             }
         }
@@ -385,13 +424,19 @@ impl Outboxes {
             queue.taken = 0;
         }
         let told = queue.take_drained();
-        if queue.items.is_empty() && queue.managed.is_none() {
-            let queue = slot.queue.take();
-            queue.into_iter().for_each(|queue| self.reuse(queue));
+        let has_room = queue.take_those_in_wait(self.limits.soft);
+        if queue.fat() > 0 {
+            self.weigh(link);
+        }
+        let slot = self.slots.get_mut(link.index());
+        let is_done = |queue: &mut Box<Queue>| queue.items.is_empty() && queue.managed.is_none();
+        if let Some(queue) = slot.and_then(|slot| slot.queue.take_if(is_done)) {
+            self.reuse(queue);
         }
         if let Some(Drained(call)) = told {
             call(0);
         }
+        has_room.into_iter().for_each(|Roomy(call)| call());
     }
 
     /// Gives up on a session: what the transport had not wholly taken, or its client not acknowledged, is given back, oldest first, and
@@ -406,6 +451,7 @@ impl Outboxes {
         }
         let (Some(queue), Some(address)) = (slot.queue.as_mut(), &slot.address) else { return Vec::new() };
         queue.tell_unsent();
+        held::forget(&mut self.held, queue, address);
         let managed = queue.managed.take();
         self.waiting = self.waiting.saturating_sub(managed.as_ref().map_or(0, |managed| managed.bytes));
         let sent = managed.into_iter().flat_map(|managed| managed.unacked).filter_map(Item::given_back);
@@ -415,7 +461,7 @@ impl Outboxes {
         while queue.items.len() > begun {
             let Some(item) = queue.items.pop_back() else { break };
             let size = rendered_len(&item.packet, address, item.to);
-            queue.bytes -= size;
+            queue.take_off(&item, size);
             self.waiting = self.waiting.saturating_sub(size);
         }
         if begun == 0 {
@@ -450,20 +496,26 @@ impl Outboxes {
     }
 
     fn drop_queue(&mut self, link: Link) {
-        let Some(mut queue) = self.slots.get_mut(link.index()).and_then(|slot| slot.queue.take()) else { return };
+        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let Some(mut queue) = slot.queue.take() else { return };
         queue.tell_unsent();
+        if let Some(address) = &slot.address {
+            held::forget(&mut self.held, &mut queue, address);
+        }
         let unacked = queue.managed.take().map_or(0, |managed| managed.bytes);
-        self.waiting = self.waiting.saturating_sub(queue.bytes + unacked);
+        self.waiting = self.waiting.saturating_sub(queue.bytes + queue.paced().bytes + unacked);
         queue.items.clear();
         queue.bytes = 0;
+        queue.much = None;
         queue.taken = 0;
         queue.committed = 0;
         self.reuse(queue);
     }
 
     /// Keeps a few small drained queues for the next sessions; larger ones give their memory back.
-    fn reuse(&mut self, queue: Box<Queue>) {
+    fn reuse(&mut self, mut queue: Box<Queue>) {
         if self.pool.len() < POOL && queue.items.capacity() <= POOLED_ITEMS {
+            queue.much = None;
             self.pool.push(queue);
         }
     }

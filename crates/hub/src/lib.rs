@@ -44,6 +44,7 @@ pub mod management;
 pub mod module;
 pub mod names;
 pub mod network;
+mod pace;
 pub mod passage;
 pub mod presence;
 pub mod rate;

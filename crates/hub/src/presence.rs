@@ -209,7 +209,7 @@ impl World {
         self.for_each_link(user, |world, link| {
             let presence = world.session_at(link).and_then(|session| session.presence.clone());
             if let Some(presence) = presence.filter(|_| link != new) {
-                world.push(new, &presence, To::Bare);
+                world.push_paced(new, &presence, To::Bare);
             }
         });
     }

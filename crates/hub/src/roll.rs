@@ -3,7 +3,7 @@
 //! Names lie in shared chunks, so that a letter to another shard takes a reference and no copy. An addition writes into the last chunk of its
 //! shard; a removal rewrites one chunk. What is left out of one packet costs a copy of the chunk that it is in, and of no other.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rookery_fanout::audience::home;
@@ -11,8 +11,6 @@ use rookery_fanout::{Link, Names, Packet, To};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
-use crate::hold::Hold;
-use crate::session::SessionRef;
 use crate::world::Mail;
 
 /// Full JIDs, by next hop.
@@ -105,73 +103,34 @@ impl World {
         }
     }
 
-    /// Sends many packets to one address, in their order, with one letter. They may be more than an outbox takes: then a session gets them as fast as
-    /// it reads, and what else comes for the account meanwhile waits behind them.
+    /// Sends many packets to one address, in their order, with one letter. They may be more than an outbox takes: a session gets them as fast as it
+    /// reads, and what else comes for it waits behind them.
     pub fn bundle(&mut self, packets: Vec<Packet>, to: &Jid) {
         let shard = self.home_of(to.as_ref());
         if self.is_account(to.as_ref()) && shard != self.shard() {
             return self.post(shard, Mail::Bundle { to: to.clone(), packets });
         }
-        let bytes: usize = packets.iter().map(|packet| packet.bytes().len()).sum();
         let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
-        let link =
-            to.resource().filter(|_| bytes > self.portion()).and_then(|resource| self.find_resource(user, resource));
-        match link.and_then(|link| self.reference(link)) {
-            Some(session) => {
-                let hold = self.hold(to.as_ref());
-                self.give_portions(session, packets.into(), hold, 0);
-            }
-            None => packets.iter().for_each(|packet| self.route(packet, to.as_ref())),
+        let link = to.resource().and_then(|resource| self.find_resource(user, resource));
+        match link {
+            Some(link) if self.is_account(to.as_ref()) => self.give_bundle(link, packets),
+            _ => packets.iter().for_each(|packet| self.route(packet, to.as_ref())),
         }
     }
 
-    /// The same for a session of this shard, which gets what is not too much at once and before all that waits for its account.
-    pub(crate) fn give_bundle(&mut self, link: Link, packets: Vec<Packet>) {
-        let bytes: usize = packets.iter().map(|packet| packet.bytes().len()).sum();
-        match self.reference(link).filter(|_| bytes > self.portion()) {
-            Some(session) => {
-                let account = self.outboxes.address(link).cloned();
-                let hold = account.and_then(|account| self.hold(account.as_ref()));
-                self.give_portions(session, packets.into(), hold, 0);
-            }
-            None => {
-                for packet in &packets {
-                    self.push(link, packet, To::Full);
-                }
-            }
-        }
-    }
-
-    /// Gives a session as much as it can take, and goes on when it has read that.
-    fn give_portions(
-        &mut self,
-        session: SessionRef,
-        mut packets: VecDeque<Packet>,
-        hold: Option<Hold>,
-        waited_ms: u64,
-    ) {
-        let is_patient = waited_ms < PATIENCE_MS;
-        while self.session(session).is_some()
-            && (!is_patient || self.outboxes.waiting_bytes(session.link) < self.portion())
-            && let Some(packet) = packets.pop_front()
-        {
-            let to = self.outboxes.address(session.link).cloned();
-            let packet = to.and_then(|to| self.let_through(packet, to.as_ref()));
+    /// The same for a session of this shard.
+    pub fn give_bundle(&mut self, link: Link, packets: Vec<Packet>) {
+        let (Some(session), Some(to)) = (self.reference(link), self.outboxes.address(link).cloned()) else { return };
+        for packet in packets {
+            let packet = self.let_through(packet, to.as_ref());
             // Filters may have ended the session.
-            if let Some(packet) = packet.filter(|_| self.session(session).is_some()) {
-                self.push(session.link, &packet, To::Full);
+            if self.session(session).is_none() {
+                return;
+            }
+            if let Some(packet) = packet {
+                self.push_paced(link, &packet, To::Full);
             }
         }
-        if packets.is_empty() || self.session(session).is_none() {
-            hold.into_iter().for_each(|hold| self.release(hold));
-            return;
-        }
-        self.after(PAUSE_MS, move |world| world.give_portions(session, packets, hold, waited_ms + PAUSE_MS));
-    }
-
-    /// How much of a bundle may wait in an outbox.
-    fn portion(&self) -> usize {
-        self.settings.outbox.hard / 4
     }
 
     fn is_account(&self, jid: JidRef<'_>) -> bool {
@@ -225,11 +184,6 @@ fn without(names: &Arc<Names>, except: &[(u64, &str)]) -> Arc<Names> {
 
 /// Names in one chunk: few enough that copying one is nothing, many enough that a letter for each is nothing either.
 const CHUNK: usize = 128;
-
-/// How long a session may take to read a portion before the next look.
-const PAUSE_MS: u64 = 10;
-/// A session that takes longer than this for a bundle gets the rest at once, and ends if it can't take that.
-const PATIENCE_MS: u64 = 30_000;
 
 #[cfg(test)]
 mod tests {

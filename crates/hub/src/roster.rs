@@ -2,9 +2,10 @@
 
 use rookery_fanout::{Link, Packet, To};
 use rookery_jid::Jid;
-use rookery_store::{Change, Changed, Edit, EditRoster, Roster, RosterItem, Subscription};
+use rookery_store::{Change, Changed, Edit, EditRoster, Roster, RosterItem, SizeOf, Subscription};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Element, Writer, ns};
+use tracing::warn;
 
 use crate::World;
 use crate::iq::Iq;
@@ -28,40 +29,44 @@ impl World {
         if let Some(found) = self.session_mut(session) {
             found.interested = true;
         }
+        // A roster is large, and a client may ask for it as often as it likes: it gets one when it has read what it got.
+        self.when_room_in_lane(session, move |world| world.give_roster(session, iq));
+    }
+
+    fn give_roster(&mut self, session: SessionRef, iq: Iq) {
         let rosters = self.stores.rosters.clone();
         let version = iq.payload.attr("ver").filter(|_| !self.has_shared(&iq.to));
         let known = version.and_then(|version| version.parse().ok());
         let owner = iq.to.clone();
-        match known {
-            None => self.wait_in_lane(session, rosters.get(owner.as_ref()), move |world, roster| {
-                world.roster_result(&iq, roster);
-            }),
-            Some(version) => {
-                self.wait_in_lane(
-                    session,
-                    rosters.since(owner.as_ref(), version),
-                    move |world, changes| match changes {
-                        Ok(Some(changes)) => {
-                            world.reply_done(&iq);
-                            for (version, change) in changes.changes {
-                                if let Some(push) = push(&world.unique_text(), Some(version), &change) {
-                                    world.push(session.link, &push, To::Full);
-                                }
-                            }
-                        }
-                        Ok(None) => {
-                            world.wait_in_lane(session, rosters.get(owner.as_ref()), move |world, roster| {
-                                world.roster_result(&iq, roster);
-                            });
-                        }
-                        Err(error) => world.roster_failed(&iq, &error),
-                    },
-                );
+        let whole = move |world: &mut World, iq: Iq| {
+            let roster = world.stores.rosters.get(iq.to.as_ref());
+            world.wait_in_lane(session, roster, move |world, roster| world.roster_result(session, &iq, roster));
+        };
+        let Some(version) = known else { return whole(self, iq) };
+        self.wait_in_lane(session, rosters.since(owner.as_ref(), version), move |world, changes| match changes {
+            Ok(Some(changes)) => {
+                world.roster_reply(session, iq.result());
+                for (version, change) in changes.changes {
+                    if let Some(push) = push(&world.unique_text(), Some(version), &change) {
+                        world.push_paced(session.link, &push, To::Full);
+                    }
+                }
             }
+            Ok(None) => whole(world, iq),
+            Err(error) => world.roster_failed(&iq, &error),
+        });
+    }
+
+    /// Gives a session the answer to its request, behind what it was sent before.
+    fn roster_reply(&mut self, session: SessionRef, reply: Writer) {
+        match Packet::built(&reply.finish()) {
+            Ok(packet) if self.session(session).is_some() => _ = self.push_paced(session.link, &packet, To::Full),
+            Ok(_) => {}
+            Err(fault) => warn!(?fault, "the server wrote a roster that its own scanner refuses"),
         }
     }
 
-    fn roster_result(&mut self, iq: &Iq, roster: Result<Roster, rookery_store::StoreError>) {
+    fn roster_result(&mut self, session: SessionRef, iq: &Iq, roster: Result<Roster, rookery_store::StoreError>) {
         let roster = match roster {
             Ok(roster) => roster,
             Err(error) => return self.roster_failed(iq, &error),
@@ -76,7 +81,7 @@ impl World {
             write_item(&mut reply, item);
         }
         reply.end();
-        self.reply(iq, reply);
+        self.roster_reply(session, reply);
     }
 
     fn roster_failed(&mut self, iq: &Iq, error: &rookery_store::StoreError) {
@@ -100,9 +105,10 @@ impl World {
             // The operator wants it there.
             return self.reply_error(&iq, Condition::NotAllowed);
         }
-        let limit = self.settings.roster.items;
+        let limits = self.settings.roster;
         let owner = iq.to.clone();
-        let edit = move |item: Option<&RosterItem>, items: usize| wanted.edit(item, items, limit);
+        let (name, groups) = (wanted.name.clone(), wanted.groups.clone());
+        let edit = move |item: Option<&RosterItem>, size: SizeOf<'_>| wanted.edit(item, size, &limits);
         let changed = self.stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(edit));
         self.wait_in_lane(session, changed, move |world, changed| {
             let changed = match changed {
@@ -113,7 +119,8 @@ impl World {
             if is_removal && !was_there {
                 return world.reply_error(&iq, Condition::ItemNotFound);
             }
-            if !is_removal && changed.after.is_none() {
+            let is_done = |item: &RosterItem| item.listed && item.name == name && item.groups == groups;
+            if !is_removal && !changed.after.as_ref().is_some_and(is_done) {
                 let error = StanzaError::new(Condition::ResourceConstraint).with_text("the roster is full");
                 return world.reply_error(&iq, error);
             }
@@ -346,17 +353,21 @@ impl Wanted {
         Ok(Self { jid, name, groups, remove: item.attr("subscription") == Some("remove") })
     }
 
-    fn edit(self, item: Option<&RosterItem>, items: usize, limit: usize) -> Edit {
+    /// A roster that is full takes changes as long as they don't make it larger.
+    fn edit(self, item: Option<&RosterItem>, size: SizeOf<'_>, limits: &RosterLimits) -> Edit {
+        let shown = item.filter(|item| item.visible());
         if self.remove {
-            return if item.is_some_and(RosterItem::visible) { Edit::Remove } else { Edit::Keep };
-        }
-        if item.is_none() && items >= limit {
-            return Edit::Keep;
+            return if shown.is_some() { Edit::Remove } else { Edit::Keep };
         }
         let mut new = item.cloned().unwrap_or_else(|| RosterItem::new(self.jid));
         new.listed = true;
         new.name = self.name;
         new.groups = self.groups;
-        Edit::Put(new)
+        let (before, after) = (shown.map_or(0, RosterItem::bytes), new.bytes());
+        let has_place = match shown {
+            None => limits.take(&size(), after),
+            Some(_) => after <= before || size().bytes.saturating_add(after - before) <= limits.bytes,
+        };
+        if has_place { Edit::Put(new) } else { Edit::Keep }
     }
 }

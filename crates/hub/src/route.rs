@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use rookery_fanout::audience::home;
 use rookery_fanout::{Link, Packet, Pushed, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
-use rookery_stream::error::{Condition, StanzaError, StreamError};
+use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Limits, Namespaces, Stanza, Writer, ns};
 
 use crate::World;
@@ -190,22 +190,8 @@ impl World {
     /// Puts a copy into a session's outbox. `false` if it was not taken: a session that doesn't read what it gets is ended, and
     /// the stanza has to go where it would have gone without that session.
     pub fn push(&mut self, link: Link, packet: &Packet, to: To) -> bool {
-        match self.outboxes.push(link, packet, to) {
-            Pushed::Queued => true,
-            Pushed::Unattended => {
-                let registry = self.registry.clone();
-                registry.unattended(self, packet, link);
-                true
-            }
-            Pushed::Gone => false,
-            Pushed::Overflow => {
-                self.counters.overflows += 1;
-                self.close(link, StreamError::ResourceConstraint, "the client does not read what it is sent");
-                // What it did not read is older than this stanza, and goes its way before it.
-                self.give_back(link);
-                false
-            }
-        }
+        let pushed = self.outboxes.push(link, packet, to);
+        if pushed == Pushed::Queued { true } else { self.was_pushed(link, packet, pushed) }
     }
 
     /// Tells the sender of a stanza what went wrong, in the name of the address that it went to. Errors, results and presence

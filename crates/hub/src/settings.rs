@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use rookery_fanout::Limits;
+use rookery_store::RosterSize;
 
 use crate::rate::Rate;
 
@@ -78,6 +79,10 @@ pub enum Conflict {
 pub struct RosterLimits {
     /// Contacts.
     pub items: usize,
+    /// Bytes of all contacts' addresses, names and groups together.
+    pub bytes: usize,
+    /// Subscription requests of those who aren't contacts that wait for an answer.
+    pub requests: usize,
     /// Bytes of a contact's name.
     pub name_bytes: usize,
     /// Groups of one contact.
@@ -86,9 +91,16 @@ pub struct RosterLimits {
     pub group_bytes: usize,
 }
 
+impl RosterLimits {
+    /// Whether a roster of this size takes one more contact of so many bytes.
+    pub fn take(&self, size: &RosterSize, bytes: usize) -> bool {
+        size.items < self.items && size.bytes.saturating_add(bytes) <= self.bytes
+    }
+}
+
 impl Default for RosterLimits {
     fn default() -> Self {
-        Self { items: 3000, name_bytes: 1023, groups: 50, group_bytes: 1023 }
+        Self { items: 3000, bytes: 1024 * 1024, requests: 500, name_bytes: 1023, groups: 50, group_bytes: 1023 }
     }
 }
 

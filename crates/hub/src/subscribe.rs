@@ -1,14 +1,17 @@
 //! Subscriptions: carries out what the state machine of [`crate::subscription`] says, for senders and receivers (RFC 6121 §3).
 
+use std::borrow::Cow;
+
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Changed, StoreError};
 use rookery_stream::error::Condition;
-use rookery_xml::{Stanza, Writer};
+use rookery_xml::{Limits, Stanza, Writer, ns};
 use tracing::warn;
 
 use crate::World;
 use crate::roster::condition;
+use crate::session::SessionRef;
 use crate::subscription::{self, Direction, Effects, Event};
 
 impl World {
@@ -37,7 +40,13 @@ impl World {
     }
 
     fn subscription_sent(&mut self, packet: &Packet, owner: &Jid, contact: &Jid, changed: &Changed) {
-        if packet.type_() == StanzaType::Subscribe && changed.after.is_none() {
+        let has_no_place = match packet.type_() {
+            StanzaType::Subscribe => changed.after.as_ref().is_none_or(|item| !item.visible()),
+            // Whoever asked and isn't accepted now would have become a contact.
+            StanzaType::Subscribed => changed.after.as_ref().is_some_and(|item| item.pending_in.is_some()),
+            _ => false,
+        };
+        if has_no_place {
             return self.bounce(packet, contact.as_ref(), Condition::ResourceConstraint.into());
         }
         self.roster_changed(owner, contact, changed);
@@ -53,7 +62,7 @@ impl World {
         let Some(contact) = packet.sender().map(|from| from.to_bare()) else { return };
         let owner = owner.to_jid();
         let is_request = packet.type_() == StanzaType::Subscribe;
-        let stanza = if is_request { packet.addressed(owner.as_str()) } else { Vec::new() };
+        let stanza = if is_request { request(packet.bytes(), &contact, &owner) } else { Vec::new() };
         let event = Event { direction: Direction::In, type_: packet.type_(), stanza };
         let hold = self.hold(owner.as_ref());
         let changed = self.change(&owner, &contact, event);
@@ -113,29 +122,100 @@ impl World {
     pub(crate) fn show_requests(&mut self, link: Link) {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
         let Some(session) = self.reference(link) else { return };
-        let pending = self.stores.rosters.pending_in(owner.as_ref());
-        self.wait_in_lane(session, pending, move |world, pending| match pending {
-            Ok(pending) => {
-                for (contact, stanza) in pending {
-                    match Packet::scanned(&stanza) {
-                        Ok(packet) if world.session(session).is_some_and(|found| found.is_available()) => {
-                            world.push(session.link, &packet, To::Bare);
-                        }
-                        Ok(_) => {}
-                        Err(fault) => warn!(account = %owner, %contact, ?fault, "a stored request is damaged"),
-                    }
-                }
+        let pending = self.stores.rosters.pending_in(owner.as_ref(), None, PORTION);
+        self.wait_in_lane(session, pending, move |world, pending| world.show_portion(session, owner, pending));
+    }
+
+    /// Gives a session some of the requests, and loads the next when it has read them.
+    fn show_portion(&mut self, session: SessionRef, owner: Jid, pending: Result<Vec<(Jid, Vec<u8>)>, StoreError>) {
+        let pending = match pending {
+            Ok(pending) => pending,
+            Err(error) => return self.store_failed("loading subscription requests", &owner, &error),
+        };
+        for (contact, stanza) in &pending {
+            if !self.session(session).is_some_and(|found| found.is_available()) {
+                return;
             }
-            Err(error) => world.store_failed("loading subscription requests", &owner, &error),
-        });
+            // Earlier versions kept whatever came.
+            match Packet::scanned(&request(stanza, contact, &owner)) {
+                Ok(packet) => _ = self.push_paced(session.link, &packet, To::Bare),
+                Err(fault) => warn!(account = %owner, %contact, ?fault, "a stored request is damaged"),
+            }
+        }
+        if let Some((last, _)) = pending.into_iter().nth(PORTION - 1) {
+            self.when_room(session, move |world| {
+                let pending = world.stores.rosters.pending_in(owner.as_ref(), Some(last), PORTION);
+                world.wait(pending, move |world, pending| world.show_portion(session, owner, pending));
+            });
+        }
     }
 
     fn change(&self, owner: &Jid, contact: &Jid, event: Event) -> rookery_store::Pending<Changed> {
-        let limit = self.settings.roster.items;
-        let jid = contact.clone();
-        let edit = move |item: Option<&rookery_store::RosterItem>, items: usize| {
-            subscription::edit(event, jid, limit, item, items)
+        let (limits, jid) = (self.settings.roster, contact.clone());
+        let edit = move |item: Option<&rookery_store::RosterItem>, size: rookery_store::SizeOf<'_>| {
+            subscription::edit(event, jid, &limits, item, size)
         };
         self.stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(edit))
+    }
+}
+
+/// What is kept of a request until it is answered: who asks, and what that tells the owner. All else would only be a way to fill somebody's
+/// store and login.
+fn request(stanza: &[u8], contact: &Jid, owner: &Jid) -> Vec<u8> {
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let asked = Stanza::parse(stanza, &limits).ok();
+    let text = |name: &str, ns: &str| {
+        let child = asked.as_ref()?.child(name, ns)?;
+        let text = child.element().text();
+        (!text.is_empty()).then(|| shortened(text))
+    };
+    let short = |value: Option<Cow<'_, str>>| value.filter(|value| value.len() <= SHORT).map(Cow::into_owned);
+    let mut request = Writer::new("presence");
+    request.attr("type", "subscribe").attr("from", contact.as_str()).attr("to", owner.as_str());
+    request.opt_attr("id", short(asked.as_ref().and_then(Stanza::id)).as_deref());
+    request.opt_attr("xml:lang", short(asked.as_ref().and_then(Stanza::lang)).as_deref());
+    if let Some(status) = text("status", ns::CLIENT) {
+        request.text_child("status", &status);
+    }
+    if let Some(nick) = text("nick", ns::NICK) {
+        request.start_ns("nick", ns::NICK).text(&nick).end();
+    }
+    request.finish().into_bytes()
+}
+
+/// The beginning of a text, of at most [`STATUS`] bytes.
+fn shortened(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(STATUS));
+    text
+}
+
+/// Bytes that are kept of the status and of the nick of a request.
+const STATUS: usize = 1024;
+/// Bytes of an id or a language that are kept: a longer one is none.
+const SHORT: usize = 256;
+/// Requests that are loaded at a time.
+const PORTION: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_request_what_its_owner_needs_is_kept() {
+        let (contact, owner) = (Jid::parse("a@x").unwrap(), Jid::parse("b@x").unwrap());
+        let kept = |stanza: &str| String::from_utf8(request(stanza.as_bytes(), &contact, &owner)).unwrap();
+        let stanza = "<presence from='a@x' type='subscribe' id='1' xml:lang='de'><status>hi &amp; so on</status>\
+             <nick xmlns='http://jabber.org/protocol/nick'>A</nick><x xmlns='urn:x'>x</x></presence>";
+        let short = "<presence type='subscribe' from='a@x' to='b@x' id='1' xml:lang='de'><status>hi &amp; so on</status>\
+             <nick xmlns='http://jabber.org/protocol/nick'>A</nick></presence>";
+        assert_eq!(kept(stanza), short);
+        assert_eq!(kept(short), short);
+        let long = "ä".repeat(100_000);
+        let stanza = format!("<presence from='a@x' type='subscribe' id='{long}'><status>{long}</status></presence>");
+        assert_eq!(
+            kept(&stanza).len(),
+            "<presence type='subscribe' from='a@x' to='b@x'><status></status></presence>".len() + STATUS
+        );
+        assert_eq!(kept("damaged"), "<presence type='subscribe' from='a@x' to='b@x'/>");
     }
 }

@@ -5,7 +5,9 @@
 
 use rookery_fanout::StanzaType;
 use rookery_jid::Jid;
-use rookery_store::{Edit, RosterItem};
+use rookery_store::{Edit, RosterItem, SizeOf};
+
+use crate::settings::RosterLimits;
 
 /// Whether the account's owner sent the stanza or received it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,12 +42,14 @@ pub struct Effects {
     pub hide: bool,
 }
 
-/// What `event` does to the item of `contact`; `limit` is how many items a roster may have.
-pub fn edit(event: Event, contact: Jid, limit: usize, item: Option<&RosterItem>, items: usize) -> Edit {
-    if item.is_none() && (items >= limit || !may_create(&event)) {
+/// What `event` does to the item of `contact`. A roster that is full by `limits` takes no more contacts; the requests of those who are none
+/// have a limit of their own, so that they take nobody else's place.
+pub fn edit(event: Event, contact: Jid, limits: &RosterLimits, item: Option<&RosterItem>, size: SizeOf<'_>) -> Edit {
+    if item.is_none() && !may_create(&event) {
         return Edit::Keep;
     }
     let is_new = item.is_none();
+    let was_visible = item.is_some_and(RosterItem::visible);
     let mut new = item.cloned().unwrap_or_else(|| RosterItem { listed: false, ..RosterItem::new(contact) });
     let subscription = new.subscription;
     match (event.direction, event.type_) {
@@ -90,6 +94,11 @@ pub fn edit(event: Event, contact: Jid, limit: usize, item: Option<&RosterItem>,
     if !new.visible() && new.pending_in.is_none() {
         return if is_new { Edit::Keep } else { Edit::Remove };
     }
+    if new.visible() && !was_visible && !limits.take(&size(), new.bytes())
+        || is_new && !new.visible() && size().requests >= limits.requests
+    {
+        return Edit::Keep;
+    }
     if item == Some(&new) { Edit::Keep } else { Edit::Put(new) }
 }
 
@@ -132,7 +141,7 @@ impl Effects {
 mod tests {
     use super::*;
     use StanzaType::{Subscribe, Subscribed, Unsubscribe, Unsubscribed};
-    use rookery_store::Subscription;
+    use rookery_store::{RosterSize, Subscription};
 
     fn contact() -> Jid {
         Jid::parse("contact@example.org").unwrap()
@@ -161,7 +170,7 @@ mod tests {
     fn step(direction: Direction, type_: StanzaType, before: &str) -> (Option<RosterItem>, Effects) {
         let item = state(before);
         let event = Event { direction, type_, stanza: b"<presence/>".to_vec() };
-        let after = match edit(event, contact(), 10, item.as_ref(), 1) {
+        let after = match edit(event, contact(), &RosterLimits::default(), item.as_ref(), &mut RosterSize::default) {
             Edit::Keep => item.clone(),
             Edit::Put(item) => Some(item),
             Edit::Remove => None,
@@ -329,7 +338,20 @@ mod tests {
 
     #[test]
     fn a_full_roster_takes_no_more_items() {
-        let event = Event { direction: Direction::In, type_: Subscribe, stanza: Vec::new() };
-        assert_eq!(edit(event, contact(), 10, None, 10), Edit::Keep);
+        let limits = RosterLimits { items: 10, requests: 5, bytes: 1000, ..RosterLimits::default() };
+        let is_taken = |direction, size: RosterSize| {
+            let event = Event { direction, type_: Subscribe, stanza: Vec::new() };
+            edit(event, contact(), &limits, None, &mut || size) != Edit::Keep
+        };
+        let full = RosterSize { items: 10, requests: 5, bytes: 990 };
+        let size = |items, requests, bytes| RosterSize { items, requests, bytes };
+        assert!(!is_taken(Direction::In, full) && !is_taken(Direction::Out, full));
+        assert!(is_taken(Direction::In, size(10, 4, 990)), "requests don't need the place of contacts");
+        assert!(is_taken(Direction::Out, size(9, 5, 900)), "nor contacts that of requests");
+        assert!(!is_taken(Direction::Out, size(10, 0, 0)) && !is_taken(Direction::Out, size(0, 0, 990)));
+        // Who is accepted becomes a contact.
+        let request = state("none in hidden");
+        let event = Event { direction: Direction::Out, type_: Subscribed, stanza: Vec::new() };
+        assert_eq!(edit(event, contact(), &limits, request.as_ref(), &mut || full), Edit::Keep);
     }
 }

@@ -306,7 +306,7 @@ fn greet(motds: &Motds, world: &mut World, link: Link) {
                 return;
             }
             if let Ok(packet) = Packet::built(&motd.text.message("headline", account.domain(), &motd.id)) {
-                world.push(session.link, &packet, To::Bare);
+                world.push_paced(session.link, &packet, To::Bare);
             }
             remember(world, vec![account].into_iter(), motd.id);
         });

@@ -159,8 +159,8 @@ impl Rosters for Held {
         self.held(|stores| stores.rosters.change(owner, contact, edit))
     }
 
-    fn pending_in(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>> {
-        self.held(|stores| stores.rosters.pending_in(owner))
+    fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {
+        self.held(|stores| stores.rosters.pending_in(owner, after, limit))
     }
 }
 
@@ -363,8 +363,14 @@ impl Pubsub for Held {
         self.held(|stores| stores.pubsub.affiliations_of(host, entity))
     }
 
-    fn news(&self, asker: JidRef<'_>, owners: Vec<Jid>, nodes: Vec<String>) -> Pending<Vec<News>> {
-        self.held(|stores| stores.pubsub.news(asker, owners, nodes))
+    fn news(
+        &self,
+        asker: JidRef<'_>,
+        owners: Vec<Jid>,
+        nodes: Vec<String>,
+        after: Option<(Jid, String)>,
+    ) -> Pending<(Vec<News>, bool)> {
+        self.held(|stores| stores.pubsub.news(asker, owners, nodes, after))
     }
 
     fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>> {

@@ -51,7 +51,9 @@ pub use pending::{Pending, wait};
 pub use presence::{LastPresence, LastSeen};
 pub use pubsub::Pubsub;
 pub use rooms::{Affiliated, Affiliation, ListedRoom, RoomDocument, Rooms, StoredRoom};
-pub use rosters::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, Rosters, Subscription};
+pub use rosters::{
+    Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, Rosters, SizeOf, Subscription,
+};
 pub use slots::{Slot, SlotStage, Slots};
 pub use sql::sqlite;
 

@@ -149,8 +149,8 @@ impl Rosters for Memory {
         ready(owner.and_then(|owner| caught(|| Ok(owner.roster.change(contact, edit)))))
     }
 
-    fn pending_in(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>> {
-        ready(self.world().owner(owner).map(|owner| owner.roster.pending_in()))
+    fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {
+        ready(self.world().owner(owner).map(|owner| owner.roster.pending_in(after.as_ref(), limit)))
     }
 }
 

@@ -68,8 +68,15 @@ pub trait Pubsub: Send + Sync {
     fn affiliations_of(&self, host: JidRef<'_>, entity: JidRef<'_>) -> Pending<Vec<(String, Affiliation)>>;
 
     /// What an entity who becomes available needs to hear the last news of accounts: for each of these accounts, each of the named nodes
-    /// that it has and that holds an item.
-    fn news(&self, asker: JidRef<'_>, owners: Vec<Jid>, nodes: Vec<String>) -> Pending<Vec<News>>;
+    /// that it has and that holds an item. They come in portions of [`PAGE_BYTES`] or one item, in the order of the question: those behind
+    /// `after`, an account and a node of it; and whether there may be more.
+    fn news(
+        &self,
+        asker: JidRef<'_>,
+        owners: Vec<Jid>,
+        nodes: Vec<String>,
+        after: Option<(Jid, String)>,
+    ) -> Pending<(Vec<News>, bool)>;
 
     /// The nodes of all accounts, page by page: those whose number is above `after` (0: from the first), at most `limit`.
     fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>>;

@@ -27,13 +27,28 @@ pub trait Rosters: Send + Sync {
     /// [`Panicked`](crate::StoreError::Panicked).
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed>;
 
-    /// The subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with the stanza of each.
-    fn pending_in(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>>;
+    /// The subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with the stanza of each: in the order of the contacts'
+    /// JIDs, those behind `after`, at most `limit`.
+    fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
-/// Decides about one roster item, given the item as it is (if there is one) and how many items the roster has, hidden
-/// ones included.
-pub type EditRoster = Box<dyn FnOnce(Option<&RosterItem>, usize) -> Edit + Send>;
+/// Decides about one roster item, given the item as it is (if there is one) and the size of the roster, which is only found out for those who
+/// ask.
+pub type EditRoster = Box<dyn FnOnce(Option<&RosterItem>, SizeOf<'_>) -> Edit + Send>;
+
+/// Finds out how large a roster is.
+pub type SizeOf<'a> = &'a mut dyn FnMut() -> RosterSize;
+
+/// How large a roster is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RosterSize {
+    /// Items that clients see.
+    pub items: usize,
+    /// Items that clients don't see: requests of those who aren't contacts.
+    pub requests: usize,
+    /// Bytes of the items that clients see: see [`RosterItem::bytes`].
+    pub bytes: usize,
+}
 
 /// What [`EditRoster`] decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +139,13 @@ impl RosterItem {
     /// An item that exists only because the contact asked for a subscription with this stanza: clients don't see it.
     pub fn requested(jid: Jid, stanza: Vec<u8>) -> RosterItem {
         RosterItem { pending_in: Some(stanza), listed: false, ..RosterItem::new(jid) }
+    }
+
+    /// The bytes that the owner's choices take: address, name, and groups with a few bytes for each.
+    pub fn bytes(&self) -> usize {
+        let group = |group: &String| group.len() + 2 + group.len().checked_ilog10().unwrap_or_default() as usize;
+        let name = self.name.as_ref().map_or(0, String::len);
+        self.jid.as_str().len() + name + self.groups.iter().map(group).sum::<usize>()
     }
 
     /// Whether clients may see the item: not while all there is to it is the contact's request (RFC 6121 §3.1.3).

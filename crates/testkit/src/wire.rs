@@ -188,4 +188,4 @@ impl Wire {
 }
 
 /// What a server may send: more than a client may.
-const LIMITS: Limits = Limits { bytes: 4 * 1024 * 1024, ..Limits::AFTER_LOGIN };
+const LIMITS: Limits = Limits { bytes: 16 * 1024 * 1024, ..Limits::AFTER_LOGIN };

@@ -118,7 +118,8 @@ fn a_roster_outlives_the_server() {
 #[test]
 fn wrong_sets_are_refused_and_change_nothing() {
     let mut config = Config::default();
-    config.settings.roster = RosterLimits { items: 3, name_bytes: 10, groups: 2, group_bytes: 5 };
+    config.settings.roster =
+        RosterLimits { items: 3, name_bytes: 10, groups: 2, group_bytes: 5, ..RosterLimits::default() };
     let server = Server::with(config);
     let mut juliet = interested(&server, "juliet/balcony");
     for (item, type_, condition) in [
@@ -163,6 +164,33 @@ fn wrong_sets_are_refused_and_change_nothing() {
         let error = answer.child("error", ns::CLIENT).expect("an error");
         assert!(error.child(condition, ns::STANZA_ERRORS).is_some(), "{answer:?}");
     }
+}
+
+/// What all contacts of an account take has a limit, which changes meet that don't make it larger.
+#[test]
+fn a_roster_has_a_limit_in_bytes() {
+    let mut config = Config::default();
+    config.settings.roster = RosterLimits { bytes: 200, ..RosterLimits::default() };
+    let server = Server::with(config);
+    let mut juliet = interested(&server, "juliet/balcony");
+    let name = |length: usize| "x".repeat(length);
+    let mut put = |jid: &str, name: &str| {
+        juliet.send(&set(&format!("<item jid='{jid}@example.org' name='{name}'/>")));
+        let mut answers = juliet.all();
+        assert!(answers.len() <= 2);
+        answers.pop().expect("an answer").attr("type") == Some("result")
+    };
+    assert!(put("a", &name(80)) && put("b", &name(80)));
+    assert!(!put("c", &name(80)), "too much in all");
+    assert!(!put("b", &name(99)), "nor may one become so large");
+    assert!(put("b", &name(70)) && put("b", &name(80)) && put("c", ""));
+    juliet.send("<presence/>");
+    juliet.all();
+    juliet.send("<presence type='subscribe' to='a-rather-long-name@example.org'/>");
+    let answer = juliet.expect_element();
+    assert_eq!((answer.name(), answer.attr("type")), ("presence", Some("error")));
+    let (items, _) = roster(&mut juliet);
+    assert_eq!(items.len(), 3);
 }
 
 /// §2.6: "If the server determines that the roster has not been modified since the version ID sent by the client", it answers with an

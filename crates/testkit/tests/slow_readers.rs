@@ -147,3 +147,66 @@ fn a_request_that_was_not_read_is_answered() {
          <service-unavailable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></iq>",
     ]);
 }
+
+/// A shard that holds too much ends those who hold most of it, whoever gets the next stanza.
+#[test]
+fn the_shard_is_relieved_by_those_who_fill_it() {
+    let mut config = Config { shards: 1, ..Config::default() };
+    config.settings.outbox = Limits { soft: 4 * 1024, hard: 64 * 1024, total: 300 * 1024, ..Limits::default() };
+    let server = Server::with(config);
+    let mut juliet = server.login("juliet/balcony");
+    let silent = |name: &str| {
+        let client = server.online(name);
+        client.wire.peer.set_window(100);
+        client
+    };
+    let mut innocent = silent("innocent/r");
+    innocent.set_reading(false);
+    let mut fat: Vec<Client> = (0..10).map(|number| silent(&format!("silent{number}/r"))).collect();
+    fat.iter_mut().for_each(|client| client.set_reading(false));
+    let send = |juliet: &mut Client, to: &str, count: usize| {
+        for number in 0..count {
+            let body = format!("{number}{}", "x".repeat(2_000));
+            juliet.send(&format!("<message to='{to}@example.org' type='chat'><body>{body}</body></message>"));
+        }
+        juliet.pump();
+    };
+    send(&mut juliet, "innocent", 10);
+    for number in 0..10 {
+        send(&mut juliet, &format!("silent{number}"), 25);
+        // It is above the soft limit too, and gets the next stanza while there is too much.
+        send(&mut juliet, "innocent", 1);
+    }
+    assert!(server.counters().overflows >= 4, "{}", server.counters().overflows);
+    innocent.set_reading(true);
+    assert_eq!(innocent.bodies().len(), 20);
+    innocent.expect_alive();
+    juliet.expect_alive();
+    assert!(server.sessions() < 12);
+}
+
+/// All sessions of an account together hold a bounded amount.
+#[test]
+fn many_sessions_of_one_account_hold_no_more_than_it_may() {
+    let mut config = Config { shards: 1, ..Config::default() };
+    config.settings.outbox = Limits { soft: 4 * 1024, hard: 64 * 1024, account: 150 * 1024, ..Limits::default() };
+    let server = Server::with(config);
+    let mut juliet = server.login("juliet/balcony");
+    let mut clients: Vec<Client> = (0..10).map(|number| server.login(&format!("romeo/{number}"))).collect();
+    for client in &mut clients {
+        client.wire.peer.set_window(100);
+        client.set_reading(false);
+    }
+    for number in 0..10 {
+        for _ in 0..25 {
+            let body = "x".repeat(2_000);
+            juliet.send(&format!(
+                "<message to='romeo@example.org/{number}' type='headline'><body>{body}</body></message>"
+            ));
+        }
+        juliet.pump();
+    }
+    assert!((2..=4).contains(&(server.sessions() - 1)), "{}", server.sessions());
+    assert!(server.counters().overflows >= 6);
+    juliet.expect_alive();
+}

@@ -114,6 +114,8 @@ pub const COMPRESS: &str = "http://jabber.org/protocol/compress";
 pub const VCARD_UPDATE: &str = "vcard-temp:x:update";
 /// XEP-0160 Best Practices for Handling Offline Messages
 pub const OFFLINE: &str = "msgoffline";
+/// XEP-0172 User Nickname
+pub const NICK: &str = "http://jabber.org/protocol/nick";
 /// XEP-0184 Message Delivery Receipts
 pub const RECEIPTS: &str = "urn:xmpp:receipts";
 /// XEP-0191 Blocking Command

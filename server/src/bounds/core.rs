@@ -26,9 +26,13 @@ const BOUNDS: &[(&str, Bound)] = &[
     ("sessions", RATE_STANZAS),
     ("sessions", LANE),
     ("sessions", OUTBOX),
+    ("sessions", PACED),
+    ("sessions", OUTBOXES_OF_ACCOUNT),
     ("sessions", OUTBOXES),
     ("sessions", DIRECTED),
     ("rosters", ITEMS),
+    ("rosters", ROSTER),
+    ("rosters", REQUESTS),
     ("rosters", NAME),
     ("rosters", GROUPS),
     ("rosters", GROUP),
@@ -90,7 +94,19 @@ const OUTBOX: Bound =
 
 const OUTBOXES: Bound =
     Bound::on("what all sessions have not read", Per::Shard, Most::Key("limits.outbox_total"), Unit::Bytes)
-        .or("sessions over `limits.outbox_soft` end");
+        .or("sessions of those accounts end that hold most");
+
+const PACED: Bound = Bound::on(
+    "what a session has not read and not asked for, as presence and news at login",
+    Per::Session,
+    Most::Key("limits.outbox_paced"),
+    Unit::Bytes,
+)
+.or("available presence is left out; what comes from the store is loaded later");
+
+const OUTBOXES_OF_ACCOUNT: Bound =
+    Bound::on("what sessions have not read", Per::Account, Most::Key("limits.outbox_account"), Unit::Bytes)
+        .or("the session ends that gets one more");
 
 const DIRECTED: Bound =
     Bound::on("addresses that were sent presence", Per::Session, Most::Key("limits.directed_presence"), Unit::Number)
@@ -99,6 +115,20 @@ const DIRECTED: Bound =
 const ITEMS: Bound = Bound::on("contacts", Per::Account, Most::Key("limits.roster_items"), Unit::Number)
     .or("one more gets <resource-constraint/>")
     .kept_in(&["roster_items"]);
+
+const ROSTER: Bound =
+    Bound::on("addresses, names and groups of contacts", Per::Account, Most::Key("limits.roster_bytes"), Unit::Bytes)
+        .or("a change that needs more gets <resource-constraint/>")
+        .kept_in(&["roster_items"]);
+
+const REQUESTS: Bound = Bound::on(
+    "requests to see an account's presence, with at most 2 KiB of text each",
+    Per::Account,
+    Most::Key("limits.roster_requests"),
+    Unit::Number,
+)
+.or("one more is dropped")
+.kept_in(&["roster_items"]);
 
 const NAME: Bound =
     Bound::on("the name of a contact", Per::Other("contact"), Most::Key("limits.roster_name"), Unit::Bytes)

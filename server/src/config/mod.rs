@@ -294,7 +294,11 @@ pub struct OutboxBytes {
     pub soft: usize,
     /// Above it, the session ends.
     pub hard: usize,
-    /// Above it, all sessions of a shard together, every session ends that is above `soft`.
+    /// What it didn't ask for may take this much besides.
+    pub paced: usize,
+    /// Above it, all sessions of an account together, the one ends that gets one more stanza.
+    pub account: usize,
+    /// Above it, all sessions of a shard together, sessions of those accounts end that hold most.
     pub total: usize,
 }
 
@@ -303,6 +307,10 @@ pub struct OutboxBytes {
 pub struct RosterSizes {
     /// Contacts.
     pub items: usize,
+    /// Bytes of all of them.
+    pub bytes: usize,
+    /// Requests of those who are none.
+    pub requests: usize,
     /// Bytes of a contact's name.
     pub name_bytes: usize,
     /// Groups of a contact.
@@ -386,13 +394,21 @@ impl Config {
                 after_login: StanzaLimits::AFTER_LOGIN,
                 resources_per_user: hub.max_resources,
                 conflict: hub.conflict,
-                outbox: OutboxBytes { soft: outbox.soft, hard: outbox.hard, total: outbox.total },
+                outbox: OutboxBytes {
+                    soft: outbox.soft,
+                    hard: outbox.hard,
+                    paced: outbox.paced,
+                    account: outbox.account,
+                    total: outbox.total,
+                },
                 lane_bytes: hub.lane_bytes,
                 rate_bytes: hub.rate.bytes as usize,
                 rate_stanzas: hub.rate.stanzas,
                 directed_presence: hub.max_directed,
                 roster: RosterSizes {
                     items: roster.items,
+                    bytes: roster.bytes,
+                    requests: roster.requests,
                     name_bytes: roster.name_bytes,
                     groups: roster.groups,
                     group_bytes: roster.group_bytes,

@@ -14,8 +14,10 @@ use crate::packet::{Packet, StanzaType};
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub items: VecDeque<Item>,
-    /// Rendered bytes of all items.
+    /// Rendered bytes of all items but those that are paced.
     pub bytes: usize,
+    /// What only a session has that is sent much.
+    pub much: Option<Box<Much>>,
     /// Bytes on the wire of the first item that the transport has taken already.
     pub taken: usize,
     /// See [`super::Outboxes::commit`].
@@ -34,10 +36,53 @@ impl std::fmt::Debug for Drained {
     }
 }
 
+/// What only a session has that is sent much.
+#[derive(Debug, Default)]
+pub(super) struct Much {
+    /// What is paced of what waits.
+    pub waiting: Tally,
+    /// The same of what was sent and is not acknowledged.
+    pub unacked: Tally,
+    /// What counts of this session for its account: see [`super::held`].
+    pub fat: usize,
+    /// Who wants to know when there is room for more: see [`super::paced`].
+    pub in_wait: Vec<Roomy>,
+}
+
+/// Items, and their rendered bytes.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Tally {
+    pub items: usize,
+    pub bytes: usize,
+}
+
+impl Tally {
+    fn add(&mut self, size: usize) {
+        self.items += 1;
+        self.bytes += size;
+    }
+
+    fn take_off(&mut self, size: usize) {
+        self.items = self.items.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(size);
+    }
+}
+
+/// What is called when a session takes more.
+pub(super) struct Roomy(pub Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Roomy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Roomy")
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub packet: Packet,
     pub to: To,
+    /// See [`super::paced`].
+    pub paced: bool,
     /// What a newer stanza must have too in order to take its place, see [`super::quiet`]; 0 for none.
     pub tag: u32,
     /// How many copies the shard had taken before this one.
@@ -45,12 +90,74 @@ pub(super) struct Item {
 }
 
 impl Queue {
+    /// Appends an item of this size.
+    pub fn put(&mut self, item: Item, size: usize) {
+        if item.paced {
+            self.much.get_or_insert_default().waiting.add(size);
+        } else {
+            self.bytes += size;
+        }
+        self.items.push_back(item);
+    }
+
+    /// An item of this size has left the list of those that wait.
+    pub fn take_off(&mut self, item: &Item, size: usize) {
+        match &mut self.much {
+            Some(much) if item.paced => much.waiting.take_off(size),
+            _ => self.bytes = self.bytes.saturating_sub(size),
+        }
+    }
+
+    /// An item of this size is acknowledged.
+    pub fn acknowledged(&mut self, item: &Item, size: usize) {
+        if let Some(managed) = &mut self.managed {
+            managed.bytes = managed.bytes.saturating_sub(size);
+        }
+        if let Some(much) = self.much.as_mut().filter(|_| item.paced) {
+            much.unacked.take_off(size);
+        }
+    }
+
+    /// What is paced of what waits.
+    pub fn paced(&self) -> Tally {
+        self.much.as_ref().map(|much| much.waiting).unwrap_or_default()
+    }
+
+    /// What is paced of what waits or was sent and is not acknowledged.
+    pub fn all_paced(&self) -> Tally {
+        let unacked = self.much.as_ref().map(|much| much.unacked).unwrap_or_default();
+        let waiting = self.paced();
+        Tally { items: waiting.items + unacked.items, bytes: waiting.bytes + unacked.bytes }
+    }
+
+    /// Bytes that wait, or that were sent and not acknowledged.
+    pub fn held(&self) -> usize {
+        self.bytes + self.paced().bytes + self.managed.as_ref().map_or(0, |managed| managed.bytes)
+    }
+
+    /// Those who wait for room, if there is some.
+    pub fn take_those_in_wait(&mut self, soft: usize) -> Vec<Roomy> {
+        let waiting = self.held().saturating_sub(self.taken);
+        match &mut self.much {
+            Some(much) if waiting <= soft => std::mem::take(&mut much.in_wait),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What counts of this session for its account.
+    pub fn fat(&self) -> usize {
+        self.much.as_ref().map_or(0, |much| much.fat)
+    }
+
     /// An item was wholly sent; answers the bytes that are held no more.
     pub fn was_sent(&mut self, item: Item, size: usize) -> usize {
-        match &mut self.managed {
-            Some(managed) => managed.was_sent(item, size),
-            None => size,
+        let Some(managed) = &mut self.managed else { return size };
+        let paced = item.paced;
+        let freed = managed.was_sent(item, size);
+        if let Some(much) = self.much.as_mut().filter(|_| paced && freed == 0) {
+            much.unacked.add(size);
         }
+        freed
     }
 
     /// Whether nothing waits that somebody wants to hear of. A managed session is hardly ever without anything, so for it only what
@@ -72,6 +179,9 @@ impl Queue {
 
     /// The session ends: whoever waits for the queue to run empty hears what did not get out.
     pub fn tell_unsent(&mut self) {
+        if let Some(much) = &mut self.much {
+            much.in_wait = Vec::new();
+        }
         if let Some(Drained(call)) = self.drained.take() {
             let unacked = self.managed.iter().flat_map(|managed| &managed.unacked);
             call(self.items.iter().chain(unacked).filter(|item| item.to == To::Kept).count());
@@ -88,7 +198,7 @@ impl Queue {
         let at = self.items.iter().skip(begun).position(is_obsolete);
         let Some(item) = at.and_then(|at| self.items.remove(at + begun)) else { return 0 };
         let size = rendered_len(&item.packet, address, item.to);
-        self.bytes -= size;
+        self.take_off(&item, size);
         size
     }
 
@@ -108,7 +218,11 @@ impl Queue {
             return None;
         }
         item.packet = packet.clone();
-        self.bytes -= old - new;
+        let of = match &mut self.much {
+            Some(much) if item.paced => &mut much.waiting.bytes,
+            _ => &mut self.bytes,
+        };
+        *of = of.saturating_sub(old - new);
         Some(old - new)
     }
 
@@ -133,8 +247,9 @@ pub(super) fn is_state(packet: &Packet) -> bool {
 impl Item {
     /// The stanza, for whoever gets it in place of a session that ends; `None` if somebody keeps it anyway, or if it is no stanza.
     pub fn given_back(self) -> Option<Unsent> {
-        let Self { packet, to, number, .. } = self;
-        (!matches!(to, To::Kept | To::Copy | To::Nobody)).then_some(Unsent { packet, to, number })
+        let Self { packet, to, number, paced, .. } = self;
+        let is_known_elsewhere = paced || matches!(to, To::Kept | To::Copy | To::Nobody);
+        (!is_known_elsewhere).then_some(Unsent { packet, to, number })
     }
 
     /// Writes it as the transport wants it.

@@ -109,12 +109,107 @@ fn above_the_soft_limit_newer_presence_replaces_older() {
 }
 
 #[test]
-fn a_full_shard_refuses_the_fattest_queues() {
-    let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 10_000, total: 1000 });
-    let (fat, thin) = (open(&mut outboxes, 0), open(&mut outboxes, 1));
-    while outboxes.waiting_total() <= 1000 {
-        assert_eq!(outboxes.push(fat, &message(100), To::Full), Pushed::Queued);
+fn a_full_shard_names_those_who_hold_most() {
+    let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 10_000, total: 3000, ..Limits::default() });
+    let [fat, fatter, thin] = [0, 1, 2].map(|link| open(&mut outboxes, link));
+    for (link, number) in [(fat, 5), (fatter, 6)] {
+        (0..number).for_each(|_| assert_eq!(outboxes.push(link, &message(150), To::Full), Pushed::Queued));
     }
-    assert_eq!(outboxes.push(fat, &message(100), To::Full), Pushed::Overflow);
-    assert_eq!(outboxes.push(thin, &message(100), To::Full), Pushed::Queued);
+    while !outboxes.is_crowded() {
+        assert_eq!(outboxes.push(thin, &message(10), To::Full), Pushed::Queued);
+        if outboxes.waiting_bytes(thin) > 200 {
+            assert_eq!(outboxes.push(fatter, &message(500), To::Full) == Pushed::Crowded, outboxes.is_crowded());
+        }
+    }
+    assert_eq!(outboxes.fattest().map(|account| account.to_string()).as_deref(), Some("u1@x"));
+    assert_eq!(outboxes.push(thin, &message(1), To::Full), Pushed::Queued, "who reads notices nothing");
+    outboxes.abandon(fatter);
+    outboxes.close(fatter);
+    assert!(!outboxes.is_crowded());
+    assert_eq!(outboxes.fattest().map(|account| account.to_string()).as_deref(), Some("u0@x"));
+    let all = rendered(&outboxes, fat).len();
+    outboxes.sent(fat, all);
+    assert!(outboxes.fattest().is_none());
+    outboxes.close(thin);
+    assert_eq!(outboxes.waiting_total(), 0);
+}
+
+#[test]
+fn all_sessions_of_an_account_together_have_a_limit() {
+    let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 10_000, account: 3000, ..Limits::default() });
+    for link in 0..4 {
+        outboxes.open(Link(link), Jid::parse(&format!("u@x/{link}")).unwrap());
+    }
+    let other = open(&mut outboxes, 5);
+    let mut taken = 0;
+    while outboxes.push(Link(taken % 4), &message(150), To::Full) == Pushed::Queued {
+        taken += 1;
+        assert_eq!(outboxes.push(other, &message(1), To::Full), Pushed::Queued);
+        let all = rendered(&outboxes, other).len();
+        outboxes.sent(other, all);
+    }
+    assert!((12..16).contains(&taken), "{taken}");
+    // Presence that is available is left out before a session ends for it.
+    assert_eq!(outboxes.push(Link(0), &presence("b@x/1", &"x".repeat(100)), To::Bare), Pushed::Queued);
+    assert!(!rendered(&outboxes, Link(0)).contains("presence"));
+    for link in 0..4 {
+        let all = rendered(&outboxes, Link(link)).len();
+        outboxes.sent(Link(link), all);
+    }
+    assert_eq!((outboxes.waiting_total(), outboxes.fattest()), (0, None));
+}
+
+#[test]
+fn what_is_paced_ends_no_session_and_keeps_its_place() {
+    let told = std::sync::Arc::new(std::sync::Mutex::new(0));
+    let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 1000, paced: 5000, ..Limits::default() });
+    let link = open(&mut outboxes, 0);
+    let tell = || {
+        let told = told.clone();
+        move || *told.lock().unwrap() += 1
+    };
+    outboxes.when_room(link, tell());
+    assert_eq!(*told.lock().unwrap(), 1, "there is room: at once");
+    assert_eq!(outboxes.push(link, &message(100), To::Full), Pushed::Queued);
+    for _ in 0..8 {
+        assert_eq!(outboxes.push_paced(link, &message(500), To::Full), Pushed::Queued);
+    }
+    assert_eq!(outboxes.push(link, &message(500), To::Full), Pushed::Queued, "it doesn't count for the rest");
+    assert_eq!(outboxes.push(link, &message(500), To::Full), Pushed::Overflow);
+    outboxes.when_room(link, tell());
+    let all = rendered(&outboxes, link);
+    assert_eq!(all.matches("<message").count(), 10);
+    assert!(all.len() == outboxes.waiting_bytes(link) && all.len() == outboxes.waiting_total());
+    outboxes.sent(link, all.len() - 400);
+    assert_eq!(*told.lock().unwrap(), 1);
+    outboxes.sent(link, 200);
+    assert_eq!(*told.lock().unwrap(), 2, "most is sent");
+    outboxes.sent(link, 200);
+    assert_eq!(outboxes.waiting_total(), 0);
+    // One that is larger than all may be comes alone.
+    assert_eq!(outboxes.push_paced(link, &message(9000), To::Full), Pushed::Queued);
+    assert_eq!(outboxes.push_paced(link, &message(9), To::Full), Pushed::Overflow);
+    outboxes.when_room(link, tell());
+    assert_eq!(outboxes.abandon(link).len(), 0, "who sent it sends it again");
+    outboxes.close(link);
+    assert_eq!((*told.lock().unwrap(), outboxes.waiting_total()), (2, 0));
+}
+
+#[test]
+fn presence_above_the_hard_limit_ends_no_session() {
+    let mut outboxes = Outboxes::new(Limits { soft: 300, hard: 1000, paced: 5000, ..Limits::default() });
+    let link = open(&mut outboxes, 0);
+    for contact in 0..100 {
+        assert_eq!(
+            outboxes.push(link, &presence(&format!("b{contact}@x/1"), &"x".repeat(100)), To::Bare),
+            Pushed::Queued
+        );
+    }
+    let text = rendered(&outboxes, link);
+    assert!((5000..6200).contains(&text.len()), "{}", text.len());
+    assert_eq!(outboxes.push(link, &presence("b30@x/1", "away"), To::Bare), Pushed::Queued);
+    assert!(rendered(&outboxes, link).contains("away"), "what is there is replaced");
+    let all = rendered(&outboxes, link).len();
+    outboxes.sent(link, all);
+    assert_eq!(outboxes.waiting_total(), 0);
 }

@@ -39,11 +39,14 @@ impl Query {
     ///
     /// # Errors
     /// `feature-not-implemented` for a field that isn't known (§4.1.6) and for a page by its index (XEP-0059 §2.6), `item-not-found` for what
-    /// can't be an id of an archive (§4.1.4, §4.3.2), `resource-constraint` for too many ids, `policy-violation` for too many or too long words,
+    /// can't be an id of an archive (§4.1.4, §4.3.2), `resource-constraint` for too many ids, `policy-violation` for too many or too long words and too long an id,
     /// `bad-request` for the rest.
     pub(super) fn read(payload: &Element, owner: &Jid, view: View, limits: PageLimits) -> Result<Self, Condition> {
         let wanted = ArchiveQuery { limit: limits.messages, max_bytes: limits.bytes, ..ArchiveQuery::default() };
         let query_id = payload.attr("queryid").map(str::to_owned);
+        if query_id.as_ref().is_some_and(|id| id.len() > MAX_QUERY_ID) {
+            return Err(Condition::PolicyViolation);
+        }
         let flip = payload.child("flip-page", ns::MAM).is_some();
         let mut query = Self { wanted, words: Vec::new(), by: None, query_id, flip };
         if let Some(x) = payload.child("x", ns::DATA_FORMS) {
@@ -197,6 +200,8 @@ const MAX_IDS: usize = 1000;
 pub(super) const MAX_WORDS: usize = 16;
 /// Bytes of each of them.
 const MAX_WORD_BYTES: usize = 256;
+/// Bytes of the id of a query, which stands in each message of the answer.
+const MAX_QUERY_ID: usize = 1024;
 /// Messages are counted up to this many: beyond, the answer has no count.
 const COUNT_TO: usize = 10_000;
 
@@ -308,5 +313,10 @@ mod tests {
         assert_eq!(query(&[], &set("<after>x</after>")).unwrap_err(), Condition::ItemNotFound);
         assert_eq!(query(&[], &set("<index>1</index>")).unwrap_err(), Condition::FeatureNotImplemented);
         assert_eq!(query(&[], &set("<max>-1</max>")).unwrap_err(), Condition::BadRequest);
+        for (len, is_taken) in [(MAX_QUERY_ID, true), (MAX_QUERY_ID + 1, false)] {
+            let payload = Element::new("query", ns::MAM).with_attr("queryid", "x".repeat(len));
+            let owner = Jid::parse("juliet@example.org").unwrap();
+            assert_eq!(Query::read(&payload, &owner, View::Account, LIMITS).is_ok(), is_taken);
+        }
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &It
     let packet = event(world, key, config, |event| {
         event.start("items").attr("node", &key.1);
         if config.persist_items || config.deliver_payloads {
-            write_item(event, item, config.deliver_payloads, config.publisher);
+            write_item(event, item, has_payload(config, item), config.publisher);
         }
     });
     send(world, key, node, packet);
@@ -82,8 +82,14 @@ pub(super) fn configured(world: &mut World, key: &Key, node: &Rc<Node>) {
 pub(super) fn items(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
     event(world, key, config, |event| {
         event.start("items").attr("node", &key.1);
-        write_item(event, item, config.deliver_payloads, config.publisher);
+        write_item(event, item, has_payload(config, item), config.publisher);
     })
+}
+
+/// Whether an item is told with its payload. One that is large would be sent to all subscribers in full, whether they want it or not: they
+/// hear of it, and may ask for it.
+fn has_payload(config: &Config, item: &Item) -> bool {
+    config.deliver_payloads && (item.payload.len() <= TOLD_BYTES || !config.persist_items)
 }
 
 /// The last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4): with the time of its publication.
@@ -168,3 +174,6 @@ pub(super) fn with_contacts(
         then(world, seeing.map(|(jid, _)| (jid, relation(Vec::new()))).collect());
     });
 }
+
+/// Bytes of a payload that is told of.
+pub(super) const TOLD_BYTES: usize = 64 * 1024;

@@ -10,7 +10,10 @@
 //! When a resource becomes available, or wants more than before, it gets the last items. Its home sends one letter to each shard that is home to any of
 //! its contacts, with all it wants; there, one question to the store answers for all those contacts. A filter in memory keeps those out of
 //! the question who have no such node: for each account that has nodes 32 bits, one for each class of node ids (`Holders`). So a login
-//! costs nothing where nobody has news, and at most one question per shard where somebody has.
+//! costs nothing where nobody has news, and at most one question per shard where somebody has little.
+//!
+//! Last items come in portions: each shard sends the next when the resource has read its last one. So contacts can't publish more than a
+//! client takes at login; and an item that is too large for a notification is announced without its payload.
 //!
 //! Capabilities in directed presence count for the account that it went to (§4.3.2): it hears nothing else of a client that tells them in no
 //! other way.
@@ -159,6 +162,10 @@ enum Letter {
     Event { packet: Packet, node: Arc<str>, to: Vec<Jid> },
     /// A resource wants the last items of these nodes of these accounts.
     Wanted { resource: Jid, nodes: Vec<String>, owners: Vec<Jid> },
+    /// Last items for a resource, and the shard that has more for it.
+    Last { resource: Jid, packets: Vec<Packet>, more: Option<(usize, Rest)> },
+    /// A resource takes more last items.
+    More(Rest),
     /// An account was removed: what is at hand may still know it.
     Removed,
     /// A contact of an account sees its presence from now on: the account, the contact.
@@ -173,6 +180,16 @@ enum Letter {
     Photo(Jid, Option<Photo>),
     /// A service discovery request about a node.
     Discover(Box<Iq>),
+}
+
+/// Last items that a resource has not got yet.
+#[derive(Debug)]
+struct Rest {
+    resource: Jid,
+    nodes: Vec<String>,
+    owners: Vec<Jid>,
+    /// Account and node of the last that it has got.
+    after: Option<(Jid, String)>,
 }
 
 /// A request to an account about its nodes.
@@ -320,6 +337,8 @@ fn read(pep: &Rc<Pep>, world: &mut World, letter: Box<dyn Any + Send>) {
             }
         }
         Letter::Wanted { resource, nodes, owners } => last_items(pep, world, resource, nodes, owners),
+        Letter::More(rest) => portion(world, rest),
+        Letter::Last { resource, packets, more } => give(world, &resource, packets, more),
         Letter::Shown { owner, contact } => {
             let home = world.home_of(owner.as_ref());
             for link in world.links_of(contact.as_ref()) {
@@ -360,26 +379,50 @@ fn last_items(pep: &Rc<Pep>, world: &mut World, resource: Jid, nodes: Vec<String
     }
     // §4.3: not to whom they block.
     world.unconcealed(account, owners, move |world, owners| {
-        let news = world.stores.pubsub.news(resource.bare(), owners, nodes);
-        world.wait(news, move |world, news| match news {
-            Ok(news) => news.iter().for_each(|news| last_item(world, &resource, news)),
-            Err(error) => world.store_failed("loading last items", &resource, &error),
-        });
+        portion(world, Rest { resource, nodes, owners, after: None });
     });
 }
 
-fn last_item(world: &mut World, resource: &Jid, news: &News) {
+/// Sends a resource some of the last items that it has not got.
+fn portion(world: &mut World, mut rest: Rest) {
+    let news =
+        world.stores.pubsub.news(rest.resource.bare(), rest.owners.clone(), rest.nodes.clone(), rest.after.take());
+    world.wait(news, move |world, news| match news {
+        Ok((news, has_more)) => {
+            let packets: Vec<_> = news.iter().filter_map(|news| last_item(world, news)).collect();
+            rest.after = news.into_iter().last().map(|news| (news.host, news.node));
+            let (home, resource) = (world.home_of(rest.resource.as_ref()), rest.resource.clone());
+            let more = has_more.then(|| (world.shard(), rest));
+            if !packets.is_empty() || more.is_some() {
+                world.tell(home, NAME, Box::new(Letter::Last { resource, packets, more }));
+            }
+        }
+        Err(error) => world.store_failed("loading last items", &rest.resource, &error),
+    });
+}
+
+/// Gives a resource its last items, and asks for more when it has read them.
+fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(usize, Rest)>) {
+    let links = world.links_of(resource.as_ref());
+    let link = links.into_iter().find(|&link| world.outboxes.address(link) == Some(resource));
+    let Some(session) = link.and_then(|link| world.reference(link)) else { return };
+    world.give_bundle(session.link, packets);
+    if let Some((shard, rest)) = more {
+        world.when_room(session, move |world| world.tell(shard, NAME, Box::new(Letter::More(rest))));
+    }
+}
+
+/// The last item of a node, if it is due.
+fn last_item(world: &mut World, news: &News) -> Option<Packet> {
     let config = defaults(&news.host, &news.node).read(&news.config);
     let relation = Relation { sees_presence: news.sees_presence, groups: news.groups.clone() };
     let is_due = config.send_last == SendLast::OnSubAndPresence && config.persist_items;
     let is_old = news.item.unix_ms < since(&config, world.time());
     if !is_due || is_old || !hears(&config, news.affiliation, &relation) {
-        return;
+        return None;
     }
     let key = (news.host.clone(), news.node.clone());
-    if let Some(packet) = notify::last(world, &key, &config, &news.item) {
-        world.route(&packet, resource.as_ref());
-    }
+    notify::last(world, &key, &config, &news.item)
 }
 
 /// Whether somebody hears of a node without a subscription: an auto-subscriber (XEP-0060 §9.1), or one of the whitelist.

@@ -235,15 +235,31 @@ impl Pubsub for Memory {
         ready(Ok(found.collect()))
     }
 
-    fn news(&self, asker: JidRef<'_>, owners: Vec<Jid>, nodes: Vec<String>) -> Pending<Vec<News>> {
+    fn news(
+        &self,
+        asker: JidRef<'_>,
+        owners: Vec<Jid>,
+        nodes: Vec<String>,
+        mut after: Option<(Jid, String)>,
+    ) -> Pending<(Vec<News>, bool)> {
         let (world, asker) = (self.world(), asker.bare().to_jid());
-        let mut found = Vec::new();
+        let (mut found, mut bytes) = (Vec::new(), 0);
         for host in owners {
             for node in &nodes {
+                if let Some((last_host, last_node)) = &after {
+                    if *last_host == host && last_node == node {
+                        after = None;
+                    }
+                    continue;
+                }
+                if bytes >= PAGE_BYTES {
+                    return ready(Ok((found, true)));
+                }
                 let Some(row) = world.pubsub.get(host.as_ref(), node) else { continue };
                 let Some(item) = row.items.last() else { continue };
                 let account = world.account(host.as_ref());
                 let contact = account.and_then(|account| account.roster.item(asker.as_ref()));
+                bytes += item.payload.len();
                 found.push(News {
                     host: host.clone(),
                     node: node.clone(),
@@ -255,7 +271,7 @@ impl Pubsub for Memory {
                 });
             }
         }
-        ready(Ok(found))
+        ready(Ok((found, false)))
     }
 
     fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>> {

@@ -1,7 +1,7 @@
 //! One account's roster in memory, with versions.
 
 use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect};
-use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, Subscription};
+use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, Subscription};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 
@@ -47,9 +47,16 @@ impl Versioned {
         subscribed.map(|item| (item.jid.clone(), item.subscription)).collect()
     }
 
-    pub(super) fn pending_in(&self) -> Vec<(Jid, Vec<u8>)> {
+    pub(super) fn pending_in(&self, after: Option<&Jid>, limit: usize) -> Vec<(Jid, Vec<u8>)> {
         let items = self.items.values().map(|(_, item)| item);
-        items.filter_map(|item| Some((item.jid.clone(), item.pending_in.clone()?))).collect()
+        let items = items.filter(|item| after.is_none_or(|after| item.jid.as_str() > after.as_str()));
+        items.filter_map(|item| Some((item.jid.clone(), item.pending_in.clone()?))).take(limit).collect()
+    }
+
+    fn size(&self) -> RosterSize {
+        let seen = self.items.values().map(|(_, item)| item).filter(|item| item.visible());
+        let (items, bytes) = seen.fold((0, 0), |(items, bytes), item| (items + 1, bytes + item.bytes()));
+        RosterSize { items, requests: self.items.len() - items, bytes }
     }
 
     /// One item.
@@ -65,7 +72,7 @@ impl Versioned {
     pub(super) fn change(&mut self, contact: JidRef<'_>, edit: EditRoster) -> Changed {
         let found = self.items.get(contact.as_str()).cloned();
         let (item_version, before) = found.map_or((0, None), |(version, item)| (version, Some(item)));
-        let after = match edit(before.as_ref(), self.items.len()) {
+        let after = match edit(before.as_ref(), &mut || self.size()) {
             Edit::Keep => before.clone(),
             Edit::Put(item) => Some(RosterItem { jid: contact.to_jid(), ..item }),
             Edit::Remove => None,

@@ -238,12 +238,22 @@ pub(crate) fn news(
     asker: JidRef<'_>,
     owners: &[Jid],
     nodes: &[String],
-) -> Result<Vec<News>, StoreError> {
-    let mut found = Vec::new();
+    mut after: Option<(Jid, String)>,
+) -> Result<(Vec<News>, bool), StoreError> {
+    let (mut found, mut bytes) = (Vec::new(), 0);
     for host in owners {
         // The roster is only asked where there is something to tell.
         let mut contact = None;
         for node in nodes {
+            if let Some((last_host, last_node)) = &after {
+                if last_host == host && last_node == node {
+                    after = None;
+                }
+                continue;
+            }
+            if bytes >= PAGE_BYTES {
+                return Ok((found, true));
+            }
             let Some(head) = head(c, host.as_ref(), node)?.filter(|head| head.items > 0) else { continue };
             let id = Value::Integer(head.id);
             let newest = page(c, ITEMS_BEFORE, &[id, Value::Integer(0), Value::Integer(i64::MAX), Value::Integer(1)])?;
@@ -253,6 +263,7 @@ pub(crate) fn news(
             }
             let contact = contact.as_ref().and_then(Option::as_ref);
             let asker = Value::Text(asker.bare_str());
+            bytes += item.payload.len();
             found.push(News {
                 host: host.clone(),
                 node: node.clone(),
@@ -264,7 +275,7 @@ pub(crate) fn news(
             });
         }
     }
-    Ok(found)
+    Ok((found, false))
 }
 
 pub(crate) fn accounts_nodes(

@@ -6,7 +6,7 @@
 use super::connection::{Connection, Row, Value, account_values, all, one};
 use super::{accounts, statements::*};
 use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect};
-use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, StoreError, Subscription};
+use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, StoreError, Subscription};
 use rookery_jid::{Jid, JidRef};
 
 pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Roster, StoreError> {
@@ -33,9 +33,24 @@ pub(crate) fn contacts(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Vec<
     all(c, CONTACTS, &[Value::Integer(owner)], |row| Ok((row.jid(0)?, read_subscription(row, 1)?)))
 }
 
-pub(crate) fn pending_in(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Vec<(Jid, Vec<u8>)>, StoreError> {
+pub(crate) fn pending_in(
+    c: &mut dyn Connection,
+    owner: JidRef<'_>,
+    after: Option<&Jid>,
+    limit: usize,
+) -> Result<Vec<(Jid, Vec<u8>)>, StoreError> {
     let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
-    all(c, REQUESTS, &[Value::Integer(owner)], |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))
+    let values = [Value::Integer(owner), Value::Text(after.map_or("", Jid::as_str)), Value::number(limit as u64)];
+    all(c, REQUESTS, &values, |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))
+}
+
+fn size(c: &mut dyn Connection, owner: i64) -> Result<RosterSize, StoreError> {
+    let read = |row: &dyn Row| {
+        let number = |at| Ok::<_, StoreError>(usize::try_from(row.number(at)?).unwrap_or(usize::MAX));
+        let (items, bytes, all) = (number(0)?, number(1)?, number(2)?);
+        Ok(RosterSize { items, requests: all.saturating_sub(items), bytes })
+    };
+    Ok(one(c, ROSTER_SIZE, &[Value::Integer(owner)], read)?.unwrap_or_default())
 }
 
 /// One item, if the owner exists and has it.
@@ -58,7 +73,19 @@ pub(crate) fn change(
     let head = head(c, owner)?;
     let found = one(c, ROSTER_ITEM, &[Value::Integer(head.owner), Value::Text(contact.as_str())], read_item)?;
     let (item_version, before) = found.map_or((0, None), |(version, item)| (version, Some(item)));
-    let after = match edit(before.as_ref(), usize::try_from(head.items).unwrap_or(usize::MAX)) {
+    let mut failed = None;
+    let mut size_of = || match size(c, head.owner) {
+        Ok(size) => size,
+        Err(error) => {
+            failed = Some(error);
+            RosterSize { items: usize::MAX, requests: usize::MAX, bytes: usize::MAX }
+        }
+    };
+    let decided = edit(before.as_ref(), &mut size_of);
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let after = match decided {
         Edit::Keep => before.clone(),
         Edit::Put(item) => Some(RosterItem { jid: contact.to_jid(), ..item }),
         Edit::Remove => None,

@@ -82,9 +82,17 @@ pub(crate) const UPDATE_ROSTER: &str = "UPDATE accounts SET roster_version = ?, 
 pub(crate) const CONTACTS: &str =
     "SELECT contact, subscription FROM roster_items WHERE owner = ? AND subscription > 0 ORDER BY contact";
 
-/// Values: owner.
-pub(crate) const REQUESTS: &str =
-    "SELECT contact, pending_in FROM roster_items WHERE owner = ? AND pending_in IS NOT NULL ORDER BY contact";
+/// Values: owner, contact, number.
+pub(crate) const REQUESTS: &str = "\
+    SELECT contact, pending_in FROM roster_items \
+    WHERE owner = ? AND contact > ? AND pending_in IS NOT NULL ORDER BY contact LIMIT ?";
+
+/// The number of items that clients see, their bytes, and the number of all. Values: owner.
+pub(crate) const ROSTER_SIZE: &str = "\
+    SELECT COALESCE(SUM(CASE WHEN seen THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN seen THEN bytes ELSE 0 END), 0), COUNT(*) FROM ( \
+        SELECT listed <> 0 OR subscription <> 0 OR ask <> 0 OR approved <> 0 OR name IS NOT NULL OR roster_groups <> '' AS seen, \
+            OCTET_LENGTH(contact) + COALESCE(OCTET_LENGTH(name), 0) + OCTET_LENGTH(roster_groups) AS bytes \
+        FROM roster_items WHERE owner = ?) AS sizes";
 
 /// Values: owner, version.
 pub(crate) const REMOVALS_SINCE: &str = "SELECT contact, version FROM roster_removals WHERE owner = ? AND version > ?";

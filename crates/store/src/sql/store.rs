@@ -163,9 +163,9 @@ impl Rosters for SqlStore {
         self.write(BYTES_PER_EDIT, move |c| rosters::change(c, owner.as_ref(), contact.as_ref(), edit))
     }
 
-    fn pending_in(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Vec<u8>)>> {
+    fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {
         let owner = owner.bare().to_jid();
-        self.read(0, move |c| rosters::pending_in(c, owner.as_ref()))
+        self.read(0, move |c| rosters::pending_in(c, owner.as_ref(), after.as_ref(), limit))
     }
 }
 
@@ -411,10 +411,16 @@ impl Pubsub for SqlStore {
         self.read(0, move |c| pubsub::affiliations_of(c, host.as_ref(), entity.as_ref()))
     }
 
-    fn news(&self, asker: JidRef<'_>, owners: Vec<Jid>, nodes: Vec<String>) -> Pending<Vec<News>> {
+    fn news(
+        &self,
+        asker: JidRef<'_>,
+        owners: Vec<Jid>,
+        nodes: Vec<String>,
+        after: Option<(Jid, String)>,
+    ) -> Pending<(Vec<News>, bool)> {
         let asker = asker.bare().to_jid();
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
-        self.read(bytes, move |c| pubsub::news(c, asker.as_ref(), &owners, &nodes))
+        self.read(bytes, move |c| pubsub::news(c, asker.as_ref(), &owners, &nodes, after.clone()))
     }
 
     fn accounts_nodes(&self, after: u64, limit: usize) -> Pending<Vec<(u64, Jid, String)>> {

@@ -184,7 +184,10 @@ pub fn news_know_how_the_asker_stands(stores: &Stores) {
 
     let news = |asker: &Jid, nodes: &[&str]| {
         let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
-        done(stores.pubsub.news(asker.as_ref(), vec![nurse.clone(), juliet.clone()], nodes))
+        let (found, is_cut) =
+            done(stores.pubsub.news(asker.as_ref(), vec![nurse.clone(), juliet.clone()], nodes, None));
+        assert!(!is_cut);
+        found
     };
     let found = news(&romeo, &["tune", "empty", "mood", "nothing"]);
     let tune = News {
@@ -206,6 +209,32 @@ pub fn news_know_how_the_asker_stands(stores: &Stores) {
     assert_eq!(found, [tune.clone(), mood]);
     let stranger = News { sees_presence: false, groups: vec![], ..tune };
     assert_eq!(news(&nurse, &["tune"]), [stranger]);
+}
+
+pub fn news_come_in_portions(stores: &Stores) {
+    let owners: Vec<Jid> = ["romeo@a.example", "juliet@a.example"].map(|name| account(stores, name)).into();
+    let nodes: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
+    let mut expected = Vec::new();
+    for owner in &owners {
+        for node in &nodes {
+            done(stores.pubsub.create_node(owner.as_ref(), node, vec![], owner.as_ref(), 9));
+            let large = Item { payload: vec![b'x'; PAGE_BYTES / 2], ..item(node, 1) };
+            done(stores.pubsub.publish(owner.as_ref(), node, large, ALL));
+            expected.push((owner.clone(), node.clone()));
+        }
+    }
+    let (mut found, mut portions) = (Vec::<(Jid, String)>::new(), Vec::new());
+    loop {
+        let asked = stores.pubsub.news(owners[0].as_ref(), owners.clone(), nodes.clone(), found.last().cloned());
+        let (news, is_cut) = done(asked);
+        portions.push(news.len());
+        found.extend(news.into_iter().map(|news| (news.host, news.node)));
+        if !is_cut {
+            break;
+        }
+    }
+    assert_eq!(found, expected);
+    assert_eq!(portions, [2, 2, 2]);
 }
 
 pub fn nodes_of_accounts_are_listed_page_by_page(stores: &Stores) {

@@ -1,7 +1,7 @@
 //! [`Rosters`](rookery_store::Rosters), except for versions.
 
 use super::samples::*;
-use rookery_store::{Changed, Edit, RosterItem, StoreError, Stores, Subscription, wait};
+use rookery_store::{Changed, Edit, RosterItem, RosterSize, StoreError, Stores, Subscription, wait};
 use std::sync::Arc;
 use std::sync::mpsc;
 
@@ -32,7 +32,7 @@ pub fn an_edit_decides_on_what_is_there(stores: &Stores) {
     let start = done(stores.rosters.get(owner.as_ref())).version;
 
     let seen = change(Box::new(|item, count| {
-        assert_eq!((item, count), (None, 0));
+        assert_eq!((item, count().items), (None, 0));
         Edit::Keep
     }));
     assert_eq!(seen, Changed { version: start, before: None, after: None });
@@ -48,7 +48,7 @@ pub fn an_edit_decides_on_what_is_there(stores: &Stores) {
 
     let expected = item.clone();
     let kept = change(Box::new(move |found, count| {
-        assert_eq!((found, count), (Some(&expected), 1));
+        assert_eq!((found, count().items), (Some(&expected), 1));
         Edit::Keep
     }));
     assert_eq!(kept, Changed { version: start + 1, before: Some(item.clone()), after: Some(item.clone()) });
@@ -56,7 +56,7 @@ pub fn an_edit_decides_on_what_is_there(stores: &Stores) {
     let removed = change(Box::new(|_, _| Edit::Remove));
     assert_eq!(removed, Changed { version: start + 2, before: Some(item), after: None });
     let again = change(Box::new(|item, count| {
-        assert_eq!((item, count), (None, 0));
+        assert_eq!((item, count().items), (None, 0));
         Edit::Remove
     }));
     assert_eq!(again, Changed { version: start + 2, before: None, after: None });
@@ -68,9 +68,9 @@ pub fn owners_must_be_accounts(stores: &Stores) {
     assert_eq!(wait(rosters.get(nobody.as_ref())), Err(StoreError::NoAccount));
     assert_eq!(wait(rosters.since(nobody.as_ref(), 1)), Err(StoreError::NoAccount));
     assert_eq!(wait(rosters.contacts(nobody.as_ref())), Err(StoreError::NoAccount));
-    assert_eq!(wait(rosters.pending_in(nobody.as_ref())), Err(StoreError::NoAccount));
+    assert_eq!(wait(rosters.pending_in(nobody.as_ref(), None, 9)), Err(StoreError::NoAccount));
     let (asked, was_asked) = mpsc::channel();
-    let edit = Box::new(move |_: Option<&RosterItem>, _| {
+    let edit = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| {
         asked.send(()).expect("the test listens");
         Edit::Keep
     });
@@ -97,19 +97,50 @@ pub fn requests_are_kept_but_not_shown(stores: &Stores) {
     put(stores, &owner, request.clone());
     put(stores, &owner, both.clone());
     put(stores, &owner, RosterItem::new(jid("peter@b.example")));
-    let pending = done(stores.rosters.pending_in(owner.as_ref()));
+    let pending = done(stores.rosters.pending_in(owner.as_ref(), None, 9));
     let expected = [request.clone(), both.clone()].map(|item| (item.jid, item.pending_in.expect("a request")));
     assert_eq!(pending, expected);
+    // Portion by portion.
+    let page = |after: Option<&str>| done(stores.rosters.pending_in(owner.as_ref(), after.map(jid), 1));
+    assert_eq!(page(None), expected[..1]);
+    assert_eq!(page(Some("juliet@b.example")), expected[1..]);
+    assert_eq!(page(Some("nurse@b.example")), []);
     let items = done(stores.rosters.get(owner.as_ref())).items;
     let visible: Vec<_> = items.iter().map(RosterItem::visible).collect();
     assert_eq!(visible, [false, true, true]);
+}
+
+pub fn sizes_tell_contacts_from_strangers(stores: &Stores) {
+    let owner = account(stores, "romeo@a.example");
+    let size = || {
+        let (told, found) = std::sync::mpsc::channel();
+        let edit: rookery_store::EditRoster = Box::new(move |_, size| {
+            told.send(size()).expect("somebody who waits");
+            rookery_store::Edit::Keep
+        });
+        done(stores.rosters.change(owner.as_ref(), jid("x@b.example").as_ref(), edit));
+        found.recv().expect("a size")
+    };
+    assert_eq!(size(), RosterSize::default());
+    put(stores, &owner, RosterItem::requested(jid("juliet@b.example"), b"<presence type='subscribe'/>".to_vec()));
+    put(stores, &owner, RosterItem::requested(jid("nurse@b.example"), b"<presence/>".to_vec()));
+    let mut peter = RosterItem::new(jid("peter@b.example"));
+    put(stores, &owner, peter.clone());
+    assert_eq!(size(), RosterSize { items: 1, requests: 2, bytes: 15 });
+    peter.name = Some("Péter".into());
+    peter.groups = vec!["ä".into(), "Long enough for two digits".into()];
+    put(stores, &owner, peter.clone());
+    put(stores, &owner, subscribed("tybalt@b.example", Subscription::To));
+    let bytes = 15 + 6 + (2 + 2) + (3 + 26) + 16;
+    assert_eq!(size(), RosterSize { items: 2, requests: 2, bytes });
+    assert_eq!(peter.bytes() + 16, bytes);
 }
 
 pub fn a_panicking_edit_changes_nothing(stores: &Stores) {
     let (owner, contact) = (account(stores, "romeo@a.example"), jid("juliet@b.example"));
     put(stores, &owner, RosterItem::new(contact.clone()));
     let before = done(stores.rosters.get(owner.as_ref()));
-    let edit = Box::new(|_: Option<&RosterItem>, _| panic!("a bug in a caller"));
+    let edit = Box::new(|_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| panic!("a bug in a caller"));
     let error = wait(stores.rosters.change(owner.as_ref(), contact.as_ref(), edit));
     assert_eq!(error, Err(StoreError::Panicked("a bug in a caller".into())));
     assert_eq!(done(stores.rosters.get(owner.as_ref())), before, "and the store goes on");
@@ -130,7 +161,8 @@ pub fn concurrent_edits_all_count(stores: &Stores) {
                 let (stores, owner, contact) = &*shared;
                 for _ in 0..25 {
                     let jid = contact.clone();
-                    let edit = Box::new(move |item: Option<&RosterItem>, _| append(item, &jid));
+                    let edit =
+                        Box::new(move |item: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| append(item, &jid));
                     done(stores.rosters.change(owner.as_ref(), contact.as_ref(), edit));
                 }
             })

@@ -1,7 +1,7 @@
 //! The trusted route: what the server itself sends to many, here the presence of users with contacts on other servers.
 
 use rookery_jid::Jid;
-use rookery_store::{Edit, RosterItem, Subscription};
+use rookery_store::{Edit, EditRoster, RosterItem, Subscription};
 use rookery_testkit::{Client, Server};
 
 use crate::discovery::{Discovery, limits};
@@ -13,7 +13,7 @@ fn friend(server: &Server, domain: &str) -> Client {
     for contact in [format!("a@{domain}"), format!("b@{domain}"), format!("c@{domain}"), "x@other.net".into()] {
         let jid = Jid::parse(&contact).expect("a contact");
         let item = RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid.clone()) };
-        let edit = Box::new(move |_: Option<&RosterItem>, _| Edit::Put(item));
+        let edit: EditRoster = Box::new(move |_, _| Edit::Put(item));
         server.done(server.stores().rosters.change(owner.as_ref(), jid.as_ref(), edit)).expect("a roster");
     }
     server.login("friend/f")

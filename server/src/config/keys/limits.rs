@@ -63,8 +63,23 @@ pub(super) const KEYS: &[Key] = &[
     },
     Key {
         table: "limits",
+        name: "outbox_paced",
+        doc: "What may wait for a client besides that it didn't ask for, at login above all. It is never a reason to disconnect.",
+        set: |config, given| put(&mut config.limits.outbox.paced, given.bytes(1 << 20..=1 << 30)),
+        show: |config| bytes(config.limits.outbox.paced),
+    },
+    Key {
+        table: "limits",
+        name: "outbox_account",
+        doc: "What may wait for all clients of one account together, as far as it is above `outbox_soft` for each.",
+        set: |config, given| put(&mut config.limits.outbox.account, given.bytes(1 << 20..=1 << 40)),
+        show: |config| bytes(config.limits.outbox.account),
+    },
+    Key {
+        table: "limits",
         name: "outbox_total",
-        doc: "What may wait for all clients of one shard together. Above it, every client over `outbox_soft` is disconnected.",
+        doc: "What may wait for all clients of one shard together. Above it, clients of the accounts are disconnected for which\n\
+              most waits.",
         set: |config, given| put(&mut config.limits.outbox.total, given.bytes(1 << 20..=1 << 40)),
         show: |config| bytes(config.limits.outbox.total),
     },
@@ -102,6 +117,20 @@ pub(super) const KEYS: &[Key] = &[
         doc: "Contacts of one account.",
         set: |config, given| put(&mut config.limits.roster.items, given.number(0..=1_000_000)),
         show: |config| plain(config.limits.roster.items),
+    },
+    Key {
+        table: "limits",
+        name: "roster_bytes",
+        doc: "Addresses, names and groups of all of these contacts.",
+        set: |config, given| put(&mut config.limits.roster.bytes, given.bytes(0..=1 << 30)),
+        show: |config| bytes(config.limits.roster.bytes),
+    },
+    Key {
+        table: "limits",
+        name: "roster_requests",
+        doc: "Requests of others to see an account's presence that may wait for its answer.",
+        set: |config, given| put(&mut config.limits.roster.requests, given.number(0..=1_000_000)),
+        show: |config| plain(config.limits.roster.requests),
     },
     Key {
         table: "limits",

@@ -1,0 +1,84 @@
+//! Who holds how much of a shard's memory by not reading.
+//!
+//! # Invariants
+//! - An account counts with what all its sessions hold that are above the soft limit, so that nobody counts who reads, and a copy for such a
+//!   session costs nothing more than before.
+//! - Who is above a limit pays for it: the session that gets one more stanza where its account has too much, the account that holds most where
+//!   the shard has.
+
+use std::collections::HashMap;
+
+use rookery_jid::{Jid, JidRef};
+
+use super::queue::{Item, Queue, is_state};
+use super::{Limits, Link, Outboxes, Pushed};
+use crate::packet::StanzaType;
+
+impl Limits {
+    /// Whether a session above the soft limit takes one more item of this size.
+    ///
+    /// # Errors
+    /// What is to be answered instead.
+    pub(super) fn check(
+        &self,
+        held: &HashMap<Box<str>, usize>,
+        queue: &Queue,
+        item: &Item,
+        address: &Jid,
+        size: usize,
+    ) -> Result<(), Pushed> {
+        let of_account = held.get(address.bare_str()).copied().unwrap_or_default();
+        // A session counts from the stanza on that brings it above the soft limit.
+        let of_account = of_account.saturating_sub(queue.fat()) + queue.held();
+        let paced = queue.all_paced().bytes;
+        let is_too_much = item.paced && paced > 0 && paced + size > self.paced;
+        if !is_too_much && of_account + size <= self.account {
+            return Ok(());
+        }
+        let may_be_left_out = is_state(&item.packet) && item.packet.type_() == StanzaType::Available;
+        Err(if may_be_left_out { Pushed::Queued } else { Pushed::Overflow })
+    }
+}
+
+impl Outboxes {
+    /// Brings what a session counts for its account up to date.
+    pub(super) fn weigh(&mut self, link: Link) {
+        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
+        let bytes = queue.held();
+        if bytes <= self.limits.soft {
+            return forget(&mut self.held, queue, address);
+        }
+        if let Some(held) = self.held.get_mut(address.bare_str()) {
+            *held = held.saturating_sub(queue.fat()) + bytes;
+        } else {
+            self.held.insert(address.bare_str().into(), bytes);
+        }
+        queue.much.get_or_insert_default().fat = bytes;
+    }
+
+    /// The account that holds most in sessions above the soft limit.
+    pub fn fattest(&self) -> Option<JidRef<'_>> {
+        let (account, _) = self.held.iter().max_by_key(|(_, bytes)| **bytes)?;
+        JidRef::parse_prepared(account)
+    }
+
+    /// Whether the shard as a whole holds more than it may.
+    pub fn is_crowded(&self) -> bool {
+        self.waiting > self.limits.total
+    }
+}
+
+/// A session doesn't count for its account any more.
+pub(super) fn forget(held: &mut HashMap<Box<str>, usize>, queue: &mut Queue, address: &Jid) {
+    let fat = queue.much.as_mut().map_or(0, |much| std::mem::take(&mut much.fat));
+    if fat == 0 {
+        return;
+    }
+    if let Some(all) = held.get_mut(address.bare_str()) {
+        *all = all.saturating_sub(fat);
+        if *all == 0 {
+            held.remove(address.bare_str());
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What the server sends a session of its own accord: as fast as the client reads, and never a reason to end the session.
+//!
+//! Others decide how much of it there is: who asks to see somebody's presence, publishes, writes while somebody is away. Were that to end the
+//! session, they could keep an account out for good. So it doesn't count against the session's hard limit, but against one of its own, and:
+//!
+//! * What is in memory anyway (presence, a room's history) is appended whole, as references, behind all that waits, and in its order.
+//! * What comes out of a store is loaded in portions: the next one when the session has [room](Outboxes::when_room).
+//! * Presence that tells a state is always taken: above the hard limit it is paced. There is at most one of each resource of each contact. Beyond
+//!   the limit for what is paced, available presence is left out; a client that has so much of it to read asks again (RFC 6121 §4.3).
+
+use super::queue::Roomy;
+use super::{Link, Outboxes, Pushed, To};
+use crate::packet::Packet;
+
+impl Outboxes {
+    /// Appends a copy of `packet` for one session that didn't ask for it.
+    pub fn push_paced(&mut self, link: Link, packet: &Packet, to: To) -> Pushed {
+        self.append(link, packet, to, true)
+    }
+
+    /// Calls `call` as soon as no more than the soft limit waits for this session, at once if that is so. Dropped uncalled when the session
+    /// ends. A session that acknowledges what it gets has room when it has acknowledged enough.
+    pub fn when_room(&mut self, link: Link, call: impl FnOnce() + Send + 'static) {
+        let soft = self.limits.soft;
+        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some() && !slot.abandoned)
+        else {
+            return;
+        };
+        match slot.queue.as_mut().filter(|queue| queue.held().saturating_sub(queue.taken) > soft) {
+            Some(queue) => queue.much.get_or_insert_default().in_wait.push(Roomy(Box::new(call))),
+            None => call(),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What the server sends sessions of its own accord, at login above all: see [`rookery_fanout::outbox::paced`].
+//!
+//! # Invariants
+//! - Nothing of it ends a session, however much there is and however slowly the client reads.
+//! - Whatever is loaded for it is loaded in portions: the next when the session has taken the last. Meanwhile nothing else waits for it, but for
+//!   those who ask for that (a lane).
+
+use rookery_fanout::{Link, Packet, Pushed, To};
+use rookery_store::pending::pending;
+use rookery_stream::error::StreamError;
+use tracing::warn;
+
+use crate::World;
+use crate::session::SessionRef;
+
+impl World {
+    /// Puts a copy into the outbox of a session that didn't ask for it. `false` if it was not taken: see [`World::push`].
+    pub fn push_paced(&mut self, link: Link, packet: &Packet, to: To) -> bool {
+        let pushed = self.outboxes.push_paced(link, packet, to);
+        self.was_pushed(link, packet, pushed)
+    }
+
+    /// Runs `then` when a session takes more: at once, if next to nothing waits for it. Never, if it ends before.
+    pub fn when_room(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
+        if self.session(session).is_none() {
+            return;
+        }
+        let (completer, room) = pending::<()>();
+        self.outboxes.when_room(session.link, move || completer.complete(Ok(())));
+        // The client reads when it likes: what it has sent is acknowledged before.
+        self.in_custody(None, |world| {
+            world.wait(room, move |world, room| {
+                if room.is_ok() && world.session(session).is_some() {
+                    then(world);
+                }
+            });
+        });
+    }
+
+    /// The same for what a session has asked for: its later stanzas wait meanwhile.
+    pub(crate) fn when_room_in_lane(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
+        let (completer, room) = pending::<()>();
+        self.outboxes.when_room(session.link, move || completer.complete(Ok(())));
+        self.wait_in_lane(session, room, move |world, room| {
+            if room.is_ok() && world.session(session).is_some() {
+                then(world);
+            }
+        });
+    }
+
+    /// Draws the consequences of a push. `false` if the stanza was not taken.
+    pub(crate) fn was_pushed(&mut self, link: Link, packet: &Packet, pushed: Pushed) -> bool {
+        match pushed {
+            Pushed::Queued => true,
+            Pushed::Unattended => {
+                let registry = self.registry.clone();
+                registry.unattended(self, packet, link);
+                true
+            }
+            Pushed::Crowded => {
+                self.relieve();
+                true
+            }
+            Pushed::Gone => false,
+            Pushed::Overflow => {
+                self.end_reader(link);
+                false
+            }
+        }
+    }
+
+    /// The shard holds more than it may: sessions end of those accounts that hold most.
+    fn relieve(&mut self) {
+        while self.outboxes.is_crowded() {
+            let Some(account) = self.outboxes.fattest().map(|account| account.to_jid()) else { return };
+            let links = self.links_of(account.as_ref()).into_iter();
+            let Some(link) = links.max_by_key(|&link| self.outboxes.waiting_bytes(link)) else { return };
+            let before = self.outboxes.waiting_total();
+            warn!(%account, bytes = self.outboxes.waiting_bytes(link), "outboxes are full: a session ends that holds most of it");
+            self.end_reader(link);
+            if self.outboxes.waiting_total() >= before {
+                return;
+            }
+        }
+    }
+
+    /// Ends a session whose client doesn't read.
+    fn end_reader(&mut self, link: Link) {
+        self.counters.overflows += 1;
+        self.close(link, StreamError::ResourceConstraint, "the client does not read what it is sent");
+        // What it did not read is older than whatever comes now, and goes its way before it.
+        self.give_back(link);
+    }
+}
