@@ -15,10 +15,11 @@ use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{
-    Bound, Hold, Hooks, Module, Most, OptionSpec, Per, Phase, SessionRef, Target, Unit, Value, Verdict, World, delay,
+    Bound, Bounds, Hold, Hooks, Module, Most, OptionSpec, Per, Phase, SessionRef, Share, Target, Unit, Value, Verdict,
+    World, delay,
 };
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{OfflineMessage, OfflineRoom, Pushed};
+use rookery_store::{Edit, EditRoster, OfflineMessage, OfflineRoom, Pushed, StoreError, Subscription};
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Limits, Stanza, ns};
 use tracing::warn;
@@ -53,7 +54,8 @@ impl Module for Offline {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::OFFLINE);
-        hooks.undelivered(Phase::Act, keep);
+        let pushes = Rc::new(RefCell::new(Share::new(PUSHES)));
+        hooks.undelivered(Phase::Act, move |world, packet, to| keep(world, packet, to, &pushes));
         let rounds = Rc::<RefCell<Rounds>>::default();
         hooks.reachable(move |world, link| deliver(world, link, &rounds));
     }
@@ -89,6 +91,8 @@ enum Fate {
     Kept,
     /// It would mean nothing later, and its sender doesn't need to hear so.
     Dropped,
+    /// It must not be stored; its sender hears that it is lost, if it may know that the user is away.
+    Unstored,
     /// It is not for storage; the hub tells the sender.
     Refused,
 }
@@ -96,7 +100,8 @@ enum Fate {
 /// XEP-0160 §3 with the hints of XEP-0334 §4.
 ///
 /// `<no-permanent-store/>` is about archives: waiting for the recipient is "a normal part of delivery" (XEP-0334 §3.3). A message that must
-/// not be stored at all is answered with an error if it has a body, since RFC 6121 §8.5.2.2.1 knows nothing but storing and telling.
+/// not be stored at all is answered with an error if it has a body, since RFC 6121 §8.5.2.2.1 knows nothing but storing and telling; but only to those
+/// who get the user's presence: to others it would tell whether the user is here.
 fn fate(packet: &Packet) -> Fate {
     if packet.kind() != Kind::Message || !matches!(packet.type_(), StanzaType::Normal | StanzaType::Chat) {
         return Fate::Refused;
@@ -104,7 +109,7 @@ fn fate(packet: &Packet) -> Fate {
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return Fate::Refused };
     if stanza.child("no-store", ns::HINTS).is_some() {
-        return if stanza.has_body() { Fate::Refused } else { Fate::Dropped };
+        return if stanza.has_body() { Fate::Unstored } else { Fate::Dropped };
     }
     let is_kept = stanza.has_body()
         || stanza.child("store", ns::HINTS).is_some()
@@ -122,11 +127,21 @@ fn is_fleeting(name: &str, namespace: &str) -> bool {
 }
 
 /// A message for an account that no resource takes; the account need not exist.
-fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>, pushes: &Rc<RefCell<Share>>) -> Verdict {
     match fate(packet) {
         Fate::Refused => return Verdict::Pass,
+        Fate::Unstored => {
+            tell_contact(world, packet, to);
+            return Verdict::Taken;
+        }
         Fate::Dropped => return Verdict::Taken,
         Fate::Kept => {}
+    }
+    // A server that stops gives back what sessions have not read, however much of it is from one sender.
+    let is_counted = !world.is_stopping();
+    if is_counted && !pushes.borrow_mut().take(packet) {
+        world.bounce(packet, to, Condition::ResourceConstraint.into());
+        return Verdict::Taken;
     }
     let options = world.domain(to.domain()).and_then(|domain| domain.module("offline"));
     let number = |key| options.map_or(0, |options| options.number(key));
@@ -135,19 +150,50 @@ fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     let sender = packet.sender().unwrap_or_else(|| to.to_jid());
     let stanza = packet.addressed(to.bare_str());
     let pushed = world.stores.offline.push(to, sender.as_ref(), stanza, world.received_at(), room);
-    let (packet, to) = (packet.clone(), to.to_jid());
-    world.wait(pushed, move |world, pushed| match pushed {
-        Ok(Pushed::Kept) => {}
-        // §2: the sender hears it where a queue is full, and can't tell that from an account that doesn't exist.
-        Ok(Pushed::Full | Pushed::NoAccount) => {
-            world.bounce(&packet, to.as_ref(), Condition::ServiceUnavailable.into())
+    let (packet, to, pushes) = (packet.clone(), to.to_jid(), pushes.clone());
+    world.wait(pushed, move |world, pushed| {
+        if is_counted {
+            pushes.borrow_mut().give_back(&packet);
         }
-        Err(error) => {
-            world.store_failed("keeping an offline message", &to, &error);
-            world.bounce(&packet, to.as_ref(), condition(&error).into());
+        match pushed {
+            Ok(Pushed::Kept) => {}
+            // §2: the sender hears it where a queue is full, and can't tell that from an account that doesn't exist.
+            Ok(Pushed::Full | Pushed::NoAccount) => {
+                world.bounce(&packet, to.as_ref(), Condition::ServiceUnavailable.into())
+            }
+            Err(error) => {
+                world.store_failed("keeping an offline message", &to, &error);
+                world.bounce(&packet, to.as_ref(), condition(&error).into());
+            }
         }
     });
     Verdict::Taken
+}
+
+/// Says that a message is lost which must not be stored, if its sender may know that the user is away. Everybody else hears nothing, as of a user who
+/// is here, or isn't at all.
+fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
+    let Some(sender) = packet.sender() else { return };
+    if sender.bare() == to.bare() {
+        return world.bounce(packet, to, Condition::ServiceUnavailable.into());
+    }
+    // A change that keeps everything is the way to read one item without the rest of the roster.
+    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
+    let item = world.stores.rosters.change(to.bare(), sender.bare(), keep);
+    let (packet, to) = (packet.clone(), to.to_jid());
+    world.wait(item, move |world, item| {
+        let subscription = match item {
+            Ok(item) => item.before.map_or(Subscription::None, |item| item.subscription),
+            Err(StoreError::NoAccount) => Subscription::None,
+            Err(error) => {
+                world.store_failed("looking up who may know that a user is away", &to, &error);
+                Subscription::None
+            }
+        };
+        if subscription.from() || world.shared_relation(to.as_ref(), sender.as_ref()).from() {
+            world.bounce(&packet, to.as_ref(), Condition::ServiceUnavailable.into());
+        }
+    });
 }
 
 /// Which delivery of an account is the current one, while there is one. At most one entry per account that is here.
@@ -328,6 +374,8 @@ fn reference(world: &World, link: Link) -> Option<SessionRef> {
     world.session_at(link).map(|session| SessionRef { link, serial: session.serial })
 }
 
+/// Messages that a shard is writing to the store, a quarter of them from one sender.
+const PUSHES: Bounds = Bounds { number: 8192, bytes: 32 << 20 };
 /// Bytes of stanzas that are loaded at a time.
 const PORTION: usize = 64 * 1024;
 
@@ -370,7 +418,7 @@ mod tests {
 
     #[test]
     fn what_may_not_be_stored_is_refused() {
-        assert_eq!(fate_of("chat", "<body>hi</body><no-store xmlns='urn:xmpp:hints'/>"), Fate::Refused);
+        assert_eq!(fate_of("chat", "<body>hi</body><no-store xmlns='urn:xmpp:hints'/>"), Fate::Unstored);
         for type_ in ["groupchat", "headline", "error"] {
             assert_eq!(fate_of(type_, "<body>hi</body>"), Fate::Refused, "{type_}");
         }

@@ -412,4 +412,8 @@ impl Meta for Held {
     fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()> {
         self.held(|stores| stores.meta.put(key, bytes))
     }
+
+    fn trouble(&self) -> Option<StoreError> {
+        self.inner.meta.trouble()
+    }
 }

@@ -29,6 +29,7 @@ fn a_full_database_keeps_what_it_has_and_recovers() {
         assert!(kept < 100, "400 KiB don't take 100 × 8 kB");
     };
     assert!(matches!(error, StoreError::Full(_)) && error.is_temporary(), "{error:?}");
+    assert_eq!(store.trouble(), Some(error.clone()), "probes hear of it");
     assert!(error.to_string().contains("free space") && error.to_string().contains("rookery.db"), "{error}");
 
     // What finds room is kept, although what shares the batch doesn't.
@@ -45,6 +46,7 @@ fn a_full_database_keeps_what_it_has_and_recovers() {
         Ok(oldest.len() as u64)
     );
     assert_eq!(wait(push(8000)), Ok(Pushed::Kept), "room again");
+    assert_eq!(store.trouble(), None);
 }
 
 #[test]

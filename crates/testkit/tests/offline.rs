@@ -4,7 +4,7 @@ use rookery_hub::Value;
 use rookery_store::StoreError;
 use rookery_store::held::Held;
 use rookery_store::memory::Memory;
-use rookery_testkit::{Client, Config, Server};
+use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::{Element, ns};
 
 fn say(client: &mut Client, to: &str, bodies: &[&str]) {
@@ -227,4 +227,62 @@ fn a_store_that_fails_is_told_to_the_sender() {
     held.set_fault(None);
     say(&mut juliet, "romeo@example.org", &["kept"]);
     assert_eq!(server.online("romeo/orchard").bodies(), ["kept"]);
+}
+
+/// RFC 6121 §8.5.2.2.1 and XEP-0334 §4: what must not be stored is lost, which only those hear who may know that the user is away. Strangers hear the
+/// same of a user who is here, who is away, and who doesn't exist.
+#[test]
+fn strangers_do_not_hear_who_is_here() {
+    let server = Server::new();
+    let (mut romeo, mut juliet) = (server.online("romeo/orchard"), server.online("juliet/balcony"));
+    let mut tybalt = server.online("tybalt/street");
+    befriend(&mut romeo, &mut juliet);
+    let whisper = |client: &mut Client, to: &str| {
+        client.send(&format!(
+            "<message to='{to}@example.org' type='chat' id='m'><body>psst</body><no-store xmlns='urn:xmpp:hints'/></message>"
+        ));
+        client.pump();
+    };
+    whisper(&mut juliet, "romeo");
+    whisper(&mut tybalt, "romeo");
+    assert_eq!(romeo.bodies(), ["psst", "psst"]);
+    romeo.close();
+    for client in [&mut juliet, &mut tybalt] {
+        client.all();
+    }
+    for nobody in ["romeo", "nobody"] {
+        whisper(&mut tybalt, nobody);
+        tybalt.expect_nothing();
+    }
+    whisper(&mut juliet, "romeo");
+    assert_eq!(juliet.expect_element().attr("type"), Some("error"), "a contact knows anyway");
+    assert_eq!(waiting(&server, "romeo"), 0);
+}
+
+/// Whoever sends more than the store takes hears so, and nobody else.
+#[test]
+fn a_flood_leaves_room_for_the_messages_of_others() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { stores: held.stores(), modules_off: vec!["archive"], ..Config::default() });
+    server.account("romeo");
+    let (mut juliet, mut nurse) = (server.login("juliet/balcony"), server.login("nurse/hall"));
+    // What is known of one who is away is asked for once.
+    say(&mut juliet, "romeo@example.org", &["first"]);
+    held.set_flowing(false);
+    let body = "x".repeat(200_000);
+    for _ in 0..50 {
+        say(&mut juliet, "romeo@example.org", &[&body]);
+        server.advance(100);
+    }
+    say(&mut nurse, "romeo@example.org", &["mine"]);
+    while held.release_all() > 0 {
+        server.settle();
+    }
+    held.set_flowing(true);
+    server.settle();
+    let refused = juliet.all().into_iter().filter(|answer| answer.attr("type") == Some("error")).count();
+    assert!((5..50).contains(&refused), "{refused} of ten megabytes");
+    nurse.expect_nothing();
+    assert_eq!(waiting(&server, "romeo"), 52 - refused as u64);
 }

@@ -179,8 +179,9 @@ fn without_limits(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     let specs = rookery_modules::table(&rookery_modules::Shared::default());
     let specs = specs.iter().flat_map(|module| module.options().iter().map(move |spec| (module.name(), *spec)));
-    let limits: Vec<_> =
-        specs.filter(|(module, spec)| *module == "multicast" && spec.key == "local_messages").collect();
+    let limits: Vec<_> = specs
+        .filter(|(module, spec)| *module == "multicast" && ["local_messages", "minute_bytes"].contains(&spec.key))
+        .collect();
     for domain in &mut settings.domains {
         for (module, spec) in &limits {
             if let Some(options) = domain.modules.get_mut(module) {

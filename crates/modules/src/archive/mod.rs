@@ -237,7 +237,7 @@ fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives,
     let stripped = own_ids.without(packet, from.as_ref());
     let passing = stripped.as_ref().unwrap_or(packet);
     if from.bare() != to.bare() && is_worth_keeping(passing) {
-        let id = record(world, archives, from.as_ref(), to.to_jid(), passing.addressed(to.as_str()));
+        let id = record(world, archives, from.as_ref(), from.as_ref(), to.to_jid(), passing.addressed(to.as_str()));
         if id.is_some() {
             retract::heed(world, archives, from.as_ref(), &to.to_jid(), passing);
         }
@@ -253,7 +253,7 @@ fn received(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archi
     let id = match packet.sender().filter(|_| is_worth_keeping(passing)) {
         Some(from) if is_accepted(world, passing, to) => {
             let with = from.clone();
-            let id = record(world, archives, to, from, passing.addressed(to.as_str()));
+            let id = record(world, archives, to, with.as_ref(), from, passing.addressed(to.as_str()));
             if id.is_some() {
                 retract::heed(world, archives, to, &with, passing);
             }
@@ -272,13 +272,20 @@ fn is_accepted(world: &World, packet: &Packet, to: JidRef<'_>) -> bool {
     matches!(world.destination(packet, to), Destination::Session(_) | Destination::Account)
 }
 
-fn record(world: &mut World, archives: &Archives, owner: JidRef<'_>, with: Jid, stanza: Vec<u8>) -> Option<String> {
+fn record(
+    world: &mut World,
+    archives: &Archives,
+    owner: JidRef<'_>,
+    by: JidRef<'_>,
+    with: Jid,
+    stanza: Vec<u8>,
+) -> Option<String> {
     let policy = prefs::wanted(world, owner, with.as_ref());
     if policy == Policy::Never {
         return None;
     }
     let contacts_only = policy == Policy::Roster;
-    archives.record(world, Record { owner, of: ArchiveOf::Account, with, contacts_only, stanza })
+    archives.record(world, Record { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza })
 }
 
 /// Whether a message of a conversation means something later.

@@ -7,7 +7,8 @@
 //! # Invariants
 //!
 //! * Nobody waits for the archive. What the store doesn't take is missing there, counted and logged; a message that is not recorded has no id.
-//! * What waits and what the store has not confirmed is bounded together.
+//! * What waits and what the store has not confirmed is bounded together. From the half of it on nobody has more than a quarter: whoever sends more than
+//!   the disk takes loses what is of its own, and not what others say.
 //! * A server that stops has written everything. When it is killed, archives lack what came in the last second and was not acknowledged
 //!   (XEP-0198); what was for users who were away is in the offline store.
 //! * What is in custody is acknowledged when it is written, so it gathers for a shorter time.
@@ -35,6 +36,8 @@ struct State {
     waiting: RefCell<Waiting>,
     /// Bytes that the store has not confirmed.
     unconfirmed: Cell<usize>,
+    /// Bytes that wait or are not confirmed, by who sent them: see [`State::cause`].
+    caused: RefCell<Caused>,
     /// Under which id the message that a session is sending was recorded for its sender.
     sent: Cell<Option<String>>,
     /// For whom messages are being taken back, one entry for each.
@@ -47,13 +50,43 @@ struct State {
 /// A group in the making. The messages of one owner are in one heap.
 #[derive(Default)]
 struct Waiting {
-    heaps: [Vec<ArchivedMessage>; HEAPS],
+    /// Messages, each with its cause.
+    heaps: [Vec<(u8, ArchivedMessage)>; HEAPS],
     count: usize,
     bytes: usize,
     /// When it is written, at the latest.
     timer: Option<Timer>,
     /// Whoever waits for it.
     custody: Vec<Custody>,
+}
+
+/// Bytes by cause.
+struct Caused([usize; CAUSES]);
+
+impl Default for Caused {
+    fn default() -> Self {
+        Self([0; CAUSES])
+    }
+}
+
+impl Caused {
+    fn of(&mut self, cause: u8) -> &mut usize {
+        &mut self.0[usize::from(cause) % CAUSES]
+    }
+}
+
+impl State {
+    /// A number for who has sent something. Few others have the same one, and nobody can choose which: there is no table to fill.
+    fn cause(&self, by: JidRef<'_>) -> u8 {
+        self.keys.hash_one(by.bare_str()) as u8
+    }
+
+    /// Whether so many bytes more of this cause may wait.
+    fn has_room(&self, cause: u8, bytes: usize) -> bool {
+        let all = self.unconfirmed.get() + self.waiting.borrow().bytes + bytes;
+        let own = *self.caused.borrow_mut().of(cause) + bytes;
+        all <= MAX_BYTES && (all <= MAX_BYTES / 2 || own <= MAX_BYTES / 4)
+    }
 }
 
 impl std::fmt::Debug for Archives {
@@ -69,6 +102,8 @@ pub struct Record<'a> {
     pub owner: JidRef<'a>,
     /// What that is.
     pub of: ArchiveOf,
+    /// Who has sent it; in a room, the room.
+    pub by: JidRef<'a>,
     /// The other party of the conversation; in a room the occupant JID.
     pub with: Jid,
     /// Record it only if the other party is in the account's roster.
@@ -82,12 +117,13 @@ impl Archives {
     pub fn record(&self, world: &mut World, record: Record<'_>) -> Option<String> {
         let bytes = record.stanza.len() + BYTES_PER_MESSAGE;
         let state = &*self.0;
-        if state.unconfirmed.get() + state.waiting.borrow().bytes + bytes > MAX_BYTES {
+        let cause = state.cause(record.by);
+        if !state.has_room(cause, bytes) {
             world.counters.archive_lost += 1;
             return None;
         }
         let id = state.ids.next(world.time());
-        let Record { owner, of, with, contacts_only, stanza } = record;
+        let Record { owner, of, with, contacts_only, stanza, .. } = record;
         let key = match of {
             ArchiveOf::Account => super::BYTES.key,
             ArchiveOf::Room => super::ROOM_BYTES.key,
@@ -96,7 +132,8 @@ impl Archives {
         let most = options.map_or(0, |options| options.number(key));
         let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
         let heap = state.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
-        let (count, bytes) = state.waiting.borrow_mut().put(heap, message, bytes);
+        *state.caused.borrow_mut().of(cause) += bytes;
+        let (count, bytes) = state.waiting.borrow_mut().put(heap, (cause, message), bytes);
         let is_urgent = world.custody().is_some_and(|custody| state.waiting.borrow_mut().keep(custody));
         if count >= GROUP || bytes >= GROUP_BYTES || world.is_stopping() || self.is_removed(world.time(), owner) {
             self.write(world);
@@ -109,7 +146,7 @@ impl Archives {
     /// An account is removed, and the store has removed its archive: what waits for that must not get into the archive of whoever has the name next. What
     /// is still said to it goes to the store at once, before that can be.
     pub(super) fn forget(&self, world: &World, owner: JidRef<'_>) {
-        self.0.waiting.borrow_mut().forget(owner);
+        self.0.waiting.borrow_mut().forget(owner, &mut self.0.caused.borrow_mut());
         self.0.removed.borrow_mut().push((owner.bare().to_jid(), world.time() + GATHER_MS));
     }
 
@@ -151,14 +188,19 @@ impl Archives {
         }
     }
 
-    fn append(&self, world: &mut World, portion: Vec<ArchivedMessage>, custody: Rc<[Custody]>) {
+    fn append(&self, world: &mut World, portion: Vec<(u8, ArchivedMessage)>, custody: Rc<[Custody]>) {
         let (state, count) = (self.0.clone(), portion.len());
-        let bytes: usize = portion.iter().map(|message| message.stanza.len() + BYTES_PER_MESSAGE).sum();
+        let sizes: Vec<_> = portion.iter().map(|(cause, message)| (*cause, size(message))).collect();
+        let bytes: usize = sizes.iter().map(|(_, bytes)| bytes).sum();
+        let portion = portion.into_iter().map(|(_, message)| message).collect();
         state.unconfirmed.set(state.unconfirmed.get() + bytes);
         let appended = world.stores.archive.append(portion);
         world.wait(appended, move |world, appended| {
             drop(custody);
             state.unconfirmed.set(state.unconfirmed.get().saturating_sub(bytes));
+            for (cause, bytes) in sizes {
+                *state.caused.borrow_mut().of(cause) -= bytes;
+            }
             if let Err(error) = appended {
                 world.counters.store_errors += 1;
                 world.counters.archive_lost += count as u64;
@@ -212,7 +254,7 @@ impl Drop for Turn {
 
 impl Waiting {
     /// Adds a message; how many wait now, and how many bytes.
-    fn put(&mut self, heap: usize, message: ArchivedMessage, bytes: usize) -> (usize, usize) {
+    fn put(&mut self, heap: usize, message: (u8, ArchivedMessage), bytes: usize) -> (usize, usize) {
         if let Some(heap) = self.heaps.get_mut(heap) {
             heap.push(message);
         }
@@ -222,13 +264,14 @@ impl Waiting {
     }
 
     /// Drops the messages of an owner.
-    fn forget(&mut self, owner: JidRef<'_>) {
+    fn forget(&mut self, owner: JidRef<'_>, caused: &mut Caused) {
         for heap in &mut self.heaps {
-            heap.retain(|message| {
+            heap.retain(|(cause, message)| {
                 let is_kept = message.owner.as_ref() != owner.bare();
                 if !is_kept {
                     self.count -= 1;
-                    self.bytes -= message.stanza.len() + BYTES_PER_MESSAGE;
+                    self.bytes -= size(message);
+                    *caused.of(*cause) -= size(message);
                 }
                 is_kept
             });
@@ -242,6 +285,13 @@ impl Waiting {
     }
 }
 
+/// What a message takes in memory.
+fn size(message: &ArchivedMessage) -> usize {
+    message.stanza.len() + BYTES_PER_MESSAGE
+}
+
+/// Numbers of causes.
+const CAUSES: usize = 256;
 /// How long a group gathers, milliseconds.
 const GATHER_MS: u64 = 1000;
 /// The same from the first message on whose sender waits for an acknowledgement.

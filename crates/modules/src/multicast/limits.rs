@@ -1,4 +1,9 @@
-//! How many recipients a stanza may have, and how the service tells (XEP-0033 §6, ejabberd's form of it).
+//! How many recipients a stanza may have, how the service tells (XEP-0033 §6, ejabberd's form of it), and how much a sender may have multiplied.
+//!
+//! One message of 100 KB for a hundred recipients is kept a hundred times and more: in their archives, and for those who are away once again. So what
+//! counts is bytes times recipients, in each minute.
+
+use std::collections::HashMap;
 
 use rookery_hub::Options;
 use rookery_xml::{Element, Kind, ns};
@@ -7,6 +12,34 @@ pub(super) const LOCAL_MESSAGES: &str = "local_messages";
 pub(super) const LOCAL_PRESENCES: &str = "local_presences";
 pub(super) const REMOTE_MESSAGES: &str = "remote_messages";
 pub(super) const REMOTE_PRESENCES: &str = "remote_presences";
+
+/// Bytes times recipients that a sender may have in a minute; 0: any number.
+pub(super) const MINUTE_BYTES: &str = "minute_bytes";
+
+/// Until when, in milliseconds, what senders have had multiplied is paid for: local ones by their bare JID, others by their domain. Nobody has an entry
+/// for long who has nothing to pay.
+#[derive(Debug, Default)]
+pub(super) struct Spent(HashMap<Box<str>, u64>);
+
+impl Spent {
+    /// Charges a sender for a message. `false`: that would be more than it may have in a minute. Whoever owes nothing may have any message.
+    pub(super) fn charge(&mut self, sender: &str, bytes: u64, minute_bytes: u64, now_ms: u64) -> bool {
+        let Some(cost_ms) = bytes.saturating_mul(MINUTE_MS).checked_div(minute_bytes) else { return true };
+        if self.0.len() >= MOST_SENDERS {
+            self.0.retain(|_, until| *until > now_ms);
+        }
+        let owed_ms = self.0.get(sender).map_or(0, |until| until.saturating_sub(now_ms));
+        let is_allowed = owed_ms == 0 || owed_ms.saturating_add(cost_ms) <= MINUTE_MS;
+        if is_allowed && cost_ms > 0 {
+            self.0.insert(sender.into(), now_ms.saturating_add(owed_ms).saturating_add(cost_ms));
+        }
+        is_allowed
+    }
+}
+
+const MINUTE_MS: u64 = 60_000;
+/// Senders after which those are forgotten who owe nothing.
+const MOST_SENDERS: usize = 10_000;
 
 /// The limit for a stanza; `None` if there is none.
 pub(super) fn of(options: &Options, is_local: bool, kind: Kind) -> Option<usize> {
@@ -33,4 +66,29 @@ pub(super) fn form(options: &Options, is_local: bool) -> Element {
             None => form,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_pays_for_bytes_times_recipients() {
+        let mut spent = Spent::default();
+        let mut charge = |sender, bytes, now_ms| spent.charge(sender, bytes, 60_000, now_ms);
+        assert!(charge("a@x", 50_000, 0) && charge("a@x", 10_000, 0) && !charge("a@x", 1000, 0));
+        assert!(charge("b@x", 60_000, 0), "each for itself");
+        assert!(!charge("a@x", 1000, 999) && charge("a@x", 1000, 1000), "it comes back with time");
+        assert!(charge("c@x", 1_000_000, 0) && !charge("c@x", 1, 900_000) && charge("c@x", 1, 1_000_000));
+        assert!(spent.charge("a@x", u64::MAX, 0, 0), "0 is no limit");
+    }
+
+    #[test]
+    fn who_owes_nothing_is_forgotten() {
+        let mut spent = Spent::default();
+        for number in 0..3 * MOST_SENDERS as u64 {
+            assert!(spent.charge(&number.to_string(), 1000, 60_000, number * 10));
+        }
+        assert!(spent.0.len() <= MOST_SENDERS);
+    }
 }

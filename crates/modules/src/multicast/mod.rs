@@ -24,7 +24,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Phase, Value, World};
+use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Unit, Value, World};
 use rookery_jid::JidRef;
 use rookery_stream::error::Condition;
 use rookery_xml::{Kind, Limits, Stanza, ns};
@@ -46,6 +46,7 @@ pub struct Multicast {
 pub(crate) struct State {
     discovery: RefCell<Discovery>,
     originators: RefCell<Originators>,
+    spent: RefCell<limits::Spent>,
 }
 
 impl Module for Multicast {
@@ -65,6 +66,10 @@ impl Module for Multicast {
         &OPTIONS
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         let state = self.state.clone();
         hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
@@ -78,7 +83,7 @@ impl Module for Multicast {
 /// The key below `[modules]`.
 pub(crate) const NAME: &str = "multicast";
 
-const OPTIONS: [OptionSpec; 9] = [
+const OPTIONS: [OptionSpec; 10] = [
     OptionSpec {
         key: "host",
         default: || Value::Text("multicast.@".to_owned()),
@@ -102,6 +107,12 @@ const OPTIONS: [OptionSpec; 9] = [
     limit(limits::REMOTE_MESSAGES, 20, "recipients of one message from elsewhere; 0 means no limit"),
     limit(limits::REMOTE_PRESENCES, 20, "recipients of one presence from elsewhere; 0 means no limit"),
     OptionSpec {
+        key: limits::MINUTE_BYTES,
+        default: || Value::Number(64 << 20),
+        doc: "bytes of messages, times their recipients, that one sender may have in a minute; 0 means no limit",
+        check: option::any,
+    },
+    OptionSpec {
         key: "description",
         default: || Value::Text("Sends one stanza to many recipients.".to_owned()),
         doc: "what its vCard says of it",
@@ -114,6 +125,24 @@ const OPTIONS: [OptionSpec; 9] = [
         check: option::any,
     },
 ];
+
+const BOUNDS: [Bound; 5] = [
+    recipients("recipients of a message from here", limits::LOCAL_MESSAGES),
+    recipients("recipients of a presence from here", limits::LOCAL_PRESENCES),
+    recipients("recipients of a message from elsewhere", limits::REMOTE_MESSAGES),
+    recipients("recipients of a presence from elsewhere", limits::REMOTE_PRESENCES),
+    Bound::on(
+        "bytes of messages, times their recipients",
+        Per::Other("account, or other domain"),
+        Most::Option(limits::MINUTE_BYTES),
+        Unit::BytesPerMinute,
+    )
+    .or("the sender gets <resource-constraint/>"),
+];
+
+const fn recipients(resource: &'static str, key: &'static str) -> Bound {
+    Bound::on(resource, Per::Stanza, Most::Option(key), Unit::Number).or("the sender gets <not-acceptable/>")
+}
 
 const fn limit(key: &'static str, default: u64, doc: &'static str) -> OptionSpec {
     // A function pointer can't hold the number.

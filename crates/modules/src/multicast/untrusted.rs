@@ -1,8 +1,8 @@
 //! The untrusted route: a stanza with a header, from a client or another server.
 //!
 //! The checks come in this order, and nothing is delivered when one refuses: may the sender use the service (`forbidden`); does the header
-//! decode (`bad-request`); are there too many recipients (`not-acceptable`); may the sender reach others through this server (`forbidden`). Each
-//! recipient without a usable JID is reported for itself (`jid-malformed`) and does not stop the others.
+//! decode (`bad-request`); are there too many recipients (`not-acceptable`); may the sender reach others through this server (`forbidden`); are these too
+//! many bytes for so many (`resource-constraint`). Each recipient without a usable JID is reported for itself (`jid-malformed`) and does not stop the others.
 
 use std::collections::HashSet;
 
@@ -94,6 +94,7 @@ impl Route<'_, '_> {
         if !is_local && !header.recipients().all(|to| self.is_of_domain(to.as_ref())) {
             return Err(StanzaError::new(Condition::Forbidden).with_text("relaying to other servers is denied"));
         }
+        self.charge(state, recipients, is_local)?;
         self.remember(state, &header, is_local)?;
         let begun = self.end(Stage::Relay, begun);
         self.deliver(&header, begun);
@@ -127,6 +128,19 @@ impl Route<'_, '_> {
         let gone = state.originators.borrow_mut().gone(self.sender);
         self.world.fan_out(self.packet, gone.iter().map(Jid::as_ref));
         Ok(())
+    }
+
+    /// What is kept of a message is multiplied with its recipients. Nothing is kept of presence.
+    fn charge(&mut self, state: &State, recipients: usize, is_local: bool) -> Result<(), StanzaError> {
+        if self.packet.kind() != Kind::Message {
+            return Ok(());
+        }
+        let most = self.options.number(limits::MINUTE_BYTES);
+        let bytes = (self.packet.bytes().len() as u64).saturating_mul(recipients as u64);
+        let sender = if is_local { self.sender.bare_str() } else { self.sender.domain() };
+        let is_allowed = state.spent.borrow_mut().charge(sender, bytes, most, self.world.time());
+        let text = "too many bytes for too many recipients in this minute";
+        is_allowed.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
     }
 
     /// Presence is remembered once it is sure to be delivered, so that unavailable presence follows.

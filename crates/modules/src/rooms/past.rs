@@ -41,7 +41,9 @@ impl Room {
                 }
             };
             let stanza = stanza.bytes().to_vec();
-            let record = Record { owner: self.jid.as_ref(), of: ArchiveOf::Room, with, contacts_only: false, stanza };
+            let by = self.jid.as_ref();
+            let record =
+                Record { owner: self.jid.as_ref(), of: ArchiveOf::Room, by, with, contacts_only: false, stanza };
             self.archives.record(world, record)
         });
         recorded.flatten().unwrap_or_else(|| world.unique_text())

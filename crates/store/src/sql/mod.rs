@@ -29,6 +29,7 @@ mod slots;
 pub mod sqlite;
 mod statements;
 mod store;
+mod trouble;
 mod worker;
 
 pub use queue::Bounds;

@@ -1,6 +1,7 @@
 //! The queue between the callers and the worker: bounded in operations and in bytes.
 //!
-//! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them are 4 GiB.
+//! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them are 4 GiB. What writes something that it carries has half of the queue:
+//! whoever sends more than the disk takes must not keep others from logging in, for which the rest is free.
 
 use super::operation::Operation;
 use crate::StoreError;
@@ -12,8 +13,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub struct Bounds {
     /// Operations that may wait; further ones answer [`StoreError::Busy`] at once.
     pub operations: usize,
-    /// Bytes that the waiting operations may carry together. An operation that comes when nothing waits is always
-    /// taken.
+    /// Bytes that the waiting operations may carry together; those that write what they carry are half of the operations at most. An operation that comes when
+    /// nothing waits is always taken.
     pub bytes: usize,
 }
 
@@ -35,6 +36,8 @@ pub(crate) struct Queue {
 struct State {
     waiting: VecDeque<(usize, Box<dyn Operation>)>,
     bytes: usize,
+    /// How many of them write something that they carry.
+    load: usize,
     closed: bool,
 }
 
@@ -53,11 +56,15 @@ impl Queue {
         if state.closed {
             return Err((operation, StoreError::Closed));
         }
+        let is_load = bytes > 0 && operation.writes();
+        let load = state.load + usize::from(is_load);
         let crowded = state.waiting.len() >= self.bounds.operations
+            || (is_load && load > self.bounds.operations.div_ceil(2))
             || (!state.waiting.is_empty() && state.bytes.saturating_add(bytes) > self.bounds.bytes);
         if crowded {
             return Err((operation, StoreError::Busy));
         }
+        state.load = load;
         state.bytes = state.bytes.saturating_add(bytes);
         state.waiting.push_back((bytes, operation));
         let first = state.waiting.len() == 1;
@@ -101,6 +108,7 @@ impl State {
     fn take(&mut self) -> Option<Box<dyn Operation>> {
         let (bytes, operation) = self.waiting.pop_front()?;
         self.bytes = self.bytes.saturating_sub(bytes);
+        self.load -= usize::from(bytes > 0 && operation.writes());
         Some(operation)
     }
 }

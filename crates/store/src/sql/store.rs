@@ -3,6 +3,7 @@
 use super::connection::{Connection, Transactions};
 use super::operation::Operation;
 use super::queue::{Bounds, Queue};
+use super::trouble::Trouble;
 use super::{
     accounts, archive, documents, invitations, meta, offline, operation, presence, pubsub, rooms, rosters, slots,
     worker,
@@ -24,6 +25,7 @@ use std::thread::{self, JoinHandle};
 /// Dropping it closes it.
 pub struct SqlStore {
     queue: Arc<Queue>,
+    trouble: Arc<Trouble>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -33,9 +35,11 @@ impl SqlStore {
         C: Transactions + Send + 'static,
     {
         let queue = Arc::new(Queue::new(bounds));
-        let served = queue.clone();
-        let worker = thread::Builder::new().name("store".into()).spawn(move || worker::run(connection, served))?;
-        Ok(SqlStore { queue, worker: Mutex::new(Some(worker)) })
+        let trouble = Arc::<Trouble>::default();
+        let (served, noted) = (queue.clone(), trouble.clone());
+        let serve = move || worker::run(connection, served, noted);
+        let worker = thread::Builder::new().name("store".into()).spawn(serve)?;
+        Ok(SqlStore { queue, trouble, worker: Mutex::new(Some(worker)) })
     }
 
     /// Carries out what is queued, closes the database and returns when that is done: for shutdown. Operations queued
@@ -475,6 +479,10 @@ impl Meta for SqlStore {
     fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()> {
         let key = key.to_owned();
         self.write(bytes.len(), move |c| meta::put(c, &key, &bytes))
+    }
+
+    fn trouble(&self) -> Option<StoreError> {
+        self.trouble.get()
     }
 }
 

@@ -15,14 +15,15 @@
 use super::connection::Transactions;
 use super::operation::Operation;
 use super::queue::Queue;
+use super::trouble::Trouble;
 use crate::StoreError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Runs the queue until it is closed and empty.
-pub(crate) fn run(connection: impl Transactions, queue: Arc<Queue>) {
+pub(crate) fn run(connection: impl Transactions, queue: Arc<Queue>, trouble: Arc<Trouble>) {
     let queue = Served(queue);
-    let mut worker = Worker { connection, batch: Batch::default() };
+    let mut worker = Worker { connection, batch: Batch::default(), trouble };
     while let Some(operation) = queue.0.wait() {
         worker.run_batch(operation, &queue.0);
     }
@@ -43,6 +44,7 @@ impl Drop for Served {
 struct Worker<C> {
     connection: C,
     batch: Batch,
+    trouble: Arc<Trouble>,
 }
 
 #[derive(Default)]
@@ -55,6 +57,8 @@ struct Batch {
     refused: Option<StoreError>,
     /// The transaction was lost in the middle, with this error.
     lost: Option<StoreError>,
+    /// The last write that failed alone for what the database can't do.
+    failed: Option<StoreError>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,7 +121,12 @@ impl<C: Transactions> Worker<C> {
         match operation.run(&mut self.connection) {
             Ok(()) => self.connection.keep_operation(),
             Err(error) if !self.connection.in_transaction() => Err(error),
-            Err(_) => self.connection.rollback_operation(),
+            Err(error) => {
+                if Trouble::is_of(&error) {
+                    self.batch.failed = Some(error);
+                }
+                self.connection.rollback_operation()
+            }
         }
     }
 
@@ -153,7 +162,10 @@ impl<C: Transactions> Worker<C> {
     fn end_batch(&mut self) {
         if self.batch.transaction != Some(Access::Write) {
             self.end_read();
-            self.batch = Batch::default();
+            let batch = std::mem::take(&mut self.batch);
+            if let Some(error) = batch.refused {
+                self.trouble.failed(&error);
+            }
             return;
         }
         let batch = std::mem::take(&mut self.batch);
@@ -162,8 +174,15 @@ impl<C: Transactions> Worker<C> {
             None => self.connection.commit(),
         };
         match outcome {
-            Ok(()) => batch.untold.into_iter().for_each(|operation| operation.tell(None)),
+            Ok(()) => {
+                match &batch.failed {
+                    Some(error) => self.trouble.failed(error),
+                    None => self.trouble.succeeded(),
+                }
+                batch.untold.into_iter().for_each(|operation| operation.tell(None));
+            }
             Err(error) => {
+                self.trouble.failed(&error);
                 self.connection.rollback();
                 tracing::error!(%error, operations = batch.untold.len(), "a transaction failed");
                 self.tell_failed(batch.untold, &error);

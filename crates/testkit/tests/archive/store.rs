@@ -47,6 +47,7 @@ fn a_broken_store_is_told_by_its_error_and_chat_goes_on() {
 #[test]
 fn what_waits_is_bounded() {
     let (mut scene, held) = held();
+    let mut nurse = scene.server.login("nurse/hall");
     held.set_flowing(false);
     let body = "x".repeat(200_000);
     let mut without_id = 0;
@@ -55,6 +56,10 @@ fn what_waits_is_bounded() {
         without_id += usize::from(message.child("stanza-id", ns::STANZA_ID).is_none());
     }
     assert!(without_id > 0, "40 MB do not all wait");
+    // What others say is recorded all the same.
+    let juliet = scene.juliet.bare().to_owned();
+    nurse.send(&format!("<message type='chat' to='{juliet}'><body>mine</body></message>"));
+    assert!(scene.juliet.expect_message(nurse.full(), "mine").child("stanza-id", ns::STANZA_ID).is_some());
     assert!(scene.server.counters().archive_lost >= without_id as u64);
     held.set_flowing(true);
     while held.release_all() > 0 {

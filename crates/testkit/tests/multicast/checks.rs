@@ -279,3 +279,30 @@ fn block_lists_hold() {
     assert_eq!((refused.attr("type"), refused.attr("from")), (Some("error"), Some(near.as_str())));
     scene.near.expect_nothing();
 }
+
+/// What counts is bytes times recipients, in a minute: each of them keeps a copy. Presence isn't kept.
+#[test]
+fn bytes_times_recipients_are_bounded() {
+    let mut scene = Scene::with_options(vec![("minute_bytes", Value::Number(20_000))]);
+    let text = "x".repeat(1000);
+    let says = |scene: &mut Scene, recipients: &str| {
+        let stanza = message("multicast.example.org", recipients).replace("</body>", &format!("{text}</body>"));
+        let stanza = scene.named(&stanza);
+        scene.sender.send(&stanza);
+        scene.sender.pump();
+    };
+    says(&mut scene, "to:NEAR to:FAR");
+    scene.sender.expect_nothing();
+    assert!(!saw(&mut scene.near).is_empty() && !saw(&mut scene.far).is_empty());
+    says(&mut scene, &many(11));
+    scene.sender.all();
+    says(&mut scene, "to:NEAR to:FAR");
+    scene.is_refused("wait", "resource-constraint");
+    assert!(saw(&mut scene.near).is_empty(), "it is delivered to nobody");
+    scene.shows("", "to:NEAR");
+    scene.sender.expect_nothing();
+    scene.server.advance(60_000);
+    says(&mut scene, "to:NEAR to:FAR");
+    scene.sender.expect_nothing();
+    assert!(!saw(&mut scene.near).is_empty());
+}

@@ -95,9 +95,17 @@ fn nobody_waits_for_a_worker_that_ended() {
 #[test]
 fn a_full_queue_refuses_at_once() {
     let rig = Rig::with_bounds(Bounds { operations: 2, bytes: usize::MAX });
-    let answers = [rig.add(1), rig.add(2), rig.add(4)];
+    let answers = [rig.sum(), rig.sum(), rig.sum()];
     rig.run();
-    assert_eq!(answers.map(wait), [Ok(1), Ok(3), Err(StoreError::Busy)]);
+    assert_eq!(answers.map(wait), [Ok(0), Ok(0), Err(StoreError::Busy)]);
+}
+
+#[test]
+fn whoever_writes_too_much_leaves_room_for_those_who_read() {
+    let rig = Rig::with_bounds(Bounds { operations: 4, bytes: usize::MAX });
+    let answers = [rig.add(1), rig.add(2), rig.add(4), rig.sum(), rig.sum(), rig.sum()];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Ok(3), Err(StoreError::Busy), Ok(3), Ok(3), Err(StoreError::Busy)]);
 }
 
 #[test]
@@ -133,7 +141,7 @@ impl Rig {
     /// Runs what is queued, on this thread.
     fn run(&self) {
         self.queue.close();
-        super::run(Handle(self.engine.clone(), KnownArchives::default()), self.queue.clone());
+        super::run(Handle(self.engine.clone(), KnownArchives::default()), self.queue.clone(), Arc::default());
     }
 
     fn state<T>(&self, look: impl FnOnce(&mut Engine) -> T) -> T {
