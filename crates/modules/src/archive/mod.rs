@@ -105,7 +105,7 @@ impl Module for Archive {
     }
 
     fn options(&self) -> &'static [OptionSpec] {
-        &[DEFAULT, EXPIRE_DAYS, PAGE, SEARCH, BYTES, ROOM_BYTES]
+        &[DEFAULT, EXPIRE_DAYS, PAGE, SEARCH, BYTES, ROOM_BYTES, DAY_BYTES]
     }
 
     fn bounds(&self) -> &'static [Bound] {
@@ -200,7 +200,22 @@ const ROOM_BYTES: OptionSpec = OptionSpec {
     check: option::any,
 };
 
-const BOUNDS: [Bound; 7] = [
+const DAY_BYTES: OptionSpec = OptionSpec {
+    key: "day_bytes",
+    default: || Value::Number(1 << 30),
+    doc: "bytes that one user, or one room, may add to the archives of a shard in a day; more is delivered, but not archived; 0: any number",
+    check: option::any,
+};
+
+const BOUNDS: [Bound; 8] = [
+    Bound::on(
+        "bytes added to all archives of a shard in a day",
+        Per::Other("sender"),
+        Most::Option(DAY_BYTES.key),
+        Unit::Bytes,
+    )
+    .or("what it sends is delivered, but not archived; the log names the sender")
+    .kept_in(&["archive_messages"]),
     Bound::on("bytes of archived messages, 128 more for each", Per::Account, Most::Option(BYTES.key), Unit::Bytes)
         .or("the oldest go: of the conversation that has an eighth and goes on, else of the largest one")
         .kept_in(&["archives", "archive_messages", "archive_conversations", "archive_shares"]),

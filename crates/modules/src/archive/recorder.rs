@@ -9,6 +9,7 @@
 //! * Nobody waits for the archive. What the store doesn't take is missing there, counted and logged; a message that is not recorded has no id.
 //! * What waits and what the store has not confirmed is bounded together. From the half of it on nobody has more than a quarter: whoever sends more than
 //!   the disk takes loses what is of its own, and not what others say.
+//! * Nobody adds more to all archives of a shard in a day than an option says: a bound for each archive lets one who writes to everybody fill them all.
 //! * A server that stops has written everything. When it is killed, archives lack what came in the last second and was not acknowledged
 //!   (XEP-0198); what was for users who were away is in the offline store.
 //! * What is in custody is acknowledged when it is written, so it gathers for a shorter time.
@@ -38,6 +39,7 @@ struct State {
     unconfirmed: Cell<usize>,
     /// Bytes that wait or are not confirmed, by who sent them: see [`State::cause`].
     caused: RefCell<Caused>,
+    today: RefCell<Day>,
     /// Under which id the message that a session is sending was recorded for its sender.
     sent: Cell<Option<String>>,
     /// For whom messages are being taken back, one entry for each.
@@ -75,10 +77,49 @@ impl Caused {
     }
 }
 
+/// What was recorded in a day, by who sent it.
+#[derive(Default)]
+struct Day {
+    /// Days since 1970.
+    number: u64,
+    /// In units of [`DAY_UNIT`]; [`u32::MAX`]: no more today. Places are given by keyed hashes: few share one, nobody can choose it, and there is no table
+    /// that grows.
+    spent: Vec<u32>,
+}
+
+/// What a day has left for somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    Enough,
+    /// Nothing from now on.
+    JustSpent,
+    Nothing,
+}
+
+impl Day {
+    /// Counts bytes for whoever has this hash; `most`: how many a day may have.
+    fn spend(&mut self, hash: u64, bytes: usize, most: u64, now_ms: u64) -> Left {
+        let today = now_ms / DAY_MS;
+        if self.number != today || self.spent.is_empty() {
+            self.number = today;
+            self.spent.clear();
+            self.spent.resize(DAY_PLACES, 0);
+        }
+        let Some(spent) = self.spent.get_mut((hash >> 8) as usize % DAY_PLACES) else { return Left::Enough };
+        if *spent == u32::MAX {
+            return Left::Nothing;
+        }
+        let after = u64::from(*spent) + (bytes as u64).div_ceil(DAY_UNIT);
+        let is_allowed = after * DAY_UNIT <= most;
+        *spent = u32::try_from(after).ok().filter(|_| is_allowed).unwrap_or(u32::MAX);
+        if is_allowed { Left::Enough } else { Left::JustSpent }
+    }
+}
+
 impl State {
     /// A number for who has sent something. Few others have the same one, and nobody can choose which: there is no table to fill.
-    fn cause(&self, by: JidRef<'_>) -> u8 {
-        self.keys.hash_one(by.bare_str()) as u8
+    fn cause(hash: u64) -> u8 {
+        hash as u8
     }
 
     /// Whether so many bytes more of this cause may wait.
@@ -117,19 +158,21 @@ impl Archives {
     pub fn record(&self, world: &mut World, record: Record<'_>) -> Option<String> {
         let bytes = record.stanza.len() + BYTES_PER_MESSAGE;
         let state = &*self.0;
-        let cause = state.cause(record.by);
-        if !state.has_room(cause, bytes) {
+        let options = world.domain_of(record.owner.domain()).and_then(|domain| domain.module(super::NAME));
+        let number = |key| options.map_or(0, |options| options.number(key));
+        let most = match record.of {
+            ArchiveOf::Account => number(super::BYTES.key),
+            ArchiveOf::Room => number(super::ROOM_BYTES.key),
+        };
+        let a_day = number(super::DAY_BYTES.key);
+        let hash = state.keys.hash_one(record.by.bare_str());
+        let cause = State::cause(hash);
+        if !state.has_room(cause, bytes) || !self.may_spend(world, record.by, hash, bytes, a_day) {
             world.counters.archive_lost += 1;
             return None;
         }
         let id = state.ids.next(world.time());
         let Record { owner, of, with, contacts_only, stanza, .. } = record;
-        let key = match of {
-            ArchiveOf::Account => super::BYTES.key,
-            ArchiveOf::Room => super::ROOM_BYTES.key,
-        };
-        let options = world.domain_of(owner.domain()).and_then(|domain| domain.module(super::NAME));
-        let most = options.map_or(0, |options| options.number(key));
         let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
         let heap = state.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
         *state.caused.borrow_mut().of(cause) += bytes;
@@ -141,6 +184,23 @@ impl Archives {
             self.write_in(world, if is_urgent { GATHER_IN_CUSTODY_MS } else { GATHER_MS });
         }
         Some(id::text(id))
+    }
+
+    /// Counts bytes for who sends them; `a_day`: how many that may be in a day, 0 for any number.
+    fn may_spend(&self, world: &World, by: JidRef<'_>, hash: u64, bytes: usize, a_day: u64) -> bool {
+        if a_day == 0 {
+            return true;
+        }
+        let left = self.0.today.borrow_mut().spend(hash, bytes, a_day, world.time());
+        if left == Left::JustSpent {
+            let account = by.bare_str();
+            warn!(
+                account,
+                bytes = a_day,
+                "archives have taken of this sender what they take in a day; what it sends is delivered only"
+            );
+        }
+        left == Left::Enough
     }
 
     /// An account is removed, and the store has removed its archive: what waits for that must not get into the archive of whoever has the name next. What
@@ -290,6 +350,11 @@ fn size(message: &ArchivedMessage) -> usize {
     message.stanza.len() + BYTES_PER_MESSAGE
 }
 
+/// Places of a day: 256 KiB in each shard.
+const DAY_PLACES: usize = 1 << 16;
+/// Bytes that a place counts as one.
+const DAY_UNIT: u64 = 64;
+const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Numbers of causes.
 const CAUSES: usize = 256;
 /// How long a group gathers, milliseconds.

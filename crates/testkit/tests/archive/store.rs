@@ -1,5 +1,6 @@
 //! A store that is slow or broken: chat goes on, and what the archive lacks is known.
 
+use rookery_hub::Value;
 use rookery_store::StoreError;
 use rookery_store::held::Held;
 use rookery_store::memory::Memory;
@@ -83,4 +84,21 @@ fn a_server_that_stops_has_written_everything() {
     scene.server.advance(5000);
     assert!(scene.server.is_finished());
     assert!(matches!(scene.server.done(stores.archive.ends(juliet.as_ref())), Ok(Some(_))));
+}
+
+/// What one sender adds to everybody's archives in a day is bounded, and only for that sender.
+#[test]
+fn a_sender_adds_so_much_in_a_day() {
+    let options = vec![("archive", "day_bytes", Value::Number(20_000))];
+    let mut scene = Scene::with(Config { options, ..Config::default() });
+    let body = "x".repeat(7_000);
+    let is_archived = |scene: &mut Scene| scene.romeo_says(&body).child("stanza-id", ns::STANZA_ID).is_some();
+    assert_eq!([0; 4].map(|_| is_archived(&mut scene)), [true, true, false, false]);
+    assert!(scene.romeo_says("a short one").child("stanza-id", ns::STANZA_ID).is_none(), "nothing until tomorrow");
+    let (juliet, romeo) = (scene.juliet.bare().to_owned(), scene.romeo.bare().to_owned());
+    scene.juliet.send(&format!("<message type='chat' to='{romeo}'><body>hi</body></message>"));
+    assert!(scene.romeo.expect_message(scene.juliet.full(), "hi").child("stanza-id", ns::STANZA_ID).is_some());
+    assert_eq!(page(&mut scene.juliet, &[], "").messages.len(), 3, "{juliet}");
+    scene.server.advance(24 * 60 * 60 * 1000);
+    assert!(is_archived(&mut scene));
 }
