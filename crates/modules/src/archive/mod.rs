@@ -122,9 +122,7 @@ impl Module for Archive {
         let archives = self.archives.clone();
         hooks.iq(Target::Account, ns::MAM, move |world, iq| answer(world, iq, &archives));
         let (archives, own_ids) = (self.archives.clone(), self.own_ids.clone());
-        hooks.before_route(Phase::Record, CONVERSATION, move |world, packet, to| {
-            sent(world, packet, to, &archives, &own_ids)
-        });
+        hooks.before_route(Phase::Record, SENT, move |world, packet, to| sent(world, packet, to, &archives, &own_ids));
         let (archives, own_ids) = (self.archives.clone(), self.own_ids.clone());
         hooks.before_delivery(Phase::Record, CONVERSATION, move |world, packet, to| {
             received(world, packet, to, &archives, &own_ids)
@@ -247,8 +245,9 @@ fn answer(world: &mut World, iq: Iq, archives: &Archives) {
 
 /// A message that a session sends. To the own account it is recorded where it arrives.
 fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives, own_ids: &OwnIds) -> Delivery {
+    // Whatever is copied comes by here, so that what was left by another message is gone.
     archives.set_sent(None);
-    let Some(from) = packet.sender() else { return Delivery::Pass };
+    let Some(from) = packet.sender().filter(|_| CONVERSATION.has(packet)) else { return Delivery::Pass };
     let stripped = own_ids.without(packet, from.as_ref());
     let passing = stripped.as_ref().unwrap_or(packet);
     if from.bare() != to.bare() && is_worth_keeping(passing) {
@@ -332,6 +331,8 @@ const GROUPCHAT_FIELD: &str = "urn:xmpp:mam:2#groupchat-field";
 /// The key below `[modules]`.
 pub(crate) const NAME: &str = "archive";
 const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);
+/// What carbons are made of.
+const SENT: Stanzas = CONVERSATION.and(Stanzas::of(Kind::Message, &[StanzaType::Error]));
 const OTHERS: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Groupchat, StanzaType::Headline, StanzaType::Error]);
 /// Namespaces whose elements may keep a message with a body out of archives.
 const SPECIAL: Namespaces = Namespaces::of(&[ns::HINTS, ns::MAM, ns::CARBONS]);

@@ -67,3 +67,20 @@ fn notes_to_oneself_come_once() {
     assert_eq!(scene.home.bodies(), ["to the other"]);
     scene.garden.expect_nothing();
 }
+
+/// What another account on the same shard sent before has its place in that one's archive alone.
+#[test]
+fn an_error_has_no_place_in_an_archive() {
+    let mut scene = Scene::new();
+    let nurse = scene.server.name_at("nurse", 0);
+    let mut nurse = scene.server.online(&format!("{nurse}/r"));
+    nurse.send(&scene.named("<message type='chat' to='JULIET'><body>Madam!</body></message>"));
+    nurse.pump();
+    scene.garden_sends(
+        "<message type='error' to='JULIET'><body>hi</body><error type='cancel'>\
+         <not-acceptable xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>",
+    );
+    let copied = copy(&mut scene.home, "sent");
+    assert_eq!(body(&copied), "hi");
+    assert!(copied.children().all(|child| child.name() != "stanza-id"), "{copied:?}");
+}
