@@ -55,7 +55,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| match accounts_of(&order) {
             Ok(accounts) => each(world, order, accounts, "re-enabled accounts", enable),
-            Err(text) => order.send_back(world, text),
+            Err(text) => order.fail(world, text),
         },
     },
     Command {
@@ -69,7 +69,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| match accounts_of(&order) {
             Ok(accounts) => each(world, order, accounts, "accounts whose sessions were ended", end_sessions),
-            Err(text) => order.send_back(world, text),
+            Err(text) => order.fail(world, text),
         },
     },
     Command {
@@ -84,8 +84,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| match accounts_of(&order).as_deref() {
             Ok([account]) => change_password(world, order, account.to_bare()),
-            Ok(_) => order.send_back(world, "one account must be given"),
-            Err(text) => order.send_back(world, text.clone()),
+            Ok(_) => order.fail(world, "one account must be given"),
+            Err(text) => order.fail(world, text.clone()),
         },
     },
     Command {
@@ -99,7 +99,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         }],
         run: |world, order| match accounts_of(&order) {
             Ok(accounts) => each(world, order, accounts, "emptied archives", empty_archive),
-            Err(text) => order.send_back(world, text),
+            Err(text) => order.fail(world, text),
         },
     },
 ];
@@ -108,12 +108,12 @@ pub(crate) const COMMANDS: &[Command] = &[
 fn add(world: &mut World, order: Order) {
     let account = match accounts_of(&order).as_deref() {
         Ok([account]) if account.resource().is_none() => account.clone(),
-        Ok(_) => return order.send_back(world, "one account must be given, without a resource"),
-        Err(text) => return order.send_back(world, text.clone()),
+        Ok(_) => return order.fail(world, "one account must be given, without a resource"),
+        Err(text) => return order.fail(world, text.clone()),
     };
     let password = order.value("password").unwrap_or_default().to_owned();
     if order.value("password-verify") != Some(&password) {
-        return order.send_back(world, "the two passwords differ");
+        return order.fail(world, "the two passwords differ");
     }
     users::add(world, account.clone(), password, move |world, added| match added {
         Ok(()) => {
@@ -131,7 +131,7 @@ fn with_others(world: &mut World, order: Order, what: &'static str, deed: super:
             Ok(()) => each(world, order, accounts, what, deed),
             Err(error) => order.refuse(world, error),
         },
-        Err(text) => order.send_back(world, text),
+        Err(text) => order.fail(world, text),
     }
 }
 

@@ -156,14 +156,14 @@ fn set(world: &mut World, order: Order, which: Which) {
     for text in order.values(&var(which)) {
         match Jid::parse(&text) {
             Ok(jid) if world.is_here(jid.domain()) => {
-                return order.send_back(world, format!("{text} is of this server; its accounts can be disabled"));
+                return order.fail(world, format!("{text} is of this server; its accounts can be disabled"));
             }
             Ok(jid) => list.insert(jid.to_string()),
-            Err(error) => return order.send_back(world, format!("{text}: {error}")),
+            Err(error) => return order.fail(world, format!("{text}: {error}")),
         };
     }
     if list.len() > MAX_ENTRIES {
-        return order.send_back(world, format!("at most {MAX_ENTRIES} entries can be listed"));
+        return order.fail(world, format!("at most {MAX_ENTRIES} entries can be listed"));
     }
     let domain = order.domain().to_owned();
     let lines: Vec<_> = list.iter().map(String::as_str).collect();

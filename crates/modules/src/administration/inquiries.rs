@@ -3,7 +3,6 @@
 use rookery_hub::{World, delay};
 use rookery_jid::Jid;
 use rookery_store::RosterItem;
-use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
 use super::{NAME, account_form, accounts_of, result};
@@ -56,17 +55,17 @@ fn ask(world: &mut World, order: Order, title: &str, instructions: &str) {
     order.ask(world, super::accounts_form(title, instructions));
 }
 
-/// Goes on with the account of a form; `item-not-found` if there is none of that name.
+/// Goes on with the account of a form, if there is one of that name.
 fn with_account(world: &mut World, order: Order, then: fn(&mut World, Order, Jid)) {
     let account = match accounts_of(&order).as_deref() {
         Ok([account]) => account.to_bare(),
-        Ok(_) => return order.send_back(world, "one account must be given"),
-        Err(text) => return order.send_back(world, text.clone()),
+        Ok(_) => return order.fail(world, "one account must be given"),
+        Err(text) => return order.fail(world, text.clone()),
     };
     let exists = world.stores.accounts.exists(account.as_ref());
     world.wait(exists, move |world, exists| match exists {
         Ok(true) => then(world, order, account),
-        Ok(false) => order.refuse(world, Condition::ItemNotFound),
+        Ok(false) => order.fail(world, format!("there is no account {account}")),
         Err(error) => order.store_failed(world, "looking an account up", &error),
     });
 }

@@ -194,17 +194,15 @@ pub(crate) fn note(world: &World, order: &Order, what: &str, whom: &str) {
     });
 }
 
-/// Ends a command with the error that tells why it wasn't carried out.
+/// Ends a command with the reason why it wasn't carried out: as a note where other values would do, else as an error.
 pub(crate) fn refuse(world: &mut World, order: Order, refusal: Refusal) {
-    let condition = match refusal {
-        Refusal::Impossible(_) => Condition::NotAcceptable,
-        Refusal::Missing(_) => Condition::ItemNotFound,
-        Refusal::Exists(_) => Condition::Conflict,
-        Refusal::Full(_) => Condition::ResourceConstraint,
-        Refusal::Off(_) => Condition::FeatureNotImplemented,
-        Refusal::Store(error) => return order.store_failed(world, "a command of an administrator", &error),
-    };
-    order.refuse(world, StanzaError::new(condition).with_text(refusal.to_string()));
+    match refusal {
+        Refusal::Impossible(text) | Refusal::Missing(text) | Refusal::Exists(text) | Refusal::Full(text) => {
+            order.fail(world, text);
+        }
+        Refusal::Off(text) => order.refuse(world, StanzaError::new(Condition::FeatureNotImplemented).with_text(text)),
+        Refusal::Store(error) => order.store_failed(world, "a command of an administrator", &error),
+    }
 }
 
 /// What the fields of all forms mean.

@@ -220,15 +220,15 @@ fn set_admins(world: &mut World, order: Order) {
     for text in order.values("adminjids") {
         match Jid::parse(&text) {
             Ok(jid) if jid.local().is_some() && jid.resource().is_none() => admins.push(jid),
-            _ => return order.send_back(world, format!("{text} is no address of an account")),
+            _ => return order.fail(world, format!("{text} is no address of an account")),
         }
     }
     if admins.len() > MAX_ADMINS {
-        return order.send_back(world, format!("at most {MAX_ADMINS} administrators can be named"));
+        return order.fail(world, format!("at most {MAX_ADMINS} administrators can be named"));
     }
     let configured = rights::configured(world, order.domain()).unwrap_or_default();
     if !admins.iter().chain(&configured).any(|admin| admin.as_ref() == order.from().bare()) {
-        return order.send_back(world, "administrators can't remove themselves; another one can");
+        return order.fail(world, "administrators can't remove themselves; another one can");
     }
     let set = rights::set_named(&world.stores, order.domain(), &admins);
     world.wait(set, move |world, set| match set {
@@ -267,7 +267,7 @@ fn end(world: &mut World, order: Order, wish: Wish) {
     let seconds = match order.value("delay").map(str::parse::<u64>) {
         None => 0,
         Some(Ok(seconds)) if seconds <= MAX_DELAY => seconds,
-        Some(_) => return order.send_back(world, format!("the delay must be a number of seconds up to {MAX_DELAY}")),
+        Some(_) => return order.fail(world, format!("the delay must be a number of seconds up to {MAX_DELAY}")),
     };
     let announcement = text(&order, "announcement");
     if !announcement.body.is_empty() {

@@ -14,7 +14,7 @@ use crate::Shared;
 use crate::asker::condition;
 use crate::form::Form;
 
-/// A command that somebody runs. It ends with [`Order::ask`], [`Order::done`], [`Order::complete`], [`Order::refuse`] or [`Order::send_back`].
+/// A command that somebody runs. It ends with [`Order::ask`], [`Order::done`], [`Order::complete`], [`Order::fail`] or [`Order::refuse`].
 pub(crate) struct Order {
     pub(super) context: Rc<Context>,
     pub(super) command: &'static Command,
@@ -128,6 +128,11 @@ impl Order {
         world.reply(&self.iq, reply);
     }
 
+    /// Ends it with a word of what is wrong with a value that was given (XEP-0050 §3.6): the form was as it should be.
+    pub fn fail(self, world: &mut World, text: impl Into<String>) {
+        self.complete(world, Outcome::default().error(text));
+    }
+
     /// Ends it with an error.
     pub fn refuse(self, world: &mut World, error: impl Into<StanzaError>) {
         self.end();
@@ -140,8 +145,8 @@ impl Order {
         self.refuse(world, condition(error));
     }
 
-    /// Refuses the last form (`bad-payload`); the session goes on, and another one may be sent.
-    pub fn send_back(self, world: &mut World, text: impl Into<String>) {
+    /// Refuses a form that is none, or lacks what it must have (`bad-payload`); the session goes on, and another one may be sent.
+    pub(super) fn send_back(self, world: &mut World, text: impl Into<String>) {
         match self.before {
             Some(session) => self.context.sessions.borrow_mut().put(self.id, session),
             None => self.context.sessions.borrow_mut().end(&self.id),

@@ -23,7 +23,7 @@ pub(super) const COMMANDS: &[Command] = &[Command {
         |world, order| order.ask(world, Form::new("form").field(Field::list_single("state").required())),
     ],
     run: |world, order| match order.value("state") {
-        Some("odd") => order.send_back(world, "no such state"),
+        Some("odd") => order.fail(world, "no such state"),
         state => {
             let text = format!("{} is {}", order.value("service").unwrap_or("?"), state.unwrap_or("?"));
             order.done(world, &text);
@@ -152,8 +152,21 @@ fn a_bad_form_can_be_sent_again() {
         assert_eq!(error(&stage.act(&id, "next", form)), "modify bad-request bad-payload", "{form:?}");
     }
     stage.act(&id, "next", Some(("service", "a")));
-    assert_eq!(error(&stage.act(&id, "", Some(("state", "odd")))), "modify bad-request bad-payload");
+    assert_eq!(error(&stage.act(&id, "", None)), "modify bad-request bad-payload");
     assert_eq!(said(&stage.act(&id, "", Some(("state", "even")))), "completed a is even");
+}
+
+/// XEP-0050 §3.6: a form that is as it should be, with a value that isn't, ends the command with a note.
+#[test]
+fn a_wrong_value_ends_the_command() {
+    let mut stage = Stage::new();
+    let id = stage.start();
+    stage.act(&id, "next", Some(("service", "a")));
+    let answer = stage.act(&id, "", Some(("state", "odd")));
+    assert_eq!(said(&answer), "completed no such state");
+    let note = command(&answer).child("note", ns::COMMANDS).expect("a note");
+    assert_eq!(note.attr("type"), Some("error"));
+    assert_eq!(error(&stage.act(&id, "", Some(("state", "even")))), "cancel not-allowed session-expired");
 }
 
 #[test]

@@ -95,7 +95,7 @@ fn create_account(world: &mut World, order: Order) {
     let local = match order.value("username").map(prepare_local) {
         None => None,
         Some(Ok(name)) => Some(name.into_owned()),
-        Some(Err(error)) => return order.send_back(world, format!("no such username is possible: {error}")),
+        Some(Err(error)) => return order.fail(world, format!("no such username is possible: {error}")),
     };
     let befriends = order.value("roster-subscription").is_some_and(|value| matches!(value.trim(), "1" | "true"));
     let inviter = Some(order.from().to_bare()).filter(|owner| befriends && owner.domain() == order.domain());
@@ -108,7 +108,7 @@ fn reset_password(world: &mut World, order: Order) {
     let account = account.filter(|account| account.local().is_some() && account.domain() == order.domain());
     match account {
         Some(account) => make(world, order, Wanted::Password(account.to_bare()), false),
-        None => order.send_back(world, "an account of this domain must be given"),
+        None => order.fail(world, "an account of this domain must be given"),
     }
 }
 

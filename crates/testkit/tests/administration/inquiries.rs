@@ -19,12 +19,12 @@ fn rosters_are_shown() {
         let item = query.children().next().expect("a contact");
         assert_eq!((item.attr("jid"), item.attr("subscription")), (Some("romeo@example.org"), Some("both")));
         assert_eq!(
-            condition(&scene.run("get-user-roster", &[("accountjids", &["nobody@example.org"])])),
-            "item-not-found"
+            noted(&scene.run("get-user-roster", &[("accountjids", &["nobody@example.org"])])),
+            "there is no account nobody@example.org"
         );
         assert_eq!(
-            condition(&scene.run("get-user-roster", &[("accountjids", &["a@other.example"])])),
-            "bad-request bad-payload"
+            noted(&scene.run("get-user-roster", &[("accountjids", &["a@other.example"])])),
+            "a@other.example is no account of example.org"
         );
     }
 }

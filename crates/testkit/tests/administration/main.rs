@@ -83,6 +83,13 @@ fn values(command: &Element, var: &str) -> Vec<String> {
     field.children().map(Element::text).collect()
 }
 
+/// What a command that completes says went wrong.
+fn noted(answer: &Element) -> String {
+    let note = completed(answer).child("note", ns::COMMANDS).unwrap_or_else(|| panic!("no note: {answer:?}"));
+    assert_eq!(note.attr("type"), Some("error"), "{note:?}");
+    note.text()
+}
+
 fn condition(answer: &Element) -> String {
     let error = answer.child("error", ns::CLIENT).unwrap_or_else(|| panic!("no error: {answer:?}"));
     error.children().filter(|child| child.name() != "text").map(Element::name).collect::<Vec<_>>().join(" ")
