@@ -241,7 +241,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain, re
 /// §4.1.
 fn info(world: &mut World, iq: &Iq, options: &Options) {
     let identity = Identity { category: "proxy", type_: "bytestreams", name: Some(options.text("name")) };
-    let info = Info { identity, features: FEATURES.to_vec(), forms: Vec::new() };
+    let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: Vec::new() };
     let mut reply = iq.result();
     info.write(&mut reply, None);
     world.reply(iq, reply);

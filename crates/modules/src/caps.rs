@@ -62,9 +62,10 @@ pub(crate) fn is_node(info: &Info<'_>, node: &str) -> bool {
 
 /// The verification string (§5.1).
 fn ver(info: &Info) -> String {
-    let Identity { category, type_, name } = info.identity;
-    let identity = format!("{category}/{type_}//{}", name.unwrap_or_default());
-    STANDARD.encode(Sha1::digest(described(vec![identity], info.features.clone(), &info.forms)))
+    let identities = info.identities();
+    let identities = identities
+        .map(|Identity { category, type_, name }| format!("{category}/{type_}//{}", name.unwrap_or_default()));
+    STANDARD.encode(Sha1::digest(described(identities.collect(), info.features.clone(), &info.forms)))
 }
 
 /// Whether `ver` is the hash of a service discovery answer (§5.4), by one of the algorithms that clients use. An answer that says something twice has none.
@@ -149,7 +150,7 @@ mod tests {
     fn the_simple_example_has_its_hash() {
         let features = ["http://jabber.org/protocol/muc", ns::DISCO_ITEMS, ns::CAPS, ns::DISCO_INFO].to_vec();
         let identity = Identity { category: "client", type_: "pc", name: Some("Exodus 0.9.1") };
-        assert_eq!(ver(&Info { identity, features, forms: Vec::new() }), "QgayPKawpkPSDYmwT/WM94uAlu0=");
+        assert_eq!(ver(&Info { identity, more: &[], features, forms: Vec::new() }), "QgayPKawpkPSDYmwT/WM94uAlu0=");
     }
 
     /// The example of §5.3.

@@ -22,12 +22,10 @@ pub(crate) fn node(info: &Info<'_>) -> String {
 }
 
 fn hash(info: &Info<'_>) -> String {
-    let Identity { category, type_, name } = info.identity;
-    STANDARD.encode(Sha256::digest(input(
-        &[[category, type_, "", name.unwrap_or_default()]],
-        &info.features,
-        &info.forms,
-    )))
+    let identities = info.identities();
+    let identities =
+        identities.map(|Identity { category, type_, name }| [category, type_, "", name.unwrap_or_default()]);
+    STANDARD.encode(Sha256::digest(input(&identities.collect::<Vec<_>>(), &info.features, &info.forms)))
 }
 
 /// What is hashed (§3.1). Identities are category, type, language and name. Sorting is by bytes everywhere.
@@ -100,7 +98,7 @@ mod tests {
             "jabber:iq:last",
         ];
         let identity = Identity { category: "client", type_: "mobile", name: Some("BombusMod") };
-        let info = Info { identity, features, forms: Vec::new() };
+        let info = Info { identity, more: &[], features, forms: Vec::new() };
         assert_eq!(node(&info), "urn:xmpp:caps#sha-256.kzBZbkqJ3ADrj7v08reD1qcWUwNGHaidNUgD7nHpiw8=");
     }
 

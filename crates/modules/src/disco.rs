@@ -45,13 +45,15 @@ impl Module for Disco {
 #[derive(Debug)]
 pub(crate) struct Info<'a> {
     pub(crate) identity: Identity<'a>,
+    /// More of them, if it has any.
+    pub(crate) more: &'static [Identity<'static>],
     /// Sorted, each once.
     pub(crate) features: Vec<&'static str>,
     /// Extended information (XEP-0128).
     pub(crate) forms: Vec<Element>,
 }
 
-/// The one identity of an entity of this server (XEP-0030 §3.1).
+/// An identity of an entity of this server (XEP-0030 §3.1).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity<'a> {
     pub(crate) category: &'static str,
@@ -67,24 +69,25 @@ impl Info<'_> {
         features.sort_unstable();
         features.dedup();
         let identity = Identity { category: "server", type_: "im", name: Some(NAME) };
-        Self { identity, features, forms: registry.forms(domain) }
+        Self { identity, more: personal_eventing(domain), features, forms: registry.forms(domain) }
     }
 
     /// What an account of a domain is and can do.
     fn of_account(registry: &Registry, domain: &Domain) -> Self {
         let identity = Identity { category: "account", type_: "registered", name: None };
-        Self { identity, features: registry.features(Target::Account, domain), forms: Vec::new() }
+        let features = registry.features(Target::Account, domain);
+        Self { identity, more: personal_eventing(domain), features, forms: Vec::new() }
+    }
+
+    /// Its identities.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = Identity<'_>> {
+        [self.identity].into_iter().chain(self.more.iter().copied())
     }
 
     pub(crate) fn write(&self, reply: &mut Writer, node: Option<&str>) {
-        self.write_with(reply, node, &[]);
-    }
-
-    /// The same with more identities.
-    fn write_with(&self, reply: &mut Writer, node: Option<&str>, more: &[Identity<'_>]) {
         reply.start_ns("query", ns::DISCO_INFO).opt_attr("node", node);
-        for Identity { category, type_, name } in [&self.identity].into_iter().chain(more) {
-            reply.start("identity").attr("category", category).attr("type", type_).opt_attr("name", *name).end();
+        for Identity { category, type_, name } in self.identities() {
+            reply.start("identity").attr("category", category).attr("type", type_).opt_attr("name", name).end();
         }
         for feature in &self.features {
             reply.start("feature").attr("var", feature).end();
@@ -94,6 +97,12 @@ impl Info<'_> {
         }
         reply.end();
     }
+}
+
+/// Accounts whose nodes are there for others say so (XEP-0163 §6.1). So does their domain, where many clients look.
+fn personal_eventing(domain: &Domain) -> &'static [Identity<'static>] {
+    let is_on = domain.module(pep::NAME).is_some();
+    if is_on { &[Identity { category: "pubsub", type_: "pep", name: None }] } else { &[] }
 }
 
 fn server_info(world: &mut World, iq: Iq) {
@@ -122,7 +131,7 @@ fn server_items(world: &mut World, iq: Iq) {
         return;
     }
     match node(&iq) {
-        Some(ns::COMMANDS) if discovery::is_on(world, &iq) => discovery::items(world, iq),
+        Some(ns::COMMANDS) => discovery::items(world, iq),
         Some(_) => world.reply_error(&iq, Condition::ItemNotFound),
         None => {
             let services = world.services_of(iq.to.domain());
@@ -137,6 +146,10 @@ fn server_items(world: &mut World, iq: Iq) {
 fn account(world: &mut World, iq: Iq, answer: fn(&mut World, Iq, Asker)) {
     if !is_get(world, &iq, "query") {
         return;
+    }
+    // XEP-0050 §3.2: an account has no commands, and says so whoever asks, whether there is such an account or not.
+    if node(&iq) == Some(ns::COMMANDS) && iq.payload.ns() == ns::DISCO_ITEMS {
+        return reply_items(world, &iq, &[]);
     }
     if node(&iq).is_some() && has_nodes(world, &iq) {
         return pep::discovered(world, iq);
@@ -157,11 +170,8 @@ fn account_info(world: &mut World, iq: Iq, asker: Asker) {
         return world.reply_error(&iq, Condition::ItemNotFound);
     };
     let info = Info::of_account(world.registry(), domain);
-    // XEP-0163 §6.1.
-    let pep = Identity { category: "pubsub", type_: "pep", name: None };
-    let more = domain.module(pep::NAME).map(|_| pep);
     let mut reply = iq.result();
-    info.write_with(&mut reply, None, more.as_slice());
+    info.write(&mut reply, None);
     world.reply(&iq, reply);
 }
 

@@ -126,7 +126,7 @@ fn info(world: &mut World, iq: &Iq, options: &Options) {
     let identity = Identity { category: "store", type_: "file", name: Some(options.text("name")) };
     let most = Field::text_single("max-file-size").value(&options.number("max_bytes").to_string());
     let form = Form::new("result").hidden("FORM_TYPE", ns::HTTP_UPLOAD).field(most).element();
-    let info = Info { identity, features: FEATURES.to_vec(), forms: vec![form] };
+    let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: vec![form] };
     let mut reply = iq.result();
     info.write(&mut reply, None);
     world.reply(iq, reply);

@@ -8,12 +8,7 @@ use super::{Command, find, of_domain};
 use crate::disco::{Identity, Info};
 use crate::rights::with_rights;
 
-/// Whether the domain that is asked has commands.
-pub(crate) fn is_on(world: &World, iq: &Iq) -> bool {
-    world.domain(iq.to.domain()).is_some_and(|domain| domain.module(super::NAME).is_some())
-}
-
-/// Answers disco#items for the node of all commands: those that the asker may run.
+/// Answers disco#items for the node of all commands: those that the asker may run, be it none.
 pub(crate) fn items(world: &mut World, iq: Iq) {
     let (domain, from) = (iq.to.domain().to_owned(), iq.from.clone());
     with_rights(world, &domain, &from, move |world, rights| {
@@ -58,6 +53,6 @@ fn describe(world: &mut World, iq: &Iq, command: &Command) {
 
 fn write(world: &mut World, iq: &Iq, identity: Identity<'_>, features: Vec<&'static str>) {
     let mut reply = iq.result();
-    Info { identity, features, forms: Vec::new() }.write(&mut reply, iq.payload.attr("node"));
+    Info { identity, more: &[], features, forms: Vec::new() }.write(&mut reply, iq.payload.attr("node"));
     world.reply(iq, reply);
 }

@@ -14,7 +14,7 @@ use crate::rsm;
 /// §5.1.
 pub(super) fn service_info(world: &mut World, iq: &Iq, options: &Options) {
     let identity = Identity { category: "pubsub", type_: "service", name: Some(options.text("name")) };
-    let info = Info { identity, features: FEATURES.to_vec(), forms: Vec::new() };
+    let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: Vec::new() };
     let mut reply = iq.result();
     info.write(&mut reply, None);
     world.reply(iq, reply);
@@ -74,7 +74,7 @@ pub(super) fn node_info(state: &State, world: &mut World, iq: &Iq, node: &str, o
     let name = Some(description.title.as_str()).filter(|title| !title.is_empty());
     let identity = Identity { category: "pubsub", type_: "leaf", name };
     let features = vec![ns::DISCO_INFO, ns::DISCO_ITEMS, ns::PUBSUB];
-    let info = Info { identity, features, forms: vec![form.element()] };
+    let info = Info { identity, more: &[], features, forms: vec![form.element()] };
     let mut reply = iq.result();
     info.write(&mut reply, Some(node));
     world.reply(iq, reply);

@@ -168,20 +168,28 @@ impl Config {
                 self.roster_groups =
                     values.iter().take(MAX_GROUPS).map(|group| short(group)).collect::<Result<_, _>>()?;
             }
-            // There are no other nodes, and no batches.
-            "node_type" => return Ok(text == "leaf"),
+            // There are no collections.
+            "node_type" => drop(named(NODE_TYPE, text).ok_or_else(|| impossible(var))?),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// The form that shows it: `form` to be filled in, `submit` as it is kept.
+    /// The form that shows it: `submit` as it is kept, `result` as others see it.
     pub(crate) fn form(&self, type_: &str) -> Form {
+        self.form_with(type_, &[])
+    }
+
+    /// The same to be filled in: with the groups of a roster to choose from.
+    pub(crate) fn form_with(&self, type_: &str, groups: &[String]) -> Form {
+        let more = groups.iter().filter(|group| !self.roster_groups.contains(group));
+        let groups = self.roster_groups.iter().chain(more).take(MAX_OPTIONS);
         let text = |var: &str, value: &str| Field::text_single(&name(var)).value(value);
         let boolean = |var: &str, value: bool| Field::boolean(&name(var), value);
         let number = |bound: Option<usize>| bound.map_or("max".to_owned(), |number| number.to_string());
         Form::new(type_)
             .hidden("FORM_TYPE", NODE_CONFIG)
+            .field(choice("node_type", NODE_TYPE, ()).label("The kind of node"))
             .field(text("title", &self.title).label("A short name for the node"))
             .field(text("description", &self.description).label("What the node is about"))
             .field(text("type", &self.type_).label("The namespace of its payloads"))
@@ -192,7 +200,8 @@ impl Config {
             )
             .field(choice("access_model", ACCESS, self.access).label("Who may subscribe and retrieve items"))
             .field(
-                Field::text_multi(&name("roster_groups_allowed"))
+                groups
+                    .fold(Field::list_multi(&name("roster_groups_allowed")), |field, group| field.option(group, group))
                     .label("Roster groups that may subscribe, for the access model roster")
                     .with_values(self.roster_groups.iter().map(String::as_str)),
             )
@@ -327,6 +336,8 @@ const SEND_LAST: Names<SendLast> = &[
     (SendLast::OnSubAndPresence, "on_sub_and_presence", "To new subscribers and those who become available"),
 ];
 
+const NODE_TYPE: Names<()> = &[((), "leaf", "One with items")];
+
 const ITEM_REPLY: Names<bool> = &[(false, "owner", "Nobody"), (true, "publisher", "The publisher")];
 
 /// The form of a configuration.
@@ -337,6 +348,8 @@ const OMEMO: &str = "eu.siacs.conversations.axolotl.";
 const MAX_TEXT: usize = 2000;
 /// Addresses of contacts.
 const MAX_CONTACTS: usize = 20;
+/// Roster groups to choose from.
+const MAX_OPTIONS: usize = 200;
 /// Roster groups.
 const MAX_GROUPS: usize = 50;
 
@@ -383,6 +396,7 @@ mod tests {
             ("max_items", "1 OR 1=1"),
             ("persist_items", "maybe"),
             ("contact", "@"),
+            ("node_type", "collection"),
             ("title", &"x".repeat(2001)),
         ] {
             assert!(Config::of_service().apply(&submit(&[(var, &[value])])).is_err(), "{var} {value}");

@@ -1,34 +1,62 @@
 //! What owners do with a node as a whole: XEP-0060 §8.2 to §8.5.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rookery_hub::World;
+use rookery_jid::Jid;
+use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
 use super::create::fits;
 use super::error::{failed, unsupported};
+use super::limits::Limits;
 use super::node::Node;
 use super::publish::kept;
 use super::request::Call;
 use super::state::{Change, Key, State, defaults};
-use super::{Limits, notify};
+use super::{local_owner, notify};
 use crate::form::Form;
 
 /// §8.2.1: the form.
-pub(super) fn configuration(world: &mut World, call: &Call, key: &Key, node: &Node) {
-    let mut reply = call.iq.result();
-    reply.start_ns("pubsub", ns::PUBSUB_OWNER).start("configure").attr("node", &key.1);
-    reply.element(&node.config.form("form").element());
-    world.reply(&call.iq, reply);
+pub(super) fn configuration(world: &mut World, call: Call, key: Key, node: Rc<Node>) {
+    let owner = local_owner(world, &node);
+    with_groups(world, owner, move |world, groups| {
+        let mut reply = call.iq.result();
+        reply.start_ns("pubsub", ns::PUBSUB_OWNER).start("configure").attr("node", &key.1);
+        reply.element(&node.config.form_with("form", &groups).element());
+        world.reply(&call.iq, reply);
+    });
 }
 
 /// §8.3: the form of a node to be.
-pub(super) fn default_configuration(world: &mut World, call: &Call) {
-    let mut reply = call.iq.result();
-    reply.start_ns("pubsub", ns::PUBSUB_OWNER).start("default");
-    reply.element(&defaults(&call.iq.to, "").form("form").element());
-    world.reply(&call.iq, reply);
+pub(super) fn default_configuration(world: &mut World, call: Call) {
+    let owner = Some(call.iq.from.to_bare()).filter(|owner| world.domain(owner.domain()).is_some());
+    with_groups(world, owner, move |world, groups| {
+        let mut reply = call.iq.result();
+        reply.start_ns("pubsub", ns::PUBSUB_OWNER).start("default");
+        reply.element(&defaults(&call.iq.to, "").form_with("form", &groups).element());
+        world.reply(&call.iq, reply);
+    });
+}
+
+/// Goes on with the groups of an account's roster, sorted; with none if there is no such account.
+fn with_groups(world: &mut World, owner: Option<Jid>, then: impl FnOnce(&mut World, Vec<String>) + 'static) {
+    let Some(owner) = owner else { return then(world, Vec::new()) };
+    let roster = world.stores.rosters.get(owner.as_ref());
+    world.wait(roster, move |world, roster| {
+        let groups: BTreeSet<String> = match roster {
+            Ok(roster) => roster.items.into_iter().flat_map(|item| item.groups).collect(),
+            Err(StoreError::NoAccount) => BTreeSet::new(),
+            Err(error) => {
+                // The form is good without: groups can be named that are no options.
+                world.store_failed("reading the groups of a roster", &owner, &error);
+                BTreeSet::new()
+            }
+        };
+        then(world, groups.into_iter().collect());
+    });
 }
 
 /// §8.2.4.
@@ -43,7 +71,7 @@ pub(super) fn configure(
     // §8.2.4: cancelled.
     let Some(form) = form else { return call.done(world) };
     let (mut config, limits) = (node.config.clone(), Limits::of(world, &key.0));
-    if let Err(error) = config.apply(&form).and_then(|_| fits(&config, &limits)) {
+    if let Err(error) = config.apply(&form).and_then(|_| fits(&key.1, &config, &limits)) {
         return call.refuse(world, error);
     }
     state.hold(&key);

@@ -34,7 +34,7 @@ impl Room {
             features.extend([ns::MAM, ns::MAM_EXTENDED, ns::FULLTEXT]);
         }
         features.sort_unstable();
-        let info = Info { identity, features, forms: vec![self.room_info(world, &iq.from)] };
+        let info = Info { identity, more: &[], features, forms: vec![self.room_info(world, &iq.from)] };
         let mut reply = iq.result();
         info.write(&mut reply, None);
         world.reply(iq, reply);

@@ -48,7 +48,7 @@ fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, doma
         ns::DISCO_INFO if is_get(world, &iq, "query") => {
             let identity = Identity { category: "conference", type_: "text", name: Some(name) };
             let mut reply = iq.result();
-            Info { identity, features: service_features(), forms: Vec::new() }.write(&mut reply, None);
+            Info { identity, more: &[], features: service_features(), forms: Vec::new() }.write(&mut reply, None);
             world.reply(&iq, reply);
         }
         ns::DISCO_ITEMS if is_get(world, &iq, "query") => {
