@@ -12,11 +12,41 @@ pub trait Documents: Send + Sync {
     /// account.
     fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()>;
 
+    /// Keeps documents in place of those of the same names, all of them or none. `prefix` is what all their names begin with: so do no more than
+    /// `room` says in number and bytes then, or nothing is done. Answers [`NoAccount`](crate::StoreError::NoAccount) as [`Documents::put`] does.
+    fn put_within(
+        &self,
+        owner: JidRef<'_>,
+        prefix: &str,
+        documents: Vec<Document>,
+        room: DocumentRoom,
+    ) -> Pending<DocumentsPut>;
+
     /// The documents whose names begin with `prefix`, in the order of the bytes of their names. Nothing for an owner that isn't an account.
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>>;
 
     /// The document of that name of each of these owners who has one, in the order of `owners`.
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>>;
+}
+
+/// How much there may be of documents with names of one beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DocumentRoom {
+    /// Documents.
+    pub number: usize,
+    /// Their bytes, names included.
+    pub bytes: u64,
+}
+
+/// What became of documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DocumentsPut {
+    /// They are kept.
+    Done,
+    /// There would be too many.
+    TooMany,
+    /// There would be too many bytes.
+    TooLarge,
 }
 
 /// A document with its name.

@@ -4,8 +4,11 @@
 //! when it is called, as always; what is held back is its completion. So a test sees the same thing as with a slow
 //! disk: the order is fixed, the answer is late.
 
+use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pending::{Completer, pending, ready};
-use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
+use crate::pubsub::{
+    Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
+};
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
@@ -27,6 +30,8 @@ pub struct Held {
 struct State {
     flows: bool,
     fault: Option<StoreError>,
+    /// The operation that fails, counted from the next one, which is 0.
+    fails_at: Option<(usize, StoreError)>,
     waiting: VecDeque<Completer<()>>,
 }
 
@@ -71,9 +76,19 @@ impl Held {
         self.state().fault = fault;
     }
 
+    /// Lets one of the later operations, counted from 0, change nothing and answer this error. Whether it has is told by [`Held::has_failed`].
+    pub fn fail_one(&self, at: usize, fault: StoreError) {
+        self.state().fails_at = Some((at, fault));
+    }
+
+    /// Whether the operation that [`Held::fail_one`] was about has been called.
+    pub fn has_failed(&self) -> bool {
+        self.state().fails_at.is_none()
+    }
+
     /// Calls the operation, unless it is to fail, and holds its completion back, unless it is to flow.
     fn held<T: Send + 'static>(&self, call: impl FnOnce(&Stores) -> Pending<T>) -> Pending<T> {
-        let fault = self.state().fault.clone();
+        let fault = self.state().next_fault();
         let answer = fault.map_or_else(|| call(&self.inner), |error| ready(Err(error)));
         let mut state = self.state();
         if state.flows {
@@ -89,6 +104,17 @@ impl Held {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn next_fault(&mut self) -> Option<StoreError> {
+        match self.fails_at.take() {
+            Some((0, fault)) => return Some(fault),
+            Some((at, fault)) => self.fails_at = Some((at - 1, fault)),
+            None => {}
+        }
+        self.fault.clone()
     }
 }
 
@@ -196,6 +222,16 @@ impl Documents for Held {
 
     fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()> {
         self.held(|stores| stores.documents.put(owner, name, bytes))
+    }
+
+    fn put_within(
+        &self,
+        owner: JidRef<'_>,
+        prefix: &str,
+        documents: Vec<Document>,
+        room: DocumentRoom,
+    ) -> Pending<DocumentsPut> {
+        self.held(|stores| stores.documents.put_within(owner, prefix, documents, room))
     }
 
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
@@ -306,9 +342,9 @@ impl Pubsub for Held {
         node: &str,
         config: Vec<u8>,
         owner: JidRef<'_>,
-        limit: usize,
+        room: Room,
     ) -> Pending<Created> {
-        self.held(|stores| stores.pubsub.create_node(host, node, config, owner, limit))
+        self.held(|stores| stores.pubsub.create_node(host, node, config, owner, room))
     }
 
     fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool> {
@@ -325,8 +361,9 @@ impl Pubsub for Held {
         node: &str,
         entity: JidRef<'_>,
         affiliation: Option<Affiliation>,
-    ) -> Pending<bool> {
-        self.held(|stores| stores.pubsub.set_affiliation(host, node, entity, affiliation))
+        room: Room,
+    ) -> Pending<Set> {
+        self.held(|stores| stores.pubsub.set_affiliation(host, node, entity, affiliation, room))
     }
 
     fn set_subscription(
@@ -335,12 +372,13 @@ impl Pubsub for Held {
         node: &str,
         subscriber: JidRef<'_>,
         subscription: Option<NodeSubscription>,
-    ) -> Pending<bool> {
-        self.held(|stores| stores.pubsub.set_subscription(host, node, subscriber, subscription))
+        most: usize,
+    ) -> Pending<Set> {
+        self.held(|stores| stores.pubsub.set_subscription(host, node, subscriber, subscription, most))
     }
 
-    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept) -> Pending<Published> {
-        self.held(|stores| stores.pubsub.publish(host, node, item, kept))
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published> {
+        self.held(|stores| stores.pubsub.publish(host, node, item, kept, room))
     }
 
     fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>> {

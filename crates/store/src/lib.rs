@@ -42,7 +42,7 @@ use std::sync::Arc;
 pub use accounts::Accounts;
 pub use archive::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Swept};
 pub use background::Background;
-pub use documents::{Document, Documents};
+pub use documents::{Document, DocumentRoom, Documents, DocumentsPut};
 pub use error::StoreError;
 pub use invitations::{Invitation, Invitations, Purpose};
 pub use meta::Meta;

@@ -11,9 +11,9 @@ mod roster;
 mod slots;
 
 use crate::{
-    Accounts, Affiliated, Changed, Changes, Document, Documents, EditRoster, LastPresence, LastSeen, ListedRoom, Meta,
-    Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument, Rooms, Roster, Rosters, StoreError,
-    StoredRoom, Stores, Subscription, pending::caught, pending::ready,
+    Accounts, Affiliated, Changed, Changes, Document, DocumentRoom, Documents, DocumentsPut, EditRoster, LastPresence,
+    LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument, Rooms, Roster,
+    Rosters, StoreError, StoredRoom, Stores, Subscription, pending::caught, pending::ready,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -218,6 +218,33 @@ impl Documents for Memory {
         ready(owner.map(|owner| match bytes {
             Some(bytes) => drop(owner.documents.insert(name.to_owned(), bytes)),
             None => drop(owner.documents.remove(name)),
+        }))
+    }
+
+    fn put_within(
+        &self,
+        owner: JidRef<'_>,
+        prefix: &str,
+        documents: Vec<Document>,
+        room: DocumentRoom,
+    ) -> Pending<DocumentsPut> {
+        let mut world = self.world();
+        let Some(owner) = world.account_mut(owner) else { return ready(Err(StoreError::NoAccount)) };
+        let starting = |all: &BTreeMap<String, Vec<u8>>| {
+            let all = all.iter().filter(|(name, _)| name.starts_with(prefix));
+            all.fold((0, 0), |(number, bytes), (name, text)| (number + 1, bytes + (name.len() + text.len()) as u64))
+        };
+        let before = starting(&owner.documents);
+        let mut after = owner.documents.clone();
+        after.extend(documents.into_iter().map(|document| (document.name, document.bytes)));
+        let (number, bytes) = starting(&after);
+        ready(Ok(match () {
+            () if number > room.number.max(before.0) => DocumentsPut::TooMany,
+            () if bytes > room.bytes.max(before.1) => DocumentsPut::TooLarge,
+            () => {
+                owner.documents = after;
+                DocumentsPut::Done
+            }
         }))
     }
 

@@ -2,6 +2,8 @@
 //!
 //! A node is named by its host and its id. A host with a localpart is an account: its nodes need it to exist, and go with it. Any other
 //! host is a service, which the store knows only by its name.
+//!
+//! Who has made a node answers for it: its bytes, which are those of its configuration, its items and its affiliations, count for that account.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
@@ -15,42 +17,46 @@ pub trait Pubsub: Send + Sync {
     /// the affiliation of `asker`.
     fn nodes(&self, host: JidRef<'_>, asker: JidRef<'_>, after: &str, limit: usize) -> Pending<Vec<Listed>>;
 
-    /// Makes a node with an owner, unless the host has `limit` nodes already.
+    /// Makes a node with an owner, if there is room for it.
     fn create_node(
         &self,
         host: JidRef<'_>,
         node: &str,
         config: Vec<u8>,
         owner: JidRef<'_>,
-        limit: usize,
+        room: Room,
     ) -> Pending<Created>;
 
-    /// Replaces the configuration; `false` if there is no such node.
+    /// Replaces the configuration, and removes the items that are too many or too old then; `false` if there is no such node.
     fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool>;
 
     /// Removes a node with all that belongs to it; `false` if there was none.
     fn delete_node(&self, host: JidRef<'_>, node: &str) -> Pending<bool>;
 
-    /// Sets the affiliation of an entity, or with `None` takes it away. `false` if there is no such node.
+    /// Sets the affiliation of an entity, or with `None` takes it away. A new one needs room for its bytes.
     fn set_affiliation(
         &self,
         host: JidRef<'_>,
         node: &str,
         entity: JidRef<'_>,
         affiliation: Option<Affiliation>,
-    ) -> Pending<bool>;
+        room: Room,
+    ) -> Pending<Set>;
 
-    /// Sets the subscription of an address, bare or full, or with `None` takes it away. `false` if there is no such node.
+    /// Sets the subscription of an address, bare or full, or with `None` takes it away. A new one is refused if the addresses of the same account have
+    /// `most` subscriptions to nodes of the host already.
     fn set_subscription(
         &self,
         host: JidRef<'_>,
         node: &str,
         subscriber: JidRef<'_>,
         subscription: Option<NodeSubscription>,
-    ) -> Pending<bool>;
+        most: usize,
+    ) -> Pending<Set>;
 
-    /// Keeps an item as the newest one, in the place of one of the same id, and removes what is too much or too old then.
-    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept) -> Pending<Published>;
+    /// Keeps an item as the newest one, in the place of one of the same id, and removes what is too much or too old then. An item that leaves the node
+    /// larger than before needs room for its bytes.
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published>;
 
     /// Some items of a node, without those that are too old; `None` if there is no such node.
     fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>>;
@@ -87,6 +93,8 @@ pub trait Pubsub: Send + Sync {
 pub struct Node {
     /// The configuration, as it was given.
     pub config: Vec<u8>,
+    /// Who answers for it: the account that has made it or, once that was removed, another owner.
+    pub creator: Option<Jid>,
     /// Bare JIDs with their affiliation, by address.
     pub affiliations: Vec<(Jid, Affiliation)>,
     /// Addresses, bare or full, with their subscription, by address.
@@ -158,6 +166,8 @@ pub enum Created {
     Exists,
     /// The host has as many as it may.
     Full,
+    /// The owner has made as many nodes of the host as it may, or they have as many bytes.
+    OwnerFull,
     /// The host is an account that doesn't exist.
     NoAccount,
 }
@@ -175,6 +185,13 @@ pub struct Item {
     pub payload: Vec<u8>,
 }
 
+impl Item {
+    /// Returns for how many bytes it counts.
+    pub fn bytes(&self) -> u64 {
+        (self.id.len() + self.publisher.as_str().len() + self.payload.len()) as u64 + OVERHEAD
+    }
+}
+
 /// How many items a node keeps, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -184,6 +201,36 @@ pub struct Kept {
     pub since_ms: u64,
 }
 
+/// How much there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Nodes of the host.
+    pub host_nodes: usize,
+    /// Nodes of the host that were made by the same account.
+    pub creator_nodes: usize,
+    /// Bytes of a node.
+    pub node_bytes: u64,
+    /// Bytes of all nodes of the host that were made by the same account.
+    pub creator_bytes: u64,
+}
+
+impl Room {
+    /// As much as anybody wants.
+    pub const ANY: Self =
+        Self { host_nodes: usize::MAX, creator_nodes: usize::MAX, node_bytes: u64::MAX, creator_bytes: u64::MAX };
+}
+
+/// What became of an affiliation or a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Set {
+    /// It is as it should be.
+    Done,
+    /// There is no such node.
+    NoNode,
+    /// There is no room for a new one.
+    Full,
+}
+
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
@@ -191,6 +238,10 @@ pub enum Published {
     Kept,
     /// There is no such node.
     NoNode,
+    /// The node has no room for it.
+    NodeFull,
+    /// The account that has made the node has no room for it.
+    CreatorFull,
 }
 
 /// Which items of a node are asked for.
@@ -240,5 +291,8 @@ pub struct News {
     pub item: Item,
 }
 
-/// Bytes of payload that one answer of [`Pubsub::items`] holds at most, unless a single item is larger.
-pub const PAGE_BYTES: usize = 256 * 1024;
+/// Bytes for which an item or an affiliation counts beside its texts: about what it takes to keep it.
+pub const OVERHEAD: u64 = 100;
+
+/// Bytes of items ([`Item::bytes`]) that one answer of [`Pubsub::items`] holds at most, unless a single item is larger.
+pub const PAGE_BYTES: u64 = 256 * 1024;

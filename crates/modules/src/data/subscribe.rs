@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use rookery_hub::{Options, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
-use rookery_store::pubsub::NodeSubscription;
+use rookery_store::pubsub::{NodeSubscription, Room, Set};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
@@ -27,6 +27,10 @@ pub(super) fn subscribe(
     options: &Options,
 ) {
     let topic = topic(&call, node);
+    // A subscription of a full JID ends with its session: so it has to be one, and the one that asks.
+    if jid.resource().is_some() && jid != call.iq.from {
+        return call.refuse(world, specific(Condition::BadRequest, "invalid-jid"));
+    }
     let before = state.terms(&topic, &jid);
     let allowed = match before {
         Some(_) => Ok(()),
@@ -170,20 +174,27 @@ fn set(
     }
     let Ok(host) = Jid::new(None, &topic.host, None) else { return };
     // The store does one after the other.
-    drop(world.stores.pubsub.create_node(host.as_ref(), &topic.node, Vec::new(), host.as_ref(), usize::MAX));
+    let created = world.stores.pubsub.create_node(host.as_ref(), &topic.node, Vec::new(), host.as_ref(), Room::ANY);
     let kept = NodeSubscription { pending: false, options: terms.stored() };
-    let written = world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), Some(kept));
+    // Accounts have a limit of their own, which is known without the store.
+    let written =
+        world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), Some(kept), usize::MAX);
     let (state, usual) = (state.clone(), options.number("interval_ms"));
-    world.wait(written, move |world, written| {
-        let written = written.and_then(|is_there| if is_there { Ok(()) } else { Err(StoreError::NoAccount) });
-        if let Err(error) = &written {
-            world.store_failed("subscribing to readings", &jid, error);
-            match before {
-                Some(before) => state.put(&topic, &jid, before, usual, world.shard()),
-                None => drop(state.remove(&topic, &jid)),
+    world.wait(created, move |world, created| {
+        world.wait(written, move |world, written| {
+            let written = created.and(written).and_then(|set| match set {
+                Set::Done => Ok(()),
+                Set::NoNode | Set::Full => Err(StoreError::NoAccount),
+            });
+            if let Err(error) = &written {
+                world.store_failed("subscribing to readings", &jid, error);
+                match before {
+                    Some(before) => state.put(&topic, &jid, before, usual, world.shard()),
+                    None => drop(state.remove(&topic, &jid)),
+                }
             }
-        }
-        then(world, &topic, &jid, written);
+            then(world, &topic, &jid, written);
+        })
     });
 }
 
@@ -197,9 +208,12 @@ fn remove(
     let is_last = state.remove(topic, jid);
     let host = Jid::new(None, &topic.host, None).ok().filter(|_| jid.resource().is_none());
     let Some(host) = host else { return then(world, Ok(())) };
-    let written = world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), None);
-    if is_last == Some(true) {
-        drop(world.stores.pubsub.delete_node(host.as_ref(), &topic.node));
+    let written = world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), None, usize::MAX);
+    if is_last != Some(true) {
+        return world.wait(written, move |world, written| then(world, written.map(drop)));
     }
-    world.wait(written, move |world, written| then(world, written.map(drop)));
+    let deleted = world.stores.pubsub.delete_node(host.as_ref(), &topic.node);
+    world.wait(written, move |world, written| {
+        world.wait(deleted, move |world, deleted| then(world, written.map(drop).and(deleted.map(drop))));
+    });
 }

@@ -8,15 +8,19 @@ use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
 
 use super::node::{Node, Subscription};
+use super::notify::fleeting;
 use super::state::{Key, State};
 use super::subscribe;
 use crate::form::{Field, Form};
 
 /// §8.6: asks the owners of a node whether somebody may subscribe.
 pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: &Jid) {
-    if let Some(packet) = request(world, key, subscriber) {
-        world.fan_out(&packet, node.owners().map(Jid::as_ref));
-    }
+    let Some(packet) = request(world, key, subscriber) else { return };
+    // It waits for who has made the node. Others may be owners without knowing.
+    let (makers, others): (Vec<&Jid>, Vec<&Jid>) =
+        node.owners().partition(|owner| node.creator.as_ref() == Some(*owner));
+    world.fan_out(&packet, makers.into_iter().map(Jid::as_ref));
+    world.fan_out(&fleeting(&packet), others.into_iter().map(Jid::as_ref));
 }
 
 /// §8.7: asks one owner, or a session of one, again.
@@ -74,7 +78,8 @@ pub(super) fn decide(state: &Rc<State>, world: &mut World, key: Key, node: &Rc<N
 /// §8.8.4: a subscriber hears what an owner has made of the subscription.
 pub(super) fn tell_subscriber(world: &mut World, key: &Key, subscriber: &Jid, subscription: Option<&Subscription>) {
     if let Some(packet) = news(world, key, subscriber, subscription) {
-        world.route(&packet, subscriber.as_ref());
+        let waits = subscription.is_some_and(|subscription| subscription.offline);
+        world.route(&if waits { packet } else { fleeting(&packet) }, subscriber.as_ref());
     }
 }
 
@@ -90,7 +95,7 @@ pub(super) fn tell_owners(
         return;
     }
     if let Some(packet) = news(world, key, subscriber, subscription) {
-        world.fan_out(&packet, node.owners().map(Jid::as_ref));
+        world.fan_out(&fleeting(&packet), node.owners().map(Jid::as_ref));
     }
 }
 

@@ -90,8 +90,11 @@ fn put(
     let payload = Writer::write(payload).into_bytes();
     create::ensure(&pep.state, world, key.clone(), config, move |world, node| {
         if let Some(node) = node {
-            publish::put(world, key, node, id, payload);
-            then(world, account);
+            publish::put(world, key, node, id, payload, |world, kept| {
+                if kept.is_ok() {
+                    then(world, account);
+                }
+            });
         }
     });
 }

@@ -17,6 +17,7 @@ use super::config::{Access, Config, SendLast};
 use super::node::Node;
 use super::pep::Pep;
 use super::request::{Action, Call};
+use super::several::Several;
 use super::state::Key;
 use super::{create, interest, notify, publish};
 use crate::asker::condition;
@@ -122,14 +123,26 @@ fn replace(
             return world.reply_error(&iq, Condition::NotAllowed);
         };
         with_items(world, iq, move |world, iq, items| {
-            write(world, &key, &node, wanted, &items);
-            then(world, iq);
+            let iq = iq.clone();
+            let writes = Several::new(move |world, outcome| match outcome {
+                Ok(()) => then(world, &iq),
+                Err(error) => world.reply_error(&iq, error),
+            });
+            write(world, &key, &node, wanted, &items, &writes);
+            writes.all_begun(world);
         });
     });
 }
 
 /// Publishes what is new or different, and removes what is gone.
-fn write(world: &mut World, key: &Key, node: &Rc<Node>, wanted: Vec<(String, Element)>, items: &[Item]) {
+fn write(
+    world: &mut World,
+    key: &Key,
+    node: &Rc<Node>,
+    wanted: Vec<(String, Element)>,
+    items: &[Item],
+    writes: &Several,
+) {
     let kept: HashSet<&str> = wanted.iter().map(|(id, _)| id.as_str()).collect();
     let gone: Vec<String> =
         items.iter().filter(|item| !kept.contains(item.id.as_str())).map(|item| item.id.clone()).collect();
@@ -143,11 +156,11 @@ fn write(world: &mut World, key: &Key, node: &Rc<Node>, wanted: Vec<(String, Ele
         }
         let payload = Writer::write(&conference).into_bytes();
         if before.is_none_or(|before| before.payload != payload) {
-            publish::put(world, key.clone(), node.clone(), id, payload);
+            publish::put(world, key.clone(), node.clone(), id, payload, writes.begin());
         }
     }
     if !gone.is_empty() {
-        publish::take(world, key.clone(), node.clone(), gone);
+        publish::take(world, key.clone(), node.clone(), gone, writes.begin());
     }
 }
 

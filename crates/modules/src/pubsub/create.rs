@@ -1,19 +1,19 @@
 //! Making nodes: by request (XEP-0060 §8.1) and by publishing (§7.1.4).
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rookery_hub::World;
-use rookery_store::pubsub::{Affiliation, Created};
+use rookery_store::pubsub::Created;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
 use super::config::Config;
 use super::error::{failed, specific};
+use super::limits::{Limits, MAX_CONFIG};
 use super::node::Node;
 use super::request::Call;
 use super::state::{Change, Key, State, defaults};
-use super::{Limits, may_create, pep};
+use super::{may_create, pep};
 use crate::form::Form;
 
 /// §8.1: the node isn't there yet.
@@ -21,7 +21,7 @@ pub(super) fn create(state: &Rc<State>, world: &mut World, call: Call, node: &st
     let key = call.key(node);
     let mut config = defaults(&key.0, node);
     let applied = form.map_or(Ok(true), |form| config.apply(&form));
-    if let Err(error) = applied.and_then(|_| fits(&config, &Limits::of(world, &key.0))) {
+    if let Err(error) = applied.and_then(|_| fits(node, &config, &Limits::of(world, &key.0))) {
         return call.refuse(world, error);
     }
     make(state, world, call, key, config, |world, call, key, _| {
@@ -48,7 +48,7 @@ pub(super) fn create_for(
         Ok(false) => return call.refuse(world, specific(Condition::Conflict, "precondition-not-met")),
         Err(error) => return call.refuse(world, error),
     }
-    if let Err(error) = fits(&config, &Limits::of(world, &key.0)) {
+    if let Err(error) = fits(node, &config, &Limits::of(world, &key.0)) {
         return call.refuse(world, error);
     }
     make(state, world, call, key, config, then);
@@ -68,15 +68,14 @@ pub(super) fn ensure(
         Err(_) => then(world, None),
         Ok(None) => {
             again.hold(&key);
-            let (host, limit) = (key.0.as_ref(), Limits::of(world, &key.0).nodes);
-            let made = world.stores.pubsub.create_node(host, &key.1, config.to_bytes(), host, limit);
+            let (host, room) = (key.0.as_ref(), Limits::of(world, &key.0).room());
+            let made = world.stores.pubsub.create_node(host, &key.1, config.to_bytes(), host, room);
             world.wait(made, move |world, made| {
                 if made != Ok(Created::Done) {
                     then(world, None);
                     return again.let_go(world, key, Change::Forget);
                 }
-                let affiliations = BTreeMap::from([(key.0.clone(), Affiliation::Owner)]);
-                let node = Node { config, affiliations, subscriptions: BTreeMap::new() };
+                let node = Node::new(config, key.0.clone());
                 pep::made(world, &key);
                 then(world, Some(Rc::new(node.clone())));
                 again.let_go(world, key, Change::Put(Box::new(node)));
@@ -97,14 +96,13 @@ fn make(
         return call.refuse(world, Condition::Forbidden);
     }
     state.hold(&key);
-    let (owner, limit) = (call.iq.from.to_bare(), Limits::of(world, &key.0).nodes);
-    let made = world.stores.pubsub.create_node(key.0.as_ref(), &key.1, config.to_bytes(), owner.as_ref(), limit);
+    let (owner, room) = (call.iq.from.to_bare(), Limits::of(world, &key.0).room());
+    let made = world.stores.pubsub.create_node(key.0.as_ref(), &key.1, config.to_bytes(), owner.as_ref(), room);
     let state = state.clone();
     world.wait(made, move |world, made| {
         let error = match made {
             Ok(Created::Done) => {
-                let affiliations = BTreeMap::from([(owner, Affiliation::Owner)]);
-                let node = Node { config, affiliations, subscriptions: BTreeMap::new() };
+                let node = Node::new(config, owner);
                 if key.0.local().is_some() {
                     pep::made(world, &key);
                 }
@@ -113,6 +111,10 @@ fn make(
             }
             Ok(Created::Exists) => Condition::Conflict.into(),
             Ok(Created::Full) => StanzaError::new(Condition::PolicyViolation).with_text("there are too many nodes"),
+            Ok(Created::OwnerFull) => {
+                let text = "you have made as many nodes as you may, or they have too many bytes";
+                StanzaError::new(Condition::PolicyViolation).with_text(text)
+            }
             Ok(Created::NoAccount) => Condition::ItemNotFound.into(),
             Err(error) => {
                 world.store_failed("creating a node", &key.0, &error);
@@ -125,13 +127,16 @@ fn make(
 }
 
 /// Whether a configuration stays within what the operator allows (§8.2.5).
-pub(super) fn fits(config: &Config, limits: &Limits) -> Result<(), StanzaError> {
+pub(super) fn fits(node: &str, config: &Config, limits: &Limits) -> Result<(), StanzaError> {
     let too_much = |what: &str, most: usize| {
         Err(StanzaError::new(Condition::NotAcceptable).with_text(format!("at most {most} {what} are allowed")))
     };
     match config {
         _ if config.max_items.is_some_and(|items| items > limits.items) => too_much("items", limits.items),
-        _ if config.max_payload.is_some_and(|bytes| bytes > limits.payload) => too_much("bytes", limits.payload),
+        _ if config.max_payload.is_some_and(|bytes| bytes > limits.payload(node)) => {
+            too_much("bytes", limits.payload(node))
+        }
+        _ if config.to_bytes().len() > MAX_CONFIG => too_much("bytes of a configuration", MAX_CONFIG),
         _ => Ok(()),
     }
 }

@@ -92,7 +92,7 @@ impl Directed {
 }
 
 /// Accounts whom a session may have told: as many as directed presence itself is remembered for.
-const MAX_ACCOUNTS: usize = 1000;
+pub(super) const MAX_ACCOUNTS: usize = 1000;
 /// Different capabilities that a session may have told.
 const MAX_DIFFERENT: usize = 4;
 

@@ -66,7 +66,7 @@ pub(super) fn node_info(state: &Rc<State>, world: &mut World, call: Call, node: 
             let identity = Identity { category: "pubsub", type_: "leaf", name: Some(node.config.title.as_str()) };
             let identity = Identity { name: identity.name.filter(|name| !name.is_empty()), ..identity };
             let features = vec![ns::DISCO_INFO, ns::DISCO_ITEMS, ns::PUBSUB];
-            let info = Info { identity, features, forms: vec![meta_data(&node).element()] };
+            let info = Info { identity, more: &[], features, forms: vec![meta_data(&node).element()] };
             let mut reply = call.iq.result();
             info.write(&mut reply, Some(&key.1));
             world.reply(&call.iq, reply);
@@ -121,7 +121,12 @@ pub(super) fn node_items(state: &Rc<State>, world: &mut World, call: Call, node:
             Ok(found) => {
                 let mut reply = call.iq.result();
                 reply.start_ns("query", ns::DISCO_ITEMS).attr("node", &key.1);
-                for item in found.unwrap_or_default().items {
+                let mut items = found.unwrap_or_default().items;
+                // The newest.
+                items.reverse();
+                items.truncate(fitting(&items, |item| item.id.len()));
+                items.reverse();
+                for item in items {
                     reply.start("item").attr("jid", key.0.as_str()).attr("name", &item.id).end();
                 }
                 world.reply(&call.iq, reply);
@@ -149,6 +154,9 @@ pub(super) fn service_nodes(world: &mut World, call: Call) {
     gather(world, call, after, most, Vec::new(), move |world, call, mut nodes| {
         let is_all = nodes.len() <= most;
         nodes.truncate(most);
+        let fitting = fitting(&nodes, |(node, title)| node.len() + title.len());
+        let is_all = is_all && fitting == nodes.len();
+        nodes.truncate(fitting);
         let mut reply = call.iq.result();
         reply.start_ns("query", ns::DISCO_ITEMS);
         for (node, title) in &nodes {
@@ -165,13 +173,26 @@ pub(super) fn service_nodes(world: &mut World, call: Call) {
     });
 }
 
-/// The nodes of an account that somebody may see, with their titles: all of them.
+/// The nodes of an account that somebody may see, with their titles, as many as fit an answer.
 pub(super) fn account_nodes(
     world: &mut World,
     call: Call,
     then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static,
 ) {
-    gather(world, call, String::new(), usize::MAX, Vec::new(), |world, call, nodes| then(world, &call.iq, nodes));
+    gather(world, call, String::new(), MAX_LISTED, Vec::new(), |world, call, mut nodes| {
+        nodes.truncate(fitting(&nodes, |(node, title)| node.len() + title.len()));
+        then(world, &call.iq, nodes);
+    });
+}
+
+/// How many of these fit an answer, by the bytes of their texts.
+fn fitting<T>(all: &[T], bytes: impl Fn(&T) -> usize) -> usize {
+    let mut room = MAX_BYTES;
+    let fits = all.iter().take_while(|one| {
+        room = room.saturating_sub(bytes(one) + AROUND);
+        room > 0
+    });
+    fits.count()
 }
 
 /// Looks for visible nodes behind an id until it has one more than `most`, or there are no more.
@@ -206,5 +227,9 @@ fn gather(
 }
 
 const META_DATA: &str = "http://jabber.org/protocol/pubsub#meta-data";
+/// Bytes of the texts in an answer of service discovery, of which escaping may make several times as much.
+const MAX_BYTES: usize = 160 * 1024;
+/// Bytes around the texts of an entry.
+const AROUND: usize = 60;
 /// Nodes or items in an answer of service discovery.
 const MAX_LISTED: usize = 1000;

@@ -5,29 +5,32 @@ use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_jid::Jid;
-use rookery_store::pubsub::Affiliation;
+use rookery_store::pubsub::{Affiliation, Set};
+use rookery_store::{Edit, EditRoster, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, ns};
+use rookery_xml::{Element, Writer, ns};
 
 use super::error::{failed, unsupported};
+use super::limits::Limits;
 use super::node::{Node, Subscription};
 use super::request::Call;
 use super::state::{Change, Key, State};
-use super::{Limits, approval, subscribe};
+use super::{approval, subscribe};
+use crate::rsm;
 
 /// §5.6: the subscriptions of who asks to the nodes of a host, or to one of them.
 pub(super) fn own_subscriptions(world: &mut World, call: Call, node: Option<String>) {
     let found = world.stores.pubsub.subscriptions_of(call.iq.to.bare(), call.from());
     world.wait(found, move |world, found| match found {
         Ok(found) => {
-            let mut reply = call.iq.result();
-            reply.start_ns("pubsub", ns::PUBSUB).start("subscriptions").opt_attr("node", node.as_deref());
-            for (of, jid, stored) in found.iter().filter(|(of, ..)| node.as_ref().is_none_or(|node| node == of)) {
-                let subscription = Subscription { pending: stored.pending, ..Subscription::new() };
-                let of = Some(of.as_str()).filter(|_| node.is_none());
-                subscribe::write(&mut reply, of, jid, Some(&subscription));
-            }
-            world.reply(&call.iq, reply);
+            let found = found.iter().filter(|(of, ..)| node.as_ref().is_none_or(|node| node == of));
+            let entries = found.map(|(of, jid, stored)| {
+                let state = if stored.pending { "pending" } else { "subscribed" };
+                let entry = Element::new("subscription", ns::PUBSUB);
+                let entry = entry.with_opt_attr("node", Some(of.as_str()).filter(|_| node.is_none()));
+                (format!("{jid} {of}"), entry.with_attr("jid", jid.as_str()).with_attr("subscription", state))
+            });
+            list(world, &call, "subscriptions", node.as_deref(), entries.collect());
         }
         Err(error) => {
             world.store_failed("listing subscriptions", &call.iq.to, &error);
@@ -41,12 +44,12 @@ pub(super) fn own_affiliations(world: &mut World, call: Call, node: Option<Strin
     let found = world.stores.pubsub.affiliations_of(call.iq.to.bare(), call.from());
     world.wait(found, move |world, found| match found {
         Ok(found) => {
-            let mut reply = call.iq.result();
-            reply.start_ns("pubsub", ns::PUBSUB).start("affiliations").opt_attr("node", node.as_deref());
-            for (of, affiliation) in found.iter().filter(|(of, _)| node.as_ref().is_none_or(|node| node == of)) {
-                reply.start("affiliation").attr("node", of).attr("affiliation", affiliation.as_str()).end();
-            }
-            world.reply(&call.iq, reply);
+            let found = found.iter().filter(|(of, _)| node.as_ref().is_none_or(|node| node == of));
+            let entries = found.map(|(of, affiliation)| {
+                let entry = Element::new("affiliation", ns::PUBSUB).with_attr("node", of);
+                (of.clone(), entry.with_attr("affiliation", affiliation.as_str()))
+            });
+            list(world, &call, "affiliations", node.as_deref(), entries.collect());
         }
         Err(error) => {
             world.store_failed("listing affiliations", &call.iq.to, &error);
@@ -57,22 +60,55 @@ pub(super) fn own_affiliations(world: &mut World, call: Call, node: Option<Strin
 
 /// §8.8.1: those who are subscribed.
 pub(super) fn subscribers(world: &mut World, call: &Call, key: &Key, node: &Node) {
-    let mut reply = call.iq.result();
-    reply.start_ns("pubsub", ns::PUBSUB_OWNER).start("subscriptions").attr("node", &key.1);
-    for (jid, subscription) in node.subscriptions.iter().filter(|(_, subscription)| !subscription.pending) {
-        subscribe::write(&mut reply, None, jid, Some(subscription));
-    }
-    world.reply(&call.iq, reply);
+    let found = node.subscriptions.iter().filter(|(_, subscription)| !subscription.pending);
+    let entries = found.map(|(jid, subscription)| {
+        let entry = Element::new("subscription", ns::PUBSUB_OWNER).with_attr("jid", jid.as_str());
+        (jid.to_string(), entry.with_attr("subscription", subscription.state()))
+    });
+    list(world, call, "subscriptions", Some(&key.1), entries.collect());
 }
 
 /// §8.9.1: those who have an affiliation.
 pub(super) fn affiliated(world: &mut World, call: &Call, key: &Key, node: &Node) {
+    let entries = node.affiliations.iter().map(|(jid, affiliation)| {
+        let entry = Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid.as_str());
+        (jid.to_string(), entry.with_attr("affiliation", affiliation.as_str()))
+    });
+    list(world, call, "affiliations", Some(&key.1), entries.collect());
+}
+
+/// Answers with a list of entries, each with its id for paging. One that is larger than a session takes comes in parts (XEP-0059), asked for or not:
+/// strangers can make it grow.
+fn list(world: &mut World, call: &Call, name: &str, node: Option<&str>, entries: Vec<(String, Element)>) {
+    let request = match rsm::Request::read(&call.iq.payload) {
+        Ok(request) => request,
+        Err(error) => return call.refuse(world, error),
+    };
+    let bytes: usize = entries.iter().map(|(_, entry)| Writer::write(entry).bytes().len()).sum();
+    let most = if bytes <= WHOLE_BYTES { usize::MAX } else { PART };
+    let wanted = request.clone().unwrap_or_default();
+    let (found, answer) = match wanted.page(&entries, most, |(id, _)| id) {
+        Ok(found) => found,
+        Err(error) => return call.refuse(world, error),
+    };
     let mut reply = call.iq.result();
-    reply.start_ns("pubsub", ns::PUBSUB_OWNER).start("affiliations").attr("node", &key.1);
-    for (jid, affiliation) in &node.affiliations {
-        reply.start("affiliation").attr("jid", jid.as_str()).attr("affiliation", affiliation.as_str()).end();
+    reply.start_ns("pubsub", call.iq.payload.ns()).start(name).opt_attr("node", node);
+    for (_, entry) in found {
+        reply.element(entry);
+    }
+    reply.end();
+    if request.is_some() || found.len() < entries.len() {
+        answer.write(&mut reply);
     }
     world.reply(&call.iq, reply);
+}
+
+/// A change of a subscription that an owner wants.
+struct Wish {
+    jid: Jid,
+    /// What it is to be.
+    subscription: Option<Subscription>,
+    is_new: bool,
 }
 
 /// §8.8.2: an owner changes subscriptions. What is wrong changes nothing and comes back; the rest is done.
@@ -84,51 +120,95 @@ pub(super) fn set_subscribers(
     node: &Rc<Node>,
     changes: Vec<(String, String)>,
 ) {
+    let mut after = (**node).clone();
     let (mut good, mut bad) = (VecDeque::new(), Vec::new());
-    let mut room = Limits::of(world, &key.0).subscriptions.saturating_sub(node.subscriptions.len());
-    for (jid, wanted) in changes {
-        let before = Jid::parse(&jid).ok().and_then(|jid| node.subscriptions.get(&jid));
+    for (text, wanted) in changes {
+        let jid = Jid::parse(&text).ok();
+        let before = jid.as_ref().and_then(|jid| after.subscriptions.get(jid)).cloned();
+        let with = |pending| Some(Subscription { pending, ..before.clone().unwrap_or_else(Subscription::new) });
         let subscription = match wanted.as_str() {
-            "subscribed" => Some(Subscription { pending: false, ..before.cloned().unwrap_or_else(Subscription::new) }),
-            "pending" => Some(Subscription { pending: true, ..before.cloned().unwrap_or_else(Subscription::new) }),
+            "none" => Some(None),
+            "subscribed" => Some(with(false)),
+            "pending" => Some(with(true)),
             _ => None,
         };
-        let is_known = matches!(wanted.as_str(), "none" | "subscribed" | "pending");
-        let fits = before.is_some() || subscription.is_none() || room > 0;
-        match Jid::parse(&jid) {
-            Ok(jid) if is_known && fits => {
-                room = room.saturating_sub(usize::from(before.is_none() && subscription.is_some()));
-                good.push_back((jid, subscription));
+        let is_new = before.is_none();
+        match (jid, subscription) {
+            // There is none, and is to be none: nobody hears of that.
+            (Some(_), Some(None)) if is_new => {}
+            (Some(jid), Some(subscription))
+                if !is_new || subscribe::has_room(world, &key, &after, &jid, wanted == "pending") =>
+            {
+                match &subscription {
+                    Some(subscription) => drop(after.subscriptions.insert(jid.clone(), subscription.clone())),
+                    None => drop(after.subscriptions.remove(&jid)),
+                }
+                good.push_back(Wish { jid, subscription, is_new });
             }
-            _ => {
-                let state = before.map_or("none", Subscription::state);
-                let entry = Element::new("subscription", ns::PUBSUB_OWNER);
-                bad.push(entry.with_attr("jid", &jid).with_attr("subscription", state));
-            }
+            _ => bad.push(refused(&text, before.as_ref())),
         }
     }
     next_subscriber(state, world, call, key, good, bad);
 }
 
-/// One change after the other, then the answer.
+/// A change that is not made, with what holds on.
+fn refused(jid: &str, subscription: Option<&Subscription>) -> Element {
+    let state = subscription.map_or("none", Subscription::state);
+    Element::new("subscription", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("subscription", state)
+}
+
+/// One change after the other, then the answer. Nobody is subscribed who has not agreed.
 fn next_subscriber(
     state: &Rc<State>,
     world: &mut World,
     call: Call,
     key: Key,
-    mut good: VecDeque<(Jid, Option<Subscription>)>,
-    bad: Vec<Element>,
+    mut good: VecDeque<Wish>,
+    mut bad: Vec<Element>,
 ) {
-    let Some((jid, subscription)) = good.pop_front() else {
+    let Some(Wish { jid, subscription, is_new }) = good.pop_front() else {
         return answer(world, &call, &key, "subscriptions", bad);
     };
-    let again = state.clone();
-    subscribe::set(state, world, key, jid, subscription, move |world, key, jid, done| match done {
-        Ok(subscription) => {
-            approval::tell_subscriber(world, key, jid, subscription.as_ref());
-            next_subscriber(&again, world, call, key.clone(), good, bad);
+    let (state, subscriber) = (state.clone(), jid.clone());
+    let change = move |world: &mut World, call: Call, agrees: bool| {
+        if !agrees {
+            bad.push(refused(jid.as_str(), None));
+            return next_subscriber(&state, world, call, key, good, bad);
         }
-        Err(error) => call.refuse(world, error),
+        let again = state.clone();
+        subscribe::set(&state, world, key, jid, subscription, move |world, key, jid, done| match done {
+            Ok(subscription) => {
+                approval::tell_subscriber(world, key, jid, subscription.as_ref());
+                next_subscriber(&again, world, call, key.clone(), good, bad);
+            }
+            Err(error) => call.refuse(world, error),
+        });
+    };
+    if is_new { agreed(world, call, &subscriber, change) } else { change(world, call, true) }
+}
+
+/// Finds out whether somebody has agreed to hear from who asks. Notifications come from the service, so that blocking who sends them doesn't help: an owner
+/// subscribes itself, and those accounts of this server that see the owner's presence, for they have asked for that. Others subscribe themselves.
+fn agreed(world: &mut World, call: Call, jid: &Jid, then: impl FnOnce(&mut World, Call, bool) + 'static) {
+    let is_account = jid.local().is_some() && world.domain(jid.domain()).is_some();
+    if jid.bare() == call.iq.from.bare() || !is_account {
+        let is_own = jid.bare() == call.iq.from.bare();
+        return then(world, call, is_own);
+    }
+    // A change that keeps everything is the way to read one item without the rest of the roster.
+    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
+    let found = world.stores.rosters.change(jid.bare(), call.iq.from.bare(), keep);
+    let account = jid.to_bare();
+    world.wait(found, move |world, found| {
+        let item = match found {
+            Ok(found) => world.joined(account.as_ref(), &call.iq.from.to_bare(), found.before),
+            Err(StoreError::NoAccount) => None,
+            Err(error) => {
+                world.store_failed("looking up who may be subscribed", &account, &error);
+                None
+            }
+        };
+        then(world, call, item.is_some_and(|item| item.subscription.to()));
     });
 }
 
@@ -141,6 +221,7 @@ pub(super) fn set_affiliated(
     node: &Rc<Node>,
     changes: Vec<(String, String)>,
 ) {
+    let limits = Limits::of(world, &key.0);
     let mut after = (**node).clone();
     let (mut good, mut bad) = (VecDeque::new(), Vec::new());
     for (text, wanted) in changes {
@@ -154,7 +235,7 @@ pub(super) fn set_affiliated(
             && affiliation != Some(Affiliation::Owner)
             // The account itself owns its nodes, whatever else (XEP-0163 §3.1).
             && (after.owners().count() == 1 || jid.as_ref() == Some(&key.0));
-        let fits = before.is_some() || after.affiliations.len() < Limits::of(world, &key.0).subscriptions;
+        let fits = before.is_some() || after.affiliations.len() < limits.subscriptions;
         match jid {
             Some(jid) if !is_last && fits => {
                 match affiliation {
@@ -164,14 +245,18 @@ pub(super) fn set_affiliated(
                 good.push_back((jid, affiliation));
             }
             _ => {
-                let name = before.map_or("none", Affiliation::as_str);
-                let entry = Element::new("affiliation", ns::PUBSUB_OWNER);
-                bad.push(entry.with_attr("jid", &text).with_attr("affiliation", name));
+                bad.push(unaffiliated(&text, before));
             }
         }
     }
     state.hold(&key);
     next_affiliated(state, world, call, key, good, bad);
+}
+
+/// A change of an affiliation that is not made, with what holds on.
+fn unaffiliated(jid: &str, before: Option<Affiliation>) -> Element {
+    let name = before.map_or("none", Affiliation::as_str);
+    Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("affiliation", name)
 }
 
 fn next_affiliated(
@@ -180,16 +265,17 @@ fn next_affiliated(
     call: Call,
     key: Key,
     mut good: VecDeque<(Jid, Option<Affiliation>)>,
-    bad: Vec<Element>,
+    mut bad: Vec<Element>,
 ) {
     let Some((jid, affiliation)) = good.pop_front() else {
         answer(world, &call, &key, "affiliations", bad);
         return state.let_go(world, key, Change::None);
     };
-    let written = world.stores.pubsub.set_affiliation(key.0.as_ref(), &key.1, jid.as_ref(), affiliation);
+    let room = Limits::of(world, &key.0).room();
+    let written = world.stores.pubsub.set_affiliation(key.0.as_ref(), &key.1, jid.as_ref(), affiliation, room);
     let state = state.clone();
     world.wait(written, move |world, written| match written {
-        Ok(true) => {
+        Ok(Set::Done) => {
             let entry = jid.clone();
             let edit = move |node: &mut Node| match affiliation {
                 Some(affiliation) => drop(node.affiliations.insert(entry, affiliation)),
@@ -200,7 +286,11 @@ fn next_affiliated(
             settle(&state, world, &key, jid, affiliation);
             next_affiliated(&state, world, call, key, good, bad);
         }
-        Ok(false) => {
+        Ok(Set::Full) => {
+            bad.push(unaffiliated(jid.as_str(), None));
+            next_affiliated(&state, world, call, key, good, bad);
+        }
+        Ok(Set::NoNode) => {
             call.refuse(world, Condition::ItemNotFound);
             state.let_go(world, key, Change::Forget);
         }
@@ -238,8 +328,13 @@ fn answer(world: &mut World, call: &Call, key: &Key, list: &str, bad: Vec<Elemen
     let mut entries = Element::new(list, ns::PUBSUB_OWNER).with_attr("node", &key.1);
     bad.into_iter().for_each(|entry| entries.push_child(entry));
     let pubsub = Element::new("pubsub", ns::PUBSUB_OWNER).with_child(entries);
-    let mut reply = rookery_xml::Writer::new("iq");
+    let mut reply = Writer::new("iq");
     reply.attr("type", "error").attr("id", &call.iq.id).attr("from", call.iq.to.as_str()).element(&pubsub);
     StanzaError::new(Condition::NotAcceptable).write(&mut reply);
     world.reply(&call.iq, reply);
 }
+
+/// Bytes of a list that comes whole.
+const WHOLE_BYTES: usize = 256 * 1024;
+/// Entries of a part of a longer one; the longest ones fit as well.
+const PART: usize = 64;

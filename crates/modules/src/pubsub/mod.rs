@@ -14,7 +14,7 @@
 //!
 //! `request` reads what is asked for; `config` and `node` are the data, and say who may do what; `create`, `publish`, `items`, `subscribe`,
 //! `approval`, `pending`, `owner` and `members` carry it out; `discovery` answers service discovery; `error` makes the errors. `bookmarks`, `avatar`,
-//! [`private`] and [`vcard`] are what accounts keep beside their nodes or in them.
+//! [`private`] and [`vcard`] are what accounts keep beside their nodes or in them. `limits` are those of the operator.
 //!
 //! # Left out
 //!
@@ -36,6 +36,7 @@ mod discovery;
 pub(crate) mod error;
 mod interest;
 mod items;
+mod limits;
 mod members;
 mod node;
 mod notify;
@@ -45,6 +46,7 @@ pub mod pep;
 pub mod private;
 mod publish;
 pub(crate) mod request;
+mod several;
 mod state;
 mod subscribe;
 pub mod vcard;
@@ -52,7 +54,7 @@ pub mod vcard;
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Value, World};
+use rookery_hub::{Bound, Domain, Hooks, Iq, Module, OptionSpec, Value, World};
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_store::{Edit, EditRoster, StoreError};
 use rookery_stream::error::Condition;
@@ -96,6 +98,10 @@ impl Module for Pubsub {
         &OPTIONS
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        limits::OF_SERVICE
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         let state = self.state.clone();
         hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
@@ -113,7 +119,7 @@ impl Module for Pubsub {
 /// The key below `[modules]`.
 const NAME: &str = "pubsub";
 
-const OPTIONS: [OptionSpec; 7] = [
+const OPTIONS: [OptionSpec; 11] = [
     OptionSpec {
         key: "host",
         default: || Value::Text("pubsub.@".to_owned()),
@@ -132,60 +138,15 @@ const OPTIONS: [OptionSpec; 7] = [
         doc: "who may create nodes: \"all\", \"local\" (users of this server), domains, or addresses such as \"news@example.org\"",
         check: is_access_list,
     },
-    OptionSpec {
-        key: "nodes",
-        default: || Value::Number(10_000),
-        doc: "nodes that the service may have",
-        check: option::at_least_one,
-    },
-    ITEMS,
-    ITEM_BYTES,
-    SUBSCRIPTIONS,
+    limits::NODES,
+    limits::ACCOUNT_NODES,
+    limits::ITEMS,
+    limits::ITEM_BYTES,
+    limits::NODE_BYTES,
+    limits::ACCOUNT_BYTES,
+    limits::SUBSCRIPTIONS,
+    limits::ACCOUNT_SUBSCRIPTIONS,
 ];
-
-const ITEMS: OptionSpec = OptionSpec {
-    key: "items",
-    default: || Value::Number(10_000),
-    doc: "items that a node may keep; what \"max\" means in its configuration",
-    check: option::at_least_one,
-};
-
-const ITEM_BYTES: OptionSpec = OptionSpec {
-    key: "item_bytes",
-    default: || Value::Number(128 * 1024),
-    doc: "bytes of an item's payload",
-    check: option::at_least_one,
-};
-
-const SUBSCRIPTIONS: OptionSpec = OptionSpec {
-    key: "subscriptions",
-    default: || Value::Number(20_000),
-    doc: "subscriptions that a node may have, and affiliations",
-    check: option::at_least_one,
-};
-
-/// What the operator allows a host.
-#[derive(Debug, Clone, Copy)]
-struct Limits {
-    nodes: usize,
-    items: usize,
-    payload: usize,
-    subscriptions: usize,
-}
-
-impl Limits {
-    fn of(world: &World, host: &Jid) -> Self {
-        let module = if host.local().is_some() { pep::NAME } else { NAME };
-        let options = world.domain_of(host.domain()).and_then(|domain| domain.module(module));
-        let number = |key| usize::try_from(options.map_or(0, |options| options.number(key))).unwrap_or(usize::MAX);
-        Self {
-            nodes: number("nodes"),
-            items: number(ITEMS.key),
-            payload: number(ITEM_BYTES.key),
-            subscriptions: number(SUBSCRIPTIONS.key),
-        }
-    }
-}
 
 /// A stanza for the service.
 fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
@@ -265,6 +226,9 @@ fn discovered(state: &Rc<State>, world: &mut World, iq: Iq, node: Option<String>
     let is_info = iq.payload.ns() == ns::DISCO_INFO;
     let call = Call { iq, relation: None };
     match node {
+        Some(node) if matches!(&*node, ns::COMMANDS | pending::GET_PENDING) => {
+            pending::discovered(world, call.iq, &node);
+        }
         Some(node) => {
             let state = state.clone();
             state.clone().with_node(world, call.key(&node), move |world, found| {
@@ -291,7 +255,7 @@ fn discovered(state: &Rc<State>, world: &mut World, iq: Iq, node: Option<String>
             let mut features: Vec<_> =
                 discovery::FEATURES.into_iter().chain(discovery::MORE_FEATURES).chain(more).collect();
             features.sort_unstable();
-            let info = Info { identity, features, forms: Vec::new() };
+            let info = Info { identity, more: &[], features, forms: Vec::new() };
             let mut reply = call.iq.result();
             info.write(&mut reply, None);
             world.reply(&call.iq, reply);
@@ -303,7 +267,7 @@ fn discovered(state: &Rc<State>, world: &mut World, iq: Iq, node: Option<String>
 /// Carries out a request, at the home of the node that it is about.
 fn run(state: &Rc<State>, world: &mut World, call: Call, action: Action) {
     match action {
-        Action::DefaultConfiguration => return owner::default_configuration(world, &call),
+        Action::DefaultConfiguration => return owner::default_configuration(world, call),
         Action::DefaultOptions => return subscribe::default_options(world, &call),
         // Whether there is such a node is not told.
         Action::Subscriptions { node } => return members::own_subscriptions(world, call, node),
@@ -404,7 +368,7 @@ fn with_node(state: &Rc<State>, world: &mut World, call: Call, action: Action, n
         Action::Unsubscribe { jid, .. } => subscribe::unsubscribe(state, world, call, key, &node, jid),
         Action::Options { jid, .. } => subscribe::options(world, &call, &key, &node, &jid),
         Action::SetOptions { jid, form, .. } => subscribe::set_options(state, world, call, key, &node, jid, &form),
-        Action::Configuration { .. } => owner::configuration(world, &call, &key, &node),
+        Action::Configuration { .. } => owner::configuration(world, call, key, node),
         Action::Configure { form, .. } => owner::configure(state, world, call, key, &node, form),
         Action::Delete { redirect, .. } => owner::delete(state, world, call, key, &node, redirect),
         Action::Purge { .. } => owner::purge(world, call, key, &node),

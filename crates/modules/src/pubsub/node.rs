@@ -15,6 +15,8 @@ use crate::form::{Field, Form};
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub config: Config,
+    /// Who answers for it.
+    pub creator: Option<Jid>,
     pub affiliations: BTreeMap<Jid, Affiliation>,
     pub subscriptions: BTreeMap<Jid, Subscription>,
 }
@@ -26,6 +28,8 @@ pub(crate) struct Subscription {
     pub pending: bool,
     /// Whether the subscriber wants to be notified (§16.4.2, `pubsub#deliver`).
     pub deliver: bool,
+    /// Whether notifications wait for the subscriber who is away. Nobody else can want that: they take the place of what others write.
+    pub offline: bool,
 }
 
 /// How the owner of a node sees somebody.
@@ -38,11 +42,18 @@ pub(crate) struct Relation {
 }
 
 impl Node {
+    /// A new node.
+    pub(crate) fn new(config: Config, owner: Jid) -> Self {
+        let affiliations = BTreeMap::from([(owner.clone(), Affiliation::Owner)]);
+        Self { config, creator: Some(owner), affiliations, subscriptions: BTreeMap::new() }
+    }
+
     /// A node as the store has it. `defaults` are for what its configuration doesn't say.
     pub(crate) fn of(stored: rookery_store::pubsub::Node, defaults: Config) -> Self {
         let subscriptions = stored.subscriptions.into_iter();
         Self {
             config: defaults.read(&stored.config),
+            creator: stored.creator,
             affiliations: stored.affiliations.into_iter().collect(),
             subscriptions: subscriptions.map(|(jid, found)| (jid, Subscription::of(&found))).collect(),
         }
@@ -147,11 +158,11 @@ impl Node {
 impl Subscription {
     /// One that is approved, with the default options.
     pub(crate) fn new() -> Self {
-        Self { pending: false, deliver: true }
+        Self { pending: false, deliver: true, offline: false }
     }
 
     fn of(stored: &NodeSubscription) -> Self {
-        let mut found = Self { pending: stored.pending, deliver: true };
+        let mut found = Self { pending: stored.pending, ..Self::new() };
         if let Some(form) = Element::parse(&stored.options).ok().and_then(|element| Form::read(&element)) {
             found.apply(&form).ok();
         }
@@ -160,7 +171,8 @@ impl Subscription {
 
     /// As the store keeps it.
     pub(crate) fn stored(&self) -> NodeSubscription {
-        let options = match self.deliver {
+        let is_usual = Self { pending: self.pending, ..Self::new() } == *self;
+        let options = match is_usual {
             true => Vec::new(),
             false => Writer::write(&self.form("submit").element()).into_bytes(),
         };
@@ -172,10 +184,12 @@ impl Subscription {
     /// # Errors
     /// `invalid-options` where a value is none that an option has.
     pub(crate) fn apply(&mut self, form: &Form) -> Result<(), StanzaError> {
-        match form.boolean("pubsub#deliver") {
-            Some(Ok(deliver)) => self.deliver = deliver,
-            Some(Err(_)) => return Err(invalid_options()),
-            None => {}
+        for (var, option) in [("pubsub#deliver", &mut self.deliver), (OFFLINE, &mut self.offline)] {
+            match form.boolean(var) {
+                Some(Ok(value)) => *option = value,
+                Some(Err(_)) => return Err(invalid_options()),
+                None => {}
+            }
         }
         Ok(())
     }
@@ -185,6 +199,7 @@ impl Subscription {
         Form::new(type_)
             .hidden("FORM_TYPE", SUBSCRIBE_OPTIONS)
             .field(Field::boolean("pubsub#deliver", self.deliver).label("Receive notifications"))
+            .field(Field::boolean(OFFLINE, self.offline).label("Keep notifications while I am away"))
     }
 
     /// The value of the attribute `subscription`.
@@ -193,4 +208,6 @@ impl Subscription {
     }
 }
 
+/// A field that no registry has: its name is in braces (XEP-0068 §3.2).
+const OFFLINE: &str = "{urn:rookery:pubsub:0}offline";
 const SUBSCRIBE_OPTIONS: &str = "http://jabber.org/protocol/pubsub#subscribe_options";

@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use rookery_fanout::Packet;
+use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{World, delay};
 use rookery_jid::Jid;
+use rookery_store::StoreError;
 use rookery_store::pubsub::Item;
 use rookery_xml::{Writer, ns};
 use tracing::warn;
@@ -95,7 +96,7 @@ fn has_payload(config: &Config, item: &Item) -> bool {
 /// The last item of a node, for somebody who has not got it yet (§6.1.7, XEP-0163 §4.3.4): with the time of its publication.
 pub(super) fn last(world: &mut World, key: &Key, config: &Config, item: &Item) -> Option<Packet> {
     let packet = items(world, key, config, item);
-    Some(packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms)))
+    Some(fleeting(&packet?.with_child(&delay::element(key.0.as_str(), item.unix_ms))))
 }
 
 /// A message that notifies.
@@ -108,6 +109,14 @@ pub(super) fn event(world: &mut World, key: &Key, config: &Config, write: impl F
     packet
         .inspect_err(|fault| warn!(node = key.1, ?fault, "a notification is refused by the server's own scanner"))
         .ok()
+}
+
+/// A notification as those get it who have not asked for it while they are away: it waits for nobody (XEP-0334 §4.4). Headlines don't anyway.
+pub(super) fn fleeting(packet: &Packet) -> Packet {
+    match packet.type_() {
+        StanzaType::Headline => packet.clone(),
+        _ => packet.with_child(&Writer::with_ns("no-store", ns::HINTS).finish()),
+    }
 }
 
 fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
@@ -125,26 +134,31 @@ fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
     with_contacts(world, owner, node.config.access == Access::Roster, move |world, contacts| {
         to_subscribers(world, &node, &packet, &contacts);
         if key.0.local().is_some() {
-            pep::notify(world, &key, &node, &packet, &contacts);
+            pep::notify(world, &key, &node, &fleeting(&packet), &contacts);
         }
     });
 }
 
 fn to_subscribers(world: &mut World, node: &Node, packet: &Packet, contacts: &Contacts) {
     let nobody = Relation::default();
-    let mut subscribers: Vec<&Jid> = Vec::new();
+    let mut subscribers: Vec<(&Jid, bool)> = Vec::new();
     for (jid, subscription) in &node.subscriptions {
         let relation = contacts.get(&jid.to_bare()).unwrap_or(&nobody);
         // Whoever subscribed before the node was closed to them hears nothing any more.
         let may = node.lets_subscribe(jid.as_ref(), relation).is_ok();
         if may && subscription.deliver && !subscription.pending {
-            subscribers.push(jid);
+            subscribers.push((jid, subscription.offline));
         }
     }
     if let Some(host) = packet.sender().filter(|host| host.local().is_some()) {
-        subscribers.retain(|jid| !world.conceals(host.as_ref(), None, jid.bare()));
+        subscribers.retain(|(jid, _)| !world.conceals(host.as_ref(), None, jid.bare()));
     }
-    world.fan_out(packet, subscribers.into_iter().map(Jid::as_ref));
+    let is_headline = packet.type_() == StanzaType::Headline;
+    let (kept, others): (Vec<_>, Vec<_>) = subscribers.into_iter().partition(|(_, offline)| is_headline || *offline);
+    world.fan_out(packet, kept.into_iter().map(|(jid, _)| jid.as_ref()));
+    if !others.is_empty() {
+        world.fan_out(&fleeting(packet), others.into_iter().map(|(jid, _)| jid.as_ref()));
+    }
 }
 
 /// Goes on with those who see the presence of somebody: from memory if that is enough and they are there, else from the store.
@@ -159,7 +173,7 @@ pub(super) fn with_contacts(
     if groups {
         let roster = world.stores.rosters.get(owner.as_ref());
         return world.wait(roster, move |world, roster| {
-            let items = roster.map(|roster| roster.items).unwrap_or_default();
+            let items = roster.map(|roster| roster.items).unwrap_or_else(|error| nobody(world, &owner, &error));
             let seeing = items.into_iter().filter(|item| item.subscription.from());
             then(world, seeing.map(|item| (item.jid, relation(item.groups))).collect());
         });
@@ -170,9 +184,16 @@ pub(super) fn with_contacts(
     }
     let contacts = world.stores.rosters.contacts(owner.as_ref());
     world.wait(contacts, move |world, contacts| {
-        let seeing = contacts.unwrap_or_default().into_iter().filter(|(_, subscription)| subscription.from());
+        let contacts = contacts.unwrap_or_else(|error| nobody(world, &owner, &error));
+        let seeing = contacts.into_iter().filter(|(_, subscription)| subscription.from());
         then(world, seeing.map(|(jid, _)| (jid, relation(Vec::new()))).collect());
     });
+}
+
+/// The store doesn't tell who sees the owner's presence: only those hear of the node who need not.
+fn nobody<T>(world: &mut World, owner: &Jid, error: &StoreError) -> Vec<T> {
+    world.store_failed("looking up who hears of a node", owner, error);
+    Vec::new()
 }
 
 /// Bytes of a payload that is told of.

@@ -15,6 +15,7 @@ use super::approval::{AUTHORIZATION, ask_owner};
 use super::error::failed;
 use super::request::Call;
 use super::state::State;
+use crate::disco::{Identity, Info};
 use crate::form::{Field, Form};
 
 /// The node that the form of the command names, whose home deals with it.
@@ -47,13 +48,18 @@ fn all_nodes(world: &mut World, iq: Iq) {
     world.wait(found, move |world, found| match found {
         Ok(found) => {
             let own = found.iter().filter(|(_, affiliation)| *affiliation == Affiliation::Owner);
-            let nodes: Vec<_> = own.map(|(node, _)| node.as_str()).take(MOST_NODES).collect();
+            let mut room = FORM_BYTES;
+            let fits = |node: &&str| {
+                room = room.saturating_sub(node.len() * 2);
+                room > 0
+            };
+            let nodes: Vec<_> = own.map(|(node, _)| node.as_str()).take_while(fits).collect();
             if nodes.is_empty() {
                 return world.reply_error(&iq, Condition::Forbidden);
             }
             let field = Field::list_single("pubsub#node").label("The node");
             let field = nodes.iter().fold(field, |field, node| field.option(node, node));
-            let form = Form::new("form").title("Requests for subscriptions").hidden("FORM_TYPE", AUTHORIZATION);
+            let form = Form::new("form").title(NAME).hidden("FORM_TYPE", AUTHORIZATION);
             answer(world, &iq, "executing", Some(form.field(field)));
         }
         Err(error) => {
@@ -70,7 +76,8 @@ fn one_node(state: &Rc<State>, world: &mut World, call: Call, node: &str) {
         Ok(Some(node)) if node.is_owner(call.from()) => {
             answer(world, &call.iq, "completed", None);
             let waiting = node.subscriptions.iter().filter(|(_, subscription)| subscription.pending);
-            let waiting: Vec<Jid> = waiting.map(|(subscriber, _)| subscriber.clone()).collect();
+            // They come at once, and must not be more than a session takes. Those that are decided make room for the next.
+            let waiting: Vec<Jid> = waiting.map(|(subscriber, _)| subscriber.clone()).take(MOST_REQUESTS).collect();
             for subscriber in &waiting {
                 ask_owner(world, &key, subscriber, call.iq.from.as_ref());
             }
@@ -78,6 +85,40 @@ fn one_node(state: &Rc<State>, world: &mut World, call: Call, node: &str) {
         Ok(Some(_)) => call.refuse(world, Condition::Forbidden),
         Ok(None) => call.refuse(world, Condition::ItemNotFound),
         Err(error) => call.refuse(world, failed(&error)),
+    });
+}
+
+/// What service discovery tells of the commands of the service (XEP-0050 §3.1, §3.2). Who owns no node may run none.
+pub(super) fn discovered(world: &mut World, iq: Iq, node: &str) {
+    if iq.payload.ns() == ns::DISCO_INFO {
+        let (type_, name) = match node {
+            ns::COMMANDS => ("command-list", "Commands"),
+            _ => ("command-node", NAME),
+        };
+        let identity = Identity { category: "automation", type_, name: Some(name) };
+        let features = match node {
+            ns::COMMANDS => vec![ns::COMMANDS, ns::DISCO_INFO, ns::DISCO_ITEMS],
+            _ => vec![ns::COMMANDS, ns::DATA_FORMS],
+        };
+        let mut reply = iq.result();
+        Info { identity, more: &[], features, forms: Vec::new() }.write(&mut reply, Some(node));
+        return world.reply(&iq, reply);
+    }
+    let (found, is_list) = (world.stores.pubsub.affiliations_of(iq.to.bare(), iq.from.bare()), node == ns::COMMANDS);
+    world.wait(found, move |world, found| match found {
+        Ok(found) => {
+            let owns = found.iter().any(|(_, affiliation)| *affiliation == Affiliation::Owner);
+            let mut reply = iq.result();
+            reply.start_ns("query", ns::DISCO_ITEMS).opt_attr("node", iq.payload.attr("node"));
+            if is_list && owns {
+                reply.start("item").attr("jid", iq.to.as_str()).attr("node", GET_PENDING).attr("name", NAME).end();
+            }
+            world.reply(&iq, reply);
+        }
+        Err(error) => {
+            world.store_failed("listing nodes", &iq.to, &error);
+            world.reply_error(&iq, failed(&error));
+        }
     });
 }
 
@@ -103,5 +144,9 @@ fn answer(world: &mut World, iq: &Iq, status: &str, form: Option<Form>) {
 /// The command, and the feature that tells of it.
 pub(super) const GET_PENDING: &str = "http://jabber.org/protocol/pubsub#get-pending";
 const SESSION: &str = "get-pending";
-/// Nodes to choose from.
-const MOST_NODES: usize = 1000;
+/// Its name for people.
+const NAME: &str = "Requests for subscriptions";
+/// Bytes of the nodes to choose from.
+const FORM_BYTES: usize = 64 * 1024;
+/// Requests that come at once.
+const MOST_REQUESTS: usize = 50;

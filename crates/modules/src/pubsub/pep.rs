@@ -37,7 +37,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_hub::{Delivery, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, Wanted, World};
+use rookery_hub::{Bound, Delivery, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Wanted, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::pubsub::{Affiliation, News};
 use rookery_xml::{Kind, ns};
@@ -50,8 +50,7 @@ use super::publish::since;
 use super::request::{Action, Call};
 use super::state::{Key, State, defaults};
 use super::vcard::Photo;
-use super::{ITEM_BYTES, ITEMS, SUBSCRIPTIONS, approval, avatar, bookmarks, discovery, notify, relation, run};
-use crate::option;
+use super::{approval, avatar, bookmarks, discovery, limits, notify, relation, run};
 
 /// Lets every account have nodes.
 #[derive(Debug, Default)]
@@ -100,9 +99,19 @@ impl Module for PersonalEventing {
         &OPTIONS
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        limits::OF_ACCOUNTS
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         for feature in discovery::FEATURES.into_iter().chain(discovery::MORE_FEATURES).chain(FEATURES) {
             hooks.feature(Target::Account, feature);
+        }
+        // Many clients look for them at the domain.
+        let of_pubsub = |feature: &&'static str| feature.starts_with(ns::PUBSUB);
+        let all = discovery::FEATURES.into_iter().chain(discovery::MORE_FEATURES).chain(FEATURES);
+        for feature in all.filter(of_pubsub) {
+            hooks.feature(Target::Server, feature);
         }
         for namespace in [ns::PUBSUB, ns::PUBSUB_OWNER] {
             let pep = self.pep.clone();
@@ -143,16 +152,15 @@ impl Module for PersonalEventing {
 /// The key below `[modules]`.
 pub(crate) const NAME: &str = "pep";
 
-const OPTIONS: [OptionSpec; 4] = [
-    OptionSpec {
-        key: "nodes",
-        default: || Value::Number(500),
-        doc: "nodes that an account may have",
-        check: option::at_least_one,
-    },
-    ITEMS,
-    ITEM_BYTES,
-    SUBSCRIPTIONS,
+const OPTIONS: [OptionSpec; 8] = [
+    limits::OWN_NODES,
+    limits::ITEMS,
+    limits::OWN_ITEM_BYTES,
+    limits::IMAGE_BYTES,
+    limits::NODE_BYTES,
+    limits::ACCOUNT_BYTES,
+    limits::SUBSCRIPTIONS,
+    limits::ACCOUNT_SUBSCRIPTIONS,
 ];
 
 /// What one shard tells another.

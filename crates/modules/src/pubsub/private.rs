@@ -2,7 +2,8 @@
 //!
 //! Bookmarks of that kind are those of XEP-0402: see `bookmarks`.
 
-use rookery_hub::{Hooks, Iq, Module, OptionSpec, Target, Value, World};
+use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Per, Target, Unit, Value, World};
+use rookery_store::{Document, DocumentRoom, DocumentsPut};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
@@ -31,6 +32,10 @@ impl Module for Private {
         &OPTIONS
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        BOUNDS
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::PRIVATE);
         hooks.iq(Target::Account, ns::PRIVATE, asked);
@@ -39,19 +44,37 @@ impl Module for Private {
 
 const NAME: &str = "private";
 
-const OPTIONS: [OptionSpec; 2] = [
-    OptionSpec {
-        key: "elements",
-        default: || Value::Number(100),
-        doc: "elements that an account may keep",
-        check: option::at_least_one,
-    },
-    OptionSpec {
-        key: "bytes",
-        default: || Value::Number(64 * 1024),
-        doc: "bytes of one of them",
-        check: option::at_least_one,
-    },
+const OPTIONS: [OptionSpec; 3] = [ELEMENTS, BYTES, TOTAL];
+
+const ELEMENTS: OptionSpec = OptionSpec {
+    key: "elements",
+    default: || Value::Number(100),
+    doc: "elements that an account may keep",
+    check: option::at_least_one,
+};
+
+const BYTES: OptionSpec = OptionSpec {
+    key: "bytes",
+    default: || Value::Number(64 * 1024),
+    doc: "bytes of one of them",
+    check: option::at_least_one,
+};
+
+const TOTAL: OptionSpec = OptionSpec {
+    key: "account_bytes",
+    default: || Value::Number(1024 * 1024),
+    doc: "bytes of all elements of an account",
+    check: option::at_least_one,
+};
+
+const BOUNDS: &[Bound] = &[
+    Bound::on("private elements", Per::Account, Most::Option(ELEMENTS.key), Unit::Number)
+        .or("one more gets <policy-violation/>"),
+    Bound::on("a private element", Per::Stanza, Most::Option(BYTES.key), Unit::Bytes)
+        .or("a larger one gets <policy-violation/>"),
+    Bound::on("private elements", Per::Account, Most::Option(TOTAL.key), Unit::Bytes)
+        .or("more get <policy-violation/>")
+        .kept_in(&["documents"]),
 ];
 
 fn asked(world: &mut World, iq: Iq) {
@@ -92,37 +115,28 @@ fn give(world: &mut World, iq: Iq, asked: Element) {
     });
 }
 
+/// All of them or none.
 fn keep(world: &mut World, iq: Iq, elements: Vec<Element>) {
     let options = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
-    let number = |key| usize::try_from(options.map_or(0, |options| options.number(key))).unwrap_or(usize::MAX);
-    let (most, bytes) = (number("elements"), number("bytes"));
-    let documents: Vec<_> =
-        elements.iter().map(|element| (name_of(element), Writer::write(element).into_bytes())).collect();
-    if documents.iter().any(|(_, document)| document.len() > bytes) {
-        let error = StanzaError::new(Condition::PolicyViolation).with_text("the element is too large");
-        return world.reply_error(&iq, error);
+    let bytes = |key| options.map_or(0, |options| options.number(key));
+    let number = |key| usize::try_from(bytes(key)).unwrap_or(usize::MAX);
+    let (most, room) = (number(BYTES.key), DocumentRoom { number: number(ELEMENTS.key), bytes: bytes(TOTAL.key) });
+    let document = |element: &Element| Document { name: name_of(element), bytes: Writer::write(element).into_bytes() };
+    let documents: Vec<_> = elements.iter().map(document).collect();
+    if documents.iter().any(|document| document.bytes.len() > most) {
+        return refuse(world, &iq, "the element is too large");
     }
-    let known = world.stores.documents.starting(iq.to.as_ref(), PREFIX);
-    world.wait(known, move |world, known| match known {
-        Ok(known) => {
-            let new = documents.iter().filter(|(name, _)| known.iter().all(|known| known.name != *name)).count();
-            if known.len() + new > most {
-                let error = StanzaError::new(Condition::PolicyViolation).with_text("too many elements are kept");
-                return world.reply_error(&iq, error);
-            }
-            let writes = documents
-                .into_iter()
-                .map(|(name, document)| world.stores.documents.put(iq.to.as_ref(), &name, Some(document)));
-            // They are carried out in the order of the calls: the last one answers for all.
-            if let Some(last) = writes.collect::<Vec<_>>().pop() {
-                world.wait(last, move |world, done| match done {
-                    Ok(()) => world.reply_done(&iq),
-                    Err(error) => failed(world, &iq, &error),
-                });
-            }
-        }
+    let kept = world.stores.documents.put_within(iq.to.as_ref(), PREFIX, documents, room);
+    world.wait(kept, move |world, kept| match kept {
+        Ok(DocumentsPut::Done) => world.reply_done(&iq),
+        Ok(DocumentsPut::TooMany) => refuse(world, &iq, "too many elements are kept"),
+        Ok(DocumentsPut::TooLarge) => refuse(world, &iq, "the elements that are kept are too large together"),
         Err(error) => failed(world, &iq, &error),
     });
+}
+
+fn refuse(world: &mut World, iq: &Iq, text: &'static str) {
+    world.reply_error(iq, StanzaError::new(Condition::PolicyViolation).with_text(text));
 }
 
 fn failed(world: &mut World, iq: &Iq, error: &rookery_store::StoreError) {

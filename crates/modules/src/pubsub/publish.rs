@@ -9,10 +9,11 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::config::Config;
 use super::error::{failed, specific, unsupported};
+use super::limits::Limits;
 use super::node::Node;
 use super::request::{Call, MAX_ID};
 use super::state::Key;
-use super::{Limits, avatar, notify};
+use super::{avatar, notify};
 use crate::form::Form;
 
 /// §7.1, with a node that is there.
@@ -33,7 +34,7 @@ pub(super) fn publish(
         return call.refuse(world, specific(Condition::Conflict, "precondition-not-met"));
     }
     let limits = Limits::of(world, &key.0);
-    let item = match check(&node.config, item.as_ref(), &limits) {
+    let item = match check(&node.config, item.as_ref(), limits.payload(&key.1)) {
         Ok(payload) => Item {
             id: id_of(item.as_ref()).map_or_else(|| world.unique_text(), str::to_owned),
             publisher: call.iq.from.to_bare(),
@@ -45,17 +46,41 @@ pub(super) fn publish(
     if !node.config.persist_items {
         return published(world, &call, &key, node, &item);
     }
-    let kept = kept(&node.config, &limits, world.time());
-    let written = world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept);
     let node = node.clone();
-    world.wait(written, move |world, written| match written {
-        Ok(Published::Kept) => published(world, &call, &key, &node, &item),
-        // It was deleted meanwhile.
-        Ok(Published::NoNode) => call.refuse(world, Condition::ItemNotFound),
-        Err(error) => {
-            world.store_failed("publishing an item", &key.0, &error);
-            call.refuse(world, failed(&error));
-        }
+    keep(world, key, node, item, move |world, key, node, item, kept| match kept {
+        Ok(()) => published(world, &call, key, node, item),
+        Err(error) => call.refuse(world, error),
+    });
+}
+
+/// Writes an item, and says what came of it.
+fn keep(
+    world: &mut World,
+    key: Key,
+    node: Rc<Node>,
+    item: Item,
+    then: impl FnOnce(&mut World, &Key, &Rc<Node>, &Item, Result<(), StanzaError>) + 'static,
+) {
+    let limits = Limits::of(world, &key.0);
+    let kept = kept(&node.config, &limits, world.time());
+    let written = world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept, limits.room());
+    world.wait(written, move |world, written| {
+        let full = |whose: &str| {
+            let text = format!("there is no room for the item in {whose}");
+            Err(StanzaError::new(Condition::PolicyViolation).with_text(text))
+        };
+        let outcome = match written {
+            Ok(Published::Kept) => Ok(()),
+            // It was deleted meanwhile.
+            Ok(Published::NoNode) => Err(Condition::ItemNotFound.into()),
+            Ok(Published::NodeFull) => full("the node"),
+            Ok(Published::CreatorFull) => full("the nodes of the account that has made this one"),
+            Err(error) => {
+                world.store_failed("publishing an item", &key.0, &error);
+                Err(failed(&error))
+            }
+        };
+        then(world, &key, &node, &item, outcome);
     });
 }
 
@@ -72,24 +97,42 @@ fn published(world: &mut World, call: &Call, key: &Key, node: &Rc<Node>, item: &
     avatar::published(world, key, node, item);
 }
 
-/// Publishes an item that the server itself has made, in the name of the host.
-pub(super) fn put(world: &mut World, key: Key, node: Rc<Node>, id: String, payload: Vec<u8>) {
+/// Publishes an item that the server itself has made, in the name of the host. `then` hears what came of it.
+pub(super) fn put(
+    world: &mut World,
+    key: Key,
+    node: Rc<Node>,
+    id: String,
+    payload: Vec<u8>,
+    then: impl FnOnce(&mut World, Result<(), StanzaError>) + 'static,
+) {
     let item = Item { id, publisher: key.0.clone(), unix_ms: world.time(), payload };
-    let kept = kept(&node.config, &Limits::of(world, &key.0), world.time());
-    let written = world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept);
-    world.wait(written, move |world, written| match written {
-        Ok(Published::Kept) => notify::published(world, &key, &node, &item),
-        Ok(Published::NoNode) => {}
-        Err(error) => world.store_failed("publishing an item", &key.0, &error),
+    keep(world, key, node, item, move |world, key, node, item, kept| {
+        if kept.is_ok() {
+            notify::published(world, key, node, item);
+        }
+        then(world, kept);
     });
 }
 
-/// Removes items in the name of the host.
-pub(super) fn take(world: &mut World, key: Key, node: Rc<Node>, ids: Vec<String>) {
+/// Removes items in the name of the host. `then` hears what came of it.
+pub(super) fn take(
+    world: &mut World,
+    key: Key,
+    node: Rc<Node>,
+    ids: Vec<String>,
+    then: impl FnOnce(&mut World, Result<(), StanzaError>) + 'static,
+) {
     let removed = world.stores.pubsub.retract(key.0.as_ref(), &key.1, ids);
     world.wait(removed, move |world, removed| match removed {
-        Ok(removed) => notify::retracted(world, &key, &node, &removed),
-        Err(error) => world.store_failed("removing items", &key.0, &error),
+        Ok(removed) => {
+            notify::retracted(world, &key, &node, &removed);
+            then(world, Ok(()));
+        }
+        Err(error) => {
+            world.store_failed("removing items", &key.0, &error);
+            then(world, Err(failed(&error)));
+        }
     });
 }
 
@@ -110,7 +153,7 @@ fn meets(config: &Config, options: &Form) -> bool {
 }
 
 /// The payload of an item that is as the node wants it (§7.1.3).
-fn check(config: &Config, item: Option<&Element>, limits: &Limits) -> Result<Vec<u8>, StanzaError> {
+fn check(config: &Config, item: Option<&Element>, most: usize) -> Result<Vec<u8>, StanzaError> {
     let refused = |name: &str| Err(specific(Condition::BadRequest, name));
     let Some(item) = item else {
         return match (config.persist_items, config.deliver_payloads) {
@@ -135,7 +178,7 @@ fn check(config: &Config, item: Option<&Element>, limits: &Limits) -> Result<Vec
         return refused("invalid-payload");
     }
     let bytes = Writer::write(payload).into_bytes();
-    if bytes.len() > config.max_payload.unwrap_or(limits.payload).min(limits.payload) {
+    if bytes.len() > config.max_payload.unwrap_or(most).min(most) {
         return Err(specific(Condition::NotAcceptable, "payload-too-big"));
     }
     Ok(bytes)

@@ -7,7 +7,7 @@
 //! # Invariants
 //!
 //! * A node that is at hand is what the store has, or is held.
-//! * The memory for nodes at hand is bounded by their number, that for what waits by its length.
+//! * The memory for nodes at hand is bounded by their number and by what they say of others, that for what waits by its length.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -47,6 +47,8 @@ impl std::fmt::Debug for State {
 struct AtHand {
     young: HashMap<Key, Rc<Node>>,
     old: HashMap<Key, Rc<Node>>,
+    /// Subscriptions and affiliations of the younger ones.
+    entries: usize,
 }
 
 /// A node that somebody holds, or that is being loaded.
@@ -180,17 +182,21 @@ impl AtHand {
     }
 
     fn put(&mut self, key: Key, node: Rc<Node>) {
-        if self.young.len() >= MAX_AT_HAND / 2 {
+        if self.young.len() >= MAX_AT_HAND / 2 || self.entries >= MAX_ENTRIES / 2 {
             self.old = std::mem::take(&mut self.young);
+            self.entries = 0;
         }
         self.old.remove(&key);
+        self.entries += entries(&node);
         self.young.insert(key, node);
     }
 
     /// Changes a node that is at hand; the store gives the new one where it isn't. Whoever still has the old one keeps it.
     fn edit(&mut self, key: &Key, edit: impl FnOnce(&mut Node)) {
         if let Some(node) = self.young.get_mut(key).or_else(|| self.old.get_mut(key)) {
+            let before = entries(node);
             edit(Rc::make_mut(node));
+            self.entries += entries(node).saturating_sub(before);
         }
     }
 
@@ -200,6 +206,12 @@ impl AtHand {
     }
 }
 
+fn entries(node: &Node) -> usize {
+    node.affiliations.len() + node.subscriptions.len()
+}
+
+/// Subscriptions and affiliations of all nodes that a shard has at hand, beside those of the last one.
+const MAX_ENTRIES: usize = 400_000;
 /// Nodes that a shard has at hand.
 const MAX_AT_HAND: usize = 20_000;
 /// Operations that may wait for one node.

@@ -4,17 +4,18 @@ use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_jid::Jid;
-use rookery_store::pubsub::Wanted;
-use rookery_stream::error::{Condition, ErrorType};
+use rookery_store::pubsub::{Set, Wanted};
+use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Writer, ns};
 
 use super::config::{Access, SendLast};
 use super::error::{failed, not_subscribed, specific};
+use super::limits::{Limits, MAX_PENDING, MAX_RESOURCES};
 use super::node::{Node, Subscription};
 use super::publish::since;
 use super::request::Call;
 use super::state::{Change, Key, State};
-use super::{Limits, approval, notify};
+use super::{approval, notify};
 use crate::form::Form;
 
 /// §6.1, for somebody whose relation to the owner is known where it matters.
@@ -34,15 +35,14 @@ pub(super) fn subscribe(
     if before.is_some_and(|before| before.pending) {
         return call.refuse(world, specific(Condition::NotAuthorized, "pending-subscription"));
     }
-    if before.is_none() && node.subscriptions.len() >= Limits::of(world, &key.0).subscriptions {
-        let error = specific(Condition::PolicyViolation, "too-many-subscriptions").with_type(ErrorType::Wait);
-        return call.refuse(world, error);
-    }
     let is_new = before.is_none();
     let mut subscription = before.cloned().unwrap_or_else(|| Subscription {
         pending: node.config.access == Access::Authorize && node.affiliation(call.from()).is_none(),
         ..Subscription::new()
     });
+    if is_new && !has_room(world, &key, node, &jid, subscription.pending) {
+        return call.refuse(world, too_many());
+    }
     if let Some(Err(error)) = options.map(|form| subscription.apply(&form)) {
         return call.refuse(world, error);
     }
@@ -62,6 +62,18 @@ pub(super) fn subscribe(
         }
         Err(error) => call.refuse(world, error),
     });
+}
+
+/// Whether a node has room for a new subscription of an address.
+pub(super) fn has_room(world: &World, key: &Key, node: &Node, jid: &Jid, pending: bool) -> bool {
+    node.subscriptions.len() < Limits::of(world, &key.0).subscriptions
+        && node.subscriptions_of(jid.as_ref()).count() < MAX_RESOURCES
+        && (!pending || node.subscriptions.values().filter(|found| found.pending).count() < MAX_PENDING)
+}
+
+/// §6.1.3.9: the node has as many as it may, or the account.
+fn too_many() -> StanzaError {
+    specific(Condition::PolicyViolation, "too-many-subscriptions").with_type(ErrorType::Wait)
 }
 
 /// A subscription has begun: the last item goes out, and owners may hear of it.
@@ -139,7 +151,7 @@ pub(super) fn default_options(world: &mut World, call: &Call) {
 }
 
 /// What is done when a subscription is set: with the node, the subscriber and the new subscription, or why not.
-type Then = Result<Option<Subscription>, rookery_stream::error::StanzaError>;
+type Then = Result<Option<Subscription>, StanzaError>;
 
 /// Sets or removes a subscription, in the store and at hand.
 pub(super) fn set(
@@ -152,11 +164,12 @@ pub(super) fn set(
 ) {
     state.hold(&key);
     let stored = subscription.as_ref().map(Subscription::stored);
-    let written = world.stores.pubsub.set_subscription(key.0.as_ref(), &key.1, jid.as_ref(), stored);
+    let most = Limits::of(world, &key.0).account_subscriptions;
+    let written = world.stores.pubsub.set_subscription(key.0.as_ref(), &key.1, jid.as_ref(), stored, most);
     let state = state.clone();
     world.wait(written, move |world, written| {
         let (change, outcome) = match written {
-            Ok(true) => {
+            Ok(Set::Done) => {
                 let (entry, new) = (jid.clone(), subscription.clone());
                 let edit = move |node: &mut Node| match new {
                     Some(new) => drop(node.subscriptions.insert(entry, new)),
@@ -164,7 +177,8 @@ pub(super) fn set(
                 };
                 (Change::Edit(Box::new(edit)), Ok(subscription))
             }
-            Ok(false) => (Change::Forget, Err(Condition::ItemNotFound.into())),
+            Ok(Set::NoNode) => (Change::Forget, Err(Condition::ItemNotFound.into())),
+            Ok(Set::Full) => (Change::None, Err(too_many())),
             Err(error) => {
                 world.store_failed("changing a subscription to a node", &key.0, &error);
                 (Change::Forget, Err(failed(&error)))

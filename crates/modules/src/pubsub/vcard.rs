@@ -7,12 +7,15 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Delivery, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Value, Wanted, World};
+use rookery_hub::{
+    Bound, Delivery, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value, Wanted, World,
+};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
 use sha1::{Digest, Sha1};
+use tracing::warn;
 
 use super::pep;
 use crate::asker::condition;
@@ -39,6 +42,10 @@ impl Module for Vcard {
         &OPTIONS
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        &[CARD]
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::VCARD);
         hooks.feature(Target::Account, ns::VCARD);
@@ -58,12 +65,17 @@ impl Module for Vcard {
 /// The key below `[modules]`.
 pub(super) const NAME: &str = "vcard";
 
-const OPTIONS: [OptionSpec; 1] = [OptionSpec {
+const OPTIONS: [OptionSpec; 1] = [BYTES];
+
+const BYTES: OptionSpec = OptionSpec {
     key: "bytes",
     default: || Value::Number(192 * 1024),
     doc: "bytes of a card, photo included",
     check: option::at_least_one,
-}];
+};
+
+const CARD: Bound = Bound::on("the card with its photo", Per::Account, Most::Option(BYTES.key), Unit::Bytes)
+    .or("a larger one gets <policy-violation/>");
 
 /// A photo in a card.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -137,8 +149,7 @@ fn give(world: &mut World, iq: Iq) {
 /// §3.2.
 fn keep(world: &mut World, iq: Iq) {
     let bytes = Writer::write(&iq.payload).into_bytes();
-    let options = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
-    if bytes.len() as u64 > options.map_or(0, |options| options.number("bytes")) {
+    if bytes.len() as u64 > most_bytes(world, iq.to.as_ref()) {
         let error = StanzaError::new(Condition::PolicyViolation).with_text("the card is too large");
         return world.reply_error(&iq, error);
     }
@@ -158,17 +169,30 @@ fn keep(world: &mut World, iq: Iq) {
     });
 }
 
+/// How many bytes a card may have.
+fn most_bytes(world: &World, account: JidRef<'_>) -> u64 {
+    let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
+    options.map_or(0, |options| options.number(BYTES.key))
+}
+
 /// Gives an account another photo, or none: its avatar has changed.
 pub(super) fn set_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     let found = world.stores.documents.get(account.as_ref(), DOCUMENT);
     world.wait(found, move |world, found| {
-        let card = found.ok().flatten().and_then(|bytes| Element::parse(&bytes).ok());
+        let card = match found {
+            Ok(found) => found.and_then(|bytes| Element::parse(&bytes).ok()),
+            // Nobody knows what is there: a new card would take its place.
+            Err(error) => return world.store_failed("putting an avatar into a card", &account, &error),
+        };
         let mut card = card.unwrap_or_else(|| Element::new("vCard", ns::VCARD));
         card.retain_children(|child| !child.is("PHOTO", ns::VCARD));
         if let Some(photo) = &photo {
             card.push_child(photo.element());
         }
         let bytes = Writer::write(&card).into_bytes();
+        if bytes.len() as u64 > most_bytes(world, account.as_ref()) {
+            return warn!(%account, bytes = bytes.len(), "a card has no room for the avatar of its account");
+        }
         let kept = world.stores.documents.put(account.as_ref(), DOCUMENT, Some(bytes));
         world.wait(kept, move |world, kept| match kept {
             Ok(()) => announce(world, &account, photo.map(|photo| photo.hash).unwrap_or_default()),

@@ -37,7 +37,7 @@ fn the_hash_is_that_of_what_disco_answers_under_the_node() {
     let query = result(&answer).unwrap();
     assert_eq!(query.attr("node"), Some(&*node));
     // The generation method of §5.1, over the answer as a client sees it.
-    let mut text = String::from("server/im//Rookery<");
+    let mut text = String::from("pubsub/pep//<server/im//Rookery<");
     for feature in query.children().filter(|child| child.name() == "feature") {
         text += &format!("{}<", feature.attr("var").unwrap());
     }

@@ -17,6 +17,7 @@ pub(super) struct Nodes {
 struct Row {
     number: u64,
     config: Vec<u8>,
+    creator: Option<Jid>,
     affiliations: BTreeMap<Jid, Affiliation>,
     subscriptions: BTreeMap<Jid, NodeSubscription>,
     /// Oldest first.
@@ -34,6 +35,10 @@ impl Nodes {
         });
         for row in self.nodes.values_mut() {
             row.affiliations.retain(|entity, _| entity.bare() != account.bare());
+            if row.creator.as_ref().is_some_and(|creator| creator.as_ref() == account.bare()) {
+                let mut owners = row.affiliations.iter().filter(|(_, found)| **found == Affiliation::Owner);
+                row.creator = owners.next().map(|(owner, _)| owner.clone());
+            }
             row.subscriptions.retain(|subscriber, _| subscriber.bare() != account.bare());
         }
     }
@@ -48,12 +53,23 @@ impl Nodes {
         self.nodes.get(&(host.bare().to_jid(), node.to_owned()))
     }
 
+    /// How many nodes of a host an account has made, and how many bytes they have.
+    fn made_by(&self, host: JidRef<'_>, creator: Option<&Jid>) -> (usize, u64) {
+        let made = self.of(host).filter(|(_, row)| row.creator.as_ref() == creator);
+        made.fold((0, 0), |(nodes, bytes), (_, row)| (nodes + 1, bytes + row.bytes()))
+    }
+
     fn get_mut(&mut self, host: JidRef<'_>, node: &str) -> Option<&mut Row> {
         self.nodes.get_mut(&(host.bare().to_jid(), node.to_owned()))
     }
 }
 
 impl Row {
+    fn bytes(&self) -> u64 {
+        let affiliations = self.affiliations.keys().map(|entity| entity.as_str().len() as u64 + OVERHEAD);
+        self.config.len() as u64 + affiliations.sum::<u64>() + self.items.iter().map(Item::bytes).sum::<u64>()
+    }
+
     fn trim(&mut self, kept: Kept) {
         self.items.retain(|item| item.unix_ms >= kept.since_ms);
         let excess = self.items.len().saturating_sub(kept.items);
@@ -98,8 +114,8 @@ fn fitting<'a>(items: impl Iterator<Item = &'a Item>) -> Vec<Item> {
     let mut room = PAGE_BYTES;
     let mut first = true;
     let fit = items.take_while(|item| {
-        let fits = std::mem::take(&mut first) || item.payload.len() <= room;
-        room = room.saturating_sub(item.payload.len());
+        let fits = std::mem::take(&mut first) || item.bytes() <= room;
+        room = room.saturating_sub(item.bytes());
         fits
     });
     fit.cloned().collect()
@@ -110,6 +126,7 @@ impl Pubsub for Memory {
         let world = self.world();
         ready(Ok(world.pubsub.get(host, node).map(|row| Node {
             config: row.config.clone(),
+            creator: row.creator.clone(),
             affiliations: row.affiliations.iter().map(|(jid, affiliation)| (jid.clone(), *affiliation)).collect(),
             subscriptions: row.subscriptions.iter().map(|(jid, found)| (jid.clone(), found.clone())).collect(),
         })))
@@ -134,10 +151,10 @@ impl Pubsub for Memory {
         node: &str,
         config: Vec<u8>,
         owner: JidRef<'_>,
-        limit: usize,
+        room: Room,
     ) -> Pending<Created> {
         let mut world = self.world();
-        ready(Ok(create(&mut world, host, node, config, owner, limit)))
+        ready(Ok(create(&mut world, host, node, config, owner, room)))
     }
 
     fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool> {
@@ -161,14 +178,23 @@ impl Pubsub for Memory {
         node: &str,
         entity: JidRef<'_>,
         affiliation: Option<Affiliation>,
-    ) -> Pending<bool> {
+        room: Room,
+    ) -> Pending<Set> {
         let mut world = self.world();
-        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(false)) };
+        let Some(row) = world.pubsub.get(host, node) else { return ready(Ok(Set::NoNode)) };
+        if affiliation.is_some() && !row.affiliations.contains_key(&entity.bare().to_jid()) {
+            let size = entity.bare_str().len() as u64 + OVERHEAD;
+            let (_, used) = world.pubsub.made_by(host, row.creator.as_ref());
+            if row.bytes().saturating_add(size) > room.node_bytes || used.saturating_add(size) > room.creator_bytes {
+                return ready(Ok(Set::Full));
+            }
+        }
+        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(Set::NoNode)) };
         match affiliation {
             Some(affiliation) => row.affiliations.insert(entity.bare().to_jid(), affiliation),
             None => row.affiliations.remove(&entity.bare().to_jid()),
         };
-        ready(Ok(true))
+        ready(Ok(Set::Done))
     }
 
     fn set_subscription(
@@ -177,22 +203,38 @@ impl Pubsub for Memory {
         node: &str,
         subscriber: JidRef<'_>,
         subscription: Option<NodeSubscription>,
-    ) -> Pending<bool> {
+        most: usize,
+    ) -> Pending<Set> {
         let mut world = self.world();
-        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(false)) };
+        let own = world.pubsub.of(host).flat_map(|(_, row)| row.subscriptions.keys());
+        let own = own.filter(|other| other.bare() == subscriber.bare()).count();
+        let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(Set::NoNode)) };
+        if subscription.is_some() && !row.subscriptions.contains_key(&subscriber.to_jid()) && own >= most {
+            return ready(Ok(Set::Full));
+        }
         match subscription {
             Some(subscription) => row.subscriptions.insert(subscriber.to_jid(), subscription),
             None => row.subscriptions.remove(&subscriber.to_jid()),
         };
-        ready(Ok(true))
+        ready(Ok(Set::Done))
     }
 
-    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept) -> Pending<Published> {
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published> {
         let mut world = self.world();
+        let Some(row) = world.pubsub.get(host, node) else { return ready(Ok(Published::NoNode)) };
+        let (creator, before, items) = (row.creator.clone(), row.bytes(), row.items.clone());
+        let (_, used) = world.pubsub.made_by(host, creator.as_ref());
         let Some(row) = world.pubsub.get_mut(host, node) else { return ready(Ok(Published::NoNode)) };
         row.items.retain(|other| other.id != item.id);
         row.items.push(item);
         row.trim(kept);
+        let after = row.bytes();
+        let of_node = after.saturating_sub(room.node_bytes);
+        let of_creator = (used - before + after).saturating_sub(room.creator_bytes);
+        if after > before && of_node.max(of_creator) > 0 {
+            row.items = items;
+            return ready(Ok(if of_node >= of_creator { Published::NodeFull } else { Published::CreatorFull }));
+        }
         ready(Ok(Published::Kept))
     }
 
@@ -259,7 +301,7 @@ impl Pubsub for Memory {
                 let Some(item) = row.items.last() else { continue };
                 let account = world.account(host.as_ref());
                 let contact = account.and_then(|account| account.roster.item(asker.as_ref()));
-                bytes += item.payload.len();
+                bytes += item.bytes();
                 found.push(News {
                     host: host.clone(),
                     node: node.clone(),
@@ -284,27 +326,27 @@ impl Pubsub for Memory {
     }
 }
 
-fn create(
-    world: &mut World,
-    host: JidRef<'_>,
-    node: &str,
-    config: Vec<u8>,
-    owner: JidRef<'_>,
-    limit: usize,
-) -> Created {
+fn create(world: &mut World, host: JidRef<'_>, node: &str, config: Vec<u8>, owner: JidRef<'_>, room: Room) -> Created {
     if host.local().is_some() && !world.accounts.contains_key(&key(host)) {
         return Created::NoAccount;
     }
     if world.pubsub.get(host, node).is_some() {
         return Created::Exists;
     }
-    if world.pubsub.of(host).count() >= limit {
+    if world.pubsub.of(host).count() >= room.host_nodes {
         return Created::Full;
+    }
+    let creator = Some(owner.bare().to_jid());
+    let (made, used) = world.pubsub.made_by(host, creator.as_ref());
+    let bytes = (config.len() + owner.bare_str().len()) as u64 + OVERHEAD;
+    if made >= room.creator_nodes || used.saturating_add(bytes) > room.creator_bytes {
+        return Created::OwnerFull;
     }
     world.pubsub.last_number += 1;
     let row = Row {
         number: world.pubsub.last_number,
         config,
+        creator,
         affiliations: BTreeMap::from([(owner.bare().to_jid(), Affiliation::Owner)]),
         subscriptions: BTreeMap::new(),
         items: Vec::new(),

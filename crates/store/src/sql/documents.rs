@@ -2,8 +2,9 @@
 
 use super::accounts;
 use super::connection::{Connection, Row, Value, account_values, all, one};
-use crate::{Document, StoreError};
+use crate::{Document, DocumentRoom, DocumentsPut, StoreError};
 use rookery_jid::{Jid, JidRef};
+use std::collections::BTreeMap;
 
 pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
     let Some(owner) = accounts::id(c, owner)? else { return Ok(None) };
@@ -17,15 +18,49 @@ pub(crate) fn put(
     bytes: Option<&[u8]>,
 ) -> Result<(), StoreError> {
     let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
-    let (owner, name) = (Value::Integer(owner), Value::Text(name));
     match bytes {
-        None => drop(c.execute(REMOVE_DOCUMENT, &[owner, name])?),
-        Some(bytes) => {
-            let values = [Value::Bytes(bytes), owner, name];
-            if c.execute(UPDATE_DOCUMENT, &values)? == 0 {
-                c.execute(INSERT_DOCUMENT, &values)?;
-            }
-        }
+        None => drop(c.execute(REMOVE_DOCUMENT, &[Value::Integer(owner), Value::Text(name)])?),
+        Some(bytes) => write(c, owner, name, bytes)?,
+    }
+    Ok(())
+}
+
+pub(crate) fn put_within(
+    c: &mut dyn Connection,
+    owner: JidRef<'_>,
+    prefix: &str,
+    documents: &[Document],
+    room: DocumentRoom,
+) -> Result<DocumentsPut, StoreError> {
+    let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
+    let read = |row: &dyn Row| Ok((row.text(0)?.to_owned(), row.number(1)?));
+    let (id, first) = (Value::Integer(owner), Value::Text(prefix));
+    let known = match behind(prefix) {
+        Some(end) => all(c, SIZES_UP_TO, &[id, first, Value::Text(&end)], read)?,
+        None => all(c, SIZES, &[id, first], read)?,
+    };
+    let mut sizes: BTreeMap<String, u64> = known.into_iter().collect();
+    let before: u64 = sizes.iter().map(|(name, bytes)| name.len() as u64 + bytes).sum();
+    let new = documents.iter().map(|document| (document.name.clone(), document.bytes.len() as u64));
+    let number = sizes.len();
+    sizes.extend(new);
+    let after: u64 = sizes.iter().map(|(name, bytes)| name.len() as u64 + bytes).sum();
+    if sizes.len() > room.number.max(number) {
+        return Ok(DocumentsPut::TooMany);
+    }
+    if after > room.bytes.max(before) {
+        return Ok(DocumentsPut::TooLarge);
+    }
+    for Document { name, bytes } in documents {
+        write(c, owner, name, bytes)?;
+    }
+    Ok(DocumentsPut::Done)
+}
+
+fn write(c: &mut dyn Connection, owner: i64, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let values = [Value::Bytes(bytes), Value::Integer(owner), Value::Text(name)];
+    if c.execute(UPDATE_DOCUMENT, &values)? == 0 {
+        c.execute(INSERT_DOCUMENT, &values)?;
     }
     Ok(())
 }
@@ -76,6 +111,12 @@ const DOCUMENTS: &str = "SELECT name, bytes FROM documents WHERE owner = ? AND n
 /// Values: owner, first name, name behind the last.
 const DOCUMENTS_UP_TO: &str =
     "SELECT name, bytes FROM documents WHERE owner = ? AND name >= ? AND name < ? ORDER BY name";
+
+/// Values: owner, first name.
+const SIZES: &str = "SELECT name, LENGTH(bytes) FROM documents WHERE owner = ? AND name >= ?";
+
+/// Values: owner, first name, name behind the last.
+const SIZES_UP_TO: &str = "SELECT name, LENGTH(bytes) FROM documents WHERE owner = ? AND name >= ? AND name < ?";
 
 /// Values: bytes, owner, name.
 const UPDATE_DOCUMENT: &str = "UPDATE documents SET bytes = ? WHERE owner = ? AND name = ?";

@@ -1,6 +1,6 @@
 //! The operations of [`Pubsub`](crate::Pubsub).
 //!
-//! A node's row counts its items, so that no publication has to. Items lie in the order of their positions, which only grow while an item
+//! A node's row counts its items and its bytes, so that no publication has to. Items lie in the order of their positions, which only grow while an item
 //! is there: the newest has the highest.
 
 use super::connection::{Connection, Row, Value, all, one};
@@ -15,7 +15,8 @@ pub(crate) fn node(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Resu
     let id = [Value::Integer(head.id)];
     let affiliations = all(c, AFFILIATIONS, &id, |row| Ok((row.jid(0)?, read_affiliation(row, 1)?)))?;
     let subscriptions = all(c, SUBSCRIPTIONS, &id, |row| Ok((row.jid(0)?, read_subscription(row, 1)?)))?;
-    Ok(Some(Node { config: head.config, affiliations, subscriptions }))
+    let creator = Jid::parse(&head.creator).ok();
+    Ok(Some(Node { config: head.config, creator, affiliations, subscriptions }))
 }
 
 pub(crate) fn nodes(
@@ -42,7 +43,7 @@ pub(crate) fn create(
     node: &str,
     config: &[u8],
     owner: JidRef<'_>,
-    limit: usize,
+    room: Room,
 ) -> Result<Created, StoreError> {
     let account = if host.local().is_some() { accounts::id(c, host)? } else { None };
     if host.local().is_some() && account.is_none() {
@@ -53,11 +54,18 @@ pub(crate) fn create(
     }
     let bare = Value::Text(host.bare_str());
     let count = one(c, COUNT_NODES, &[bare], |row| row.number(0))?.unwrap_or(0);
-    if count >= limit as u64 {
+    if count >= room.host_nodes as u64 {
         return Ok(Created::Full);
     }
+    let creator = Value::Text(owner.bare_str());
+    let (made, used) = made_by(c, bare, creator)?;
+    let bytes = config.len() as u64 + affiliation_bytes(owner);
+    if made >= room.creator_nodes as u64 || used.saturating_add(bytes) > room.creator_bytes {
+        return Ok(Created::OwnerFull);
+    }
     let account = account.map_or(Value::Null, Value::Integer);
-    c.execute(INSERT_NODE, &[account, bare, Value::Text(node), Value::Bytes(config)])?;
+    let values = [account, bare, Value::Text(node), Value::Bytes(config), creator, Value::number(bytes)];
+    c.execute(INSERT_NODE, &values)?;
     let Some(head) = head(c, host, node)? else {
         return Err(c.corrupt("a node vanished while it was created".to_owned()));
     };
@@ -75,7 +83,8 @@ pub(crate) fn configure(
 ) -> Result<bool, StoreError> {
     let Some(head) = head(c, host, node)? else { return Ok(false) };
     c.execute(CONFIGURE_NODE, &[Value::Bytes(config), Value::Integer(head.id)])?;
-    trim(c, head.id, head.items, kept)?;
+    let bytes = head.bytes.saturating_sub(head.config.len() as u64).saturating_add(config.len() as u64);
+    trim(c, head.id, Held { items: head.items, bytes }, kept)?;
     Ok(true)
 }
 
@@ -90,14 +99,22 @@ pub(crate) fn set_affiliation(
     node: &str,
     entity: JidRef<'_>,
     affiliation: Option<Affiliation>,
-) -> Result<bool, StoreError> {
-    let Some(head) = head(c, host, node)? else { return Ok(false) };
-    let (id, entity) = (Value::Integer(head.id), Value::Text(entity.bare_str()));
-    c.execute(REMOVE_AFFILIATION, &[id, entity])?;
-    if let Some(affiliation) = affiliation {
-        c.execute(INSERT_AFFILIATION, &[Value::Integer(number_of(affiliation)), id, entity])?;
+    room: Room,
+) -> Result<Set, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(Set::NoNode) };
+    let (id, name, size) = (Value::Integer(head.id), Value::Text(entity.bare_str()), affiliation_bytes(entity));
+    let is_known = one(c, AFFILIATION, &[id, name], |row| row.integer(0))?.is_some();
+    if affiliation.is_some() && !is_known && head.lacks(c, host, size, room)?.is_some() {
+        return Ok(Set::Full);
     }
-    Ok(true)
+    c.execute(REMOVE_AFFILIATION, &[id, name])?;
+    if let Some(affiliation) = affiliation {
+        c.execute(INSERT_AFFILIATION, &[Value::Integer(number_of(affiliation)), id, name])?;
+    }
+    let without = head.bytes.saturating_sub(if is_known { size } else { 0 });
+    let bytes = without.saturating_add(if affiliation.is_some() { size } else { 0 });
+    count(c, head.id, Held { items: head.items, bytes })?;
+    Ok(Set::Done)
 }
 
 pub(crate) fn set_subscription(
@@ -106,14 +123,21 @@ pub(crate) fn set_subscription(
     node: &str,
     subscriber: JidRef<'_>,
     subscription: Option<&NodeSubscription>,
-) -> Result<bool, StoreError> {
-    let Some(head) = head(c, host, node)? else { return Ok(false) };
-    let (id, subscriber) = (Value::Integer(head.id), Value::Text(subscriber.as_str()));
-    c.execute(REMOVE_SUBSCRIPTION, &[id, subscriber])?;
-    if let Some(NodeSubscription { pending, options }) = subscription {
-        c.execute(INSERT_SUBSCRIPTION, &[Value::flag(*pending), Value::Bytes(options), id, subscriber])?;
+    most: usize,
+) -> Result<Set, StoreError> {
+    let Some(head) = head(c, host, node)? else { return Ok(Set::NoNode) };
+    let (id, name) = (Value::Integer(head.id), Value::Text(subscriber.as_str()));
+    let Some(NodeSubscription { pending, options }) = subscription else {
+        c.execute(REMOVE_SUBSCRIPTION, &[id, name])?;
+        return Ok(Set::Done);
+    };
+    let is_known = one(c, SUBSCRIPTION, &[id, name], |row| row.integer(0))?.is_some();
+    if !is_known && most < usize::MAX && subscriptions_of(c, host, subscriber)?.len() >= most {
+        return Ok(Set::Full);
     }
-    Ok(true)
+    c.execute(REMOVE_SUBSCRIPTION, &[id, name])?;
+    c.execute(INSERT_SUBSCRIPTION, &[Value::flag(*pending), Value::Bytes(options), id, name])?;
+    Ok(Set::Done)
 }
 
 pub(crate) fn publish(
@@ -122,10 +146,19 @@ pub(crate) fn publish(
     node: &str,
     item: &Item,
     kept: Kept,
+    room: Room,
 ) -> Result<Published, StoreError> {
     let Some(head) = head(c, host, node)? else { return Ok(Published::NoNode) };
     let id = Value::Integer(head.id);
-    let replaced = c.execute(REMOVE_ITEM, &[id, Value::Text(&item.id)])?;
+    let replaced = one(c, ITEM_BYTES, &[id, Value::Text(&item.id)], |row| row.number(0))?;
+    let growth = item.bytes().saturating_sub(replaced.unwrap_or(0));
+    if let Some(lack) = head.lacks(c, host, growth, room)? {
+        let freed = freed(c, &head, item, replaced.is_some(), kept)?;
+        if growth > freed && lack.bytes > freed {
+            return Ok(lack.published);
+        }
+    }
+    c.execute(REMOVE_ITEM, &[id, Value::Text(&item.id)])?;
     let newest = one(c, NEWEST_POSITION, &[id], |row| row.number(0))?.unwrap_or(0);
     let values = [
         id,
@@ -136,10 +169,22 @@ pub(crate) fn publish(
         Value::Bytes(&item.payload),
     ];
     c.execute(INSERT_ITEM, &values)?;
-    let items = head.items.saturating_sub(replaced).saturating_add(1);
-    c.execute(COUNT_ITEMS, &[Value::number(items), id])?;
-    trim(c, head.id, items, kept)?;
+    let items = head.items.saturating_sub(replaced.is_some().into()).saturating_add(1);
+    let bytes = head.bytes.saturating_sub(replaced.unwrap_or(0)).saturating_add(item.bytes());
+    trim(c, head.id, Held { items, bytes }, kept)?;
     Ok(Published::Kept)
+}
+
+/// How many bytes go, beside those of an item of the same id, when an item is published: those of what is too much or too old then.
+fn freed(c: &mut dyn Connection, head: &Head, item: &Item, replaces: bool, kept: Kept) -> Result<u64, StoreError> {
+    let (id, since, name) = (Value::Integer(head.id), Value::number(kept.since_ms), Value::Text(&item.id));
+    let read = |row: &dyn Row| Ok((row.number(0)?, row.number(1)?));
+    let (expired, freed) = one(c, EXPIRED_BESIDE, &[id, since, name], read)?.unwrap_or((0, 0));
+    let left = (head.items + 1).saturating_sub(u64::from(replaces) + expired);
+    let excess = left.saturating_sub(kept.items as u64);
+    let values = [id, since, name, Value::number(excess)];
+    let oldest = if excess > 0 { one(c, OLDEST_BESIDE, &values, |row| row.number(0))? } else { None };
+    Ok(freed.saturating_add(oldest.unwrap_or(0)))
 }
 
 pub(crate) fn items(
@@ -196,20 +241,22 @@ pub(crate) fn retract(
     ids: Vec<String>,
 ) -> Result<Vec<String>, StoreError> {
     let Some(head) = head(c, host, node)? else { return Ok(Vec::new()) };
-    let mut removed = Vec::new();
+    let (mut removed, mut bytes) = (Vec::new(), head.bytes);
     for item in ids {
-        if c.execute(REMOVE_ITEM, &[Value::Integer(head.id), Value::Text(&item)])? > 0 {
-            removed.push(item);
-        }
+        let values = [Value::Integer(head.id), Value::Text(&item)];
+        let Some(size) = one(c, ITEM_BYTES, &values, |row| row.number(0))? else { continue };
+        c.execute(REMOVE_ITEM, &values)?;
+        bytes = bytes.saturating_sub(size);
+        removed.push(item);
     }
-    let left = head.items.saturating_sub(removed.len() as u64);
-    c.execute(COUNT_ITEMS, &[Value::number(left), Value::Integer(head.id)])?;
+    count(c, head.id, Held { items: head.items.saturating_sub(removed.len() as u64), bytes })?;
     Ok(removed)
 }
 
 pub(crate) fn purge(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<u64, StoreError> {
     let Some(head) = head(c, host, node)? else { return Ok(0) };
-    c.execute(COUNT_ITEMS, &[Value::Integer(0), Value::Integer(head.id)])?;
+    let size = one(c, ALL_BYTES, &[Value::Integer(head.id)], |row| row.number(0))?.unwrap_or(0);
+    count(c, head.id, Held { items: 0, bytes: head.bytes.saturating_sub(size) })?;
     c.execute(PURGE, &[Value::Integer(head.id)])
 }
 
@@ -263,7 +310,7 @@ pub(crate) fn news(
             }
             let contact = contact.as_ref().and_then(Option::as_ref);
             let asker = Value::Text(asker.bare_str());
-            bytes += item.payload.len();
+            bytes += item.bytes();
             found.push(News {
                 host: host.clone(),
                 node: node.clone(),
@@ -292,7 +339,9 @@ pub(crate) fn forget(c: &mut dyn Connection, account: JidRef<'_>) -> Result<(), 
     let bare = Value::Text(account.bare_str());
     let owner = Value::Integer(number_of(Affiliation::Owner));
     c.execute(DELETE_OWNED, &[bare, owner, bare, owner])?;
+    c.execute(FORGET_AFFILIATION_BYTES, &[Value::number(affiliation_bytes(account)), bare])?;
     c.execute(FORGET_AFFILIATIONS, &[bare])?;
+    c.execute(FORGET_CREATOR, &[owner, bare])?;
     let [from, until] = resources_of(account);
     c.execute(FORGET_SUBSCRIPTIONS, &[bare, Value::Text(&from), Value::Text(&until)])?;
     Ok(())
@@ -303,31 +352,90 @@ struct Head {
     id: i64,
     config: Vec<u8>,
     items: u64,
+    creator: String,
+    bytes: u64,
+}
+
+/// How many items a node has, and how many bytes with all that belongs to it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Held {
+    items: u64,
+    bytes: u64,
+}
+
+/// How many bytes too many there would be, and what is told of that.
+struct Lack {
+    bytes: u64,
+    published: Published,
+}
+
+impl Head {
+    /// What lacks for the node to grow by so many bytes, if anything does.
+    fn lacks(
+        &self,
+        c: &mut dyn Connection,
+        host: JidRef<'_>,
+        growth: u64,
+        room: Room,
+    ) -> Result<Option<Lack>, StoreError> {
+        let of_node = self.bytes.saturating_add(growth).saturating_sub(room.node_bytes);
+        let (_, used) = made_by(c, Value::Text(host.bare_str()), Value::Text(&self.creator))?;
+        let of_creator = used.saturating_add(growth).saturating_sub(room.creator_bytes);
+        Ok(match of_node.max(of_creator) {
+            0 => None,
+            bytes if bytes == of_node => Some(Lack { bytes, published: Published::NodeFull }),
+            bytes => Some(Lack { bytes, published: Published::CreatorFull }),
+        })
+    }
+}
+
+/// How many nodes of a host an account has made, and how many bytes they have.
+fn made_by(c: &mut dyn Connection, host: Value<'_>, creator: Value<'_>) -> Result<(u64, u64), StoreError> {
+    let read = |row: &dyn Row| Ok((row.number(0)?, row.number(1)?));
+    Ok(one(c, MADE_BY, &[creator, host], read)?.unwrap_or((0, 0)))
+}
+
+/// For how many bytes an affiliation counts.
+fn affiliation_bytes(entity: JidRef<'_>) -> u64 {
+    entity.bare_str().len() as u64 + OVERHEAD
+}
+
+fn count(c: &mut dyn Connection, node: i64, held: Held) -> Result<(), StoreError> {
+    c.execute(COUNT, &[Value::number(held.items), Value::number(held.bytes), Value::Integer(node)]).map(drop)
 }
 
 fn head(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<Option<Head>, StoreError> {
     one(c, NODE, &[Value::Text(host.bare_str()), Value::Text(node)], |row| {
-        Ok(Head { id: row.integer(0)?, config: row.bytes(1)?.to_vec(), items: row.number(2)? })
+        Ok(Head {
+            id: row.integer(0)?,
+            config: row.bytes(1)?.to_vec(),
+            items: row.number(2)?,
+            creator: row.text(3)?.to_owned(),
+            bytes: row.number(4)?,
+        })
     })
 }
 
-/// Removes what is too much or too old, and counts what is left.
-fn trim(c: &mut dyn Connection, node: i64, mut items: u64, kept: Kept) -> Result<(), StoreError> {
-    let (node, before) = (Value::Integer(node), items);
+/// Removes what is too much or too old of what a node holds, and counts what is left.
+fn trim(c: &mut dyn Connection, node: i64, mut held: Held, kept: Kept) -> Result<(), StoreError> {
+    let id = Value::Integer(node);
     if kept.since_ms > 0 {
-        items = items.saturating_sub(c.execute(EXPIRE, &[node, Value::number(kept.since_ms)])?);
+        let since = Value::number(kept.since_ms);
+        let size = one(c, EXPIRED_BYTES, &[id, since], |row| row.number(0))?.unwrap_or(0);
+        held.items = held.items.saturating_sub(c.execute(EXPIRE, &[id, since])?);
+        held.bytes = held.bytes.saturating_sub(size);
     }
-    let excess = items.saturating_sub(kept.items as u64);
+    let excess = held.items.saturating_sub(kept.items as u64);
     if excess > 0 {
-        let oldest = one(c, NTH_POSITION, &[node, Value::number(excess - 1)], |row| row.integer(0))?;
+        let oldest = one(c, NTH_POSITION, &[id, Value::number(excess - 1)], |row| row.integer(0))?;
         if let Some(up_to) = oldest {
-            items = items.saturating_sub(c.execute(TRIM, &[node, Value::Integer(up_to)])?);
+            let up_to = Value::Integer(up_to);
+            let size = one(c, BYTES_UP_TO, &[id, up_to], |row| row.number(0))?.unwrap_or(0);
+            held.items = held.items.saturating_sub(c.execute(TRIM, &[id, up_to])?);
+            held.bytes = held.bytes.saturating_sub(size);
         }
     }
-    if items != before {
-        c.execute(COUNT_ITEMS, &[Value::number(items), node])?;
-    }
-    Ok(())
+    count(c, node, held)
 }
 
 /// Items with their positions, as far as they fit a page; at least one if there is any.
@@ -335,10 +443,11 @@ fn page(c: &mut dyn Connection, sql: &'static str, values: &[Value<'_>]) -> Resu
     let (mut rows, mut room) = (Vec::new(), PAGE_BYTES);
     c.query(sql, values, &mut |row| {
         let item = read_item(row)?;
-        if item.payload.len() > room && !rows.is_empty() {
+        let bytes = item.bytes();
+        if bytes > room && !rows.is_empty() {
             return Ok(ControlFlow::Break(()));
         }
-        room = room.saturating_sub(item.payload.len());
+        room = room.saturating_sub(bytes);
         rows.push((row.integer(4)?, item));
         Ok(ControlFlow::Continue(()))
     })?;
@@ -349,10 +458,11 @@ fn by_ids(c: &mut dyn Connection, node: Value<'_>, ids: &[String], since: Value<
     let (mut items, mut room) = (Vec::new(), PAGE_BYTES);
     for id in ids {
         let Some(item) = one(c, ITEM, &[node, Value::Text(id), since], read_item)? else { continue };
-        if item.payload.len() > room && !items.is_empty() {
+        let bytes = item.bytes();
+        if bytes > room && !items.is_empty() {
             break;
         }
-        room = room.saturating_sub(item.payload.len());
+        room = room.saturating_sub(bytes);
         items.push(item);
     }
     Ok(items)
@@ -399,7 +509,7 @@ fn resources_of(account: JidRef<'_>) -> [String; 2] {
 }
 
 /// Values: host, node.
-const NODE: &str = "SELECT id, config, items FROM pubsub_nodes WHERE host = ? AND node = ?";
+const NODE: &str = "SELECT id, config, items, creator, bytes FROM pubsub_nodes WHERE host = ? AND node = ?";
 
 /// Values: asker, host, node to start behind, limit.
 const NODES: &str = "\
@@ -410,8 +520,12 @@ const NODES: &str = "\
 /// Values: host.
 const COUNT_NODES: &str = "SELECT COUNT(*) FROM pubsub_nodes WHERE host = ?";
 
-/// Values: account or NULL, host, node, configuration.
-const INSERT_NODE: &str = "INSERT INTO pubsub_nodes (account, host, node, config, items) SELECT ?, ?, ?, ?, 0";
+/// Values: creator, host.
+const MADE_BY: &str = "SELECT COUNT(*), COALESCE(SUM(bytes), 0) FROM pubsub_nodes WHERE creator = ? AND host = ?";
+
+/// Values: account or NULL, host, node, configuration, creator, bytes.
+const INSERT_NODE: &str = "\
+    INSERT INTO pubsub_nodes (account, host, node, config, items, creator, bytes) SELECT ?, ?, ?, ?, 0, ?, ?";
 
 /// Values: configuration, id.
 const CONFIGURE_NODE: &str = "UPDATE pubsub_nodes SET config = ? WHERE id = ?";
@@ -447,12 +561,25 @@ const INSERT_AFFILIATION: &str = "INSERT INTO pubsub_affiliations (affiliation, 
 /// Values: node, entity.
 const REMOVE_AFFILIATION: &str = "DELETE FROM pubsub_affiliations WHERE node = ? AND entity = ?";
 
+/// Values: bytes of the affiliation, entity.
+const FORGET_AFFILIATION_BYTES: &str = "\
+    UPDATE pubsub_nodes SET bytes = MAX(0, bytes - ?) \
+    WHERE id IN (SELECT node FROM pubsub_affiliations WHERE entity = ?)";
+
+/// Another owner answers for what a removed account has made. Values: the number of that affiliation, creator.
+const FORGET_CREATOR: &str = "\
+    UPDATE pubsub_nodes SET creator = COALESCE((SELECT MIN(entity) FROM pubsub_affiliations \
+    WHERE node = pubsub_nodes.id AND affiliation = ?), '') WHERE creator = ?";
+
 /// Values: entity.
 const FORGET_AFFILIATIONS: &str = "DELETE FROM pubsub_affiliations WHERE entity = ?";
 
 /// Values: node.
 const SUBSCRIPTIONS: &str =
     "SELECT subscriber, pending, options FROM pubsub_subscriptions WHERE node = ? ORDER BY subscriber";
+
+/// Values: node, subscriber.
+const SUBSCRIPTION: &str = "SELECT pending FROM pubsub_subscriptions WHERE node = ? AND subscriber = ?";
 
 /// Values: host, bare JID, where its resources begin, where they end.
 const SUBSCRIPTIONS_OF: &str = "\
@@ -471,8 +598,43 @@ const REMOVE_SUBSCRIPTION: &str = "DELETE FROM pubsub_subscriptions WHERE node =
 const FORGET_SUBSCRIPTIONS: &str =
     "DELETE FROM pubsub_subscriptions WHERE subscriber = ? OR (subscriber >= ? AND subscriber < ?)";
 
-/// Values: items, node.
-const COUNT_ITEMS: &str = "UPDATE pubsub_nodes SET items = ? WHERE id = ?";
+/// Values: items, bytes, node.
+const COUNT: &str = "UPDATE pubsub_nodes SET items = ?, bytes = ? WHERE id = ?";
+
+/// For how many bytes an item counts, as [`Item::bytes`] does.
+macro_rules! size {
+    () => {
+        "LENGTH(CAST(item AS BLOB)) + LENGTH(CAST(publisher AS BLOB)) + LENGTH(payload) + 100"
+    };
+}
+
+/// Values: node, item.
+const ITEM_BYTES: &str = concat!("SELECT ", size!(), " FROM pubsub_items WHERE node = ? AND item = ?");
+
+/// Values: node.
+const ALL_BYTES: &str = concat!("SELECT COALESCE(SUM(", size!(), "), 0) FROM pubsub_items WHERE node = ?");
+
+/// Values: node, time.
+const EXPIRED_BYTES: &str =
+    concat!("SELECT COALESCE(SUM(", size!(), "), 0) FROM pubsub_items WHERE node = ? AND unix_ms < ?");
+
+/// Values: node, position.
+const BYTES_UP_TO: &str =
+    concat!("SELECT COALESCE(SUM(", size!(), "), 0) FROM pubsub_items WHERE node = ? AND position <= ?");
+
+/// Values: node, time, an item that doesn't count.
+const EXPIRED_BESIDE: &str = concat!(
+    "SELECT COUNT(*), COALESCE(SUM(",
+    size!(),
+    "), 0) FROM pubsub_items WHERE node = ? AND unix_ms < ? AND item <> ?"
+);
+
+/// Values: node, time, an item that doesn't count, how many.
+const OLDEST_BESIDE: &str = concat!(
+    "SELECT COALESCE(SUM(bytes), 0) FROM (SELECT ",
+    size!(),
+    " AS bytes FROM pubsub_items WHERE node = ? AND unix_ms >= ? AND item <> ? ORDER BY position LIMIT ?)"
+);
 
 /// Values: node, item, position, publisher, time, payload.
 const INSERT_ITEM: &str = "\

@@ -8,7 +8,10 @@ use super::{
     accounts, archive, documents, invitations, meta, offline, operation, presence, pubsub, rooms, rosters, slots,
     worker,
 };
-use crate::pubsub::{Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Wanted};
+use crate::documents::{DocumentRoom, DocumentsPut};
+use crate::pubsub::{
+    Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
+};
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
@@ -214,6 +217,18 @@ impl Documents for SqlStore {
         self.write(carried, move |c| documents::put(c, owner.as_ref(), &name, bytes.as_deref()))
     }
 
+    fn put_within(
+        &self,
+        owner: JidRef<'_>,
+        prefix: &str,
+        documents: Vec<Document>,
+        room: DocumentRoom,
+    ) -> Pending<DocumentsPut> {
+        let (owner, prefix) = (owner.bare().to_jid(), prefix.to_owned());
+        let carried = documents.iter().map(|document| document.name.len() + document.bytes.len()).sum();
+        self.write(carried, move |c| documents::put_within(c, owner.as_ref(), &prefix, &documents, room))
+    }
+
     fn starting(&self, owner: JidRef<'_>, prefix: &str) -> Pending<Vec<Document>> {
         let (owner, prefix) = (owner.bare().to_jid(), prefix.to_owned());
         self.read(prefix.len(), move |c| documents::starting(c, owner.as_ref(), &prefix))
@@ -342,11 +357,11 @@ impl Pubsub for SqlStore {
         node: &str,
         config: Vec<u8>,
         owner: JidRef<'_>,
-        limit: usize,
+        room: Room,
     ) -> Pending<Created> {
         let (host, node, owner) = (host.bare().to_jid(), node.to_owned(), owner.bare().to_jid());
         let bytes = config.len();
-        self.write(bytes, move |c| pubsub::create(c, host.as_ref(), &node, &config, owner.as_ref(), limit))
+        self.write(bytes, move |c| pubsub::create(c, host.as_ref(), &node, &config, owner.as_ref(), room))
     }
 
     fn configure_node(&self, host: JidRef<'_>, node: &str, config: Vec<u8>, kept: Kept) -> Pending<bool> {
@@ -366,9 +381,10 @@ impl Pubsub for SqlStore {
         node: &str,
         entity: JidRef<'_>,
         affiliation: Option<Affiliation>,
-    ) -> Pending<bool> {
+        room: Room,
+    ) -> Pending<Set> {
         let (host, node, entity) = (host.bare().to_jid(), node.to_owned(), entity.bare().to_jid());
-        self.write(0, move |c| pubsub::set_affiliation(c, host.as_ref(), &node, entity.as_ref(), affiliation))
+        self.write(0, move |c| pubsub::set_affiliation(c, host.as_ref(), &node, entity.as_ref(), affiliation, room))
     }
 
     fn set_subscription(
@@ -377,17 +393,18 @@ impl Pubsub for SqlStore {
         node: &str,
         subscriber: JidRef<'_>,
         subscription: Option<NodeSubscription>,
-    ) -> Pending<bool> {
+        most: usize,
+    ) -> Pending<Set> {
         let (host, node, subscriber) = (host.bare().to_jid(), node.to_owned(), subscriber.to_jid());
         self.write(0, move |c| {
-            pubsub::set_subscription(c, host.as_ref(), &node, subscriber.as_ref(), subscription.as_ref())
+            pubsub::set_subscription(c, host.as_ref(), &node, subscriber.as_ref(), subscription.as_ref(), most)
         })
     }
 
-    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept) -> Pending<Published> {
+    fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published> {
         let (host, node) = (host.bare().to_jid(), node.to_owned());
         let bytes = item.payload.len();
-        self.write(bytes, move |c| pubsub::publish(c, host.as_ref(), &node, &item, kept))
+        self.write(bytes, move |c| pubsub::publish(c, host.as_ref(), &node, &item, kept, room))
     }
 
     fn items(&self, host: JidRef<'_>, node: &str, wanted: Wanted, since_ms: u64) -> Pending<Option<Items>> {

@@ -1,7 +1,7 @@
 //! [`Documents`](rookery_store::Documents).
 
 use super::samples::*;
-use rookery_store::{Document, StoreError, Stores, wait};
+use rookery_store::{Document, DocumentRoom, DocumentsPut, StoreError, Stores, wait};
 
 pub fn the_last_one_of_a_name_counts(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
@@ -55,4 +55,31 @@ pub fn one_document_of_many_accounts(stores: &Stores) {
     let found = done(stores.documents.of(vec![nurse.clone(), nobody, juliet, romeo.clone()], "rules"));
     let wanted = [nurse, romeo].map(|owner| (owner.clone(), owner.as_str().as_bytes().to_vec()));
     assert_eq!(found, wanted);
+}
+
+pub fn all_or_none_are_put_within_limits(stores: &Stores) {
+    let (owner, nobody) = (account(stores, "romeo@a.example"), jid("nobody@a.example"));
+    let room = DocumentRoom { number: 3, bytes: 40 };
+    let document = |(name, bytes): (&str, usize)| Document { name: format!("p {name}"), bytes: vec![b'x'; bytes] };
+    let put = |documents: &[(&str, usize)]| {
+        let documents = documents.iter().copied().map(document).collect();
+        done(stores.documents.put_within(owner.as_ref(), "p ", documents, room))
+    };
+    let names = || {
+        let found = done(stores.documents.starting(owner.as_ref(), "p "));
+        found.into_iter().map(|found| (found.name, found.bytes.len())).collect::<Vec<_>>()
+    };
+    done(stores.documents.put(owner.as_ref(), "other", Some(vec![b'x'; 999])));
+    assert_eq!(put(&[("a", 10), ("b", 10)]), DocumentsPut::Done);
+    assert_eq!(put(&[("a", 0), ("c", 1), ("d", 1)]), DocumentsPut::TooMany);
+    assert_eq!(put(&[("a", 0), ("c", 22)]), DocumentsPut::TooLarge);
+    assert_eq!(names(), [("p a".to_owned(), 10), ("p b".to_owned(), 10)]);
+    assert_eq!(put(&[("a", 0), ("c", 21)]), DocumentsPut::Done);
+    assert_eq!(names(), [("p a".to_owned(), 0), ("p b".to_owned(), 10), ("p c".to_owned(), 21)]);
+    // What is there although there is no room for it may become less.
+    let none = DocumentRoom { number: 0, bytes: 0 };
+    let less = stores.documents.put_within(owner.as_ref(), "p ", vec![document(("c", 20))], none);
+    assert_eq!(done(less), DocumentsPut::Done);
+    let put = stores.documents.put_within(nobody.as_ref(), "p ", vec![document(("a", 1))], room);
+    assert_eq!(wait(put), Err(StoreError::NoAccount));
 }

@@ -10,7 +10,13 @@ const ALL: Kept = Kept { items: usize::MAX, since_ms: 0 };
 pub fn a_node_is_created_once(stores: &Stores) {
     let (service, owner) = (jid("pubsub.a.example"), jid("hamlet@a.example/elsinore"));
     let create = |node: &str, limit| {
-        done(stores.pubsub.create_node(service.as_ref(), node, b"config".to_vec(), owner.as_ref(), limit))
+        done(stores.pubsub.create_node(
+            service.as_ref(),
+            node,
+            b"config".to_vec(),
+            owner.as_ref(),
+            Room { host_nodes: limit, ..Room::ANY },
+        ))
     };
     assert_eq!(done(stores.pubsub.node(service.as_ref(), "blog")), None);
     assert_eq!([create("blog", 2), create("blog", 2)], [Created::Done, Created::Exists]);
@@ -28,7 +34,8 @@ pub fn a_node_is_created_once(stores: &Stores) {
 }
 
 pub fn an_account_has_nodes_only_while_it_exists(stores: &Stores) {
-    let create = |owner: &Jid| done(stores.pubsub.create_node(owner.as_ref(), "tune", vec![], owner.as_ref(), 9));
+    let create =
+        |owner: &Jid| done(stores.pubsub.create_node(owner.as_ref(), "tune", vec![], owner.as_ref(), Room::ANY));
     assert_eq!(create(&jid("nobody@a.example")), Created::NoAccount);
     let romeo = account(stores, "romeo@a.example");
     assert_eq!(create(&romeo), Created::Done);
@@ -44,14 +51,20 @@ pub fn a_removed_account_has_no_part_in_nodes_of_others(stores: &Stores) {
     let service = jid("pubsub.a.example");
     let (romeo, juliet) = (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"));
     for (node, owner) in [("his", &romeo), ("hers", &juliet)] {
-        let created = stores.pubsub.create_node(service.as_ref(), node, vec![], owner.as_ref(), 9);
+        let created = stores.pubsub.create_node(service.as_ref(), node, vec![], owner.as_ref(), Room::ANY);
         assert_eq!(done(created), Created::Done);
     }
     let subscription = || Some(NodeSubscription::default());
     for subscriber in ["romeo@a.example", "romeo@a.example/r", "romeo@a.examples", "juliet@a.example"] {
-        done(stores.pubsub.set_subscription(service.as_ref(), "hers", jid(subscriber).as_ref(), subscription()));
+        done(stores.pubsub.set_subscription(
+            service.as_ref(),
+            "hers",
+            jid(subscriber).as_ref(),
+            subscription(),
+            usize::MAX,
+        ));
     }
-    done(stores.pubsub.set_affiliation(service.as_ref(), "hers", romeo.as_ref(), Some(Affiliation::Owner)));
+    done(stores.pubsub.set_affiliation(service.as_ref(), "hers", romeo.as_ref(), Some(Affiliation::Owner), Room::ANY));
     done(stores.accounts.remove(romeo.as_ref()));
 
     assert_eq!(done(stores.pubsub.node(service.as_ref(), "his")), None, "nobody else owned it");
@@ -66,27 +79,27 @@ pub fn entities_find_their_own(stores: &Stores) {
     let (owner, romeo) = (jid("hamlet@a.example"), jid("romeo@a.example/r"));
     for host in [&service, &other] {
         for node in ["b", "a"] {
-            done(stores.pubsub.create_node(host.as_ref(), node, vec![], owner.as_ref(), 9));
+            done(stores.pubsub.create_node(host.as_ref(), node, vec![], owner.as_ref(), Room::ANY));
         }
     }
     let pending = NodeSubscription { pending: true, options: b"options".to_vec() };
     let set = |node: &str, subscriber: &str, subscription: Option<NodeSubscription>| {
-        done(stores.pubsub.set_subscription(service.as_ref(), node, jid(subscriber).as_ref(), subscription))
+        done(stores.pubsub.set_subscription(service.as_ref(), node, jid(subscriber).as_ref(), subscription, usize::MAX))
     };
-    assert!(set("a", "romeo@a.example/r", Some(pending.clone())));
-    assert!(set("b", "romeo@a.example", Some(NodeSubscription::default())));
-    assert!(set("b", "romeo@a.example", Some(pending.clone())), "it replaces");
-    assert!(set("b", "romeo0@a.example", Some(pending.clone())));
-    assert!(set("a", "juliet@a.example", Some(pending.clone())) && set("a", "juliet@a.example", None));
-    assert!(!set("nothing", "romeo@a.example", Some(pending.clone())));
+    assert_eq!(set("a", "romeo@a.example/r", Some(pending.clone())), Set::Done);
+    assert_eq!(set("b", "romeo@a.example", Some(NodeSubscription::default())), Set::Done);
+    assert_eq!(set("b", "romeo@a.example", Some(pending.clone())), Set::Done, "it replaces");
+    assert_eq!(set("b", "romeo0@a.example", Some(pending.clone())), Set::Done);
+    assert_eq!([Some(pending.clone()), None].map(|new| set("a", "juliet@a.example", new)), [Set::Done; 2]);
+    assert_eq!(set("nothing", "romeo@a.example", Some(pending.clone())), Set::NoNode);
     let found = done(stores.pubsub.subscriptions_of(service.as_ref(), romeo.as_ref()));
     let expected = [("a", "romeo@a.example/r"), ("b", "romeo@a.example")];
     assert_eq!(found, expected.map(|(node, subscriber)| (node.to_owned(), jid(subscriber), pending.clone())));
     assert_eq!(done(stores.pubsub.subscriptions_of(other.as_ref(), romeo.as_ref())), []);
 
     for affiliation in Affiliation::ALL {
-        let set = stores.pubsub.set_affiliation(service.as_ref(), "a", romeo.as_ref(), Some(affiliation));
-        assert!(done(set));
+        let set = stores.pubsub.set_affiliation(service.as_ref(), "a", romeo.as_ref(), Some(affiliation), Room::ANY);
+        assert_eq!(done(set), Set::Done);
         let found = done(stores.pubsub.affiliations_of(service.as_ref(), romeo.as_ref()));
         assert_eq!(found, [("a".to_owned(), affiliation)]);
     }
@@ -95,7 +108,7 @@ pub fn entities_find_their_own(stores: &Stores) {
     assert_eq!(listed, [expected]);
     let listed = done(stores.pubsub.nodes(service.as_ref(), romeo.as_ref(), "a", 9));
     assert_eq!(listed, [Listed { node: "b".into(), config: vec![], affiliation: None }]);
-    done(stores.pubsub.set_affiliation(service.as_ref(), "a", romeo.as_ref(), None));
+    done(stores.pubsub.set_affiliation(service.as_ref(), "a", romeo.as_ref(), None, Room::ANY));
     assert_eq!(done(stores.pubsub.affiliations_of(service.as_ref(), romeo.as_ref())), []);
 }
 
@@ -148,21 +161,123 @@ pub fn items_are_bounded(stores: &Stores) {
     assert_eq!(ids(Wanted::Newest(9)), ["i6", "i8"]);
     assert_eq!(done(stores.pubsub.purge(service.as_ref(), "n")), 2);
     assert_eq!(ids(Wanted::Newest(9)), [""; 0]);
-    let publish = stores.pubsub.publish(service.as_ref(), "nothing", item("x", 1), ALL);
+    let publish = stores.pubsub.publish(service.as_ref(), "nothing", item("x", 1), ALL, Room::ANY);
     assert_eq!(done(publish), Published::NoNode);
+}
+
+pub fn who_makes_nodes_answers_for_them(stores: &Stores) {
+    let (service, other) = (jid("pubsub.a.example"), jid("pubsub.b.example"));
+    let (hamlet, horatio) = (account(stores, "hamlet@a.example"), account(stores, "horatio@a.example"));
+    let two = Room { creator_nodes: 2, ..Room::ANY };
+    let create = |host: &Jid, node: &str, owner: &Jid, room| {
+        done(stores.pubsub.create_node(host.as_ref(), node, vec![b'c'; 50], owner.as_ref(), room))
+    };
+    assert_eq!(
+        ["a", "b", "c"].map(|node| create(&service, node, &hamlet, two))[1..],
+        [Created::Done, Created::OwnerFull]
+    );
+    assert_eq!(create(&other, "c", &hamlet, two), Created::Done, "at another host");
+    assert_eq!(create(&service, "c", &horatio, two), Created::Done);
+    let creator = |node| done(stores.pubsub.node(service.as_ref(), node)).expect("the node").creator;
+    assert_eq!((creator("a"), creator("c")), (Some(hamlet.clone()), Some(horatio.clone())));
+    let few = Room { creator_bytes: 497, ..Room::ANY };
+    assert_eq!(create(&service, "d", &hamlet, few), Created::OwnerFull, "3 times 50 and the owner's affiliation");
+
+    // Whose account is removed leaves what others own as well to one of those.
+    done(stores.pubsub.set_affiliation(service.as_ref(), "c", hamlet.as_ref(), Some(Affiliation::Owner), Room::ANY));
+    done(stores.accounts.remove(horatio.as_ref()));
+    assert_eq!(creator("c"), Some(hamlet.clone()));
+    assert_eq!(create(&service, "d", &hamlet, Room { creator_nodes: 3, ..Room::ANY }), Created::OwnerFull);
+}
+
+pub fn bytes_are_counted(stores: &Stores) {
+    let service = jid("pubsub.a.example");
+    let owner = account(stores, "hamlet@a.example");
+    let own = (owner.as_str().len() as u64) + OVERHEAD;
+    for name in ["n", "m"] {
+        assert_eq!(
+            done(stores.pubsub.create_node(service.as_ref(), name, vec![], owner.as_ref(), Room::ANY)),
+            Created::Done
+        );
+    }
+    let sized = |id: &str, bytes: usize| Item {
+        payload: vec![b'x'; bytes],
+        publisher: owner.clone(),
+        ..item(id, id[1..].parse().expect("a time"))
+    };
+    let size = |bytes: usize| sized("i1", bytes).bytes();
+    let publish = |node: &str, id: &str, bytes: usize, kept: Kept, room: Room| {
+        done(stores.pubsub.publish(service.as_ref(), node, sized(id, bytes), kept, room))
+    };
+    // Room for the owner and three items of 1000 bytes, to the byte.
+    let room = Room { node_bytes: own + 3 * size(1000), creator_bytes: 2 * own + 4 * size(1000), ..Room::ANY };
+    for id in ["i1", "i2", "i3"] {
+        assert_eq!(publish("n", id, 1000, ALL, room), Published::Kept);
+    }
+    assert_eq!(publish("n", "i4", 0, ALL, room), Published::NodeFull);
+    assert_eq!(publish("n", "i3", 1001, ALL, room), Published::NodeFull, "in the place of one, it may have as many");
+    assert_eq!(ids(stores, &service, "n", Wanted::Newest(9)), ["i1", "i2", "i3"], "nothing has changed");
+    assert_eq!(publish("n", "i1", 1000, ALL, room), Published::Kept);
+    // What goes makes room.
+    let three = Kept { items: 3, since_ms: 0 };
+    assert_eq!(publish("n", "i4", 1000, three, room), Published::Kept);
+    assert_eq!(ids(stores, &service, "n", Wanted::Newest(9)), ["i3", "i1", "i4"]);
+    assert_eq!(publish("n", "i5", 1000, Kept { items: 9, since_ms: 5 }, room), Published::Kept);
+    assert_eq!(ids(stores, &service, "n", Wanted::Newest(9)), ["i5"], "the others were too old");
+    for id in ["i6", "i7"] {
+        assert_eq!(publish("n", id, 1000, ALL, room), Published::Kept);
+    }
+    // The same account's other node.
+    assert_eq!(publish("m", "i1", 1000, ALL, room), Published::Kept);
+    assert_eq!(publish("m", "i2", 1, ALL, room), Published::CreatorFull);
+    let affiliate = |affiliation, room| {
+        let somebody = jid("somebody@a.example");
+        done(stores.pubsub.set_affiliation(service.as_ref(), "m", somebody.as_ref(), affiliation, room))
+    };
+    assert_eq!(affiliate(Some(Affiliation::Member), room), Set::Full);
+    assert_eq!(done(stores.pubsub.retract(service.as_ref(), "n", vec!["i6".into(), "x".into()])), ["i6"]);
+    assert_eq!(affiliate(Some(Affiliation::Member), room), Set::Done);
+    assert_eq!(affiliate(Some(Affiliation::Publisher), room), Set::Done, "it is there");
+    assert_eq!(publish("n", "i6", 1000, ALL, room), Published::CreatorFull);
+    assert_eq!(affiliate(None, room), Set::Done);
+    assert_eq!(publish("n", "i6", 1000, ALL, room), Published::Kept);
+    assert_eq!(done(stores.pubsub.purge(service.as_ref(), "n")), 3);
+    assert_eq!(
+        publish("n", "i1", 3 * 1000 + 2 * 100, ALL, room),
+        Published::Kept,
+        "all but the ids' and publishers' of three"
+    );
+    assert!(done(stores.pubsub.configure_node(service.as_ref(), "n", vec![0; 1000], ALL)));
+    assert_eq!(publish("n", "i1", 3 * 1000, ALL, room), Published::Kept, "less than before is never refused");
+    assert_eq!(publish("n", "i2", 0, ALL, room), Published::NodeFull, "its configuration counts");
+    done(stores.pubsub.delete_node(service.as_ref(), "n"));
+    assert_eq!(publish("m", "i2", 2000, ALL, room), Published::Kept);
+}
+
+pub fn subscriptions_of_an_account_are_bounded(stores: &Stores) {
+    let service = node(stores);
+    let set = |subscriber: &str, subscription: Option<NodeSubscription>| {
+        done(stores.pubsub.set_subscription(service.as_ref(), "n", jid(subscriber).as_ref(), subscription, 2))
+    };
+    let new = || Some(NodeSubscription::default());
+    for subscriber in ["romeo@a.example/1", "romeo@a.example/2", "romeo@a.example/1", "romeo0@a.example"] {
+        assert_eq!(set(subscriber, new()), Set::Done, "{subscriber}");
+    }
+    assert_eq!([set("romeo@a.example/3", new()), set("romeo@a.example", new())], [Set::Full; 2]);
+    assert_eq!([set("romeo@a.example/2", None), set("romeo@a.example", new())], [Set::Done; 2]);
 }
 
 pub fn pages_of_items_are_bounded_in_bytes(stores: &Stores) {
     let service = node(stores);
     for id in ["a", "b", "c"] {
-        let large = Item { payload: vec![b'x'; PAGE_BYTES / 2], ..item(id, 1) };
-        done(stores.pubsub.publish(service.as_ref(), "n", large, ALL));
+        let large = Item { payload: vec![b'x'; PAGE_BYTES as usize / 2 - 200], ..item(id, 1) };
+        done(stores.pubsub.publish(service.as_ref(), "n", large, ALL, Room::ANY));
     }
     assert_eq!(ids(stores, &service, "n", Wanted::Newest(9)), ["b", "c"]);
     assert_eq!(ids(stores, &service, "n", Wanted::After(None, 9)), ["a", "b"]);
     assert_eq!(ids(stores, &service, "n", Wanted::Ids(["c", "b", "a"].map(str::to_owned).to_vec())), ["c", "b"]);
-    let larger = Item { payload: vec![b'x'; PAGE_BYTES * 2], ..item("d", 1) };
-    done(stores.pubsub.publish(service.as_ref(), "n", larger, ALL));
+    let larger = Item { payload: vec![b'x'; PAGE_BYTES as usize * 2], ..item("d", 1) };
+    done(stores.pubsub.publish(service.as_ref(), "n", larger, ALL, Room::ANY));
     let found = done(stores.pubsub.items(service.as_ref(), "n", Wanted::Newest(9), 0)).expect("the node");
     assert_eq!((found.items.len(), found.index, found.total), (1, 3, 4), "one that is larger comes alone");
 }
@@ -171,7 +286,7 @@ pub fn news_know_how_the_asker_stands(stores: &Stores) {
     let (romeo, juliet, nurse) =
         (account(stores, "romeo@a.example"), account(stores, "juliet@a.example"), jid("nurse@a.example"));
     for node in ["tune", "mood", "empty"] {
-        let created = stores.pubsub.create_node(juliet.as_ref(), node, node.into(), juliet.as_ref(), 9);
+        let created = stores.pubsub.create_node(juliet.as_ref(), node, node.into(), juliet.as_ref(), Room::ANY);
         assert_eq!(done(created), Created::Done);
     }
     put(stores, &juliet, "tune", "old", 1, ALL);
@@ -180,7 +295,7 @@ pub fn news_know_how_the_asker_stands(stores: &Stores) {
     let mut contact = subscribed("romeo@a.example", Subscription::From);
     contact.groups = vec!["Friends".into()];
     super::samples::put(stores, &juliet, contact);
-    done(stores.pubsub.set_affiliation(juliet.as_ref(), "mood", romeo.as_ref(), Some(Affiliation::Outcast)));
+    done(stores.pubsub.set_affiliation(juliet.as_ref(), "mood", romeo.as_ref(), Some(Affiliation::Outcast), Room::ANY));
 
     let news = |asker: &Jid, nodes: &[&str]| {
         let nodes = nodes.iter().map(|&node| node.to_owned()).collect();
@@ -217,9 +332,9 @@ pub fn news_come_in_portions(stores: &Stores) {
     let mut expected = Vec::new();
     for owner in &owners {
         for node in &nodes {
-            done(stores.pubsub.create_node(owner.as_ref(), node, vec![], owner.as_ref(), 9));
-            let large = Item { payload: vec![b'x'; PAGE_BYTES / 2], ..item(node, 1) };
-            done(stores.pubsub.publish(owner.as_ref(), node, large, ALL));
+            done(stores.pubsub.create_node(owner.as_ref(), node, vec![], owner.as_ref(), Room::ANY));
+            let large = Item { payload: vec![b'x'; PAGE_BYTES as usize / 2], ..item(node, 1) };
+            done(stores.pubsub.publish(owner.as_ref(), node, large, ALL, Room::ANY));
             expected.push((owner.clone(), node.clone()));
         }
     }
@@ -243,7 +358,7 @@ pub fn nodes_of_accounts_are_listed_page_by_page(stores: &Stores) {
     for name in ["romeo@a.example", "juliet@a.example"] {
         let account = account(stores, name);
         for node in ["tune", "mood"] {
-            done(stores.pubsub.create_node(account.as_ref(), node, vec![], account.as_ref(), 9));
+            done(stores.pubsub.create_node(account.as_ref(), node, vec![], account.as_ref(), Room::ANY));
             expected.push((account.clone(), node.to_owned()));
         }
     }
@@ -262,7 +377,7 @@ pub fn nodes_of_accounts_are_listed_page_by_page(stores: &Stores) {
 /// A service with a node `n`.
 fn node(stores: &Stores) -> Jid {
     let service = jid("pubsub.a.example");
-    let created = stores.pubsub.create_node(service.as_ref(), "n", vec![], jid("hamlet@a.example").as_ref(), 9);
+    let created = stores.pubsub.create_node(service.as_ref(), "n", vec![], jid("hamlet@a.example").as_ref(), Room::ANY);
     assert_eq!(done(created), Created::Done);
     service
 }
@@ -272,7 +387,7 @@ fn item(id: &str, unix_ms: u64) -> Item {
 }
 
 fn put(stores: &Stores, host: &Jid, node: &str, id: &str, unix_ms: u64, kept: Kept) {
-    assert_eq!(done(stores.pubsub.publish(host.as_ref(), node, item(id, unix_ms), kept)), Published::Kept);
+    assert_eq!(done(stores.pubsub.publish(host.as_ref(), node, item(id, unix_ms), kept, Room::ANY)), Published::Kept);
 }
 
 fn ids(stores: &Stores, host: &Jid, node: &str, wanted: Wanted) -> Vec<String> {

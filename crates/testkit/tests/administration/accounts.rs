@@ -3,7 +3,7 @@
 use rookery_sasl::Mechanism;
 use rookery_testkit::{Client, Config, Security, Server};
 
-use crate::{Scene, completed, condition, run};
+use crate::{Scene, completed, condition, noted, run};
 
 fn log_in(server: &Server, name: &str, mechanism: Mechanism, password: &str) -> Result<(), String> {
     // Who has failed before has to wait.

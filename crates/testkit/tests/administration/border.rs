@@ -2,7 +2,7 @@
 
 use rookery_testkit::Config;
 
-use crate::{Scene, condition};
+use crate::{Scene, condition, noted};
 
 fn scene() -> Scene {
     Scene::with(Config { federates: true, ..Config::default() })

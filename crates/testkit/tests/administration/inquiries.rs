@@ -3,7 +3,7 @@
 use rookery_testkit::befriend;
 use rookery_xml::{Element, ns};
 
-use crate::{Scene, condition, values};
+use crate::{Scene, noted, values};
 
 #[test]
 fn rosters_are_shown() {

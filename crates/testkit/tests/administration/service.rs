@@ -6,7 +6,7 @@ use rookery_sasl::Credentials;
 use rookery_testkit::befriend;
 use rookery_testkit::server::PASSWORD;
 
-use crate::{Scene, condition, run, values};
+use crate::{Scene, condition, noted, run, values};
 
 #[test]
 fn announcements_reach_those_who_are_here() {

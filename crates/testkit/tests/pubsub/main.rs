@@ -3,6 +3,9 @@
 
 mod account;
 mod directed;
+mod discovery;
+mod failing;
+mod limits;
 mod owners;
 mod pep;
 mod service;

@@ -127,7 +127,7 @@ fn subscriptions_are_approved() {
     let told = |state: &str| {
         format!(
             "<message from='{SERVICE}' id='*'><event xmlns='{EVENT}'>\
-             <subscription node='n' jid='{who}' subscription='{state}'/></event></message>"
+             <subscription node='n' jid='{who}' subscription='{state}'/></event><no-store xmlns='urn:xmpp:hints'/></message>"
         )
     };
     for (allow, expected) in [("0", "none"), ("1", "subscribed")] {
@@ -155,6 +155,7 @@ fn subscriptions_are_approved() {
 #[test]
 fn subscriptions_are_managed() {
     let mut scene = Scene::new();
+    rookery_testkit::befriend(&mut scene.hamlet, &mut scene.francisco);
     let who = scene.francisco.bare().to_owned();
     set(&mut scene.hamlet, SERVICE, "<create node='n'/>");
     let change = |jid: &str, state: &str| {

@@ -357,7 +357,7 @@ fn subscriptions_to_an_account_are_approved() {
     hamlet.expect_nothing();
     francisco.expect(&format!(
         "<message from='{owner}' id='*'><event xmlns='{EVENT}'>\
-         <subscription node='n' jid='{who}' subscription='subscribed'/></event></message>"
+         <subscription node='n' jid='{who}' subscription='subscribed'/></event><no-store xmlns='urn:xmpp:hints'/></message>"
     ));
     assert_eq!(ids(&francisco.expect_element()), ["a"], "the last item");
     assert_eq!(ids(&get(&mut francisco, &owner, "<items node='n'/>")), ["a"]);

@@ -9,7 +9,7 @@ use rookery_jid::Jid;
 use rookery_modules::archive::id;
 use rookery_modules::pubsub::bookmarks;
 use rookery_sasl::{Credentials, Keys};
-use rookery_store::pubsub::{Created, Item, Kept};
+use rookery_store::pubsub::{Created, Item, Kept, Room};
 use rookery_store::{
     ArchiveOf, ArchivedMessage, Edit, EditRoster, OfflineRoom, Pending, RosterItem, Subscription, wait,
 };
@@ -238,14 +238,14 @@ impl Account {
         let (config, items) = bookmarks::imported(storage);
         let pubsub = import.database.stores.pubsub.clone();
         let host = self.jid.clone();
-        let made = wait(pubsub.create_node(host.as_ref(), ns::BOOKMARKS, config, host.as_ref(), usize::MAX))?;
+        let made = wait(pubsub.create_node(host.as_ref(), ns::BOOKMARKS, config, host.as_ref(), Room::ANY))?;
         if made == Created::Exists {
             return Ok(());
         }
         for (id, payload) in items {
             let bytes = payload.len() + BYTES_PER_ITEM;
             let item = Item { id, publisher: host.clone(), unix_ms: crate::clock::now() * 1000, payload };
-            let published = pubsub.publish(host.as_ref(), ns::BOOKMARKS, item, KEPT);
+            let published = pubsub.publish(host.as_ref(), ns::BOOKMARKS, item, KEPT, Room::ANY);
             self.write(bytes, Box::pin(async move { published.await.map(drop) }))?;
         }
         Ok(())
@@ -268,20 +268,22 @@ impl Account {
                 _ if node == bookmarks::LEGACY => {}
                 "configure" => {
                     let config = read_config(&element);
-                    let made = wait(pubsub.create_node(host.as_ref(), node, config, host.as_ref(), usize::MAX))?;
+                    let made = wait(pubsub.create_node(host.as_ref(), node, config, host.as_ref(), Room::ANY))?;
                     if made == Created::Exists {
                         wait(pubsub.configure_node(host.as_ref(), node, read_config(&element), KEPT))?;
                     }
                 }
                 "affiliations" => {
                     for (jid, affiliation) in element.children().filter_map(read_affiliation) {
-                        let set = pubsub.set_affiliation(host.as_ref(), node, jid.as_ref(), Some(affiliation));
+                        let set =
+                            pubsub.set_affiliation(host.as_ref(), node, jid.as_ref(), Some(affiliation), Room::ANY);
                         self.write(BYTES_PER_ITEM, Box::pin(async move { set.await.map(drop) }))?;
                     }
                 }
                 "subscriptions" => {
                     for (jid, subscription) in element.children().filter_map(read_subscription) {
-                        let set = pubsub.set_subscription(host.as_ref(), node, jid.as_ref(), Some(subscription));
+                        let set =
+                            pubsub.set_subscription(host.as_ref(), node, jid.as_ref(), Some(subscription), usize::MAX);
                         self.write(BYTES_PER_ITEM, Box::pin(async move { set.await.map(drop) }))?;
                     }
                 }
@@ -311,7 +313,7 @@ impl Account {
                 }
                 continue;
             }
-            wait(pubsub.create_node(host.as_ref(), &node, Vec::new(), host.as_ref(), usize::MAX))?;
+            wait(pubsub.create_node(host.as_ref(), &node, Vec::new(), host.as_ref(), Room::ANY))?;
             while let Next::Start(tag) = input.next()? {
                 let line = tag.line;
                 let Some(element) = self.element(import, input, tag)? else { continue };
@@ -320,7 +322,7 @@ impl Account {
                     continue;
                 };
                 let bytes = item.payload.len() + BYTES_PER_ITEM;
-                let published = pubsub.publish(host.as_ref(), &node, item, KEPT);
+                let published = pubsub.publish(host.as_ref(), &node, item, KEPT, Room::ANY);
                 self.write(bytes, Box::pin(async move { published.await.map(drop) }))?;
             }
         }

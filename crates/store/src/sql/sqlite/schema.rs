@@ -74,13 +74,14 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-11.sql"),
     include_str!("schema-12.sql"),
     include_str!("schema-13.sql"),
+    include_str!("schema-14.sql"),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sql::connection::{Connection, all};
-    use crate::{Archive, ArchiveQuery, wait};
+    use crate::{Archive, ArchiveQuery, Pubsub, pubsub, wait};
     use rookery_jid::Jid;
     use std::time::Duration;
 
@@ -169,6 +170,41 @@ mod tests {
         INSERT INTO archives (id, domain, localpart) VALUES (7, 'conference.a.example', 'room'); \
         INSERT INTO archive_messages (owner, id, stretch, contact, resource, stanza) VALUES \
         (7, 2, 0, 'b.example', '', x'01'), (7, 1 << 52, 2, 'jüliet.of.the.house.of.capulet@b.example', 'x', x'02')";
+
+    /// Schema 14 counts what nodes of an older file take, in SQL: it must be what the operations count.
+    #[test]
+    fn nodes_of_an_older_file_are_counted() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("rookery.db");
+        std::fs::File::create(&path).expect("an empty file");
+        let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
+        MIGRATIONS.iter().take(13).for_each(|migration| driver.run(migration).expect("schema 13"));
+        driver.run(SCHEMA_13_WITH_NODES).expect("rows of schema 13");
+        drop(driver);
+        let store = super::super::open(&path, &super::super::Options::default()).expect("the newest schema");
+        let service = Jid::parse("pubsub.a.example").expect("an address");
+        let node = wait(Pubsub::node(&store, service.as_ref(), "n")).expect("an answer").expect("the node");
+        assert_eq!(node.creator, Jid::parse("a@a.example").ok());
+        let item = |id: &str| pubsub::Item {
+            id: id.to_owned(),
+            publisher: Jid::parse("a@a.example").expect("an address"),
+            unix_ms: 1,
+            payload: b"<p/>".to_vec(),
+        };
+        let owners = 2 * ("a@a.example".len() as u64 + pubsub::OVERHEAD);
+        let full = 3 + owners + item("ü").bytes() + item("x").bytes();
+        for (node_bytes, expected) in [(full - 1, pubsub::Published::NodeFull), (full, pubsub::Published::Kept)] {
+            let room = pubsub::Room { node_bytes, ..pubsub::Room::ANY };
+            let kept = pubsub::Kept { items: 9, since_ms: 0 };
+            assert_eq!(wait(store.publish(service.as_ref(), "n", item("x"), kept, room)), Ok(expected));
+        }
+    }
+
+    const SCHEMA_13_WITH_NODES: &str = "\
+        PRAGMA user_version = 13; PRAGMA application_id = 0x526F6F6B; \
+        INSERT INTO pubsub_nodes (id, host, node, config, items) VALUES (7, 'pubsub.a.example', 'n', x'010203', 1); \
+        INSERT INTO pubsub_affiliations VALUES (7, 'b@a.example', 1), (7, 'a@a.example', 1); \
+        INSERT INTO pubsub_items VALUES (7, 'ü', 1, 'a@a.example', 1, x'3C702F3E')";
 
     /// The tables whose rows don't go with those that they refer to.
     const WITHOUT_CASCADE: &str = "\

@@ -1,0 +1,243 @@
+//! What the operator allows a host and those who use it, and the bounds that follow.
+//!
+//! # Invariants
+//!
+//! * Who makes a node answers for it: its bytes count for that account, whoever publishes there.
+//! * Subscriptions count for the account that is subscribed, whatever resources it makes up.
+//! * What all share has a bound that many accounts reach together, and none alone.
+
+use rookery_hub::{Bound, Most, OptionSpec, Per, Unit, Value, World};
+use rookery_jid::Jid;
+use rookery_store::pubsub::Room;
+use rookery_xml::ns;
+
+use super::notify::TOLD_BYTES;
+use super::{NAME, pep};
+use crate::option;
+
+/// What the operator allows a host.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Nodes of the host.
+    nodes: usize,
+    /// Nodes that one account may make.
+    account_nodes: usize,
+    /// Items of a node.
+    pub items: usize,
+    /// Bytes of an item's payload.
+    payload: usize,
+    /// The same where it is an image or a card.
+    image: usize,
+    /// Bytes of a node.
+    node_bytes: u64,
+    /// Bytes of all nodes that one account has made.
+    account_bytes: u64,
+    /// Subscriptions of a node, and affiliations.
+    pub subscriptions: usize,
+    /// Subscriptions of an account to nodes of the host.
+    pub account_subscriptions: usize,
+}
+
+impl Limits {
+    pub fn of(world: &World, host: &Jid) -> Self {
+        let is_account = host.local().is_some();
+        let module = if is_account { pep::NAME } else { NAME };
+        let options = world.domain_of(host.domain()).and_then(|domain| domain.module(module));
+        let bytes = |key| options.map_or(0, |options| options.number(key));
+        let number = |key| usize::try_from(bytes(key)).unwrap_or(usize::MAX);
+        let payload = number(ITEM_BYTES.key);
+        Self {
+            nodes: number(NODES.key),
+            account_nodes: if is_account { usize::MAX } else { number(ACCOUNT_NODES.key) },
+            items: number(ITEMS.key),
+            payload,
+            image: if is_account { number(IMAGE_BYTES.key).max(payload) } else { payload },
+            node_bytes: bytes(NODE_BYTES.key),
+            account_bytes: bytes(ACCOUNT_BYTES.key),
+            subscriptions: number(SUBSCRIPTIONS.key),
+            account_subscriptions: number(ACCOUNT_SUBSCRIPTIONS.key),
+        }
+    }
+
+    /// Returns how much the store may keep.
+    pub fn room(&self) -> Room {
+        Room {
+            host_nodes: self.nodes,
+            creator_nodes: self.account_nodes,
+            node_bytes: self.node_bytes,
+            creator_bytes: self.account_bytes,
+        }
+    }
+
+    /// Returns how many bytes the payload of an item of a node may have.
+    pub fn payload(&self, node: &str) -> usize {
+        if IMAGES.contains(&node) { self.image } else { self.payload }
+    }
+}
+
+pub(super) const NODES: OptionSpec = OptionSpec {
+    key: "nodes",
+    default: || Value::Number(10_000),
+    doc: "nodes that the service may have",
+    check: option::at_least_one,
+};
+
+pub(super) const ACCOUNT_NODES: OptionSpec = OptionSpec {
+    key: "account_nodes",
+    default: || Value::Number(100),
+    doc: "nodes that one account may make",
+    check: option::at_least_one,
+};
+
+pub(super) const OWN_NODES: OptionSpec = OptionSpec {
+    key: NODES.key,
+    default: || Value::Number(500),
+    doc: "nodes that an account may have",
+    check: option::at_least_one,
+};
+
+pub(super) const ITEMS: OptionSpec = OptionSpec {
+    key: "items",
+    default: || Value::Number(10_000),
+    doc: "items that a node may keep; what \"max\" means in its configuration",
+    check: option::at_least_one,
+};
+
+pub(super) const ITEM_BYTES: OptionSpec = OptionSpec {
+    key: "item_bytes",
+    default: || Value::Number(128 * 1024),
+    doc: "bytes of an item's payload",
+    check: option::at_least_one,
+};
+
+pub(super) const OWN_ITEM_BYTES: OptionSpec = OptionSpec {
+    key: ITEM_BYTES.key,
+    default: || Value::Number(64 * 1024),
+    doc: "bytes of an item's payload, images apart",
+    check: option::at_least_one,
+};
+
+pub(super) const IMAGE_BYTES: OptionSpec = OptionSpec {
+    key: "image_bytes",
+    default: || Value::Number(192 * 1024),
+    doc: "bytes of an avatar, which is about a third larger than its image, or of a card with one (XEP-0084, XEP-0292)",
+    check: option::at_least_one,
+};
+
+pub(super) const NODE_BYTES: OptionSpec = OptionSpec {
+    key: "node_bytes",
+    default: || Value::Number(8 * 1024 * 1024),
+    doc: "bytes of a node with its items and affiliations",
+    check: option::at_least_one,
+};
+
+pub(super) const ACCOUNT_BYTES: OptionSpec = OptionSpec {
+    key: "account_bytes",
+    default: || Value::Number(16 * 1024 * 1024),
+    doc: "bytes of all nodes that one account has made",
+    check: option::at_least_one,
+};
+
+pub(super) const SUBSCRIPTIONS: OptionSpec = OptionSpec {
+    key: "subscriptions",
+    default: || Value::Number(20_000),
+    doc: "subscriptions that a node may have, and affiliations",
+    check: option::at_least_one,
+};
+
+pub(super) const ACCOUNT_SUBSCRIPTIONS: OptionSpec = OptionSpec {
+    key: "account_subscriptions",
+    default: || Value::Number(1000),
+    doc: "subscriptions that one account may have to all nodes together",
+    check: option::at_least_one,
+};
+
+/// The bounds of the service.
+pub(super) const OF_SERVICE: &[Bound] = &[
+    Bound::on("nodes", Per::Other("service"), Most::Option(NODES.key), Unit::Number)
+        .or("creating one more gets <policy-violation/>"),
+    Bound::on("nodes that it has made", Per::Account, Most::Option(ACCOUNT_NODES.key), Unit::Number)
+        .or("creating one more gets <policy-violation/>")
+        .kept_in(&["pubsub_nodes"]),
+    Bound::on("nodes that it has made", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
+        .or("what would make them larger gets <policy-violation/>")
+        .kept_in(&["pubsub_items", "pubsub_affiliations"]),
+    OF_NODE[0],
+    OF_NODE[1],
+    OF_NODE[2],
+    OF_NODE[3],
+    OF_NODE[4],
+    OF_NODE[5],
+    OF_NODE[6],
+    OF_NODE[7],
+    OF_ACCOUNT_SUBSCRIPTIONS,
+];
+
+/// The bounds of accounts' own nodes.
+pub(super) const OF_ACCOUNTS: &[Bound] = &[
+    Bound::on("nodes", Per::Account, Most::Option(OWN_NODES.key), Unit::Number)
+        .or("creating one more gets <policy-violation/>"),
+    Bound::on("nodes", Per::Account, Most::Option(ACCOUNT_BYTES.key), Unit::Bytes)
+        .or("what would make them larger gets <policy-violation/>"),
+    Bound::on("an avatar or a card", Per::Stanza, Most::Option(IMAGE_BYTES.key), Unit::Bytes)
+        .or("its publication gets <not-acceptable/>"),
+    OF_NODE[0],
+    OF_NODE[1],
+    OF_NODE[2],
+    OF_NODE[3],
+    OF_NODE[4],
+    OF_NODE[5],
+    OF_NODE[6],
+    OF_NODE[7],
+    OF_ACCOUNT_SUBSCRIPTIONS,
+    Bound::on(
+        "accounts that a session has told its capabilities by directed presence",
+        Per::Session,
+        Most::Fixed(super::directed::MAX_ACCOUNTS as u64),
+        Unit::Number,
+    )
+    .or("it hears nothing of the nodes of one more"),
+];
+
+const OF_NODE: [Bound; 8] = [
+    Bound::on("a node with its items and affiliations", Per::Node, Most::Option(NODE_BYTES.key), Unit::Bytes)
+        .or("what would make it larger gets <policy-violation/>"),
+    Bound::on("items", Per::Node, Most::Option(ITEMS.key), Unit::Number).or("the oldest ones go"),
+    Bound::on("the payload of an item", Per::Stanza, Most::Option(ITEM_BYTES.key), Unit::Bytes)
+        .or("its publication gets <not-acceptable/>"),
+    Bound::on("a configuration", Per::Node, Most::Fixed(MAX_CONFIG as u64), Unit::Bytes)
+        .or("the change gets <not-acceptable/>"),
+    Bound::on("subscriptions, and affiliations", Per::Node, Most::Option(SUBSCRIPTIONS.key), Unit::Number)
+        .or("one more gets <policy-violation/>"),
+    Bound::on(
+        "requests for a subscription that wait for an owner",
+        Per::Node,
+        Most::Fixed(MAX_PENDING as u64),
+        Unit::Number,
+    )
+    .or("one more gets <policy-violation/>"),
+    Bound::on(
+        "subscriptions of an account to a node, by its resources",
+        Per::Account,
+        Most::Fixed(MAX_RESOURCES as u64),
+        Unit::Number,
+    )
+    .or("one more gets <policy-violation/>"),
+    Bound::on("an item whose notification has its payload", Per::Stanza, Most::Fixed(TOLD_BYTES as u64), Unit::Bytes)
+        .or("a larger one is told of without it"),
+];
+
+const OF_ACCOUNT_SUBSCRIPTIONS: Bound =
+    Bound::on("subscriptions to all nodes", Per::Account, Most::Option(ACCOUNT_SUBSCRIPTIONS.key), Unit::Number)
+        .or("one more gets <policy-violation/>")
+        .kept_in(&["pubsub_subscriptions"]);
+
+/// Nodes with images: no client gets their items without asking for one.
+const IMAGES: [&str; 2] = [ns::AVATAR_DATA, "urn:xmpp:vcard4"];
+
+/// Bytes of a configuration, as it is kept.
+pub(super) const MAX_CONFIG: usize = 16 * 1024;
+/// Requests for a subscription that wait, of one node.
+pub(super) const MAX_PENDING: usize = 1000;
+/// Subscriptions of one account to one node: as many as it has resources at a time.
+pub(super) const MAX_RESOURCES: usize = 10;
