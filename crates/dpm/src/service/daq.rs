@@ -3,7 +3,7 @@
 //! The number of a request is its place among those that were asked for. What such a client gets are messages of its stream, without any of HTTP/2.
 
 use super::client::Speaks;
-use super::list::Route;
+use super::list::{List, Route};
 use super::{ClientKey, Close, Dpm, Outlets};
 use crate::grpc::daq;
 use crate::sdd::Shared;
@@ -29,13 +29,13 @@ impl Dpm {
         Ok(())
     }
 
-    /// Has a client by gRPC got all that it will ever get?
-    pub fn is_served(&self, client: ClientKey) -> bool {
-        let Some(state) = self.outlets.clients.get(client).filter(|client| matches!(client.speaks, Speaks::Daq)) else {
+    /// Returns true if a client by gRPC has got all that it will ever get.
+    pub fn is_served(&mut self, client: ClientKey) -> bool {
+        let Outlets { clients, lists, .. } = &mut self.outlets;
+        let Some(state) = clients.get(client).filter(|client| matches!(client.speaks, Speaks::Daq)) else {
             return false;
         };
-        let mut lists = state.lists.iter().filter_map(|list| self.outlets.lists.get(*list));
-        state.outbox.is_empty() && lists.all(super::list::List::is_over)
+        state.outbox.is_empty() && state.lists.iter().all(|list| lists.get_mut(*list).is_none_or(List::is_over))
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) struct List {
     pub(super) overflowed: BTreeSet<i64>,
     /// Requests that are answered from the recording.
     pub(super) playlist: Playlist,
+    /// Requests before this number were over when they were looked at, since it was started last.
+    over_before: i64,
     /// What its client proved, if it wants to set.
     pub(super) session: Option<Box<Session>>,
     /// Settings that wait for front-ends.
@@ -84,9 +86,14 @@ pub(super) struct Asked {
 }
 
 impl List {
-    /// Was it started, and can nothing more come?
-    pub(super) fn is_over(&self) -> bool {
-        self.is_started && self.playlist.is_empty() && self.requests.values().all(|asked| asked.joined.is_none())
+    /// Returns true if it was started and nothing more can come. Of a list whose requests only come to an end each is looked at once.
+    pub(super) fn is_over(&mut self) -> bool {
+        if !self.is_started || !self.playlist.is_empty() {
+            return false;
+        }
+        let running = self.requests.range(self.over_before..).find(|(_, asked)| asked.joined.is_some());
+        self.over_before = running.map_or(i64::MAX, |(ref_id, _)| *ref_id);
+        running.is_none()
     }
 
     /// The request of a number, or what is wrong with it.
@@ -131,6 +138,7 @@ impl Dpm {
             sent_at: 0,
             overflowed: BTreeSet::new(),
             playlist: Playlist::default(),
+            over_before: i64::MIN,
             session: None,
             batches: 0,
         });
@@ -239,7 +247,7 @@ impl Dpm {
         }
         let Some(state) = self.outlets.lists.get_mut(list) else { return };
         state.requests = requests;
-        state.is_started = true;
+        (state.is_started, state.over_before) = (true, i64::MIN);
         if !std::mem::replace(&mut state.is_beating, true) {
             self.heartbeats.push(Reverse((now.millis + SILENCE, state.id)));
         }

@@ -95,7 +95,7 @@ fn a_silent_device_hides_other_settings_once_at_most() {
         world.replies(client);
     }
     // Both in one turn, and so in one request: of neither anybody knows if it was set.
-    let mut set_both = |world: &mut World, is_answered: &dyn Fn(usize) -> bool| {
+    let set_both = |world: &mut World, is_answered: &dyn Fn(usize) -> bool| {
         world.cut = true;
         world.datagrams.clear();
         let now = world.moment();
