@@ -156,7 +156,9 @@ impl Pool {
             if group.rank == Rank::Proving {
                 let ranks = group.slots.iter().filter(|slot| slot.entry.is_some());
                 let silence = &mut self.silence;
-                group.rank = ranks.map(|slot| silence.rank(&slot.wanted, now)).max().unwrap_or(group.rank);
+                let rank = ranks.map(|slot| silence.rank(&slot.wanted, now)).max();
+                // One that was found silent at another event answers at this one.
+                group.rank = rank.unwrap_or(group.rank).min(Rank::Proving);
             }
             let kind = match (group.state, group.rank) {
                 (_, Rank::Silent) => continue,

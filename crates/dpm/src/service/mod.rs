@@ -253,6 +253,8 @@ pub struct Statistics {
     pub lists: usize,
     /// Times at which something is due: heartbeats of lists, and clients that must say something.
     pub timers: usize,
+    /// Counts of what clients and addresses have of what is shared; none if there are no clients.
+    pub shares: usize,
     /// Readings that were dropped because their client did not take them.
     pub dropped: u64,
     /// Readings that were not recorded because the disk did not follow.
@@ -513,6 +515,7 @@ impl Dpm {
         Statistics {
             pool: self.pool.counters(),
             passed: self.passing.len(),
+            shares: self.shares.len(),
             entries,
             groups,
             plots: self.plots.len(),

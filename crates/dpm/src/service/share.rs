@@ -119,6 +119,11 @@ impl Shares {
         self.addresses.get(&address).map_or(0, |address| address.0)
     }
 
+    /// Returns how many counts there are: none if nobody has anything.
+    pub(super) fn len(&self) -> usize {
+        self.addresses.len() + self.of_clients.len() + self.of_addresses.len()
+    }
+
     /// Counts a connection.
     pub(super) fn connect(&mut self, address: Address) {
         self.addresses.entry(address).or_default().0 += 1;

@@ -85,7 +85,8 @@ impl std::fmt::Display for Statistics {
             ratio(pool.encoded, pool.readings),
             pool.delivered
         )?;
-        write!(f, "unanswered {}, strays {}, dropped {dropped}", pool.timeouts, pool.strays)
+        let asked_again = format!("asked again in parts {}", pool.divided);
+        write!(f, "unanswered {}, {asked_again}, strays {}, dropped {dropped}", pool.timeouts, pool.strays)
     }
 }
 

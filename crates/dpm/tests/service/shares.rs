@@ -6,7 +6,7 @@ use rookery_dpm::service::Options;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
-use crate::world::{Client, World, numbers, statuses};
+use crate::world::{Broken, Client, World, numbers, statuses};
 
 #[test]
 fn one_client_cannot_take_all_ids() {
@@ -43,6 +43,65 @@ fn one_client_cannot_take_all_ids() {
     world.pass(0);
     let statistics = world.statistics();
     assert_eq!((statistics.entries, statistics.groups, world.simulator.streams()), (0, 0, 0));
+    assert_eq!(statistics.shares, 0, "nothing is counted for those who left");
+}
+
+#[test]
+fn whatever_clients_do_is_given_back_when_they_leave() {
+    let mut world = World::new(DEMO).recorded();
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut clients: Vec<Client> = Vec::new();
+    for _ in 0..5000 {
+        let place = next(clients.len().max(1) as u64) as usize;
+        let Some(client) = clients.get(place).copied().filter(|_| next(40) > 0) else {
+            clients.push(world.client_from(next(3) as u8));
+            continue;
+        };
+        let (list_id, ref_id) = (client.list_id, next(30) as i64);
+        world.bytes(client.key);
+        match next(12) {
+            0 => {
+                world.dpm.disconnect(client.key);
+                world.bytes(client.key);
+                clients.swap_remove(place);
+            }
+            1 => world.stop(&client),
+            2 => world.ask(&client, ClearList { list_id }),
+            3 => world.ask(&client, RemoveFromList { list_id, ref_id }),
+            4 => world.start(&client),
+            5 => world.pass(next(3000)),
+            6 => {
+                world.cut = next(4) == 0;
+                world.silent = [118_040, 118_010, 118_050, 27_235].into_iter().filter(|_| next(3) == 0).collect();
+                world.broken.clear();
+                if next(3) == 0 {
+                    world.broken.insert(118_001, Broken::Refused(Status::BUSY));
+                }
+            }
+            _ => {
+                let device = ["M:OUTTMP", "G:WATER", "G:SILENT", "B:ARRAY[3]", "G:COUNTR", "Z:CUBE_X", "Z:NOSUCH"]
+                    [next(7) as usize];
+                let event = ["@I", "@P,1000", "@P,1009", "@Q,500", "@E,0F", "@P,100H", "@N", "<-LOGGERDURATION:9000"];
+                world.add(&client, ref_id, &format!("{device}{}", event[next(8) as usize]));
+            }
+        }
+    }
+    for client in clients {
+        world.dpm.disconnect(client.key);
+    }
+    world.cut = false;
+    world.silent.clear();
+    world.pass(20_000);
+    let statistics = world.statistics();
+    // The recorder reads on.
+    assert_eq!((statistics.clients, statistics.lists, statistics.shares), (0, 0, 0));
+    assert_eq!((statistics.entries, statistics.groups, statistics.plots), (2, 2, 0), "{statistics:?}");
 }
 
 #[test]
