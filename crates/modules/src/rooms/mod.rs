@@ -141,9 +141,12 @@ impl Module for Rooms {
         let state = self.state.clone();
         hooks.stopping(move |world| state.shut_down(world));
         let state = self.state.clone();
-        hooks.letters(move |world, letter| {
-            if let Ok(work) = letter.downcast::<operate::Work>() {
-                state.operate(world, *work);
+        hooks.letters(move |world, letter| match letter.downcast::<operate::Work>() {
+            Ok(work) => state.operate(world, *work),
+            Err(letter) => {
+                if let Ok(whisper) = letter.downcast::<speak::Whisper>() {
+                    whisper.deliver(world);
+                }
             }
         });
         let state = self.state.clone();

@@ -28,7 +28,13 @@ impl Room {
                 return;
             }
             let id = world.unique_text();
-            world.send(&self.notice(&id, &change.user, change.affiliation, Some("101")), &change.user);
+            let (notice, user) = (self.notice(&id, &change.user, change.affiliation, Some("101")), change.user.clone());
+            // Nor does anybody hear of what is done by whom he has blocked.
+            world.unconcealed(by.to_bare(), vec![user.clone()], move |world, users| {
+                if !users.is_empty() {
+                    world.send(&notice, &user);
+                }
+            });
         }
     }
 

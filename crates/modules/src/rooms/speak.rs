@@ -6,11 +6,31 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Child, Element, Limits as XmlLimits, Stanza, Writer, ns};
 
+use super::NAME;
 use super::past::is_lasting;
 use super::role::Role;
 use super::room::Room;
 use super::shown::is_forged;
 use crate::archive::stanza_id;
+
+/// A private message on its way to the home of the account that gets it: there it is known whom that account has blocked, whatever name he has in a room.
+#[derive(Debug)]
+pub(crate) struct Whisper {
+    packet: Packet,
+    by: Jid,
+    to: Vec<Jid>,
+}
+
+impl Whisper {
+    /// Gives the message to the sessions that it is for. Its sender hears nothing of a block, which would tell who has a nick.
+    pub(crate) fn deliver(self, world: &mut World) {
+        let Self { packet, by, to } = self;
+        let is_blocked = to.first().is_some_and(|to| world.conceals(to.bare(), None, by.as_ref()));
+        for session in to.iter().filter(|_| !is_blocked) {
+            world.route(&packet, session.as_ref());
+        }
+    }
+}
 
 impl Room {
     /// A message to the room or to somebody in it.
@@ -132,8 +152,10 @@ impl Room {
         pseudonym.attr("id", &sender.id);
         let mark = Writer::with_ns("x", ns::MUC_USER).finish();
         let packet = packet.with_child(&mark).with_child(&pseudonym.finish());
-        for session in target.addresses() {
-            world.route(&packet, session.as_ref());
+        let whisper = Whisper { packet, by: sender.account.clone(), to: target.addresses() };
+        match world.is_here(target.account.domain()) {
+            true => world.tell(world.home_of(target.account.as_ref()), NAME, Box::new(whisper)),
+            false => whisper.deliver(world),
         }
     }
 

@@ -298,6 +298,24 @@ fn whom_somebody_blocks_has_no_room_invite_it() {
     let member = s.named("<item affiliation='member' jid='HAG'/>");
     assert_eq!(outcome(&administer(&mut s.crone, "set", &member)), "result");
     s.hag.expect_nothing();
+    // Nor does the room tell what she is to it now, or let its messages reach her by a nick.
+    let mut s = Scene::opened().all_in();
+    let crone = s.crone.bare().to_owned();
+    s.wiccarocks.send(&block(&crone));
+    s.hush();
+    let whisper = format!("<message to='{COVEN}/secondwitch' type='chat' id='w'><body>psst</body></message>");
+    s.crone.send(&whisper);
+    s.wiccarocks.expect_nothing();
+    s.crone.expect_nothing();
+    s.hag.send(&whisper);
+    assert_eq!(s.wiccarocks.bodies(), ["psst"], "others whisper as ever");
+    leave(&mut s.wiccarocks, "secondwitch");
+    s.hush();
+    for affiliation in ["member", "none", "outcast"] {
+        let items = s.named(&format!("<item affiliation='{affiliation}' jid='WICCA'/>"));
+        assert_eq!(outcome(&administer(&mut s.crone, "set", &items)), "result");
+    }
+    s.wiccarocks.expect_nothing();
     // The word that an invitation is declined goes the other way.
     let mut s = Scene::opened();
     let (crone, hag) = (s.crone.bare().to_owned(), s.hag.bare().to_owned());
