@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_jid::{Jid, JidRef};
 use rookery_store::ListedRoom;
+use rookery_stream::error::Condition;
 
 use super::holdings::Holdings;
+use crate::rsm::{Answer, Part, Request};
 
 /// The rooms of all services, and which accounts are no more. Clones mean the same.
 #[derive(Debug, Clone, Default)]
@@ -69,6 +71,8 @@ struct Hosted {
     rooms: BTreeMap<String, Entry>,
     /// How many rooms each account has created, and each domain: by bare JID.
     created: HashMap<String, usize>,
+    /// How many everybody may find.
+    public: usize,
     /// Rooms that went while the list was on its way from the store: `None` once it is here.
     gone: Option<BTreeSet<String>>,
     is_filled: bool,
@@ -101,15 +105,30 @@ pub(crate) struct Entry {
 impl Hosted {
     fn insert(&mut self, local: String, entry: Entry) {
         self.count(entry.creator.as_ref(), |count| count + 1);
+        self.public += usize::from(entry.is_public);
         if let Some(old) = self.rooms.insert(local, entry) {
+            self.public -= usize::from(old.is_public);
             self.count(old.creator.as_ref(), |count| count.saturating_sub(1));
         }
     }
 
     fn remove(&mut self, local: &str) {
         if let Some(old) = self.rooms.remove(local) {
+            self.public -= usize::from(old.is_public);
             self.count(old.creator.as_ref(), |count| count.saturating_sub(1));
         }
+    }
+
+    /// The rooms that everybody may find, of those with localparts between two.
+    fn public(&self, range: (Bound<&str>, Bound<&str>)) -> impl DoubleEndedIterator<Item = (&String, &Entry)> {
+        self.rooms.range::<str, _>(range).filter(|(_, entry)| entry.is_public)
+    }
+
+    /// The localpart of a room that everybody may find, by its address.
+    fn find(&self, id: &str, host: &str) -> Result<String, Condition> {
+        let local = id.strip_suffix(host).and_then(|id| id.strip_suffix('@')).ok_or(Condition::ItemNotFound)?;
+        let is_there = self.rooms.get(local).is_some_and(|entry| entry.is_public);
+        is_there.then(|| local.to_owned()).ok_or(Condition::ItemNotFound)
     }
 
     fn created(&self, name: &str) -> usize {
@@ -212,14 +231,65 @@ impl Directory {
         entry.is_some_and(|entry| entry.is_stored)
     }
 
-    /// The rooms that everybody may find, in the order of their addresses: address and name.
-    pub(crate) fn public(&self, host: &str) -> Vec<(Jid, String)> {
+    /// As many of the rooms that everybody may find as are asked for and fit, address and name, in the order of their localparts. Only what is given is
+    /// copied, however many rooms there are.
+    ///
+    /// # Errors
+    /// As [`Request::page`] has them.
+    pub(crate) fn public(
+        &self,
+        host: &str,
+        request: &Request,
+        (most, most_bytes): (usize, usize),
+        bytes: impl Fn(&str, &str) -> usize,
+    ) -> Result<(Vec<(Jid, String)>, Answer), Condition> {
         let hosts = self.hosts();
-        let rooms = hosts.get(host).into_iter().flat_map(|hosted| &hosted.rooms);
-        let public = rooms.filter(|(_, entry)| entry.is_public);
-        public
-            .filter_map(|(local, entry)| Some((Jid::new(Some(local), host, None).ok()?, entry.name.clone())))
-            .collect()
+        let none = Hosted::default();
+        let hosted = hosts.get(host).unwrap_or(&none);
+        let max = request.max.unwrap_or(usize::MAX).min(most);
+        let mut sum = 0;
+        let mut found = Vec::new();
+        let mut take = |local: &str, entry: &Entry| {
+            let Ok(room) = Jid::new(Some(local), host, None) else { return true };
+            sum += bytes(room.as_str(), &entry.name);
+            let fits = found.len() < max && (found.is_empty() || sum <= most_bytes);
+            if fits {
+                found.push((room, entry.name.clone()));
+            }
+            fits
+        };
+        let mut forward = |from: Bound<&str>, skipped: usize| {
+            let behind = hosted.public((from, Bound::Unbounded)).skip(skipped);
+            behind.map_while(|(local, entry)| take(local, entry).then_some(())).count()
+        };
+        let start = match &request.part {
+            Part::First | Part::Index(0) => {
+                forward(Bound::Unbounded, 0);
+                0
+            }
+            Part::After(id) => {
+                let local = hosted.find(id, host)?;
+                forward(Bound::Excluded(&local), 0);
+                hosted.public((Bound::Unbounded, Bound::Included(&local))).count()
+            }
+            Part::Index(index) if *index < hosted.public => {
+                forward(Bound::Unbounded, *index);
+                *index
+            }
+            Part::Index(_) => return Err(Condition::ItemNotFound),
+            Part::Before(_) | Part::Last => {
+                let end = if let Part::Before(id) = &request.part { Some(hosted.find(id, host)?) } else { None };
+                let end = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+                let before = hosted.public((Bound::Unbounded, end));
+                let taken = before.rev().map_while(|(local, entry)| take(local, entry).then_some(())).count();
+                hosted.public((Bound::Unbounded, end)).count() - taken
+            }
+        };
+        if matches!(request.part, Part::Before(_) | Part::Last) {
+            found.reverse();
+        }
+        let ends = found.first().zip(found.last()).map(|((first, _), (last, _))| (first.to_string(), last.to_string()));
+        Ok((found, Answer { ends, index: Some(start), count: Some(hosted.public) }))
     }
 
     /// An account is no more: rooms that are here forget it, see [`Directory::removed_since`].
@@ -276,6 +346,7 @@ fn local(room: JidRef<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn jid(local: &str) -> Jid {
         Jid::parse(&format!("{local}@chat.example")).unwrap()
@@ -283,6 +354,10 @@ mod tests {
 
     fn entry(name: &str, is_stored: bool) -> Entry {
         Entry { name: name.into(), is_public: true, is_stored, creator: Some(Jid::parse("crone@example.org").unwrap()) }
+    }
+
+    fn all(directory: &Directory) -> Vec<(Jid, String)> {
+        directory.public("chat.example", &Request::default(), (usize::MAX, usize::MAX), |_, _| 0).unwrap().0
     }
 
     fn most(all: usize) -> Most {
@@ -297,13 +372,13 @@ mod tests {
         let listed =
             |local: &str| ListedRoom { room: jid(local), name: "stored".into(), is_public: true, creator: None };
         directory.fill("chat.example", vec![listed("gone"), listed("new"), listed("old")]);
-        let found: Vec<_> =
-            directory.public("chat.example").into_iter().map(|(jid, name)| (jid.to_string(), name)).collect();
+        let found: Vec<_> = all(&directory).into_iter().map(|(jid, name)| (jid.to_string(), name)).collect();
         let wanted = [("new@chat.example", "new"), ("old@chat.example", "stored")];
         assert_eq!(found, wanted.map(|(jid, name)| (jid.to_owned(), name.to_owned())));
         assert_eq!(directory.add(jid("more").as_ref(), entry("more", false), most(2)), Err(Full::Service));
         assert!(directory.is_stored(jid("old").as_ref()) && !directory.is_stored(jid("new").as_ref()));
-        assert_eq!(directory.public("other.example"), []);
+        let of_other = directory.public("other.example", &Request::default(), (9, 99), |_, _| 1).unwrap();
+        assert_eq!(of_other, (vec![], Answer { ends: None, index: Some(0), count: Some(0) }));
         let part = |after: &str| directory.part("chat.example", after, 1).into_iter().map(|listed| listed.room);
         assert_eq!(part("").chain(part("new")).chain(part("old")).collect::<Vec<_>>(), [jid("new"), jid("old")]);
     }
@@ -328,7 +403,7 @@ mod tests {
         assert_eq!(add("d", of_account(2)), Err(Full::Account));
         assert_eq!(add("d", of_account(3)), Ok(()));
         directory.account_removed(Jid::parse("crone@example.org").unwrap());
-        assert_eq!(directory.public("chat.example").len(), 3, "the rooms stay");
+        assert_eq!(all(&directory).len(), 3, "the rooms stay");
         assert_eq!(add("e", of_domain(1)), Ok(()), "and count for nobody");
         assert!(directory.hosts()["chat.example"].created.values().all(|&count| count == 1));
     }
@@ -349,5 +424,36 @@ mod tests {
         directory.heed(1, 2, 6);
         directory.heed(0, 2, 6);
         assert_eq!((directory.unheeded_removals(), directory.removed_count()), (0, 6));
+    }
+
+    proptest! {
+        /// A part is what it would be of a list of all.
+        #[test]
+        fn parts_of_the_list_are_parts_of_a_list(
+            rooms in prop::collection::btree_map("[a-c]{1,2}", (any::<bool>(), 0..9usize), 0..12),
+            max in prop::option::of(0..6usize), most_bytes in 0..60usize, which in 0..5u8, id in "[a-c]{1,2}", at in 0..9usize,
+        ) {
+            let directory = Directory::default();
+            for (local, (is_public, length)) in &rooms {
+                directory.set(jid(local).as_ref(), Entry { is_public: *is_public, ..entry(&"n".repeat(*length), true) });
+            }
+            let id = jid(&id).to_string();
+            let part = [Part::First, Part::After(id.clone()), Part::Before(id), Part::Last, Part::Index(at)][which as usize].clone();
+            let request = Request { max, part };
+            let bytes = |jid: &str, name: &str| jid.len() + name.len();
+            let public = rooms.iter().filter(|(_, (is_public, _))| *is_public);
+            let list: Vec<_> = public.map(|(local, (_, length))| (jid(local), "n".repeat(*length))).collect();
+            let limits = (5, most_bytes);
+            let wanted = request.page_within(&list, limits, |(jid, _)| jid.as_str(), |(jid, name)| bytes(jid.as_str(), name));
+            let found = directory.public("chat.example", &request, limits, bytes);
+            match (found, wanted) {
+                (Ok((found, answer)), Ok((page, wanted))) => {
+                    prop_assert_eq!(found.as_slice(), page);
+                    prop_assert_eq!(answer, wanted);
+                }
+                (Err(found), Err(wanted)) => prop_assert_eq!(found, wanted),
+                (found, wanted) => prop_assert!(false, "{:?} {:?}", found, wanted),
+            }
+        }
     }
 }

@@ -69,9 +69,14 @@ fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, doma
 
 /// The rooms that everybody may find, as much of the list as is asked for and fits (XEP-0059).
 fn list(state: &State, world: &mut World, iq: &Iq) -> Result<(), Condition> {
-    let rooms = state.directory.public(iq.to.domain());
+    let request = rsm::Request::read(&iq.payload)?;
+    let wanted = request.clone().unwrap_or_default();
+    let bytes = |jid: &str, name: &str| item_bytes([jid, name]);
+    let (rooms, answer) = state.directory.public(iq.to.domain(), &wanted, MOST_LISTED, bytes)?;
     let items: Vec<_> = rooms.iter().map(|(jid, name)| (jid.as_str(), name.as_str())).collect();
-    reply_items(world, iq, &items)
+    let is_part = request.is_some() || answer.count.is_some_and(|count| items.len() < count);
+    reply_page(world, iq, &items, is_part.then_some(&answer));
+    Ok(())
 }
 
 /// Answers with as many of these items, address and name, as are asked for and fit (XEP-0059).
@@ -83,15 +88,18 @@ pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) ->
         |(jid, _)| jid,
         |(jid, name)| item_bytes([*jid, *name]),
     )?;
+    let is_part = request.is_some() || page.len() < items.len();
+    reply_page(world, iq, page, is_part.then_some(&answer));
+    Ok(())
+}
+
+/// Answers with these items. Who didn't ask for a part hears of it where it is one (§2.1).
+fn reply_page(world: &mut World, iq: &Iq, items: &[(&str, &str)], part: Option<&rsm::Answer>) {
     let mut reply = iq.result();
     reply.start_ns("query", ns::DISCO_ITEMS);
-    for (jid, name) in page {
+    for (jid, name) in items {
         reply.start("item").attr("jid", jid).attr("name", name).end();
     }
-    // §2.1: who didn't ask for a part hears of it where it is one.
-    if request.is_some() || page.len() < items.len() {
-        answer.write(&mut reply);
-    }
+    part.into_iter().for_each(|part| part.write(&mut reply));
     world.reply(iq, reply);
-    Ok(())
 }
