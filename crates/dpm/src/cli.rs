@@ -87,6 +87,9 @@ struct Serve {
     /// The oldest recorded readings go when all take so much
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     history_mib: u64,
+    /// After how many milliseconds the readers of what is asked once (`@I`) are told that a front-end is silent
+    #[arg(long, value_name = "MILLIS", default_value_t = Options::USUAL.once, value_parser = clap::value_parser!(u64).range(500..=60_000))]
+    answer_within: u64,
     /// Tasks of front-ends that clients of the ACNET protocol may ask by way of this node; none if it is empty
     #[arg(long, value_name = "TASKS", value_delimiter = ',', default_value = "ACNET,RETDAT,GETS32,FTPMAN")]
     pass_on: Vec<String>,
@@ -167,7 +170,7 @@ impl Serve {
             named.map(|name| passable(name).map_err(|what| Failure::new(format!("--pass-on: {name:?}: {what}"))));
         let tasks = tasks.collect::<Result<Vec<_>, _>>()?;
         let front_ends = network.unwrap_or(SocketAddr::from(([0, 0, 0, 0], 6801)));
-        let options = Options { name, address, ..Options::default() };
+        let options = Options { name, address, once: self.answer_within, ..Options::default() };
         let settings = Settings { clients: self.listen.clone(), front_ends, options };
         let devices = database.devices().len();
         let (authority, words) = self.access.open().map_err(|words| Failure { words, code: ExitCode::from(78) })?;

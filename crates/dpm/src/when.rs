@@ -121,9 +121,10 @@ impl When {
 
     /// How long an answer may take, in milliseconds: three and a half periods within limits. Nobody knows when an event comes; after so long the
     /// front-end may have forgotten that it was asked.
-    pub fn patience(&self) -> u64 {
+    /// What is asked once has `once`.
+    pub fn patience(&self, once: u64) -> u64 {
         match self {
-            Self::Once => ONCE,
+            Self::Once => once,
             Self::Every(millis) => (millis * 7 / 2).clamp(LEAST_PATIENCE, MOST_PATIENCE.max(millis * 3 / 2)),
             Self::Clock { .. } | Self::State { .. } => EVENT,
         }
@@ -139,8 +140,6 @@ impl When {
 const SHORTEST: u64 = 50;
 /// As long as 15 bits of sixtieths of a second.
 const LONGEST: u64 = 546_000;
-/// Clients give up after five seconds: they are to hear of it before.
-const ONCE: u64 = 4000;
 const EVENT: u64 = 180_000;
 const LEAST_PATIENCE: u64 = 400;
 const MOST_PATIENCE: u64 = 15_000;

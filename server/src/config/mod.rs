@@ -218,6 +218,8 @@ pub struct Dpm {
     pub name: Rad50,
     /// Its trunk and node number.
     pub node: u16,
+    /// After how many milliseconds readers of what is asked once are told that a front-end is silent.
+    pub answer_within: u64,
     /// Tasks of front-ends that clients of the ACNET protocol may ask.
     pub pass_on: Vec<Rad50>,
     /// Days for which readings are kept that the database says to record.
@@ -480,6 +482,7 @@ impl Default for Dpm {
             front_ends: None,
             name: options.name,
             node: options.address,
+            answer_within: options.once,
             pass_on: rookery_dpm::service::PASSED_ON.to_vec(),
             history_days: 30,
             history_bytes: 1 << 30,

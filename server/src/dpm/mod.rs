@@ -94,7 +94,8 @@ impl Opened {
             database = database.at(simulated.address());
         }
         let database = Arc::new(database);
-        let options = Options { name: config.name, address: config.node, ..Options::default() };
+        let options =
+            Options { name: config.name, address: config.node, once: config.answer_within, ..Options::default() };
         let front_ends = front_ends(config);
         let settings = Settings { clients: config.listen.clone(), front_ends, options };
         let mut server = Server::open(settings, database.clone()).map_err(|NotOpened { address, error }| {

@@ -209,7 +209,7 @@ impl Pool {
             return made;
         };
         let number = poll.node;
-        let end = now.millis + poll.when.patience();
+        let end = now.millis + poll.when.patience(self.once);
         let (mut request, mut reply) = sizes(&node);
         let mut slots: Vec<Slot> = Vec::new();
         let mut parts = Vec::new();
@@ -238,7 +238,7 @@ impl Pool {
     /// Lets a silent device be asked alone, when its node may be asked for the next such device.
     fn ask_apart(&mut self, poll_key: usize, key: EntryKey, now: Moment) {
         let (Some(poll), Some(slot)) = (self.polls.get(poll_key), self.slot(key)) else { return };
-        let (node, end) = (poll.node, now.millis + poll.when.patience());
+        let (node, end) = (poll.node, now.millis + poll.when.patience(self.once));
         let deadline = self.pace(node, now.millis, now);
         let mut group = Group::new(node, poll_key, vec![slot], Rank::Silent, deadline);
         group.once.end = end;
@@ -306,9 +306,10 @@ impl Pool {
         };
         group.state = State::Asked(id);
         (group.has_answered, group.has_missed, group.answered_at) = (false, false, now.millis);
-        let mut deadline = now.millis + poll.when.patience();
+        let mut deadline = now.millis + poll.when.patience(self.once);
         if poll.when == When::Once {
-            let patience = if group.once.round == 0 { FIRST_ROUND } else { LATER_ROUNDS };
+            // What is left of it is for what has to happen between the rounds.
+            let patience = if group.once.round == 0 { self.once * 3 / 8 } else { self.once / 4 };
             deadline = (now.millis + patience).min(group.once.end);
         }
         let (node, when, live) = (group.node, poll.when.clone(), group.live);
@@ -407,7 +408,3 @@ const USUAL_GROUP: usize = 400;
 const FIRST_REST: u64 = 250;
 /// In milliseconds: so long after a front-end comes back its devices are read again at the latest.
 const LONGEST_REST: u64 = 8000;
-/// How long what is asked once may go unanswered before the silent device in it is looked for, in milliseconds.
-const FIRST_ROUND: u64 = 1500;
-/// How long parts of it may, in milliseconds.
-const LATER_ROUNDS: u64 = 1000;

@@ -82,6 +82,8 @@ pub struct Pool {
     nodes: Vec<Node>,
     /// Our own node: trunk and node.
     address: u16,
+    /// How long what is asked once may take, in milliseconds.
+    once: u64,
     entries: Slab<Entry>,
     by_key: HashMap<(Wanted, When), EntryKey, ahash::RandomState>,
     polls: Slab<Poll>,
@@ -118,11 +120,12 @@ struct Poll {
 }
 
 impl Pool {
-    /// A pool that asks the nodes of a database, from the node `address`.
-    pub fn new(database: &Database, address: u16) -> Self {
+    /// Returns a pool that asks the nodes of a database, from the node `address`. What is asked once may take `once` milliseconds.
+    pub fn new(database: &Database, address: u16, once: u64) -> Self {
         Self {
             nodes: database.nodes().to_vec(),
             address,
+            once,
             entries: Slab::new(),
             by_key: HashMap::default(),
             polls: Slab::new(),

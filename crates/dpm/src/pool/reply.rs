@@ -33,7 +33,7 @@ impl Pool {
             return;
         }
         let Some(poll) = self.polls.get(group.poll) else { return };
-        let (patience, is_once) = (poll.when.patience(), poll.when == When::Once);
+        let (patience, is_once) = (poll.when.patience(self.once), poll.when == When::Once);
         if header.status == Status::PEND {
             self.prolong(key, now.millis + patience);
             return;
@@ -110,7 +110,7 @@ impl Pool {
     ) -> Result<(), Status> {
         let Some(group) = self.groups.get(key) else { return Ok(()) };
         let is_last = self.polls.get(group.poll).is_some_and(|poll| poll.when == When::Once);
-        let fresh_for = self.polls.get(group.poll).map_or(0, |poll| poll.when.patience());
+        let fresh_for = self.polls.get(group.poll).map_or(0, |poll| poll.when.patience(self.once));
         let with_times = self.nodes.get(node).is_some_and(|node| node.protocol == Protocol::Gets32);
         let (timestamp, cycle, body) = if with_times {
             let (head, rest) = gets32::ReplyHead::decode(body).ok_or(Status::TRUNC_REPLY)?;

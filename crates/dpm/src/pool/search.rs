@@ -174,7 +174,7 @@ impl Pool {
         let group = self.groups.get(key)?;
         let (node, poll, attempts) = (group.node, group.poll, group.attempts as usize);
         let when = self.polls.get(poll)?.when.clone();
-        let deadline = now.millis + when.patience();
+        let deadline = now.millis + when.patience(self.once);
         self.open_probe(node, poll, slots[attempts % slots.len()], &when, deadline)
     }
 
@@ -318,7 +318,8 @@ impl Pool {
                 if let Some(group) = self.groups.get_mut(key) {
                     group.once.is_probed = true;
                 }
-                self.wait_until(key, (now.millis + PROBE_WAIT).min(end));
+                // Long enough for a node that is there, and short enough for the rounds that follow.
+                self.wait_until(key, (now.millis + self.once / 12).min(end));
             }
             State::Failed => self.give_up(key, refusal.unwrap_or(Status::UTIME), now, deliver),
             State::Asked(_) => self.wait_until(key, end),
@@ -389,8 +390,6 @@ const PACE: u64 = 50;
 const PROBES: usize = 2;
 /// How long a probe may go unanswered, in milliseconds.
 const PROBE: u64 = 2000;
-/// How long what is asked once waits for the answer of a probe, in milliseconds.
-const PROBE_WAIT: u64 = 250;
 /// So long after a reading a node counts as one that answers, in milliseconds.
 const LATELY: u64 = 1000;
 /// After an event was seen, devices that it should have brought have so long, in milliseconds.

@@ -95,6 +95,8 @@ pub struct Options {
     pub settings_of_address: usize,
     /// How many questions for history of an address may wait for the archive; further ones are asked when they are answered.
     pub questions_of_address: usize,
+    /// How long what is asked once may take before its reader is told that nothing came, in milliseconds.
+    pub once: u64,
     /// How many connections there may be.
     pub clients: usize,
     /// How many connections there may be from one address.
@@ -148,6 +150,8 @@ impl Options {
         settings_of_client: 1 << 20,
         settings_of_address: 4 << 20,
         questions_of_address: 32,
+        // Clients give up after five seconds: they hear of it well before.
+        once: 3000,
         clients: 10_000,
         clients_of_address: 2000,
         greeting: 5000,
@@ -279,7 +283,7 @@ impl Dpm {
             epoch: 0,
         };
         Self {
-            pool: Pool::new(&database, options.address),
+            pool: Pool::new(&database, options.address, options.once),
             plots: Plots::new(&database, options.address),
             passing: Passing::default(),
             answers: Vec::new(),

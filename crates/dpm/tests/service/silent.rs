@@ -5,6 +5,7 @@ use std::fmt::Write;
 use rookery_dpm::acnet::Kind;
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::RemoveFromList;
+use rookery_dpm::service::Options;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
@@ -182,6 +183,29 @@ fn who_comes_back_with_a_silent_device_is_remembered() {
     assert!((11..=20).all(|index| statuses(&replies, index).is_empty()));
 }
 
+/// After as many milliseconds the readers of what is asked once have been told, whatever front-ends do.
+const ONCE: u64 = 3000;
+
+#[test]
+fn how_long_what_is_asked_once_may_take_is_the_operators_choice() {
+    for (once, is_read) in [(500, true), (3000, true), (500, false), (10_000, false)] {
+        let options = Options { once, ..Options::default() };
+        let mut world = World::with(&devices("GETS32"), options);
+        world.silent.insert(42);
+        world.cut = !is_read;
+        let client = read(&mut world, 1..=100, "I");
+        world.pass(once - 1);
+        // Who is there was answered long before, by parts of the request.
+        let replies = world.replies(&client);
+        let there = (1..=100).filter(|index| numbers(&replies, *index).len() == 1).count();
+        assert_eq!(there, if is_read { 99 } else { 0 });
+        world.pass(1);
+        let told = [replies, world.replies(&client)].concat();
+        let silent = (1..=100).filter(|index| statuses(&told, *index) == [Status::UTIME]).count();
+        assert_eq!(silent, 100 - there);
+    }
+}
+
 #[test]
 fn what_is_asked_once_is_answered_but_for_the_silent() {
     for silent in [vec![42], vec![1, 2, 3], vec![10, 40, 70, 100], (1..=100).step_by(2).collect::<Vec<u32>>()] {
@@ -192,7 +216,7 @@ fn what_is_asked_once_is_answered_but_for_the_silent() {
                 read(&mut world, 201..=201, "P,500");
             }
             let client = read(&mut world, 1..=100, "I");
-            world.pass(4100);
+            world.pass(ONCE);
             check_once(&mut world, &client, &silent);
             assert!(world.simulator.requests() < 150, "{} requests", world.simulator.requests());
             assert_eq!(world.statistics().entries, usize::from(is_read));
@@ -202,7 +226,7 @@ fn what_is_asked_once_is_answered_but_for_the_silent() {
             let replies = world.replies(&client);
             let there = (1..=100).filter(|index| numbers(&replies, *index).len() == 1).count();
             assert_eq!(there, 100 - silent.len());
-            world.pass(4100);
+            world.pass(ONCE);
             assert_eq!(world.statistics().entries, usize::from(is_read));
         }
     }
@@ -225,10 +249,12 @@ fn what_is_asked_once_of_a_dead_node_costs_three_requests() {
     let mut world = many("GETS32");
     world.cut = true;
     let client = read(&mut world, 1..=100, "I");
-    world.pass(4100);
+    world.pass(ONCE);
     let replies = world.replies(&client);
     assert!((1..=100).all(|index| statuses(&replies, index) == [Status::UTIME]));
     assert_eq!(requests(&world).len(), 3);
+    // Probes have a time of their own.
+    world.pass(1000);
     assert_eq!((world.statistics().entries, world.statistics().groups), (0, 0));
 }
 

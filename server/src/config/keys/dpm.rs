@@ -80,6 +80,13 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: TABLE,
+        name: "answer_within_ms",
+        doc: "Milliseconds after which the readers of what is asked once are told that a front-end is silent; clients give up after 5000.",
+        set: |config, given| put(&mut config.dpm.answer_within, given.number(500..=60_000)),
+        show: |config| plain(config.dpm.answer_within),
+    },
+    Key {
+        table: TABLE,
         name: "pass_on",
         doc: "Tasks of front-ends that clients of the ACNET protocol may ask by way of this node. None can be one that sets.",
         set: |config, given| put(&mut config.dpm.pass_on, given.list(task)),
