@@ -5,7 +5,7 @@
 use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::acnet::requests;
-use crate::service::Options;
+use crate::service::{FRAME, Options};
 
 /// All of them.
 pub const BOUNDS: &[Bound] = &[
@@ -17,6 +17,9 @@ pub const BOUNDS: &[Bound] = &[
     millis("the time without taking any of what waits", Per::Connection, OPTIONS.stuck).or("the connection is closed"),
     Bound::on("readings that wait", Per::Connection, Most::Fixed(OPTIONS.queue as u64), Unit::Bytes)
         .or("later readings are dropped; each request that lost some gets `[17 -44]`"),
+    Bound::on("a frame", Per::Connection, Most::Fixed(FRAME as u64), Unit::Bytes).or("the connection is closed"),
+    Bound::on("bytes of unfinished frames", Per::Address, Most::Fixed(OPTIONS.input_of_address as u64), Unit::Bytes)
+        .or("the connection that sends more is closed"),
     number("lists", Per::Connection, OPTIONS.lists).or(BUSY),
     number("lists", Per::Address, OPTIONS.lists_of_address).or(BUSY),
     number("requests of a list", Per::Other("list"), OPTIONS.requests).or("one more gets `[17 -9]`"),
@@ -59,6 +62,15 @@ pub const BOUNDS: &[Bound] = &[
     number("connections by gRPC", Per::Address, OPTIONS.grpc_clients_of_address).or(CLOSED),
     millis("the time without a call by gRPC", Per::Connection, OPTIONS.grpc_idle)
         .or("the connection is ended in order"),
+    Bound::on("messages by gRPC on their way", Per::Server, Most::Fixed(OPTIONS.grpc_bytes as u64), Unit::Bytes)
+        .or(EXHAUSTED),
+    Bound::on(
+        "messages by gRPC on their way",
+        Per::Address,
+        Most::Fixed(OPTIONS.grpc_bytes_of_address as u64),
+        Unit::Bytes,
+    )
+    .or(EXHAUSTED),
     number("calls that read by gRPC", Per::Server, OPTIONS.grpc_calls).or(EXHAUSTED),
     number("calls that read by gRPC", Per::Address, OPTIONS.grpc_calls_of_address).or(EXHAUSTED),
 ];

@@ -2,8 +2,10 @@
 
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -177,6 +179,43 @@ fn connections_and_calls_have_bounds_for_each_address() {
         while !is_greeted() {
             thread::sleep(Duration::from_millis(10));
         }
+    });
+}
+
+#[test]
+fn messages_have_a_bound_in_bytes_for_each_address() {
+    with_options(Options { grpc_bytes_of_address: 3 << 20, ..Options::default() }, |address, _| {
+        on_runtime(async move {
+            // Two messages of two megabytes that never end: together they are too much, and one of them is refused.
+            let begin = async || {
+                let mut client = connect(address).await;
+                client = client.ready().await.expect("a place");
+                let request = Request::builder().method("POST").uri(format!("http://dpm{READ}"));
+                let request = request.header("content-type", "application/grpc").body(()).expect("a request");
+                let (response, mut stream) = client.send_request(request, false).expect("it is sent");
+                let head = [&[0][..], &(4u32 << 20).to_be_bytes()].concat();
+                let mut bytes = Bytes::from([head, vec![0; 2 << 20]].concat());
+                while !bytes.is_empty() {
+                    stream.reserve_capacity(bytes.len());
+                    let Some(Ok(capacity)) = poll_fn(|cx| stream.poll_capacity(cx)).await else { break };
+                    if stream.send_data(bytes.split_to(capacity.min(bytes.len())), false).is_err() {
+                        break;
+                    }
+                }
+                (client, response, stream)
+            };
+            let (_first, mut first, _held) = begin().await;
+            let (_second, mut second, _open) = begin().await;
+            let refused = poll_fn(|cx| match Pin::new(&mut first).poll(cx) {
+                Poll::Pending => Pin::new(&mut second).poll(cx),
+                ready => ready,
+            });
+            let refused = refused.await;
+            assert_eq!(code(&refused.expect("a response").headers().clone()), 8);
+            let mut other = connect_from([127, 0, 0, 2].into(), address).await;
+            let (_, mut body) = call(&mut other, READ, &list(&["M:OUTTMP@I"]), &[]).await;
+            assert_eq!(all(&mut body).await.expect("it is not reset").0.len(), 1);
+        });
     });
 }
 

@@ -82,13 +82,27 @@ enum What {
     Connection,
     /// A call that reads.
     Call,
+    /// A byte of a message that has not all come.
+    Byte,
 }
 
-/// A place that an address has taken; dropping it gives it back.
+/// Places that an address has taken; dropping this gives them back.
 struct Place {
     front: Arc<Front>,
     what: What,
     from: IpAddr,
+    count: usize,
+}
+
+impl Place {
+    /// Takes more places. Are there so many, and has the address not had its share already?
+    fn grow(&mut self, more: usize) -> bool {
+        let is_there = self.front.take(self.what, self.from, more);
+        if is_there {
+            self.count += more;
+        }
+        is_there
+    }
 }
 
 impl Drop for Place {
@@ -96,7 +110,7 @@ impl Drop for Place {
         let mut taken = self.front.taken();
         for key in [(self.what, None), (self.what, Some(self.from))] {
             if let Some(count) = taken.get_mut(&key) {
-                *count -= 1;
+                *count = count.saturating_sub(self.count);
                 if *count == 0 {
                     taken.remove(&key);
                 }
@@ -127,19 +141,24 @@ impl Front {
 
     /// Takes a place for an address, if there is one and the address doesn't have its share already.
     fn place(self: &Arc<Self>, what: What, from: IpAddr) -> Option<Place> {
+        self.take(what, from, 1).then(|| Place { front: Arc::clone(self), what, from, count: 1 })
+    }
+
+    fn take(&self, what: What, from: IpAddr, count: usize) -> bool {
         let (all, of_address) = match what {
             What::Connection => (self.options.grpc_clients, self.options.grpc_clients_of_address),
             What::Call => (self.options.grpc_calls, self.options.grpc_calls_of_address),
+            What::Byte => (self.options.grpc_bytes, self.options.grpc_bytes_of_address),
         };
         let bounds = [((what, None), all), ((what, Some(from)), of_address)];
         let mut taken = self.taken();
-        if bounds.iter().any(|(key, most)| taken.get(key).is_some_and(|count| count >= most)) {
-            return None;
+        if bounds.iter().any(|(key, most)| taken.get(key).copied().unwrap_or_default() + count > *most) {
+            return false;
         }
         for (key, _) in bounds {
-            *taken.entry(key).or_default() += 1;
+            *taken.entry(key).or_default() += count;
         }
-        Some(Place { front: Arc::clone(self), what, from })
+        true
     }
 
     async fn serve(
@@ -251,8 +270,9 @@ impl Front {
     ) -> Result<(), Failure> {
         match call.path.as_str() {
             READ => {
-                let message = call.message(body).await?;
+                let (message, held) = call.message(body, self).await?;
                 let list = daq::reading_list(&message, self.options.requests).map_err(|_| MALFORMED)?;
+                drop((message, held));
                 let requests = list.ok_or(Failure::Told(Code::ResourceExhausted, "there are too many requests"))?;
                 let _place = self.place(What::Call, call.from).ok_or(CROWDED)?;
                 let broken = |_| CROWDED;
@@ -266,7 +286,7 @@ impl Front {
                 call.pass_on(&ours, &mut stream).await
             }
             SET => {
-                let message = call.message(body).await?;
+                let (message, _held) = call.message(body, self).await?;
                 let devices = daq::setting_list(&message).map_err(|_| MALFORMED)?;
                 let reply = daq::setting_reply(devices.iter().map(|_| Status::PRIV));
                 let mut stream = respond.send_response(accepted(), false).map_err(|_| Failure::Gone)?;
@@ -281,7 +301,8 @@ impl Front {
 
 impl Call {
     /// The one message that the client sends.
-    async fn message(&mut self, mut body: RecvStream) -> Result<Vec<u8>, Failure> {
+    async fn message(&mut self, mut body: RecvStream, front: &Arc<Front>) -> Result<(Vec<u8>, Place), Failure> {
+        let mut held = Place { front: Arc::clone(front), what: What::Byte, from: self.from, count: 0 };
         let mut bytes = Vec::new();
         let mut patience = Box::pin(tokio::time::sleep(PATIENCE));
         loop {
@@ -292,11 +313,14 @@ impl Call {
             let data = data.await?;
             let is_over = data.is_none();
             if let Some(data) = data {
+                if !held.grow(data.len()) {
+                    return Err(CROWDED);
+                }
                 bytes.extend_from_slice(&data);
                 let _ = body.flow_control().release_capacity(data.len());
             }
             match protocol::message(&bytes, is_over) {
-                Ok(Some(message)) => return Ok(message.to_vec()),
+                Ok(Some(message)) => return Ok((message.to_vec(), held)),
                 Ok(None) => {}
                 Err((code, why)) => return Err(Failure::Told(code, why)),
             }

@@ -360,7 +360,8 @@ impl Server {
         let mut is_unfinished = false;
         for round in 1.. {
             self.rendered.clear();
-            self.rendered.append(&mut connection.unsent);
+            // What it takes is given back: most connections are never behind.
+            self.rendered.append(&mut std::mem::take(&mut connection.unsent));
             let more = self.dpm.render(client, &mut self.rendered, WRITE);
             if self.rendered.is_empty() {
                 break;

@@ -240,7 +240,7 @@ impl Outlets {
 fn frame(input: &[u8]) -> Result<Option<&[u8]>, Close> {
     let Some((prefix, rest)) = input.split_first_chunk::<PREFIX>() else { return Ok(None) };
     match u32::from_be_bytes(*prefix) as usize {
-        length if length > LARGEST => Err(Close),
+        length if length > FRAME => Err(Close),
         length => Ok(rest.get(..length)),
     }
 }
@@ -250,4 +250,4 @@ const OVERFLOWED: usize = 100_000;
 /// The length in front of a frame, in bytes.
 const PREFIX: usize = 4;
 /// The largest frame that a client may send, in bytes.
-const LARGEST: usize = 128 << 10;
+pub const FRAME: usize = 128 << 10;

@@ -43,6 +43,7 @@ use crate::sdd::Shared;
 use crate::setting::{self, Setter};
 use crate::status::Status;
 use crate::time::Moment;
+pub(crate) use client::FRAME;
 use client::{Client, Speaks};
 use list::List;
 pub use node::Traffic;
@@ -101,6 +102,8 @@ pub struct Options {
     pub clients: usize,
     /// How many connections there may be from one address.
     pub clients_of_address: usize,
+    /// How many bytes of all clients of an address may wait for the end of a frame, or for their client to read.
+    pub input_of_address: usize,
     /// How long a connection may take to say what it speaks, in milliseconds.
     pub greeting: u64,
     /// How long it may take from the beginning of a frame to its end, in milliseconds.
@@ -119,6 +122,10 @@ pub struct Options {
     pub grpc_calls: usize,
     /// How many of them from one address.
     pub grpc_calls_of_address: usize,
+    /// How many bytes of messages by gRPC may be on their way to us.
+    pub grpc_bytes: usize,
+    /// How many of them from one address.
+    pub grpc_bytes_of_address: usize,
     /// How long a connection by gRPC may be without a call, in milliseconds.
     pub grpc_idle: u64,
     /// The number of our process, for clients that ask for it.
@@ -154,6 +161,7 @@ impl Options {
         once: 3000,
         clients: 10_000,
         clients_of_address: 2000,
+        input_of_address: 16 << 20,
         greeting: 5000,
         frame: 30_000,
         passed_of_client: 64,
@@ -163,6 +171,8 @@ impl Options {
         grpc_clients_of_address: 250,
         grpc_calls: 4000,
         grpc_calls_of_address: 1000,
+        grpc_bytes: 64 << 20,
+        grpc_bytes_of_address: 16 << 20,
         grpc_idle: 60_000,
         process: 0,
     };
@@ -353,7 +363,12 @@ impl Dpm {
         let is_listened_to = self.wants_input(client);
         let Some(state) = self.outlets.clients.get_mut(client) else { return Ok(()) };
         input.drain(..taken);
+        if input.is_empty() && input.capacity() > KEPT_INPUT {
+            input = Vec::new();
+        }
         state.input = input;
+        self.count_input(client)?;
+        let Some(state) = self.outlets.clients.get_mut(client) else { return Ok(()) };
         if matches!(state.speaks, Speaks::Unknown) || state.from.is_none() {
             return Ok(());
         }
@@ -372,11 +387,25 @@ impl Dpm {
         for list in std::mem::take(&mut state.lists) {
             self.close_list(list);
         }
+        let input = self.outlets.clients.get(client).map_or(0, |state| state.held.of(Good::Input));
+        self.count(client, Good::Input, -(input as isize));
         let Some(state) = self.outlets.clients.try_remove(client) else { return };
         if state.from.is_some() {
             self.shares.disconnect(state.address);
         }
         self.unwatch(client);
+    }
+
+    /// Counts the bytes of a client that make no whole frame yet, or wait because it does not read.
+    fn count_input(&mut self, client: ClientKey) -> Result<(), Close> {
+        let Some(state) = self.outlets.clients.get(client) else { return Err(Close) };
+        let (is, was) = (state.input.len(), state.held.of(Good::Input));
+        if is == was {
+            return Ok(());
+        }
+        self.count(client, Good::Input, is as isize - was as isize);
+        let is_more = is > was;
+        if is_more && self.check_share(client, Good::Input, 0).is_err() { Err(Close) } else { Ok(()) }
     }
 
     /// Fails if a client may not have so much more of something.
@@ -577,6 +606,8 @@ impl Deliver for Outlets {
     }
 }
 
+/// Memory that a client keeps for what it sends next, in bytes.
+const KEPT_INPUT: usize = 4096;
 /// The number of the first list, as elsewhere.
 const FIRST_LIST: i32 = 4096;
 /// The task whose requests we answer.

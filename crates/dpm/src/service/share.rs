@@ -31,11 +31,13 @@ pub(super) enum Good {
     Settings,
     /// Requests that are passed on to other nodes.
     Passed,
+    /// What they sent and was not read yet, in bytes.
+    Input,
 }
 
 /// What one has of each.
 #[derive(Debug, Default)]
-pub(super) struct Held([usize; 6]);
+pub(super) struct Held([usize; 7]);
 
 /// What readers can have together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,6 +93,8 @@ impl Options {
             Good::Events => (self.events_of_client, self.events_of_address),
             Good::Plots => (self.plots_of_client, self.plots_of_address),
             Good::Settings => (self.settings_of_client, self.settings_of_address),
+            // One client alone is bounded by the length of a frame.
+            Good::Input => (usize::MAX, self.input_of_address),
             Good::Passed => (self.passed_of_client, self.passed_of_address),
         }
     }

@@ -89,6 +89,34 @@ fn a_frame_that_is_never_ended_closes_its_connection() {
 }
 
 #[test]
+fn unfinished_frames_of_an_address_have_a_bound_in_bytes() {
+    let mut world = World::with(DEMO, Options { input_of_address: 250_000, ..Options::default() });
+    let now = world.moment();
+    let connect = |world: &mut World, host: u8| {
+        let client = world.dpm.connect_from(([10, 0, 0, host], 5000).into(), now).expect("a place");
+        world.send(client, b"GET /dpm HTTP/1.1\r\n\r\n").expect("a greeting");
+        client
+    };
+    let frame = [&100_000u32.to_be_bytes()[..], &[0; 99_000]].concat();
+    let clients: Vec<_> = (0..3).map(|_| connect(&mut world, 1)).collect();
+    let other = connect(&mut world, 2);
+    assert_eq!(world.send(clients[0], &frame), Ok(()));
+    assert_eq!(world.send(clients[1], &frame), Ok(()));
+    assert!(world.send(clients[2], &frame).is_err(), "two are as much as an address may have");
+    assert_eq!(world.send(other, &frame), Ok(()), "another address has its own");
+    world.dpm.disconnect(clients[2]);
+    // What was ended, or gone with its connection, makes place again.
+    assert_eq!(world.send(clients[0], &[0; 1000]), Ok(()));
+    world.dpm.disconnect(clients[1]);
+    for _ in 0..2 {
+        let client = connect(&mut world, 1);
+        assert_eq!(world.send(client, &frame), Ok(()));
+    }
+    let client = connect(&mut world, 1);
+    assert!(world.send(client, &frame).is_err());
+}
+
+#[test]
 fn a_list_has_one_heartbeat_however_often_it_is_started() {
     let mut world = World::new(DEMO);
     let client = world.client();
