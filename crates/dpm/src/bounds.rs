@@ -17,6 +17,8 @@ pub const BOUNDS: &[Bound] = &[
     millis("the time without taking any of what waits", Per::Connection, OPTIONS.stuck).or("the connection is closed"),
     Bound::on("readings that wait", Per::Connection, Most::Fixed(OPTIONS.queue as u64), Unit::Bytes)
         .or("later readings are dropped; each request that lost some gets `[17 -44]`"),
+    Bound::on("readings that wait", Per::Server, Most::Fixed(OPTIONS.queue_of_all as u64), Unit::Bytes)
+        .or("clients for which more than 64 KiB wait lose later readings, and are told"),
     Bound::on("a frame", Per::Connection, Most::Fixed(FRAME as u64), Unit::Bytes).or("the connection is closed"),
     Bound::on("bytes of unfinished frames", Per::Address, Most::Fixed(OPTIONS.input_of_address as u64), Unit::Bytes)
         .or("the connection that sends more is closed"),

@@ -70,6 +70,8 @@ pub struct Options {
     pub address: u16,
     /// How many bytes may wait for a client before readings are dropped.
     pub queue: usize,
+    /// How many bytes may wait for all clients before those that are far behind get no more.
+    pub queue_of_all: usize,
     /// How many requests a list may have.
     pub requests: usize,
     /// How many lists a connection may have.
@@ -144,6 +146,7 @@ impl Options {
         name: Rad50::literal(b"DPM06"),
         address: 0x0ad6,
         queue: 4 << 20,
+        queue_of_all: 256 << 20,
         requests: 20_000,
         lists: 256,
         lists_of_address: 8192,
@@ -239,6 +242,10 @@ pub(crate) struct Outlets {
     now: Moment,
     /// What a client may have waiting, in bytes.
     queue: usize,
+    /// What all may have together.
+    queue_of_all: usize,
+    /// What they have.
+    waiting: usize,
     /// Readings that were dropped.
     dropped: u64,
     recorder: Recorder,
@@ -287,6 +294,8 @@ impl Dpm {
             dirty: Vec::new(),
             now,
             queue: options.queue,
+            queue_of_all: options.queue_of_all,
+            waiting: 0,
             dropped: 0,
             recorder: Recorder::default(),
             questions: Questions::new(options.questions_of_address),
@@ -390,6 +399,7 @@ impl Dpm {
         let input = self.outlets.clients.get(client).map_or(0, |state| state.held.of(Good::Input));
         self.count(client, Good::Input, -(input as isize));
         let Some(state) = self.outlets.clients.try_remove(client) else { return };
+        self.outlets.waiting -= state.outbox.bytes();
         if state.from.is_some() {
             self.shares.disconnect(state.address);
         }
@@ -505,7 +515,7 @@ impl Dpm {
     pub fn render(&mut self, client: ClientKey, out: &mut Vec<u8>, limit: usize) -> bool {
         self.outlets.render(client, out, limit);
         self.outlets.play_on_for(client);
-        let waits = |client: &Client| !client.input.is_empty() && client.outbox.bytes() < self.options.queue;
+        let waits = |client: &Client| !client.input.is_empty() && client.outbox.bytes() < self.outlets.room();
         if self.outlets.clients.get(client).is_some_and(waits) {
             // What it sent while it did not read was left lying.
             let now = self.outlets.now;
@@ -518,7 +528,7 @@ impl Dpm {
 
     /// Should a client's bytes be read now?
     pub fn wants_input(&self, client: ClientKey) -> bool {
-        self.outlets.clients.get(client).is_some_and(|client| client.outbox.bytes() < self.options.queue)
+        self.outlets.clients.get(client).is_some_and(|client| client.outbox.bytes() < self.outlets.room())
     }
 
     /// Takes on another database. Nodes must keep their places, as what is being read refers to them; new ones may follow.

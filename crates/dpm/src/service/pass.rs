@@ -171,7 +171,7 @@ impl Dpm {
                 .outlets
                 .clients
                 .get(caller.client)
-                .is_some_and(|client| client.outbox.bytes() >= self.options.queue);
+                .is_some_and(|client| client.outbox.bytes() >= self.outlets.room());
             if is_full {
                 self.outlets.dropped += 1;
                 return;

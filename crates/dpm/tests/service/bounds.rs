@@ -89,6 +89,40 @@ fn a_frame_that_is_never_ended_closes_its_connection() {
 }
 
 #[test]
+fn where_too_much_waits_for_all_those_who_are_far_behind_get_no_more() {
+    let mut world = World::with(DEMO, Options { queue: 640_000, queue_of_all: 100_000, ..Options::default() });
+    let (stuck, slow, quick) = (world.client(), world.client(), world.client());
+    for ref_id in 0..100 {
+        world.add(&stuck, ref_id, "B:ARRAY[]@p,100");
+    }
+    for client in [&slow, &quick] {
+        world.add(client, 1, "G:COUNTR@p,1000");
+        world.start(client);
+        world.replies(client);
+    }
+    world.stuck.extend([stuck.key, slow.key]);
+    world.start(&stuck);
+    world.pass(60_000);
+    // About as much as all may have waits for the one; the other, who is a little behind, has everything.
+    let dropped = world.statistics().dropped;
+    assert!(dropped > 50_000, "{dropped}");
+    world.stuck.clear();
+    world.read(stuck.key);
+    let replies = world.replies(&stuck);
+    assert!((500..2000).contains(&replies.len()), "{}", replies.len());
+    assert!((0..100).all(|ref_id| statuses(&replies, ref_id) == [Status::REPLY_OVERFLOW]), "it is told what it lost");
+    world.read(slow.key);
+    for client in [&slow, &quick] {
+        let replies = world.replies(client);
+        assert_eq!((numbers(&replies, 1).len(), statuses(&replies, 1)), (60, vec![]));
+    }
+    // Who reads again gets everything again.
+    world.pass(1000);
+    let arrays = world.replies(&stuck).iter().filter(|reply| matches!(reply, Reply::ScalarArray(_))).count();
+    assert_eq!((arrays, world.statistics().dropped), (1000, dropped));
+}
+
+#[test]
 fn unfinished_frames_of_an_address_have_a_bound_in_bytes() {
     let mut world = World::with(DEMO, Options { input_of_address: 250_000, ..Options::default() });
     let now = world.moment();
