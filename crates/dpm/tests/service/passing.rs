@@ -174,7 +174,7 @@ fn a_snapshot_is_set_up_watched_and_retrieved() {
     };
     let (id, answers) =
         raw.ask(MUONFE, "FTPMAN", 1, 60_000, &Request::Snapshot(setup.clone()).encode()).expect("it is passed on");
-    let stages = |replies: &[(Header, Vec<u8>)]| {
+    let stages = |replies: &[Came]| {
         let status = |body: &[u8], at: usize| Status(i16::from_le_bytes([body[at], body[at + 1]]));
         replies
             .iter()
@@ -294,6 +294,9 @@ fn nodes_and_loggers_have_other_names() {
     assert_eq!(statuses(&replies, 4), [Status::NO_NODE]);
 }
 
+/// A packet that came.
+type Came = (Header, Vec<u8>);
+
 fn raw() -> Raw {
     Raw::connect_to(World::new(DEMO))
 }
@@ -307,7 +310,7 @@ impl Raw {
         flags: u16,
         patience: u32,
         body: &[u8],
-    ) -> Result<(u16, Vec<(Header, Vec<u8>)>), Status> {
+    ) -> Result<(u16, Vec<Came>), Status> {
         let head = [&name(task).0.to_be_bytes()[..], &node.to_be_bytes(), &flags.to_be_bytes()].concat();
         let mut answers = self.command(18, &[&head[..], &patience.to_be_bytes(), body].concat());
         let ack = answers.remove(0);
@@ -321,12 +324,12 @@ impl Raw {
         }
     }
 
-    fn replies(&mut self) -> Vec<(Header, Vec<u8>)> {
+    fn replies(&mut self) -> Vec<Came> {
         frames(&self.world.bytes(self.key)).into_iter().map(data).collect()
     }
 }
 
-fn data(frame: &[u8]) -> (Header, Vec<u8>) {
+fn data(frame: &[u8]) -> Came {
     assert_eq!(frame[..2], [0, 3]);
     let packet = packet::packets(&frame[2..]).next().expect("a packet");
     (packet.header, packet.body.to_vec())
