@@ -2,6 +2,7 @@
 
 use rookery_dpm::acnet::{Header, Kind, packet};
 use rookery_dpm::rad50::Rad50;
+use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::status::Status;
 
 use crate::DEMO;
@@ -169,4 +170,43 @@ fn lists_survive_front_ends_that_die_and_come_back() {
         }
     }
     assert!(world.statistics().pool.timeouts > 5);
+}
+
+#[test]
+fn points_of_a_ramp_table_are_read_by_their_numbers() {
+    // Each point is a value and a time, two bytes each: 1.2 after 881 ticks.
+    let ramp = "
+[[device]]
+index = 7
+name = 'B:RAMP'
+[device.reading]
+node = 'DEMOFE'
+ssdn = '0000000000000007'
+primary = 10
+common = 6
+constants = [1.0, 1000.0]
+element = 4
+input_length = 2
+size = 16
+
+[[script]]
+device = 'B:RAMP'
+shape = 'constant'
+low = 57738416
+";
+    assert_eq!(57_738_416_i32.to_le_bytes(), [0xb0, 0x04, 0x71, 0x03]);
+    let mut world = World::new(&format!("{DEMO}{ramp}"));
+    let client = world.client();
+    for (ref_id, drf) in [(1, "B:RAMP[]@I"), (2, "B:RAMP[2]@I"), (3, "B:RAMP[1].RAW@I")] {
+        world.add(&client, ref_id, drf);
+    }
+    world.start(&client);
+    let replies = world.replies(&client);
+    let array = replies.iter().find_map(|reply| match reply {
+        Reply::ScalarArray(array) => Some(array.data.clone()),
+        _ => None,
+    });
+    assert_eq!((array, numbers(&replies, 2)), (Some(vec![1.2; 4]), vec![1.2]));
+    let is_whole = |reply: &Reply| matches!(reply, Reply::Raw(raw) if raw.data.0 == [0xb0, 0x04, 0x71, 0x03]);
+    assert!(replies.iter().any(is_whole), "{replies:?}");
 }
