@@ -93,7 +93,7 @@ impl Renewal {
             |error: std::io::Error| Failure::Failed(format!("no thread for certificates can be started: {error}"));
         let runtime = runtime.map_err(failed)?;
         let work = move || follow(plan, &changes, &runtime, &challenges, &renewed);
-        std::thread::Builder::new().name("acme".into()).spawn(work).map_err(failed)?;
+        std::thread::Builder::new().name("acme".into()).spawn(|| rookery_observe::vital(work)).map_err(failed)?;
         Ok(Renewal { plans })
     }
 

@@ -77,6 +77,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Bench(bench) => return Ok(bench.run()),
         Command::Dpm(dpm) => return Ok(dpm.run()),
         Command::Serve => {
+            rookery_observe::vital::tell_panics();
             if serve::run(start::start(source)?)? == Ending::Restart {
                 return Err(again());
             }

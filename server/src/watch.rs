@@ -44,7 +44,7 @@ impl Watch {
                 std::thread::sleep(PERIOD);
             }
         };
-        let thread = std::thread::Builder::new().name("watch".into()).spawn(work);
+        let thread = std::thread::Builder::new().name("watch".into()).spawn(|| rookery_observe::vital(work));
         thread.map_err(|error| Failure::Failed(format!("no thread to watch certificates can be started: {error}")))?;
         Ok(Watch(seen))
     }

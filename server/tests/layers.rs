@@ -14,7 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xml", &["jid"]),
     ("stream", &["jid", "xml", "sasl"]),
     ("fanout", &["jid", "xml"]),
-    ("store", &["jid", "sasl"]),
+    ("store", &["jid", "sasl", "observe"]),
     ("hub", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe"]),
     ("modules", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("shard", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),

@@ -1,10 +1,12 @@
 //! What a shard counts. Plain numbers that only their shard writes; a sum is made from a copy of every shard's. Beside them, the
-//! [bounds](bound) that the parts of the server declare.
+//! [bounds](bound) that the parts of the server declare, and what becomes of a thread that
+//! [panics](vital).
 
 pub mod bound;
 pub mod histogram;
 pub mod multicast;
 pub mod stages;
+pub mod vital;
 pub mod wait;
 
 use std::ops::AddAssign;
@@ -12,6 +14,7 @@ use std::ops::AddAssign;
 pub use bound::{Bound, Most, Per, Unit};
 pub use histogram::{Histogram, Named};
 pub use multicast::{Stage, Stages};
+pub use vital::vital;
 pub use wait::{Since, module_of};
 
 /// The counters of one shard since its start.

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rookery_hub::{Errand, Mail, Place, Registry, Wakeups, World};
-use rookery_observe::Since;
+use rookery_observe::{Since, vital};
 use rookery_store::pending::{Completer, pending};
 use rookery_store::{Background, Pending, Stores};
 use tracing::{error, warn};
@@ -93,7 +93,7 @@ pub fn start(start: Start) -> io::Result<Running> {
             listeners: listeners.take().unwrap_or_default(),
         };
         let name = format!("shard-{index}");
-        threads.push(std::thread::Builder::new().name(name).spawn(move || thread.run(driver))?);
+        threads.push(std::thread::Builder::new().name(name).spawn(move || vital(|| thread.run(driver)))?);
     }
     Ok(Running { post, gate, epoch, threads })
 }

@@ -11,6 +11,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rookery_observe::vital;
+
 use crate::pending::{Completer, pending};
 use crate::{Pending, StoreError};
 
@@ -94,7 +96,7 @@ impl Crew {
                     work();
                 }
             };
-            std::thread::Builder::new().name(name.into()).spawn(serve)?;
+            std::thread::Builder::new().name(name.into()).spawn(|| vital(serve))?;
         }
         Ok(crew)
     }

@@ -192,7 +192,7 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
     let (stop, stopped) = watch::channel(false);
     let served = shared.clone();
     let serve = move || runtime.block_on(accept::serve(listeners, served, stopped));
-    let thread = std::thread::Builder::new().name("web".into()).spawn(serve)?;
+    let thread = std::thread::Builder::new().name("web".into()).spawn(|| rookery_observe::vital(serve))?;
     Ok(Running { shared, stop, thread })
 }
 

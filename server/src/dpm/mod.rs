@@ -149,7 +149,7 @@ impl Opened {
                 error!(%error, "readings of devices are served no more");
             }
         };
-        let thread = std::thread::Builder::new().name("dpm".into()).spawn(serve);
+        let thread = std::thread::Builder::new().name("dpm".into()).spawn(|| rookery_observe::vital(serve));
         let thread = thread.map_err(|error| Failure::Failed(format!("no thread can be started: {error}")))?;
         Ok(Running { thread, bridge, path, access, simulated: played_at })
     }

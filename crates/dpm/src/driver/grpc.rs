@@ -28,6 +28,7 @@ use crate::grpc::daq;
 use crate::grpc::protocol::{self, Code};
 use crate::service::{Options, network};
 use crate::status::Status;
+use rookery_observe::vital;
 
 /// The thread. Dropping it ends all calls.
 #[derive(Debug)]
@@ -46,11 +47,12 @@ impl Grpc {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, stopped) = oneshot::channel();
         let front = Arc::new(Front { door, options, taken: Mutex::default() });
-        let thread = std::thread::Builder::new().name("grpc".into()).spawn(move || {
+        let serve = move || {
             if let Err(error) = runtime.block_on(front.serve(listener, reserve, stopped)) {
                 eprintln!("rookery: gRPC is not served any more: {error}");
             }
-        })?;
+        };
+        let thread = std::thread::Builder::new().name("grpc".into()).spawn(|| vital(serve))?;
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 

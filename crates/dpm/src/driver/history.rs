@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rookery_observe::vital;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::history::{Answer, Archive, Ticket, Work};
@@ -33,7 +34,7 @@ impl Historian {
         let (to_answer, answers) = mpsc::channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let desk = Desk { archive, answers: to_answer, bell: Arc::clone(&bell), waiting: Arc::clone(&waiting) };
-        let thread = std::thread::Builder::new().name("history".into()).spawn(move || desk.run(&to_do))?;
+        let thread = std::thread::Builder::new().name("history".into()).spawn(move || vital(|| desk.run(&to_do)))?;
         Ok(Self { work: Some(work), answers, bell, waiting, lost: 0, thread: Some(thread) })
     }
 

@@ -19,6 +19,7 @@ use crate::{
     StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
+use rookery_observe::vital;
 use rookery_sasl::Credentials;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -41,7 +42,7 @@ impl SqlStore {
         let trouble = Arc::<Trouble>::default();
         let (served, noted) = (queue.clone(), trouble.clone());
         let serve = move || worker::run(connection, served, noted);
-        let worker = thread::Builder::new().name("store".into()).spawn(serve)?;
+        let worker = thread::Builder::new().name("store".into()).spawn(|| vital(serve))?;
         Ok(SqlStore { queue, trouble, worker: Mutex::new(Some(worker)) })
     }
 
@@ -135,6 +136,10 @@ impl Accounts for SqlStore {
     fn list_disabled(&self, domain: &str, after: Option<JidRef<'_>>, limit: usize) -> Pending<Vec<Jid>> {
         let (domain, after) = (domain.to_owned(), after.map(JidRef::to_jid));
         self.read(0, move |c| accounts::list_disabled(c, &domain, after.as_ref().map(Jid::as_ref), limit))
+    }
+
+    fn iterations(&self) -> Pending<Vec<(u32, u64)>> {
+        self.read(0, accounts::iterations)
     }
 
     fn count_disabled(&self, domain: &str) -> Pending<u64> {

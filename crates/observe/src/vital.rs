@@ -1,0 +1,49 @@
+//! Threads without which the process is of no use: one that panics ends the process.
+//!
+//! A shard that is gone keeps its users connected and deaf, and whoever writes to them hears nothing of
+//! it. A process that is gone is started again by its supervisor, and clients come back to their
+//! sessions' messages within seconds. What can be given up alone, such as one request of the web front or
+//! one piece of background work, has its panic caught where it runs and doesn't come here.
+
+use std::backtrace::Backtrace;
+use std::io::Write;
+use std::mem;
+use std::panic;
+use std::process;
+use std::thread;
+
+/// Does the work of a thread of this kind. If it panics, the process ends by SIGABRT.
+pub fn vital<T>(work: impl FnOnce() -> T) -> T {
+    let guard = Guard;
+    let done = work();
+    mem::forget(guard);
+    done
+}
+
+/// Has every panic from now on told with its thread and its backtrace on standard error, whatever
+/// `RUST_BACKTRACE` says: a report of a bug needs them.
+pub fn tell_panics() {
+    panic::set_hook(Box::new(|panic| {
+        let current = thread::current();
+        let name = current.name().unwrap_or("without a name");
+        let backtrace = Backtrace::force_capture();
+        // Nothing can be done about a standard error that is closed.
+        let _ = writeln!(std::io::stderr(), "rookery: the thread {name} has {panic}\n{backtrace}");
+    }));
+}
+
+/// Is dropped only while the thread unwinds.
+struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let current = thread::current();
+        let name = current.name().unwrap_or("without a name");
+        // The same.
+        let _ = writeln!(
+            std::io::stderr(),
+            "rookery: the process ends, since it is of no use without the thread {name}; this is a bug, please report it"
+        );
+        process::abort();
+    }
+}
