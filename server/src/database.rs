@@ -16,6 +16,15 @@ pub struct Database {
     store: Arc<SqlStore>,
 }
 
+/// What decoys of accounts are made of, besides the configuration.
+#[derive(Debug, Clone, Default)]
+pub struct Decoys {
+    /// The secret behind their salts.
+    pub secret: [u8; 32],
+    /// The iteration counts of accounts, each with the number of accounts, as of the start.
+    pub counts: Vec<(u32, u64)>,
+}
+
 impl Database {
     /// Opens the database of a folder for a server; makes it if there is none.
     ///
@@ -43,12 +52,18 @@ impl Database {
         Ok(Database { stores: Stores::of(store.clone()), store })
     }
 
-    /// The secret behind the salts of accounts that don't exist: made once, then kept, since real salts don't change either.
+    /// Returns what accounts that don't exist answer with: the same as those that do, as far as
+    /// anybody can tell.
     ///
     /// # Errors
     ///
     /// What the store says, or that the operating system has no random bytes.
-    pub fn decoy_secret(&self) -> Result<[u8; 32], Failure> {
+    pub fn decoys(&self) -> Result<Decoys, Failure> {
+        Ok(Decoys { secret: self.decoy_secret()?, counts: wait(self.stores.accounts.iterations())? })
+    }
+
+    /// The secret behind the salts: made once, then kept, since real salts don't change either.
+    fn decoy_secret(&self) -> Result<[u8; 32], Failure> {
         let found = wait(self.stores.meta.get(DECOY_SECRET))?;
         if let Some(secret) = found.and_then(|bytes| bytes.try_into().ok()) {
             return Ok(secret);

@@ -10,6 +10,7 @@ use rookery_stream::tls::{Identity, TlsSettings};
 
 use crate::certificate::{self, Certificate};
 use crate::config::{Config, ConfigError};
+use crate::database::Decoys;
 use crate::failure::Failure;
 use crate::folder::Folder;
 use crate::settings;
@@ -60,7 +61,7 @@ pub struct Loaded {
     pub tls: TlsSettings,
     /// The certificates, that of the default domain first.
     pub certificates: Vec<Certificate>,
-    secret: [u8; 32],
+    decoys: Decoys,
 }
 
 /// What a reload did.
@@ -78,9 +79,9 @@ impl Loaded {
     /// # Errors
     ///
     /// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
-    pub fn load(source: Source, secret: [u8; 32]) -> Result<Loaded, Failure> {
+    pub fn load(source: Source, decoys: Decoys) -> Result<Loaded, Failure> {
         let config = source.read()?;
-        Loaded::with(source, config, secret)
+        Loaded::with(source, config, decoys)
     }
 
     /// The same, from a configuration that was read before.
@@ -88,14 +89,14 @@ impl Loaded {
     /// # Errors
     ///
     /// The same.
-    pub fn with(source: Source, config: Config, secret: [u8; 32]) -> Result<Loaded, Failure> {
+    pub fn with(source: Source, config: Config, decoys: Decoys) -> Result<Loaded, Failure> {
         let certificates = certificate::load(&config, &source.folder)?;
         let tls = tls(&config, &certificates)?;
         // Only what the modules declare is asked of these; the tables that run belong to the shards.
         let table = rookery_modules::table(&Shared::default());
         let settings = settings::settings(&config, &table);
-        let policy = settings::policy(&config, &settings, &Registry::new(table), secret);
-        Ok(Loaded { source, config, settings: Arc::new(settings), policy: Arc::new(policy), tls, certificates, secret })
+        let policy = settings::policy(&config, &settings, &Registry::new(table), &decoys);
+        Ok(Loaded { source, config, settings: Arc::new(settings), policy: Arc::new(policy), tls, certificates, decoys })
     }
 }
 
@@ -105,7 +106,7 @@ impl Loaded {
 ///
 /// [`Failure::Config`] if a certificate can't be used.
 pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
-    Loaded::with(old.source.clone(), old.config.clone(), old.secret)
+    Loaded::with(old.source.clone(), old.config.clone(), old.decoys.clone())
 }
 
 /// Reads everything again, for SIGHUP. On an error the old generation goes on.
@@ -113,9 +114,9 @@ pub fn new_certificates(old: &Loaded) -> Result<Loaded, Failure> {
 /// # Errors
 ///
 /// [`Failure::Config`] if the configuration or a certificate that it names is wrong.
-pub fn reload(old: &Loaded) -> Result<Reloaded, Failure> {
+pub fn reload(old: &Loaded, decoys: Decoys) -> Result<Reloaded, Failure> {
     let source = Source::new(old.source.config.clone(), old.source.folder.path().to_owned());
-    let loaded = Loaded::load(source, old.secret)?;
+    let loaded = Loaded::load(source, decoys)?;
     let changed = [
         ("[listen]", loaded.config.listen != old.config.listen),
         ("shards", loaded.config.shards != old.config.shards),
@@ -143,20 +144,20 @@ mod tests {
     fn a_reload_takes_what_it_can_and_names_the_rest() {
         let directory = tempfile::tempdir().expect("a folder");
         let path = directory.path().to_owned();
-        let first = Loaded::load(Source::new(None, path.clone()), [7; 32]).expect("the defaults");
+        let first = Loaded::load(Source::new(None, path.clone()), Decoys::default()).expect("the defaults");
         assert!(first.certificates[0].made);
-        assert!(reload(&first).expect("the same").restart.is_empty());
+        assert!(reload(&first, Decoys::default()).expect("the same").restart.is_empty());
 
         let file = path.join("rookery.toml");
         fs::write(&file, "domains = [\"a.example\"]\nshards = 3\n[limits]\nlogin_seconds = 9\n").expect("written");
-        let second = reload(&first).expect("a configuration that has appeared");
+        let second = reload(&first, Decoys::default()).expect("a configuration that has appeared");
         assert_eq!(second.restart, ["shards has changed: restart the server to make it count"]);
         assert_eq!(second.loaded.settings.domains[0].name, "a.example");
         assert_eq!(second.loaded.policy.idle_before, Some(9));
         assert!(second.loaded.certificates[0].made && second.loaded.certificates[0].inspection.covers("a.example"));
 
         fs::write(&file, "shard = 3").expect("written");
-        assert!(matches!(reload(&second.loaded), Err(Failure::Config(_))));
+        assert!(matches!(reload(&second.loaded, Decoys::default()), Err(Failure::Config(_))));
     }
 
     #[test]
@@ -166,7 +167,8 @@ mod tests {
         let text =
             "domains = [\"a.example\", \"b.example\"]\n[domain.\"b.example\".modules.register]\nenabled = true\n";
         fs::write(&file, text).expect("written");
-        let loaded = Loaded::load(Source::new(Some(file), directory.path().to_owned()), [7; 32]).expect("loaded");
+        let loaded =
+            Loaded::load(Source::new(Some(file), directory.path().to_owned()), Decoys::default()).expect("loaded");
         let [a, b] = loaded.policy.hosts.as_slice() else { panic!("two hosts") };
         let announces = |features: &[u8]| String::from_utf8_lossy(features).contains("<register");
         assert!(!a.registration && !announces(&a.before_login_features));

@@ -8,6 +8,7 @@ use rookery_sasl::server::Decoy;
 use rookery_stream::c2s::Policy;
 
 use crate::config::{Config, DomainConfig};
+use crate::database::Decoys;
 
 /// The hub's settings.
 pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
@@ -35,11 +36,12 @@ pub fn settings(config: &Config, table: &[Box<dyn Module>]) -> Settings {
         rate: Rate { bytes: limits.rate_bytes as u64, stanzas: limits.rate_stanzas, ..Rate::default() },
         profile: config.profile,
         max_directed: limits.directed_presence,
+        scram_iterations: config.login.scram_iterations,
     }
 }
 
-/// What client streams are negotiated by. `secret` is that of [`Database::decoy_secret`](crate::database::Database::decoy_secret).
-pub fn policy(config: &Config, settings: &Settings, registry: &Registry, secret: [u8; 32]) -> Policy {
+/// Returns what client streams are negotiated by.
+pub fn policy(config: &Config, settings: &Settings, registry: &Registry, decoys: &Decoys) -> Policy {
     Policy {
         hosts: settings.domains.iter().map(|domain| sasl2::host(domain, registry)).collect(),
         limits_before: config.limits.before_login,
@@ -48,7 +50,7 @@ pub fn policy(config: &Config, settings: &Settings, registry: &Registry, secret:
         idle_after: None,
         mechanisms: config.login.mechanisms.clone(),
         plain_without_tls: config.login.plain_without_tls,
-        decoy: Decoy::new(secret, config.login.scram_iterations),
+        decoy: Decoy::new(decoys.secret, config.login.scram_iterations).among(&decoys.counts),
         max_auth_failures: config.limits.login_failures,
     }
 }

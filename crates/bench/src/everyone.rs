@@ -81,6 +81,10 @@ impl Accounts for Everyone {
         done(Vec::new())
     }
 
+    fn iterations(&self) -> Pending<Vec<(u32, u64)>> {
+        done(vec![(self.credentials.sha256.iterations, self.accounts as u64)])
+    }
+
     fn count_disabled(&self, _domain: &str) -> Pending<u64> {
         done(0)
     }

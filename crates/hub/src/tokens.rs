@@ -228,8 +228,8 @@ fn newest(bytes: &[u8]) -> u64 {
     text.lines().skip(1).filter_map(read_token).map(|token| token.issued).max().unwrap_or_default()
 }
 
-/// What stands for a password: it changes with it, and tells nothing of it.
-fn password_mark(credentials: &Credentials) -> String {
+/// Returns what stands for a password: it changes with it, and tells nothing of it.
+pub fn password_mark(credentials: &Credentials) -> String {
     let keys = credentials.keys(Hash::Sha256);
     hex(TokenKey::of(&hex(&keys.stored_key)).bytes())
 }

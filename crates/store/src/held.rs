@@ -159,6 +159,10 @@ impl Accounts for Held {
         self.held(|stores| stores.accounts.list_disabled(domain, after, limit))
     }
 
+    fn iterations(&self) -> Pending<Vec<(u32, u64)>> {
+        self.held(|stores| stores.accounts.iterations())
+    }
+
     fn count_disabled(&self, domain: &str) -> Pending<u64> {
         self.held(|stores| stores.accounts.count_disabled(domain))
     }

@@ -117,6 +117,14 @@ impl Accounts for Memory {
         ready(Ok(disabled.map(|(_, account)| account.jid.clone()).take(limit).collect()))
     }
 
+    fn iterations(&self) -> Pending<Vec<(u32, u64)>> {
+        let mut counted = BTreeMap::new();
+        for account in self.world().accounts.values() {
+            *counted.entry(account.credentials.sha256.iterations).or_default() += 1;
+        }
+        ready(Ok(counted.into_iter().collect()))
+    }
+
     fn count_disabled(&self, domain: &str) -> Pending<u64> {
         let world = self.world();
         let counted = world.accounts.iter().filter(|(key, account)| key.0 == domain && account.disabled).count();

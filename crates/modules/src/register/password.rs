@@ -2,7 +2,7 @@
 
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
-use rookery_sasl::{Credentials, CredentialsError, DEFAULT_ITERATIONS};
+use rookery_sasl::{Credentials, CredentialsError};
 use rookery_store::{Pending, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 
@@ -11,9 +11,12 @@ use crate::asker::condition;
 /// What [`derive()`] answers with.
 pub(crate) type Derived = Result<Credentials, CredentialsError>;
 
-/// Derives the keys of a password for the account `whose` in the background: that takes some ten milliseconds.
+/// Derives the keys of a password for the account `whose` in the background: that takes some ten
+/// milliseconds. Every way to set a password while the server runs comes here, so that all accounts
+/// have the same number of iterations: another one would tell accounts from unknown names.
 pub(crate) fn derive(world: &World, whose: JidRef<'_>, password: String) -> Pending<Derived> {
-    world.background.run(whose.bare_str(), move || Credentials::derive(&password, DEFAULT_ITERATIONS))
+    let iterations = world.settings().scram_iterations;
+    world.background.run(whose.bare_str(), move || Credentials::derive(&password, iterations))
 }
 
 /// The keys, or what to tell whoever chose the password.

@@ -11,19 +11,45 @@ use crate::{Credentials, Hash, Keys};
 /// each time, tells anyone which accounts exist (directory harvesting, RFC 6120 §13.11). A decoy salt is
 /// `HMAC(secret, name)`, cut to a real salt's length.
 ///
-/// What is left to see: an account whose password was set under another iteration count than today's answers with that
-/// count.
+/// The iteration count is seen as well, and accounts keep that under which their passwords were
+/// set. Decoys therefore have the counts that accounts have, each as often: a count says nothing of
+/// whether there is an account.
 #[derive(Clone)]
 pub struct Decoy {
     secret: [u8; 32],
     iterations: u32,
+    /// The counts of accounts, each with how many there are: today's last.
+    counts: Vec<(u32, u64)>,
 }
 
 impl Decoy {
     /// Makes decoys from a secret that has to outlive restarts (real salts do, so decoy salts must too), and the iteration count of
     /// newly made credentials.
     pub fn new(secret: [u8; 32], iterations: u32) -> Decoy {
-        Decoy { secret, iterations }
+        Decoy { secret, iterations, counts: Vec::new() }
+    }
+
+    /// Gives decoys the iteration counts of accounts, each with the number of accounts that have
+    /// it. While older counts become rarer, names go over from them to today's and never back.
+    pub fn among(self, counts: &[(u32, u64)]) -> Decoy {
+        let mut counts = counts.to_vec();
+        counts.sort_unstable_by_key(|&(count, _)| (count == self.iterations, count));
+        Decoy { counts, ..self }
+    }
+
+    /// Returns the iteration count that a name seems to have.
+    fn iterations_of(&self, name: &str) -> u32 {
+        let total: u128 = self.counts.iter().map(|&(_, accounts)| u128::from(accounts)).sum();
+        let digest = Hash::Sha256.hmac(&self.secret, &[b"iterations", name.as_bytes()]);
+        let drawn = digest.iter().take(8).fold(0u128, |drawn, byte| drawn << 8 | u128::from(*byte));
+        let mut place = (drawn * total) >> 64;
+        for &(count, accounts) in &self.counts {
+            match place.checked_sub(u128::from(accounts)) {
+                Some(further) => place = further,
+                None => return count,
+            }
+        }
+        self.iterations
     }
 
     /// Checks a plain password against the account's credentials, `None` being an unknown account; takes the same time either way:
@@ -58,7 +84,7 @@ impl Decoy {
         let mut keys = Keys {
             hash,
             salt: derive(b"salt"),
-            iterations: self.iterations,
+            iterations: self.iterations_of(&name),
             stored_key: derive(b"stored"),
             server_key: derive(b"server"),
         };
@@ -98,6 +124,26 @@ mod tests {
         assert_ne!(decoy.keys("nobody", Hash::Sha1).salt, decoy.keys("noone", Hash::Sha1).salt);
         assert_ne!(decoy.keys("nobody", Hash::Sha1).salt, decoy.keys("nobody", Hash::Sha256).salt);
         assert_ne!(decoy.keys("nobody", Hash::Sha1).salt, Decoy::new([8; 32], 10).keys("nobody", Hash::Sha1).salt);
+    }
+
+    #[test]
+    fn decoys_have_the_iteration_counts_of_accounts() {
+        let names: Vec<String> = (0..2000).map(|number| format!("name{number}")).collect();
+        let with = |decoy: &Decoy, count: u32| -> Vec<bool> {
+            names.iter().map(|name| decoy.keys(name, Hash::Sha256).iterations == count).collect()
+        };
+        let share = |all: &[bool]| all.iter().filter(|is_it| **is_it).count();
+        let before = Decoy::new([7; 32], 20).among(&[(20, 250), (10, 750)]);
+        let old = with(&before, 10);
+        assert!((1400..1600).contains(&share(&old)), "{}", share(&old));
+        assert_eq!(share(&old) + share(&with(&before, 20)), names.len());
+        let later = with(&Decoy::new([7; 32], 20).among(&[(10, 100), (20, 900)]), 10);
+        assert!((130..270).contains(&share(&later)), "{}", share(&later));
+        assert!(later.iter().zip(&old).all(|(later, old)| *old || !later), "nobody goes back");
+        // All three hashes of a name have the same, as those of an account have.
+        let counts: Vec<u32> = Hash::ALL.iter().map(|hash| before.keys("somebody", *hash).iterations).collect();
+        assert!(counts.iter().all(|count| *count == counts[0]));
+        assert!(with(&Decoy::new([7; 32], 20).among(&[]), 20).iter().all(|is_it| *is_it));
     }
 
     #[test]

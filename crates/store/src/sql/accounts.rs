@@ -118,6 +118,14 @@ pub(crate) fn list_disabled(
     list_by(c, LIST_DISABLED, domain, after, limit)
 }
 
+pub(crate) fn iterations(c: &mut dyn Connection) -> Result<Vec<(u32, u64)>, StoreError> {
+    let read = |row: &dyn Row| {
+        let iterations = row.integer(0)?.try_into();
+        Ok((iterations.map_err(|_| row.corrupt("impossible SCRAM iterations".into()))?, row.number(1)?))
+    };
+    all(c, COUNT_ITERATIONS, &[Value::Integer(number_of(Hash::Sha256))], read)
+}
+
 pub(crate) fn count_disabled(c: &mut dyn Connection, domain: &str) -> Result<u64, StoreError> {
     Ok(one(c, COUNT_DISABLED, &[Value::Text(domain)], |row| row.number(0))?.unwrap_or_default())
 }
@@ -183,6 +191,9 @@ const IS_DISABLED: &str = "\
 const LIST_DISABLED: &str = "\
     SELECT accounts.localpart FROM disabled_accounts JOIN accounts ON accounts.id = disabled_accounts.account \
     WHERE accounts.domain = ? AND accounts.localpart > ? ORDER BY accounts.localpart LIMIT ?";
+
+/// Values: hash.
+const COUNT_ITERATIONS: &str = "SELECT iterations, COUNT(*) FROM scram_keys WHERE hash = ? GROUP BY iterations";
 
 /// Values: domain.
 const COUNT_DISABLED: &str = "\

@@ -33,6 +33,9 @@ pub fn passwords_change(stores: &Stores) {
     account(stores, romeo.as_str());
     assert!(done(stores.accounts.set_credentials(romeo.as_ref(), password("new"))));
     assert_eq!(done(stores.accounts.credentials(romeo.as_ref())), Some(password("new")));
+    account(stores, "juliet@montague.example");
+    let iterations = password("new").sha256.iterations;
+    assert_eq!(done(stores.accounts.iterations()), [(iterations, 2)]);
 }
 
 pub fn many_are_created_in_order(stores: &Stores) {
