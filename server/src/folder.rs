@@ -115,6 +115,11 @@ impl Folder {
         self.path.join("certs/acme/account.toml")
     }
 
+    /// Returns the file that tells the password of the first account where there is no terminal.
+    pub fn first_password(&self) -> PathBuf {
+        self.path.join("first-password")
+    }
+
     /// What was announced at the last start.
     pub fn state(&self) -> PathBuf {
         self.path.join("state.toml")

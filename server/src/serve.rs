@@ -78,7 +78,7 @@ fn hear_signals(caller: Sender<Call>) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::Failed(format!("no signals can be received: {error}"));
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1]).map_err(failed)?;
     let hear = move || signals.forever().try_for_each(|signal| caller.send(Call::Signal(signal)));
-    std::thread::Builder::new().name("signals".into()).spawn(hear).map_err(failed)?;
+    std::thread::Builder::new().name("signals".into()).spawn(|| rookery_observe::vital(hear)).map_err(failed)?;
     Ok(())
 }
 
@@ -254,7 +254,7 @@ fn names(config: &Config) -> rookery_web::site::Names {
 }
 
 fn load_again(start: &mut Start, running: &Threads) {
-    match reload(&start.loaded) {
+    match start.database.decoys().and_then(|decoys| reload(&start.loaded, decoys)) {
         Ok(reloaded) => {
             for reason in &reloaded.restart {
                 warn!("{reason}");

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use rookery_jid::Jid;
 use rookery_modules::Shared;
-use rookery_modules::operations::users;
+use rookery_modules::operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::wait;
 
@@ -16,7 +16,7 @@ use crate::listener::{self, Kind, Listener};
 use crate::loaded::{Loaded, Source};
 use crate::logging;
 use crate::state::State;
-use crate::welcome::{self, Admin};
+use crate::welcome::{self, Admin, Secret};
 
 /// Everything that the server runs on, opened.
 pub struct Start {
@@ -33,6 +33,8 @@ pub struct Start {
     /// What serves readings of devices, until it runs.
     pub dpm: Option<Opened>,
     bound: Vec<(SocketAddr, Kind)>,
+    /// The first account, if this is the first start.
+    admin: Option<Admin>,
     /// Keeps other servers out of the data folder until the process ends.
     _lock: Lock,
 }
@@ -53,30 +55,35 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     let shared = Shared::default();
     let dpm = Opened::open(&config, &folder, &shared.data)?;
     let database = Database::open(&folder)?;
-    let secret = database.decoy_secret()?;
-    let loaded = Loaded::with(source, config, secret)?;
+    let loaded = Loaded::with(source, config, database.decoys()?)?;
     let shards = match loaded.config.shards {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         shards => shards,
     };
     let mut bound: Vec<_> = listeners.iter().map(|listener| (listener.address, listener.kind)).collect();
     bound.extend(dpm.iter().flat_map(|dpm| &dpm.addresses).map(|address| (*address, Kind::Dpm)));
-    Ok(Start { loaded, database, listeners, shards, shared, dpm, bound, _lock: lock })
+    // Last of all, so that no password is made that nobody gets to see, and before anybody is
+    // served: who connects first finds the account.
+    let admin = match State::read(&loaded.source.folder) {
+        Some(_) => None,
+        None => Some(make_admin(&loaded, &database)?),
+    };
+    Ok(Start { loaded, database, listeners, shards, shared, dpm, bound, admin, _lock: lock })
 }
 
 impl Start {
     /// Tells on standard output what the operator doesn't know yet, and that the server runs; to be called when it does, signals
-    /// included. A first start makes the first account here, so that no password is made that nobody gets to see.
+    /// included.
     ///
     /// # Errors
     ///
-    /// [`Failure::Failed`] if the account or what is remembered for the next start can't be written.
+    /// [`Failure::Failed`] if what is remembered for the next start can't be written.
     pub fn announce(&self) -> Result<(), Failure> {
         let folder = &self.loaded.source.folder;
         let now = State::of(&self.loaded);
-        match State::read(folder) {
-            Some(before) => welcome::again(&now.changes_since(&before), &self.loaded),
-            None => welcome::first(&self.loaded, &self.bound, &make_admin(&self.loaded, &self.database)?),
+        match (&self.admin, State::read(folder)) {
+            (Some(admin), _) => welcome::first(&self.loaded, &self.bound, admin),
+            (None, before) => welcome::again(&now.changes_since(&before.unwrap_or_default()), &self.loaded),
         }
         now.write(folder)?;
         welcome::running(&self.bound);
@@ -95,10 +102,24 @@ fn make_admin(loaded: &Loaded, database: &Database) -> Result<Admin, Failure> {
     let password = random_password()?;
     let credentials = Credentials::derive(&password, loaded.config.login.scram_iterations);
     let credentials = credentials.map_err(|error| Failure::Failed(error.to_string()))?;
-    let made = wait(users::create(&database.stores, jid.as_ref(), credentials))?;
-    made.map_err(|refusal| Failure::Failed(refusal.to_string()))?;
+    create_admin(database, jid, credentials, || Secret::keep(password, &loaded.source.folder))
+}
+
+/// Makes the account and gives it its right. Somebody may have made one of that name meanwhile, by
+/// `rookery user add`: then that is the first account, as its maker wanted it.
+fn create_admin(
+    database: &Database,
+    jid: Jid,
+    credentials: Credentials,
+    keep: impl FnOnce() -> Result<Secret, Failure>,
+) -> Result<Admin, Failure> {
+    match wait(users::create(&database.stores, jid.as_ref(), credentials))? {
+        Ok(()) => {}
+        Err(Refusal::Exists(_)) => return Ok(Admin::Others),
+        Err(refusal) => return Err(Failure::Failed(refusal.to_string())),
+    }
     wait(rookery_modules::rights::set_named(&database.stores, jid.domain(), std::slice::from_ref(&jid)))?;
-    Ok(Admin::Made { jid, password })
+    Ok(Admin::Made { jid, password: keep()? })
 }
 
 /// A password of 100 bits, without letters that are taken for others.
@@ -109,3 +130,23 @@ fn random_password() -> Result<String, Failure> {
 }
 
 const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz123456789";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::Folder;
+
+    #[test]
+    fn an_account_that_was_made_meanwhile_is_the_first_one() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let folder = Folder::new(directory.path().to_owned());
+        let database = Database::open(&folder).expect("a database");
+        let jid = Jid::parse("admin@localhost").expect("an address");
+        let keys = |password: &str| Credentials::derive(password, 4096).expect("keys");
+        wait(users::create(&database.stores, jid.as_ref(), keys("theirs"))).expect("kept").expect("made");
+        let made = create_admin(&database, jid.clone(), keys("ours"), || panic!("there is no password to keep"));
+        assert!(matches!(made, Ok(Admin::Others)));
+        let kept = wait(database.stores.accounts.credentials(jid.as_ref())).expect("read").expect("an account");
+        assert!(kept.verify("theirs"), "their password counts");
+    }
+}

@@ -1,14 +1,16 @@
 //! What a start says on standard output: everything the first time, afterwards only what is new.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal, Write as _};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rookery_jid::Jid;
 
 use crate::certificate::{Certificate, ends_soon};
 use crate::clock;
+use crate::failure::Failure;
+use crate::folder::{self, Folder};
 use crate::listener::Kind;
 use crate::loaded::Loaded;
 
@@ -19,10 +21,35 @@ pub enum Admin {
         /// Its address.
         jid: Jid,
         /// Its password.
-        password: String,
+        password: Secret,
     },
     /// There were accounts already.
     Others,
+}
+
+/// Where the password of the first account is told: once.
+pub enum Secret {
+    /// On the terminal.
+    Shown(String),
+    /// In this file. What isn't a terminal may be a journal, which others read and which is kept.
+    Kept(PathBuf),
+}
+
+impl Secret {
+    /// Keeps a password for who starts this server: for the terminal, or in a file of the data
+    /// folder that its owner alone can read.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Failed`] if the file can't be written.
+    pub fn keep(password: String, folder: &Folder) -> Result<Secret, Failure> {
+        if std::io::stdout().is_terminal() {
+            return Ok(Secret::Shown(password));
+        }
+        let file = folder.first_password();
+        folder::write(&file, &format!("{password}\n"), 0o600)?;
+        Ok(Secret::Kept(file))
+    }
 }
 
 /// Says everything, for a first start.
@@ -43,7 +70,17 @@ pub fn first(loaded: &Loaded, bound: &[(SocketAddr, Kind)], admin: &Admin) {
     }
     if let Admin::Made { jid, password } = admin {
         row("Account", jid.to_string());
-        row("Password", format!("{password}   (shown this once; change it with `rookery user passwd {jid}`)"));
+        row(
+            "Password",
+            match password {
+                Secret::Shown(password) => {
+                    format!("{password}   (shown this once; change it with `rookery user passwd {jid}`)")
+                }
+                Secret::Kept(file) => {
+                    format!("{}   (delete the file when you have read it)", file.display())
+                }
+            },
+        );
     }
     if let Some(page) = admin_page(loaded, bound) {
         row("Admin page", page);

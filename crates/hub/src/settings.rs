@@ -5,6 +5,8 @@
 use std::collections::HashMap;
 
 use rookery_fanout::Limits;
+use rookery_jid::Jid;
+use rookery_sasl::DEFAULT_ITERATIONS;
 use rookery_store::RosterSize;
 
 use crate::rate::Rate;
@@ -30,6 +32,9 @@ pub struct Settings {
     pub max_directed: usize,
     /// How fast a session may send.
     pub rate: Rate,
+    /// The iterations of PBKDF2 for every password that is set while the server runs, by whatever
+    /// way. Those of the command line and of decoys are the same number of the configuration.
+    pub scram_iterations: u32,
 }
 
 impl Default for Settings {
@@ -44,8 +49,32 @@ impl Default for Settings {
             profile: false,
             max_directed: 1000,
             rate: Rate::default(),
+            scram_iterations: DEFAULT_ITERATIONS,
         }
     }
+}
+
+impl Settings {
+    /// Returns the name of the default domain, whose administrators look after the server as a
+    /// whole; empty if there is no domain.
+    pub fn default_domain(&self) -> &str {
+        self.domains.first().map_or("", |domain| domain.name.as_str())
+    }
+
+    /// Returns all accounts that the configuration names, in whatever option of whatever domain:
+    /// each of them has some right, or speaks for the operator, before there is such an account.
+    pub fn named(&self) -> impl Iterator<Item = Jid> + '_ {
+        let modules = self.domains.iter().flat_map(|domain| domain.modules.values());
+        let texts = modules.flat_map(|options| options.values.values()).flat_map(Value::texts);
+        // A text may be an address, or have some among other words, as groups have.
+        let words = texts.flat_map(|text| std::iter::once(text).chain(text.split(is_between)));
+        words.filter_map(|word| Jid::parse(word).ok()).filter(|jid| jid.local().is_some())
+    }
+}
+
+/// Returns whether a character ends an address in a text.
+fn is_between(letter: char) -> bool {
+    letter.is_whitespace() || ",;:()<>'\"".contains(letter)
 }
 
 /// A domain with its own users and modules.
@@ -162,6 +191,18 @@ pub enum Value {
     Text(String),
     /// A list of texts.
     List(Vec<String>),
+}
+
+impl Value {
+    /// Returns the text, or those of the list.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        let texts = match self {
+            Self::Text(text) => std::slice::from_ref(text),
+            Self::List(texts) => texts,
+            Self::Switch(_) | Self::Number(_) => &[],
+        };
+        texts.iter().map(String::as_str)
+    }
 }
 
 /// An option as a module declares it; the example configuration and the errors of a wrong one come from here.

@@ -325,7 +325,7 @@ fn by_message(motds: &Motds, world: &mut World, packet: &Packet, to: JidRef<'_>)
     let Some(from) = packet.sender() else { return Verdict::Pass };
     let (motds, packet, domain, to) = (motds.clone(), packet.clone(), to.domain().to_owned(), to.to_jid());
     with_rights(world, &domain, &from, move |world, rights| match rights {
-        Ok(Rights::Admin) => carry_out(&motds, world, packet, to),
+        Ok(Rights::Admin | Rights::Server) => carry_out(&motds, world, packet, to),
         Ok(_) => world.bounce(&packet, to.as_ref(), Condition::Forbidden.into()),
         Err(error) => world.bounce(&packet, to.as_ref(), error),
     });

@@ -34,6 +34,7 @@ pub mod external_services;
 pub mod fast;
 pub mod form;
 pub mod last_activity;
+mod lookalike;
 pub mod multicast;
 pub mod offline;
 pub mod operations;

@@ -9,6 +9,7 @@
 //!
 //! * Keys are derived in the background, never on the shard.
 //! * A token counts for one registration. While it is good, the name that it is for is nobody else's.
+//! * A new password ends the other sessions of its account.
 //! * An account changes and removes only itself: whose stream it is decides, not what the request says.
 //! * No answer repeats the password (§3.3 asks for that).
 
@@ -25,6 +26,7 @@ use rookery_xml::{Writer, ns};
 
 pub use rate::Creations;
 
+use crate::operations::sessions;
 use crate::option;
 
 /// Lets people make, change and remove accounts from their clients.
@@ -168,7 +170,7 @@ fn remove(world: &mut World, iq: &Iq) {
     world.reply_done(iq);
     let account = iq.from.to_bare();
     // Whoever gets the name next must not get the rights with it.
-    let forgotten = crate::rights::forget(&world.stores, account.as_ref());
+    let forgotten = crate::rights::forget(&world.stores, &crate::rights::domains(world), account.as_ref());
     let whose = account.clone();
     world.wait(forgotten, move |world, forgotten| {
         if let Err(error) = forgotten {
@@ -207,7 +209,10 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
         };
         let set = world.stores.accounts.set_credentials(iq.from.bare(), credentials);
         world.wait_in_lane(session, set, move |world, set| match set {
-            Ok(true) => world.reply_done(&iq),
+            Ok(true) => {
+                world.reply_done(&iq);
+                sessions::password_changed(world, iq.from.to_bare(), Some(iq.from), |_| {});
+            }
             // Removed meanwhile.
             Ok(false) => world.reply_error(&iq, Condition::RegistrationRequired),
             Err(error) => {

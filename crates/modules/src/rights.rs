@@ -1,7 +1,14 @@
-//! Who administers a domain.
+//! Who administers a domain, and the server.
 //!
 //! The administrators are those that the configuration names (option `admins` of the module `administration`) and those that administrators named themselves,
 //! which the store keeps per domain. The first start of a server puts the account that it makes into that list. Where the module is off, nobody is one.
+//!
+//! # Invariants
+//!
+//! * A right belongs to an account, not to a name: one that is removed loses what the store keeps
+//!   of its rights, at all domains.
+//! * A name that has a right before there is an account, in the configuration or in such a list,
+//!   and one that looks like it, is given by operators only ([`with_reserved`]).
 
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
@@ -9,6 +16,7 @@ use rookery_store::{Pending, StoreError, Stores};
 
 use crate::administration;
 use crate::asker::condition;
+use crate::lookalike;
 use rookery_stream::error::StanzaError;
 
 /// What somebody may do in a domain.
@@ -18,8 +26,11 @@ pub(crate) enum Rights {
     None,
     /// What an account of the domain may.
     Account,
-    /// Everything.
+    /// Everything that concerns the domain.
     Admin,
+    /// That, and what concerns the server as a whole, such as its end: for those who administer
+    /// the default domain as well.
+    Server,
 }
 
 /// Goes on when it is known what `who` may do in a domain.
@@ -29,18 +40,87 @@ pub(crate) fn with_rights(
     who: &Jid,
     then: impl FnOnce(&mut World, Result<Rights, StanzaError>) + 'static,
 ) {
-    let Some(named) = configured(world, domain) else { return then(world, Ok(of_account(domain, who))) };
-    if named.iter().any(|admin| admin.as_ref() == who.bare()) {
-        return then(world, Ok(Rights::Admin));
-    }
-    let (domain, who) = (domain.to_owned(), who.clone());
-    with_named(world, &domain.clone(), move |world, named| {
-        let rights = named.map(|named| match named.iter().any(|admin| admin.as_ref() == who.bare()) {
-            true => Rights::Admin,
-            false => of_account(&domain, &who),
-        });
-        then(world, rights);
+    let (asked, whose) = (domain.to_owned(), who.clone());
+    with_admin(world, domain, who, move |world, is_admin| match is_admin {
+        Ok(true) => {
+            let default = world.settings().default_domain().to_owned();
+            if default == asked {
+                return then(world, Ok(Rights::Server));
+            }
+            with_admin(world, &default, &whose, |world, is_admin| {
+                then(world, is_admin.map(|is_admin| if is_admin { Rights::Server } else { Rights::Admin }));
+            });
+        }
+        Ok(false) => then(world, Ok(of_account(&asked, &whose))),
+        Err(error) => then(world, Err(error)),
     });
+}
+
+/// Goes on when it is known whether `who` is among the administrators of a domain.
+fn with_admin(
+    world: &mut World,
+    domain: &str,
+    who: &Jid,
+    then: impl FnOnce(&mut World, Result<bool, StanzaError>) + 'static,
+) {
+    let Some(configured) = configured(world, domain) else { return then(world, Ok(false)) };
+    if configured.iter().any(|admin| admin.as_ref() == who.bare()) {
+        return then(world, Ok(true));
+    }
+    let who = who.to_bare();
+    with_named(world, domain, move |world, named| {
+        then(world, named.map(|named| named.contains(&who)));
+    });
+}
+
+/// Goes on when it is known whether a name is for operators to give: it has rights already, or
+/// looks like one that has.
+pub(crate) fn with_reserved(
+    world: &mut World,
+    account: &Jid,
+    then: impl FnOnce(&mut World, Result<bool, StanzaError>) + 'static,
+) {
+    let (account, domains) = (account.to_bare(), domains(world));
+    let configured: Vec<Jid> = world.settings().named().collect();
+    let lists = lists(&world.stores, &domains);
+    world.wait(lists, move |world, lists| match lists {
+        Ok(lists) => {
+            let mut all = configured.iter().chain(lists.iter().flat_map(|(_, named)| named));
+            let is_reserved = all.any(|named| lookalike::may_be_taken_for(&account, named));
+            then(world, Ok(is_reserved));
+        }
+        Err(error) => {
+            world.store_failed("reading the lists of administrators", &account, &error);
+            then(world, Err(condition(&error).into()));
+        }
+    });
+}
+
+/// Returns whether an account has rights already, before it is made: the configuration
+/// (`configured`, see [`Settings::named`](rookery_hub::Settings::named)) or administrators have
+/// named it.
+pub fn has_rights(stores: &Stores, configured: &[Jid], domains: &[String], account: JidRef<'_>) -> Pending<bool> {
+    let (account, lists) = (account.bare().to_jid(), lists(stores, domains));
+    let is_configured = configured.contains(&account);
+    Box::pin(async move { Ok(is_configured || lists.await?.iter().any(|(_, named)| named.contains(&account))) })
+}
+
+/// Returns the names of all domains of this server.
+pub(crate) fn domains(world: &World) -> Vec<String> {
+    world.settings().domains.iter().map(|domain| domain.name.clone()).collect()
+}
+
+/// Returns the administrators that administrators have named, by domain.
+fn lists(stores: &Stores, domains: &[String]) -> Pending<Vec<(String, Vec<Jid>)>> {
+    // All questions are in the store's queue before the first answer is waited for.
+    let asked: Vec<_> = domains.iter().map(|domain| (domain.clone(), named(stores, domain))).collect();
+    Box::pin(async move {
+        let mut lists = Vec::with_capacity(asked.len());
+        for (domain, named) in asked {
+            lists.push((domain, read(&named.await?.unwrap_or_default())));
+        }
+        Ok(lists)
+    })
 }
 
 /// The administrators that the configuration names, if the domain has administrators at all.
@@ -78,18 +158,19 @@ pub fn set_named(stores: &Stores, domain: &str, admins: &[Jid]) -> Pending<()> {
     stores.meta.put(&key(domain), lines.join("\n").into_bytes())
 }
 
-/// Removes an account from the administrators that were named: its name must not hand the right on to whoever gets it next.
-pub fn forget(stores: &Stores, account: JidRef<'_>) -> Pending<()> {
-    let (account, stores) = (account.bare().to_jid(), stores.clone());
+/// Removes an account from the administrators that were named, at each of these domains: its name
+/// must not hand the right on to the next one who has it.
+pub fn forget(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pending<()> {
+    let (account, stores, lists) = (account.bare().to_jid(), stores.clone(), lists(stores, domains));
     Box::pin(async move {
-        let named = named(&stores, account.domain()).await?.unwrap_or_default();
-        let mut named = read(&named);
-        let before = named.len();
-        named.retain(|admin| *admin != account);
-        match named.len() == before {
-            true => Ok::<_, StoreError>(()),
-            false => set_named(&stores, account.domain(), &named).await,
+        for (domain, mut named) in lists.await? {
+            let before = named.len();
+            named.retain(|admin| *admin != account);
+            if named.len() < before {
+                set_named(&stores, &domain, &named).await?;
+            }
         }
+        Ok::<_, StoreError>(())
     })
 }
 

@@ -14,7 +14,9 @@ use std::thread;
 use std::time::Duration;
 
 use rookery_jid::Jid;
-use rookery_modules::operations::{Refusal, users, users::Removal};
+use rookery_modules::operations::users::{Removal, SessionsEnd};
+use rookery_modules::operations::{Refusal, users};
+use rookery_modules::rights;
 use rookery_sasl::Credentials;
 use rookery_store::{Stores, wait};
 
@@ -25,6 +27,7 @@ use crate::database::{self, Database};
 use crate::failure::Failure;
 use crate::folder::Folder;
 use crate::loaded::Source;
+use crate::settings;
 use crate::welcome::say;
 
 /// Runs one command.
@@ -41,7 +44,7 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
     match command {
         UserCommand::Add { jid, password } => {
             let jid = account(&jid, &config)?;
-            add(&jid, credentials(password.password_stdin, &jid, &config)?, &open()?)
+            add(&jid, credentials(password.password_stdin, &jid, &config)?, &config, &open()?)
         }
         UserCommand::Passwd { jid, password } => {
             let jid = account(&jid, &config)?;
@@ -50,11 +53,11 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
             if !wait(database.stores.accounts.exists(jid.as_ref()))? {
                 return Err(no_account(&jid));
             }
-            set_password(&jid, credentials(password.password_stdin, &jid, &config)?, &database)
+            set_password(&jid, credentials(password.password_stdin, &jid, &config)?, &source.folder, &database)
         }
         UserCommand::Remove { jid } => {
             // Accounts of a domain that isn't served any more can still be removed.
-            remove(&address(&jid).map_err(Failure::Failed)?, &source.folder, &open()?)
+            remove(&address(&jid).map_err(Failure::Failed)?, &config, &source.folder, &open()?)
         }
         UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
         UserCommand::Import { file } if is_xml(&file)? => pie::import::run(&file, &config, &open()?),
@@ -81,30 +84,70 @@ pub fn export(folder: &Path, jid: &Jid, stores: &Stores) -> Result<File, String>
     Ok(file)
 }
 
-fn add(jid: &Jid, credentials: Credentials, database: &Database) -> Result<(), Failure> {
+fn add(jid: &Jid, credentials: Credentials, config: &Config, database: &Database) -> Result<(), Failure> {
     wait(users::create(&database.stores, jid.as_ref(), credentials))?.map_err(|refusal| match refusal {
         Refusal::Exists(words) => Failure::Failed(format!("{words}; `rookery user passwd {jid}` sets its password")),
         refusal => Failure::Failed(refusal.to_string()),
     })?;
     say(&format!("added {jid}\n"));
+    tell_rights(jid, config, database)
+}
+
+/// Tells of an account that was just made that its name has rights: the operator may not have
+/// thought of it.
+fn tell_rights(jid: &Jid, config: &Config, database: &Database) -> Result<(), Failure> {
+    let table = rookery_modules::table(&rookery_modules::Shared::default());
+    let configured: Vec<Jid> = settings::settings(config, &table).named().collect();
+    if wait(rights::has_rights(&database.stores, &configured, &domains(config), jid.as_ref()))? {
+        say(&format!("{jid} has rights by its name: the configuration, or a list of administrators, names it\n"));
+    }
     Ok(())
 }
 
-fn set_password(jid: &Jid, credentials: Credentials, database: &Database) -> Result<(), Failure> {
+fn domains(config: &Config) -> Vec<String> {
+    config.domains.iter().map(|domain| domain.name.clone()).collect()
+}
+
+fn set_password(jid: &Jid, credentials: Credentials, folder: &Folder, database: &Database) -> Result<(), Failure> {
     wait(users::set_credentials(&database.stores, jid.as_ref(), credentials))?.map_err(|refusal| match refusal {
         Refusal::Missing(_) => no_account(jid),
         refusal => Failure::Failed(refusal.to_string()),
     })?;
-    say(&format!("set the password of {jid}; it counts from the next login on\n"));
+    if folder.running().is_some() && !end_sessions_by_server(jid, &database.stores)? {
+        return Err(Failure::Failed(format!(
+            "the password of {jid} is set, but the server that runs here has not ended its sessions yet; \
+             set it again, or restart the server, if somebody else may have the old one"
+        )));
+    }
+    say(&format!("set the password of {jid}; its sessions have ended\n"));
     Ok(())
 }
 
-fn remove(jid: &Jid, folder: &Folder, database: &Database) -> Result<(), Failure> {
+/// Has the server that runs end the sessions of an account, and waits for it. `false` if it
+/// doesn't.
+fn end_sessions_by_server(jid: &Jid, stores: &Stores) -> Result<bool, Failure> {
+    let Some(end) = wait(SessionsEnd::of(stores, jid.as_ref()))? else { return Ok(true) };
+    // Twice, since somebody else's note may take the place of the first.
+    for _ in 0..2 {
+        wait(end.ask(stores, clock::now() * 1000))?;
+        let mut looks = 0;
+        while !wait(end.is_taken(stores))? {
+            looks += 1;
+            if looks == LOOKS {
+                return Ok(false);
+            }
+            thread::sleep(LOOK);
+        }
+    }
+    Ok(true)
+}
+
+fn remove(jid: &Jid, config: &Config, folder: &Folder, database: &Database) -> Result<(), Failure> {
     let stores = &database.stores;
     let removed = match folder.running() {
         // It ends the sessions and tells the contacts.
         Some(_) => remove_by_server(jid, stores)?,
-        None => wait(users::remove_without_server(stores, jid.as_ref()))?,
+        None => wait(users::remove_without_server(stores, &domains(config), jid.as_ref()))?,
     };
     if !removed {
         return Err(no_account(jid));

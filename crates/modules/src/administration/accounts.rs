@@ -116,9 +116,10 @@ fn add(world: &mut World, order: Order) {
         return order.fail(world, "the two passwords differ");
     }
     users::add(world, account.clone(), password, move |world, added| match added {
-        Ok(()) => {
+        Ok(has_rights) => {
             note(world, &order, "created an account", account.as_str());
-            order.done(world, &format!("{account} was added"));
+            let more = if has_rights { "; its name was given rights before there was an account" } else { "" };
+            order.done(world, &format!("{account} was added{more}"));
         }
         Err(refusal) => refuse(world, order, refusal),
     });
@@ -162,7 +163,8 @@ fn end_sessions(world: &mut World, account: Jid, done: Done) {
 /// §4.7.
 fn change_password(world: &mut World, order: Order, account: Jid) {
     let password = order.value("password").unwrap_or_default().to_owned();
-    users::set_password(world, account.clone(), password, move |world, set| match set {
+    let keep = Some(order.from().clone());
+    users::set_password(world, account.clone(), password, keep, move |world, set| match set {
         Ok(()) => {
             note(world, &order, "set a password", account.as_str());
             order.done(world, &format!("{account} has a new password"));

@@ -5,7 +5,7 @@
 //! Here: the module, and reading the accounts that a command is about. `accounts`: accounts and their sessions. `inquiries`: what is known of
 //! one account. `lists`: how many accounts there are, and which. `service`: announcements, the message of the day, administrators, stop and restart.
 //!
-//! `removed`: accounts that the command line wants removed. [`border`]: black- and whitelists.
+//! `removed`: what the command line wants done with accounts. [`border`]: black- and whitelists.
 //!
 //! Left out: getting a password (§4.6, retracted: no server with SCRAM keys knows one). `lastlogin` (§4.9) is when an account was last here: now for one that
 //! is online, else when its last session ended.

@@ -1,6 +1,9 @@
-//! Accounts that the command line wants removed while a server runs: the server does it, since it has sessions to end, contacts to tell and memory to clear.
+//! What the command line wants done with accounts while a server runs, which has sessions to end,
+//! contacts to tell and memory to clear: they are to be removed, or have a new password, with which
+//! their sessions end.
 //!
-//! Whoever wants an account removed notes it in the store; the first shard looks every second, and takes notes away that are done. A note names the account
+//! The command line notes in the store what it wants; the first shard looks every second, and takes
+//! notes away that are done. A note names the account
 //! by its keys too, and counts for a minute: whoever gets the name afterwards is not meant. Two who write at a time may overwrite each other, so whoever
 //! waits repeats its note.
 
@@ -12,7 +15,7 @@ use rookery_sasl::Credentials;
 use rookery_store::{Pending, StoreError, Stores};
 use sha2::{Digest, Sha256};
 
-use crate::operations::users;
+use crate::operations::{sessions, users};
 
 /// An account that is to be removed by the server that runs on the same stores.
 #[derive(Debug)]
@@ -30,7 +33,11 @@ impl Removal {
 
     /// Asks the server for it, which takes a second or two. `unix_ms`: now, milliseconds since 1970.
     pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
-        let line = Note { unix_ms, mark: self.mark.clone(), account: self.account.clone() }.line();
+        self.note(stores, unix_ms, Deed::Remove)
+    }
+
+    fn note(&self, stores: &Stores, unix_ms: u64, deed: Deed) -> Pending<()> {
+        let line = Note { unix_ms, deed, mark: self.mark.clone(), account: self.account.clone() }.line();
         let (stores, account) = (stores.clone(), self.account.clone());
         Box::pin(async move { replace(&stores, &account, Some(line)).await })
     }
@@ -39,6 +46,35 @@ impl Removal {
     pub fn is_done(&self, stores: &Stores) -> Pending<bool> {
         let (keys, wanted) = (stores.accounts.credentials(self.account.as_ref()), self.mark.clone());
         Box::pin(async move { Ok(keys.await?.is_none_or(|keys| mark(&keys) != wanted)) })
+    }
+}
+
+/// An account whose sessions the server that runs on the same stores is to end: its password has
+/// changed.
+#[derive(Debug)]
+pub struct SessionsEnd(Removal);
+
+impl SessionsEnd {
+    /// Returns that of an account under its new password; `None` if there is no such account.
+    pub fn of(stores: &Stores, account: JidRef<'_>) -> Pending<Option<Self>> {
+        let found = Removal::of(stores, account);
+        Box::pin(async move { Ok(found.await?.map(Self)) })
+    }
+
+    /// Asks the server for it, which takes a second or two. `unix_ms`: now, milliseconds since
+    /// 1970.
+    pub fn ask(&self, stores: &Stores, unix_ms: u64) -> Pending<()> {
+        self.0.note(stores, unix_ms, Deed::EndSessions)
+    }
+
+    /// Returns whether the server has taken the note away: it has done so, or somebody else's note
+    /// has taken the place of this one.
+    pub fn is_taken(&self, stores: &Stores) -> Pending<bool> {
+        let (notes, account) = (stores.meta.get(KEY), self.0.account.clone());
+        Box::pin(async move {
+            let notes = notes.await?.unwrap_or_default();
+            Ok(!read(&String::from_utf8_lossy(&notes)).any(|note| note.account == account))
+        })
     }
 }
 
@@ -57,11 +93,16 @@ pub(super) fn install(hooks: &mut Hooks<'_>) {
     });
 }
 
-/// Removes an account. If that has been done – there is none, or another one of that name – or nobody waits for it any more, the note goes.
+/// Does what a note says. If that has been done – there is no such account, or another one of that
+/// name – or nobody waits for it any more, the note goes.
 fn heed(world: &mut World, note: Note) {
     let is_fresh = note.unix_ms.saturating_add(KEPT_MS) > world.time();
     let keys = world.stores.accounts.credentials(note.account.as_ref());
     world.wait(keys, move |world, keys| match keys {
+        Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark && note.deed == Deed::EndSessions => {
+            let account = note.account;
+            sessions::password_changed(world, account.clone(), None, |world| take_away(world, account));
+        }
         Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark => {
             users::remove(world, note.account, |_, removed| {
                 if let Err(refusal) = removed {
@@ -69,14 +110,16 @@ fn heed(world: &mut World, note: Note) {
                 }
             });
         }
-        Ok(_) => {
-            let (stores, account) = (world.stores.clone(), note.account);
-            let taken: Pending<()> = Box::pin(async move { replace(&stores, &account, None).await });
-            // Another look finds it again.
-            world.wait(taken, |_, _| {});
-        }
+        Ok(_) => take_away(world, note.account),
         Err(_) => {}
     });
+}
+
+fn take_away(world: &mut World, account: Jid) {
+    let stores = world.stores.clone();
+    let taken: Pending<()> = Box::pin(async move { replace(&stores, &account, None).await });
+    // Another look finds it again.
+    world.wait(taken, |_, _| {});
 }
 
 /// Puts a line in the place of the notes about an account.
@@ -88,10 +131,31 @@ async fn replace(stores: &Stores, account: &Jid, line: Option<String>) -> Result
     stores.meta.put(KEY, lines.join("\n").into_bytes()).await
 }
 
-/// Somebody wants an account removed.
+/// A wish of the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    /// The account is to be removed.
+    Remove,
+    /// Its sessions are to end.
+    EndSessions,
+}
+
+impl Deed {
+    const ALL: [Self; 2] = [Self::Remove, Self::EndSessions];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Remove => "remove",
+            Self::EndSessions => "end-sessions",
+        }
+    }
+}
+
+/// Somebody wants something done with an account.
 struct Note {
     /// Since when.
     unix_ms: u64,
+    deed: Deed,
     /// The account's [`mark`].
     mark: String,
     account: Jid,
@@ -99,15 +163,16 @@ struct Note {
 
 impl Note {
     fn line(&self) -> String {
-        format!("{} {} {}", self.unix_ms, self.mark, self.account)
+        format!("{} {} {} {}", self.unix_ms, self.deed.name(), self.mark, self.account)
     }
 }
 
 fn read(text: &str) -> impl Iterator<Item = Note> {
     text.lines().filter_map(|line| {
-        let mut words = line.splitn(3, ' ');
-        let [unix_ms, mark, account] = [words.next()?, words.next()?, words.next()?];
-        Some(Note { unix_ms: unix_ms.parse().ok()?, mark: mark.to_owned(), account: Jid::parse(account).ok()? })
+        let mut words = line.splitn(4, ' ');
+        let [unix_ms, deed, mark, account] = [words.next()?, words.next()?, words.next()?, words.next()?];
+        let deed = Deed::ALL.into_iter().find(|known| known.name() == deed)?;
+        Some(Note { unix_ms: unix_ms.parse().ok()?, deed, mark: mark.to_owned(), account: Jid::parse(account).ok()? })
     })
 }
 

@@ -27,7 +27,7 @@ type Then = Box<dyn FnOnce(&mut World, Vec<String>)>;
 fn next(world: &mut World, account: Jid, mut domains: std::vec::IntoIter<String>, mut found: Vec<String>, then: Then) {
     let Some(domain) = domains.next() else { return then(world, found) };
     with_rights(world, &domain.clone(), &account.clone(), move |world, rights| {
-        if rights.is_ok_and(|rights| rights == Rights::Admin) {
+        if rights.is_ok_and(|rights| rights >= Rights::Admin) {
             found.push(domain);
         }
         next(world, account, domains, found, then);

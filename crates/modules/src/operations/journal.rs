@@ -51,10 +51,14 @@ impl Journal {
         inner.is_dirty = true;
     }
 
-    /// The entries that concern one of these domains or none in particular, the newest first, `limit` at most.
-    pub fn recent(&self, domains: &[String], limit: usize) -> Vec<Entry> {
+    /// Returns the entries that concern one of these domains, the newest first, `limit` at most.
+    /// `of_server`: those that concern none in particular as well.
+    pub fn recent(&self, domains: &[String], of_server: bool, limit: usize) -> Vec<Entry> {
         let inner = self.lock();
-        let concerns = |entry: &&Entry| entry.domain.is_empty() || domains.contains(&entry.domain);
+        let concerns = |entry: &&Entry| match entry.domain.as_str() {
+            "" => of_server,
+            _ => domains.contains(&entry.domain),
+        };
         inner.entries.iter().rev().filter(concerns).take(limit).cloned().collect()
     }
 
@@ -160,7 +164,7 @@ mod tests {
         let again = Journal::default();
         again.note(entry("new", ""));
         again.fill(&String::from_utf8(kept).unwrap());
-        let all = again.recent(&["a.example".into()], usize::MAX);
+        let all = again.recent(&["a.example".into()], true, usize::MAX);
         assert_eq!((all.len(), all[0].act.as_str()), (MOST, "new"));
         assert_eq!(all[1].act, format!("act {}  forged line", MOST + 4));
     }
@@ -171,7 +175,11 @@ mod tests {
         journal.note(entry("here", "a.example"));
         journal.note(entry("there", "b.example"));
         journal.note(entry("everywhere", ""));
-        let acts = journal.recent(&["a.example".into()], 10).into_iter().map(|entry| entry.act);
-        assert_eq!(acts.collect::<Vec<_>>(), ["everywhere", "here"]);
+        let acts = |of_server| {
+            let entries = journal.recent(&["a.example".into()], of_server, 10).into_iter();
+            entries.map(|entry| entry.act).collect::<Vec<_>>()
+        };
+        assert_eq!(acts(true), ["everywhere", "here"]);
+        assert_eq!(acts(false), ["here"]);
     }
 }

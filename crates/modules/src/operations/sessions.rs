@@ -72,18 +72,44 @@ pub(crate) fn close(
     text: &'static str,
     then: impl FnOnce(&mut World, usize) + 'static,
 ) {
-    let whose = address.clone();
+    let meant = address.clone();
+    let is_meant = move |of: JidRef<'_>| meant.resource().is_none() || of == meant.as_ref();
+    close_those(world, &address, is_meant, (StreamError::PolicyViolation, text), then);
+}
+
+/// Ends what goes on by the old password of an account: its sessions but that of a full JID, those
+/// that wait for their clients among them, and logins under way. Tokens end by themselves.
+pub(crate) fn password_changed(
+    world: &mut World,
+    account: Jid,
+    keep: Option<Jid>,
+    then: impl FnOnce(&mut World) + 'static,
+) {
+    world.end_logins(&account);
+    let is_meant = move |of: JidRef<'_>| keep.as_ref().is_none_or(|keep| of != keep.as_ref());
+    // RFC 6120 §4.9.3.16: what the stream was secured by holds no longer.
+    let error = (StreamError::Reset, "the password has changed");
+    close_those(world, &account, is_meant, error, |world, _| then(world));
+}
+
+fn close_those(
+    world: &mut World,
+    account: &Jid,
+    is_meant: impl Fn(JidRef<'_>) -> bool + Send + 'static,
+    (error, text): (StreamError, &'static str),
+    then: impl FnOnce(&mut World, usize) + 'static,
+) {
+    let whose = account.to_bare();
     let work = move |world: &mut World, reply: Reply<usize>| {
-        let is_meant = |of: JidRef<'_>| address.resource().is_none() || of == address.as_ref();
-        let links = world.links_of(address.as_ref()).into_iter();
+        let links = world.links_of(whose.as_ref()).into_iter();
         let meant: Vec<_> =
             links.filter(|&link| world.outboxes.address(link).is_some_and(|of| is_meant(of.as_ref()))).collect();
         for &link in &meant {
-            world.close(link, StreamError::PolicyViolation, text);
+            world.close(link, error.clone(), text);
         }
         reply.give(world, meant.len());
     };
-    world.ask_home(whose.as_ref(), work, then);
+    world.ask_home(account.as_ref(), work, then);
 }
 
 fn look(world: &World, link: Link) -> Option<(Link, SessionInfo)> {

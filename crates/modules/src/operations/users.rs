@@ -12,7 +12,7 @@ use crate::archive;
 use crate::register::password;
 use crate::rights;
 
-pub use crate::administration::removed::Removal;
+pub use crate::administration::removed::{Removal, SessionsEnd};
 
 /// What an operator sees of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,8 +82,9 @@ pub fn set_credentials(stores: &Stores, account: JidRef<'_>, credentials: Creden
     Box::pin(async move { Ok(if set.await? { Ok(()) } else { Err(Refusal::no_account(account)) }) })
 }
 
-/// Makes an account, and welcomes it.
-pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
+/// Makes an account, and welcomes it; `true` if its name has rights already, as operators ought to
+/// know who gave it.
+pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(&mut World, Outcome<bool>) + 'static) {
     derive(world, account.clone().as_ref(), password, move |world, credentials| {
         let credentials = match credentials {
             Ok(credentials) => credentials,
@@ -91,20 +92,30 @@ pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(
         };
         let created = create(&world.stores, account.as_ref(), credentials);
         world.wait(created, move |world, created| {
-            let created = created.unwrap_or_else(|error| Err(error.into()));
-            if created.is_ok() {
-                service::welcome(world, &account);
+            if let Err(refusal) = created.unwrap_or_else(|error| Err(error.into())) {
+                return then(world, Err(refusal));
             }
-            then(world, created);
+            service::welcome(world, &account);
+            let configured: Vec<Jid> = world.settings().named().collect();
+            let has = rights::has_rights(&world.stores, &configured, &rights::domains(world), account.as_ref());
+            world.wait(has, move |world, has| {
+                let has_rights = has == Ok(true);
+                if has_rights {
+                    tracing::warn!(%account, "an account was made whose name had rights before: see the options that name it");
+                }
+                then(world, Ok(has_rights));
+            });
         });
     });
 }
 
-/// Sets the password of an account. Its sessions go on.
+/// Sets the password of an account. Its sessions end, but for that of a full JID, which may have
+/// asked for it.
 pub fn set_password(
     world: &mut World,
     account: Jid,
     password: String,
+    keep: Option<Jid>,
     then: impl FnOnce(&mut World, Outcome<()>) + 'static,
 ) {
     derive(world, account.clone().as_ref(), password, move |world, credentials| {
@@ -113,7 +124,10 @@ pub fn set_password(
             Err(refusal) => return then(world, Err(refusal)),
         };
         let set = set_credentials(&world.stores, account.as_ref(), credentials);
-        world.wait(set, move |world, set| then(world, set.unwrap_or_else(|error| Err(error.into()))));
+        world.wait(set, move |world, set| match set.unwrap_or_else(|error| Err(error.into())) {
+            Ok(()) => sessions::password_changed(world, account, keep, |world| then(world, Ok(()))),
+            Err(refusal) => then(world, Err(refusal)),
+        });
     });
 }
 
@@ -136,7 +150,7 @@ pub fn set_disabled(
 
 /// Removes an account with everything that is kept for it, and ends its sessions.
 pub fn remove(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Outcome<()>) + 'static) {
-    let forgotten = rights::forget(&world.stores, account.as_ref());
+    let forgotten = rights::forget(&world.stores, &rights::domains(world), account.as_ref());
     world.wait(forgotten, move |world, forgotten| {
         if let Err(error) = forgotten {
             return then(world, Err(error.into()));
@@ -166,15 +180,16 @@ pub fn empty_archive(world: &mut World, account: Jid, then: impl FnOnce(&mut Wor
     });
 }
 
-/// Removes an account in stores on which no server runs, with all messages of its archive. `false` if there was no such account.
-pub fn remove_without_server(stores: &Stores, account: JidRef<'_>) -> Pending<bool> {
-    let (account, stores) = (account.bare().to_jid(), stores.clone());
+/// Removes an account in stores on which no server runs, with all messages of its archive, and
+/// takes its rights at these domains. `false` if there was no such account.
+pub fn remove_without_server(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pending<bool> {
+    let (account, stores, domains) = (account.bare().to_jid(), stores.clone(), domains.to_vec());
     Box::pin(async move {
         if !stores.accounts.exists(account.as_ref()).await? {
             return Ok(false);
         }
         // Its name must hand on neither its rights nor what others show it.
-        rights::forget(&stores, account.as_ref()).await?;
+        rights::forget(&stores, &domains, account.as_ref()).await?;
         for item in stores.rosters.get(account.as_ref()).await?.items {
             if stores.accounts.exists(item.jid.as_ref()).await? {
                 let end: EditRoster = Box::new(|item, _| item.map_or(Edit::Keep, ended));
@@ -206,7 +221,7 @@ pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, O
             let domain = account.domain().to_owned();
             rights::with_rights(world, &domain, &account.clone(), move |world, rights| {
                 let Facts { is_disabled, last_seen_ms, contacts } = facts;
-                let is_admin = rights.is_ok_and(|rights| rights == rights::Rights::Admin);
+                let is_admin = rights.is_ok_and(|rights| rights >= rights::Rights::Admin);
                 let user = User { jid: account, is_disabled, is_admin, sessions, last_seen_ms, contacts };
                 then(world, Ok(user));
             });

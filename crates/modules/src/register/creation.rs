@@ -13,7 +13,9 @@ use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, INSTRUCTIONS, NAME, long_enough, pa
 use crate::administration::service::welcome;
 use crate::asker::condition;
 use crate::form::{Field, Form};
-use crate::rights::{Rights, with_rights};
+use crate::lookalike;
+use crate::operations::sessions;
+use crate::rights::with_reserved;
 
 /// Answers a request of a guest: with what to fill in, or by creating the account.
 pub(super) fn request(world: &mut World, guest: Guest, iq: Iq, creations: &Creations, shown: &Shown) {
@@ -104,6 +106,9 @@ impl Creation {
         let (username, password) = filled_in(&iq)?;
         let account = Jid::new(Some(&username), iq.to.domain(), None);
         let account = account.map_err(|_| not_acceptable("no such username is possible"))?;
+        if !account.local().is_some_and(lookalike::is_of_one_script) {
+            return Err(not_acceptable("a username may not mix letters of different scripts"));
+        }
         if let Some(name) = invitation.as_ref().and_then(fixed_name)
             && account.local() != Some(name.as_str())
         {
@@ -127,10 +132,9 @@ impl Creation {
         if self.resets() {
             return self.derive(world);
         }
-        let (account, domain) = (self.account.clone(), self.account.domain().to_owned());
-        // The name of an administrator without an account is not for whoever comes first.
-        with_rights(world, &domain, &account, move |world, rights| match rights {
-            Ok(Rights::Admin) if !self.is_invited_as() => self.conflict(world),
+        // A name that has rights before it has an account is not for the first one who comes.
+        with_reserved(world, &self.account.clone(), move |world, is_reserved| match is_reserved {
+            Ok(true) if !self.is_invited_as() => self.conflict(world),
             Ok(_) => self.look_up(world),
             Err(error) => self.refuse(world, error),
         });
@@ -186,6 +190,7 @@ impl Creation {
             Ok(true) => {
                 tracing::info!(account = %self.account, address = %self.guest.address, "a password was set by a link");
                 world.reply_to_guest(self.guest, self.iq.result());
+                sessions::password_changed(world, self.account, None, |_| {});
             }
             Ok(false) => self.refuse(world, Condition::ItemNotFound.into()),
             Err(error) => self.failed(world, &error),

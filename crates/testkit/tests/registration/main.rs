@@ -1,5 +1,8 @@
 //! In-band registration with forms and tokens: XEP-0077, XEP-0401, XEP-0445. Rates and plain elements are tested with the module.
 
+mod passwords;
+mod rights;
+
 use rookery_hub::Value;
 use rookery_sasl::Mechanism;
 use rookery_testkit::{Client, Config, Server};

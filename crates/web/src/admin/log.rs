@@ -20,7 +20,8 @@ fn acts(visit: &Visit, html: &mut Html) {
          <tr><th>When (UTC)<th>Who<th>By<th>What</tr></thead><tbody>",
         &[],
     );
-    for entry in &visit.shared.modules.journal.recent(&visit.domains, SHOWN) {
+    let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
+    for entry in &visit.shared.modules.journal.recent(&visit.domains, of_server, SHOWN) {
         html.add(
             "<tr><td class=\"when\">{}<td>{}<td>{}<td>{}</tr>",
             &[&when(entry.unix_ms), &entry.who, &entry.by, &entry.act],

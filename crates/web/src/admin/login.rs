@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use hyper::header::{COOKIE, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use hyper::{Response, StatusCode};
+use rookery_hub::tokens::password_mark;
 use rookery_jid::Jid;
-use rookery_modules::operations::administrators;
+use rookery_modules::operations::{Outcome, administrators};
 use rookery_shard::{Refused, Whence};
 use tokio::task::spawn_blocking;
 
@@ -62,15 +63,16 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
             return response;
         }
     };
-    let note = |act: &str| shared.modules.journal.note(entry(&counted, origin, "", act.to_owned()));
-    let is_right = match verify(shared, account.clone(), value(given, "password").to_owned()).await {
-        Ok(is_right) => is_right,
+    let domain = account.as_ref().map(|account| own_domain(shared, account)).unwrap_or_default();
+    let note = |act: &str| shared.modules.journal.note(entry(&counted, origin, &domain, act.to_owned()));
+    let password = match verify(shared, account.clone(), value(given, "password").to_owned()).await {
+        Ok(password) => password,
         Err(refusal) => {
             gate.take_back(&attempt, shared.door.now_ms());
             return failed(&refusal);
         }
     };
-    let Some(account) = account.filter(|_| is_right) else {
+    let Some((account, password)) = account.zip(password) else {
         gate.failed(attempt);
         note("failed to sign in");
         return page(
@@ -79,7 +81,7 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
             Some("Account or password is wrong, or it is no administrator's."),
         );
     };
-    let Some(cookie) = shared.admin.visits.begin(&account, now_ms()) else {
+    let Some(cookie) = shared.admin.visits.begin(&account, password, now_ms()) else {
         return page(StatusCode::SERVICE_UNAVAILABLE, name, Some("The system gives no random numbers."));
     };
     gate.succeeded(&attempt, shared.door.now_ms());
@@ -92,10 +94,16 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
 /// Ends the visit.
 pub fn sign_out(visit: &Visit) -> Response<Body> {
     visit.shared.admin.visits.end(&visit.seen);
-    visit.note("", "signed out".to_owned());
+    visit.note(&own_domain(&visit.shared, &visit.seen.account), "signed out".to_owned());
     let mut response = see_other("/login");
     set_cookie(&mut response, visit.origin, "", "; Max-Age=0");
     response
+}
+
+/// Returns the domain of an account, whose administrators are told of its visits; none if it isn't
+/// one of this server.
+fn own_domain(shared: &Shared, account: &Jid) -> String {
+    shared.domain_of(account.domain()).unwrap_or_default()
 }
 
 /// What the cookie of a visit holds.
@@ -105,8 +113,9 @@ pub fn cookie(headers: &HeaderMap, origin: Origin) -> Option<String> {
     cookies.find(|(name, _)| *name == cookie_name(origin)).map(|(_, value)| value.to_owned())
 }
 
-/// Whether a password is that of an account that is there and administers a domain. All is asked for in any case, so that the time tells nothing.
-async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> rookery_modules::operations::Outcome<bool> {
+/// Returns what stands for a password if it is that of an account that is there and administers a
+/// domain. All is asked for in any case, so that the time tells nothing.
+async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> Outcome<Option<String>> {
     let decoy = shared.settings().decoy.clone();
     let name = account.as_ref().and_then(Jid::local).unwrap_or_default().to_owned();
     let (credentials, domains) = match account {
@@ -120,8 +129,10 @@ async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> rook
         None => (None, Vec::new()),
     };
     // It hashes some thousand times.
-    let verified = spawn_blocking(move || decoy.verify(credentials.as_ref(), &name, &password)).await;
-    Ok(verified.unwrap_or(false) && !domains.is_empty())
+    let verify =
+        move || (decoy.verify(credentials.as_ref(), &name, &password), credentials.as_ref().map(password_mark));
+    let (is_right, mark) = spawn_blocking(verify).await.unwrap_or_default();
+    Ok(mark.filter(|_| is_right && !domains.is_empty()))
 }
 
 fn set_cookie(response: &mut Response<Body>, origin: Origin, value: &str, more: &str) {

@@ -36,6 +36,7 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue, LOCATION, REFERRER_POLICY};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rookery_hub::Domain;
+use rookery_hub::tokens::password_mark;
 use rookery_jid::Jid;
 use rookery_modules::operations::journal::Entry;
 use rookery_modules::operations::{Outcome, Refusal, administrators};
@@ -194,6 +195,14 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
     if is_post && !seen.has_token(form::value(&given, "csrf")) {
         return text(StatusCode::FORBIDDEN, "the form has no token of this visit; load the page again");
     }
+    match stands_for(&shared, &seen.account).await {
+        Ok(password) if password.as_ref() == Some(&seen.password) => {}
+        Ok(_) => {
+            shared.admin.visits.end(&seen);
+            return see_other("/login");
+        }
+        Err(refusal) => return failed(&refusal),
+    }
     let account = seen.account.clone();
     let domains = shared
         .ask(move |world, answer| administrators::domains_of(world, account, |_, found| answer.complete(Ok(Ok(found)))))
@@ -211,6 +220,12 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
         return login::sign_out(&visit);
     }
     if is_post { change(path, &visit).await } else { show(path, &visit).await }
+}
+
+/// Returns what stands for the password of an account; `None` if there is no such account.
+pub(crate) async fn stands_for(shared: &Shared, account: &Jid) -> Outcome<Option<String>> {
+    let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
+    Ok(credentials.as_ref().map(password_mark))
 }
 
 async fn show(path: &str, visit: &Visit) -> Response<Body> {

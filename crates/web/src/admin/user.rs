@@ -11,7 +11,7 @@ use rookery_modules::operations::{Outcome, Refusal};
 use super::frame::token;
 use super::html::Html;
 use super::users::MAX_PASSWORD;
-use super::{Done, Visit};
+use super::{Done, Visit, stands_for};
 use crate::form::encode;
 use crate::reply::{Body, reply};
 
@@ -70,10 +70,15 @@ async fn set_password(visit: &Visit, account: &Jid, here: String) -> Outcome<Don
     }
     visit
         .shared
-        .ask(move |world, answer| users::set_password(world, of, password, |_, set| answer.complete(Ok(set))))
+        .ask(move |world, answer| users::set_password(world, of, password, None, |_, set| answer.complete(Ok(set))))
         .await?;
+    if visit.seen.account == *account
+        && let Some(password) = stands_for(&visit.shared, account).await?
+    {
+        visit.shared.admin.visits.renew(&visit.seen, password);
+    }
     visit.note(account.domain(), format!("set a password: {account}"));
-    Ok(Done::new(here, "The new password counts from the next login on."))
+    Ok(Done::new(here, "The new password counts, and the sessions of the account have ended."))
 }
 
 async fn set_disabled(visit: &Visit, account: &Jid, disabled: bool, here: String) -> Outcome<Done> {

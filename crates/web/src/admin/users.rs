@@ -41,12 +41,13 @@ pub async fn add(visit: &Visit) -> Outcome<Done> {
         return Err(Refusal::Impossible(format!("a password has at most {MAX_PASSWORD} characters")));
     }
     let made = account.clone();
-    visit
+    let has_rights = visit
         .shared
         .ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(Ok(added))))
         .await?;
     visit.note(&domain, format!("created an account: {account}"));
-    Ok(Done::new(format!("/user?jid={}", encode(account.as_str())), format!("{account} was created.")))
+    let more = if has_rights { " Its name was given rights before there was an account." } else { "" };
+    Ok(Done::new(format!("/user?jid={}", encode(account.as_str())), format!("{account} was created.{more}")))
 }
 
 fn find(visit: &Visit, domain: &str, search: &str) -> Html {

@@ -1,7 +1,9 @@
 //! Who is signed in to the admin page.
 //!
 //! A visit is known by a cookie of 256 random bits, of which the server keeps the hash, in memory: a restart ends all visits. It ends when nobody does
-//! anything for half an hour, and after twelve hours in any case. Each has a token of its own for forms, so that other pages can't have them sent.
+//! anything for half an hour, after twelve hours in any case, and with the password that it began
+//! with: a new one ends all visits of the account but that in which it was set. Each has a token of
+//! its own for forms, so that other pages can't have them sent.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -33,6 +35,8 @@ pub struct Seen {
     pub account: Jid,
     /// What forms have to carry.
     pub token: String,
+    /// What stands for the password that it began with.
+    pub password: String,
     id: [u8; 32],
 }
 
@@ -40,14 +44,17 @@ pub struct Seen {
 struct Visit {
     account: Jid,
     token: String,
+    password: String,
     begun_ms: u64,
     used_ms: u64,
     notice: Option<Notice>,
 }
 
 impl Visits {
-    /// Begins a visit and gives what the cookie has to hold; `None` if the system has no random bytes.
-    pub fn begin(&self, account: &Jid, now_ms: u64) -> Option<String> {
+    /// Begins a visit and returns what the cookie has to hold; `None` if the system has no random
+    /// bytes.
+    /// `password` stands for the password that was given.
+    pub fn begin(&self, account: &Jid, password: String, now_ms: u64) -> Option<String> {
         let (cookie, token) = (random()?, random()?);
         let mut visits = self.lock();
         visits.retain(|_, visit| visit.is_on(now_ms));
@@ -59,7 +66,8 @@ impl Visits {
                 visits.remove(&id);
             }
         }
-        let visit = Visit { account: account.clone(), token, begun_ms: now_ms, used_ms: now_ms, notice: None };
+        let (begun_ms, used_ms) = (now_ms, now_ms);
+        let visit = Visit { account: account.clone(), token, password, begun_ms, used_ms, notice: None };
         visits.insert(id(&cookie), visit);
         Some(cookie)
     }
@@ -74,12 +82,20 @@ impl Visits {
             return None;
         }
         visit.used_ms = now_ms;
-        Some(Seen { account: visit.account.clone(), token: visit.token.clone(), id })
+        let Visit { account, token, password, .. } = &*visit;
+        Some(Seen { account: account.clone(), token: token.clone(), password: password.clone(), id })
     }
 
     /// Ends a visit.
     pub fn end(&self, seen: &Seen) {
         self.lock().remove(&seen.id);
+    }
+
+    /// Has a visit go on under a new password, which was set in it.
+    pub fn renew(&self, seen: &Seen, password: String) {
+        if let Some(visit) = self.lock().get_mut(&seen.id) {
+            visit.password = password;
+        }
     }
 
     /// Has the next page say something.
@@ -144,18 +160,18 @@ mod tests {
     #[test]
     fn a_visit_is_known_by_its_cookie_and_ends() {
         let visits = Visits::default();
-        let cookie = visits.begin(&account("a"), 0).unwrap();
+        let cookie = visits.begin(&account("a"), String::new(), 0).unwrap();
         let seen = visits.find(&cookie, 1).unwrap();
         assert!(seen.has_token(&seen.token) && !seen.has_token("") && !seen.has_token(&cookie));
         assert!(visits.find("forged", 1).is_none());
         assert!(visits.find(&cookie, IDLE_MS).is_some() && visits.find(&cookie, 2 * IDLE_MS).is_none());
-        let cookie = visits.begin(&account("a"), 0).unwrap();
+        let cookie = visits.begin(&account("a"), String::new(), 0).unwrap();
         let mut now = 0;
         while visits.find(&cookie, now).is_some() {
             now += IDLE_MS - 1;
         }
         assert!((LONGEST_MS..LONGEST_MS + IDLE_MS).contains(&now));
-        let cookie = visits.begin(&account("a"), 0).unwrap();
+        let cookie = visits.begin(&account("a"), String::new(), 0).unwrap();
         visits.end(&visits.find(&cookie, 1).unwrap());
         assert!(visits.find(&cookie, 1).is_none());
     }
@@ -163,17 +179,17 @@ mod tests {
     #[test]
     fn there_are_only_so_many() {
         let visits = Visits::default();
-        let first = visits.begin(&account("a"), 0).unwrap();
-        (0..MOST_OF_ACCOUNT).for_each(|_| drop(visits.begin(&account("a"), 1)));
+        let first = visits.begin(&account("a"), String::new(), 0).unwrap();
+        (0..MOST_OF_ACCOUNT).for_each(|_| drop(visits.begin(&account("a"), String::new(), 1)));
         assert!(visits.find(&first, 2).is_none());
-        (0..2 * MOST).for_each(|number| drop(visits.begin(&account(&number.to_string()), 3)));
+        (0..2 * MOST).for_each(|number| drop(visits.begin(&account(&number.to_string()), String::new(), 3)));
         assert!(visits.lock().len() <= MOST);
     }
 
     #[test]
     fn a_notice_is_shown_once() {
         let visits = Visits::default();
-        let cookie = visits.begin(&account("a"), 0).unwrap();
+        let cookie = visits.begin(&account("a"), String::new(), 0).unwrap();
         let seen = visits.find(&cookie, 0).unwrap();
         visits.notice(&seen, Notice { is_error: false, words: "done".into(), copy: None });
         assert_eq!(visits.take_notice(&seen).unwrap().words, "done");

@@ -57,7 +57,9 @@ pub(super) async fn change(call: Call) -> Result<Reply, Problem> {
     if let Some(password) = call.body.text("password") {
         let (account, password) = (account.clone(), password.to_owned());
         call.shared
-            .ask(move |world, answer| users::set_password(world, account, password, |_, set| answer.complete(Ok(set))))
+            .ask(move |world, answer| {
+                users::set_password(world, account, password, None, |_, set| answer.complete(Ok(set)))
+            })
             .await?;
     }
     if call.body.text("password").is_some() {

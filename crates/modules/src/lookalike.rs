@@ -1,0 +1,50 @@
+//! Names that are taken for others (Unicode Technical Standard 39).
+//!
+//! It concerns names that strangers choose: who has such a name already keeps it, and operators give
+//! whatever they like. One script for each name leaves every language its words, and takes away the
+//! Cyrillic а among Latin letters; a name all of whose letters are look-alikes is refused only where it
+//! would pass for one that has rights.
+
+use rookery_jid::Jid;
+use unicode_security::{MixedScript, skeleton};
+
+/// Returns whether all letters of a localpart are of one script, in the sense of UTS 39 §5.1: the
+/// scripts that Japanese, Korean and Chinese are written with count as one.
+pub(crate) fn is_of_one_script(local: &str) -> bool {
+    local.is_ascii() || local.is_single_script()
+}
+
+/// Returns whether an account is one that is named somewhere, or could be taken for it (§4): their
+/// letters are the same, or look the same.
+pub(crate) fn may_be_taken_for(account: &Jid, named: &Jid) -> bool {
+    let (Some(local), Some(other)) = (account.local(), named.local()) else { return false };
+    account.domain() == named.domain() && (local == other || skeleton(local).eq(skeleton(other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_of_one_script() {
+        for name in ["admin", "jürgen", "птица", "田中さんカナ", "김철수", "anna-maria.99", "νίκος", "o'", "+49301234"]
+        {
+            assert!(is_of_one_script(name), "{name}");
+        }
+        for name in ["\u{430}dmin", "p\u{430}ypal", "птицаx", "νikos"] {
+            assert!(!is_of_one_script(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_looks_the_same_is_taken_for_it() {
+        let of = |local: &str, domain: &str| Jid::new(Some(local), domain, None).unwrap();
+        let admin = of("pope", "a.example");
+        for name in ["pope", "р\u{43e}р\u{435}", "p\u{43e}pe"] {
+            assert!(may_be_taken_for(&of(name, "a.example"), &admin), "{name}");
+        }
+        assert!(!may_be_taken_for(&of("popes", "a.example"), &admin));
+        assert!(!may_be_taken_for(&of("pope", "b.example"), &admin));
+        assert!(may_be_taken_for(&of("adrnin", "a.example"), &of("admin", "a.example")));
+    }
+}
