@@ -190,7 +190,7 @@ impl Writer {
 
     fn content(&mut self, element: &Element) {
         for (at, attr) in element.attrs().iter().enumerate() {
-            self.element_attr(attr, at);
+            self.element_attr(attr, at, &element.attrs()[..at]);
         }
         for node in element.nodes() {
             match node {
@@ -200,8 +200,8 @@ impl Writer {
         }
     }
 
-    /// An attribute with a namespace gets a prefix of its own.
-    fn element_attr(&mut self, attr: &Attr, at: usize) {
+    /// An attribute with a namespace gets a prefix of its own, unless one before it is in the same.
+    fn element_attr(&mut self, attr: &Attr, at: usize, before: &[Attr]) {
         if attr.ns.is_empty() || *attr.ns == *ns::XML {
             self.attr(&attr.name, &attr.value);
             return;
@@ -209,8 +209,11 @@ impl Writer {
         if is_fixed(&attr.ns) {
             return;
         }
-        self.push_declaration(&format!("xmlns:a{at}"), &attr.ns);
-        self.out.extend_from_slice(format!(" a{at}:").as_bytes());
+        let declared = before.iter().position(|other| other.ns == attr.ns);
+        if declared.is_none() {
+            self.push_declaration(&format!("xmlns:a{at}"), &attr.ns);
+        }
+        self.out.extend_from_slice(format!(" a{}:", declared.unwrap_or(at)).as_bytes());
         self.push_name(&attr.name);
         self.push_value(&attr.value);
     }

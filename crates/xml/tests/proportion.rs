@@ -132,6 +132,16 @@ fn declarations_of_a_stream_header_are_bounded_like_others() {
     assert_eq!(wrapper, Err(Fault::NameTooLong));
 }
 
+#[test]
+fn attributes_of_one_namespace_share_its_declaration() {
+    let attributes: String = (0..62).map(|n| format!(" p:a{n}='{n}'")).collect();
+    let text = format!("<message xmlns:p='{}'{attributes}/>", uri(1000));
+    let tree = Element::parse(text.as_bytes()).unwrap();
+    let written = Writer::write(&tree).into_bytes();
+    assert!(written.len() < text.len() + 200, "{}", written.len());
+    assert_eq!(Element::parse(&written).unwrap(), tree);
+}
+
 fn content() -> impl Strategy<Value = String> {
     let attribute = prop_oneof![
         Just(String::new()),
