@@ -38,7 +38,7 @@ impl World {
     }
 
     /// The same for what a session has asked for: its later stanzas wait meanwhile.
-    pub(crate) fn when_room_in_lane(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
+    pub fn when_room_in_lane(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
         let (completer, room) = pending::<()>();
         self.outboxes.when_room(session.link, move || completer.complete(Ok(())));
         self.wait_in_lane(session, room, move |world, room| {

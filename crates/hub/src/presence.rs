@@ -6,10 +6,11 @@ use rookery_fanout::{Audience, Link, Names, Packet, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Edit, EditRoster, StoreError};
 use rookery_stream::error::Condition;
-use rookery_xml::{Element, Stanza, Writer};
+use rookery_xml::{Element, Stanza, Writer, ns};
 
 use crate::World;
 use crate::session::{Contact, User};
+use crate::subscribe::short_text;
 use crate::world::Mail;
 
 impl World {
@@ -113,7 +114,8 @@ impl World {
     /// Remembers the last word of an account for probes that come while it is away (§4.3.2).
     fn keep_last(&mut self, address: &Jid, packet: &Packet) {
         let owner = address.to_bare();
-        let kept = self.stores.last_presence.put(owner.as_ref(), self.time(), packet.addressed(owner.as_str()));
+        let word = last_word(packet, address, &owner);
+        let kept = self.stores.last_presence.put(owner.as_ref(), self.time(), word);
         self.wait(kept, move |world, kept| {
             // A busy store has better things to do, as when all sessions end at once: it is a courtesy, nothing was promised.
             if let Err(error) = kept
@@ -296,11 +298,16 @@ impl World {
             || self.names.get(user.name).is_some_and(|(_, owner)| self.shows_by_group(owner, asker))
     }
 
-    fn answer_for_those_away(&mut self, from: &Jid, away: Vec<Jid>) {
-        let from = from.clone();
+    fn answer_for_those_away(&mut self, from: &Jid, mut away: Vec<Jid>) {
+        let (from, rest) = (from.clone(), away.split_off(away.len().min(AWAY)));
         let seen = self.stores.last_presence.of(from.bare(), away);
         self.wait(seen, move |world, seen| match seen {
-            Ok(seen) => world.show_last(from, seen),
+            Ok(seen) => {
+                world.show_last(from.clone(), seen);
+                if !rest.is_empty() {
+                    world.answer_for_those_away(&from, rest);
+                }
+            }
             Err(error) => world.store_failed("answering a presence probe", &from, &error),
         });
     }
@@ -421,6 +428,24 @@ impl World {
         }
     }
 }
+
+/// What is kept of the presence with which an account goes: all of it, or of a long one the beginning of its status.
+fn last_word(packet: &Packet, address: &Jid, owner: &Jid) -> Vec<u8> {
+    if packet.bytes().len() <= LAST_WORD {
+        return packet.addressed(owner.as_str());
+    }
+    let mut word = Writer::new("presence");
+    word.attr("type", "unavailable").attr("from", address.as_str()).attr("to", owner.as_str());
+    if let Some(status) = short_text(packet.bytes(), "status", ns::CLIENT) {
+        word.text_child("status", &status);
+    }
+    word.finish().into_bytes()
+}
+
+/// Bytes of an account's last presence that are kept as they are.
+const LAST_WORD: usize = 4096;
+/// Contacts who are away whose last presence is loaded at a time.
+const AWAY: usize = 64;
 
 /// Unavailable presence in the name of a resource that can't send its own.
 fn unavailable(address: &Jid) -> Option<Packet> {

@@ -158,12 +158,7 @@ impl World {
         self.end_sessions_of_removed(&account);
         let roster = self.stores.rosters.get(account.as_ref());
         self.wait(roster, move |world, roster| {
-            let items = match roster {
-                Ok(roster) => roster.items,
-                Err(rookery_store::StoreError::NoAccount) => Vec::new(),
-                // Nobody knows who has to hear of it: contacts would show themselves to whoever has the name next.
-                Err(error) => return then(world, Err(error)),
-            };
+            let items = roster.map(|roster| roster.items).unwrap_or_default();
             for item in items {
                 let (contact, before) = (item.jid.clone(), Some(item));
                 world.end_subscriptions(&account, &contact, &Changed { version: 0, before, after: None });
@@ -211,8 +206,12 @@ impl World {
         for (owner, contact) in [(one.clone(), other.clone()), (other, one)] {
             let home = self.home_of(owner.as_ref());
             self.run_at(home, move |world| {
-                let new = RosterItem::new(contact.clone());
-                let edit: EditRoster = Box::new(move |before, _| {
+                let (new, limits) = (RosterItem::new(contact.clone()), world.settings.roster);
+                let edit: EditRoster = Box::new(move |before, size| {
+                    let is_contact = before.is_some_and(RosterItem::visible);
+                    if !is_contact && !limits.take(&size(), new.bytes()) {
+                        return Edit::Keep;
+                    }
                     let item = before.cloned().unwrap_or(new);
                     Edit::Put(RosterItem {
                         subscription: Subscription::Both,

@@ -164,32 +164,29 @@ impl World {
 fn request(stanza: &[u8], contact: &Jid, owner: &Jid) -> Vec<u8> {
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     let asked = Stanza::parse(stanza, &limits).ok();
-    let text = |name: &str, ns: &str| {
-        let child = asked.as_ref()?.child(name, ns)?;
-        let text = child.element().text();
-        (!text.is_empty()).then(|| shortened(text))
-    };
     let short = |value: Option<Cow<'_, str>>| value.filter(|value| value.len() <= SHORT).map(Cow::into_owned);
     let mut request = Writer::new("presence");
     request.attr("type", "subscribe").attr("from", contact.as_str()).attr("to", owner.as_str());
     request.opt_attr("id", short(asked.as_ref().and_then(Stanza::id)).as_deref());
     request.opt_attr("xml:lang", short(asked.as_ref().and_then(Stanza::lang)).as_deref());
-    if let Some(status) = text("status", ns::CLIENT) {
+    if let Some(status) = short_text(stanza, "status", ns::CLIENT) {
         request.text_child("status", &status);
     }
-    if let Some(nick) = text("nick", ns::NICK) {
+    if let Some(nick) = short_text(stanza, "nick", ns::NICK) {
         request.start_ns("nick", ns::NICK).text(&nick).end();
     }
     request.finish().into_bytes()
 }
 
-/// The beginning of a text, of at most [`STATUS`] bytes.
-fn shortened(mut text: String) -> String {
+/// The beginning of the text of a child of a stanza, of at most [`STATUS`] bytes; `None` if there is none.
+pub(crate) fn short_text(stanza: &[u8], name: &str, ns: &str) -> Option<String> {
+    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
+    let mut text = Stanza::parse(stanza, &limits).ok()?.child(name, ns)?.element().text();
     text.truncate(text.floor_char_boundary(STATUS));
-    text
+    (!text.is_empty()).then_some(text)
 }
 
-/// Bytes that are kept of the status and of the nick of a request.
+/// Bytes that are kept of a status and of a nick.
 const STATUS: usize = 1024;
 /// Bytes of an id or a language that are kept: a longer one is none.
 const SHORT: usize = 256;

@@ -28,7 +28,7 @@ struct Source {
     count: usize,
 }
 
-const SOURCES: [Source; 8] = [
+const SOURCES: [Source; 10] = [
     Source {
         name: "requests of strangers",
         fill: |server| {
@@ -120,6 +120,40 @@ const SOURCES: [Source; 8] = [
         count: 12,
     },
     Source {
+        name: "the last presence of contacts who are away",
+        fill: |server| {
+            for number in 0..20 {
+                let contact = befriended(server, &format!("contact{number}"));
+                let status = "x".repeat(240_000);
+                let stanza =
+                    format!("<presence type='unavailable' from='{contact}/r'><status>{status}</status></presence>");
+                let put = server.stores().last_presence.put(contact.as_ref(), server.now(), stanza.into_bytes());
+                server.done(put).expect("a last presence");
+            }
+        },
+        ask: ("", 0),
+        is_of: |stanza| {
+            stanza.name() == "presence" && stanza.attr("from").is_some_and(|from| from.starts_with("contact"))
+        },
+        count: 20,
+    },
+    Source {
+        name: "the archive, many pages at once",
+        fill: |server| {
+            server.account("romeo");
+            let mut juliet = server.login("juliet/balcony");
+            for _ in 0..20 {
+                let body = "x".repeat(60_000);
+                juliet.send(&format!("<message to='romeo@example.org' type='chat'><body>{body}</body></message>"));
+                juliet.pump();
+            }
+            server.done(server.stores().offline.remove(server.address("romeo").as_ref(), u64::MAX >> 1)).expect("none");
+        },
+        ask: ("<iq type='set' id='page'><query xmlns='urn:xmpp:mam:2'/></iq>", 8),
+        is_of: |stanza| stanza.attr("id") == Some("page") && stanza.attr("type") == Some("result"),
+        count: 8,
+    },
+    Source {
         name: "the message of the day",
         fill: |server| {
             let mut admin = server.login("bard/globe");
@@ -163,7 +197,9 @@ const SOURCES: [Source; 8] = [
 
 fn server() -> Server {
     let admins = ("administration", "admins", Value::List(vec!["bard@example.org".into()]));
-    Server::with(Config { federates: true, options: vec![admins], ..Config::default() })
+    // As some operators have it; without payload is what is larger than that is by default.
+    let large = ("pep", "item_bytes", Value::Number(131_072));
+    Server::with(Config { federates: true, options: vec![admins, large], ..Config::default() })
 }
 
 fn request(number: usize, status: &str) -> String {

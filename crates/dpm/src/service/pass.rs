@@ -167,7 +167,12 @@ impl Dpm {
             self.end_passed(header.message);
         } else {
             self.passing.wait(header.message, now);
-            if !self.outlets.makes_room(caller.client) {
+            let is_full = self
+                .outlets
+                .clients
+                .get(caller.client)
+                .is_some_and(|client| client.outbox.bytes() >= self.outlets.room());
+            if is_full {
                 self.outlets.dropped += 1;
                 return;
             }

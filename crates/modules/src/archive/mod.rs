@@ -239,7 +239,14 @@ fn answer(world: &mut World, iq: Iq, archives: &Archives) {
     }
     match iq.payload.name() {
         "prefs" => prefs::answer(world, iq),
-        _ => archives.answer(world, iq, View::Account),
+        _ => match iq.origin {
+            // Pages are large, others fill them, and clients ask for several ahead: each comes when the last was read.
+            Some(session) => {
+                let archives = archives.clone();
+                world.when_room_in_lane(session, move |world| archives.answer(world, iq, View::Account));
+            }
+            None => archives.answer(world, iq, View::Account),
+        },
     }
 }
 

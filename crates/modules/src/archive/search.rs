@@ -25,27 +25,27 @@ use super::View;
 use super::answer::{Found, failed, option, scanned, send_page, wait, was_open};
 use super::query::Query;
 
-/// Gives the searches of a shard their turns. Clones mean the same.
+/// The searches of a shard. Clones mean the same.
 #[derive(Default, Clone)]
 pub(super) struct Searches(Rc<RefCell<UnderWay>>);
 
 #[derive(Default)]
 struct UnderWay {
-    /// The number of searches of each account.
+    /// How many searches each account has.
     of: HashMap<Jid, usize>,
-    /// Set while one of them has its turn.
+    /// Whether one of them has its turn.
     is_busy: bool,
-    /// The searches that wait for theirs.
+    /// Those that wait for theirs.
     waiting: VecDeque<Completer<()>>,
 }
 
-/// Counts as a search of an account while it is kept.
+/// A search that counts as one of an account.
 struct Entry {
     searches: Searches,
     account: Jid,
 }
 
-/// Is the turn of a search while it is kept.
+/// The turn of a search.
 struct Turn(Searches);
 
 impl Searches {
@@ -62,7 +62,7 @@ impl Searches {
         Some(Entry { searches: self.clone(), account })
     }
 
-    /// Waits for a turn, which is then taken by [`Searches::taken`].
+    /// Waits for a turn. Whoever has waited for it takes it with [`Searches::taken`].
     fn turn(&self) -> Pending<()> {
         let (completer, turn) = pending();
         self.0.borrow_mut().waiting.push_back(completer);
@@ -70,7 +70,6 @@ impl Searches {
         turn
     }
 
-    /// Returns the turn that was waited for.
     fn taken(&self) -> Turn {
         Turn(self.clone())
     }

@@ -1,4 +1,4 @@
-//! Counts what archives take, and makes room in one that is full.
+//! What archives take, and what goes when one is full.
 //!
 //! # Invariants
 //!
@@ -14,26 +14,26 @@ use crate::archive::{BYTES_PER_MESSAGE, FAIR_PART};
 use crate::{ArchivedMessage, StoreError};
 use rookery_jid::JidRef;
 
-/// Collects the archives that a group of messages makes larger.
+/// The archives that a group of messages makes larger.
 #[derive(Default)]
 pub(super) struct Sizes<'m> {
-    /// The owners whose count is to be written down.
+    /// Those whose count is to be written down.
     due: Vec<JidRef<'m>>,
-    /// The conversations that have added to a full archive.
+    /// Conversations that have added to a full archive.
     excess: Vec<Excess<'m>>,
 }
 
-/// Names a conversation that has added to a full archive.
+/// What a conversation has added to a full archive.
 struct Excess<'m> {
     owner: JidRef<'m>,
     contact_key: i64,
-    /// The bytes that it has added.
+    /// Bytes.
     added: u64,
-    /// The bytes that the archive may take.
+    /// What the archive may take.
     most: u64,
 }
 
-/// Describes a message that goes.
+/// A message that goes.
 #[derive(Clone, Copy)]
 pub(super) struct Removed {
     pub(super) id: u64,
@@ -167,7 +167,7 @@ fn take_share(c: &mut dyn Connection, archive: i64, key: i64, bytes: u64) -> Res
     c.execute(TAKE_SHARE, &[bytes, bytes, Value::Integer(archive), Value::Integer(key)]).map(drop)
 }
 
-/// Removes the oldest messages of the conversation that has too much in a full archive.
+/// Removes the oldest messages of whoever has too much in a full archive.
 fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreError> {
     settle(c, excess.owner)?;
     let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
@@ -213,8 +213,7 @@ fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Returns the conversation whose messages go: the one that wants room, if it has its part already, else the largest one. `None`: none is known to be
-/// large.
+/// Whose messages go: the conversation that wants room, if it has its part already, else the largest one. `None`: no conversation is known to be large.
 fn victim(c: &mut dyn Connection, archive: i64, excess: &Excess<'_>) -> Result<Option<i64>, StoreError> {
     let (archive, key) = (Value::Integer(archive), Value::Integer(excess.contact_key));
     let own = one(c, SHARE, &[archive, key], |row| row.number(0))?.unwrap_or_default();
@@ -224,7 +223,7 @@ fn victim(c: &mut dyn Connection, archive: i64, excess: &Excess<'_>) -> Result<O
     one(c, LARGEST, &[archive], |row| row.integer(0))
 }
 
-/// Returns the oldest messages of a conversation, or of all.
+/// The oldest messages of a conversation, or of all.
 fn oldest(c: &mut dyn Connection, archive: i64, contact_key: Option<i64>) -> Result<Vec<Removed>, StoreError> {
     let archive = Value::Integer(archive);
     match contact_key {
