@@ -274,6 +274,7 @@ scenarios! {
         devices_get_copies_of_what_the_other_says
         who_is_blocked_is_silent
         nodes_are_published_to_and_read
+        nodes_are_configured
         cards_are_kept
         a_session_goes_on_after_a_break
     }

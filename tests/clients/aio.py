@@ -85,6 +85,23 @@ async def nodes_are_published_to_and_read():
         assert not (await reader.get_items(service, node)).payload.items
 
 
+async def nodes_are_configured():
+    """aioxmpp takes a form only if each field has the type that it knows, and each value is one of its options."""
+    async with _people("alice") as (alice,):
+        item = aioxmpp.roster.xso.Item(jid=aioxmpp.JID.fromstr("bob@localhost"), groups=[aioxmpp.roster.xso.Group(name="Work")])
+        query = aioxmpp.roster.xso.Query(items=[item])
+        await alice.send(aioxmpp.IQ(type_=aioxmpp.IQType.SET, payload=query))
+        service = aioxmpp.JID.fromstr("pubsub.localhost")
+        owner = alice.summon(aioxmpp.PubSubClient)
+        await owner.create(service, "musings")
+        form = aioxmpp.pubsub.NodeConfigForm.from_xso(await owner.get_node_config(service, "musings"))
+        assert form.roster_groups_allowed.options.keys() == {"Work"}, form.roster_groups_allowed.options
+        form.access_model.value, form.roster_groups_allowed.value = "roster", ["Work"]
+        await owner.set_node_config(service, form.render_reply(), "musings")
+        form = aioxmpp.pubsub.NodeConfigForm.from_xso(await owner.get_node_config(service, "musings"))
+        assert (form.access_model.value, set(form.roster_groups_allowed.value)) == ("roster", {"Work"})
+
+
 async def cards_are_kept():
     async with _people("alice", "bob") as (alice, bob):
         card = await alice.summon(aioxmpp.vcard.VCardService).get_vcard()

@@ -17,13 +17,16 @@ pub const BOUNDS: &[Bound] = &[
     millis("the time without taking any of what waits", Per::Connection, OPTIONS.stuck).or("the connection is closed"),
     Bound::on("readings that wait", Per::Connection, Most::Fixed(OPTIONS.queue as u64), Unit::Bytes)
         .or("later readings are dropped; each request that lost some gets `[17 -44]`"),
-    Bound::on("readings that wait", Per::Server, Most::Fixed(OPTIONS.queue_of_all as u64), Unit::Bytes)
-        .or("clients for which more than 64 KiB wait lose later readings, and are told"),
+    bytes("readings that wait, beyond the first 64 KiB of each connection", Per::Address, OPTIONS.queue_of_address)
+        .or("as for one connection; what the clients that have it ask is not read either"),
+    bytes("readings that wait, beyond the first 64 KiB of each connection", Per::Server, OPTIONS.queue_of_all)
+        .or("as for one connection; what the clients that have it ask is not read either"),
     Bound::on("a frame", Per::Connection, Most::Fixed(FRAME as u64), Unit::Bytes).or("the connection is closed"),
     Bound::on("bytes of unfinished frames", Per::Address, Most::Fixed(OPTIONS.input_of_address as u64), Unit::Bytes)
         .or("the connection that sends more is closed"),
     number("lists", Per::Connection, OPTIONS.lists).or(BUSY),
     number("lists", Per::Address, OPTIONS.lists_of_address).or(BUSY),
+    number("lists", Per::Server, OPTIONS.all_lists).or(BUSY),
     number("requests of a list", Per::Other("list"), OPTIONS.requests).or("one more gets `[17 -9]`"),
     number("requests of all lists", Per::Connection, OPTIONS.requests_of_client).or("one more gets `[17 -9]`"),
     number("requests of all lists", Per::Address, OPTIONS.requests_of_address).or("one more gets `[17 -9]`"),
@@ -84,6 +87,10 @@ const EXHAUSTED: &str = "the call ends with RESOURCE_EXHAUSTED";
 
 const fn number(resource: &'static str, per: Per, most: usize) -> Bound {
     Bound::on(resource, per, Most::Fixed(most as u64), Unit::Number)
+}
+
+const fn bytes(resource: &'static str, per: Per, most: usize) -> Bound {
+    Bound::on(resource, per, Most::Fixed(most as u64), Unit::Bytes)
 }
 
 const fn millis(resource: &'static str, per: Per, most: u64) -> Bound {

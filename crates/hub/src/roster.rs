@@ -158,7 +158,12 @@ impl World {
         self.end_sessions_of_removed(&account);
         let roster = self.stores.rosters.get(account.as_ref());
         self.wait(roster, move |world, roster| {
-            let items = roster.map(|roster| roster.items).unwrap_or_default();
+            let items = match roster {
+                Ok(roster) => roster.items,
+                Err(rookery_store::StoreError::NoAccount) => Vec::new(),
+                // Nobody knows who has to hear of it: contacts would show themselves to whoever has the name next.
+                Err(error) => return then(world, Err(error)),
+            };
             for item in items {
                 let (contact, before) = (item.jid.clone(), Some(item));
                 world.end_subscriptions(&account, &contact, &Changed { version: 0, before, after: None });

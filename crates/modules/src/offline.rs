@@ -171,7 +171,7 @@ fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>, pushes: &Rc<RefCell<
 }
 
 /// Says that a message is lost which must not be stored, if its sender may know that the user is away. Everybody else hears nothing, as of a user who
-/// is here, or isn't at all.
+/// is here or of an address that nobody has.
 fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let Some(sender) = packet.sender() else { return };
     if sender.bare() == to.bare() {

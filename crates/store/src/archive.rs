@@ -59,7 +59,7 @@ pub struct ArchivedMessage {
     pub contacts_only: bool,
     /// The stanza.
     pub stanza: Vec<u8>,
-    /// How many bytes the archive may take, each message counted as its stanza and [`BYTES_PER_MESSAGE`]; 0: there is no bound.
+    /// The bytes that the archive may take, each message counted as its stanza and [`BYTES_PER_MESSAGE`]; 0: there is no bound.
     pub most: u64,
 }
 

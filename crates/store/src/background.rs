@@ -5,8 +5,8 @@
 //! # Invariants
 //!
 //! * A login never waits for anything but logins: checking passwords has threads of its own.
-//! * Nobody's work waits for all the work of somebody else: those for whom something is to be done have their turns, one piece each.
-//! * What may wait is bounded per account and in all, so that whoever asks for too much is refused before anybody else is.
+//! * Nobody's work waits for all the work of somebody else: accounts have their turns, one piece each.
+//! * Waiting work is bounded per account and in all, so that an account that asks for too much is refused before anybody else is.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use rookery_observe::vital;
 use crate::pending::{Completer, pending};
 use crate::{Pending, StoreError};
 
-/// A few threads for logins and a few for everything else. Cloning shares them; they end with the last clone.
+/// Holds a few threads for logins and a few for everything else. Cloning shares them; they end with the last clone.
 #[derive(Clone, Debug)]
 pub struct Background {
     /// `None`: work is done where it is asked for.
@@ -47,12 +47,12 @@ impl Background {
         Self { crews: None }
     }
 
-    /// Has something checked that a login of the account `whose` waits for. Answers as [`Background::run`] does.
+    /// Checks something that a login of the account `whose` waits for. Returns what [`Background::run`] does.
     pub fn verify<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
         self.give(|crews| &crews.logins, whose, work)
     }
 
-    /// Has `work` done for `whose`: an account, a room, or whatever else the work is counted for. Answers [`StoreError::Busy`] if too much of it waits
+    /// Does `work` for `whose`: the account or room that the work is counted for. Returns [`StoreError::Busy`] if too much of it waits
     /// already, [`StoreError::Panicked`] if it panics.
     pub fn run<T: Send + 'static>(&self, whose: &str, work: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
         self.give(|crews| &crews.others, whose, work)
@@ -103,14 +103,14 @@ impl Crew {
 }
 
 impl Drop for Crew {
-    /// What waits is still done.
+    /// Lets the threads end when they have done what waits.
     fn drop(&mut self) {
         self.turns.waiting().is_closed = true;
         self.turns.wake.notify_all();
     }
 }
 
-/// What waits for a crew.
+/// Keeps what waits for a crew.
 #[derive(Default)]
 struct Turns {
     waiting: Mutex<Waiting>,
@@ -119,9 +119,9 @@ struct Turns {
 
 #[derive(Default)]
 struct Waiting {
-    /// By whom it is for. Nobody who waits for nothing has an entry.
+    /// The work by the name that it is for; an entry is never empty.
     work: HashMap<Box<str>, VecDeque<Work>>,
-    /// Those who have an entry, each once, in the order of their turns.
+    /// The names that have an entry, each once, in the order of their turns.
     order: VecDeque<Box<str>>,
     count: usize,
     is_closed: bool,
@@ -144,7 +144,7 @@ impl Turns {
         Ok(())
     }
 
-    /// The next piece of work, as soon as there is one; `None` at the end.
+    /// Waits for the next piece of work; `None` at the end.
     fn next(&self) -> Option<Work> {
         let mut waiting = self.waiting();
         loop {
@@ -165,7 +165,7 @@ impl Turns {
 }
 
 impl Waiting {
-    /// The first piece of whoever's turn it is, who is the last in the order then.
+    /// Takes the first piece of the name whose turn it is, which is the last in the order then.
     fn take(&mut self) -> Option<Work> {
         let whose = self.order.pop_front()?;
         let own = self.work.get_mut(&whose)?;
@@ -188,7 +188,7 @@ impl std::fmt::Debug for Turns {
 
 /// Pieces of work that may wait.
 const MOST_WAITING: usize = 4000;
-/// The same for one account, or whoever else they are for.
+/// Pieces of work that may wait for one name.
 const MOST_WAITING_FOR_ONE: usize = 16;
 
 #[cfg(test)]
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_for_too_much_is_refused_alone() {
+    fn an_account_that_asks_for_too_much_is_refused_alone() {
         let background = Background::new(1).unwrap();
         let (free, first) = occupied(|work| background.run("a@x", work));
         let given: Vec<_> = (0..MOST_WAITING_FOR_ONE).map(|_| background.run("a@x", || ())).collect();

@@ -7,7 +7,7 @@ use rookery_jid::JidRef;
 pub trait Offline: Send + Sync {
     /// Keeps a stanza for later, unless there is no room for it. `unix_ms`: when it came, milliseconds since 1970.
     ///
-    /// Nobody has more of the room than is still free: whoever sends a lot leaves as much for others, and however many do, there is some for one more.
+    /// Nobody has more of the room than is still free: a sender of much leaves as much for others, and however many there are, there is some for one more.
     fn push(
         &self,
         to: JidRef<'_>,
@@ -30,7 +30,7 @@ pub trait Offline: Send + Sync {
     fn count(&self, owner: JidRef<'_>) -> Pending<u64>;
 }
 
-/// How much may wait for one account.
+/// Bounds what may wait for one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OfflineRoom {
     /// Messages.
@@ -40,10 +40,10 @@ pub struct OfflineRoom {
 }
 
 impl OfflineRoom {
-    /// Any number of messages of any size.
+    /// Allows any number of messages of any size.
     pub const UNBOUNDED: Self = Self { messages: u64::MAX, bytes: u64::MAX };
 
-    /// Any size, but so many messages.
+    /// Allows any size, but so many messages.
     pub const fn of(messages: u64) -> Self {
         Self { messages, ..Self::UNBOUNDED }
     }

@@ -4,6 +4,9 @@ use rookery_hub::Value;
 use rookery_jid::Jid;
 use rookery_modules::operations::users;
 use rookery_sasl::Mechanism;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
+use rookery_store::{StoreError, Stores, Subscription};
 use rookery_testkit::server::PASSWORD;
 use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::{Element, ns};
@@ -17,11 +20,15 @@ struct Scene {
 
 impl Scene {
     fn at(shard: usize) -> Self {
+        Self::with(shard, Memory::stores())
+    }
+
+    fn with(shard: usize, stores: Stores) -> Self {
         let options = vec![
             ("register", "allow_creation", Value::Switch(false)),
             ("administration", "admins", Value::List(vec!["bard@example.org".into()])),
         ];
-        let server = Server::with(Config { options, ..Config::default() });
+        let server = Server::with(Config { options, stores, ..Config::default() });
         let [alice, bob] = [("alice", shard), ("bob", 0)].map(|(stem, at)| server.name_at(stem, at));
         let mut alice = server.online(&format!("{alice}/a")).named("alice");
         let mut bob = server.online(&format!("{bob}/b")).named("bob");
@@ -201,5 +208,30 @@ fn who_is_logging_in_has_to_begin_again() {
         }
         other.bind("other");
         other.expect_alive();
+    }
+}
+
+/// An account whose contacts can't be told stays: they would show themselves to whoever has the name next.
+#[test]
+fn an_account_stays_whose_contacts_are_unknown() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let scene = Scene::with(1, held.stores());
+    let (account, contact) = (scene.account(), scene.bob.jid.clone().expect("bound").to_bare());
+    for (fault, expected) in [(Some(StoreError::Busy), Err(StoreError::Busy)), (None, Ok(true))] {
+        if let Some(fault) = fault {
+            held.fail_one(0, fault);
+        }
+        let (gone, wanted) = (account.clone(), expected.clone());
+        let home = scene.server.home_of(account.as_str());
+        scene.server.run_at(home, move |world| {
+            world.remove_account(gone, move |_, removed| assert_eq!(removed, wanted));
+        });
+        scene.server.settle();
+        let stores = scene.server.stores();
+        assert_eq!(scene.server.done(stores.accounts.exists(account.as_ref())), Ok(expected.is_err()));
+        let roster = scene.server.done(stores.rosters.get(contact.as_ref())).expect("a roster");
+        let item = roster.items.iter().find(|item| item.jid == account).map(|item| item.subscription);
+        assert_eq!(item == Some(Subscription::Both), expected.is_err(), "{item:?}");
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Client {
     pub(super) address: Address,
     /// What it has of what is shared.
     pub(super) held: Held,
+    /// Steps of room that it has taken for what waits for it.
+    pub(super) steps: usize,
     /// Until when it has to say what it speaks, or end the frame that it began, in milliseconds.
     pub(super) speaks_by: Option<u64>,
     /// Is there an entry for it among those who are waited for?
@@ -68,8 +70,9 @@ impl Dpm {
     pub(super) fn take_input(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, Close> {
         let mut taken = 0;
         while let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) {
+            let has_room = self.outlets.makes_room(client);
             let Some(state) = self.outlets.clients.get(client) else { return Err(Close) };
-            if state.outbox.bytes() >= self.outlets.room() {
+            if !has_room {
                 break;
             }
             let used = match state.speaks {
@@ -133,10 +136,11 @@ impl Outlets {
         if self.is_daq(reader.list) && !daq::prepare(message, is_last) {
             return;
         }
-        let room = self.room();
+        let Some(key) = self.lists.get(reader.list).map(|list| list.client) else { return };
+        let has_room = self.makes_room(key);
         let Some(list) = self.lists.get_mut(reader.list) else { return };
-        let Some(client) = self.clients.get_mut(list.client) else { return };
-        if client.outbox.bytes() >= room {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        if !has_room {
             self.dropped += 1;
             if list.overflowed.len() < OVERFLOWED {
                 list.overflowed.insert(reader.ref_id);
@@ -144,7 +148,6 @@ impl Outlets {
             return;
         }
         list.sent_at = self.now.millis;
-        let key = list.client;
         let mut message = Arc::clone(message);
         if matches!(list.route, Route::Acnet(_)) && message.size() > raw::LARGEST {
             let truncated = show::status(Status::TRUNC_REPLY, self.now.unix_millis, 0);
@@ -152,8 +155,7 @@ impl Outlets {
             message = Arc::new(status);
         }
         let epoch = list.epoch;
-        self.waiting +=
-            client.outbox.push(Item::Shared { list: reader.list as u32, epoch, ref_id: reader.ref_id, message });
+        client.outbox.push(Item::Shared { list: reader.list as u32, epoch, ref_id: reader.ref_id, message });
         self.touch(key);
     }
 
@@ -180,7 +182,7 @@ impl Outlets {
         let mut message = Vec::new();
         reply.into().encode(&mut message);
         if let Some(client) = self.clients.get_mut(key) {
-            self.waiting += client.outbox.push(Item::OfList { list: list as u32, opened, message: message.into() });
+            client.outbox.push(Item::OfList { list: list as u32, opened, message: message.into() });
             self.touch(key);
         }
     }
@@ -188,7 +190,7 @@ impl Outlets {
     /// Queues bytes as they are.
     pub(super) fn frame(&mut self, client: ClientKey, bytes: Vec<u8>) {
         if let Some(state) = self.clients.get_mut(client) {
-            self.waiting += state.outbox.push(Item::Framed(bytes.into()));
+            state.outbox.push(Item::Framed(bytes.into()));
             self.touch(client);
         }
     }
@@ -196,7 +198,6 @@ impl Outlets {
     pub(super) fn render(&mut self, key: ClientKey, out: &mut Vec<u8>, limit: usize) {
         let Some(client) = self.clients.get_mut(key) else { return };
         client.is_dirty = false;
-        let before = client.outbox.bytes();
         while out.len() < limit {
             let Some(item) = client.outbox.pop() else { break };
             let Some(list) = item.list() else {
@@ -211,13 +212,10 @@ impl Outlets {
                 None => {}
             }
         }
-        let after = client.outbox.bytes();
-        self.waiting -= before - after;
-        let is_relieved = after <= self.room() / 2;
-        let lists = match self.clients.get(key) {
-            Some(client) if is_relieved => client.lists.clone(),
-            _ => BTreeSet::new(),
-        };
+        let is_relieved = client.outbox.bytes() <= self.queue / 2;
+        self.give_room(key);
+        let Some(client) = self.clients.get(key) else { return };
+        let lists = if is_relieved { client.lists.clone() } else { BTreeSet::new() };
         for list in lists {
             let lost = self.lists.get_mut(list).map(|list| std::mem::take(&mut list.overflowed)).unwrap_or_default();
             for ref_id in lost {
@@ -227,11 +225,6 @@ impl Outlets {
                 }
             }
         }
-    }
-
-    /// Returns how many bytes may wait for a client. Where too much waits for all together, those who are far behind get no more.
-    pub(super) fn room(&self) -> usize {
-        if self.waiting < self.queue_of_all { self.queue } else { self.queue / 64 }
     }
 
     /// Returns a number that no list has had lately.

@@ -119,6 +119,9 @@ impl Dpm {
     /// Makes a list and tells its number.
     pub(super) fn open_list(&mut self, client: ClientKey, route: Route) -> Result<usize, Status> {
         self.check_share(client, Good::Lists, 1)?;
+        if self.outlets.lists.len() >= self.options.all_lists {
+            return Err(Status::BUSY);
+        }
         while self.list_ids.contains_key(&self.next_list) {
             self.next_list = self.next_list.checked_add(1).unwrap_or(super::FIRST_LIST);
         }

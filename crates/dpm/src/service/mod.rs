@@ -21,6 +21,7 @@ mod playback;
 mod raw;
 mod record;
 mod report;
+mod room;
 mod settings;
 mod share;
 mod tcp;
@@ -51,6 +52,7 @@ use pass::Passing;
 pub use pass::{PASSED_ON, passable};
 use playback::Questions;
 use record::Recorder;
+use room::Room;
 use settings::Batch;
 pub(crate) use share::network;
 use share::{Good, Shares};
@@ -70,8 +72,12 @@ pub struct Options {
     pub address: u16,
     /// How many bytes may wait for a client before readings are dropped.
     pub queue: usize,
-    /// How many bytes may wait for all clients before those that are far behind get no more.
+    /// How many may wait for all clients of an address that have more than 64 KiB.
+    pub queue_of_address: usize,
+    /// How many may wait for all clients that have more.
     pub queue_of_all: usize,
+    /// How many lists there may be.
+    pub all_lists: usize,
     /// How many requests a list may have.
     pub requests: usize,
     /// How many lists a connection may have.
@@ -146,7 +152,9 @@ impl Options {
         name: Rad50::literal(b"DPM06"),
         address: 0x0ad6,
         queue: 4 << 20,
+        queue_of_address: 64 << 20,
         queue_of_all: 256 << 20,
+        all_lists: 100_000,
         requests: 20_000,
         lists: 256,
         lists_of_address: 8192,
@@ -242,10 +250,8 @@ pub(crate) struct Outlets {
     now: Moment,
     /// What a client may have waiting, in bytes.
     queue: usize,
-    /// What all may have together.
-    queue_of_all: usize,
-    /// What they have.
-    waiting: usize,
+    /// What all together may.
+    room: Room,
     /// Readings that were dropped.
     dropped: u64,
     recorder: Recorder,
@@ -294,8 +300,7 @@ impl Dpm {
             dirty: Vec::new(),
             now,
             queue: options.queue,
-            queue_of_all: options.queue_of_all,
-            waiting: 0,
+            room: Room::new(&options),
             dropped: 0,
             recorder: Recorder::default(),
             questions: Questions::new(options.questions_of_address),
@@ -398,8 +403,8 @@ impl Dpm {
         }
         let input = self.outlets.clients.get(client).map_or(0, |state| state.held.of(Good::Input));
         self.count(client, Good::Input, -(input as isize));
+        self.outlets.leave_room(client);
         let Some(state) = self.outlets.clients.try_remove(client) else { return };
-        self.outlets.waiting -= state.outbox.bytes();
         if state.from.is_some() {
             self.shares.disconnect(state.address);
         }
@@ -515,8 +520,8 @@ impl Dpm {
     pub fn render(&mut self, client: ClientKey, out: &mut Vec<u8>, limit: usize) -> bool {
         self.outlets.render(client, out, limit);
         self.outlets.play_on_for(client);
-        let waits = |client: &Client| !client.input.is_empty() && client.outbox.bytes() < self.outlets.room();
-        if self.outlets.clients.get(client).is_some_and(waits) {
+        let waits = self.outlets.clients.get(client).is_some_and(|client| !client.input.is_empty());
+        if waits && self.outlets.has_room(client) {
             // What it sent while it did not read was left lying.
             let now = self.outlets.now;
             if self.receive(client, &[], now).is_err() {
@@ -528,7 +533,7 @@ impl Dpm {
 
     /// Should a client's bytes be read now?
     pub fn wants_input(&self, client: ClientKey) -> bool {
-        self.outlets.clients.get(client).is_some_and(|client| client.outbox.bytes() < self.outlets.room())
+        self.outlets.has_room(client)
     }
 
     /// Takes on another database. Nodes must keep their places, as what is being read refers to them; new ones may follow.
@@ -558,7 +563,7 @@ impl Dpm {
         Statistics {
             pool: self.pool.counters(),
             passed: self.passing.len(),
-            shares: self.shares.len(),
+            shares: self.shares.len() + self.outlets.room.len(),
             entries,
             groups,
             plots: self.plots.len(),

@@ -44,12 +44,9 @@ pub(super) enum Item {
 }
 
 impl Outbox {
-    /// Queues a message, and returns how many bytes it has.
-    pub(super) fn push(&mut self, item: Item) -> usize {
-        let size = item.size();
-        self.bytes += size;
+    pub(super) fn push(&mut self, item: Item) {
+        self.bytes += item.size();
         self.queue.push_back(item);
-        size
     }
 
     pub(super) fn pop(&mut self) -> Option<Item> {

@@ -167,12 +167,7 @@ impl Dpm {
             self.end_passed(header.message);
         } else {
             self.passing.wait(header.message, now);
-            let is_full = self
-                .outlets
-                .clients
-                .get(caller.client)
-                .is_some_and(|client| client.outbox.bytes() >= self.outlets.room());
-            if is_full {
+            if !self.outlets.makes_room(caller.client) {
                 self.outlets.dropped += 1;
                 return;
             }

@@ -164,10 +164,10 @@ impl Outlets {
 
     /// Asks the archive for a list's next piece, unless it was asked or too much waits for the client.
     pub(super) fn play_on(&mut self, list: usize) {
-        let room = self.room();
+        let Some(has_room) = self.lists.get(list).map(|list| self.has_room(list.client)) else { return };
         let Some(state) = self.lists.get_mut(list) else { return };
         let Some(client) = self.clients.get(state.client) else { return };
-        let waits = client.outbox.bytes() > room / 2;
+        let waits = client.outbox.bytes() > self.queue / 2 || !has_room;
         if waits || state.playlist.asked.is_some() || state.playlist.is_waiting {
             return;
         }

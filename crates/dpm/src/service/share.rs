@@ -160,6 +160,9 @@ impl Shares {
 
     /// Counts what a client takes, or gives back.
     pub(super) fn change(&mut self, held: Option<&mut Held>, address: Address, good: Good, by: isize) {
+        if by == 0 {
+            return;
+        }
         if let Some(held) = held {
             held.change(good, by);
         }

@@ -268,3 +268,60 @@ fn refused(world: &mut World, client: &Client, numbers: std::ops::Range<i64>) ->
         .collect();
     of_client
 }
+
+#[test]
+fn what_waits_is_bounded_for_an_address_and_for_all() {
+    let options = Options { queue: 1 << 20, queue_of_address: 4 << 20, queue_of_all: 6 << 20, ..Options::default() };
+    let mut world = World::with(DEMO, options);
+    let mut crowd: Vec<Client> = Vec::new();
+    for number in 0..40 {
+        let client = world.client_from(1 + number / 20);
+        for ref_id in 0..100 {
+            world.add(&client, ref_id, "B:ARRAY[].RAW@P,100");
+        }
+        world.start(&client);
+        world.stuck.push(client.key);
+        crowd.push(client);
+    }
+    let reader = world.client_from(3);
+    world.add(&reader, 1, "B:ARRAY[].RAW@P,100");
+    world.start(&reader);
+    world.pass(60_000);
+    let waiting: Vec<usize> = crowd
+        .iter()
+        .map(|client| {
+            let mut bytes = Vec::new();
+            world.dpm.render(client.key, &mut bytes, usize::MAX);
+            bytes.len()
+        })
+        .collect();
+    // Framed they are a little more than what was counted; each has its first 64 KiB in any case.
+    let (first, all) = (waiting[..20].iter().sum::<usize>(), waiting.iter().sum::<usize>());
+    assert!((4 << 20..8 << 20).contains(&first), "{first}");
+    assert!((8 << 20..12 << 20).contains(&all), "{all}");
+    assert!(waiting.iter().all(|bytes| (60_000..2 << 20).contains(bytes)), "{waiting:?}");
+    let replies = world.replies(&reader);
+    assert!(replies.iter().filter(|reply| matches!(reply, Reply::Raw(_))).count() > 590, "who reads has all");
+    for client in crowd.into_iter().chain([reader]) {
+        world.dpm.disconnect(client.key);
+    }
+    assert_eq!(world.statistics().shares, 0);
+}
+
+#[test]
+fn calls_by_grpc_count_for_the_address_that_makes_them() {
+    let mut world = World::new(DEMO);
+    let now = world.moment();
+    let requests: Vec<String> = (0..1500).map(|number| format!("G:WATER@P,{}", 20_000 + number)).collect();
+    let mut entries = Vec::new();
+    let calls = [1u8, 1, 1, 2].map(|host| world.dpm.connect_for([10, 0, 0, host].into()));
+    for (number, call) in calls.iter().enumerate() {
+        let requests: Vec<String> = requests.iter().map(|request| format!("{request}{number}")).collect();
+        world.dpm.read(*call, &requests, now).expect("a place");
+        world.pass(0);
+        entries.push(world.statistics().entries);
+    }
+    assert_eq!(entries, [1000, 2000, 2000, 3000]);
+    calls.iter().for_each(|call| world.dpm.disconnect(*call));
+    assert_eq!((world.statistics().entries, world.statistics().shares), (0, 0));
+}

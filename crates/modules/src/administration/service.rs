@@ -109,7 +109,10 @@ pub(crate) const COMMANDS: &[Command] = &[
         stages: &[|world, order| {
             let kept = world.stores.meta.get(&welcome_key(order.domain()));
             world.wait(kept, move |world, kept| {
-                let body = kept.ok().flatten().and_then(|bytes| String::from_utf8(bytes).ok());
+                let body = match kept {
+                    Ok(kept) => kept.and_then(|bytes| String::from_utf8(bytes).ok()),
+                    Err(error) => return order.store_failed(world, "reading the welcome message", &error),
+                };
                 let text = body.map(|body| Text { subject: None, body });
                 let form =
                     form("Setting Welcome Message", "Fill out this form to set the welcome message for this service.");

@@ -96,7 +96,7 @@ pub(super) fn wait<T: 'static>(
     }
 }
 
-/// A page that is sent.
+/// Holds a page that is sent.
 pub(super) struct Found {
     pub(super) page: ArchivePage,
     /// The id of the message up to which a search came that ended before the page was full.
@@ -194,7 +194,7 @@ fn limits(world: &World, owner: &Jid) -> PageLimits {
     PageLimits { messages: option(world, owner, super::PAGE.key), bytes: world.settings().outbox.hard / 4 }
 }
 
-/// A number that an option says for the domain of this account or room.
+/// Returns the number that an option says for the domain of this account or room.
 pub(super) fn option(world: &World, owner: &Jid, key: &str) -> usize {
     let options = world.domain_of(owner.domain()).and_then(|domain| domain.module(super::NAME));
     usize::try_from(options.map_or(0, |options| options.number(key))).unwrap_or(usize::MAX)

@@ -169,7 +169,7 @@ fn ids(values: &[String]) -> Result<Vec<u64>, Condition> {
     if ids.len() <= MAX_IDS { Ok(ids) } else { Err(Condition::ResourceConstraint) }
 }
 
-/// The words of a search, each once. Every message is searched for every one of them.
+/// Returns the words of a search, each once: every message is searched for every one of them.
 fn words(text: &str) -> Result<Vec<String>, Condition> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

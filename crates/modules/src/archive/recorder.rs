@@ -7,8 +7,8 @@
 //! # Invariants
 //!
 //! * Nobody waits for the archive. What the store doesn't take is missing there, counted and logged; a message that is not recorded has no id.
-//! * What waits and what the store has not confirmed is bounded together. From the half of it on nobody has more than a quarter: whoever sends more than
-//!   the disk takes loses what is of its own, and not what others say.
+//! * Messages that wait and those that the store has not confirmed are bounded together. From the half of it on nobody has more than a quarter: a sender of
+//!   more than the disk takes loses its own, and not what others say.
 //! * Nobody adds more to all archives of a shard in a day than an option says: a bound for each archive lets one who writes to everybody fill them all.
 //! * A server that stops has written everything. When it is killed, archives lack what came in the last second and was not acknowledged
 //!   (XEP-0198); what was for users who were away is in the offline store.
@@ -62,7 +62,7 @@ struct Waiting {
     custody: Vec<Custody>,
 }
 
-/// Bytes by cause.
+/// Counts bytes by cause.
 struct Caused([usize; CAUSES]);
 
 impl Default for Caused {
@@ -77,7 +77,7 @@ impl Caused {
     }
 }
 
-/// What was recorded in a day, by who sent it.
+/// Counts what was recorded in a day, by sender.
 #[derive(Default)]
 struct Day {
     /// Days since 1970.
@@ -87,7 +87,7 @@ struct Day {
     spent: Vec<u32>,
 }
 
-/// What a day has left for somebody.
+/// Tells what a day has left for a sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Left {
     Enough,
@@ -97,7 +97,7 @@ enum Left {
 }
 
 impl Day {
-    /// Counts bytes for whoever has this hash; `most`: how many a day may have.
+    /// Counts bytes for the sender with this hash; `most`: how many a day may have.
     fn spend(&mut self, hash: u64, bytes: usize, most: u64, now_ms: u64) -> Left {
         let today = now_ms / DAY_MS;
         if self.number != today || self.spent.is_empty() {
@@ -117,12 +117,12 @@ impl Day {
 }
 
 impl State {
-    /// A number for who has sent something. Few others have the same one, and nobody can choose which: there is no table to fill.
+    /// Returns a number for the sender with this hash. Few others have the same one, and nobody can choose which: there is no table to fill.
     fn cause(hash: u64) -> u8 {
         hash as u8
     }
 
-    /// Whether so many bytes more of this cause may wait.
+    /// Tells whether so many bytes more of this cause may wait.
     fn has_room(&self, cause: u8, bytes: usize) -> bool {
         let all = self.unconfirmed.get() + self.waiting.borrow().bytes + bytes;
         let own = *self.caused.borrow_mut().of(cause) + bytes;
@@ -143,7 +143,7 @@ pub struct Record<'a> {
     pub owner: JidRef<'a>,
     /// What that is.
     pub of: ArchiveOf,
-    /// Who has sent it; in a room, the room.
+    /// The sender; in a room, the room.
     pub by: JidRef<'a>,
     /// The other party of the conversation; in a room the occupant JID.
     pub with: Jid,
@@ -269,7 +269,7 @@ impl Archives {
         });
     }
 
-    /// Leave to take back a message for somebody, for as long as it is kept; `None` if too many are being taken back, for this one or in all.
+    /// Gives leave to take back a message for somebody, for as long as it is kept; `None` if too many are being taken back, for this one or in all.
     pub(super) fn turn(&self, whose: JidRef<'_>) -> Option<Turn> {
         let mut turns = self.0.turns.borrow_mut();
         let own = turns.iter().filter(|taken| taken.as_ref() == whose.bare()).count();
@@ -281,7 +281,7 @@ impl Archives {
         Some(Turn { turns: self.0.turns.clone(), whose })
     }
 
-    /// The searches in the archives of this shard.
+    /// Returns the searches in the archives of this shard.
     pub(super) fn searches(&self) -> &Searches {
         &self.0.searches
     }
@@ -297,7 +297,7 @@ impl Archives {
     }
 }
 
-/// Leave to take back a message.
+/// Is leave to take back a message while it is kept.
 pub(super) struct Turn {
     turns: Rc<RefCell<Vec<Jid>>>,
     whose: Jid,
@@ -345,7 +345,7 @@ impl Waiting {
     }
 }
 
-/// What a message takes in memory.
+/// Returns what a message takes in memory.
 fn size(message: &ArchivedMessage) -> usize {
     message.stanza.len() + BYTES_PER_MESSAGE
 }

@@ -58,7 +58,11 @@ impl Archives {
             Ok(Some(page)) => {
                 let found = world.background.run(owner.as_str(), move || bury(&page, &message, &retracted));
                 world.wait(found, move |world, found| {
-                    if let Ok(Some((id, tombstone))) = found {
+                    let found = found.unwrap_or_else(|error| {
+                        world.store_failed("taking back a message", &owner, &error);
+                        None
+                    });
+                    if let Some((id, tombstone)) = found {
                         let replaced = world.stores.archive.replace(owner.as_ref(), id, tombstone);
                         world.wait(replaced, move |world, replaced| {
                             if let Err(error) = replaced {

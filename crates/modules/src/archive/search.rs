@@ -25,27 +25,27 @@ use super::View;
 use super::answer::{Found, failed, option, scanned, send_page, wait, was_open};
 use super::query::Query;
 
-/// The searches of a shard. Clones mean the same.
+/// Gives the searches of a shard their turns. Clones mean the same.
 #[derive(Default, Clone)]
 pub(super) struct Searches(Rc<RefCell<UnderWay>>);
 
 #[derive(Default)]
 struct UnderWay {
-    /// How many searches each account has.
+    /// The number of searches of each account.
     of: HashMap<Jid, usize>,
-    /// Whether one of them has its turn.
+    /// Set while one of them has its turn.
     is_busy: bool,
-    /// Those that wait for theirs.
+    /// The searches that wait for theirs.
     waiting: VecDeque<Completer<()>>,
 }
 
-/// A search that counts as one of an account.
+/// Counts as a search of an account while it is kept.
 struct Entry {
     searches: Searches,
     account: Jid,
 }
 
-/// The turn of a search.
+/// Is the turn of a search while it is kept.
 struct Turn(Searches);
 
 impl Searches {
@@ -62,7 +62,7 @@ impl Searches {
         Some(Entry { searches: self.clone(), account })
     }
 
-    /// Waits for a turn. Whoever has waited for it takes it with [`Searches::taken`].
+    /// Waits for a turn, which is then taken by [`Searches::taken`].
     fn turn(&self) -> Pending<()> {
         let (completer, turn) = pending();
         self.0.borrow_mut().waiting.push_back(completer);
@@ -70,6 +70,7 @@ impl Searches {
         turn
     }
 
+    /// Returns the turn that was waited for.
     fn taken(&self) -> Turn {
         Turn(self.clone())
     }

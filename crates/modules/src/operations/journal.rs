@@ -18,6 +18,8 @@ struct Inner {
     entries: VecDeque<Entry>,
     /// Something isn't in the store yet.
     is_dirty: bool,
+    /// What the store has is here. Until then nothing takes its place there.
+    is_filled: bool,
 }
 
 /// Something that was done.
@@ -65,7 +67,7 @@ impl Journal {
     /// What isn't in the store yet, as it is kept.
     fn take_unkept(&self) -> Option<Vec<u8>> {
         let mut inner = self.lock();
-        if !std::mem::take(&mut inner.is_dirty) {
+        if !inner.is_filled || !std::mem::take(&mut inner.is_dirty) {
             return None;
         }
         let lines: Vec<_> = inner.entries.iter().map(Entry::write).collect();
@@ -75,6 +77,7 @@ impl Journal {
     /// Puts what the store has before what there is.
     fn fill(&self, kept: &str) {
         let mut inner = self.lock();
+        inner.is_filled = true;
         for entry in kept.lines().rev().filter_map(Entry::read) {
             if inner.entries.len() < MOST {
                 inner.entries.push_front(entry);
@@ -103,27 +106,31 @@ impl Entry {
 /// Reads and keeps the journal, on the first shard.
 pub(crate) fn install(hooks: &mut Hooks<'_>, journal: &Journal) {
     let filled = journal.clone();
-    hooks.starting(move |world| {
-        if world.shard() > 0 {
-            return;
-        }
-        let journal = filled.clone();
-        let kept = world.stores.meta.get(KEY);
-        world.wait(kept, move |_, kept| {
-            if let Ok(Some(kept)) = kept {
-                journal.fill(&String::from_utf8_lossy(&kept));
-            }
-        });
-    });
+    hooks.starting(move |world| read(world, &filled));
     let kept = journal.clone();
     hooks.every(PERIOD_MS, move |world| keep(world, &kept));
     let kept = journal.clone();
     hooks.stopping(move |world| keep(world, &kept));
 }
 
+fn read(world: &mut World, journal: &Journal) {
+    if world.shard() > 0 {
+        return;
+    }
+    let journal = journal.clone();
+    let kept = world.stores.meta.get(KEY);
+    world.wait(kept, move |_, kept| match kept {
+        Ok(kept) => journal.fill(&String::from_utf8_lossy(&kept.unwrap_or_default())),
+        Err(error) => tracing::error!(%error, "the journal of administrators can't be read; it is tried again"),
+    });
+}
+
 fn keep(world: &mut World, journal: &Journal) {
     if world.shard() > 0 {
         return;
+    }
+    if !journal.lock().is_filled {
+        return read(world, journal);
     }
     if let Some(bytes) = journal.take_unkept() {
         let kept = world.stores.meta.put(KEY, bytes);

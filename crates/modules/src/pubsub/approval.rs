@@ -65,6 +65,7 @@ pub(super) fn node_of(packet: &Packet, host: &Jid) -> Option<String> {
 /// Approves a request, or denies it.
 pub(super) fn decide(state: &Rc<State>, world: &mut World, key: Key, node: &Rc<Node>, subscriber: Jid, allow: bool) {
     let node = node.clone();
+    state.decided(&key, &subscriber);
     let subscription = allow.then(Subscription::new);
     subscribe::set(state, world, key, subscriber, subscription, move |world, key, subscriber, done| {
         let Ok(subscription) = done else { return };

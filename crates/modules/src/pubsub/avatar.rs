@@ -43,12 +43,19 @@ fn with_data(world: &mut World, account: Jid, id: String, then: impl FnOnce(&mut
     let node = world.stores.pubsub.node(account.as_ref(), ns::AVATAR_DATA);
     let items = world.stores.pubsub.items(account.as_ref(), ns::AVATAR_DATA, Wanted::Ids(vec![id]), 0);
     world.wait(node, move |world, node| {
-        let Ok(Some(node)) = node else { return };
+        let node = match node {
+            Ok(Some(node)) => node,
+            Ok(None) => return,
+            Err(error) => return world.store_failed("loading an avatar", &account, &error),
+        };
         if defaults(&account, ns::AVATAR_DATA).read(&node.config).access != Access::Open {
             return;
         }
         world.wait(items, move |world, items| {
-            let item = items.ok().flatten().and_then(|items| items.items.into_iter().next());
+            let item = match items {
+                Ok(items) => items.and_then(|items| items.items.into_iter().next()),
+                Err(error) => return world.store_failed("loading an avatar", &account, &error),
+            };
             let data = item.and_then(|item| Element::parse(&item.payload).ok());
             if let Some(data) = data.filter(|data| data.is("data", ns::AVATAR_DATA)) {
                 then(world, account, data.text());
@@ -89,7 +96,7 @@ fn put(
     let config = Config { access: Access::Open, ..Config::of_account(node) };
     let payload = Writer::write(payload).into_bytes();
     create::ensure(&pep.state, world, key.clone(), config, move |world, node| {
-        if let Some(node) = node {
+        if let Ok(node) = node {
             publish::put(world, key, node, id, payload, |world, kept| {
                 if kept.is_ok() {
                     then(world, account);

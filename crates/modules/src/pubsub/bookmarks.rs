@@ -81,7 +81,11 @@ pub(super) fn tell(pep: &Rc<Pep>, world: &mut World, account: Jid, only: Option<
     }
     let found = world.stores.pubsub.items(account.as_ref(), ns::BOOKMARKS, Wanted::Newest(MAX_BOOKMARKS), 0);
     world.wait(found, move |world, found| {
-        let Ok(Some(found)) = found else { return };
+        let found = match found {
+            Ok(Some(found)) => found,
+            Ok(None) => return,
+            Err(error) => return world.store_failed("reading bookmarks", &account, &error),
+        };
         let payload = Writer::write(&legacy(&found.items)).into_bytes();
         let item = Item { id: CURRENT.to_owned(), publisher: account.clone(), unix_ms: world.time(), payload };
         let packet = notify::items(world, &(account, LEGACY.to_owned()), &Config::of_account(LEGACY), &item);
@@ -118,9 +122,11 @@ fn replace(
     let Some(wanted) = conferences(&storage) else { return world.reply_error(&iq, Condition::JidMalformed) };
     let key = (iq.to.to_bare(), ns::BOOKMARKS.to_owned());
     create::ensure(&pep.state, world, key.clone(), config(), move |world, node| {
-        // XEP-0411 §5: nobody else may see them.
-        let Some(node) = node.filter(|node| node.config.access == Access::Whitelist) else {
-            return world.reply_error(&iq, Condition::NotAllowed);
+        let node = match node {
+            Ok(node) if node.config.access == Access::Whitelist => node,
+            // XEP-0411 §5: nobody else may see them.
+            Ok(_) => return world.reply_error(&iq, Condition::NotAllowed),
+            Err(error) => return world.reply_error(&iq, error),
         };
         with_items(world, iq, move |world, iq, items| {
             let iq = iq.clone();

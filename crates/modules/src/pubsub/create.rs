@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use rookery_hub::World;
+use rookery_store::StoreError;
 use rookery_store::pubsub::Created;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
@@ -54,30 +55,30 @@ pub(super) fn create_for(
     make(state, world, call, key, config, then);
 }
 
-/// A node of an account that the server itself needs: the one that is there, or a new one. `then` gets nothing if there can't be one.
+/// A node of an account that the server itself needs: the one that is there, or a new one. `then` gets why there can't be one.
 pub(super) fn ensure(
     state: &Rc<State>,
     world: &mut World,
     key: Key,
     config: Config,
-    then: impl FnOnce(&mut World, Option<Rc<Node>>) + 'static,
+    then: impl FnOnce(&mut World, Result<Rc<Node>, StanzaError>) + 'static,
 ) {
     let again = state.clone();
     state.with_node(world, key.clone(), move |world, found| match found {
-        Ok(Some(node)) => then(world, Some(node)),
-        Err(_) => then(world, None),
+        Ok(Some(node)) => then(world, Ok(node)),
+        Err(error) => then(world, Err(failed(&error))),
         Ok(None) => {
             again.hold(&key);
             let (host, room) = (key.0.as_ref(), Limits::of(world, &key.0).room());
             let made = world.stores.pubsub.create_node(host, &key.1, config.to_bytes(), host, room);
             world.wait(made, move |world, made| {
-                if made != Ok(Created::Done) {
-                    then(world, None);
+                if let Err(error) = created(world, &key, made) {
+                    then(world, Err(error));
                     return again.let_go(world, key, Change::Forget);
                 }
                 let node = Node::new(config, key.0.clone());
                 pep::made(world, &key);
-                then(world, Some(Rc::new(node.clone())));
+                then(world, Ok(Rc::new(node.clone())));
                 again.let_go(world, key, Change::Put(Box::new(node)));
             });
         }
@@ -99,31 +100,36 @@ fn make(
     let (owner, room) = (call.iq.from.to_bare(), Limits::of(world, &key.0).room());
     let made = world.stores.pubsub.create_node(key.0.as_ref(), &key.1, config.to_bytes(), owner.as_ref(), room);
     let state = state.clone();
-    world.wait(made, move |world, made| {
-        let error = match made {
-            Ok(Created::Done) => {
-                let node = Node::new(config, owner);
-                if key.0.local().is_some() {
-                    pep::made(world, &key);
-                }
-                then(world, call, key.clone(), Rc::new(node.clone()));
-                return state.let_go(world, key, Change::Put(Box::new(node)));
+    world.wait(made, move |world, made| match created(world, &key, made) {
+        Ok(()) => {
+            let node = Node::new(config, owner);
+            if key.0.local().is_some() {
+                pep::made(world, &key);
             }
-            Ok(Created::Exists) => Condition::Conflict.into(),
-            Ok(Created::Full) => StanzaError::new(Condition::PolicyViolation).with_text("there are too many nodes"),
-            Ok(Created::OwnerFull) => {
-                let text = "you have made as many nodes as you may, or they have too many bytes";
-                StanzaError::new(Condition::PolicyViolation).with_text(text)
-            }
-            Ok(Created::NoAccount) => Condition::ItemNotFound.into(),
-            Err(error) => {
-                world.store_failed("creating a node", &key.0, &error);
-                failed(&error)
-            }
-        };
-        call.refuse(world, error);
-        state.let_go(world, key, Change::Forget);
+            then(world, call, key.clone(), Rc::new(node.clone()));
+            state.let_go(world, key, Change::Put(Box::new(node)));
+        }
+        Err(error) => {
+            call.refuse(world, error);
+            state.let_go(world, key, Change::Forget);
+        }
     });
+}
+
+/// What became of a node to be.
+fn created(world: &mut World, key: &Key, made: Result<Created, StoreError>) -> Result<(), StanzaError> {
+    let full = |text: &'static str| Err(StanzaError::new(Condition::PolicyViolation).with_text(text));
+    match made {
+        Ok(Created::Done) => Ok(()),
+        Ok(Created::Exists) => Err(Condition::Conflict.into()),
+        Ok(Created::Full) => full("there are too many nodes"),
+        Ok(Created::OwnerFull) => full("you have made as many nodes as you may, or they have too many bytes"),
+        Ok(Created::NoAccount) => Err(Condition::ItemNotFound.into()),
+        Err(error) => {
+            world.store_failed("creating a node", &key.0, &error);
+            Err(failed(&error))
+        }
+    }
 }
 
 /// Whether a configuration stays within what the operator allows (§8.2.5).

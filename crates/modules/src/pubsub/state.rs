@@ -10,7 +10,7 @@
 //! * The memory for nodes at hand is bounded by their number and by what they say of others, that for what waits by its length.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use rookery_hub::{Custody, World};
@@ -34,6 +34,8 @@ type Waiting = (Operation, Option<Custody>);
 pub(crate) struct State {
     at_hand: RefCell<AtHand>,
     busy: RefCell<HashMap<Key, Busy>>,
+    /// Whose requests for subscriptions to which nodes the owners have heard of late, and since when they are remembered, milliseconds.
+    asked: RefCell<(HashSet<(Key, Jid)>, u64)>,
 }
 
 impl std::fmt::Debug for State {
@@ -116,6 +118,21 @@ impl State {
             busy.holders = busy.holders.saturating_sub(1);
         }
         self.go_on(world, key);
+    }
+
+    /// Whether owners hear of a request for a subscription now: once in a while for each account, or who asks and withdraws again and again would fill
+    /// what waits for them. They can ask for what is pending (XEP-0060 §8.7).
+    pub(crate) fn may_ask(&self, now_ms: u64, key: &Key, subscriber: &Jid) -> bool {
+        let mut asked = self.asked.borrow_mut();
+        if now_ms.saturating_sub(asked.1) >= ASKED_MS || asked.0.len() >= MAX_ASKED {
+            *asked = (HashSet::new(), now_ms);
+        }
+        asked.0.insert((key.clone(), subscriber.to_bare()))
+    }
+
+    /// An owner has decided: the next request is heard.
+    pub(crate) fn decided(&self, key: &Key, subscriber: &Jid) {
+        self.asked.borrow_mut().0.remove(&(key.clone(), subscriber.to_bare()));
     }
 
     /// Forgets all nodes at hand: somebody has changed them behind the back of their homes, as the removal of an account does.
@@ -214,5 +231,9 @@ fn entries(node: &Node) -> usize {
 const MAX_ENTRIES: usize = 400_000;
 /// Nodes that a shard has at hand.
 const MAX_AT_HAND: usize = 20_000;
+/// How long owners hear of no other request of the same account, milliseconds.
+const ASKED_MS: u64 = 3_600_000;
+/// Requests that are remembered.
+const MAX_ASKED: usize = 10_000;
 /// Operations that may wait for one node.
 const MAX_WAITING: usize = 1000;

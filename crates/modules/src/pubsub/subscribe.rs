@@ -46,7 +46,7 @@ pub(super) fn subscribe(
     if let Some(Err(error)) = options.map(|form| subscription.apply(&form)) {
         return call.refuse(world, error);
     }
-    let node = node.clone();
+    let (node, again) = (node.clone(), state.clone());
     set(state, world, key, jid, Some(subscription), move |world, key, jid, done| match done {
         Ok(subscription) => {
             let subscription = subscription.unwrap_or_else(Subscription::new);
@@ -55,7 +55,11 @@ pub(super) fn subscribe(
             write(&mut reply, Some(&key.1), jid, Some(&subscription));
             world.reply(&call.iq, reply);
             match is_new {
-                true if subscription.pending => approval::ask_owners(world, key, &node, jid),
+                true if subscription.pending => {
+                    if again.may_ask(world.time(), key, jid) {
+                        approval::ask_owners(world, key, &node, jid);
+                    }
+                }
                 true => begun(world, key, &node, jid),
                 false => {}
             }
@@ -85,7 +89,10 @@ pub(super) fn begun(world: &mut World, key: &Key, node: &Rc<Node>, subscriber: &
     let found = world.stores.pubsub.items(key.0.as_ref(), &key.1, Wanted::Newest(1), since(&node.config, world.time()));
     let (key, node, subscriber) = (key.clone(), node.clone(), subscriber.clone());
     world.wait(found, move |world, found| {
-        let item = found.ok().flatten().and_then(|found| found.items.into_iter().next());
+        let item = match found {
+            Ok(found) => found.and_then(|found| found.items.into_iter().next()),
+            Err(error) => return world.store_failed("loading a last item", &key.0, &error),
+        };
         let Some(item) = item else { return };
         if let Some(packet) = notify::last(world, &key, &node.config, &item) {
             world.route(&packet, subscriber.as_ref());

@@ -31,15 +31,23 @@ impl Room {
         if Writer::write(&iq.payload).bytes().len() > MOST_BYTES {
             return Err(StanzaError::new(Condition::NotAcceptable).with_text("the vCard is too large"));
         }
-        self.vcard = Some(iq.payload.clone()).filter(|vcard| vcard.children().next().is_some());
+        self.set_vcard(Some(iq.payload.clone()).filter(|vcard| vcard.children().next().is_some()));
         self.keep_document(world, Some(iq));
         self.tell_codes(world, &["104"]);
         Ok(())
     }
 }
 
+impl Room {
+    /// Takes a vCard, with the hashes of its photos at hand: everybody asks for those.
+    pub(crate) fn set_vcard(&mut self, vcard: Option<Element>) {
+        self.avatar_hashes = vcard.as_ref().map(hashes).unwrap_or_default();
+        self.vcard = vcard;
+    }
+}
+
 /// The hashes of all photos of a vCard, as XEP-0153 §4.1 makes them.
-pub(crate) fn hashes(vcard: &Element) -> Vec<String> {
+fn hashes(vcard: &Element) -> Vec<String> {
     let photos = vcard.children().filter(|child| child.is("PHOTO", ns::VCARD));
     let texts = photos.filter_map(|photo| photo.child_text("BINVAL", ns::VCARD));
     let images = texts.filter_map(|text| {

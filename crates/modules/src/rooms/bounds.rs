@@ -38,6 +38,13 @@ pub(super) const BOUNDS: &[Bound] = &[
     rate("messages, five times as many at once", "messages_per_second").or("the message gets <resource-constraint/>"),
     rate("requests and presence, five times as many at once", REQUESTS).or("the stanza gets <resource-constraint/>"),
     Bound::on(
+        "requests to rooms from outside, five times as many at once",
+        Per::Account,
+        Most::Option(REQUESTS),
+        Unit::PerSecond,
+    )
+    .or("the request gets <resource-constraint/>"),
+    Bound::on(
         "users invited or told of an affiliation in a minute, five times as many at once",
         Per::Account,
         Most::Option(INVITATIONS),

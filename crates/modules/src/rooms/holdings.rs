@@ -1,7 +1,7 @@
 //! Counts what each account has in the rooms of all shards together, so that nobody takes what all share.
 //!
 //! A room is at its home shard and an account at another, so that neither can count by itself. The tables are split and each look at one is short;
-//! only who enters, leaves or invites comes here, never who speaks.
+//! only who enters, leaves, invites or asks from outside comes here, never who speaks.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -26,9 +26,28 @@ struct Tables {
 #[derive(Debug, Default)]
 struct Part {
     seats: HashMap<u64, usize>,
-    letters: HashMap<u64, Bucket>,
-    /// How many letters there may be before those are forgotten that have lasted long enough.
+    /// Messages that rooms write for an account.
+    letters: Paces,
+    /// What an account asks of rooms that it is not in, and of the service.
+    asked: Paces,
+}
+
+/// How fast accounts did something.
+#[derive(Debug, Default)]
+struct Paces {
+    buckets: HashMap<u64, Bucket>,
+    /// How many there may be before those are forgotten that are full again.
     sweep_at: usize,
+}
+
+impl Paces {
+    fn take(&mut self, key: u64, count: u64, rate: u64, time: u64) -> bool {
+        if self.buckets.len() >= self.sweep_at.max(SWEEP_FROM) {
+            self.buckets.retain(|_, bucket| !bucket.is_full(rate, time));
+            self.sweep_at = self.buckets.len() * 2;
+        }
+        self.buckets.entry(key).or_default().take_many(count, rate, time)
+    }
 }
 
 impl Default for Holdings {
@@ -62,12 +81,13 @@ impl Holdings {
     /// Whether an account may have a room write to so many more who have not asked for it. `rate`: per minute.
     pub(crate) fn may_write(&self, account: JidRef<'_>, count: usize, rate: u64, unix_ms: u64) -> bool {
         let (key, mut part) = self.part(account.bare_str());
-        let minutes = unix_ms / 60;
-        if part.letters.len() >= part.sweep_at.max(SWEEP_FROM) {
-            part.letters.retain(|_, bucket| !bucket.is_full(rate, minutes));
-            part.sweep_at = part.letters.len() * 2;
-        }
-        part.letters.entry(key).or_default().take_many(count as u64, rate, minutes)
+        part.letters.take(key, count as u64, rate, unix_ms / 60)
+    }
+
+    /// Whether an account may ask one more thing of rooms that it is not in. `rate`: per second.
+    pub(crate) fn may_ask(&self, account: JidRef<'_>, rate: u64, unix_ms: u64) -> bool {
+        let (key, mut part) = self.part(account.bare_str());
+        part.asked.take(key, 1, rate, unix_ms)
     }
 
     fn add(&self, name: &str, most: usize) -> bool {
@@ -115,7 +135,7 @@ mod tests {
             // Each is forgotten half a minute later.
             assert!(holdings.may_write(jid(number).as_ref(), 1, 2, minute + number * 1000));
         }
-        let kept: usize = holdings.0.parts.iter().map(|part| part.lock().unwrap().letters.len()).sum();
+        let kept: usize = holdings.0.parts.iter().map(|part| part.lock().unwrap().letters.buckets.len()).sum();
         assert!(kept <= PARTS * SWEEP_FROM, "{kept}");
         assert!(holdings.may_write(jid(0).as_ref(), 1, 2, minute * 60));
     }

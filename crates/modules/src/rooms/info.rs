@@ -6,7 +6,6 @@ use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Limits as XmlLimits, Stanza, ns};
 
-use super::avatar;
 use super::config::{HISTORY, PUBSUB, SUBJECT};
 use super::role::Role;
 use super::room::Room;
@@ -109,8 +108,8 @@ impl Room {
                         .value(&self.occupants.len().to_string()),
                 ),
         };
-        let hashes = self.vcard.as_ref().map(avatar::hashes).unwrap_or_default();
-        let form = match hashes.is_empty() {
+        let hashes = self.avatar_hashes.iter().map(String::as_str);
+        let form = match self.avatar_hashes.is_empty() {
             true => form,
             false => form.field(Field::text_multi("muc#roominfo_avatarhash").label("Avatar").with_values(hashes)),
         };

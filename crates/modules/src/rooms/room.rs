@@ -42,6 +42,8 @@ pub(crate) struct Room {
     pub subject: Option<Packet>,
     /// The vCard with the avatar (XEP-0486).
     pub vcard: Option<Element>,
+    /// Those of its photos.
+    pub avatar_hashes: Vec<String>,
     /// Who created it, for whom it counts.
     pub creator: Option<Jid>,
     /// In the order of the addresses, which is that of lists.
@@ -121,7 +123,7 @@ impl Room {
         let Kept { config, secret, hat_list, hats, waiting, voices } = Kept::read(document, &limits)?;
         let mut room = Self::with(state, world, jid.clone(), config, limits, secret);
         room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
-        room.vcard = document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok());
+        room.set_vcard(document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok()));
         (room.hat_list, room.hats) = (hat_list, hats);
         stored.affiliations.iter().for_each(|affiliated| room.note_affiliation(affiliated));
         // Who has become something meanwhile does not wait any more.
@@ -140,6 +142,7 @@ impl Room {
             is_locked: false,
             subject: None,
             vcard: None,
+            avatar_hashes: Vec::new(),
             creator: None,
             affiliations: BTreeMap::new(),
             affiliation_bytes: 0,

@@ -3,13 +3,14 @@
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Iq, World};
 use rookery_jid::JidRef;
-use rookery_stream::error::Condition;
+use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
 
 use super::NAME;
 use super::actor::State;
 use super::admin::{MOST_LISTED, item_bytes};
 use super::info::FEATURES;
+use super::limits::REQUESTS;
 use crate::disco::{Identity, Info};
 use crate::request::is_get;
 use crate::rsm;
@@ -41,6 +42,10 @@ fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, doma
     let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
         return world.bounce(packet, to, Condition::BadRequest.into());
     };
+    let rate = domain.module(NAME).map_or(0, |options| options.number(REQUESTS));
+    if !state.directory.holdings.may_ask(iq.from.bare(), rate, world.time()) {
+        return world.reply_error(&iq, StanzaError::new(Condition::ResourceConstraint).with_text("you ask too fast"));
+    }
     let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
     let name = domain.module(NAME).map_or("", |options| options.text("name"));
     match iq.payload.ns() {

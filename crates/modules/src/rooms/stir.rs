@@ -79,7 +79,7 @@ impl Room {
         let (rate, now) = (self.limits.requests, world.time());
         let may = match self.occupant_of(&iq.from) {
             Some(at) => self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(cost, rate, now)),
-            None if changes == 0 => true,
+            None if changes == 0 => self.directory.holdings.may_ask(iq.from.bare(), rate, now),
             None if self.affiliation_of(world, iq.from.as_ref()) >= Affiliation::Admin => {
                 self.deeds.take_many(cost, rate, now)
             }

@@ -20,12 +20,12 @@ pub(crate) struct KnownArchives {
     conversations: HashSet<Conversation>,
 }
 
-/// Where a message goes.
+/// Tells where a message goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// The archive.
     pub(crate) archive: i64,
-    /// Whether the message is newer than all in it.
+    /// Set if the message is newer than all in it.
     pub(crate) is_newest: bool,
 }
 
@@ -64,7 +64,7 @@ impl KnownArchives {
         Some(self.archives.get(owner.bare_str())?.counted)
     }
 
-    /// Messages of an owner's archive went. Returns whether it is the first time that is known of.
+    /// Takes messages that went out of an owner's archive. Returns whether that is the first time.
     pub(crate) fn shrink(&mut self, owner: JidRef<'_>, bytes: u64) -> bool {
         self.archives.get_mut(owner.bare_str()).is_some_and(|archive| {
             archive.bytes = archive.bytes.saturating_sub(bytes);
@@ -94,7 +94,7 @@ impl KnownArchives {
         self.archives.remove(owner.bare_str());
     }
 
-    /// Messages of an archive have changed otherwise than by being added.
+    /// Forgets an archive whose messages have changed otherwise than by being added.
     pub(crate) fn forget_archive(&mut self, id: i64) {
         self.archives.retain(|_, archive| archive.id != id);
     }
@@ -111,44 +111,44 @@ impl KnownArchives {
     }
 }
 
-/// An archive that messages are added to.
+/// Remembers an archive that messages are added to.
 #[derive(Debug, Default)]
 pub(crate) struct Archive {
     id: i64,
     /// No message in it has an id above this one.
     newest: u64,
-    /// What its messages take, all of them.
+    /// The bytes that all of its messages take.
     bytes: u64,
     /// Messages up to this id are counted in the database.
     counted: u64,
-    /// How many messages are not.
+    /// The number of messages that are not.
     uncounted: u32,
-    /// What conversations have grown by since that was written down.
+    /// The conversations that have grown since that was written down, with the bytes.
     growth: Vec<(i64, u64)>,
-    /// Whether it has lost messages because it was full.
+    /// Set once it has lost messages because it was full.
     is_full: bool,
 }
 
-/// What an archive takes after a message was added.
+/// Tells what an archive takes after a message was added.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) bytes: u64,
-    /// Whether it should be written down.
+    /// Set if it should be written down.
     pub(crate) is_due: bool,
 }
 
-/// What is written down of an archive.
+/// Holds what is written down of an archive.
 #[derive(Debug)]
 pub(crate) struct Settlement {
     pub(crate) archive: i64,
     pub(crate) bytes: u64,
     pub(crate) counted: u64,
-    /// By how much conversations have grown.
+    /// The conversations that have grown, with the bytes.
     pub(crate) shares: Vec<(i64, u64)>,
 }
 
 impl Archive {
-    /// An archive as the database knows it: its id, what its messages take up to and with the id `counted`.
+    /// Begins with what the database knows: the archive's id, and the bytes that its messages take up to and with the id `counted`.
     pub(crate) fn new(id: i64, bytes: u64, counted: u64) -> Self {
         Self { id, newest: counted, bytes, counted, ..Self::default() }
     }
@@ -171,7 +171,7 @@ impl Archive {
 
 /// Messages of an archive that are not counted in the database: so many are read when an archive is learnt, and the count is written once for as many.
 const MOST_UNCOUNTED: u32 = 64;
-/// What a conversation has grown by when that is written down.
+/// Bytes by which a conversation has grown when that is written down.
 const SHARE_BYTES: u64 = 16 << 10;
 /// Conversations of an archive whose growth is remembered: if there are more, it is written down.
 const MOST_GROWTHS: usize = 32;

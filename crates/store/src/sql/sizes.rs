@@ -1,4 +1,4 @@
-//! What archives take, and what goes when one is full.
+//! Counts what archives take, and makes room in one that is full.
 //!
 //! # Invariants
 //!
@@ -14,26 +14,26 @@ use crate::archive::{BYTES_PER_MESSAGE, FAIR_PART};
 use crate::{ArchivedMessage, StoreError};
 use rookery_jid::JidRef;
 
-/// The archives that a group of messages makes larger.
+/// Collects the archives that a group of messages makes larger.
 #[derive(Default)]
 pub(super) struct Sizes<'m> {
-    /// Those whose count is to be written down.
+    /// The owners whose count is to be written down.
     due: Vec<JidRef<'m>>,
-    /// Conversations that have added to a full archive.
+    /// The conversations that have added to a full archive.
     excess: Vec<Excess<'m>>,
 }
 
-/// What a conversation has added to a full archive.
+/// Names a conversation that has added to a full archive.
 struct Excess<'m> {
     owner: JidRef<'m>,
     contact_key: i64,
-    /// Bytes.
+    /// The bytes that it has added.
     added: u64,
-    /// What the archive may take.
+    /// The bytes that the archive may take.
     most: u64,
 }
 
-/// A message that goes.
+/// Describes a message that goes.
 #[derive(Clone, Copy)]
 pub(super) struct Removed {
     pub(super) id: u64,
@@ -167,7 +167,7 @@ fn take_share(c: &mut dyn Connection, archive: i64, key: i64, bytes: u64) -> Res
     c.execute(TAKE_SHARE, &[bytes, bytes, Value::Integer(archive), Value::Integer(key)]).map(drop)
 }
 
-/// Removes the oldest messages of whoever has too much in a full archive.
+/// Removes the oldest messages of the conversation that has too much in a full archive.
 fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreError> {
     settle(c, excess.owner)?;
     let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
@@ -213,7 +213,8 @@ fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Whose messages go: the conversation that wants room, if it has its part already, else the largest one. `None`: no conversation is known to be large.
+/// Returns the conversation whose messages go: the one that wants room, if it has its part already, else the largest one. `None`: none is known to be
+/// large.
 fn victim(c: &mut dyn Connection, archive: i64, excess: &Excess<'_>) -> Result<Option<i64>, StoreError> {
     let (archive, key) = (Value::Integer(archive), Value::Integer(excess.contact_key));
     let own = one(c, SHARE, &[archive, key], |row| row.number(0))?.unwrap_or_default();
@@ -223,7 +224,7 @@ fn victim(c: &mut dyn Connection, archive: i64, excess: &Excess<'_>) -> Result<O
     one(c, LARGEST, &[archive], |row| row.integer(0))
 }
 
-/// The oldest messages of a conversation, or of all.
+/// Returns the oldest messages of a conversation, or of all.
 fn oldest(c: &mut dyn Connection, archive: i64, contact_key: Option<i64>) -> Result<Vec<Removed>, StoreError> {
     let archive = Value::Integer(archive);
     match contact_key {

@@ -1,10 +1,10 @@
-//! Whether the database takes what is written: what operators and their probes are told when a disk is full.
+//! Tells operators and their probes when the database takes nothing any more, such as when a disk is full.
 
 use crate::StoreError;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What keeps the store from writing. The worker notes it, anybody may look.
+/// Remembers what keeps the store from writing. The worker notes it, anybody may look.
 #[derive(Debug, Default)]
 pub(crate) struct Trouble(Mutex<State>);
 
@@ -20,7 +20,7 @@ impl Trouble {
         self.state().error.clone()
     }
 
-    /// Whether an error is of the database, and will come again.
+    /// Tells whether an error is of the database, and will come again.
     pub(crate) fn is_of(error: &StoreError) -> bool {
         matches!(error, StoreError::Full(_) | StoreError::ReadOnly(_) | StoreError::Corrupt(_) | StoreError::Io(_))
     }

@@ -49,6 +49,16 @@ fn who_asks_for_more_gets_it() {
     scene.hamlet.expect(&notification("a", "last", ""));
 }
 
+/// A subscription of a full JID ends with its session: one that is made up would never end.
+#[test]
+fn made_up_resources_are_not_subscribed() {
+    let mut scene = Scene::new();
+    let (bare, full) = (scene.hamlet.bare().to_owned(), scene.hamlet.full().to_owned());
+    let made_up = format!("<subscribe node='a' jid='{bare}/made-up'/>");
+    assert_eq!(refused(&mut scene.hamlet, "set", PUBSUB, &made_up), "modify bad-request invalid-jid");
+    done(&mut scene.hamlet, "set", &format!("<subscribe node='a' jid='{full}'/>"));
+}
+
 #[test]
 fn an_account_has_so_many_subscriptions() {
     let mut scene = Scene::with(&[("subscriptions", Value::Number(2))]);

@@ -96,6 +96,27 @@ fn nobody_is_subscribed_who_has_not_agreed() {
     contact.expect_nothing();
 }
 
+/// Who asks and withdraws again and again is heard once; what is pending can be asked for.
+#[test]
+fn owners_are_asked_once_in_a_while() {
+    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let authorize = form(&[("access_model", "authorize")]);
+    set(&mut hamlet, SERVICE, &format!("<create node='n'/><configure>{authorize}</configure>"));
+    let who = francisco.bare().to_owned();
+    let requests = |hamlet: &mut Client| hamlet.all().iter().filter(|heard| heard.name() == "message").count();
+    let again = |francisco: &mut Client| {
+        set(francisco, SERVICE, &format!("<unsubscribe node='n' jid='{who}'/>"));
+        set(francisco, SERVICE, &format!("<subscribe node='n' jid='{who}'/>"));
+    };
+    set(&mut francisco, SERVICE, &format!("<subscribe node='n' jid='{who}'/>"));
+    assert_eq!(requests(&mut hamlet), 1);
+    (0..5).for_each(|_| again(&mut francisco));
+    assert_eq!(requests(&mut hamlet), 0);
+    server.advance(3_600_000);
+    again(&mut francisco);
+    assert_eq!(requests(&mut hamlet), 1);
+}
+
 /// What a node says waits for those alone who want that.
 #[test]
 fn notifications_wait_for_who_wants_that() {

@@ -450,3 +450,33 @@ fn a_form_with_many_owners_fits_a_session() {
     let list = administer(&mut s.crone, "get", "<item affiliation='owner'/>");
     assert!(list.child("query", ns::MUC_ADMIN).unwrap().child("set", ns::RSM).is_some(), "in parts");
 }
+
+/// Whoever asks rooms from outside has a rate over all of them, and others notice nothing.
+#[test]
+fn strangers_ask_no_faster_than_they_may() {
+    let mut s = Scene::with_options(vec![number("requests_per_second", 2)]).open("");
+    s.server.advance(10_000);
+    let info = "<query xmlns='http://jabber.org/protocol/disco#info'/>";
+    let items = "<query xmlns='http://jabber.org/protocol/disco#items'/>";
+    let asked: Vec<_> =
+        [(COVEN, info), (ROOM, items), (COVEN, items), (ROOM, info)].into_iter().cycle().take(12).collect();
+    let outcomes: Vec<_> = asked.iter().map(|(to, query)| outcome(&ask(&mut s.hag, to, "get", query))).collect();
+    assert_eq!(outcomes.iter().filter(|outcome| *outcome == "result").count(), 10);
+    assert_eq!(outcomes[10..], ["resource-constraint", "resource-constraint"]);
+    assert_eq!(outcome(&ask(&mut s.wiccarocks, COVEN, "get", info)), "result");
+    s.server.advance(1000);
+    assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", info)), "result");
+}
+
+/// A list of roles has each once, however often a form names it.
+#[test]
+fn roles_are_listed_once() {
+    let mut s = Scene::opened();
+    let roles = ["visitor"; 2000].join("+") + "+moderator";
+    assert_eq!(outcome(&configure(&mut s.crone, &format!("presencebroadcast={roles}"))), "result");
+    let form = ask(&mut s.crone, COVEN, "get", "<query xmlns='http://jabber.org/protocol/muc#owner'/>");
+    let x = form.child("query", ns::MUC_OWNER).unwrap().child("x", ns::DATA_FORMS).unwrap();
+    let field = x.children().find(|field| field.attr("var") == Some("muc#roomconfig_presencebroadcast")).unwrap();
+    let values: Vec<_> = field.children().filter(|child| child.name() == "value").map(Element::text).collect();
+    assert_eq!(values, ["moderator", "visitor"]);
+}

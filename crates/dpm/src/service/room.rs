@@ -1,0 +1,94 @@
+//! Room for what waits: how much may wait for the clients of an address, and for all together.
+//!
+//! What waits for one client is bounded, but thousands of clients that do not read would each have that. A client has a first step of room for itself; further
+//! ones are taken from what its address and all may have, and given back when it reads. So nothing is counted for clients that keep up.
+
+use std::collections::HashMap;
+
+use super::share::Address;
+use super::{ClientKey, Options, Outlets};
+
+/// What has been taken.
+#[derive(Debug)]
+pub(super) struct Room {
+    of_address: usize,
+    of_all: usize,
+    all: usize,
+    addresses: HashMap<Address, usize, ahash::RandomState>,
+}
+
+impl Room {
+    pub(super) fn new(options: &Options) -> Self {
+        let (of_address, of_all) = (options.queue_of_address / STEP, options.queue_of_all / STEP);
+        Self { of_address, of_all, all: 0, addresses: HashMap::default() }
+    }
+
+    /// Takes a step for a client of an address. Returns false if there is none.
+    fn take(&mut self, address: Address) -> bool {
+        let taken = self.addresses.get(&address).copied().unwrap_or_default();
+        if taken >= self.of_address || self.all >= self.of_all {
+            return false;
+        }
+        self.all += 1;
+        self.addresses.insert(address, taken + 1);
+        true
+    }
+
+    fn give(&mut self, address: Address, steps: usize) {
+        self.all -= steps;
+        if let Some(taken) = self.addresses.get_mut(&address) {
+            *taken -= steps;
+            if *taken == 0 {
+                self.addresses.remove(&address);
+            }
+        }
+    }
+
+    /// Returns how many steps are taken.
+    pub(super) fn len(&self) -> usize {
+        self.all
+    }
+}
+
+impl Outlets {
+    /// Returns true if more may wait for a client, and takes room for it.
+    pub(super) fn makes_room(&mut self, client: ClientKey) -> bool {
+        let Some(client) = self.clients.get_mut(client) else { return false };
+        let bytes = client.outbox.bytes();
+        if bytes >= self.queue {
+            return false;
+        }
+        while bytes >= (client.steps + 1) * STEP {
+            if !self.room.take(client.address) {
+                return false;
+            }
+            client.steps += 1;
+        }
+        true
+    }
+
+    /// Returns true if a client has room for what it asks.
+    pub(super) fn has_room(&self, client: ClientKey) -> bool {
+        let Some(client) = self.clients.get(client) else { return false };
+        client.outbox.bytes() < self.queue.min((client.steps + 1) * STEP)
+    }
+
+    /// Gives back what a client has read.
+    pub(super) fn give_room(&mut self, client: ClientKey) {
+        let Some(client) = self.clients.get_mut(client) else { return };
+        let needed = client.outbox.bytes() / STEP;
+        if client.steps > needed {
+            self.room.give(client.address, client.steps - needed);
+            client.steps = needed;
+        }
+    }
+
+    /// Gives back all that a client had.
+    pub(super) fn leave_room(&mut self, client: ClientKey) {
+        let Some(client) = self.clients.get_mut(client) else { return };
+        self.room.give(client.address, std::mem::take(&mut client.steps));
+    }
+}
+
+/// In bytes.
+const STEP: usize = 64 << 10;
