@@ -119,8 +119,8 @@ mod tests {
     use toml::de::{DeTable, DeValue};
 
     use super::super::given::Given;
-    use super::super::keys;
     use super::super::table::{Shape, Table};
+    use super::super::{keys, properties};
 
     /// Checks that a table reads each of its examples, and those of the tables within.
     fn reads_its_examples<T: Default>(table: &Table<T>) {
@@ -138,16 +138,16 @@ mod tests {
     fn every_example_is_read() {
         reads_its_examples(&keys::NODE);
         reads_its_examples(&keys::DEVICE);
-        reads_its_examples(&keys::READING);
-        reads_its_examples(&keys::SETTING);
-        reads_its_examples(&keys::PIECE);
-        reads_its_examples(&keys::STATUS);
-        reads_its_examples(&keys::ATTRIBUTE);
-        reads_its_examples(&keys::BIT);
-        reads_its_examples(&keys::CONTROL);
-        reads_its_examples(&keys::COMMAND);
-        reads_its_examples(&keys::ANALOG);
-        reads_its_examples(&keys::DIGITAL);
+        reads_its_examples(&properties::READING);
+        reads_its_examples(&properties::SETTING);
+        reads_its_examples(&properties::PIECE);
+        reads_its_examples(&properties::STATUS);
+        reads_its_examples(&properties::ATTRIBUTE);
+        reads_its_examples(&properties::BIT);
+        reads_its_examples(&properties::CONTROL);
+        reads_its_examples(&properties::COMMAND);
+        reads_its_examples(&properties::ANALOG);
+        reads_its_examples(&properties::DIGITAL);
         reads_its_examples(&keys::NAMES);
         reads_its_examples(&keys::RECORD);
         reads_its_examples(&keys::SCRIPT);

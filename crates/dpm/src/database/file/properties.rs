@@ -1,0 +1,361 @@
+//! The keys of a device's properties: where each lives, how it is scaled, and to what it may be set.
+
+use super::given::{At, Given, Wrong};
+use super::keys::{I32, Set, U16, U32, put, text, value};
+use super::rows::{
+    AlarmRow, AttributeRow, BitRow, CommandRow, ControlRow, Limited, PieceRow, Placed, StatusRow, ValueRow,
+};
+use super::table::Need::{Shown, Usual};
+use super::table::{Key, Table};
+
+/// Where a property lives: the keys that all properties have.
+const fn place<T: Placed>() -> &'static [Key<T>] {
+    const {
+        &[
+            text("node", "The name of the front-end that has it.", "\"MUONFE\"", |row: &mut T, given| {
+                put(&mut row.place().node, given.text())
+            }),
+            text(
+                "ssdn",
+                "Where it is on the front-end, which alone understands it: sixteen hexadecimal digits.",
+                "\"000042003f210000\"",
+                |row, given| put(&mut row.place().ssdn, given.text()),
+            ),
+            Key {
+                need: Usual("2; 20 for alarms"),
+                ..text("element", "Bytes of one element: what `[0]` and `[1]` are apart.", "2", |row, given| {
+                    put(&mut row.place().element, given.whole("from 1 on").map(Some))
+                })
+            },
+            Key {
+                need: Usual("one element"),
+                ..text("size", "Bytes of all elements, up to 8192.", "2", |row, given| {
+                    put(&mut row.place().size, given.whole("from 1 to 8192").map(Some))
+                })
+            },
+            Key {
+                need: Usual("one element"),
+                ..text("default_size", "Bytes that are read when a request names no range.", "2", |row, given| {
+                    put(&mut row.place().default_size, given.whole("from 1 on").map(Some))
+                })
+            },
+            Key {
+                need: Usual("`P,1000`"),
+                ..text("event", "When it is read if a request does not say.", "\"P,1000\"", |row, given| {
+                    put(&mut row.place().event, given.text().map(Some))
+                })
+            },
+            Key {
+                need: Usual("false"),
+                ..text("unframed", "Whether ranges of bytes may split elements.", "true", |row, given| {
+                    put(&mut row.place().unframed, given.switch())
+                })
+            },
+        ]
+    }
+}
+
+/// How a number is scaled.
+const SCALED: &[Key<ValueRow>] = &[
+    text(
+        "primary",
+        "The index of the primary transform, from raw numbers to primary units such as volts; 68 for texts.",
+        "0",
+        |row, given| put(&mut row.primary, given.whole(U16)),
+    ),
+    Key {
+        need: Usual("`element`, which must be 1, 2 or 4 then"),
+        ..text(
+            "input_length",
+            "Bytes at the beginning of each element that hold its number: 1, 2 or 4. Longer elements, such as the points of a ramp table, \
+             are read by them and can be set as raw bytes only.",
+            "2",
+            |row, given| put(&mut row.input_length, given.whole("1, 2 or 4").map(Some)),
+        )
+    },
+    Key {
+        need: Shown("empty"),
+        ..text("primary_units", "The name of primary units.", "\"V\"", |row, given| {
+            put(&mut row.primary_units, value(given.text()))
+        })
+    },
+    Key {
+        need: Shown("0: the same"),
+        ..text(
+            "common",
+            "The index of the common transform, from primary to engineering units; 60 or 84 for texts.",
+            "2",
+            |row, given| put(&mut row.common, given.whole(U16).map(Some)),
+        )
+    },
+    Key {
+        need: Shown("none"),
+        ..text("constants", "Its constants C1, C2 and so on.", "[10.0, 1.0, 32.0]", |row, given| {
+            put(&mut row.constants, value(numbers(given)))
+        })
+    },
+    Key {
+        need: Shown("empty"),
+        ..text("units", "The name of engineering units.", "\"DegF\"", |row, given| {
+            put(&mut row.units, value(given.text()))
+        })
+    },
+    Key {
+        need: Usual("none"),
+        ..text(
+            "table",
+            "Points of common transforms 56 and 58, primary and engineering units, by rising primary units.",
+            "[[0.0, 32.0], [5.0, 82.0]]",
+            |row, given| {
+                let number = |number: Given<'_>| value(number.number());
+                put(&mut row.table, value(given.list(|point| point.pair(number, number))))
+            },
+        )
+    },
+    Key {
+        need: Usual("none"),
+        inner: Some(&PIECE),
+        ..text(
+            "pieces",
+            "The pieces of common transform 90, by rising limit.",
+            "[{ below = 5.0, common = 0 }]",
+            |row, given| put(&mut row.pieces, value(given.list(|piece| value(piece.table(&PIECE))))),
+        )
+    },
+    Key {
+        need: Usual("none"),
+        ..text(
+            "names",
+            "Names of numbers, for texts that are enumerations.",
+            "[[0, \"OFF\"], [1, \"ON\"]]",
+            |row, given| {
+                let number = |number: Given<'_>| value(number.whole(I32));
+                let name = |name: Given<'_>| value(name.text());
+                put(&mut row.names, value(given.list(|pair| pair.pair(number, name))))
+            },
+        )
+    },
+];
+
+pub(super) const READING: Table<ValueRow> = Table {
+    heading: "[device.reading]",
+    about: "What is measured: one number or text, or an array of them.",
+    keys: &[place(), SCALED],
+};
+
+pub(super) const SETTING: Table<ValueRow> = Table {
+    heading: "[device.setting]",
+    about: "What the device was set to.",
+    keys: &[
+        place(),
+        SCALED,
+        &[
+            limit(
+                "min",
+                "The lowest value that it may be set to, in engineering units, whichever way a client names it.",
+                "35.0",
+                |row, given| put(&mut row.limits().min, given.number().map(Some)),
+            ),
+            limit("max", "The highest value that it may be set to.", "95.5", |row, given| {
+                put(&mut row.limits().max, given.number().map(Some))
+            }),
+            limit(
+                "allowed",
+                "The only values that it may be set to; raw numbers where the setting is a text.",
+                "[40.0, 60.0]",
+                |row, given| put(&mut row.limits().allowed, numbers(given).map(Some)),
+            ),
+        ],
+    ],
+};
+
+pub(super) const PIECE: Table<PieceRow> = Table {
+    heading: "",
+    about: "A piece of common transform 90.",
+    keys: &[&[
+        text("below", "It counts for primary units below this.", "5.0", |row: &mut PieceRow, given| {
+            put(&mut row.below, value(given.number()))
+        }),
+        text("common", "The index of its common transform, not 90.", "0", |row, given| {
+            put(&mut row.common, value(given.whole(U16)))
+        }),
+        Key {
+            need: Usual("none"),
+            ..text("constants", "Its constants.", "[10.0, 1.0, 32.0]", |row, given| {
+                put(&mut row.constants, value(numbers(given)))
+            })
+        },
+    ]],
+};
+
+pub(super) const STATUS: Table<StatusRow> = Table {
+    heading: "[device.status]",
+    about: "The basic status. An attribute that isn't there is not told to clients.",
+    keys: &[
+        place(),
+        &[
+            attribute("on", "Is it on?", |row, given| put(&mut row.on, given.table(&ATTRIBUTE).map(Some))),
+            attribute("ready", "Is it ready?", |row, given| put(&mut row.ready, given.table(&ATTRIBUTE).map(Some))),
+            attribute("remote", "Is it controlled from afar?", |row, given| {
+                put(&mut row.remote, given.table(&ATTRIBUTE).map(Some))
+            }),
+            attribute("positive", "Is its polarity positive?", |row, given| {
+                put(&mut row.positive, given.table(&ATTRIBUTE).map(Some))
+            }),
+            attribute("ramp", "Does it ramp?", |row, given| put(&mut row.ramp, given.table(&ATTRIBUTE).map(Some))),
+            Key {
+                need: Shown("none"),
+                inner: Some(&BIT),
+                ..text(
+                    "bits",
+                    "What each bit means.",
+                    "[{ bit = 0, name = \"On\", zero = \"No\", one = \"Yes\" }]",
+                    |row, given| put(&mut row.bits, value(given.list(|bit| value(bit.table(&BIT))))),
+                )
+            },
+        ],
+    ],
+};
+
+pub(super) const ATTRIBUTE: Table<AttributeRow> = Table {
+    heading: "",
+    about: "An attribute of the basic status. It is true if the bits of `mask` are those of `match`.",
+    keys: &[&[
+        text("mask", "The bits that count.", "1", |row: &mut AttributeRow, given| {
+            put(&mut row.mask, value(given.whole(U32)))
+        }),
+        text("match", "How they are if it is true.", "1", |row, given| put(&mut row.matching, value(given.whole(U32)))),
+        Key {
+            need: Usual("false"),
+            ..text("invert", "Whether it is true if they are not so.", "false", |row, given| {
+                put(&mut row.invert, given.switch())
+            })
+        },
+        Key {
+            need: Usual("none"),
+            ..text("yes", "The letter that shows that it is true.", "\".\"", |row, given| {
+                put(&mut row.yes, given.letter().map(Some))
+            })
+        },
+        Key {
+            need: Usual("none"),
+            ..text("no", "The letter that shows that it is not.", "\"*\"", |row, given| {
+                put(&mut row.no, given.letter().map(Some))
+            })
+        },
+    ]],
+};
+
+pub(super) const BIT: Table<BitRow> = Table {
+    heading: "",
+    about: "A bit of the basic status.",
+    keys: &[&[
+        text("bit", "Its number, 0 to 31.", "0", |row: &mut BitRow, given| {
+            put(&mut row.bit, given.whole("from 0 to 31"))
+        }),
+        text("name", "What it tells.", "\"On\"", |row, given| put(&mut row.name, value(given.text()))),
+        Key {
+            need: Usual("empty"),
+            ..text("zero", "What it means if it is 0.", "\"No\"", |row, given| put(&mut row.zero, value(given.text())))
+        },
+        Key {
+            need: Usual("empty"),
+            ..text("one", "What it means if it is 1.", "\"Yes\"", |row, given| put(&mut row.one, value(given.text())))
+        },
+    ]],
+};
+
+pub(super) const CONTROL: Table<ControlRow> = Table {
+    heading: "[device.control]",
+    about: "The commands that the device knows.",
+    keys: &[
+        place(),
+        &[
+            Key {
+                inner: Some(&COMMAND),
+                ..text(
+                    "commands",
+                    "Its commands.",
+                    "[{ name = \"ON\", value = 2, long = \"turn on\" }, { name = \"OFF\", value = 1 }, { name = \"STEP\", order = 10, value = 8 }]",
+                    |row: &mut ControlRow, given| {
+                        put(&mut row.commands, value(given.list(|command| command.table(&COMMAND))))
+                    },
+                )
+            },
+            limit(
+                "allowed",
+                "The only values of commands that may be sent, by whatever name.",
+                "[1, 2]",
+                |row, given| put(&mut row.limits().allowed, numbers(given).map(Some)),
+            ),
+        ],
+    ],
+};
+
+pub(super) const COMMAND: Table<CommandRow> = Table {
+    heading: "",
+    about: "A command. Clients send its number, its name or its long name.",
+    keys: &[&[
+        text("name", "Its name, in any words.", "\"ON\"", |row: &mut CommandRow, given| {
+            put(&mut row.name, given.text())
+        }),
+        Key {
+            need: Usual(
+                "that of the name: RESET 0, ON 1, OFF 2, POSITIVE 3, NEGATIVE 4, RAMP 5, DC 6, LOCAL 7, REMOTE 8, TRIP 9",
+            ),
+            ..text("order", "The number that clients send for it, 0 to 255.", "10", |row, given| {
+                put(&mut row.order, given.whole("from 0 to 255").map(Some))
+            })
+        },
+        text("value", "What the front-end is sent.", "2", |row, given| put(&mut row.value, value(given.whole(U32)))),
+        Key {
+            need: Usual("empty"),
+            ..text("long", "What it does, in words that may be sent as well.", "\"turn on\"", |row, given| {
+                put(&mut row.long, value(given.text()))
+            })
+        },
+    ]],
+};
+
+const ALARM_TEXT: Key<AlarmRow> = Key {
+    need: Shown("empty"),
+    ..text("text", "What is said while it is in alarm.", "\"TEMPERATURE OUT OF RANGE\"", |row, given| {
+        put(&mut row.text, value(given.text()))
+    })
+};
+
+pub(super) const ANALOG: Table<AlarmRow> = Table {
+    heading: "[device.analog]",
+    about: "The analog alarm: a block of 20 bytes with limits of the reading.",
+    keys: &[
+        place(),
+        &[
+            ALARM_TEXT,
+            limit("min", "The lowest reading to which its limits may be set.", "35.0", |row, given| {
+                put(&mut row.limits().min, given.number().map(Some))
+            }),
+            limit("max", "The highest reading to which its limits may be set.", "95.5", |row, given| {
+                put(&mut row.limits().max, given.number().map(Some))
+            }),
+        ],
+    ],
+};
+
+pub(super) const DIGITAL: Table<AlarmRow> = Table {
+    heading: "[device.digital]",
+    about: "The digital alarm: a block of 20 bytes with the nominal status and which bits count.",
+    keys: &[place(), &[ALARM_TEXT]],
+};
+
+/// A key that limits what may be set.
+const fn limit<T: Limited>(name: &'static str, doc: &'static str, example: &'static str, set: Set<T>) -> Key<T> {
+    Key { need: Usual("anything that its bytes can hold"), ..text(name, doc, example, set) }
+}
+
+const fn attribute(name: &'static str, doc: &'static str, set: Set<StatusRow>) -> Key<StatusRow> {
+    Key { need: Shown("not told"), inner: Some(&ATTRIBUTE), ..text(name, doc, "{ mask = 1, match = 1 }", set) }
+}
+
+fn numbers(given: Given<'_>) -> Result<At<Vec<f64>>, Wrong> {
+    given.list(|number| value(number.number()))
+}
