@@ -358,12 +358,19 @@ impl World {
         }
     }
 
-    /// Logs an answer of the store that an operator has to know of, and counts it.
+    /// Counts an answer of the store that an operator has to know of, and logs it; one in a second at most, since a full disk makes one of each stanza.
     pub fn store_failed(&mut self, doing: &str, whose: &Jid, error: &StoreError) {
         self.counters.store_errors += 1;
-        warn!(account = %whose.bare(), %error, "{doing} failed");
+        self.untold_errors += 1;
+        if self.now_ms >= self.next_store_error_ms {
+            self.next_store_error_ms = self.now_ms + STORE_ERROR_MS;
+            let errors = std::mem::take(&mut self.untold_errors);
+            warn!(account = %whose.bare(), %error, errors, "{doing} failed");
+        }
     }
 }
 
+/// Milliseconds between two lines of the log about errors of the store.
+const STORE_ERROR_MS: u64 = 1_000;
 /// Milliseconds after which a stanza that is sent on its way again tells when it came.
 const LATE_MS: u64 = 5_000;

@@ -64,6 +64,9 @@ pub struct World {
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
     pub(crate) now_ms: u64,
+    /// When the log may have another error of the store, and how many it lacks.
+    pub(crate) next_store_error_ms: u64,
+    pub(crate) untold_errors: u64,
     started_ms: Option<u64>,
     pub(crate) ended: Ended,
     /// In whose custody the world works at this moment.
@@ -224,6 +227,8 @@ impl World {
             timers: Timers::default(),
             gatherings: Gatherings::new(),
             now_ms: 0,
+            next_store_error_ms: 0,
+            untold_errors: 0,
             started_ms: None,
             ended: Ended::default(),
             custody: None,

@@ -6,6 +6,7 @@ use crate::pending::ready;
 use crate::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Pending, RosterItem, Swept};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Archives by the domain and localpart of their owner.
 #[derive(Default)]
@@ -84,9 +85,9 @@ fn append(archives: &mut Archives, message: ArchivedMessage) {
         archives.last_number += 1;
         Kept { number: archives.last_number, messages: BTreeMap::new() }
     });
-    if !archive.messages.contains_key(&message.id) {
+    if let Entry::Vacant(place) = archive.messages.entry(message.id) {
         let (size, with, most) = (message.size(), message.with.to_bare(), message.most);
-        archive.messages.insert(message.id, (message.with, message.stanza));
+        place.insert((message.with, message.stanza));
         make_room(&mut archive.messages, &with, size, most);
     }
 }

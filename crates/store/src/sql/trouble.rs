@@ -25,10 +25,11 @@ impl Trouble {
         matches!(error, StoreError::Full(_) | StoreError::ReadOnly(_) | StoreError::Corrupt(_) | StoreError::Io(_))
     }
 
-    /// Notes that a write failed. The log has it at most once a minute, however many fail.
-    pub(crate) fn failed(&self, error: &StoreError) {
+    /// Notes that a write failed, and returns whether that is a matter of the database. The log has it at most once a minute, however many fail: on a disk
+    /// that is full, a line for each would be one more who writes.
+    pub(crate) fn failed(&self, error: &StoreError) -> bool {
         if !Trouble::is_of(error) {
-            return;
+            return false;
         }
         let mut state = self.state();
         if state.told.is_none_or(|told| told.elapsed() >= PERIOD) {
@@ -36,6 +37,7 @@ impl Trouble {
             tracing::error!(%error, "nothing can be stored; what is there is still read");
         }
         state.error = Some(error.clone());
+        true
     }
 
     /// Notes that something was written.

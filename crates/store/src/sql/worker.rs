@@ -176,15 +176,16 @@ impl<C: Transactions> Worker<C> {
         match outcome {
             Ok(()) => {
                 match &batch.failed {
-                    Some(error) => self.trouble.failed(error),
+                    Some(error) => _ = self.trouble.failed(error),
                     None => self.trouble.succeeded(),
                 }
                 batch.untold.into_iter().for_each(|operation| operation.tell(None));
             }
             Err(error) => {
-                self.trouble.failed(&error);
                 self.connection.rollback();
-                tracing::error!(%error, operations = batch.untold.len(), "a transaction failed");
+                if !self.trouble.failed(&error) {
+                    tracing::error!(%error, operations = batch.untold.len(), "a transaction failed");
+                }
                 self.tell_failed(batch.untold, &error);
             }
         }
