@@ -12,6 +12,7 @@ mod properties;
 mod reference;
 mod rows;
 mod table;
+mod transforms;
 
 use std::ops::Range;
 

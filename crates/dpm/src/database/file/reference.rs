@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::keys;
 use super::table::{KeyShape, Need, Shape};
+use super::transforms;
 
 /// Returns a file with every key, explained. It is a good one: keys that don't go together with others stand behind a `#`.
 pub fn example() -> String {
@@ -44,6 +45,12 @@ pub fn reference() -> String {
     for key in keys::FILE.rows() {
         if let Some(table) = key.inner {
             reference_of(&mut text, key.name, table, &mut told);
+        }
+    }
+    for (words, table) in [(PRIMARY_HEAD, transforms::PRIMARY), (COMMON_HEAD, transforms::COMMON)] {
+        line(&mut text, format_args!("{words}\n\n| index | |\n| --- | --- |"));
+        for (index, formula) in table {
+            line(&mut text, format_args!("| {index} | {formula} |"));
         }
     }
     text
@@ -113,6 +120,16 @@ what would be right. A file with a mistake is not taken at all; a running DPM ke
 
 This page is written from the table by which the file is read: `UPDATE_DOC=1 cargo test -p rookery-dpm --test database`.
 ";
+
+const PRIMARY_HEAD: &str = "
+## Primary transforms
+
+From the raw number x, little endian with its sign, to primary units.";
+
+const COMMON_HEAD: &str = "
+## Common transforms
+
+From primary units x to engineering units, with `constants` C1, C2 and so on. What can't be scaled has `[14 -20]`.";
 
 #[cfg(test)]
 mod tests {
