@@ -239,6 +239,7 @@ impl State {
                 Turn::Work(work) => room.operated(world, work),
             }
         }
+        room.keep_changes(world);
         if !room.is_idle() {
             self.slots.borrow_mut().insert(room.jid.clone(), Slot::Here(room));
             return;

@@ -170,13 +170,13 @@ impl Room {
         // That also ends the waiting.
         self.set_affiliations(world, vec![member.clone()], actor.as_deref(), |_, _| {});
         self.keep_affiliations(world, vec![member]);
-        self.keep_document(world, None);
+        self.keep_soon();
         Ok(())
     }
 
     fn deny(&mut self, world: &mut World, denied: &Waiting) {
         self.waiting.retain(|waiting| waiting != denied);
-        self.keep_document(world, None);
+        self.keep_soon();
         let mut message = Writer::new("message");
         message.attr("id", &world.unique_text()).attr("from", self.jid.as_str());
         message.text_child("body", &format!("Your request to register with the room {} was denied.", self.name()));

@@ -170,7 +170,7 @@ impl Room {
             occupant.role = role;
             occupant.changed();
             if self.config.is_moderated && self.voices.note(&occupant.account, occupant.affiliation, role) {
-                self.keep_document(world, None);
+                self.keep_soon();
             }
         }
         match role {

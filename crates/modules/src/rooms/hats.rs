@@ -37,7 +37,7 @@ impl Room {
             (name, None) => self.answer_command(world, iq, "executing", Some(&self.hat_form(name))),
             (name, Some(form)) => {
                 self.change_hats(world, name, &form)?;
-                self.keep_document(world, None);
+                self.keep_soon();
                 self.answer_command(world, iq, "completed", None)
             }
         }

@@ -77,8 +77,22 @@ impl Room {
         }
     }
 
+    /// Notes that something other than an affiliation has changed: it is kept once the room has done what it is at, so that a request that changes much
+    /// is written once.
+    pub(crate) fn keep_soon(&mut self) {
+        self.is_changed = true;
+    }
+
+    /// Keeps what was noted to have changed.
+    pub(crate) fn keep_changes(&mut self, world: &mut World) {
+        if self.is_changed {
+            self.keep_document(world, None);
+        }
+    }
+
     /// Keeps everything but the affiliations, if the room is one that stays, and answers a request then.
     pub(crate) fn keep_document(&mut self, world: &mut World, iq: Option<&Iq>) {
+        self.is_changed = false;
         if !self.is_stored() {
             iq.into_iter().for_each(|iq| world.reply_done(iq));
             return;
@@ -101,6 +115,7 @@ impl Room {
     /// removed.
     pub(crate) fn keep_configuration(&mut self, world: &mut World, iq: &Iq, changes: Vec<Affiliated>) {
         let was_stored = self.is_stored();
+        self.is_changed = false;
         self.set_stored(self.config.is_persistent);
         let (iq, room, unsaved) = (iq.clone(), self.jid.clone(), self.unsaved.clone());
         let rooms = world.stores.rooms.clone();

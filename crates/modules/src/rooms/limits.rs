@@ -201,7 +201,7 @@ pub(super) const OPTIONS: [OptionSpec; 30] = [
     OptionSpec {
         key: REQUESTS,
         default: || Value::Number(50),
-        doc: "requests of one occupant to a room and its occupants, or of one account to rooms that it is not in, on average over five seconds; presence counts as two, and for one more with every 100 who see it; 0 means no limit",
+        doc: "requests of one occupant to a room and its occupants, or of one account to rooms that it is not in, on average over five seconds; presence counts as two, what has the room written again as 20, and either for one more with every 100 who hear of it; 0 means no limit",
         check: option::any,
     },
     OptionSpec {

@@ -97,6 +97,7 @@ impl Room {
                 }
             }
         }
+        self.keep_changes(world);
     }
 
     fn described(&self) -> Described {

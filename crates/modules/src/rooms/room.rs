@@ -96,6 +96,8 @@ pub(crate) struct Room {
     pub is_over: bool,
     /// Whether the store has it.
     is_stored: bool,
+    /// Something is to be kept that has not been written.
+    pub is_changed: bool,
 }
 
 impl Room {
@@ -174,6 +176,7 @@ impl Room {
             last_number: 0,
             is_over: false,
             is_stored: false,
+            is_changed: false,
         }
     }
 
@@ -208,6 +211,7 @@ impl Room {
             Kind::Message => self.message(world, packet, &from, to),
             _ => self.iq(world, packet, &from, to),
         }
+        self.keep_changes(world);
     }
 
     fn presence(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
@@ -258,7 +262,7 @@ impl Room {
         // What was written meanwhile may have come to the store after it had forgotten them.
         if !users.is_empty() {
             self.set_stored(self.is_stored);
-            self.keep_document(world, None);
+            self.keep_soon();
         }
     }
 

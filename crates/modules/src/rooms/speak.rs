@@ -69,6 +69,9 @@ impl Room {
         if !occupant.pace.take(rate, world.time()) {
             return Err(StanzaError::new(Condition::ResourceConstraint).with_text("you speak too fast"));
         }
+        if is_subject && !self.may_change(world, at) {
+            return Err(StanzaError::new(Condition::ResourceConstraint).with_text("the subject changes too fast"));
+        }
         if is_subject && stanza.bytes().len() > self.limits.subject {
             return Err(StanzaError::new(Condition::NotAcceptable).with_text("the subject is too long"));
         }
@@ -81,7 +84,7 @@ impl Room {
         self.to_all(world, &packet);
         if is_subject {
             self.subject = Some(self.stamped(world, &packet));
-            self.keep_document(world, None);
+            self.keep_soon();
         }
         self.remember(world, at, &packet, stanza, &id, is_subject);
         Ok(())

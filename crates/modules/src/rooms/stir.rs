@@ -72,17 +72,24 @@ impl Room {
         self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take(rate, world.time()))
     }
 
+    /// Whether an occupant may change something for which the room is written again, such as the subject.
+    pub(super) fn may_change(&mut self, world: &World, at: usize) -> bool {
+        let (rate, now) = (self.limits.requests, world.time());
+        self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(DOCUMENT, rate, now))
+    }
+
     /// Whether somebody may ask something of the room. What changes it, all may hear of, once for each change.
     pub(super) fn may_ask(&mut self, world: &World, iq: &Iq) -> Result<(), StanzaError> {
         let changes = if iq.set && iq.payload.ns() != ns::MAM { iq.payload.children().count() } else { 0 };
-        let cost = 1 + (changes * self.occupants.len() / HEARERS) as u64;
+        let is_admin = changes > 0 && self.affiliation_of(world, iq.from.as_ref()) >= Affiliation::Admin;
+        let is_kept = is_admin && matches!(iq.payload.ns(), ns::MUC_OWNER | ns::VCARD | ns::COMMANDS);
+        let written = if is_kept { DOCUMENT } else { 0 };
+        let cost = 1 + written + (changes * self.occupants.len() / HEARERS) as u64;
         let (rate, now) = (self.limits.requests, world.time());
         let may = match self.occupant_of(&iq.from) {
             Some(at) => self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(cost, rate, now)),
             None if changes == 0 => self.directory.holdings.may_ask(iq.from.bare(), rate, now),
-            None if self.affiliation_of(world, iq.from.as_ref()) >= Affiliation::Admin => {
-                self.deeds.take_many(cost, rate, now)
-            }
+            None if is_admin => self.deeds.take_many(cost, rate, now),
             // Whoever registers lets others be told.
             None => self.may_write(world, &iq.from, 1),
         };
@@ -98,6 +105,8 @@ fn too_fast() -> StanzaError {
 const PRESENCE: u64 = 2;
 /// For as many hearers it costs one more.
 const HEARERS: usize = 100;
+/// What it costs to have the room written again.
+const DOCUMENT: u64 = 20;
 /// Accounts that a room remembers to have been fast.
 const MOST: usize = 10_000;
 

@@ -212,3 +212,36 @@ fn what_the_store_refuses_is_written_again() {
         rooms.child("query", ns::DISCO_ITEMS).unwrap().children().map(|item| item.attr("name").unwrap().to_owned());
     assert_eq!(names.collect::<Vec<_>>(), ["Cave"]);
 }
+
+/// A request that changes much is one write, and subjects don't change faster than a room should be written.
+#[test]
+fn a_room_is_written_once_for_each_request() {
+    let held = rookery_store::held::Held::new(Memory::stores());
+    held.set_flowing(true);
+    let config = Config { stores: held.stores(), ..Config::default() };
+    let mut s = Scene::with(config).open("persistentroom=1 moderatedroom=1 enablearchiving=0").all_in();
+    let settle = |s: &mut Scene| {
+        let mut writes = 0;
+        s.hush();
+        while held.release_one() {
+            writes += 1;
+            s.hush();
+        }
+        writes
+    };
+    held.set_flowing(false);
+    settle(&mut s);
+    let items = "<item nick='secondwitch' role='participant'/><item nick='thirdwitch' role='participant'/>";
+    s.crone.send(&format!(
+        "<iq to='{COVEN}' type='set' id='a'><query xmlns='http://jabber.org/protocol/muc#admin'>{items}</query></iq>"
+    ));
+    assert_eq!(settle(&mut s), 1);
+    s.server.advance(10_000);
+    settle(&mut s);
+    for number in 0..40 {
+        s.crone.send(&format!("<message to='{COVEN}' type='groupchat'><subject>{number}</subject></message>"));
+    }
+    s.crone.pump();
+    let writes = settle(&mut s);
+    assert!((10..20).contains(&writes), "{writes}");
+}
