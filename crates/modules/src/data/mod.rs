@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Options, Value, World};
+use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
@@ -76,6 +76,10 @@ impl Module for DataService {
 
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
+    }
+
+    fn bounds(&self) -> &'static [Bound] {
+        BOUNDS
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
@@ -238,6 +242,17 @@ fn described(state: &State, iq: &Iq, node: &str) -> Result<Description, StanzaEr
 /// The key below `[modules]`.
 const NAME: &str = "data";
 
+const BOUNDS: &[Bound] = &[
+    Bound::on("subscriptions to readings", Per::Account, Most::Option(SUBSCRIPTIONS), Unit::Number)
+        .or("one more gets <policy-violation/>"),
+    Bound::on("nodes that are read", Per::Server, Most::Option(NODES), Unit::Number)
+        .or("a subscription to one more gets <resource-constraint/>"),
+];
+
+/// Keys of options.
+const SUBSCRIPTIONS: &str = "subscriptions";
+const NODES: &str = "nodes";
+
 const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: "host",
@@ -270,13 +285,13 @@ const OPTIONS: [OptionSpec; 7] = [
         check: option::at_least_one,
     },
     OptionSpec {
-        key: "subscriptions",
+        key: SUBSCRIPTIONS,
         default: || Value::Number(100),
         doc: "subscriptions that one account may have",
         check: option::at_least_one,
     },
     OptionSpec {
-        key: "nodes",
+        key: NODES,
         default: || Value::Number(10_000),
         doc: "nodes that may have subscribers at a time, and be read therefore",
         check: option::at_least_one,

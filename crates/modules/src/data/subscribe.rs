@@ -11,7 +11,7 @@ use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
 use super::state::{State, Terms};
-use super::{Topic, described, pace};
+use super::{NODES, SUBSCRIPTIONS, Topic, described, pace};
 use crate::form::Form;
 use crate::pubsub::error::{failed, not_subscribed, specific};
 use crate::pubsub::request::Call;
@@ -140,11 +140,11 @@ fn topic(call: &Call, node: &str) -> Topic {
 /// Whether there is room for one more subscription, and its node.
 fn fits(state: &State, topic: &Topic, jid: &Jid, options: &Options) -> Result<(), StanzaError> {
     let number = |key| usize::try_from(options.number(key)).unwrap_or(usize::MAX);
-    if state.data.subscriptions.count(&jid.to_bare()) >= number("subscriptions") {
+    if state.data.subscriptions.count(&jid.to_bare()) >= number(SUBSCRIPTIONS) {
         return Err(specific(Condition::PolicyViolation, "too-many-subscriptions").with_type(ErrorType::Wait));
     }
     let is_open = state.nodes.borrow().contains_key(topic);
-    if !is_open && state.data.open.load(Ordering::Relaxed) >= number("nodes") {
+    if !is_open && state.data.open.load(Ordering::Relaxed) >= number(NODES) {
         return Err(StanzaError::new(Condition::ResourceConstraint).with_text("As many nodes are read as may be."));
     }
     Ok(())
