@@ -180,6 +180,7 @@ scenarios! {
         accounts_are_found
         others_domains_are_not_there
         a_right_that_is_taken_away_is_gone
+        a_new_password_ends_visits
         a_domain_speaks_and_invites
         a_room_is_shown_and_destroyed
         the_page_is_for_those_who_may_come_here

@@ -165,6 +165,16 @@ async def a_right_that_is_taken_away_is_gone():
         assert boss.get("/admin/users").headers.get("location") == "/admin/login"
 
 
+async def a_new_password_ends_visits():
+    async with Rookery("admin", tables=ADMIN) as server:
+        here, elsewhere = _signed_in(server), _signed_in(server)
+        _do(here, "admin@localhost", "password", password="geheim12")
+        assert here.get("/admin/users").status == 200, "the visit in which it was set goes on"
+        assert elsewhere.get("/admin/users").headers["location"] == "/admin/login"
+        server.command("user", "passwd", "admin@localhost", "--password-stdin", said="another one\n")
+        assert here.get("/admin/users").headers["location"] == "/admin/login"
+
+
 async def a_domain_speaks_and_invites():
     async with Rookery("admin", "alice", tables=ADMIN) as server, Person(server, "alice@localhost") as alice:
         await alice.presence("alice@localhost")

@@ -10,7 +10,9 @@
 //! * A name that has a right before there is an account, in the configuration or in such a list,
 //!   and one that looks like it, is given by operators only ([`with_reserved`]).
 
-use rookery_hub::World;
+use std::collections::HashSet;
+
+use rookery_hub::{Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Pending, StoreError, Stores};
 
@@ -80,15 +82,10 @@ pub(crate) fn with_reserved(
     account: &Jid,
     then: impl FnOnce(&mut World, Result<bool, StanzaError>) + 'static,
 ) {
-    let (account, domains) = (account.to_bare(), domains(world));
-    let configured: Vec<Jid> = world.settings().named().collect();
-    let lists = lists(&world.stores, &domains);
-    world.wait(lists, move |world, lists| match lists {
-        Ok(lists) => {
-            let mut all = configured.iter().chain(lists.iter().flat_map(|(_, named)| named));
-            let is_reserved = all.any(|named| lookalike::may_be_taken_for(&account, named));
-            then(world, Ok(is_reserved));
-        }
+    let account = account.to_bare();
+    let all = all_named(&world.stores, world.settings());
+    world.wait(all, move |world, all| match all {
+        Ok(all) => then(world, Ok(all.iter().any(|named| lookalike::may_be_taken_for(&account, named)))),
         Err(error) => {
             world.store_failed("reading the lists of administrators", &account, &error);
             then(world, Err(condition(&error).into()));
@@ -96,13 +93,15 @@ pub(crate) fn with_reserved(
     });
 }
 
-/// Returns whether an account has rights already, before it is made: the configuration
-/// (`configured`, see [`Settings::named`](rookery_hub::Settings::named)) or administrators have
-/// named it.
-pub fn has_rights(stores: &Stores, configured: &[Jid], domains: &[String], account: JidRef<'_>) -> Pending<bool> {
-    let (account, lists) = (account.bare().to_jid(), lists(stores, domains));
-    let is_configured = configured.contains(&account);
-    Box::pin(async move { Ok(is_configured || lists.await?.iter().any(|(_, named)| named.contains(&account))) })
+/// Returns all accounts that have rights by their names, whether there are such accounts or not:
+/// those that the configuration names, and those that administrators of any domain have named.
+pub fn all_named(stores: &Stores, settings: &Settings) -> Pending<HashSet<Jid>> {
+    let domains: Vec<String> = settings.domains.iter().map(|domain| domain.name.clone()).collect();
+    let (mut all, lists): (HashSet<Jid>, _) = (settings.named().collect(), lists(stores, &domains));
+    Box::pin(async move {
+        all.extend(lists.await?.into_iter().flat_map(|(_, named)| named));
+        Ok(all)
+    })
 }
 
 /// Returns the names of all domains of this server.

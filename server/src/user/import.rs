@@ -3,7 +3,7 @@
 //! Hashing the passwords is all of the work (about ten milliseconds each), so a batch is hashed by all cores while the store writes
 //! the one before. Memory is one batch and the addresses seen so far, which tell a repeated line.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -30,7 +30,9 @@ use crate::welcome::say;
 pub fn run(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
     let opened = File::open(file).map_err(|error| Failure::file(file, &error))?;
     let bytes = opened.metadata().map_or(0, |found| found.len());
-    let import = Import { config, database, bar: bar(bytes), seen: HashMap::new(), added: 0, wrong: 0 };
+    let named = super::named(config, database)?;
+    let import =
+        Import { config, database, bar: bar(bytes), seen: HashMap::new(), added: 0, wrong: 0, named, told: Vec::new() };
     import.run(file, BufReader::new(opened))
 }
 
@@ -42,6 +44,9 @@ struct Import<'a> {
     seen: HashMap<Jid, u64>,
     added: u64,
     wrong: u64,
+    /// Accounts that have rights by their names, and those of them that were added.
+    named: HashSet<Jid>,
+    told: Vec<Jid>,
 }
 
 /// An account that was read, with its line and what that has in bytes.
@@ -82,6 +87,7 @@ impl Import<'_> {
         }
         self.bar.finish_and_clear();
         say(&format!("{} accounts added, {} lines failed\n", self.added, self.wrong));
+        super::tell_rights(&self.told);
         if self.wrong > 0 { Err(Failure::Told) } else { Ok(()) }
     }
 
@@ -177,6 +183,7 @@ impl Import<'_> {
         for ((line, jid), created) in writing.lines.into_iter().zip(created) {
             if created {
                 self.added += 1;
+                self.told.extend(self.named.get(&jid).cloned());
             } else {
                 self.refuse(line, &format!("{jid} exists already"));
             }

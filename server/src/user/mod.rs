@@ -6,6 +6,7 @@ mod invite;
 mod password;
 mod pie;
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -90,18 +91,22 @@ fn add(jid: &Jid, credentials: Credentials, config: &Config, database: &Database
         refusal => Failure::Failed(refusal.to_string()),
     })?;
     say(&format!("added {jid}\n"));
-    tell_rights(jid, config, database)
+    tell_rights(named(config, database)?.get(jid));
+    Ok(())
 }
 
-/// Tells of an account that was just made that its name has rights: the operator may not have
-/// thought of it.
-fn tell_rights(jid: &Jid, config: &Config, database: &Database) -> Result<(), Failure> {
+/// Returns the accounts that have rights by their names, whether they are there or not.
+fn named(config: &Config, database: &Database) -> Result<HashSet<Jid>, Failure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
-    let configured: Vec<Jid> = settings::settings(config, &table).named().collect();
-    if wait(rights::has_rights(&database.stores, &configured, &domains(config), jid.as_ref()))? {
+    Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table)))?)
+}
+
+/// Tells of accounts that were just made that they have rights by their names: the operator may not
+/// have thought of it.
+fn tell_rights<'a>(made: impl IntoIterator<Item = &'a Jid>) {
+    for jid in made {
         say(&format!("{jid} has rights by its name: the configuration, or a list of administrators, names it\n"));
     }
-    Ok(())
 }
 
 fn domains(config: &Config) -> Vec<String> {

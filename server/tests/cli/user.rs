@@ -100,6 +100,20 @@ fn wrong_lines_are_named_and_the_others_imported() {
     assert_eq!(listed, "juliet@localhost\nknown@localhost\nlast@localhost\nromeo@localhost\n");
 }
 
+/// Names that an option gives rights to are given by operators, who are told so.
+#[test]
+fn who_has_rights_by_name_is_told() {
+    let rig = Rig::new();
+    let admins = "[modules.rooms]\nadmins = [\"root@localhost\", \"romeo@localhost\"]\n";
+    rig.write("rookery.toml", &format!("{}{admins}", FREE_PORTS));
+    assert_eq!(add(&rig, "juliet@localhost", "x").fine(), "added juliet@localhost\n");
+    let said = add(&rig, "root@localhost", "x").fine();
+    assert!(said.contains("root@localhost has rights by its name"), "{said}");
+    rig.write("accounts.csv", "paris@localhost,secret\nromeo@localhost,secret\n");
+    let said = rig.run(&["user", "import", "accounts.csv"]).fine();
+    assert!(said.contains("romeo@localhost has rights by its name") && !said.contains("paris@"), "{said}");
+}
+
 #[test]
 fn odd_files_do_no_harm() {
     let rig = Rig::new();

@@ -96,10 +96,9 @@ pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(
                 return then(world, Err(refusal));
             }
             service::welcome(world, &account);
-            let configured: Vec<Jid> = world.settings().named().collect();
-            let has = rights::has_rights(&world.stores, &configured, &rights::domains(world), account.as_ref());
-            world.wait(has, move |world, has| {
-                let has_rights = has == Ok(true);
+            let named = rights::all_named(&world.stores, world.settings());
+            world.wait(named, move |world, named| {
+                let has_rights = named.is_ok_and(|named| named.contains(&account));
                 if has_rights {
                     tracing::warn!(%account, "an account was made whose name had rights before: see the options that name it");
                 }

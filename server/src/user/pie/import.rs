@@ -1,5 +1,6 @@
 //! `rookery user import` of an export: walks through the file, and says with line numbers what it leaves out.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use rookery_jid::Jid;
@@ -10,6 +11,7 @@ use super::{PIE, SCRAM};
 use crate::config::Config;
 use crate::database::Database;
 use crate::failure::Failure;
+use crate::user::{named, tell_rights};
 use crate::welcome::say;
 
 /// Imports a file. An account that exists is left alone.
@@ -19,9 +21,11 @@ use crate::welcome::say;
 /// [`Failure::Told`] if something was left out, [`Failure::Failed`] if the file can't be read to its end or the store failed; what was imported before stays.
 pub fn run(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
     let mut input = Input::open(file).map_err(|error| Failure::file(file, &error))?;
-    let mut import = Import { config, database, accounts: 0, left_out: 0 };
+    let mut import =
+        Import { config, database, accounts: 0, left_out: 0, named: named(config, database)?, told: Vec::new() };
     let walked = import.file(&mut input);
     say(&format!("{} accounts imported, {} things left out\n", import.accounts, import.left_out));
+    tell_rights(&import.told);
     walked?;
     if import.left_out > 0 { Err(Failure::Told) } else { Ok(()) }
 }
@@ -32,6 +36,9 @@ pub struct Import<'a> {
     pub database: &'a Database,
     accounts: u64,
     left_out: u64,
+    /// Accounts that have rights by their names, and those of them that were imported.
+    named: HashSet<Jid>,
+    told: Vec<Jid>,
 }
 
 /// What ends an import: the file is broken, or the store fails.
@@ -151,8 +158,10 @@ impl Import<'_> {
                 false => account.part(self, input, tag)?,
             }
         }
+        let jid = account.jid.clone();
         if account.finish(self, input)? {
             self.accounts += 1;
+            self.told.extend(self.named.get(&jid).cloned());
         }
         Ok(())
     }
