@@ -5,17 +5,18 @@
 //! # Invariants
 //!
 //! * An address has a token of 400 random bits: who wasn't told of a file doesn't find it.
-//! * A slot counts against its owner's quota from the moment it is handed out until it has expired or its file is removed.
+//! * A slot counts against its owner's quota, in bytes and in number, from the moment it is handed out until it has expired or its file is removed.
 //!
 //! Left out: purposes (§4), whose retention nobody configures here, and headers for the upload, which the address makes unnecessary.
 
 use std::fmt::Write as _;
 
 use rookery_fanout::Packet;
-use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Options, Value, World};
+use rookery_hub::delay::timestamp;
+use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::JidRef;
 use rookery_sasl::token::new_token;
-use rookery_store::{Slot, SlotStage, StoreError};
+use rookery_store::{Reserved, Slot, SlotQuota, SlotStage, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
@@ -49,6 +50,10 @@ impl Module for Upload {
         &OPTIONS
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.service(serve);
     }
@@ -57,7 +62,22 @@ impl Module for Upload {
 /// The key below `[modules]`.
 const NAME: &str = "upload";
 
-const OPTIONS: [OptionSpec; 6] = [
+const BOUNDS: [Bound; 5] = [
+    Bound::on("one file", Per::Other("file"), Most::Option("max_bytes"), Unit::Bytes)
+        .or("the request for a larger one gets <not-acceptable/>"),
+    Bound::on("files that a user shares", Per::Account, Most::Option("quota_bytes"), Unit::Bytes)
+        .or("the request for one more gets <resource-constraint/>, and when to try again")
+        .kept_in(&["slots"]),
+    Bound::on("files that a user shares", Per::Account, Most::Option("quota_files"), Unit::Number)
+        .or("one more gets the same")
+        .kept_in(&["slots"]),
+    Bound::on("uploads that were asked for and haven't begun", Per::Account, Most::Fixed(MOST_WAITING), Unit::Number)
+        .or("one more gets the same; they expire after five minutes"),
+    Bound::on("the time for which a file is kept", Per::Other("file"), Most::Option("keep_days"), Unit::Days)
+        .or("it is removed"),
+];
+
+const OPTIONS: [OptionSpec; 7] = [
     OptionSpec {
         key: "host",
         default: || Value::Text("upload.@".to_owned()),
@@ -86,6 +106,12 @@ const OPTIONS: [OptionSpec; 6] = [
         key: "quota_bytes",
         default: || Value::Number(1 << 30),
         doc: "bytes of all files of one user",
+        check: option::any,
+    },
+    OptionSpec {
+        key: "quota_files",
+        default: || Value::Number(5000),
+        doc: "files of one user, whatever their size",
         check: option::any,
     },
     OptionSpec {
@@ -161,20 +187,18 @@ fn request(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     };
     let base = options.text("url").replace('@', &domain.name);
     let url = format!("{base}/{}/{}", slot.token, encoded(&slot.name));
-    let reserved = world.stores.slots.reserve(slot, options.number("quota_bytes"));
+    let quota =
+        SlotQuota { bytes: options.number("quota_bytes"), files: options.number("quota_files"), waiting: MOST_WAITING };
+    let reserved = world.stores.slots.reserve(slot, quota);
     world.wait(reserved, move |world, reserved| match reserved {
-        Ok(true) => {
+        Ok(Reserved::Done) => {
             let mut reply = iq.result();
             reply.start_ns("slot", ns::HTTP_UPLOAD);
             reply.start("put").attr("url", &url).end();
             reply.start("get").attr("url", &url).end();
             world.reply(&iq, reply);
         }
-        Ok(false) => {
-            let full = StanzaError::new(Condition::ResourceConstraint)
-                .with_text("Your files take all the room that you have.");
-            world.reply_error(&iq, full);
-        }
+        Ok(Reserved::Full { again_ms }) => world.reply_error(&iq, full(again_ms)),
         Err(StoreError::NoAccount) => world.reply_error(&iq, Condition::Forbidden),
         Err(error) => {
             tracing::warn!(%error, "a slot can't be reserved");
@@ -190,6 +214,17 @@ fn too_large(most: u64) -> StanzaError {
     StanzaError::new(Condition::NotAcceptable)
         .with_text(format!("The file is too large: {most} bytes is the most."))
         .with_application(Element::new("file-too-large", ns::HTTP_UPLOAD).with_child(size))
+}
+
+/// §5: there will be room when files have expired, unless this one is larger than all the room that there is.
+fn full(again_ms: Option<u64>) -> StanzaError {
+    let full = StanzaError::new(Condition::ResourceConstraint).with_text("Your files take all the room that you have.");
+    match again_ms {
+        Some(again_ms) => {
+            full.with_application(Element::new("retry", ns::HTTP_UPLOAD).with_attr("stamp", timestamp(again_ms)))
+        }
+        None => full,
+    }
 }
 
 /// A name, not a path.
@@ -220,6 +255,8 @@ pub fn encoded(name: &str) -> String {
 
 /// Sorted.
 const FEATURES: [&str; 3] = [ns::DISCO_INFO, ns::DISCO_ITEMS, ns::HTTP_UPLOAD];
+/// Slots that one account has whose upload hasn't begun: as many as a large album has pictures.
+const MOST_WAITING: u64 = 200;
 /// How long a slot waits for its upload to begin (§7 recommends 300 seconds).
 const BEGIN_MS: u64 = 300_000;
 const DAY_MS: u64 = 86_400_000;

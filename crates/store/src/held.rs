@@ -12,8 +12,8 @@ use crate::pubsub::{
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    OfflineRoom, Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, Slot, SlotStage, Slots, StoreError,
-    StoredRoom, Stores, Subscription, Swept,
+    OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, Rosters, Slot, SlotQuota, SlotStage,
+    Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -296,7 +296,7 @@ impl Invitations for Held {
 }
 
 impl Slots for Held {
-    fn reserve(&self, slot: Slot, quota: u64) -> Pending<bool> {
+    fn reserve(&self, slot: Slot, quota: SlotQuota) -> Pending<Reserved> {
         self.held(|stores| stores.slots.reserve(slot, quota))
     }
 

@@ -54,7 +54,7 @@ pub use rooms::{Affiliated, Affiliation, ListedRoom, RoomDocument, Rooms, Stored
 pub use rosters::{
     Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, Rosters, SizeOf, Subscription,
 };
-pub use slots::{Slot, SlotStage, Slots};
+pub use slots::{Reserved, Slot, SlotQuota, SlotStage, Slots};
 pub use sql::sqlite;
 
 /// One of each store. A clone is a handle on the same stores.

@@ -5,9 +5,9 @@ use rookery_jid::Jid;
 
 /// The slots of all accounts.
 pub trait Slots: Send + Sync {
-    /// Reserves a slot, unless the slots of its owner would hold more than `quota` bytes together.
+    /// Reserves a slot, unless its owner would have more than the quota then.
     /// Answers [`NoAccount`](crate::StoreError::NoAccount) if the owner isn't an account.
-    fn reserve(&self, slot: Slot, quota: u64) -> Pending<bool>;
+    fn reserve(&self, slot: Slot, quota: SlotQuota) -> Pending<Reserved>;
 
     /// The slot with this token, unless it has expired. `now_ms`: milliseconds since 1970.
     fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>>;
@@ -45,6 +45,56 @@ pub struct Slot {
     pub stage: SlotStage,
 }
 
+/// Bounds the slots that one account has at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotQuota {
+    /// Bytes of all of them together.
+    pub bytes: u64,
+    /// Slots, with a file or without.
+    pub files: u64,
+    /// Slots whose upload hasn't begun.
+    pub waiting: u64,
+}
+
+/// What came of a wish for a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reserved {
+    /// It is there.
+    Done,
+    /// Its owner has too many, or too large ones.
+    Full {
+        /// When so many of them will have expired that it fits, milliseconds since 1970; `None` if it never does.
+        again_ms: Option<u64>,
+    },
+}
+
+/// A slot as far as quotas are about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub size: u64,
+    pub expires_ms: u64,
+    pub is_waiting: bool,
+}
+
+impl SlotQuota {
+    /// Says when one more slot of some size fits beside those that there are, the first to expire first: `Some(0)` for at once.
+    pub(crate) fn fits_from(&self, size: u64, taken: &[Taken]) -> Option<u64> {
+        let mut bytes = taken.iter().fold(size, |sum, slot| sum.saturating_add(slot.size));
+        let mut files = 1 + taken.len() as u64;
+        let mut waiting = 1 + taken.iter().filter(|slot| slot.is_waiting).count() as u64;
+        let mut from_ms = 0;
+        let mut rest = taken.iter();
+        while bytes > self.bytes || files > self.files || waiting > self.waiting {
+            let slot = rest.next()?;
+            from_ms = slot.expires_ms;
+            bytes -= slot.size.min(bytes);
+            files -= 1;
+            waiting -= u64::from(slot.is_waiting);
+        }
+        Some(from_ms)
+    }
+}
+
 /// How far a slot has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotStage {
@@ -54,4 +104,25 @@ pub enum SlotStage {
     Filling,
     /// It is there.
     Filled,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_comes_when_enough_has_expired() {
+        let quota = SlotQuota { bytes: 100, files: 3, waiting: 2 };
+        let taken = |slots: &[(u64, u64, bool)]| -> Vec<Taken> {
+            slots.iter().map(|&(size, expires_ms, is_waiting)| Taken { size, expires_ms, is_waiting }).collect()
+        };
+        assert_eq!(quota.fits_from(100, &[]), Some(0));
+        assert_eq!(quota.fits_from(101, &[]), None, "never");
+        let some = taken(&[(30, 10, false), (30, 20, false), (30, 30, false)]);
+        assert_eq!(quota.fits_from(1, &some), Some(10), "by number");
+        assert_eq!(quota.fits_from(70, &some), Some(20), "by bytes");
+        let waiting = taken(&[(1, 10, false), (1, 20, true), (1, 30, true)]);
+        assert_eq!(quota.fits_from(1, &waiting[1..]), Some(20), "by those that wait");
+        assert_eq!(quota.fits_from(u64::MAX, &waiting), None);
+    }
 }

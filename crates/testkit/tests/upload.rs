@@ -81,8 +81,36 @@ fn what_is_too_large_or_too_much_is_refused() {
     let refused = romeo.expect_element();
     let error = refused.child("error", ns::CLIENT).expect("an error");
     assert!(error.attr("type") == Some("wait") && error.child("resource-constraint", ns::STANZA_ERRORS).is_some());
+    // Five minutes from now on: so long a slot waits for its upload.
+    let retry = error.child("retry", ns::HTTP_UPLOAD).and_then(|retry| retry.attr("stamp")).expect("when to try again");
+    let expected = rookery_hub::delay::timestamp(rookery_testkit::server::EPOCH_MS + 300_000);
+    assert_eq!(retry[..16], expected[..16], "{retry}");
     romeo.send(&request("filename='a.jpg' size='50'"));
     assert_eq!(romeo.expect_element().attr("type"), Some("result"));
+}
+
+#[test]
+fn files_have_a_number_besides_their_bytes() {
+    let server = small(&[("quota_files", Value::Number(3))]);
+    let (mut romeo, mut juliet) = (server.login("romeo/garden"), server.login("juliet/balcony"));
+    let asks = |client: &mut rookery_testkit::Client| {
+        client.send(&request("filename='a.jpg' size='1'"));
+        client.expect_element().attr("type").map(str::to_owned)
+    };
+    let answers: Vec<_> = (0..4).map(|_| asks(&mut romeo).unwrap_or_default()).collect();
+    assert_eq!(answers, ["result", "result", "result", "error"]);
+    assert_eq!(asks(&mut juliet).as_deref(), Some("result"), "others don't pay for it");
+}
+
+#[test]
+fn only_so_many_uploads_wait() {
+    let server = Server::new();
+    let mut romeo = server.login("romeo/garden");
+    let refused = (0..300).filter(|_| {
+        romeo.send(&request("filename='a.jpg' size='1'"));
+        romeo.expect_element().attr("type") == Some("error")
+    });
+    assert_eq!(refused.count(), 100);
 }
 
 #[test]

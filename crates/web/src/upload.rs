@@ -6,8 +6,8 @@
 //! - A file has exactly the bytes of its slot. One that breaks off is removed, and its slot can be filled again.
 //! - One upload fills a slot; a second one is refused while it goes on and afterwards.
 //! - An upload may take as long as it needs, but it must not be silent for long, nor so slow that it never ends.
-//! - What is given out can't do anything in the name of this server: no scripts, no guessing of types, and whatever isn't a picture, sound or
-//!   film is downloaded rather than shown.
+//! - What is given out can't do anything in the name of this server: no file has a type that a page could take as script or style, no types are
+//!   guessed, and whatever isn't a picture, sound or film is downloaded rather than shown.
 //! - Whoever has no slot's address learns nothing: what isn't there, has expired or is somebody else's looks the same.
 
 use std::io;
@@ -268,9 +268,39 @@ async fn drain(body: &mut Incoming) {
     }
 }
 
+/// The type that is said of a file. A page takes a file of its own site as script or style if its type is one of those, whatever else is said
+/// of the file; so only what browsers run nowhere keeps the type that its owner gave it, and all else is bytes.
+fn given_type(kind: &str) -> &str {
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let (main, sub) = essence.split_once('/').unwrap_or_default();
+    let is_harmless = match main {
+        // XML can hold scripts, and be one: SVG.
+        "image" | "audio" | "video" | "font" => !sub.contains("xml"),
+        "text" => matches!(sub, "plain" | "vcard" | "x-vcard" | "calendar" | "csv" | "markdown"),
+        "application" => {
+            matches!(
+                sub,
+                "pdf"
+                    | "zip"
+                    | "gzip"
+                    | "x-7z-compressed"
+                    | "x-tar"
+                    | "epub"
+                    | "rtf"
+                    | "msword"
+                    | "pgp-keys"
+                    | "pgp-encrypted"
+            ) || (sub.starts_with("vnd.") && !sub.contains("xml") && !sub.contains("json"))
+                || sub.starts_with("vnd.openxmlformats-officedocument.")
+        }
+        _ => false,
+    };
+    if is_harmless { kind } else { UNKNOWN_TYPE }
+}
+
 /// What is said of a file that is given out.
 fn describe(headers: &mut HeaderMap, slot: &Slot, wanted: &Wanted) {
-    let kind = slot.content_type.as_deref().unwrap_or(UNKNOWN_TYPE);
+    let kind = given_type(slot.content_type.as_deref().unwrap_or(UNKNOWN_TYPE));
     let is_shown = SHOWN.iter().any(|shown| kind.eq_ignore_ascii_case(shown));
     let disposition = if is_shown { "inline" } else { "attachment" };
     let mut insert = |name: header::HeaderName, value: &str| {
@@ -336,7 +366,7 @@ const UNKNOWN_TYPE: &str = "application/octet-stream";
 /// Bytes that are written at a time.
 const RUN: usize = 256 * 1024;
 /// How long an upload may be silent.
-const SILENCE: Duration = Duration::from_secs(30);
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
 /// Bytes a second that an upload has to bring, taken together; a bad line of a telephone brings ten times as many.
 const SLOWEST: u64 = 2 * 1024;
 /// What a slot waits for beyond the longest upload: the last bytes are to be written.
@@ -352,8 +382,50 @@ mod tests {
     use rookery_jid::Jid;
     use rookery_sasl::Credentials;
     use rookery_store::memory::Memory;
+    use rookery_store::{Reserved, SlotQuota};
 
     use super::*;
+
+    #[test]
+    fn what_browsers_run_is_bytes() {
+        for kind in [
+            "text/javascript",
+            "Text/JavaScript; charset=utf-8",
+            "application/javascript",
+            "application/x-ecmascript",
+            "text/jscript",
+            "text/css",
+            "text/html",
+            "text/xml",
+            "text/xsl",
+            "image/svg+xml",
+            "application/xhtml+xml",
+            "application/json",
+            "application/manifest+json",
+            "application/wasm",
+            "application/vnd.mozilla.xul+xml",
+            "application/vnd.api+json",
+            "multipart/x-mixed-replace",
+            "message/rfc822",
+            "text/vbscript",
+            "",
+            "rubbish",
+        ] {
+            assert_eq!(given_type(kind), UNKNOWN_TYPE, "{kind}");
+        }
+        for kind in [
+            "image/png",
+            "IMAGE/JPEG",
+            "audio/ogg; codecs=opus",
+            "video/mp4",
+            "text/plain; charset=utf-8",
+            "application/pdf",
+            "application/vnd.oasis.opendocument.text",
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        ] {
+            assert_eq!(given_type(kind), kind);
+        }
+    }
 
     #[test]
     fn uploads_may_take_long_and_not_for_ever() {
@@ -383,7 +455,8 @@ mod tests {
             file.end().await.unwrap();
             let (size, content_type, keep_ms, stage) = (7, None, 1, SlotStage::Filled);
             let slot = Slot { token, owner, name, size, content_type, expires_ms, keep_ms, stage };
-            assert!(stores.slots.reserve(slot, 100).await.unwrap());
+            let quota = SlotQuota { bytes: 100, files: 9, waiting: 9 };
+            assert_eq!(stores.slots.reserve(slot, quota).await.unwrap(), Reserved::Done);
         }
         assert!(files.find(&format!("{old}/a.png")).await.is_err(), "it is given out no more");
         assert!(files.find(&format!("{new}/a.png")).await.is_ok());

@@ -2,20 +2,30 @@
 
 use super::Memory;
 use crate::pending::ready;
-use crate::{Pending, Slot, SlotStage, Slots, StoreError};
+use crate::slots::Taken;
+use crate::{Pending, Reserved, Slot, SlotQuota, SlotStage, Slots, StoreError};
 
 impl Slots for Memory {
-    fn reserve(&self, slot: Slot, quota: u64) -> Pending<bool> {
+    fn reserve(&self, slot: Slot, quota: SlotQuota) -> Pending<Reserved> {
         let mut world = self.world();
         if world.account(slot.owner.as_ref()).is_none() {
             return ready(Err(StoreError::NoAccount));
         }
-        let used: u64 = world.slots.values().filter(|kept| kept.owner == slot.owner).map(|kept| kept.size).sum();
-        let fits = used.saturating_add(slot.size) <= quota;
-        if fits {
-            world.slots.insert(slot.token.clone(), slot);
-        }
-        ready(Ok(fits))
+        let own = world.slots.values().filter(|kept| kept.owner == slot.owner);
+        let taken = |kept: &Slot| Taken {
+            size: kept.size,
+            expires_ms: kept.expires_ms,
+            is_waiting: kept.stage == SlotStage::Reserved,
+        };
+        let mut taken: Vec<Taken> = own.map(taken).collect();
+        taken.sort_by_key(|taken| taken.expires_ms);
+        ready(Ok(match quota.fits_from(slot.size, &taken) {
+            Some(0) => {
+                world.slots.insert(slot.token.clone(), slot);
+                Reserved::Done
+            }
+            again_ms => Reserved::Full { again_ms },
+        }))
     }
 
     fn slot(&self, token: &str, now_ms: u64) -> Pending<Option<Slot>> {

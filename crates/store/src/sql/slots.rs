@@ -2,14 +2,19 @@
 
 use super::accounts;
 use super::connection::{Connection, Row, Value, all, one};
-use crate::{Slot, SlotStage, StoreError};
+use crate::slots::Taken;
+use crate::{Reserved, Slot, SlotQuota, SlotStage, StoreError};
 use rookery_jid::Jid;
 
-pub(crate) fn reserve(c: &mut dyn Connection, slot: &Slot, quota: u64) -> Result<bool, StoreError> {
+pub(crate) fn reserve(c: &mut dyn Connection, slot: &Slot, quota: SlotQuota) -> Result<Reserved, StoreError> {
     let owner = accounts::id(c, slot.owner.as_ref())?.ok_or(StoreError::NoAccount)?;
-    let used = one(c, USED, &[Value::Integer(owner)], |row| row.number(0))?.unwrap_or_default();
-    if used.saturating_add(slot.size) > quota {
-        return Ok(false);
+    let taken = |row: &dyn Row| {
+        Ok(Taken { size: row.number(0)?, expires_ms: row.number(1)?, is_waiting: row.integer(2)? == RESERVED })
+    };
+    let taken = all(c, TAKEN, &[Value::Integer(owner)], taken)?;
+    match quota.fits_from(slot.size, &taken) {
+        Some(0) => {}
+        again_ms => return Ok(Reserved::Full { again_ms }),
     }
     let values = [
         Value::Text(&slot.token),
@@ -22,7 +27,7 @@ pub(crate) fn reserve(c: &mut dyn Connection, slot: &Slot, quota: u64) -> Result
         Value::Integer(number(slot.stage)),
     ];
     c.execute(INSERT, &values)?;
-    Ok(true)
+    Ok(Reserved::Done)
 }
 
 pub(crate) fn slot(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<Option<Slot>, StoreError> {
@@ -90,7 +95,7 @@ const FILLING: i64 = 2;
 const FILLED: i64 = 3;
 
 /// Values: owner.
-const USED: &str = "SELECT COALESCE(SUM(size), 0) FROM slots WHERE owner = ?";
+const TAKEN: &str = "SELECT size, expires_ms, stage FROM slots WHERE owner = ? ORDER BY expires_ms";
 
 /// Values: token, owner, name, size, content type, time, duration, stage.
 const INSERT: &str = "\

@@ -15,8 +15,8 @@ use crate::pubsub::{
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    OfflineRoom, Pending, Pubsub, Pushed, RoomDocument, Rooms, Roster, Rosters, Slot, SlotStage, Slots, StoreError,
-    StoredRoom, Subscription, Swept,
+    OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, Rosters, Slot, SlotQuota, SlotStage,
+    Slots, StoreError, StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::vital;
@@ -303,7 +303,7 @@ impl Invitations for SqlStore {
 }
 
 impl Slots for SqlStore {
-    fn reserve(&self, slot: Slot, quota: u64) -> Pending<bool> {
+    fn reserve(&self, slot: Slot, quota: SlotQuota) -> Pending<Reserved> {
         self.write(BYTES_PER_EDIT, move |c| slots::reserve(c, &slot, quota))
     }
 

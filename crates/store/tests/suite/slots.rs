@@ -2,7 +2,9 @@
 
 use super::samples::*;
 use rookery_jid::Jid;
-use rookery_store::{Slot, SlotStage, StoreError, Stores, wait};
+use rookery_store::{Reserved, Slot, SlotQuota, SlotStage, StoreError, Stores, wait};
+
+const QUOTA: SlotQuota = SlotQuota { bytes: 100, files: 3, waiting: 2 };
 
 fn slot(owner: &Jid, token: &str, size: u64) -> Slot {
     Slot {
@@ -20,7 +22,7 @@ fn slot(owner: &Jid, token: &str, size: u64) -> Slot {
 pub fn a_slot_is_filled_once_and_kept_for_a_time(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
     let one = slot(&owner, "one", 7);
-    assert!(done(stores.slots.reserve(one.clone(), 100)));
+    assert_eq!(done(stores.slots.reserve(one.clone(), QUOTA)), Reserved::Done);
     assert_eq!(done(stores.slots.slot("one", 99)), Some(one.clone()));
     assert_eq!(done(stores.slots.slot("One", 99)), None);
     let advance = |from, to, now_ms, until_ms| done(stores.slots.advance("one", from, to, now_ms, until_ms));
@@ -43,21 +45,31 @@ pub fn a_slot_is_filled_once_and_kept_for_a_time(stores: &Stores) {
 
 pub fn owners_of_slots_have_a_quota(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
-    assert!(done(stores.slots.reserve(slot(&owner, "one", 60), 100)));
-    assert!(!done(stores.slots.reserve(slot(&owner, "two", 41), 100)));
-    assert!(!done(stores.slots.reserve(slot(&owner, "two", u64::MAX >> 1), 100)));
+    let other = account(stores, "juliet@a.example");
+    let reserve = |slot: Slot| done(stores.slots.reserve(slot, QUOTA));
+    let full = |again_ms| Reserved::Full { again_ms };
+    assert_eq!(reserve(slot(&owner, "one", 60)), Reserved::Done);
+    assert_eq!(reserve(slot(&owner, "two", 41)), full(Some(100)), "when the first has expired");
+    assert_eq!(reserve(slot(&owner, "two", u64::MAX >> 1)), full(None), "never");
+    assert_eq!(reserve(slot(&other, "another", 41)), Reserved::Done, "others have a quota of their own");
     let untyped = Slot { content_type: None, ..slot(&owner, "two", 40) };
-    assert!(done(stores.slots.reserve(untyped.clone(), 100)));
+    assert_eq!(reserve(untyped.clone()), Reserved::Done);
     assert_eq!(done(stores.slots.slot("two", 0)), Some(untyped));
     done(stores.slots.forget("one"));
-    assert!(done(stores.slots.reserve(slot(&owner, "three", 60), 100)));
+    assert_eq!(reserve(slot(&owner, "three", 58)), Reserved::Done);
+    // By number: some wait for their uploads, others have had them.
+    assert_eq!(reserve(slot(&owner, "four", 1)), full(Some(100)), "two wait");
+    assert!(done(stores.slots.advance("two", SlotStage::Reserved, SlotStage::Filling, 0, 70)));
+    assert_eq!(reserve(slot(&owner, "four", 1)), Reserved::Done);
+    assert!(done(stores.slots.advance("three", SlotStage::Reserved, SlotStage::Filling, 0, 80)));
+    assert_eq!(reserve(slot(&owner, "five", 1)), full(Some(70)), "there are three");
     let nobody = jid("nobody@a.example");
-    assert_eq!(wait(stores.slots.reserve(slot(&nobody, "four", 1), 100)), Err(StoreError::NoAccount));
+    assert_eq!(wait(stores.slots.reserve(slot(&nobody, "four", 1), QUOTA)), Err(StoreError::NoAccount));
 }
 
 pub fn slots_of_a_removed_account_have_expired(stores: &Stores) {
     let owner = account(stores, "romeo@a.example");
-    assert!(done(stores.slots.reserve(slot(&owner, "one", 60), 100)));
+    assert_eq!(done(stores.slots.reserve(slot(&owner, "one", 60), QUOTA)), Reserved::Done);
     assert!(done(stores.accounts.remove(owner.as_ref())));
     assert_eq!(done(stores.slots.slot("one", 0)), None);
     assert_eq!(done(stores.slots.expired(0, 9)), ["one"], "its file is to be removed");
