@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 
 use rookery_fanout::Packet;
-use rookery_hub::{Domain, Hooks, Iq, Module, OptionSpec, Options, Value, World};
+use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::pending::{Completer, pending};
 use rookery_stream::error::Condition;
@@ -46,6 +46,8 @@ pub struct Wish {
     pub token: String,
     /// The domain whose stream it is.
     pub domain: String,
+    /// The account whose stream it is, a bare JID.
+    pub requester: String,
     /// What holds for it.
     pub terms: Terms,
     /// Gets to know what came of it. If it is dropped, the proxy has failed.
@@ -57,6 +59,8 @@ pub struct Wish {
 pub struct Terms {
     /// Streams at a time that the domain may have.
     pub streams: usize,
+    /// The same of one account.
+    pub streams_per_user: usize,
     /// Bytes a second in each direction; 0 for as many as there are.
     pub rate_bytes: u64,
     /// Seconds after which a stream ends on which nothing moves.
@@ -72,7 +76,7 @@ pub enum Outcome {
     OneOnly,
     /// Nobody waits with this token.
     Unknown,
-    /// The domain has as many streams as it may.
+    /// The domain, or the account, has as many streams as it may.
     TooMany,
 }
 
@@ -136,6 +140,10 @@ impl Module for Bytestreams {
         &OPTIONS
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         let relay = self.relay.clone();
         hooks.service(move |world, packet, to, domain| serve(world, packet, to, domain, &relay));
@@ -145,7 +153,17 @@ impl Module for Bytestreams {
 /// The key below `[modules]`.
 const NAME: &str = "bytestreams";
 
-const OPTIONS: [OptionSpec; 8] = [
+const BOUNDS: [Bound; 4] = [
+    Bound::on("streams", Per::Domain, Most::Option("streams"), Unit::Number)
+        .or("the activation of one more gets <resource-constraint/>"),
+    Bound::on("streams", Per::Account, Most::Option("streams_per_user"), Unit::Number).or("one more gets the same"),
+    Bound::on("bytes of a stream, each way", Per::Other("stream"), Most::Option("rate_bytes"), Unit::BytesPerSecond)
+        .or("they are read later"),
+    Bound::on("silence of a stream", Per::Other("stream"), Most::Option("idle_seconds"), Unit::Seconds)
+        .or("it is closed"),
+];
+
+const OPTIONS: [OptionSpec; 9] = [
     OptionSpec {
         key: "host",
         default: || Value::Text("proxy.@".to_owned()),
@@ -180,6 +198,12 @@ const OPTIONS: [OptionSpec; 8] = [
         key: "streams",
         default: || Value::Number(500),
         doc: "streams at a time; each takes two connections",
+        check: option::at_least_one,
+    },
+    OptionSpec {
+        key: "streams_per_user",
+        default: || Value::Number(10),
+        doc: "the same of one user",
         check: option::at_least_one,
     },
     OptionSpec {
@@ -268,11 +292,13 @@ fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain, relay
     let (answer, joined) = pending();
     let terms = Terms {
         streams: usize::try_from(options.number("streams")).unwrap_or(usize::MAX),
+        streams_per_user: usize::try_from(options.number("streams_per_user")).unwrap_or(usize::MAX),
         rate_bytes: options.number("rate_bytes"),
         idle_seconds: options.number("idle_seconds"),
     };
     let token = token(sid, &iq.from, &target);
-    relay.ask(Wish { token, domain: domain.name.clone(), terms, answer });
+    let requester = iq.from.bare_str().to_owned();
+    relay.ask(Wish { token, domain: domain.name.clone(), requester, terms, answer });
     world.wait(joined, move |world, outcome| match outcome {
         Ok(Outcome::Joined) => world.reply_done(&iq),
         Ok(Outcome::OneOnly) => world.reply_error(&iq, Condition::NotAllowed),

@@ -59,7 +59,7 @@ async fn connection(mut socket: TcpStream, place: Place, waiting: &Arc<Waiting>)
     socket.set_nodelay(true)?;
     let request = timeout(HANDSHAKE, socks::request(&mut socket)).await??;
     if !waiting.has_room(&request.token) {
-        return socks::reply(&mut socket, &request, Reply::NotAllowed).await;
+        return timeout(HANDSHAKE, socks::reply(&mut socket, &request, Reply::NotAllowed)).await?;
     }
     // The kernel has room for so little on a new connection. A client that hears of its success is one that waits, so it is put there at once.
     timeout(HANDSHAKE, socks::reply(&mut socket, &request, Reply::Succeeded)).await??;
@@ -69,8 +69,8 @@ async fn connection(mut socket: TcpStream, place: Place, waiting: &Arc<Waiting>)
 
 /// Does what shards ask for.
 async fn join(mut asked: mpsc::Receiver<Wish>, waiting: Arc<Waiting>) {
-    while let Some(Wish { token, domain, terms, answer }) = asked.recv().await {
-        let (outcome, streams) = match waiting.take(token.as_bytes(), &domain, terms.streams) {
+    while let Some(Wish { token, domain, requester, terms, answer }) = asked.recv().await {
+        let (outcome, streams) = match waiting.take(token.as_bytes(), &domain, &requester, &terms) {
             Pair::Both(one, other, place) => (Outcome::Joined, Some((one, other, place))),
             Pair::OneOnly => (Outcome::OneOnly, None),
             Pair::TooMany => (Outcome::TooMany, None),
@@ -96,6 +96,6 @@ async fn sweep(waiting: Arc<Waiting>) {
 }
 
 /// How long somebody may take to say which stream a connection is for.
-const HANDSHAKE: Duration = Duration::from_secs(15);
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(15);
 /// How often connections are looked for that have waited too long.
 const SWEEP: Duration = Duration::from_secs(5);

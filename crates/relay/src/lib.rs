@@ -27,6 +27,7 @@ use std::thread::JoinHandle;
 
 use rookery_modules::bytestreams::Relay;
 use tokio::sync::{mpsc, watch};
+pub use waiting::BOUNDS;
 
 /// The running relay.
 #[derive(Debug)]

@@ -5,8 +5,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rookery_hub::{Bound, Most, Per, Unit};
+use rookery_modules::bytestreams::Terms;
 use tokio::net::TcpStream;
 
+use crate::accept::HANDSHAKE;
 use crate::socks::Token;
 
 /// All of them, and what they and the streams take.
@@ -21,16 +24,34 @@ struct Counts {
     /// Connections that wait or say what for.
     waiting: usize,
     by_network: HashMap<IpAddr, usize>,
-    /// Streams by the domain of their requester.
+    /// Streams by the domain of their requester, and by the requester.
     streams: HashMap<String, usize>,
+    by_requester: HashMap<String, usize>,
 }
 
 #[derive(Debug)]
 struct Connection {
     socket: TcpStream,
     since: Instant,
-    _place: Place,
+    place: Place,
 }
+
+/// The bounds of what strangers can take here.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on("connections that wait to be joined", Per::Server, Most::Fixed(MOST as u64), Unit::Number)
+        .or("the address with the most of them loses its oldest to others"),
+    Bound::on("connections that wait to be joined", Per::Address, Most::Fixed(MOST_OF_NETWORK as u64), Unit::Number)
+        .or("the new one is closed"),
+    Bound::on(
+        "the time to say which stream a connection is for",
+        Per::Connection,
+        Most::Fixed(HANDSHAKE.as_secs()),
+        Unit::Seconds,
+    )
+    .or("the connection is closed"),
+    Bound::on("the time to wait to be joined", Per::Connection, Most::Fixed(PATIENCE.as_secs()), Unit::Seconds)
+        .or("the connection is closed"),
+];
 
 /// What there is for a token.
 #[derive(Debug)]
@@ -39,7 +60,7 @@ pub enum Pair {
     Both(TcpStream, TcpStream, Place),
     /// One, which goes on waiting.
     OneOnly,
-    /// Both, which go on waiting: the domain has as many streams as it may.
+    /// Both, which go on waiting: the domain or the requester has as many streams as it may.
     TooMany,
     /// Nothing.
     None,
@@ -55,7 +76,7 @@ pub struct Place {
 #[derive(Debug)]
 enum Of {
     Waiting(IpAddr),
-    Stream(String),
+    Stream { domain: String, requester: String },
 }
 
 impl Waiting {
@@ -63,12 +84,37 @@ impl Waiting {
     pub fn place(&self, network: IpAddr) -> Option<Place> {
         let mut counts = lock(&self.counts);
         let of_network = counts.by_network.get(&network).copied().unwrap_or_default();
-        if counts.waiting >= MOST || of_network >= MOST_OF_NETWORK {
+        if of_network >= MOST_OF_NETWORK {
             return None;
+        }
+        if counts.waiting >= MOST {
+            let (busiest, count) = counts.by_network.iter().max_by_key(|(_, count)| **count)?;
+            let (busiest, count) = (*busiest, *count);
+            drop(counts);
+            if count <= of_network + 1 || !self.close_oldest(busiest) {
+                return None;
+            }
+            counts = lock(&self.counts);
         }
         counts.waiting += 1;
         counts.by_network.insert(network, of_network + 1);
         Some(Place { counts: self.counts.clone(), of: Of::Waiting(network) })
+    }
+
+    /// Closes the connection of a network that has waited longest: it has the most of them, and there is no place for others. `false` if all of them still say
+    /// what for.
+    fn close_oldest(&self, network: IpAddr) -> bool {
+        let mut connections = lock(&self.connections);
+        let is_of = |connection: &&Connection| matches!(connection.place.of, Of::Waiting(of) if of == network);
+        let of_network =
+            connections.iter().flat_map(|(token, pair)| pair.iter().filter(is_of).map(move |one| (one.since, *token)));
+        let Some((since, token)) = of_network.min() else { return false };
+        let Some(pair) = connections.get_mut(&token) else { return false };
+        pair.retain(|connection| connection.since != since);
+        if pair.is_empty() {
+            connections.remove(&token);
+        }
+        true
     }
 
     /// Whether another connection may wait with this token.
@@ -81,12 +127,12 @@ impl Waiting {
         let mut connections = lock(&self.connections);
         let pair = connections.entry(token).or_default();
         if pair.len() < 2 {
-            pair.push(Connection { socket, since: Instant::now(), _place: place });
+            pair.push(Connection { socket, since: Instant::now(), place: place });
         }
     }
 
-    /// Both connections of a token, for a stream of a domain that may have so many.
-    pub fn take(&self, token: &[u8], domain: &str, streams: usize) -> Pair {
+    /// Both connections of a token, for a stream of a domain and a requester that may have so many.
+    pub fn take(&self, token: &[u8], domain: &str, requester: &str, terms: &Terms) -> Pair {
         let mut connections = lock(&self.connections);
         let Ok(token) = Token::try_from(token) else { return Pair::None };
         match connections.get(&token).map(Vec::len) {
@@ -94,7 +140,7 @@ impl Waiting {
             Some(1) => return Pair::OneOnly,
             Some(_) => {}
         }
-        let Some(place) = self.stream(domain, streams) else { return Pair::TooMany };
+        let Some(place) = self.stream(domain, requester, terms) else { return Pair::TooMany };
         let mut pair = connections.remove(&token).unwrap_or_default().into_iter().map(|connection| connection.socket);
         match (pair.next(), pair.next()) {
             (Some(one), Some(other)) => Pair::Both(one, other, place),
@@ -110,14 +156,17 @@ impl Waiting {
         });
     }
 
-    fn stream(&self, domain: &str, most: usize) -> Option<Place> {
+    fn stream(&self, domain: &str, requester: &str, terms: &Terms) -> Option<Place> {
         let mut counts = lock(&self.counts);
-        let streams = counts.streams.entry(domain.to_owned()).or_default();
-        if *streams >= most {
+        let of = |counts: &HashMap<String, usize>, key: &str| counts.get(key).copied().unwrap_or_default();
+        let (of_domain, of_requester) = (of(&counts.streams, domain), of(&counts.by_requester, requester));
+        if of_domain >= terms.streams || of_requester >= terms.streams_per_user {
             return None;
         }
-        *streams += 1;
-        Some(Place { counts: self.counts.clone(), of: Of::Stream(domain.to_owned()) })
+        let (domain, requester) = (domain.to_owned(), requester.to_owned());
+        counts.streams.insert(domain.clone(), of_domain + 1);
+        counts.by_requester.insert(requester.clone(), of_requester + 1);
+        Some(Place { counts: self.counts.clone(), of: Of::Stream { domain, requester } })
     }
 }
 
@@ -129,7 +178,10 @@ impl Drop for Place {
                 counts.waiting = counts.waiting.saturating_sub(1);
                 less(&mut counts.by_network, network);
             }
-            Of::Stream(domain) => less(&mut counts.streams, domain),
+            Of::Stream { domain, requester } => {
+                less(&mut counts.streams, domain);
+                less(&mut counts.by_requester, requester);
+            }
         }
     }
 }
@@ -173,12 +225,18 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_has_so_many_streams() {
+    fn a_domain_and_a_requester_have_so_many_streams() {
         let waiting = Waiting::default();
-        let first = waiting.stream("a.example", 1).unwrap();
-        assert!(waiting.stream("a.example", 1).is_none() && waiting.stream("b.example", 1).is_some());
+        let terms = |streams, streams_per_user| Terms { streams, streams_per_user, rate_bytes: 0, idle_seconds: 1 };
+        let first = waiting.stream("a.example", "romeo@a.example", &terms(1, 9)).unwrap();
+        assert!(waiting.stream("a.example", "juliet@a.example", &terms(1, 9)).is_none(), "the domain has one");
+        assert!(waiting.stream("b.example", "romeo@a.example", &terms(1, 1)).is_none(), "the requester has one");
+        let other = waiting.stream("b.example", "juliet@a.example", &terms(1, 1)).unwrap();
         drop(first);
-        assert!(waiting.stream("a.example", 1).is_some());
-        assert!(waiting.stream("a.example", 0).is_none());
+        assert!(waiting.stream("a.example", "romeo@a.example", &terms(1, 1)).is_some());
+        assert!(waiting.stream("a.example", "romeo@a.example", &terms(0, 1)).is_none());
+        drop(other);
+        let counts = lock(&waiting.counts);
+        assert!(counts.streams.is_empty() && counts.by_requester.is_empty(), "nothing is kept of who has none");
     }
 }

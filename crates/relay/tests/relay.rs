@@ -17,7 +17,7 @@ struct Proxy {
     running: Running,
 }
 
-const TERMS: Terms = Terms { streams: 10, rate_bytes: 0, idle_seconds: 60 };
+const TERMS: Terms = Terms { streams: 10, streams_per_user: 10, rate_bytes: 0, idle_seconds: 60 };
 
 impl Proxy {
     fn new() -> Self {
@@ -54,7 +54,8 @@ impl Proxy {
 
     fn join(&self, token: &str, terms: Terms) -> Result<Outcome, StoreError> {
         let (answer, joined) = pending();
-        self.relay.ask(Wish { token: token.to_owned(), domain: "example.org".to_owned(), terms, answer });
+        let (domain, requester) = ("example.org".to_owned(), "romeo@example.org".to_owned());
+        self.relay.ask(Wish { token: token.to_owned(), domain, requester, terms, answer });
         wait(joined)
     }
 
@@ -74,6 +75,12 @@ fn read<const N: usize>(stream: &mut TcpStream) -> [u8; N] {
 /// Whether the other side is gone.
 fn is_closed(stream: &mut TcpStream) -> bool {
     matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_))
+}
+
+/// To join the connections that wait with a token.
+fn wish(answer: Completer<Outcome>) -> Wish {
+    let (domain, requester) = ("example.org".to_owned(), "romeo@example.org".to_owned());
+    Wish { token: token('a'), domain, requester, terms: TERMS, answer }
 }
 
 fn token(letter: char) -> String {
@@ -126,6 +133,16 @@ fn nothing_is_joined_that_does_not_belong_together() {
     assert_eq!(proxy.join("not a token", TERMS), Ok(Outcome::Unknown));
     assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Joined));
     assert_eq!(proxy.join(&token('a'), TERMS), Ok(Outcome::Unknown), "once");
+}
+
+#[test]
+fn a_user_has_so_many_streams_at_a_time() {
+    let proxy = Proxy::new();
+    let terms = Terms { streams_per_user: 1, ..TERMS };
+    let _pair = proxy.pair(&token('a'), terms);
+    let _waiting = (proxy.waits(&token('b')), proxy.waits(&token('b')));
+    assert_eq!(proxy.join(&token('b'), terms), Ok(Outcome::TooMany));
+    assert_eq!(proxy.join(&token('b'), Terms { streams_per_user: 2, ..TERMS }), Ok(Outcome::Joined));
 }
 
 #[test]
@@ -189,7 +206,7 @@ fn a_wish_after_the_end_is_told() {
     let Proxy { relay, running, .. } = proxy;
     assert!(running.stop());
     let (answer, joined) = pending();
-    relay.ask(Wish { token: token('a'), domain: "example.org".to_owned(), terms: TERMS, answer });
+    relay.ask(wish(answer));
     assert_eq!(wait(joined), Err(StoreError::Closed));
 }
 
@@ -198,12 +215,12 @@ fn a_relay_that_nobody_serves_drops_wishes() {
     let kept: Arc<Mutex<Vec<Completer<Outcome>>>> = Arc::default();
     let relay = Relay::default();
     let (answer, joined) = pending();
-    relay.ask(Wish { token: token('a'), domain: "example.org".to_owned(), terms: TERMS, answer });
+    relay.ask(wish(answer));
     assert_eq!(wait(joined), Err(StoreError::Closed));
     let keeps = kept.clone();
     relay.serve(1, move |wish| keeps.lock().unwrap().push(wish.answer));
     relay.serve(2, |_| panic!("the first one counts"));
     let (answer, _joined) = pending();
-    relay.ask(Wish { token: token('a'), domain: "example.org".to_owned(), terms: TERMS, answer });
+    relay.ask(wish(answer));
     assert_eq!(kept.lock().unwrap().len(), 1);
 }

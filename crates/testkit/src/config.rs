@@ -105,7 +105,9 @@ impl Config {
             let outcome = match connections {
                 0 => Outcome::Unknown,
                 1 => Outcome::OneOnly,
-                _ if joined.fetch_add(1, Ordering::Relaxed) >= wish.terms.streams => Outcome::TooMany,
+                _ if joined.fetch_add(1, Ordering::Relaxed) >= wish.terms.streams.min(wish.terms.streams_per_user) => {
+                    Outcome::TooMany
+                }
                 _ => Outcome::Joined,
             };
             wish.answer.complete(Ok(outcome));
