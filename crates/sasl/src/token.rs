@@ -53,9 +53,13 @@ impl TokenMechanism {
         }
     }
 
-    /// Those that a connection can support, strongest first.
+    /// Those that a connection can support, strongest first. Where a proof can be bound to the connection one that isn't is none: whoever reads what
+    /// TLS protects, as a proxy that ends it elsewhere, could use it again.
     pub fn offered(bindings: &ChannelBindings) -> impl Iterator<Item = TokenMechanism> + '_ {
-        TokenMechanism::ALL.into_iter().filter(|mechanism| mechanism.binding(bindings).is_some())
+        let supported = move |mechanism: &TokenMechanism| mechanism.binding(bindings).is_some();
+        let is_bound = TokenMechanism::ALL.iter().any(|mechanism| *mechanism != Self::Unbound && supported(mechanism));
+        let is_offered = move |mechanism: &TokenMechanism| *mechanism != Self::Unbound || !is_bound;
+        TokenMechanism::ALL.into_iter().filter(supported).filter(is_offered)
     }
 }
 
@@ -152,7 +156,8 @@ mod tests {
         let none = ChannelBindings::default();
         assert_eq!(TokenMechanism::offered(&none).collect::<Vec<_>>(), [TokenMechanism::Unbound]);
         let both = ChannelBindings { exporter: Some([1; 32]), server_end_point: Some(vec![2; 32]) };
-        assert_eq!(TokenMechanism::offered(&both).collect::<Vec<_>>(), TokenMechanism::ALL);
+        let bound = [TokenMechanism::Exporter, TokenMechanism::EndPoint];
+        assert_eq!(TokenMechanism::offered(&both).collect::<Vec<_>>(), bound, "unbound ones only where nothing binds");
     }
 
     /// The kept hash does what the token does in a plain HMAC.
