@@ -271,8 +271,8 @@ fn storage(report: &mut Report, folder: &Folder) {
 
 /// A connection is an open file.
 fn open_files(report: &mut Report) {
-    let limit = getrlimit(Resource::Nofile);
-    match limit.current {
+    // The server raises its own to what it may have.
+    match getrlimit(Resource::Nofile).maximum {
         Some(files) if files < FEW_FILES => report.warn(
             OPEN_FILES,
             format!("the limit of {files} allows few connections; raise it: LimitNOFILE= of systemd, or `ulimit -n`"),

@@ -6,7 +6,7 @@
 //! - [`config`] reads the configuration; [`bounds`] makes the page of all limits; [`settings`] turns it into what hub and streams work by; [`loaded`] is all that a reload
 //!   replaces.
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
-//! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`] and [`listener`] are the things that a server needs from its machine.
+//! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`] and [`open_files`] are the things that a server needs from its machine.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
 //! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
 //!   [`install`] gets what browsers are served, also beside a running server.
@@ -26,6 +26,7 @@ mod install;
 mod listener;
 mod loaded;
 mod logging;
+mod open_files;
 mod serve;
 mod settings;
 mod start;

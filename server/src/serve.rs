@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::listener::{Kind, Listener};
 use crate::loaded::{Loaded, new_certificates, reload};
 use crate::logging;
+use crate::open_files;
 use crate::start::Start;
 use crate::watch::Watch;
 
@@ -191,6 +192,7 @@ fn start_shards(start: &Start, listeners: Vec<Listener>) -> Result<Running, Fail
     let running = rookery_shard::start(rookery_shard::Start {
         shards: start.shards,
         listeners: listeners.collect(),
+        connections: open_files::connections(),
         generation: Arc::new(generation(&start.loaded)),
         stores: start.database.stores.clone(),
         background,

@@ -15,6 +15,7 @@ use crate::folder::Lock;
 use crate::listener::{self, Kind, Listener};
 use crate::loaded::{Loaded, Source};
 use crate::logging;
+use crate::open_files;
 use crate::state::State;
 use crate::welcome::{self, Admin, Secret};
 
@@ -48,6 +49,7 @@ pub fn start(source: Source) -> Result<Start, Failure> {
     // Nothing is made for a configuration that is wrong.
     let config = source.read()?;
     logging::start(&config.log);
+    open_files::raise();
     let folder = source.folder.clone();
     folder.create()?;
     let lock = folder.lock()?;

@@ -7,8 +7,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use rookery_hub::Network;
+use rookery_hub::{Bound, Most, Network, Per, Unit};
 use tracing::warn;
 
 use crate::attempts::{Attempt, Attempts, DEFAULT_A_DAY, Refused, Tally, Whence, network};
@@ -16,6 +17,8 @@ use crate::attempts::{Attempt, Attempts, DEFAULT_A_DAY, Refused, Tally, Whence, 
 /// The gate.
 #[derive(Debug, Default)]
 pub struct Gate {
+    /// Connections in all; 0 for no limit.
+    most: usize,
     inner: Mutex<Inner>,
     attempts: Mutex<Watched>,
 }
@@ -46,6 +49,10 @@ struct Watched {
 #[derive(Debug, Default)]
 struct Inner {
     connections: HashMap<IpAddr, u32>,
+    /// All of them.
+    open: usize,
+    /// When the log was last told that there are too many.
+    told: Option<Instant>,
     /// Sessions without a connection of their own that have not logged in: those of BOSH.
     openings: HashMap<IpAddr, u32>,
     opened: usize,
@@ -78,7 +85,8 @@ impl Gate {
         let mut inner = self.lock();
         let address = network(address);
         let here = inner.openings.get(&address).copied().unwrap_or_default();
-        if inner.opened >= MOST_OPENED || is_limited && here >= MOST_OPENED_HERE {
+        let most_here = share(MOST_OPENED_HERE, inner.opened, MOST_OPENED);
+        if inner.opened >= MOST_OPENED || is_limited && here >= most_here {
             return None;
         }
         inner.opened += 1;
@@ -86,14 +94,33 @@ impl Gate {
         Some(Opening { gate: self.clone(), address })
     }
 
-    /// A connection comes in from an address; `false` if it has `limit` open already (0: no limit).
+    /// A gate for so many connections in all; 0 for any number.
+    pub fn with_places(most: usize) -> Self {
+        Self { most, ..Self::default() }
+    }
+
+    /// A connection comes in from an address; `false` if it has `limit` open already (0: no limit), or if there are too many in all.
     pub fn enter(&self, address: IpAddr, limit: u32) -> bool {
         let mut inner = self.lock();
-        let open = inner.connections.entry(network(address)).or_insert(0);
-        if limit > 0 && *open >= limit {
+        if self.most > 0 && inner.open >= self.most {
+            if inner.told.is_none_or(|told| told.elapsed() >= TOLD) {
+                inner.told = Some(Instant::now());
+                let connections = self.most;
+                warn!(
+                    connections,
+                    "there are as many connections as the limit of open files allows; new ones are closed"
+                );
+            }
             return false;
         }
-        *open += 1;
+        let address = network(address);
+        let limit = share(limit, inner.open, self.most);
+        let open = inner.connections.get(&address).copied().unwrap_or_default();
+        if limit > 0 && open >= limit {
+            return false;
+        }
+        inner.connections.insert(address, open + 1);
+        inner.open += 1;
         true
     }
 
@@ -106,6 +133,7 @@ impl Gate {
             if *open == 0 {
                 inner.connections.remove(&address);
             }
+            inner.open -= 1;
         }
     }
 
@@ -164,6 +192,34 @@ impl Gate {
 
 /// Milliseconds between two lines of the log about attempts that are refused.
 const BETWEEN_LINES_MS: u64 = 60_000;
+/// Returns what one address may have of `limit` when so many of all places are taken: less and less towards the end, so that those who take many don't take
+/// the last ones as well. 0 for any number, of the limit and of all places.
+fn share(limit: u32, taken: usize, most: usize) -> u32 {
+    let is_over = |part: usize, of: usize| most > 0 && taken.saturating_mul(of) >= most.saturating_mul(part);
+    let share = match limit {
+        0 => return 0,
+        limit if is_over(63, 64) => limit / 64,
+        limit if is_over(7, 8) => limit / 8,
+        limit => limit,
+    };
+    share.max(1)
+}
+
+/// The bounds of what is allowed in before it has logged in, for the page of limits.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on("sessions of BOSH that haven't logged in", Per::Server, Most::Fixed(MOST_OPENED as u64), Unit::Number)
+        .or("a new one is refused with policy-violation"),
+    Bound::on(
+        "the same; an eighth when seven eighths of all are taken, then a 64th",
+        Per::Address,
+        Most::Fixed(MOST_OPENED_HERE as u64),
+        Unit::Number,
+    )
+    .or("a new one is refused with policy-violation"),
+];
+
+/// How often the log is told at most that there are too many connections.
+const TOLD: Duration = Duration::from_secs(60);
 /// Sessions of BOSH that have not logged in, in all and of one address.
 const MOST_OPENED: usize = 20_000;
 const MOST_OPENED_HERE: u32 = 100;
@@ -198,6 +254,31 @@ mod tests {
         assert!(gate.enter(one, 2) && gate.enter(same, 2) && !gate.enter(one, 2));
         gate.leave(same);
         assert!(gate.enter(one, 2));
+    }
+
+    #[test]
+    fn who_has_many_does_not_get_the_last_places() {
+        let gate = Gate::with_places(640);
+        let (busy, other): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        let enter = |address, times: usize| (0..times).filter(|_| gate.enter(address, 640)).count();
+        assert_eq!(enter(busy, 700), 560, "seven eighths");
+        assert_eq!(enter(other, 700), 70, "then an eighth of what one may have, and then a 64th");
+        assert_eq!(enter("192.0.2.3".parse().unwrap(), 700), 10);
+        assert_eq!(enter("192.0.2.4".parse().unwrap(), 700), 0);
+        assert_eq!((share(0, 639, 640), share(100, 639, 0), share(5, 639, 640)), (0, 100, 1));
+    }
+
+    #[test]
+    fn connections_in_all_are_counted() {
+        let gate = Gate::with_places(2);
+        let (here, there): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "192.0.2.2".parse().unwrap());
+        assert!(gate.enter(here, 0) && gate.enter(there, 0) && !gate.enter(here, 0) && !gate.enter(there, 0));
+        gate.leave(there);
+        assert!(gate.enter(here, 0) && !gate.enter(here, 0));
+        gate.leave(here);
+        gate.leave(here);
+        let inner = gate.lock();
+        assert_eq!((inner.open, inner.connections.len()), (0, 0));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub struct Start {
     pub shards: usize,
     /// Where connections come in.
     pub listeners: Vec<Listener>,
+    /// Connections in all, of which some are left for others who need descriptors; 0 for any number.
+    pub connections: usize,
     /// What the operator decides.
     pub generation: Arc<Generation>,
     /// The store, shared by all shards.
@@ -75,7 +77,7 @@ pub fn start(start: Start) -> io::Result<Running> {
     let shards = start.shards.max(1);
     let drivers = (0..shards).map(|_| Epoll::new()).collect::<io::Result<Vec<_>>>()?;
     let post = Post::new(drivers.iter().map(Epoll::waker).collect());
-    let (gate, epoch) = (Arc::new(Gate::default()), Instant::now());
+    let (gate, epoch) = (Arc::new(Gate::with_places(start.connections)), Instant::now());
     let mut listeners = Some(start.listeners);
     let mut threads = Vec::with_capacity(shards);
     for (index, driver) in drivers.into_iter().enumerate() {
