@@ -84,7 +84,7 @@ async def clients_find_bosh():
 
 
 async def answers_are_compressed_for_who_asks():
-    async with Rookery("alice", tables=PLAIN) as server:
+    async with Rookery("alice", tables=PLAIN + "[web]\nbosh_compression = true\n") as server:
         for coding, plain in (("gzip", gzip.decompress), ("deflate", zlib.decompress)):
             status, headers, body = _post(server, _create(), {"Accept-Encoding": coding})
             assert (status, headers["content-encoding"]) == (200, coding), headers
@@ -92,7 +92,7 @@ async def answers_are_compressed_for_who_asks():
         _, headers, body = _post(server, _create(), {"Accept-Encoding": "gzip;q=0, br"})
         assert "content-encoding" not in headers and b"mechanisms" in body
         assert _post(server, gzip.compress(_create()), {"Content-Encoding": "gzip"})[0] == 415
-    async with Rookery("alice", tables="[web]\nbosh_compression = false\n") as server:
+    async with Rookery("alice") as server:
         assert "content-encoding" not in _post(server, _create(), {"Accept-Encoding": "gzip"})[1]
 
 

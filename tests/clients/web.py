@@ -267,6 +267,12 @@ async def pages_are_downloaded_not_shown():
         status, headers, _ = _get(server, put)
         assert status == 200 and headers["content-disposition"].startswith("attachment")
         assert "default-src 'none'" in headers["content-security-policy"]
+        # Nor does a page of this server take one for a script or style of its own.
+        for name, kind in (("a.js", "text/javascript"), ("a.css", "text/css"), ("a.svg", "image/svg+xml"), ("a.json", "application/json")):
+            put = await _slot(server, alice, name, len(page), kind)
+            assert _put(server, put, page, kind) == 201
+            _, headers, _ = _get(server, put)
+            assert headers["content-type"] == "application/octet-stream" and headers["x-content-type-options"] == "nosniff", headers
 
 
 async def an_upload_that_breaks_off_can_be_repeated():

@@ -212,7 +212,7 @@ const XMPP: &[u8] = b"xmpp-client";
 /// Bytes that the system keeps for a peer that doesn't read, as far as it lets us say so; it counts double what it is told.
 const SEND_BUFFER: usize = 256 * 1024;
 /// How long TLS and the header of a proxy may take.
-const HANDSHAKES: Duration = Duration::from_secs(15);
+pub(crate) const HANDSHAKES: Duration = Duration::from_secs(15);
 /// How often it is looked whether requests still wait when the server stops, and how many times.
 const FAREWELL: Duration = Duration::from_millis(20);
 const FAREWELLS: u32 = 50;

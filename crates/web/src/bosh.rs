@@ -241,7 +241,7 @@ fn allowed(headers: &HeaderMap, site: Site, origins: &[String]) -> Option<Header
 
 const METHODS: HeaderValue = HeaderValue::from_static("POST, OPTIONS");
 /// How long a request may take to arrive.
-const BODIES: Duration = Duration::from_secs(30);
+pub(crate) const BODIES: Duration = Duration::from_secs(30);
 /// Bytes of a request of somebody who has no session.
 const FROM_ANYONE: usize = 16 * 1024;
 /// Bytes that a request may have beside one element of the greatest size.

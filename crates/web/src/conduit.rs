@@ -297,7 +297,7 @@ const CHUNK: usize = 16 * 1024;
 /// Bytes that are read of somebody for whom nobody is there yet.
 const AHEAD: usize = 4096;
 /// How long a peer may take nothing of what it is sent.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes a second that it has to take of an answer, taken together: as slow as an upload may be.
 const SLOWEST: u64 = 2 * 1024;
 

@@ -165,9 +165,9 @@ impl Exit {
 }
 
 /// How long the head of a request may take from its first byte, or an idle connection may wait for one.
-const HEADS: Duration = Duration::from_secs(30);
+pub(crate) const HEADS: Duration = Duration::from_secs(30);
 /// Bytes of a head; hyper wants no less than 8192.
-const HEAD_BYTES: usize = 16 * 1024;
+pub(crate) const HEAD_BYTES: usize = 16 * 1024;
 /// Lines of a head.
 const MOST_HEADERS: usize = 64;
 /// Bytes that the head of an answer usually has at most.

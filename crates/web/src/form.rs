@@ -74,7 +74,7 @@ pub async fn body(body: Incoming) -> Result<Bytes, Unread> {
 /// Bytes of a body: what an announcement may have, and some.
 pub const BODY_BYTES: usize = 64 * 1024;
 /// How long a body may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {

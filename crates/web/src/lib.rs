@@ -27,6 +27,7 @@ pub mod api;
 mod ask;
 mod body;
 pub mod bosh;
+pub mod bounds;
 pub mod chat;
 mod coding;
 pub mod conduit;

@@ -248,7 +248,7 @@ impl Inner {
 }
 
 /// Places that only this machine gets: health checks, scrapes of metrics, administrators.
-const RESERVED: usize = 32;
+pub(crate) const RESERVED: usize = 32;
 /// How often the log is told at most.
 const TOLD: Duration = Duration::from_secs(60);
 

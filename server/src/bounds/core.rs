@@ -1,7 +1,7 @@
 //! The bounds of what no module does: streams, sessions, rosters.
 
 use rookery_hub::{Bound, Most, Per, Unit, documents, hold};
-use rookery_shard::attempts;
+use rookery_shard::{attempts, gate};
 
 /// Returns all of them, each with the part of the server that keeps it.
 pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
@@ -12,6 +12,9 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("sessions", hold::BOUNDS))
         .chain(of("sessions", documents::BOUNDS))
         .chain(of("logins", attempts::BOUNDS))
+        .chain(of("streams", gate::BOUNDS))
+        .chain(of("web", rookery_web::bounds::BOUNDS))
+        .chain(of("bytestreams", rookery_relay::BOUNDS))
 }
 
 const BOUNDS: &[(&str, Bound)] = &[

@@ -370,7 +370,7 @@ impl Config {
                 connections: 20_000,
                 bosh: true,
                 bosh_terms: rookery_stream::bosh::Terms::default(),
-                bosh_compression: true,
+                bosh_compression: false,
             },
             tls: Tls { files: Files::default(), minimum: Oldest::Tls12 },
             acme: Acme {

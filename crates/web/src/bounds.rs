@@ -1,0 +1,51 @@
+//! The bounds of what strangers can take of the web front, for the page of limits.
+
+use rookery_hub::{Bound, Most, Per, Unit};
+
+use crate::{accept, bosh, conduit, exchange, form, places, upload};
+
+/// All of them.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on("connections", Per::Server, Most::Key("web.connections"), Unit::Number)
+        .or("the address with the most loses its oldest to an address that has fewer; others are closed"),
+    Bound::on("connections", Per::Address, Most::Key("limits.connections_per_address"), Unit::Number)
+        .or("the new one is closed; one of a proxy's is told so (429)"),
+    Bound::on(
+        "connections of this machine when all places are taken",
+        Per::Server,
+        Most::Fixed(places::RESERVED as u64),
+        Unit::Number,
+    )
+    .or("this machine is like any other"),
+    Bound::on(
+        "the time for TLS and the header of a proxy",
+        Per::Connection,
+        Most::Fixed(accept::HANDSHAKES.as_secs()),
+        Unit::Seconds,
+    )
+    .or("the connection is closed"),
+    Bound::on(
+        "the time for the head of a request",
+        Per::Connection,
+        Most::Fixed(exchange::HEADS.as_secs()),
+        Unit::Seconds,
+    )
+    .or("the connection is closed"),
+    Bound::on("the head of a request", Per::Stanza, Most::Fixed(exchange::HEAD_BYTES as u64), Unit::Bytes)
+        .or("it is refused (431), and the connection closed"),
+    Bound::on(
+        "the time without taking anything of an answer",
+        Per::Connection,
+        Most::Fixed(conduit::PATIENCE.as_secs()),
+        Unit::Seconds,
+    )
+    .or("the connection is reset; so is one that takes less than 2 KiB/s of an answer on the whole"),
+    Bound::on("a form, or a request to the API", Per::Stanza, Most::Fixed(form::BODY_BYTES as u64), Unit::Bytes)
+        .or("it is refused (413)"),
+    Bound::on("the time for one", Per::Stanza, Most::Fixed(form::PATIENCE.as_secs()), Unit::Seconds)
+        .or("it is refused, and the connection closed"),
+    Bound::on("the time for a request of BOSH", Per::Stanza, Most::Fixed(bosh::BODIES.as_secs()), Unit::Seconds)
+        .or("it is refused (408)"),
+    Bound::on("the silence of an upload", Per::Connection, Most::Fixed(upload::SILENCE.as_secs()), Unit::Seconds)
+        .or("it breaks off, as one with less than 2 KiB/s on the whole; its slot can be filled again"),
+];
