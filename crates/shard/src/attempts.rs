@@ -6,7 +6,8 @@
 //!   It has 20 attempts at an account, and another every ten minutes. So a device with a wrong
 //!   password slows down itself, not the others behind its address.
 //! * *The account.* All places together have 100 attempts, and after that as many a day as the
-//!   operator says, however many places they come from.
+//!   operator says, however many places they come from. Half of them are for the first three attempts of
+//!   a place, so that an owner in a new place has a line apart from those who guess all the time.
 //! * *The address.* Attempts at whatever accounts: 1000, and another every second. This is for
 //!   those who try one password everywhere.
 //!
@@ -65,7 +66,7 @@ enum Charged {
     /// The three rates of strangers; the address only if it tells anything.
     Stranger {
         pair: u64,
-        of_account: Rate,
+        of_account: (u64, Rate),
         address: Option<u64>,
     },
 }
@@ -162,7 +163,7 @@ impl Attempts {
             }
         };
         let count = |counts: &mut [u64], cause: Cause| {
-            counts.iter_mut().nth(cause as usize).into_iter().for_each(|count| *count += 1);
+            counts.get_mut(cause as usize).into_iter().for_each(|count| *count += 1);
         };
         match begun {
             Ok((charged, wait, cause)) => {
@@ -199,7 +200,8 @@ impl Attempts {
             Charged::Known(key) => self.of_known.take_back(key, KNOWN, now_ms),
             Charged::Stranger { pair, of_account, address } => {
                 self.pairs.take_back(pair, PAIR, now_ms);
-                self.accounts.take_back(attempt.account, of_account, now_ms);
+                let (account, rate) = of_account;
+                self.accounts.take_back(account, rate, now_ms);
                 address.into_iter().for_each(|address| self.addresses.take_back(address, ADDRESS, now_ms));
             }
         }
@@ -225,6 +227,9 @@ impl Attempts {
         now_ms: u64,
     ) -> Result<(Charged, u64, Cause), Refused> {
         let rate = account_rate(a_day);
+        // Places that have hardly tried have half of the account's attempts for themselves: an
+        // owner in a new place doesn't stand in one line with those who guess all the time.
+        let account = self.hasher.hash_one((account, self.pairs.level(pair, PAIR, now_ms) < FIRST));
         let of_pair = self.pairs.turn(pair, PAIR, Cause::Pair, now_ms)?;
         self.pairs.charge(pair, PAIR, now_ms);
         let of_account = self.accounts.turn(account, rate, Cause::Account, now_ms)?;
@@ -236,7 +241,7 @@ impl Attempts {
         address.into_iter().for_each(|address| self.addresses.charge(address, ADDRESS, now_ms));
         let waits = [(of_pair, Cause::Pair), (of_account, Cause::Account), (of_address, Cause::Address)];
         let (wait, cause) = waits.into_iter().max_by_key(|(wait, _)| *wait).unwrap_or((0, Cause::Pair));
-        Ok((Charged::Stranger { pair, of_account: rate, address }, wait, cause))
+        Ok((Charged::Stranger { pair, of_account: (account, rate), address }, wait, cause))
     }
 
     fn is_known(&self, account: u64, place: u64, now_ms: u64) -> bool {
@@ -291,6 +296,11 @@ impl Table {
         if wait > LONGEST_WAIT_MS { Err(Refused { cause, retry_ms: wait }) } else { Ok(wait) }
     }
 
+    /// Returns how many attempts have not come back yet, rounded up.
+    fn level(&self, key: u64, rate: Rate, now_ms: u64) -> u64 {
+        self.0.get(&key).map_or(0, |until| until.saturating_sub(now_ms).div_ceil(rate.each_ms))
+    }
+
     fn charge(&mut self, key: u64, rate: Rate, now_ms: u64) {
         if self.0.len() >= MOST && !self.0.contains_key(&key) {
             self.make_room(now_ms);
@@ -333,8 +343,9 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
+/// Returns the rate of one half of an account's attempts.
 fn account_rate(a_day: u32) -> Rate {
-    Rate { burst: 100, each_ms: 86_400_000 / u64::from(a_day.max(1)) }
+    Rate { burst: 50, each_ms: 2 * 86_400_000 / u64::from(a_day.max(1)) }
 }
 
 /// The bounds of what is remembered and allowed here, for the page of limits.
@@ -389,6 +400,8 @@ pub const BOUNDS: &[Bound] = &[
 pub const DEFAULT_A_DAY: u32 = 5000;
 /// Of a place at an account. Clients try several mechanisms with one password.
 const PAIR: Rate = Rate { burst: 20, each_ms: 600_000 };
+/// Attempts of a place at an account that count as its first ones.
+const FIRST: u64 = 3;
 /// Of a place where the account has logged in.
 const KNOWN: Rate = Rate { burst: 100, each_ms: 5_000 };
 /// Of an address. As many as it may have connections, so that all who come back after a restart

@@ -166,8 +166,7 @@ impl Gate {
     }
 
     /// Notes that an attempt has failed.
-    pub fn failed(&self, attempt: Attempt) {
-        drop(attempt);
+    pub fn failed(&self, _used_up: Attempt) {
         self.watched().attempts.failed();
     }
 

@@ -82,7 +82,7 @@ fn an_account_under_attack_from_many_addresses_has_so_many_guesses_a_day_and_let
             assert_eq!(log_in(&mut attempts, on_the_way, now_ms), Ok(0), "its installation is known");
         }
     }
-    assert!((5000..=5110).contains(&looked_at), "{looked_at} in {now_ms} ms");
+    assert!((2500..=5110).contains(&looked_at), "{looked_at} in {now_ms} ms");
     let stranger = Whence { client: Some("other"), ..whence("203.0.113.10", "romeo@a.example") };
     assert_eq!(guess(&mut attempts, stranger, now_ms), Err(Cause::Account));
     let other = Whence { account: "juliet@a.example", ..phone };
@@ -109,7 +109,7 @@ fn an_attack_from_some_hundred_addresses_leaves_room_for_an_owner_in_a_new_place
             logins += u64::from(log_in(&mut attempts, whence(&hotel, "romeo@a.example"), now_ms).is_ok());
         }
     }
-    assert!(logins >= 6, "{logins}");
+    assert!(logins >= 59, "{logins} of 60");
 }
 
 #[test]
