@@ -3,7 +3,7 @@
 use rookery_hub::{World, delay};
 use rookery_jid::Jid;
 use rookery_store::RosterItem;
-use rookery_xml::{Element, ns};
+use rookery_xml::{Element, Writer, ns};
 
 use super::{NAME, account_form, accounts_of, result};
 use crate::commands::Command;
@@ -75,10 +75,26 @@ fn roster(world: &mut World, order: Order, account: Jid) {
     let roster = world.stores.rosters.get(account.as_ref());
     world.wait(roster, move |world, roster| match roster {
         Ok(roster) => {
-            let items = roster.items.iter().filter(|item| item.visible());
-            let query = items.fold(Element::new("query", ns::ROSTER), |query, item| query.with_child(element(item)));
+            let items: Vec<_> = roster.items.iter().filter(|item| item.visible()).map(element).collect();
+            let mut bytes = 0;
+            let fits = |item: &&Element| {
+                bytes += Writer::write(item).bytes().len();
+                bytes <= MAX_ROSTER
+            };
+            let shown = items.iter().take_while(fits).count();
+            let left_out = items.len() - shown;
+            let shown = items.into_iter().take(shown);
+            let query = shown.fold(Element::new("query", ns::ROSTER), Element::with_child);
             let form = result().field(Field::jid_multi("accountjids").value(account.as_str())).element();
-            order.complete(world, Outcome::result(form.with_child(query)));
+            let outcome = Outcome::result(form.with_child(query));
+            order.complete(
+                world,
+                match left_out {
+                    0 => outcome,
+                    more => outcome
+                        .note("info", format!("the roster is too long to be shown: {more} contacts are left out")),
+                },
+            );
         }
         Err(error) => order.store_failed(world, "reading a roster", &error),
     });
@@ -148,3 +164,6 @@ fn statistics(world: &mut World, order: Order, account: Jid) {
         });
     });
 }
+
+/// Bytes of a roster that are shown: whoever has a long one must not end the session of an administrator by that.
+const MAX_ROSTER: usize = 512 * 1024;

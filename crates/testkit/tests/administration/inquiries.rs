@@ -127,3 +127,23 @@ fn a_list_of_long_names_comes_in_parts() {
     }
     assert_eq!(found, 400);
 }
+
+/// A long roster is shown as far as it fits, and the rest is told of.
+#[test]
+fn a_long_roster_is_cut() {
+    let mut scene = Scene::new();
+    let mut user = scene.server.login(&format!("{}/r", scene.names[0]));
+    for contact in 0..14 {
+        let group = |number: usize| format!("<group>{number:02}{}</group>", "g".repeat(990));
+        let groups: String = (0..45).map(group).collect();
+        let answer = user.ask(&format!(
+            "<iq type='set' id='{contact}'><query xmlns='jabber:iq:roster'><item jid='c{contact}@far.example'>{groups}</item></query></iq>"
+        ));
+        assert_eq!(answer.attr("type"), Some("result"), "{contact}");
+    }
+    let jid = scene.jid(0);
+    let found = scene.succeed("get-user-roster", &[("accountjids", &[&jid])]);
+    let query = found.child("x", ns::DATA_FORMS).and_then(|x| x.child("query", ns::ROSTER)).expect("a roster");
+    assert!((8..14).contains(&query.children().count()));
+    assert!(found.child("note", ns::COMMANDS).expect("a note").text().contains("left out"));
+}
