@@ -93,7 +93,7 @@ impl<T> Requests<T> {
         self.count
     }
 
-    /// Are there none?
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -1,11 +1,11 @@
 //! Plots: readings that come more often than twenty times a second, collected by front-ends and sent in batches (`FTPMAN`).
 //!
-//! A plot is one device at one rate, whoever reads it; its batches are scaled and encoded once for each form in which it is read. Before the first one the
+//! A plot is one device at one rate, for all that read it; its batches are scaled and encoded once for each form in which it is read. Before the first one the
 //! front-end is asked for the device's class. Readers of devices without fast plots are handed back, to be read by polling.
 //!
 //! Points carry times since a clock event, and there is no clock here that would tell when that was. So the newest point of the first batch counts as
 //! taken when it arrived, and the others, and those of later batches, by the front-end's own distances from it; when the two clocks have drifted
-//! apart by a second, arrival counts anew.
+//! apart by a second, arrival counts again.
 //!
 //! Invariants, as in the [`pool`](crate::pool): a plot has readers or is cancelled at once; only replies that are outstanding and come from the node that
 //! was asked count; a front-end that is silent or refuses is asked again after growing pauses.
@@ -119,7 +119,7 @@ impl Plots {
         self.plots.len()
     }
 
-    /// Are there none?
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.plots.is_empty()
     }

@@ -15,7 +15,7 @@ use crate::time::Moment;
 /// The number of an entry.
 pub type EntryKey = usize;
 
-/// Who reads: a client's list, and the number by which it calls the device.
+/// A reader: a client's list, and the number by which it calls the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reader {
     /// The list.
@@ -111,7 +111,7 @@ impl Entry {
         self.channels.is_empty()
     }
 
-    /// Was its last reading a good one?
+    /// Returns true if its last reading was a good one.
     pub(super) fn was_read(&self) -> bool {
         self.read_at.is_some()
     }

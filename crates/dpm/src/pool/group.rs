@@ -17,7 +17,7 @@ pub(super) type GroupKey = usize;
 pub(super) struct Group {
     pub(super) node: usize,
     pub(super) poll: usize,
-    /// Is it sent to see if somebody answers? Nobody reads it then.
+    /// It is sent to see if somebody answers, and nobody reads it.
     pub(super) is_probe: bool,
     pub(super) slots: Vec<Slot>,
     /// How many slots have an entry.
@@ -34,13 +34,13 @@ pub(super) struct Group {
     pub(super) pulse: u64,
     /// When it was sent or answered last, in milliseconds.
     pub(super) answered_at: u64,
-    /// Was it answered since it was sent?
+    /// It was answered since it was sent.
     pub(super) has_answered: bool,
-    /// Is it a part of a request that was not answered?
+    /// It is a part of a request that was not answered.
     pub(super) is_search: bool,
-    /// Is it counted among the searches of its node?
+    /// It is counted among the searches of its node.
     is_counted: bool,
-    /// Did its event come without it?
+    /// Its event came without it.
     pub(super) has_missed: bool,
     /// What waits for the same event alone, to tell that it came.
     pub(super) canary: Option<GroupKey>,
@@ -103,7 +103,7 @@ impl Group {
         }
     }
 
-    /// Forgets an entry. Was it the last?
+    /// Forgets an entry. Returns true if it was the last.
     pub(super) fn forget(&mut self, place: usize) -> bool {
         if let Some(slot) = self.slots.get_mut(place)
             && slot.entry.take().is_some()

@@ -1,6 +1,6 @@
 //! The pool: what front-ends are asked, for all readers together.
 //!
-//! An *entry* is one thing that is read from a node at some event, whoever wants it. Entries of one node and event make a *poll*; a poll asks in
+//! An *entry* is one thing that is read from a node at some event, for all that want it. Entries of one node and event make a *poll*; a poll asks in
 //! *groups*, each one ACNET request as large as a datagram allows. A reply is split to the entries; each entry makes one reply to clients for each form in
 //! which it is wanted, and all readers of that form share it.
 //!
@@ -41,7 +41,7 @@ use group::{Group, GroupKey};
 use search::Front;
 use silence::Silence;
 
-/// Who gets what the pool makes: once for each reader of a reading.
+/// Takes what the pool makes: once for each reader of a reading.
 pub trait Deliver {
     /// A reading for a reader. `last` tells that no more will come.
     fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool);

@@ -370,7 +370,7 @@ impl Pool {
         self.finish(key, false);
     }
 
-    /// Is a slot's entry still there, and asked for by that group?
+    /// Returns true if a slot's entry is still there, and asked for by that group.
     fn is_of(&self, slot: &Slot, key: GroupKey) -> bool {
         slot.entry
             .and_then(|entry| self.entries.get(entry))

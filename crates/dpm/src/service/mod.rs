@@ -15,6 +15,7 @@ mod daq;
 mod greeting;
 mod list;
 mod node;
+mod options;
 mod outbox;
 mod pass;
 mod playback;
@@ -48,6 +49,7 @@ pub(crate) use client::FRAME;
 use client::{Client, Speaks};
 use list::List;
 pub use node::Traffic;
+pub use options::Options;
 use pass::Passing;
 pub use pass::{PASSED_ON, passable};
 use playback::Questions;
@@ -62,150 +64,6 @@ pub use top::PAGE_END;
 
 /// The number of a client's connection.
 pub type ClientKey = usize;
-
-/// What can be chosen.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// The name of our node.
-    pub name: Rad50,
-    /// Its trunk and node number.
-    pub address: u16,
-    /// How many bytes may wait for a client before readings are dropped.
-    pub queue: usize,
-    /// How many may wait for all clients of an address that have more than 64 KiB.
-    pub queue_of_address: usize,
-    /// How many may wait for all clients that have more.
-    pub queue_of_all: usize,
-    /// How many lists there may be.
-    pub all_lists: usize,
-    /// How many requests a list may have.
-    pub requests: usize,
-    /// How many lists a connection may have.
-    pub lists: usize,
-    /// How many lists all connections of an address may have.
-    pub lists_of_address: usize,
-    /// How many requests all lists of a connection may have.
-    pub requests_of_client: usize,
-    /// How many all lists of an address may have.
-    pub requests_of_address: usize,
-    /// How many requests all lists may have together.
-    pub all_requests: usize,
-    /// On how many events of front-ends a connection may read: each takes one of the 5120 ids that there are for all.
-    pub events_of_client: usize,
-    /// On how many an address may.
-    pub events_of_address: usize,
-    /// How many fast plots a connection may read, of the 1024 that there are for all.
-    pub plots_of_client: usize,
-    /// How many an address may.
-    pub plots_of_address: usize,
-    /// How many bytes of settings of a connection may wait for front-ends.
-    pub settings_of_client: usize,
-    /// How many bytes of settings of an address may.
-    pub settings_of_address: usize,
-    /// How many questions for history of an address may wait for the archive; further ones are asked when they are answered.
-    pub questions_of_address: usize,
-    /// How long what is asked once may take before its reader is told that nothing came, in milliseconds.
-    pub once: u64,
-    /// How many connections there may be.
-    pub clients: usize,
-    /// How many connections there may be from one address.
-    pub clients_of_address: usize,
-    /// How many bytes of all clients of an address may wait for the end of a frame, or for their client to read.
-    pub input_of_address: usize,
-    /// How long a connection may take to say what it speaks, in milliseconds.
-    pub greeting: u64,
-    /// How long it may take from the beginning of a frame to its end, in milliseconds.
-    pub frame: u64,
-    /// How many requests of a client may be passed on to other nodes at a time, of the 1024 that there are for all.
-    pub passed_of_client: usize,
-    /// How many of all clients of an address.
-    pub passed_of_address: usize,
-    /// How long it may take nothing of what waits for it, in milliseconds.
-    pub stuck: u64,
-    /// How many connections there may be by gRPC.
-    pub grpc_clients: usize,
-    /// How many of them from one address.
-    pub grpc_clients_of_address: usize,
-    /// How many calls may read by gRPC at a time.
-    pub grpc_calls: usize,
-    /// How many of them from one address.
-    pub grpc_calls_of_address: usize,
-    /// How many bytes of messages by gRPC may be on their way to us.
-    pub grpc_bytes: usize,
-    /// How many of them from one address.
-    pub grpc_bytes_of_address: usize,
-    /// How long a connection by gRPC may be without a call, in milliseconds.
-    pub grpc_idle: u64,
-    /// The number of our process, for clients that ask for it.
-    pub process: u32,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { process: std::process::id(), ..Self::USUAL }
-    }
-}
-
-impl Options {
-    /// Holds what is chosen if nobody says otherwise, but for the number of the process.
-    pub const USUAL: Self = Self {
-        name: Rad50::literal(b"DPM06"),
-        address: 0x0ad6,
-        queue: 4 << 20,
-        queue_of_address: 64 << 20,
-        queue_of_all: 256 << 20,
-        all_lists: 100_000,
-        requests: 20_000,
-        lists: 256,
-        lists_of_address: 8192,
-        requests_of_client: 100_000,
-        requests_of_address: 250_000,
-        all_requests: 2_000_000,
-        events_of_client: 1000,
-        events_of_address: 2000,
-        plots_of_client: 64,
-        plots_of_address: 256,
-        settings_of_client: 1 << 20,
-        settings_of_address: 4 << 20,
-        questions_of_address: 32,
-        // Clients give up after five seconds: they hear of it well before.
-        once: 3000,
-        clients: 10_000,
-        clients_of_address: 2000,
-        input_of_address: 16 << 20,
-        greeting: 5000,
-        frame: 30_000,
-        passed_of_client: 64,
-        passed_of_address: 256,
-        stuck: 60_000,
-        grpc_clients: 1000,
-        grpc_clients_of_address: 250,
-        grpc_calls: 4000,
-        grpc_calls_of_address: 1000,
-        grpc_bytes: 64 << 20,
-        grpc_bytes_of_address: 16 << 20,
-        grpc_idle: 60_000,
-        process: 0,
-    };
-
-    /// The same with as many connections and calls at most as leave an eighth of the process's descriptors to everything else: half for clients, an eighth
-    /// for connections by gRPC and a quarter for their calls, which take two each. No address gets more than half of what all have.
-    pub fn within(self, descriptors: u64) -> Self {
-        let share = |wanted: usize, part: u64| wanted.min(usize::try_from(descriptors / part).unwrap_or(usize::MAX));
-        let of_address = |wanted: usize, all: usize| wanted.min(all.div_ceil(2));
-        let (clients, grpc_clients) = (share(self.clients, 2), share(self.grpc_clients, 8));
-        let grpc_calls = share(self.grpc_calls, 8);
-        Self {
-            clients,
-            clients_of_address: of_address(self.clients_of_address, clients),
-            grpc_clients,
-            grpc_clients_of_address: of_address(self.grpc_clients_of_address, grpc_clients),
-            grpc_calls,
-            grpc_calls_of_address: of_address(self.grpc_calls_of_address, grpc_calls),
-            ..self
-        }
-    }
-}
 
 /// The connection of a client is over: it said something that it cannot recover from. What waits for it may tell why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

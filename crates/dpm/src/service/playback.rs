@@ -31,7 +31,7 @@ pub(super) struct Playlist {
     last: u64,
     /// The question that the archive has not answered yet.
     asked: Option<u64>,
-    /// Is it among the lists that wait until their address may ask again?
+    /// It is among the lists that wait until their address may ask again.
     is_waiting: bool,
 }
 

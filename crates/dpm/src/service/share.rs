@@ -108,7 +108,7 @@ impl Good {
         }
     }
 
-    /// What a client is told that wants more.
+    /// Returns what a client is told that wants more.
     fn refusal(self) -> Status {
         match self {
             Self::Requests => Status::OUTOMEM,
@@ -193,7 +193,7 @@ impl Shares {
             return if of_client { Ok(()) } else { Err(good.refusal()) };
         }
         let has = self.addresses.get(&address).map_or(0, |address| address.1.of(good));
-        // Who has as much as is left for all others gets no more.
+        // An address that has as much as is left for all others gets no more.
         let is_fair = common.is_some() || has < left;
         if of_client && has < of_address && is_fair { Ok(()) } else { Err(good.refusal()) }
     }
@@ -236,7 +236,7 @@ impl Shares {
     }
 }
 
-/// Counts one less. Was it the last?
+/// Counts one less. Returns true if it was the last.
 fn take_one<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize, ahash::RandomState>, key: K) -> bool {
     let Some(count) = counts.get_mut(&key) else { return false };
     *count -= 1;

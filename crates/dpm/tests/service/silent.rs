@@ -145,7 +145,7 @@ fn who_answered_for_long_is_asked_with_the_others_again() {
     world.pass(20_000);
     world.silent.clear();
     world.pass(200_000);
-    // Whatever makes requests anew: it is in none of its own any more.
+    // Others join, so that requests are made again: it is in none of its own any more.
     for index in 51..=60 {
         read(&mut world, index..=index, "P,500");
         world.pass(1000);
