@@ -31,6 +31,8 @@ pub(super) struct Client {
     pub(super) held: Held,
     /// Steps of room that it has taken for what waits for it.
     pub(super) steps: usize,
+    /// There was no more when it needed some.
+    pub(super) is_full: bool,
     /// Until when it has to say what it speaks, or end the frame that it began, in milliseconds.
     pub(super) speaks_by: Option<u64>,
     /// Is there an entry for it among those who are waited for?
@@ -136,11 +138,10 @@ impl Outlets {
         if self.is_daq(reader.list) && !daq::prepare(message, is_last) {
             return;
         }
-        let Some(key) = self.lists.get(reader.list).map(|list| list.client) else { return };
-        let has_room = self.makes_room(key);
         let Some(list) = self.lists.get_mut(reader.list) else { return };
+        let key = list.client;
         let Some(client) = self.clients.get_mut(key) else { return };
-        if !has_room {
+        if !self.room.makes(client, self.queue) {
             self.dropped += 1;
             if list.overflowed.len() < OVERFLOWED {
                 list.overflowed.insert(reader.ref_id);

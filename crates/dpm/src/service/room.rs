@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::client::Client;
 use super::share::Address;
 use super::{ClientKey, Options, Outlets};
 
@@ -34,6 +35,22 @@ impl Room {
         true
     }
 
+    /// Returns true if more may wait for a client, `queue` bytes in all, and takes room for it. A client that had none gets none before it has read.
+    pub(super) fn makes(&mut self, client: &mut Client, queue: usize) -> bool {
+        let bytes = client.outbox.bytes();
+        if bytes >= queue || client.is_full {
+            return false;
+        }
+        while bytes >= (client.steps + 1) * STEP {
+            if !self.take(client.address) {
+                client.is_full = true;
+                return false;
+            }
+            client.steps += 1;
+        }
+        true
+    }
+
     fn give(&mut self, address: Address, steps: usize) {
         self.all -= steps;
         if let Some(taken) = self.addresses.get_mut(&address) {
@@ -53,23 +70,14 @@ impl Room {
 impl Outlets {
     /// Returns true if more may wait for a client, and takes room for it.
     pub(super) fn makes_room(&mut self, client: ClientKey) -> bool {
-        let Some(client) = self.clients.get_mut(client) else { return false };
-        let bytes = client.outbox.bytes();
-        if bytes >= self.queue {
-            return false;
-        }
-        while bytes >= (client.steps + 1) * STEP {
-            if !self.room.take(client.address) {
-                return false;
-            }
-            client.steps += 1;
-        }
-        true
+        let Self { clients, room, queue, .. } = self;
+        clients.get_mut(client).is_some_and(|client| room.makes(client, *queue))
     }
 
     /// Returns true if a client has room for what it asks.
     pub(super) fn has_room(&self, client: ClientKey) -> bool {
         let Some(client) = self.clients.get(client) else { return false };
+        // What waits changes only when something is sent or queued, and this is asked again then.
         client.outbox.bytes() < self.queue.min((client.steps + 1) * STEP)
     }
 
@@ -77,6 +85,9 @@ impl Outlets {
     pub(super) fn give_room(&mut self, client: ClientKey) {
         let Some(client) = self.clients.get_mut(client) else { return };
         let needed = client.outbox.bytes() / STEP;
+        if client.steps >= needed {
+            client.is_full = false;
+        }
         if client.steps > needed {
             self.room.give(client.address, client.steps - needed);
             client.steps = needed;
