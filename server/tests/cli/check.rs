@@ -57,6 +57,18 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
+fn proxies_that_nobody_named_are_told() {
+    let rig = Rig::new();
+    rig.write("rookery.toml", FREE_PORTS);
+    // As a warning if something listens where browsers come to, on the machine that runs the tests.
+    finds(&rig, 0, "/admin, /api, /metrics");
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[web]\nproxy_protocol = true\n"));
+    finds(&rig, 0, "web.proxy_protocol has no effect");
+    rig.write("rookery.toml", &format!("{FREE_PORTS}[web]\ntrusted_proxies = [\"127.0.0.1\"]\n"));
+    finds(&rig, 0, "has to set X-Forwarded-For");
+}
+
+#[test]
 fn the_authority_and_the_chat_page_are_told() {
     let rig = Rig::new();
     finds(&rig, 0, "chat page      /chat is not installed: `rookery web install` gets converse.js");
