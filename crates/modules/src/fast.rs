@@ -5,7 +5,7 @@
 //! Left out: TLS 0-RTT, which no stream accepts; `HT-SHA-256-UNIQ`, whose binding TLS 1.3 doesn't have.
 
 use rookery_hub::tokens::{CLIENTS, DAYS, MODULE, ROTATE_HOURS};
-use rookery_hub::{Hooks, Module, OptionSpec, Value};
+use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Unit, Value};
 
 use crate::option;
 
@@ -32,6 +32,10 @@ impl Module for Fast {
 
     fn options(&self) -> &'static [OptionSpec] {
         &[LIFETIME, ROTATION, INSTALLATIONS]
+    }
+
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
     }
 
     fn install(&self, _: &mut Hooks<'_>) {}
@@ -64,3 +68,11 @@ fn days(value: &Value) -> Result<(), String> {
         _ => Err("must be from 1 to 3650".to_owned()),
     }
 }
+
+const BOUNDS: [Bound; 2] = [
+    Bound::on("clients that have tokens", Per::Account, Most::Option(CLIENTS), Unit::Number)
+        .or("the token that was made longest ago is good no more")
+        .kept_in(&["documents"]),
+    Bound::on("the time for which a token is good", Per::Other("token"), Most::Option(DAYS), Unit::Days)
+        .or("the client needs its password again"),
+];

@@ -19,7 +19,9 @@ use std::rc::Rc;
 
 use rookery_fanout::outbox::quiet::{Urgency, urgency};
 use rookery_fanout::{Attention, Link, Packet, StanzaType};
-use rookery_hub::{Answer, Hooks, Iq, Module, OptionSpec, Phase, Target, Value, Verdict, World};
+use rookery_hub::{
+    Answer, Bound, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Target, Unit, Value, Verdict, World,
+};
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
@@ -51,6 +53,10 @@ impl Module for Push {
 
     fn options(&self) -> &'static [OptionSpec] {
         &[CONTENT, REGISTRATIONS]
+    }
+
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
@@ -309,6 +315,21 @@ const MAX_NODE: usize = 1024;
 const MAX_FORM: usize = 4096;
 /// Characters of a text.
 const MAX_BODY: usize = 500;
+
+const BOUNDS: [Bound; 3] = [
+    Bound::on("push services", Per::Account, Most::Option(REGISTRATIONS.key), Unit::Number)
+        .or("one more takes the place of the oldest")
+        .kept_in(&["documents"]),
+    Bound::on("the form of a push service", Per::Stanza, Most::Fixed(MAX_FORM as u64), Unit::Bytes)
+        .or("the request gets <not-acceptable/>"),
+    Bound::on(
+        "the time between two notifications",
+        Per::Other("push service"),
+        Most::Fixed(INTERVAL_MS),
+        Unit::Milliseconds,
+    )
+    .or("what comes meanwhile is told together"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,7 @@ pub(crate) mod password;
 pub mod rate;
 mod tokens;
 
-use rookery_hub::{Hooks, Iq, Module, OptionSpec, Options, SessionRef, Target, Value, World};
+use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Options, Per, SessionRef, Target, Unit, Value, World};
 use rookery_jid::prepare_local;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Writer, ns};
@@ -61,6 +61,10 @@ impl Module for Register {
 
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
+    }
+
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
@@ -235,3 +239,24 @@ fn long_enough(options: &Options, password: &str) -> Result<(), StanzaError> {
 
 /// The module's name.
 const NAME: &str = "register";
+
+const BOUNDS: [Bound; 3] = [
+    Bound::on(
+        "the time between two accounts that are created",
+        Per::Address,
+        Most::Option("per_address_seconds"),
+        Unit::Seconds,
+    )
+    .or("the request gets <resource-constraint/>")
+    .kept_in(&["accounts", "scram_keys"]),
+    Bound::on("open invitations", Per::Account, Most::Fixed(invite::MAX_OPEN as u64), Unit::Number)
+        .or("the command ends with a note that says so")
+        .kept_in(&["invitations"]),
+    Bound::on(
+        "the time for which an invitation is good",
+        Per::Other("invitation"),
+        Most::Option("invitation_days"),
+        Unit::Days,
+    )
+    .or("the link leads nowhere"),
+];

@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Delivery, Hooks, Module, OptionSpec, Options, Phase, Stanzas, Value, Wanted, World};
+use rookery_hub::{
+    Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Per, Phase, Stanzas, Unit, Value, Wanted, World,
+};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Edit, EditRoster, StoreError, Subscription};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
@@ -50,6 +52,10 @@ impl Module for Strangers {
 
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
+    }
+
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
@@ -182,3 +188,20 @@ const REFUSE: &str = "refuse_remote";
 const MINUTE_MS: u64 = 60_000;
 /// Addresses that a shard counts for.
 const MAX_ADDRESSES: usize = 100_000;
+
+const BOUNDS: [Bound; 2] = [
+    Bound::on(
+        "messages and subscription requests to strangers in a minute",
+        Per::Account,
+        Most::Option(SENT),
+        Unit::Number,
+    )
+    .or("one more gets <policy-violation/>"),
+    Bound::on(
+        "messages and subscription requests from strangers of other servers in a minute",
+        Per::Account,
+        Most::Option(RECEIVED),
+        Unit::Number,
+    )
+    .or("the sender of one more gets <resource-constraint/>"),
+];

@@ -5,7 +5,7 @@
 //! Left out: `location` (§3), since any address of this server will do.
 
 use rookery_hub::management::{MAX_BYTES, MAX_STANZAS, MODULE, RESUME_SECONDS};
-use rookery_hub::{Hooks, Module, OptionSpec, Value};
+use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Unit, Value};
 use rookery_xml::{Writer, ns};
 
 use crate::option;
@@ -35,6 +35,10 @@ impl Module for StreamManagement {
         &[SECONDS, STANZAS, BYTES]
     }
 
+    fn bounds(&self) -> &'static [Bound] {
+        &BOUNDS
+    }
+
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.login_features(|_, _| vec![Writer::with_ns("sm", ns::SM).finish()]);
     }
@@ -60,3 +64,17 @@ const BYTES: OptionSpec = OptionSpec {
     doc: "the same in bytes",
     check: option::at_least_one,
 };
+
+const BOUNDS: [Bound; 3] = [
+    Bound::on(
+        "the time for which a session waits for its client",
+        Per::Session,
+        Most::Option(RESUME_SECONDS),
+        Unit::Seconds,
+    )
+    .or("the session ends; its messages go elsewhere"),
+    Bound::on("stanzas that are not acknowledged", Per::Session, Most::Option(MAX_STANZAS), Unit::Number)
+        .or("the session ends; its messages go elsewhere"),
+    Bound::on("stanzas that are not acknowledged", Per::Session, Most::Option(MAX_BYTES), Unit::Bytes)
+        .or("the session ends; its messages go elsewhere"),
+];

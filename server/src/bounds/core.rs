@@ -36,6 +36,8 @@ const BOUNDS: &[(&str, Bound)] = &[
     ("rosters", ITEMS),
     ("rosters", ROSTER),
     ("rosters", REQUESTS),
+    ("rosters", REMOVALS),
+    ("rosters", LAST_PRESENCE),
     ("rosters", NAME),
     ("rosters", GROUPS),
     ("rosters", GROUP),
@@ -132,6 +134,20 @@ const REQUESTS: Bound = Bound::on(
 )
 .or("one more is dropped")
 .kept_in(&["roster_items"]);
+
+const REMOVALS: Bound = Bound::on(
+    "contacts that were removed, for clients that ask for changes",
+    Per::Account,
+    Most::Fixed(rookery_store::rosters::REMEMBERED_REMOVALS as u64),
+    Unit::Number,
+)
+.or("the oldest are forgotten; a client that asks for them gets the whole roster")
+.kept_in(&["roster_removals"]);
+
+const LAST_PRESENCE: Bound =
+    Bound::on("the last presence, which contacts are shown", Per::Account, Most::Fixed(1), Unit::Number)
+        .or("a newer one takes its place")
+        .kept_in(&["last_presence"]);
 
 const NAME: Bound =
     Bound::on("the name of a contact", Per::Other("contact"), Most::Key("limits.roster_name"), Unit::Bytes)

@@ -3,7 +3,11 @@
 //! # Invariants
 //!
 //! - A bound that names a key or an option shows the value that is in force, so the page can't promise another one.
-//! - A bound says what happens to more, and to whom. Both are tested.
+//! - A bound says what happens to more.
+//! - Every number that a module or `[limits]` has as a setting is a bound, or stands in `NO_BOUNDS` with the reason; every table of
+//!   the store is bounded, or stands in `BY_OPERATORS`. So what is new can't stay without.
+//!
+//! All of this is tested.
 
 mod core;
 
@@ -108,7 +112,7 @@ mod tests {
             std::fs::write(PAGE, &text).unwrap();
         }
         let found = std::fs::read_to_string(PAGE).unwrap_or_default();
-        assert_eq!(found, text, "run UPDATE_DOC=1 cargo test -p rookery bounds");
+        assert!(found == text, "doc/limits.md is old: run UPDATE_DOC=1 cargo test -p rookery bounds");
     }
 
     #[test]
@@ -119,4 +123,71 @@ mod tests {
             assert!(!bound.excess.is_empty(), "{of}: {bound:?} doesn't say what happens to more");
         }
     }
+
+    #[test]
+    fn every_number_of_a_module_is_a_bound() {
+        let mut wrong = Vec::new();
+        for module in table() {
+            let numbers = module.options().iter().filter(|spec| matches!((spec.default)(), Value::Number(_)));
+            for spec in numbers {
+                let of = (module.name(), spec.key);
+                let is_bound = module.bounds().iter().any(|bound| bound.most == Most::Option(spec.key));
+                if is_bound == NO_BOUNDS.contains(&of) {
+                    wrong.push(of);
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "each is either a bound of its module or none: {wrong:?}");
+    }
+
+    #[test]
+    fn every_number_of_limits_is_a_bound() {
+        let table = table();
+        let config = Config::defaults(&table);
+        let rows = rows(&config, &table);
+        for key in keys::all().filter(|key| key.table == "limits") {
+            let name = format!("limits.{}", key.name);
+            let is_bound = rows.iter().any(|row| matches!(row.bound.most, Most::Key(key) if key == name));
+            let is_number = key_number(&config, &name).is_some();
+            assert!(is_bound == (is_number && !NO_BOUNDS.contains(&("limits", key.name))), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_table_of_the_store_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rookery.db");
+        drop(rookery_store::sql::sqlite::open(&file, &rookery_store::sql::sqlite::Options::default()).unwrap());
+        let database = rusqlite::Connection::open(&file).unwrap();
+        let mut names = database
+            .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+            .unwrap();
+        let names: Vec<String> = names.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert!(names.len() > 20, "{names:?}");
+        let table = table();
+        let rows = rows(&Config::defaults(&table), &table);
+        let is_bounded = |name: &str| rows.iter().any(|row| row.bound.tables.contains(&name));
+        let wrong: Vec<_> =
+            names.iter().filter(|name| is_bounded(name) == BY_OPERATORS.contains(&name.as_str())).collect();
+        assert!(wrong.is_empty(), "each is either bounded or filled by operators alone: {wrong:?}");
+        for table in rows.iter().flat_map(|row| row.bound.tables) {
+            assert!(names.iter().any(|name| name == table), "there is no table {table}");
+        }
+    }
+
+    /// Numbers that bound nothing that others could fill: how often the server itself does something, what a new room or node
+    /// begins with, what people must do at least.
+    const NO_BOUNDS: &[(&str, &str)] = &[
+        ("limits", "outbox_soft"),
+        ("fast", "rotate_hours"),
+        ("data", "interval_ms"),
+        ("register", "min_password"),
+        ("external_services", "credentials_hours"),
+        ("bytestreams", "port"),
+        ("rooms", "default_occupants"),
+        ("rooms", "default_history"),
+    ];
+
+    /// Tables that only operators fill, or whose rows are as many as the domains.
+    const BY_OPERATORS: &[&str] = &["meta", "counters", "disabled_accounts"];
 }

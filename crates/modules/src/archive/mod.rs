@@ -205,7 +205,14 @@ const DAY_BYTES: OptionSpec = OptionSpec {
     check: option::any,
 };
 
-const BOUNDS: [Bound; 8] = [
+const BOUNDS: [Bound; 9] = [
+    Bound::on(
+        "the time for which messages are archived",
+        Per::Other("message"),
+        Most::Option("expire_days"),
+        Unit::Days,
+    )
+    .or("older ones go"),
     Bound::on(
         "bytes added to all archives of a shard in a day",
         Per::Other("sender"),

@@ -21,7 +21,7 @@ mod session;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use rookery_hub::{Domain, Hooks, Module, Target, World};
+use rookery_hub::{Bound, Domain, Hooks, Module, Target, World};
 use rookery_xml::ns;
 
 use crate::rights::Rights;
@@ -83,6 +83,10 @@ impl Module for Commands {
 
     fn left_out(&self) -> &'static [(&'static str, &'static str)] {
         &[("XEP-0050", "`bad-locale`: who wants another language is answered in English, marked as such")]
+    }
+
+    fn bounds(&self) -> &'static [Bound] {
+        session::BOUNDS
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {

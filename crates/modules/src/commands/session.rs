@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use rookery_hub::{Bound, Most, Per, Unit};
 use rookery_jid::Jid;
 
 use crate::form::Form;
@@ -102,6 +103,16 @@ const MAX_PER_ACCOUNT: usize = 10;
 pub(super) const MAX_AGE_MS: u64 = 15 * 60_000;
 /// Sessions that are remembered after their end.
 const REMEMBERED: usize = 1000;
+
+/// The bounds of sessions, for the page of limits.
+pub(super) const BOUNDS: &[Bound] = &[
+    Bound::on("commands that wait for a form", Per::Account, Most::Fixed(MAX_PER_ACCOUNT as u64), Unit::Number)
+        .or("the oldest of the account ends"),
+    Bound::on("commands that wait for a form", Per::Shard, Most::Fixed(MAX_SESSIONS as u64), Unit::Number)
+        .or("the oldest ends"),
+    Bound::on("the time to fill in a form", Per::Other("command"), Most::Fixed(MAX_AGE_MS / 60_000), Unit::Minutes)
+        .or("the command ends"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -247,6 +247,13 @@ const BOUNDS: &[Bound] = &[
         .or("one more gets <policy-violation/>"),
     Bound::on("nodes that are read", Per::Server, Most::Option(NODES), Unit::Number)
         .or("a subscription to one more gets <resource-constraint/>"),
+    Bound::on(
+        "the time between two notifications",
+        Per::Other("subscription"),
+        Most::Option("shortest_interval_ms"),
+        Unit::Milliseconds,
+    )
+    .or("a shorter one becomes this"),
 ];
 
 /// Keys of options.

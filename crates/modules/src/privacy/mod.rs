@@ -105,7 +105,7 @@ pub(crate) const NAME: &str = "privacy";
 /// What the rules are called among the documents of an account.
 pub(crate) const DOCUMENT: &str = "privacy";
 
-const BOUNDS: [Bound; 4] = [
+const BOUNDS: [Bound; 5] = [
     Bound::on(
         "addresses and rules of block list and privacy lists",
         Per::Account,
@@ -121,6 +121,8 @@ const BOUNDS: [Bound; 4] = [
     Bound::on("block list and privacy lists", Per::Account, Most::Fixed(blocking::MAX_BYTES as u64), Unit::Bytes)
         .or("the change gets <resource-constraint/>")
         .kept_in(&["documents"]),
+    Bound::on("reports of abuse in an hour", Per::Account, Most::Option(report::REPORTS_PER_HOUR), Unit::Number)
+        .or("those who are reported are blocked; operators don't hear of one more"),
 ];
 
 const OPTIONS: [OptionSpec; 4] = [

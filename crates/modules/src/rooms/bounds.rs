@@ -13,6 +13,10 @@ pub(super) const BOUNDS: &[Bound] = &[
     rooms(Per::Domain, "max_rooms").or("its creator gets <resource-constraint/>").kept_in(&["rooms"]),
     rooms(Per::Account, ROOMS_OF_ACCOUNT).or("its creator gets <not-allowed/>"),
     rooms(Per::RemoteDomain, ROOMS_OF_DOMAIN).or("its creator gets <not-allowed/>"),
+    Bound::on("a nickname", Per::Other("occupant"), Most::Option("nick_bytes"), Unit::Bytes)
+        .or("who enters or registers with a longer one gets <not-acceptable/>"),
+    Bound::on("occupants that enter", Per::Room, Most::Option("joins_per_second"), Unit::PerSecond)
+        .or("who enters gets <resource-constraint/>"),
     number("occupants", Per::Room, "max_occupants").or("who enters gets <service-unavailable/>, unless an admin"),
     number("sessions in rooms", Per::Account, SEATS_OF_ACCOUNT).or("who enters gets <resource-constraint/>"),
     number("sessions in rooms", Per::RemoteDomain, SEATS_OF_DOMAIN).or("who enters gets <resource-constraint/>"),
