@@ -127,7 +127,7 @@ impl Waiting {
         let mut connections = lock(&self.connections);
         let pair = connections.entry(token).or_default();
         if pair.len() < 2 {
-            pair.push(Connection { socket, since: Instant::now(), place: place });
+            pair.push(Connection { socket, since: Instant::now(), place });
         }
     }
 

@@ -63,6 +63,7 @@ fn panic_on_a_shard() {
     let running = start(Start {
         shards: 2,
         listeners: Vec::new(),
+        connections: 0,
         generation: Arc::new(generation),
         stores: Memory::stores(),
         background: Background::in_place(),

@@ -150,12 +150,13 @@ async fn begin(
 ) -> io::Result<(Conduit, SocketAddr)> {
     let settings = shared.settings();
     let is_proxy = trusts(&settings.trusted_proxies, peer);
-    if settings.proxy_protocol && is_proxy {
-        if let Some(told) = proxy::read_header(&mut socket).await? {
-            peer = told;
-            let crowd = |_| io::Error::other("there is no place for its address");
-            place.count_for(shared.asker(peer)).map_err(crowd)?;
-        }
+    if settings.proxy_protocol
+        && is_proxy
+        && let Some(told) = proxy::read_header(&mut socket).await?
+    {
+        peer = told;
+        let crowd = |_| io::Error::other("there is no place for its address");
+        place.count_for(shared.asker(peer)).map_err(crowd)?;
     }
     if !tls {
         return Ok((Conduit::plain(socket), peer));
