@@ -240,7 +240,7 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
         connections: config.web.connections,
         connections_per_address: config.limits.connections_per_address,
         names: names(config),
-        bosh: config.web.bosh.then(|| rookery_web::bosh::Settings {
+        bosh: config.web.bosh.then_some(rookery_web::bosh::Settings {
             compression: config.web.bosh_compression,
             most_bytes: config.limits.after_login.bytes,
         }),
