@@ -32,6 +32,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
+use rookery_hub::household;
 use rookery_observe::{Bound, Most, Per, Unit};
 
 /// The circumstances of an attempt.
@@ -145,7 +146,7 @@ impl Attempts {
     /// It has no turn.
     pub fn begin(&mut self, whence: Whence<'_>, a_day: u32, now_ms: u64) -> Result<(Attempt, u64), Refused> {
         let account = self.hasher.hash_one(whence.account);
-        let network = self.hasher.hash_one(network(whence.address));
+        let network = self.hasher.hash_one(household(whence.address));
         // The client's part of the hash says of whom it is, so that nobody gains by taking another
         // account's identifier.
         let client = whence.client.map(|client| self.hasher.hash_one((account, client)));
@@ -334,16 +335,6 @@ impl Table {
     }
 }
 
-/// Returns a single IPv4 address, or the first 64 bits of an IPv6 address, which one customer has
-/// for himself.
-pub(crate) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() >> 64 << 64).into()),
-        v4 => v4,
-    }
-}
-
-/// Returns the rate of one half of an account's attempts.
 fn account_rate(a_day: u32) -> Rate {
     Rate { burst: 50, each_ms: 2 * 86_400_000 / u64::from(a_day.max(1)) }
 }

@@ -9,10 +9,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rookery_hub::{Bound, Most, Network, Per, Unit};
+use rookery_hub::{Bound, Most, Network, Per, Unit, household};
 use tracing::warn;
 
-use crate::attempts::{Attempt, Attempts, DEFAULT_A_DAY, Refused, Tally, Whence, network};
+use crate::attempts::{Attempt, Attempts, DEFAULT_A_DAY, Refused, Tally, Whence};
 
 /// The gate.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ impl Gate {
     /// `None` if there are too many of them, in all or from this address; `is_limited`: whether the address says anything.
     pub fn open(self: &Arc<Self>, address: IpAddr, is_limited: bool) -> Option<Opening> {
         let mut inner = self.lock();
-        let address = network(address);
+        let address = household(address);
         let here = inner.openings.get(&address).copied().unwrap_or_default();
         let most_here = share(MOST_OPENED_HERE, inner.opened, MOST_OPENED);
         if inner.opened >= MOST_OPENED || is_limited && here >= most_here {
@@ -113,7 +113,7 @@ impl Gate {
             }
             return false;
         }
-        let address = network(address);
+        let address = household(address);
         let limit = share(limit, inner.open, self.most);
         let open = inner.connections.get(&address).copied().unwrap_or_default();
         if limit > 0 && open >= limit {
@@ -127,7 +127,7 @@ impl Gate {
     /// A connection that came in is gone.
     pub fn leave(&self, address: IpAddr) {
         let mut inner = self.lock();
-        let address = network(address);
+        let address = household(address);
         if let Some(open) = inner.connections.get_mut(&address) {
             *open -= 1;
             if *open == 0 {

@@ -57,7 +57,7 @@ fn whoever_has_logged_in_from_there_does_not_wait_for_a_device_with_a_wrong_pass
     // After a month without a login the place is one like any other.
     assert!(!attempts.is_known(
         attempts.hasher.hash_one("romeo@a.example"),
-        attempts.hasher.hash_one(network("192.0.2.1".parse().unwrap())),
+        attempts.hasher.hash_one(household("192.0.2.1".parse().unwrap())),
         DAY_MS + KNOWN_MS
     ));
 }
@@ -202,7 +202,7 @@ fn a_flood_washes_nobodys_record_away() {
         assert!(table.0.len() <= MOST);
     }
     let key = attempts.hasher.hash_one(owner.account);
-    assert!(attempts.is_known(key, attempts.hasher.hash_one(network(owner.address)), 2));
+    assert!(attempts.is_known(key, attempts.hasher.hash_one(household(owner.address)), 2));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn places_are_bounded_for_each_account_and_in_all() {
     }
     let key = attempts.hasher.hash_one("romeo@a.example");
     assert_eq!(attempts.known[&key].len(), MOST_PLACES);
-    assert!(attempts.is_known(key, attempts.hasher.hash_one(network("192.0.2.99".parse().unwrap())), 100));
+    assert!(attempts.is_known(key, attempts.hasher.hash_one(household("192.0.2.99".parse().unwrap())), 100));
     for account in 0..MOST_KNOWN as u64 + 10 {
         attempts.remember(account, 1, 100 + account);
     }
