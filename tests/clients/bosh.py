@@ -104,7 +104,8 @@ async def other_sites_may_use_it_as_the_operator_says():
         assert headers["access-control-allow-headers"] == "Content-Type"
         assert "access-control-allow-credentials" not in headers
     async with Rookery("alice", tables=PLAIN + '[web]\norigins = ["https://a.example"]\n') as server:
-        # The sites of served domains may as well; whoever isn't from here isn't taken for this machine, where login in the clear is allowed.
+        # The sites of served domains may as well; a client that isn't from here isn't taken for
+        # this machine, where login in the clear is allowed.
         own = f"http://localhost:{server.web_port}"
         for origin, told, is_here in ((None, None, True), (own, own, True), ("https://a.example",) * 2 + (False,), ("https://chat.localhost",) * 2 + (False,)):
             status, headers, body = _post(server, _create(), {"Host": f"localhost:{server.web_port}", **({"Origin": origin} if origin else {})})

@@ -11,7 +11,8 @@
 //! waits; above the hard one the packet is refused and the caller ends the session. All sessions of an account together have a limit too, and
 //! so has the shard as a whole: above that one those go who hold most ([`Pushed::Crowded`]).
 //!
-//! What the server sends of its own accord, at login above all, isn't the client's fault: see [`paced`].
+//! A client isn't to blame for stanzas that the server sends of its own accord, at login above all:
+//! see [`paced`].
 //!
 //! A session that acknowledges what it gets (XEP-0198) keeps its queue: what was sent stays, as the same references, until it is
 //! acknowledged; see [`managed`]. A session whose client is not being looked at (XEP-0352), or whose connection is gone for the moment,
@@ -21,7 +22,7 @@
 //!
 //! This file: the outboxes of a shard, and what every session has. `queue`: what waits for one session. [`managed`]: stream management.
 //! [`quiet`]: which stanzas may wait, and which take the place of which. [`framing`]: what a transport puts around each stanza. [`paced`]: what
-//! goes as fast as the client reads. `held`: who holds how much.
+//! goes as fast as the client reads. `held`: the memory that accounts hold by not reading.
 
 pub mod framing;
 mod held;
@@ -75,7 +76,7 @@ pub struct Limits {
     pub soft: usize,
     /// Above it, nothing more is taken and the session must end. What is [`paced`] doesn't count.
     pub hard: usize,
-    /// What is [`paced`] may take this much besides.
+    /// The bytes that [`paced`] stanzas may take besides.
     pub paced: usize,
     /// All sessions of one account together may hold this much, with all that counts above. Sessions below the soft limit don't count.
     pub account: usize,
@@ -117,7 +118,7 @@ pub struct Outboxes {
     pool: Vec<Box<Queue>>,
     limits: Limits,
     waiting: usize,
-    /// What accounts hold in sessions above the soft limit, by bare JID.
+    /// The bytes that accounts hold in sessions above the soft limit, by bare JID.
     held: HashMap<Box<str>, usize>,
     pushed: u64,
     /// Sessions that are to be asked for an acknowledgement a little later.

@@ -51,7 +51,7 @@ struct Kept {
     name: &'static str,
     now: Option<Rc<dyn Any>>,
     stored: Option<Rc<dyn Any>>,
-    /// What it takes in the store: a measure of what it takes in memory.
+    /// The bytes that it takes in the store: a measure of those it takes in memory.
     bytes: usize,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Absent {
     loaded: VecDeque<(Box<str>, u64)>,
     /// Stanzas that wait for any of them.
     waiting: Share,
-    /// What the documents of those that are loaded have in the store, bytes.
+    /// The bytes that the documents of loaded accounts take in the store.
     bytes: usize,
 }
 
@@ -77,11 +77,11 @@ enum State {
     Loaded(Loaded),
 }
 
-/// What an account without session has at hand.
+/// The documents of an account without session, loaded.
 struct Loaded {
     since: u64,
     at_hand: AtHand,
-    /// What it counts for in [`Absent::bytes`].
+    /// The bytes that it adds to [`Absent::bytes`].
     bytes: usize,
 }
 
@@ -439,7 +439,7 @@ const PREFIX: &str = "at-hand/";
 const MAX_ABSENT: usize = 10_000;
 /// How long it keeps those, milliseconds.
 const MAX_AGE_MS: u64 = 60_000;
-/// What their documents may take in the store, bytes.
+/// The bytes that their documents may take in the store.
 const MAX_ABSENT_BYTES: usize = 64 << 20;
 /// The stanzas for accounts without session that may wait for the store, in one shard.
 const WAITING: Bounds = Bounds { number: 16_384, bytes: 64 << 20 };

@@ -1,9 +1,10 @@
-//! What the server sends sessions of its own accord, at login above all: see [`rookery_fanout::outbox::paced`].
+//! Sends sessions stanzas of the server's own accord, at login above all: see
+//! [`rookery_fanout::outbox::paced`].
 //!
 //! # Invariants
 //! - Nothing of it ends a session, however much there is and however slowly the client reads.
-//! - Whatever is loaded for it is loaded in portions: the next when the session has taken the last. Meanwhile nothing else waits for it, but for
-//!   those who ask for that (a lane).
+//! - Everything that is loaded for it is loaded in portions: the next when the session has taken
+//!   the last. Meanwhile nothing else waits for it, but for those who ask for that (a lane).
 
 use rookery_fanout::{Link, Packet, Pushed, To};
 use rookery_store::pending::pending;

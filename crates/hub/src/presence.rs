@@ -429,7 +429,8 @@ impl World {
     }
 }
 
-/// What is kept of the presence with which an account goes: all of it, or of a long one the beginning of its status.
+/// Returns the part that is kept of the presence with which an account goes: all of it, or of a
+/// long one the beginning of its status.
 fn last_word(packet: &Packet, address: &Jid, owner: &Jid) -> Vec<u8> {
     if packet.bytes().len() <= LAST_WORD {
         return packet.addressed(owner.as_str());

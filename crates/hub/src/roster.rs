@@ -161,7 +161,8 @@ impl World {
             let items = match roster {
                 Ok(roster) => roster.items,
                 Err(rookery_store::StoreError::NoAccount) => Vec::new(),
-                // Nobody knows who has to hear of it: contacts would show themselves to whoever has the name next.
+                // Nobody knows who has to hear of it: contacts would show themselves to the next
+                // owner of the name.
                 Err(error) => return then(world, Err(error)),
             };
             for item in items {

@@ -121,7 +121,7 @@ pub struct RosterLimits {
 }
 
 impl RosterLimits {
-    /// Whether a roster of this size takes one more contact of so many bytes.
+    /// Tells whether a roster of this size takes one more contact of so many bytes.
     pub fn take(&self, size: &RosterSize, bytes: usize) -> bool {
         size.items < self.items && size.bytes.saturating_add(bytes) <= self.bytes
     }

@@ -42,7 +42,7 @@ impl World {
     fn subscription_sent(&mut self, packet: &Packet, owner: &Jid, contact: &Jid, changed: &Changed) {
         let has_no_place = match packet.type_() {
             StanzaType::Subscribe => changed.after.as_ref().is_none_or(|item| !item.visible()),
-            // Whoever asked and isn't accepted now would have become a contact.
+            // A user who has asked and isn't accepted now would have become a contact.
             StanzaType::Subscribed => changed.after.as_ref().is_some_and(|item| item.pending_in.is_some()),
             _ => false,
         };
@@ -136,7 +136,7 @@ impl World {
             if !self.session(session).is_some_and(|found| found.is_available()) {
                 return;
             }
-            // Earlier versions kept whatever came.
+            // Earlier versions kept requests as they came.
             match Packet::scanned(&request(stanza, contact, &owner)) {
                 Ok(packet) => _ = self.push_paced(session.link, &packet, To::Bare),
                 Err(fault) => warn!(account = %owner, %contact, ?fault, "a stored request is damaged"),
@@ -159,8 +159,8 @@ impl World {
     }
 }
 
-/// What is kept of a request until it is answered: who asks, and what that tells the owner. All else would only be a way to fill somebody's
-/// store and login.
+/// Returns the part of a request that is kept until it is answered: its sender, and what that tells
+/// the owner. All else would only be a way to fill somebody's store and login.
 fn request(stanza: &[u8], contact: &Jid, owner: &Jid) -> Vec<u8> {
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     let asked = Stanza::parse(stanza, &limits).ok();

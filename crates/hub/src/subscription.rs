@@ -42,8 +42,9 @@ pub struct Effects {
     pub hide: bool,
 }
 
-/// What `event` does to the item of `contact`. A roster that is full by `limits` takes no more contacts; the requests of those who are none
-/// have a limit of their own, so that they take nobody else's place.
+/// Returns the change that `event` makes to the item of `contact`. A roster that is full by
+/// `limits` takes no more contacts; the requests of those who are none have a limit of their own,
+/// so that they take nobody else's place.
 pub fn edit(event: Event, contact: Jid, limits: &RosterLimits, item: Option<&RosterItem>, size: SizeOf<'_>) -> Edit {
     if item.is_none() && !may_create(&event) {
         return Edit::Keep;

@@ -147,7 +147,8 @@ fn account(world: &mut World, iq: Iq, answer: fn(&mut World, Iq, Asker)) {
     if !is_get(world, &iq, "query") {
         return;
     }
-    // XEP-0050 §3.2: an account has no commands, and says so whoever asks, whether there is such an account or not.
+    // XEP-0050 §3.2: an account has no commands, and says so to anybody, whether there is such an
+    // account or not.
     if node(&iq) == Some(ns::COMMANDS) && iq.payload.ns() == ns::DISCO_ITEMS {
         return reply_items(world, &iq, &[]);
     }

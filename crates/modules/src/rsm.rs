@@ -139,7 +139,7 @@ fn behind(end: usize, max: usize) -> (usize, usize, bool) {
     (end.saturating_sub(max), end, true)
 }
 
-/// How many items of these sizes fit, one in any case.
+/// Returns the number of items of these sizes that fit, one in any case.
 fn fitting(sizes: impl Iterator<Item = usize>, most: usize) -> usize {
     let mut sum = 0_usize;
     let fits = |(place, size): &(usize, usize)| {

@@ -53,8 +53,9 @@ impl TokenMechanism {
         }
     }
 
-    /// Those that a connection can support, strongest first. Where a proof can be bound to the connection one that isn't is none: whoever reads what
-    /// TLS protects, as a proxy that ends it elsewhere, could use it again.
+    /// Returns the mechanisms that a connection can support, strongest first. Where a proof can be
+    /// bound to the connection, one that isn't is not offered: anybody who reads what TLS protects,
+    /// as a proxy that ends it elsewhere, could use it again.
     pub fn offered(bindings: &ChannelBindings) -> impl Iterator<Item = TokenMechanism> + '_ {
         let supported = move |mechanism: &TokenMechanism| mechanism.binding(bindings).is_some();
         let is_bound = TokenMechanism::ALL.iter().any(|mechanism| *mechanism != Self::Unbound && supported(mechanism));

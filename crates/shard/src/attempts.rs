@@ -1,4 +1,4 @@
-//! How often somebody may try a password: a state machine without clock and lock.
+//! Bounds how often somebody may try a password: a state machine without clock and lock.
 //!
 //! An attempt is held back by what is like it, and by nothing else:
 //!
@@ -55,7 +55,7 @@ pub struct Attempt {
     account: u64,
     network: u64,
     client: Option<u64>,
-    /// What it is charged to.
+    /// The rates that it is charged to.
     charged: Charged,
 }
 
@@ -389,16 +389,16 @@ pub const BOUNDS: &[Bound] = &[
 
 /// Attempts that an account allows to strangers in a day, unless the operator says otherwise.
 pub const DEFAULT_A_DAY: u32 = 5000;
-/// Of a place at an account. Clients try several mechanisms with one password.
+/// The rate of a place at an account. Clients try several mechanisms with one password.
 const PAIR: Rate = Rate { burst: 20, each_ms: 600_000 };
 /// Attempts of a place at an account that count as its first ones.
 const FIRST: u64 = 3;
-/// Of a place where the account has logged in.
+/// The rate of a place where the account has logged in.
 const KNOWN: Rate = Rate { burst: 100, each_ms: 5_000 };
-/// Of an address. As many as it may have connections, so that all who come back after a restart
-/// find a place.
+/// The rate of an address: as many as it may have connections, so that all who come back after a
+/// restart find a place.
 const ADDRESS: Rate = Rate { burst: 1000, each_ms: 1_000 };
-/// What would have to wait longer is refused.
+/// The milliseconds above which an attempt is refused rather than made to wait.
 const LONGEST_WAIT_MS: u64 = 10_000;
 /// The time for which a place is known after a login.
 const KNOWN_MS: u64 = 30 * 86_400_000;

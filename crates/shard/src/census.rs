@@ -19,7 +19,7 @@ pub struct Census {
     pub is_detailed: bool,
     /// How many of them have answered.
     pub answered: usize,
-    /// What came of attempts to log in since the start.
+    /// Attempts to log in since the start, by their outcome.
     pub logins: Tally,
     /// What they have counted since the start.
     pub counters: Counters,

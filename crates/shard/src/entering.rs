@@ -94,7 +94,8 @@ impl<D: Driver> Shard<D> {
         }
     }
 
-    /// What is known of a connection before anything was said on it. `is_local`: whether its address counts where clients may log in without TLS.
+    /// Returns the facts of a connection before anything was said on it. `is_local`: its address
+    /// counts where clients may log in without TLS.
     pub(crate) fn facts_without_tls(&self, peer: SocketAddr, is_local: bool) -> Facts {
         let is_plain = self.generation.plaintext.iter().any(|network| network.contains(peer.ip()));
         Facts {

@@ -1,5 +1,5 @@
-//! Who may come in, and how often they may try: shared by all shards and the web front, asked once
-//! per connection and once per login.
+//! Lets connections in, and bounds how often somebody may try to log in: shared by all shards and
+//! the web front, asked once per connection and once per login.
 //!
 //! [`Attempts`] decides how often somebody may try a password; here are the lock, and the line in
 //! the log that tells of it.
@@ -217,7 +217,7 @@ pub const BOUNDS: &[Bound] = &[
     .or("a new one is refused with policy-violation"),
 ];
 
-/// How often the log is told at most that there are too many connections.
+/// The time between two lines of the log that say that there are too many connections.
 const TOLD: Duration = Duration::from_secs(60);
 /// Sessions of BOSH that have not logged in, in all and of one address.
 const MOST_OPENED: usize = 20_000;

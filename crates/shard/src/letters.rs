@@ -33,7 +33,7 @@ pub struct Generation {
     pub login_seconds: u64,
     /// Connections that one address may have; 0 for no limit.
     pub connections_per_address: u32,
-    /// How often clients may try to log in.
+    /// The terms on which clients may try to log in.
     pub logins: LoginTerms,
     /// For sessions of BOSH that are opened.
     pub bosh: Terms,
@@ -95,8 +95,9 @@ pub struct Handed<S> {
     pub input: Vec<u8>,
     /// Whether a proxy that we trust encrypts what is between the client and itself.
     pub is_encrypted_by_proxy: bool,
-    /// Whether its address counts where clients may log in without TLS. It doesn't if somebody else may speak from there: a proxy for clients
-    /// that nobody knows, or a page of another site in a browser.
+    /// Set if its address counts where clients may log in without TLS. It doesn't if somebody else
+    /// may speak from there: a proxy for clients that nobody knows, or a page of another site in a
+    /// browser.
     pub is_local: bool,
     /// Whether it is a WebSocket (RFC 7395) rather than a stream that was found by ALPN (XEP-0368).
     pub is_websocket: bool,
@@ -112,7 +113,8 @@ pub struct BoshRequest {
     pub peer: SocketAddr,
     /// Whether what is between the client and us, or a proxy that we trust, is encrypted.
     pub is_secure: bool,
-    /// Whether its address counts where clients may log in without TLS, as with [`Handed::is_local`].
+    /// Set if its address counts where clients may log in without TLS, as with
+    /// [`Handed::is_local`].
     pub is_local: bool,
 }
 

@@ -110,7 +110,7 @@ impl<D: Driver> Shard<D> {
                 };
                 let name = account.as_ref().map_or("unknown", Jid::as_str);
                 match (self.take_attempt(link), failure) {
-                    // It had no turn. Whoever repeats that may not fill the log.
+                    // It had no turn. A client that repeats that may not fill the log.
                     (None, Failure::TemporaryAuthFailure) => {
                         return debug!(%peer, account = name, "a login was refused");
                     }

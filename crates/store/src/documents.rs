@@ -29,16 +29,16 @@ pub trait Documents: Send + Sync {
     fn of(&self, owners: Vec<Jid>, name: &str) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
-/// How much there may be of documents with names of one beginning.
+/// The most that there may be of documents with names of one beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DocumentRoom {
-    /// Documents.
+    /// The number of documents.
     pub number: usize,
     /// Their bytes, names included.
     pub bytes: u64,
 }
 
-/// What became of documents.
+/// The outcome of putting several documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentsPut {
     /// They are kept.

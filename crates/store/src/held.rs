@@ -81,7 +81,7 @@ impl Held {
         self.state().fails_at = Some((at, fault));
     }
 
-    /// Whether the operation that [`Held::fail_one`] was about has been called.
+    /// Tells whether the operation that [`Held::fail_one`] was about has been called.
     pub fn has_failed(&self) -> bool {
         self.state().fails_at.is_none()
     }

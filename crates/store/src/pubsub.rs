@@ -3,7 +3,8 @@
 //! A node is named by its host and its id. A host with a localpart is an account: its nodes need it to exist, and go with it. Any other
 //! host is a service, which the store knows only by its name.
 //!
-//! Who has made a node answers for it: its bytes, which are those of its configuration, its items and its affiliations, count for that account.
+//! The account that has made a node answers for it: its bytes, which are those of its
+//! configuration, its items and its affiliations, count for that account.
 
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
@@ -93,7 +94,8 @@ pub trait Pubsub: Send + Sync {
 pub struct Node {
     /// The configuration, as it was given.
     pub config: Vec<u8>,
-    /// Who answers for it: the account that has made it or, once that was removed, another owner.
+    /// The account that answers for it: the one that has made it or, once that was removed, another
+    /// owner.
     pub creator: Option<Jid>,
     /// Bare JIDs with their affiliation, by address.
     pub affiliations: Vec<(Jid, Affiliation)>,
@@ -186,7 +188,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// Returns for how many bytes it counts.
+    /// Returns the number of bytes for which it counts.
     pub fn bytes(&self) -> u64 {
         (self.id.len() + self.publisher.as_str().len() + self.payload.len()) as u64 + OVERHEAD
     }
@@ -201,7 +203,7 @@ pub struct Kept {
     pub since_ms: u64,
 }
 
-/// How much there may be.
+/// The most that there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Nodes of the host.
@@ -215,12 +217,12 @@ pub struct Room {
 }
 
 impl Room {
-    /// As much as anybody wants.
+    /// Room for as much as anybody wants.
     pub const ANY: Self =
         Self { host_nodes: usize::MAX, creator_nodes: usize::MAX, node_bytes: u64::MAX, creator_bytes: u64::MAX };
 }
 
-/// What became of an affiliation or a subscription.
+/// The outcome of setting an affiliation or a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Set {
     /// It is as it should be.

@@ -36,10 +36,10 @@ pub trait Rosters: Send + Sync {
 /// ask.
 pub type EditRoster = Box<dyn FnOnce(Option<&RosterItem>, SizeOf<'_>) -> Edit + Send>;
 
-/// Finds out how large a roster is.
+/// A function that finds out the size of a roster.
 pub type SizeOf<'a> = &'a mut dyn FnMut() -> RosterSize;
 
-/// How large a roster is.
+/// The size of a roster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RosterSize {
     /// Items that clients see.

@@ -56,7 +56,7 @@ pub struct SlotQuota {
     pub waiting: u64,
 }
 
-/// What came of a wish for a slot.
+/// The outcome of a wish for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reserved {
     /// It is there.

@@ -1,4 +1,4 @@
-//! What the database says that archives and waiting messages take, against what lies in it.
+//! Holds the sizes that the database notes of archives and waiting messages against its rows.
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
@@ -7,7 +7,7 @@ use rookery_store::sqlite::{self, Options};
 use rookery_store::{Accounts, Archive, ArchiveOf, ArchivedMessage, Expiry, Offline, OfflineRoom, wait};
 use std::path::Path;
 
-/// Whatever happens to an archive, in whatever order, and with the store opened again now and then.
+/// Any changes of an archive, in any order, with the store opened again now and then.
 #[test]
 fn archives_are_counted_exactly() {
     let place = tempfile::tempdir().expect("a temporary directory");
@@ -60,7 +60,7 @@ fn archives_are_counted_exactly() {
         &file,
         "SELECT MAX((SELECT SUM(length(stanza) + 128) FROM archive_messages WHERE owner = archives.id)) FROM archives",
     );
-    // Only what was replaced by something larger may have made it larger.
+    // Only a message that was replaced by a larger one may have made it larger.
     assert!((250_000..=310_000).contains(&largest), "{largest}: full, and not above");
 }
 
@@ -84,7 +84,7 @@ fn waiting_messages_are_counted_exactly() {
     }
 }
 
-/// How many counts are not those of the rows.
+/// Returns the number of counts that are not those of the rows.
 fn wrong(file: &Path) -> i64 {
     query(
         file,

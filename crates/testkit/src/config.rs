@@ -50,7 +50,7 @@ pub struct Config {
     pub connections_per_address: u32,
     /// For sessions of BOSH.
     pub bosh: Terms,
-    /// How often clients may try to log in.
+    /// The terms on which clients may try to log in.
     pub logins: LoginTerms,
     /// Whether stanzas leave for other servers, which the test then plays: [`crate::Server::left`], [`crate::Server::incoming`].
     pub federates: bool,

@@ -1,5 +1,5 @@
-//! Whatever others can leave for an account comes when it logs in, in portions, and ends no session: however much it is, and however slowly its
-//! client reads.
+//! Everything that others can leave for an account comes when it logs in, in portions, and ends no
+//! session: however much it is, and however slowly its client reads.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -20,11 +20,11 @@ struct Source {
     name: &'static str,
     /// Puts as much there as is allowed, or more than an outbox takes.
     fill: fn(&Server),
-    /// What a client sends for it beside its presence, and how often.
+    /// The request that a client sends for it beside its presence, and how many of them.
     ask: (&'static str, usize),
-    /// Whether a stanza is of it.
+    /// Tells whether a stanza is one of these.
     is_of: fn(&Element) -> bool,
-    /// How many stanzas have to come.
+    /// The number of stanzas that have to come.
     count: usize,
 }
 
@@ -333,7 +333,8 @@ fn nor_is_a_session_that_acknowledges_late_ended_by_it() {
     }
 }
 
-/// What a stranger can leave, the account can get rid of: requests are declined, and the roster has its own room.
+/// An account can get rid of all that strangers leave for it: requests are declined, and the roster
+/// has its own room.
 #[test]
 fn requests_take_no_place_of_contacts_and_can_be_declined() {
     let mut config = Config { federates: true, ..Config::default() };

@@ -85,7 +85,8 @@ fn too_much_after_login() {
     bystanders.are_unharmed();
 }
 
-/// Short stanzas that would become very long ones where each element names its namespace, as in memory or in what is written anew.
+/// Short stanzas that would become very long ones where each element names its namespace, as in
+/// memory or in what is written again.
 #[test]
 fn long_namespaces() {
     let server = server();

@@ -271,8 +271,8 @@ fn the_fifth_failure_closes_the_stream() {
     other.expect_alive();
 }
 
-/// What a device with a wrong password does costs nobody else behind its address anything, whether
-/// they have logged in from there or not.
+/// A device with a wrong password costs nobody else behind its address anything, whether they have
+/// logged in from there or not.
 #[test]
 fn a_wrong_password_slows_down_nobody_else_behind_the_address() {
     let server = Server::new();

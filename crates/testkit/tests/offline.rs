@@ -259,7 +259,7 @@ fn strangers_do_not_hear_who_is_here() {
     assert_eq!(waiting(&server, "romeo"), 0);
 }
 
-/// Whoever sends more than the store takes hears so, and nobody else.
+/// A sender of more than the store takes hears so, and nobody else.
 #[test]
 fn a_flood_leaves_room_for_the_messages_of_others() {
     let held = Held::new(Memory::stores());

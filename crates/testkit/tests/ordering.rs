@@ -347,7 +347,8 @@ proptest! {
     }
 }
 
-/// What waits for the store is bounded in bytes, and each sender has a share of it: one that sends more is refused, and others are not.
+/// A line that waits for the store is bounded in bytes, and each sender has a share of it: one that
+/// sends more is refused, and others are not.
 #[test]
 fn a_flood_while_the_store_is_slow_hits_its_sender_alone() {
     let (server, held) = slow(1);

@@ -211,7 +211,8 @@ fn who_is_logging_in_has_to_begin_again() {
     }
 }
 
-/// An account whose contacts can't be told stays: they would show themselves to whoever has the name next.
+/// An account whose contacts can't be told stays: they would show themselves to the next owner of
+/// the name.
 #[test]
 fn an_account_stays_whose_contacts_are_unknown() {
     let held = Held::new(Memory::stores());

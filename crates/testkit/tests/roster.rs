@@ -166,7 +166,8 @@ fn wrong_sets_are_refused_and_change_nothing() {
     }
 }
 
-/// What all contacts of an account take has a limit, which changes meet that don't make it larger.
+/// All contacts of an account together have a limit, within which changes stay that don't make it
+/// larger.
 #[test]
 fn a_roster_has_a_limit_in_bytes() {
     let mut config = Config::default();

@@ -148,7 +148,7 @@ fn a_request_that_was_not_read_is_answered() {
     ]);
 }
 
-/// A shard that holds too much ends those who hold most of it, whoever gets the next stanza.
+/// A shard that holds too much ends those who hold most of it, no matter who gets the next stanza.
 #[test]
 fn the_shard_is_relieved_by_those_who_fill_it() {
     let mut config = Config { shards: 1, ..Config::default() };

@@ -23,8 +23,9 @@ impl Limits {
 }
 
 impl Limits {
-    /// The bytes that a stanza's namespaces may take where each element and attribute that needs one names it. Prefixes make a short stanza
-    /// of a long one: whatever is written anew, or taken out of its stanza, may not be out of all proportion to what came in.
+    /// The bytes that a stanza's namespaces may take where each element and attribute that needs
+    /// one names it. Prefixes make a short stanza of a long one: a stanza that is written again, or
+    /// an element taken out of its stanza, may not be out of all proportion to what came in.
     pub(crate) fn spelled_out(&self) -> usize {
         self.bytes.saturating_mul(4)
     }

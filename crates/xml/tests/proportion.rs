@@ -1,4 +1,5 @@
-//! What is made of a stanza is in proportion to it, however long the names in it are and however often it uses them.
+//! A stanza becomes nothing out of proportion to it, however long the names in it are and however
+//! often it uses them.
 
 use std::collections::BTreeSet;
 

@@ -1,10 +1,10 @@
-//! Who holds how much of a shard's memory by not reading.
+//! Counts how much of a shard's memory each account holds by not reading.
 //!
 //! # Invariants
-//! - An account counts with what all its sessions hold that are above the soft limit, so that nobody counts who reads, and a copy for such a
-//!   session costs nothing more than before.
-//! - Who is above a limit pays for it: the session that gets one more stanza where its account has too much, the account that holds most where
-//!   the shard has.
+//! - An account counts with all that its sessions above the soft limit hold. A client that reads
+//!   counts for nothing, and a copy for its session costs nothing more than before.
+//! - The session or account above a limit pays for it: the session that gets one more stanza where
+//!   its account has too much, the account that holds most where the shard has.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ use super::{Limits, Link, Outboxes, Pushed};
 use crate::packet::StanzaType;
 
 impl Limits {
-    /// Whether a session above the soft limit takes one more item of this size.
+    /// Checks that a session above the soft limit takes one more item of this size.
     ///
     /// # Errors
-    /// What is to be answered instead.
+    /// The outcome that the caller returns instead.
     pub(super) fn check(
         &self,
         held: &HashMap<Box<str>, usize>,
@@ -63,7 +63,7 @@ impl Outboxes {
         JidRef::parse_prepared(account)
     }
 
-    /// Whether the shard as a whole holds more than it may.
+    /// Tells whether the shard as a whole holds more than it may.
     pub fn is_crowded(&self) -> bool {
         self.waiting > self.limits.total
     }

@@ -1,4 +1,5 @@
-//! What the server sends a session of its own accord: as fast as the client reads, and never a reason to end the session.
+//! Sends a session stanzas of the server's own accord as fast as the client reads, which never ends
+//! the session.
 //!
 //! Others decide how much of it there is: who asks to see somebody's presence, publishes, writes while somebody is away. Were that to end the
 //! session, they could keep an account out for good. So it doesn't count against the session's hard limit, but against one of its own, and:

@@ -16,7 +16,7 @@ pub(super) struct Queue {
     pub items: VecDeque<Item>,
     /// Rendered bytes of all items but those that are paced.
     pub bytes: usize,
-    /// What only a session has that is sent much.
+    /// The state that only a session has that is sent much.
     pub much: Option<Box<Much>>,
     /// Bytes on the wire of the first item that the transport has taken already.
     pub taken: usize,
@@ -36,16 +36,16 @@ impl std::fmt::Debug for Drained {
     }
 }
 
-/// What only a session has that is sent much.
+/// The state that only a session has that is sent much.
 #[derive(Debug, Default)]
 pub(super) struct Much {
-    /// What is paced of what waits.
+    /// The paced items among those that wait.
     pub waiting: Tally,
-    /// The same of what was sent and is not acknowledged.
+    /// The paced items among those that were sent and are not acknowledged.
     pub unacked: Tally,
-    /// What counts of this session for its account: see [`super::held`].
+    /// The bytes that this session adds to its account's: see [`super::held`].
     pub fat: usize,
-    /// Who wants to know when there is room for more: see [`super::paced`].
+    /// The callers that wait until there is room for more: see [`super::paced`].
     pub in_wait: Vec<Roomy>,
 }
 
@@ -68,7 +68,7 @@ impl Tally {
     }
 }
 
-/// What is called when a session takes more.
+/// A function that is called when a session takes more.
 pub(super) struct Roomy(pub Box<dyn FnOnce() + Send>);
 
 impl std::fmt::Debug for Roomy {
@@ -118,12 +118,12 @@ impl Queue {
         }
     }
 
-    /// What is paced of what waits.
+    /// Returns the tally of paced items that wait.
     pub fn paced(&self) -> Tally {
         self.much.as_ref().map(|much| much.waiting).unwrap_or_default()
     }
 
-    /// What is paced of what waits or was sent and is not acknowledged.
+    /// Returns the tally of paced items that wait, or were sent and are not acknowledged.
     pub fn all_paced(&self) -> Tally {
         let unacked = self.much.as_ref().map(|much| much.unacked).unwrap_or_default();
         let waiting = self.paced();
@@ -135,7 +135,7 @@ impl Queue {
         self.bytes + self.paced().bytes + self.managed.as_ref().map_or(0, |managed| managed.bytes)
     }
 
-    /// Those who wait for room, if there is some.
+    /// Takes those who wait for room, if there is some.
     pub fn take_those_in_wait(&mut self, soft: usize) -> Vec<Roomy> {
         let waiting = self.held().saturating_sub(self.taken);
         match &mut self.much {
@@ -144,7 +144,7 @@ impl Queue {
         }
     }
 
-    /// What counts of this session for its account.
+    /// Returns the bytes that this session adds to its account's.
     pub fn fat(&self) -> usize {
         self.much.as_ref().map_or(0, |much| much.fat)
     }

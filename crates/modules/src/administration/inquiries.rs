@@ -165,5 +165,6 @@ fn statistics(world: &mut World, order: Order, account: Jid) {
     });
 }
 
-/// Bytes of a roster that are shown: whoever has a long one must not end the session of an administrator by that.
+/// The most bytes of a roster that are shown: the owner of a long one must not end the session of
+/// an administrator by that.
 const MAX_ROSTER: usize = 512 * 1024;

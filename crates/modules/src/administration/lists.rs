@@ -216,7 +216,7 @@ fn shows(world: &World, link: Link) -> Option<Attention> {
 
 /// Accounts that one answer lists: it is one stanza.
 const MAX_ITEMS: usize = 2000;
-/// Bytes of such a list.
+/// The most bytes of such a list.
 const MAX_BYTES: usize = 192 * 1024;
-/// What a name takes in it beside itself.
+/// The bytes that a name takes in it beside itself.
 const VALUE_BYTES: usize = 15;

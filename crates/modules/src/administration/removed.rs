@@ -1,11 +1,11 @@
-//! What the command line wants done with accounts while a server runs, which has sessions to end,
-//! contacts to tell and memory to clear: they are to be removed, or have a new password, with which
-//! their sessions end.
+//! Carries out wishes of the command line about accounts while a server runs, which has sessions to
+//! end, contacts to tell and memory to clear: accounts are to be removed, or have a new password,
+//! with which their sessions end.
 //!
 //! The command line notes in the store what it wants; the first shard looks every second, and takes
-//! notes away that are done. A note names the account
-//! by its keys too, and counts for a minute: whoever gets the name afterwards is not meant. Two who write at a time may overwrite each other, so whoever
-//! waits repeats its note.
+//! notes away that are done. A note names the account by its keys too, and counts for a minute: the
+//! next account of that name is not meant. Two that write at a time may overwrite each other, so
+//! the one that waits repeats its note.
 
 use std::fmt::Write as _;
 

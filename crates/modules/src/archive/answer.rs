@@ -138,7 +138,8 @@ fn send_message(world: &mut World, iq: &Iq, query: &Query, view: View, id: u64, 
     }
 }
 
-/// Whether everybody in the room could see who had sent this message: the room has noted code 100 with it.
+/// Tells whether everybody in the room could see who had sent this message: the room has noted code
+/// 100 with it.
 pub(super) fn was_open(stanza: &Stanza<'_>) -> bool {
     let noted = stanza.child("x", ns::MUC_USER).map(|x| x.element());
     noted.is_some_and(|x| x.children().any(|child| child.name() == "status" && child.attr("code") == Some("100")))

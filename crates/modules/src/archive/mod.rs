@@ -259,7 +259,7 @@ fn answer(world: &mut World, iq: Iq, archives: &Archives) {
 
 /// A message that a session sends. To the own account it is recorded where it arrives.
 fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives, own_ids: &OwnIds) -> Delivery {
-    // Whatever is copied comes by here, so that what was left by another message is gone.
+    // Every message that is copied comes by here, so that nothing of an earlier one is left.
     archives.set_sent(None);
     let Some(from) = packet.sender().filter(|_| CONVERSATION.has(packet)) else { return Delivery::Pass };
     let stripped = own_ids.without(packet, from.as_ref());
@@ -345,7 +345,7 @@ const GROUPCHAT_FIELD: &str = "urn:xmpp:mam:2#groupchat-field";
 /// The key below `[modules]`.
 pub(crate) const NAME: &str = "archive";
 const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);
-/// What carbons are made of.
+/// The stanzas that carbons are made of.
 const SENT: Stanzas = CONVERSATION.and(Stanzas::of(Kind::Message, &[StanzaType::Error]));
 const OTHERS: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Groupchat, StanzaType::Headline, StanzaType::Error]);
 /// Namespaces whose elements may keep a message with a body out of archives.

@@ -1,7 +1,9 @@
-//! How many recipients a stanza may have, how the service tells (XEP-0033 §6, ejabberd's form of it), and how much a sender may have multiplied.
+//! Bounds the recipients of a stanza, which the service tells (XEP-0033 §6, ejabberd's form of it),
+//! and the bytes that a sender may have multiplied.
 //!
-//! One message of 100 KB for a hundred recipients is kept a hundred times and more: in their archives, and for those who are away once again. So what
-//! counts is bytes times recipients, in each minute.
+//! One message of 100 KB for a hundred recipients is kept a hundred times and more: in their
+//! archives, and for those who are away once again. So bytes times recipients count, in each
+//! minute.
 
 use std::collections::HashMap;
 

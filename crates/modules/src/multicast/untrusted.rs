@@ -130,7 +130,8 @@ impl Route<'_, '_> {
         Ok(())
     }
 
-    /// What is kept of a message is multiplied with its recipients. Nothing is kept of presence.
+    /// Charges the sender for a message, which each of its recipients keeps. Presence is free:
+    /// nobody keeps it.
     fn charge(&mut self, state: &State, recipients: usize, is_local: bool) -> Result<(), StanzaError> {
         if self.packet.kind() != Kind::Message {
             return Ok(());

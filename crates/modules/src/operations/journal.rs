@@ -18,7 +18,7 @@ struct Inner {
     entries: VecDeque<Entry>,
     /// Something isn't in the store yet.
     is_dirty: bool,
-    /// What the store has is here. Until then nothing takes its place there.
+    /// Set once the entries of the store are here. Until then nothing takes their place there.
     is_filled: bool,
 }
 

@@ -97,7 +97,7 @@ pub(crate) fn fit(world: &World, iq: &Iq, rules: &Rules) -> bool {
         && rules.write().is_none_or(|bytes| bytes.len() <= MAX_BYTES)
 }
 
-/// What the operator allows an account.
+/// Returns the number that the operator allows an account.
 pub(crate) fn most(world: &World, iq: &Iq, key: &str) -> u64 {
     let options = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
     options.map_or(0, |options| options.number(key))

@@ -54,7 +54,8 @@ pub(crate) fn may_reach(sessions: &Sessions, world: &World, link: Link, packet: 
     !senders.any(|sender| denies(world, list, address.bare(), sender.as_ref(), coming_as(packet)))
 }
 
-/// Who has a room say something: an invitation, or that one is declined (XEP-0045 §7.8.2). A room is no way around the rules against its users.
+/// Returns the user who has a room say something: an invitation, or that one is declined (XEP-0045
+/// §7.8.2). A room is no way around the rules against its users.
 fn behind(packet: &Packet) -> Option<Jid> {
     if (packet.kind(), packet.type_()) != (Kind::Message, StanzaType::Normal) {
         return None;

@@ -168,7 +168,7 @@ impl Rules {
         self.lists.iter().map(|list| list.items.len()).sum()
     }
 
-    /// How many items there are that name no address.
+    /// Returns the number of items that name no address.
     pub fn relative_items(&self) -> usize {
         let items = self.lists.iter().flat_map(|list| &list.items);
         items.filter(|item| !matches!(item.test, Test::Jid(_))).count()
@@ -577,7 +577,7 @@ mod tests {
         ]
     }
 
-    /// What the standard says of one item (XEP-0016 §2.1).
+    /// Tells whether an item is about a contact, as the standard says (XEP-0016 §2.1).
     fn is_about(test: &Test, contact: &Jid, known: &Acquaintance) -> bool {
         match test {
             Test::Jid(jid) => jid == contact || *jid == contact.to_bare() || jid.as_str() == contact.domain(),

@@ -116,7 +116,7 @@ fn make(
     });
 }
 
-/// What became of a node to be.
+/// Turns the store's result for a new node into an answer.
 fn created(world: &mut World, key: &Key, made: Result<Created, StoreError>) -> Result<(), StanzaError> {
     let full = |text: &'static str| Err(StanzaError::new(Condition::PolicyViolation).with_text(text));
     match made {

@@ -16,17 +16,17 @@ use rookery_jid::Jid;
 
 use super::interest::{Caps, Nodes};
 
-/// What the sessions of a shard have told single accounts.
+/// The capabilities that the sessions of a shard have told single accounts.
 #[derive(Debug, Default)]
 pub(super) struct Directed(HashMap<Link, Vec<Told>>);
 
-/// Capabilities, and whom a session has told of them.
+/// Capabilities, and the accounts that a session has told of them.
 #[derive(Debug)]
 struct Told {
     caps: Rc<Caps>,
     /// `None` until it is known what they mean.
     nodes: Option<Nodes>,
-    /// Each with whether its last items were asked for.
+    /// The accounts, each with `true` once its last items were asked for.
     accounts: BTreeMap<Jid, bool>,
 }
 

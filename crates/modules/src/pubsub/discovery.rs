@@ -185,7 +185,7 @@ pub(super) fn account_nodes(
     });
 }
 
-/// How many of these fit an answer, by the bytes of their texts.
+/// Returns the number of these that fit an answer, by the bytes of their texts.
 fn fitting<T>(all: &[T], bytes: impl Fn(&T) -> usize) -> usize {
     let mut room = MAX_BYTES;
     let fits = all.iter().take_while(|one| {

@@ -25,13 +25,13 @@ pub(super) type Nodes = Rc<[Box<str>]>;
 #[derive(Debug, Default)]
 pub(super) struct Interests {
     sessions: HashMap<Link, Interest>,
-    /// What they have told single accounts, which counts there.
+    /// The capabilities told to single accounts, which count there.
     directed: Directed,
     young: HashMap<Rc<Caps>, Nodes>,
     old: HashMap<Rc<Caps>, Nodes>,
     /// Capabilities that somebody is being asked for, with those who wait for the answer.
     asked: HashMap<Caps, Vec<SessionRef>>,
-    /// How many of these questions are about capabilities of a session.
+    /// The number of these questions that are about capabilities of a session.
     open: HashMap<SessionRef, u32>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Caps {
 }
 
 impl Interests {
-    /// Whether a session wants to be notified of a node of an account.
+    /// Tells whether a session wants to be notified of a node of an account.
     pub(super) fn has(&self, link: Link, owner: &Jid, node: &str) -> bool {
         let nodes = self.nodes(link, owner);
         nodes.is_some_and(|nodes| nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
@@ -70,7 +70,7 @@ impl Interests {
         Some((caps, nodes))
     }
 
-    /// What a session wants of an account.
+    /// Returns the nodes that a session wants of an account.
     pub(super) fn of(&self, link: Link, owner: &Jid) -> Vec<String> {
         self.nodes(link, owner).map(texts).unwrap_or_default()
     }

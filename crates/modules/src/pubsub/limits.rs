@@ -1,8 +1,9 @@
-//! What the operator allows a host and those who use it, and the bounds that follow.
+//! The limits that the operator sets a host and its users, and the bounds that follow.
 //!
 //! # Invariants
 //!
-//! * Who makes a node answers for it: its bytes count for that account, whoever publishes there.
+//! * The creator of a node answers for it: its bytes count for that account, no matter who
+//!   publishes there.
 //! * Subscriptions count for the account that is subscribed, whatever resources it makes up.
 //! * What all share has a bound that many accounts reach together, and none alone.
 
@@ -15,7 +16,7 @@ use super::notify::TOLD_BYTES;
 use super::{NAME, pep};
 use crate::option;
 
-/// What the operator allows a host.
+/// The limits that the operator sets a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Nodes of the host.

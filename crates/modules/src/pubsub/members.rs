@@ -106,7 +106,7 @@ fn list(world: &mut World, call: &Call, name: &str, node: Option<&str>, entries:
 /// A change of a subscription that an owner wants.
 struct Wish {
     jid: Jid,
-    /// What it is to be.
+    /// The subscription to have; `None` for none.
     subscription: Option<Subscription>,
     is_new: bool,
 }

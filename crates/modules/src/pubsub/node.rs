@@ -15,7 +15,7 @@ use crate::form::{Field, Form};
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     pub config: Config,
-    /// Who answers for it.
+    /// The account that answers for it.
     pub creator: Option<Jid>,
     pub affiliations: BTreeMap<Jid, Affiliation>,
     pub subscriptions: BTreeMap<Jid, Subscription>,
@@ -28,7 +28,8 @@ pub(crate) struct Subscription {
     pub pending: bool,
     /// Whether the subscriber wants to be notified (§16.4.2, `pubsub#deliver`).
     pub deliver: bool,
-    /// Whether notifications wait for the subscriber who is away. Nobody else can want that: they take the place of what others write.
+    /// Set if notifications wait for the subscriber who is away. Nobody else can want that: they
+    /// take the place of other senders' messages.
     pub offline: bool,
 }
 

@@ -87,8 +87,8 @@ pub(super) fn items(world: &mut World, key: &Key, config: &Config, item: &Item) 
     })
 }
 
-/// Whether an item is told with its payload. One that is large would be sent to all subscribers in full, whether they want it or not: they
-/// hear of it, and may ask for it.
+/// Tells whether an item is sent with its payload. A large one would be sent to all subscribers in
+/// full, whether they want it or not: they hear of it, and may ask for it.
 fn has_payload(config: &Config, item: &Item) -> bool {
     config.deliver_payloads && (item.payload.len() <= TOLD_BYTES || !config.persist_items)
 }

@@ -88,7 +88,8 @@ fn one_node(state: &Rc<State>, world: &mut World, call: Call, node: &str) {
     });
 }
 
-/// What service discovery tells of the commands of the service (XEP-0050 §3.1, §3.2). Who owns no node may run none.
+/// Describes the commands of the service to service discovery (XEP-0050 §3.1, §3.2). An account
+/// that owns no node may run none.
 pub(super) fn discovered(world: &mut World, iq: Iq, node: &str) {
     if iq.payload.ns() == ns::DISCO_INFO {
         let (type_, name) = match node {

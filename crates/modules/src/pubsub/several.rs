@@ -1,4 +1,5 @@
-//! Several writes that belong together: whoever asked for them hears once, when all have been answered, and of the first that failed.
+//! Several writes that belong together: the caller hears once, when all have been answered, and of
+//! the first that failed.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,7 +7,7 @@ use std::rc::Rc;
 use rookery_hub::World;
 use rookery_stream::error::StanzaError;
 
-/// What is done when all writes are answered.
+/// A function that runs when all writes are answered.
 type Then = Box<dyn FnOnce(&mut World, Result<(), StanzaError>)>;
 
 /// Writes on their way. Clones mean the same.

@@ -34,7 +34,8 @@ type Waiting = (Operation, Option<Custody>);
 pub(crate) struct State {
     at_hand: RefCell<AtHand>,
     busy: RefCell<HashMap<Key, Busy>>,
-    /// Whose requests for subscriptions to which nodes the owners have heard of late, and since when they are remembered, milliseconds.
+    /// The accounts whose requests for subscriptions owners have heard of late, by node, and since
+    /// when they are remembered, milliseconds.
     asked: RefCell<(HashSet<(Key, Jid)>, u64)>,
 }
 
@@ -120,8 +121,9 @@ impl State {
         self.go_on(world, key);
     }
 
-    /// Whether owners hear of a request for a subscription now: once in a while for each account, or who asks and withdraws again and again would fill
-    /// what waits for them. They can ask for what is pending (XEP-0060 §8.7).
+    /// Tells whether owners hear of a request for a subscription now: once in a while for each
+    /// account. Otherwise an account that asks and withdraws again and again would fill what waits
+    /// for them. They can ask for pending requests (XEP-0060 §8.7).
     pub(crate) fn may_ask(&self, now_ms: u64, key: &Key, subscriber: &Jid) -> bool {
         let mut asked = self.asked.borrow_mut();
         if now_ms.saturating_sub(asked.1) >= ASKED_MS || asked.0.len() >= MAX_ASKED {
@@ -231,7 +233,7 @@ fn entries(node: &Node) -> usize {
 const MAX_ENTRIES: usize = 400_000;
 /// Nodes that a shard has at hand.
 const MAX_AT_HAND: usize = 20_000;
-/// How long owners hear of no other request of the same account, milliseconds.
+/// The milliseconds for which owners hear of no other request of the same account.
 const ASKED_MS: u64 = 3_600_000;
 /// Requests that are remembered.
 const MAX_ASKED: usize = 10_000;

@@ -68,7 +68,7 @@ pub(super) fn subscribe(
     });
 }
 
-/// Whether a node has room for a new subscription of an address.
+/// Tells whether a node has room for a new subscription of an address.
 pub(super) fn has_room(world: &World, key: &Key, node: &Node, jid: &Jid, pending: bool) -> bool {
     node.subscriptions.len() < Limits::of(world, &key.0).subscriptions
         && node.subscriptions_of(jid.as_ref()).count() < MAX_RESOURCES

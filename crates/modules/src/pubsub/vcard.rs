@@ -169,7 +169,7 @@ fn keep(world: &mut World, iq: Iq) {
     });
 }
 
-/// How many bytes a card may have.
+/// Returns the number of bytes that a card may have.
 fn most_bytes(world: &World, account: JidRef<'_>) -> u64 {
     let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
     options.map_or(0, |options| options.number(BYTES.key))

@@ -35,9 +35,10 @@ pub(crate) struct State {
     slots: RefCell<HashMap<Jid, Slot>>,
     /// What waits for the list of a service's rooms; `None` once that is here.
     listed: RefCell<HashMap<String, Option<Queue>>>,
-    /// Rooms that are on their way from the store, with how many accounts had been removed when they were asked for.
+    /// Rooms that are on their way from the store, with the number of accounts that had been
+    /// removed when they were asked for.
     loading: RefCell<HashMap<Jid, usize>>,
-    /// How many removed accounts all rooms that are here have forgotten.
+    /// The number of removed accounts that all rooms here have forgotten.
     heeded: Cell<usize>,
 }
 

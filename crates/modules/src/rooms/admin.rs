@@ -285,9 +285,10 @@ pub(super) fn item_bytes<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize 
     texts.into_iter().fold(ITEM_BYTES, |sum, text| sum + text.len() + 5 * escaped(text))
 }
 
-/// Items and bytes of a list that is sent in one stanza, so that it stays below what any stream takes.
+/// The most items and bytes of a list that is sent in one stanza, so that it stays below what any
+/// stream takes.
 pub(super) const MOST_LISTED: (usize, usize) = (3000, 192 * 1024);
-/// What an item takes beside its texts.
+/// The bytes that an item takes beside its texts.
 const ITEM_BYTES: usize = 64;
 /// New members who are invited after one request.
 const MOST_INVITED: usize = 50;

@@ -21,14 +21,14 @@ use crate::rsm::{Answer, Part, Request};
 pub struct Directory {
     hosts: Arc<Mutex<HashMap<String, Hosted>>>,
     removed: Arc<Removed>,
-    /// What each account has in all rooms together.
+    /// The seats, letters and requests of each account in all rooms together.
     pub(crate) holdings: Holdings,
 }
 
 /// Accounts that were removed and that rooms may still know.
 #[derive(Debug, Default)]
 struct Removed {
-    /// How many there were since the start.
+    /// The number of accounts removed since the start.
     count: AtomicUsize,
     unheeded: Mutex<Unheeded>,
 }
@@ -36,14 +36,14 @@ struct Removed {
 /// The last of them, in their order: those that the rooms of some shard may not have forgotten yet.
 #[derive(Debug, Default)]
 struct Unheeded {
-    /// How many there were before.
+    /// The number of accounts removed before them.
     before: usize,
     users: VecDeque<Jid>,
-    /// How many the rooms of each shard have forgotten.
+    /// The number of accounts that the rooms of each shard have forgotten.
     heeded: HashMap<usize, usize>,
 }
 
-/// Why a service has no place for one more room.
+/// The reason for which a service has no place for one more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
     /// It has as many as it may.
@@ -54,7 +54,7 @@ pub(crate) enum Full {
     Domain,
 }
 
-/// How many rooms there may be when one more is added.
+/// The most rooms that there may be when one more is added.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Most {
     /// Of the service.
@@ -69,9 +69,9 @@ pub(crate) struct Most {
 #[derive(Debug, Default)]
 struct Hosted {
     rooms: BTreeMap<String, Entry>,
-    /// How many rooms each account has created, and each domain: by bare JID.
+    /// The number of rooms that each account has created, and each domain: by bare JID.
     created: HashMap<String, usize>,
-    /// How many everybody may find.
+    /// The number of rooms that everybody may find.
     public: usize,
     /// Rooms that went while the list was on its way from the store: `None` once it is here.
     gone: Option<BTreeSet<String>>,
@@ -325,7 +325,7 @@ impl Directory {
         unheeded.before += done;
     }
 
-    /// How many removed accounts are kept because some room may know them.
+    /// Returns the number of removed accounts that are kept because some room may know them.
     pub fn unheeded_removals(&self) -> usize {
         self.unheeded().users.len()
     }

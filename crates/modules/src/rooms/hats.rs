@@ -137,7 +137,7 @@ impl Room {
         Ok(())
     }
 
-    /// Takes a hat from somebody; whether it was worn.
+    /// Takes a hat from somebody; `true` if it was worn.
     fn take_off(&mut self, wearer: &Jid, uri: &str) -> bool {
         let Some(worn) = self.hats.get_mut(wearer) else { return false };
         let before = worn.len();
@@ -187,7 +187,7 @@ impl Room {
     }
 }
 
-/// Bytes that somebody's hats take.
+/// Returns the bytes that somebody's hats take.
 fn bytes(wearer: &Jid, hats: &[Element]) -> usize {
     let texts = hats.iter().flat_map(|hat| [hat.attr("title"), hat.attr("uri"), hat.attr("hue")]).flatten();
     hats.len() * (ROW_BYTES + wearer.as_str().len()) + texts.map(str::len).sum::<usize>()
@@ -235,7 +235,7 @@ const MOST_WORN: usize = 10;
 const MOST_WEARERS: usize = 1000;
 /// Bytes of all hats that users have, so that the list of them fits one stanza.
 pub(super) const MOST_BYTES: usize = 192 * 1024;
-/// What a row of that list takes beside its texts.
+/// The bytes that a row of that list takes beside its texts.
 const ROW_BYTES: usize = 256;
 /// The longest title or URI, in bytes.
 const LONGEST: usize = 255;

@@ -61,7 +61,7 @@ impl History {
         self.shorten(limit);
     }
 
-    /// How many messages it has.
+    /// Returns the number of its messages.
     pub(crate) fn len(&self) -> usize {
         self.messages.len()
     }

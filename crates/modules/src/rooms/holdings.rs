@@ -28,15 +28,15 @@ struct Part {
     seats: HashMap<u64, usize>,
     /// Messages that rooms write for an account.
     letters: Paces,
-    /// What an account asks of rooms that it is not in, and of the service.
+    /// Requests of an account to rooms that it is not in, and to the service.
     asked: Paces,
 }
 
-/// How fast accounts did something.
+/// The rates at which accounts did something.
 #[derive(Debug, Default)]
 struct Paces {
     buckets: HashMap<u64, Bucket>,
-    /// How many there may be before those are forgotten that are full again.
+    /// The number of buckets at which those are forgotten that are full again.
     sweep_at: usize,
 }
 
@@ -78,13 +78,15 @@ impl Holdings {
         }
     }
 
-    /// Whether an account may have a room write to so many more who have not asked for it. `rate`: per minute.
+    /// Tells whether an account may have a room write to so many more who have not asked for it.
+    /// `rate`: per minute.
     pub(crate) fn may_write(&self, account: JidRef<'_>, count: usize, rate: u64, unix_ms: u64) -> bool {
         let (key, mut part) = self.part(account.bare_str());
         part.letters.take(key, count as u64, rate, unix_ms / 60)
     }
 
-    /// Whether an account may ask one more thing of rooms that it is not in. `rate`: per second.
+    /// Tells whether an account may ask one more thing of rooms that it is not in. `rate`: per
+    /// second.
     pub(crate) fn may_ask(&self, account: JidRef<'_>, rate: u64, unix_ms: u64) -> bool {
         let (key, mut part) = self.part(account.bare_str());
         part.asked.take(key, 1, rate, unix_ms)

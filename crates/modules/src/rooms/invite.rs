@@ -73,7 +73,8 @@ impl Room {
         Ok(())
     }
 
-    /// Whether the account of a session may have the room write to so many more users who have not asked for it.
+    /// Tells whether the account of a session may have the room write to so many more users who
+    /// have not asked for it.
     pub(super) fn may_write(&self, world: &World, from: &Jid, count: usize) -> bool {
         self.directory.holdings.may_write(from.bare(), count, self.limits.invitations, world.time())
     }

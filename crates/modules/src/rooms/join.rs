@@ -96,7 +96,7 @@ impl Room {
         Ok(())
     }
 
-    /// How many may hear of an occupant's presence.
+    /// Returns the number of those who may hear of an occupant's presence.
     pub(super) fn hearers(&self, at: usize) -> usize {
         let is_broadcast = self.occupants.get(at).is_some_and(|occupant| self.is_broadcast(occupant.role));
         if is_broadcast { self.occupants.len() } else { 0 }

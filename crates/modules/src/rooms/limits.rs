@@ -25,9 +25,9 @@ pub(crate) struct Limits {
     pub invitations: u64,
     /// Joins a second of one room, 0 for no limit.
     pub joins: u64,
-    /// What one account may have in all rooms together.
+    /// The share of one account in all rooms together.
     pub of_account: Share,
-    /// What all addresses of another server's domain may have together.
+    /// The share of all addresses of another server's domain together.
     pub of_domain: Share,
     /// Rooms that know an account which may still register with one more.
     pub registrations: u64,

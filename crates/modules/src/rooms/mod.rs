@@ -175,7 +175,8 @@ fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, 
     state.when_listed(world, packet, to, State::receive);
 }
 
-/// How often rooms that nobody speaks to are told of accounts that were removed.
+/// The milliseconds after which rooms that nobody speaks to hear again of accounts that were
+/// removed.
 const HEED_MS: u64 = 5000;
 
 /// The key below `[modules]`.

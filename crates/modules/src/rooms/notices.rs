@@ -14,8 +14,9 @@ use super::room::Room;
 pub(super) type Changed = (Jid, Affiliation, Affiliation);
 
 impl Room {
-    /// Tells users who are not here what they are to the room from now on: to be called before the change is made. A list that names many tells nobody,
-    /// and whoever changes much or often, `by` whom it is, tells nobody more.
+    /// Tells users who are not here what they are to the room from now on: to be called before the
+    /// change is made. A list that names many tells nobody, and a user `by` whom much is changed,
+    /// or often, tells nobody more.
     pub(super) fn tell_absent(&mut self, world: &mut World, changes: &[Affiliated], by: &Jid) {
         if changes.len() > MOST_TOLD {
             return;

@@ -33,7 +33,7 @@ pub(crate) struct Occupant {
     pub veiled: Option<Packet>,
     /// How fast it speaks.
     pub pace: Bucket,
-    /// How fast it does everything else.
+    /// The rate of everything else that it does.
     pub stir: Bucket,
 }
 

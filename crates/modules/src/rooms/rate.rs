@@ -27,7 +27,7 @@ impl Bucket {
         true
     }
 
-    /// Whether it is as if nothing had ever been taken.
+    /// Tells whether the bucket is as if nothing had ever been taken.
     pub(crate) fn is_full(&mut self, rate: u64, unix_ms: u64) -> bool {
         self.refill(rate, unix_ms);
         rate == 0 || self.taken == 0

@@ -76,7 +76,7 @@ impl Room {
         self.affiliations.get(user.bare_str())?.nick.as_deref()
     }
 
-    /// `known_in`: how many rooms know the user, once that has been asked for.
+    /// `known_in`: the number of rooms that know the user, once that has been asked for.
     fn register_nick(
         &mut self,
         world: &mut World,

@@ -42,13 +42,13 @@ pub(crate) struct Room {
     pub subject: Option<Packet>,
     /// The vCard with the avatar (XEP-0486).
     pub vcard: Option<Element>,
-    /// Those of its photos.
+    /// The hashes of the vCard's photos.
     pub avatar_hashes: Vec<String>,
-    /// Who created it, for whom it counts.
+    /// The user who created it, for whom it counts.
     pub creator: Option<Jid>,
     /// In the order of the addresses, which is that of lists.
     pub affiliations: BTreeMap<Jid, Affiliated>,
-    /// What they take, see [`bytes_of`].
+    /// The bytes of all affiliations, see [`bytes_of`].
     pub affiliation_bytes: usize,
     /// Who has reserved a nick, by its key.
     pub reserved: HashMap<String, Jid>,
@@ -81,7 +81,7 @@ pub(crate) struct Room {
     pub courtesy: Bucket,
     /// Changes by admins who are not there.
     pub deeds: Bucket,
-    /// Who was here and fast.
+    /// The rates of accounts that have left, if they were fast.
     pub former: Former,
     pub limits: Rc<Limits>,
     pub directory: Directory,
@@ -266,7 +266,7 @@ impl Room {
         }
     }
 
-    /// Whether anything here says something of an account.
+    /// Tells whether anything here says something of an account.
     fn knows(&self, user: &Jid) -> bool {
         self.affiliations.contains_key(user)
             || self.hats.contains_key(user)
@@ -275,7 +275,7 @@ impl Room {
             || self.creator.as_ref() == Some(user)
     }
 
-    /// Whether accounts were removed since it last forgot some.
+    /// Tells whether accounts were removed since the room last forgot some.
     pub(crate) fn has_removed(&self) -> bool {
         self.removed_seen < self.directory.removed_count()
     }
@@ -317,13 +317,14 @@ impl Room {
         self.kept_affiliation(user)
     }
 
-    /// Whether the operator has named a user as an admin of all rooms of a service.
+    /// Tells whether the operator has named a user as an admin of all rooms of a service.
     pub(crate) fn is_operator(world: &World, host: &str, user: JidRef<'_>) -> bool {
         let options = world.domain_of(host).and_then(|domain| domain.module(super::NAME));
         options.is_some_and(|options| options.list("admins").iter().any(|admin| admin == user.bare_str()))
     }
 
-    /// Whether the room has a place for affiliations. What takes no more than before always has one, so that owners can mend what fills the list.
+    /// Checks that the room has a place for affiliations. A list that gets no longer always has
+    /// one, so that owners can mend a full one.
     ///
     /// # Errors
     /// `resource-constraint` if there are too many, or they are too long.

@@ -1,4 +1,5 @@
-//! How fast somebody may do what is no message: presence, nicks, requests to occupants and to the room. What many hear of costs more.
+//! Bounds the rate at which somebody does what is no message: presence, nicks, requests to
+//! occupants and to the room. Changes that many hear of cost more.
 
 use std::collections::HashMap;
 
@@ -12,12 +13,12 @@ use super::occupant::Occupant;
 use super::rate::Bucket;
 use super::room::Room;
 
-/// How fast those were who have left: coming again is no way to be faster.
+/// The rates of accounts that have left: coming again is no way to be faster.
 #[derive(Debug, Default)]
 pub(crate) struct Former(HashMap<Jid, (Bucket, Bucket)>);
 
 impl Former {
-    /// An occupant leaves. Whose buckets are full again need not be remembered.
+    /// Remembers an occupant that leaves, unless its buckets are full again.
     pub(crate) fn leave(&mut self, mut occupant: (&Jid, Bucket, Bucket), (pace, stir): (u64, u64), unix_ms: u64) {
         let is_rested =
             |one: &mut Bucket, other: &mut Bucket| one.is_full(pace, unix_ms) && other.is_full(stir, unix_ms);
@@ -32,14 +33,14 @@ impl Former {
         }
     }
 
-    /// What somebody comes back with.
+    /// Returns the buckets with which somebody comes back.
     pub(crate) fn come(&mut self, account: &Jid) -> (Bucket, Bucket) {
         self.0.remove(account).unwrap_or_default()
     }
 }
 
 impl Room {
-    /// Whether an occupant may do something that so many hear of.
+    /// Checks that an occupant may do something that so many hear of.
     pub(super) fn may_stir(&mut self, world: &World, at: usize, hearers: usize) -> Result<(), StanzaError> {
         let rate = self.limits.requests;
         let cost = PRESENCE + (hearers / HEARERS) as u64;
@@ -66,19 +67,20 @@ impl Room {
         self.former.leave((&occupant.account, occupant.pace, occupant.stir), rates, world.time());
     }
 
-    /// Whether an occupant may ask another one something.
+    /// Tells whether an occupant may ask another one something.
     pub(super) fn may_relay(&mut self, world: &World, at: usize) -> bool {
         let rate = self.limits.requests;
         self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take(rate, world.time()))
     }
 
-    /// Whether an occupant may change something for which the room is written again, such as the subject.
+    /// Tells whether an occupant may change something for which the room is written again, such as
+    /// the subject.
     pub(super) fn may_change(&mut self, world: &World, at: usize) -> bool {
         let (rate, now) = (self.limits.requests, world.time());
         self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(DOCUMENT, rate, now))
     }
 
-    /// Whether somebody may ask something of the room. What changes it, all may hear of, once for each change.
+    /// Checks that somebody may ask something of the room. All may hear of a change, once for each.
     pub(super) fn may_ask(&mut self, world: &World, iq: &Iq) -> Result<(), StanzaError> {
         let changes = if iq.set && iq.payload.ns() != ns::MAM { iq.payload.children().count() } else { 0 };
         let is_admin = changes > 0 && self.affiliation_of(world, iq.from.as_ref()) >= Affiliation::Admin;
@@ -90,7 +92,7 @@ impl Room {
             Some(at) => self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(cost, rate, now)),
             None if changes == 0 => self.directory.holdings.may_ask(iq.from.bare(), rate, now),
             None if is_admin => self.deeds.take_many(cost, rate, now),
-            // Whoever registers lets others be told.
+            // A user who registers lets others be told.
             None => self.may_write(world, &iq.from, 1),
         };
         if may { Ok(()) } else { Err(too_fast()) }
@@ -101,11 +103,11 @@ fn too_fast() -> StanzaError {
     StanzaError::new(Condition::ResourceConstraint).with_text("you are too fast")
 }
 
-/// What presence costs at least; a request costs 1.
+/// The least cost of a presence; a request costs 1.
 const PRESENCE: u64 = 2;
-/// For as many hearers it costs one more.
+/// The number of hearers for which it costs one more.
 const HEARERS: usize = 100;
-/// What it costs to have the room written again.
+/// The cost of having the room written again.
 const DOCUMENT: u64 = 20;
 /// Accounts that a room remembers to have been fast.
 const MOST: usize = 10_000;

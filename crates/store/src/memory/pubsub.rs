@@ -53,7 +53,7 @@ impl Nodes {
         self.nodes.get(&(host.bare().to_jid(), node.to_owned()))
     }
 
-    /// How many nodes of a host an account has made, and how many bytes they have.
+    /// Returns the number of nodes of a host that an account has made, and of their bytes.
     fn made_by(&self, host: JidRef<'_>, creator: Option<&Jid>) -> (usize, u64) {
         let made = self.of(host).filter(|(_, row)| row.creator.as_ref() == creator);
         made.fold((0, 0), |(nodes, bytes), (_, row)| (nodes + 1, bytes + row.bytes()))

@@ -3,8 +3,10 @@
 //! To look these up takes a statement or two for each message; so a connection remembers what it has seen. What it remembers holds until the
 //! transaction is undone, an archive is removed or swept, or somebody else has written to the database: whoever does or notices that says so.
 //!
-//! What an archive takes is counted here and written down now and again: to write it for each message would cost as much as the message. The database
-//! says up to which id it has counted, and what is newer is read when an archive is learnt; so nothing is lost or counted twice, whatever happens.
+//! The bytes that an archive takes are counted here and written down now and again: to write them
+//! for each message would cost as much as the message. The database says up to which id it has
+//! counted, and newer messages are read when an archive is learnt; so nothing is lost or counted
+//! twice, come what may.
 
 use std::collections::{HashMap, HashSet};
 

@@ -66,7 +66,7 @@ pub(crate) fn count(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<u64, St
     Ok(waiting(c, owner)?.map_or(0, |waiting| waiting.messages))
 }
 
-/// What waits for an account: its row counts it so that no push has to.
+/// The messages that wait for an account: its row counts them so that no push has to.
 struct Waiting {
     /// The key of the account's row.
     owner: i64,

@@ -175,7 +175,8 @@ pub(crate) fn publish(
     Ok(Published::Kept)
 }
 
-/// How many bytes go, beside those of an item of the same id, when an item is published: those of what is too much or too old then.
+/// Returns the bytes that go, beside those of an item of the same id, when an item is published:
+/// those of items that are too many or too old then.
 fn freed(c: &mut dyn Connection, head: &Head, item: &Item, replaces: bool, kept: Kept) -> Result<u64, StoreError> {
     let (id, since, name) = (Value::Integer(head.id), Value::number(kept.since_ms), Value::Text(&item.id));
     let read = |row: &dyn Row| Ok((row.number(0)?, row.number(1)?));
@@ -356,21 +357,21 @@ struct Head {
     bytes: u64,
 }
 
-/// How many items a node has, and how many bytes with all that belongs to it.
+/// The number of a node's items, and of its bytes with all that belongs to it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Held {
     items: u64,
     bytes: u64,
 }
 
-/// How many bytes too many there would be, and what is told of that.
+/// The bytes by which there would be too many, and the outcome that tells of it.
 struct Lack {
     bytes: u64,
     published: Published,
 }
 
 impl Head {
-    /// What lacks for the node to grow by so many bytes, if anything does.
+    /// Returns the room that the node lacks to grow by so many bytes, if any.
     fn lacks(
         &self,
         c: &mut dyn Connection,
@@ -389,13 +390,13 @@ impl Head {
     }
 }
 
-/// How many nodes of a host an account has made, and how many bytes they have.
+/// Returns the number of nodes of a host that an account has made, and of their bytes.
 fn made_by(c: &mut dyn Connection, host: Value<'_>, creator: Value<'_>) -> Result<(u64, u64), StoreError> {
     let read = |row: &dyn Row| Ok((row.number(0)?, row.number(1)?));
     Ok(one(c, MADE_BY, &[creator, host], read)?.unwrap_or((0, 0)))
 }
 
-/// For how many bytes an affiliation counts.
+/// Returns the number of bytes for which an affiliation counts.
 fn affiliation_bytes(entity: JidRef<'_>) -> u64 {
     entity.bare_str().len() as u64 + OVERHEAD
 }

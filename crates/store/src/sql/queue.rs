@@ -1,7 +1,8 @@
 //! The queue between the callers and the worker: bounded in operations and in bytes.
 //!
-//! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them are 4 GiB. What writes something that it carries has half of the queue:
-//! whoever sends more than the disk takes must not keep others from logging in, for which the rest is free.
+//! Bytes count too, because an operation may carry a stanza of 256 KiB: sixteen thousand of them
+//! are 4 GiB. Operations that write what they carry have half of the queue: a sender of more than
+//! the disk takes must not keep others from logging in, for which the rest is free.
 
 use super::operation::Operation;
 use crate::StoreError;
@@ -36,7 +37,7 @@ pub(crate) struct Queue {
 struct State {
     waiting: VecDeque<(usize, Box<dyn Operation>)>,
     bytes: usize,
-    /// How many of them write something that they carry.
+    /// The number of those that write something that they carry.
     load: usize,
     closed: bool,
 }

@@ -126,7 +126,7 @@ pub(crate) const OFFLINE: &str =
 /// Values: number, bytes, owner.
 pub(crate) const UPDATE_OFFLINE: &str = "UPDATE accounts SET offline_messages = ?, offline_bytes = ? WHERE id = ?";
 
-/// How many messages of a sender wait, and their bytes. Values: owner, sender.
+/// The number of messages of a sender that wait, and their bytes. Values: owner, sender.
 pub(crate) const OFFLINE_OF: &str =
     "SELECT COUNT(*), COALESCE(SUM(length(stanza)), 0) FROM offline_messages WHERE owner = ? AND sender = ?";
 

@@ -83,7 +83,7 @@ fn values(command: &Element, var: &str) -> Vec<String> {
     field.children().map(Element::text).collect()
 }
 
-/// What a command that completes says went wrong.
+/// Returns the error that a command that completes notes.
 fn noted(answer: &Element) -> String {
     let note = completed(answer).child("note", ns::COMMANDS).unwrap_or_else(|| panic!("no note: {answer:?}"));
     assert_eq!(note.attr("type"), Some("error"), "{note:?}");

@@ -86,7 +86,8 @@ fn a_server_that_stops_has_written_everything() {
     assert!(matches!(scene.server.done(stores.archive.ends(juliet.as_ref())), Ok(Some(_))));
 }
 
-/// What one sender adds to everybody's archives in a day is bounded, and only for that sender.
+/// A sender may add so much to everybody's archives in a day: the bound holds for that sender
+/// alone.
 #[test]
 fn a_sender_adds_so_much_in_a_day() {
     let options = vec![("archive", "day_bytes", Value::Number(20_000))];

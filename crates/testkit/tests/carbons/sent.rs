@@ -68,7 +68,8 @@ fn notes_to_oneself_come_once() {
     scene.garden.expect_nothing();
 }
 
-/// What another account on the same shard sent before has its place in that one's archive alone.
+/// An earlier message of another account on the same shard has its place in that one's archive
+/// alone.
 #[test]
 fn an_error_has_no_place_in_an_archive() {
     let mut scene = Scene::new();

@@ -280,7 +280,7 @@ fn block_lists_hold() {
     scene.near.expect_nothing();
 }
 
-/// What counts is bytes times recipients, in a minute: each of them keeps a copy. Presence isn't kept.
+/// Bytes times recipients count, in a minute: each recipient keeps a copy. Presence isn't kept.
 #[test]
 fn bytes_times_recipients_are_bounded() {
     let mut scene = Scene::with_options(vec![("minute_bytes", Value::Number(20_000))]);

@@ -50,7 +50,7 @@ fn a_new_contact_hears_what_it_has_told_it_wants() {
     hears_nothing(&mut francisco);
 }
 
-/// What one account was told counts there alone.
+/// Capabilities that were told one account count there alone.
 #[test]
 fn it_counts_for_whom_it_went_to() {
     let Scene { server, mut hamlet, mut francisco } = Scene::new();

@@ -12,7 +12,7 @@ fn disco(client: &mut Client, to: &str, ns: &str, node: &str) -> Element {
     is_result(client.ask(&format!("<iq type='get' id='d' to='{to}'><query xmlns='{ns}'{node}/></iq>")))
 }
 
-/// What the children of a query say in an attribute.
+/// Returns an attribute of the children of a query.
 fn said(answer: &Element, name: &str, attribute: &str) -> Vec<String> {
     let query = answer.children().next().expect("a query");
     let found = query.children().filter(|child| child.name() == name);

@@ -1,4 +1,5 @@
-//! What one account can make the server keep, and for whom.
+//! One account makes the server keep so much and no more, and it counts for the account that made
+//! it.
 
 use rookery_hub::Value;
 use rookery_testkit::{Config, befriend};
@@ -96,7 +97,7 @@ fn nobody_is_subscribed_who_has_not_agreed() {
     contact.expect_nothing();
 }
 
-/// Who asks and withdraws again and again is heard once; what is pending can be asked for.
+/// A user who asks and withdraws again and again is heard once; pending requests can be asked for.
 #[test]
 fn owners_are_asked_once_in_a_while() {
     let Scene { server, mut hamlet, mut francisco } = Scene::new();
@@ -117,7 +118,7 @@ fn owners_are_asked_once_in_a_while() {
     assert_eq!(requests(&mut hamlet), 1);
 }
 
-/// What a node says waits for those alone who want that.
+/// Notifications wait for those alone who want that.
 #[test]
 fn notifications_wait_for_who_wants_that() {
     let Scene { server, mut hamlet, mut francisco } = Scene::new();
@@ -147,7 +148,7 @@ fn notifications_wait_for_who_wants_that() {
     assert_eq!(heard, ["c"]);
 }
 
-/// The bytes of a node count for who has made it, whoever publishes there.
+/// The bytes of a node count for the account that has made it, no matter who publishes there.
 #[test]
 fn bytes_count_for_who_makes_a_node() {
     let Scene { mut hamlet, mut francisco, .. } = with("pubsub", &[("node_bytes", 17_000), ("account_bytes", 25_000)]);

@@ -1,4 +1,4 @@
-//! A new password: what it ends, and what is kept of it.
+//! A new password ends the sessions of the old one, and is kept like any other.
 
 use rookery_hub::{Settings, Value};
 use rookery_modules::operations::users::SessionsEnd;

@@ -1,4 +1,4 @@
-//! What one account, or one domain of another server, may take of what all share.
+//! One account, or one domain of another server, takes so much of what all share and no more.
 
 use super::*;
 
@@ -62,7 +62,8 @@ fn whom_the_operator_names_creates_more() {
     assert_eq!(["a", "b", "c"].map(|room| enter(&mut s.crone, room)), [None, None, None]);
 }
 
-/// Who gets the name of an account that is removed starts with nothing: neither its rights nor what counted for it.
+/// The next owner of a removed account's name starts with nothing: neither its rights nor its
+/// counts.
 #[test]
 fn rooms_of_a_removed_account_count_for_nobody() {
     let options =
@@ -162,7 +163,7 @@ fn owners_mend_a_list_that_an_admin_has_filled() {
     let (stanza, condition) = refused.expect("the list has an end");
     assert_eq!(condition, "resource-constraint");
     assert!((5..9).contains(&stanza), "{stanza}");
-    // All of it, page by page; whoever doesn't ask for pages gets the first.
+    // All of it, page by page; a client that doesn't ask for pages gets the first.
     let mut outcasts = Vec::new();
     let mut set = String::new();
     loop {
@@ -451,7 +452,7 @@ fn a_form_with_many_owners_fits_a_session() {
     assert!(list.child("query", ns::MUC_ADMIN).unwrap().child("set", ns::RSM).is_some(), "in parts");
 }
 
-/// Whoever asks rooms from outside has a rate over all of them, and others notice nothing.
+/// A stranger who asks rooms from outside has a rate over all of them, and others notice nothing.
 #[test]
 fn strangers_ask_no_faster_than_they_may() {
     let mut s = Scene::with_options(vec![number("requests_per_second", 2)]).open("");

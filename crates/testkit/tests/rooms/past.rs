@@ -83,7 +83,8 @@ fn with_field(with: &str) -> String {
     )
 }
 
-/// Who may see real addresses is decided by what the room was when they were noted and by what it is now: the stricter counts.
+/// The stricter of two states of a room decides who may see real addresses: that in which they were
+/// noted, and that of now.
 #[test]
 fn archives_show_real_addresses_to_those_who_could_see_them_then() {
     let mut s = Scene::opened().all_in();
