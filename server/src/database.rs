@@ -16,7 +16,7 @@ pub struct Database {
     store: Arc<SqlStore>,
 }
 
-/// What decoys of accounts are made of, besides the configuration.
+/// The secrets of which decoys of accounts are made, besides the configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Decoys {
     /// The secret behind their salts.

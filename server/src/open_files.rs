@@ -1,4 +1,4 @@
-//! How many files, and so connections, this process may have open.
+//! The limit of files, and so of connections, that this process may have open.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};

@@ -247,7 +247,7 @@ fn web_settings(loaded: &Loaded) -> rookery_web::Settings {
     }
 }
 
-/// Under which names browsers may come, and from which pages.
+/// Returns the names under which browsers may come, and the sites whose pages may speak to us.
 fn names(config: &Config) -> rookery_web::site::Names {
     let domains = config.domains.iter().map(|domain| acme::ascii(&domain.name).unwrap_or_else(|| domain.name.clone()));
     let public = config.web.public_host.as_deref().and_then(rookery_web::site::name).map(str::to_owned);

@@ -27,7 +27,7 @@ pub enum Admin {
     Others,
 }
 
-/// Where the password of the first account is told: once.
+/// The place where the password of the first account is told, once.
 pub enum Secret {
     /// On the terminal.
     Shown(String),

@@ -119,9 +119,9 @@ impl When {
         }
     }
 
-    /// How long an answer may take, in milliseconds: three and a half periods within limits. Nobody knows when an event comes; after so long the
-    /// front-end may have forgotten that it was asked.
-    /// What is asked once has `once`.
+    /// Returns the time that an answer may take, in milliseconds: three and a half periods within
+    /// limits. Nobody knows when an event comes; after so long the front-end may have forgotten
+    /// that it was asked. A request to be asked once has `once`.
     pub fn patience(&self, once: u64) -> u64 {
         match self {
             Self::Once => once,

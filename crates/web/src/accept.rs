@@ -130,7 +130,7 @@ async fn connection(
     exchange::serve(conduit, Client { peer: told, tls }, place, shared).await
 }
 
-/// Whether a connection ended because its peer was silent, or didn't read, for too long.
+/// Tells whether a connection ended because its peer was silent, or didn't read, for too long.
 fn is_stall(error: &(dyn std::error::Error + 'static)) -> bool {
     let is_late = |error: &io::Error| error.kind() == io::ErrorKind::TimedOut;
     let is_timeout = |error: &hyper::Error| error.is_timeout();
@@ -185,7 +185,8 @@ fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &Shared) -> io::Resul
 }
 
 impl Shared {
-    /// Who asks for a place, as far as an address says it. A proxy's connections are for whom it tells of, however many.
+    /// Returns the one that asks for a place, as far as an address says it. A proxy's connections
+    /// are for those of whom it tells, however many.
     pub(crate) fn asker(&self, peer: SocketAddr) -> Asker {
         let settings = self.settings();
         let is_here = peer.ip().to_canonical().is_loopback();
@@ -194,7 +195,7 @@ impl Shared {
         Asker { address: peer.ip(), most, is_here }
     }
 
-    /// The same for a request: who comes by a proxy isn't this machine.
+    /// Returns the same for a request: one that came by a proxy isn't this machine's.
     pub(crate) fn asker_of(&self, origin: Origin) -> Asker {
         let asker = self.asker(origin.address);
         Asker { is_here: asker.is_here && origin.way.is_known(), ..asker }

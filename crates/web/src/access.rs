@@ -1,10 +1,13 @@
-//! Who may come to what is for operators: the API, the admin page and the metrics. There is one judgement for all of them.
+//! The judgement of who may come to the API, the admin page and the metrics, which are for
+//! operators. There is one for all of them.
 //!
 //! Each is for the names under which this server is known, so that no page of another site reads them in a browser on this machine (see [`crate::site`]).
 //!
-//! Each is for the networks that the configuration names, this machine alone unless it says otherwise, and what tells secrets is for connections that nobody
-//! can listen to. A proxy on this machine makes everybody look like this machine. So whoever comes by a proxy that the operator doesn't trust (it says so by a
-//! header), or by a trusted one that doesn't say for whom, is let in nowhere.
+//! Each is for the networks that the configuration names, this machine alone unless it says
+//! otherwise, and what tells secrets is for connections that nobody can listen to. A proxy on this
+//! machine makes everybody look like this machine. So a request is let in nowhere if it comes by a
+//! proxy that the operator doesn't trust (it says so by a header), or by a trusted one that doesn't
+//! say for whom.
 
 use rookery_hub::Network;
 
@@ -15,11 +18,11 @@ use crate::site::{Host, Names};
 /// Something that is for some networks alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Ward<'a> {
-    /// Under which names it answers.
+    /// The names under which it answers.
     pub names: &'a Names,
-    /// From where it may be used.
+    /// The networks from which it may be used.
     pub networks: &'a [Network],
-    /// Whether other machines have to encrypt.
+    /// Other machines have to encrypt.
     pub needs_tls: bool,
 }
 
@@ -27,7 +30,7 @@ impl Ward<'_> {
     /// Judges whether a request may come in.
     ///
     /// # Errors
-    /// Why it may not, in words.
+    /// The reason for which it may not, in words.
     pub fn judge(&self, origin: Origin, host: Host<'_>) -> Result<(), &'static str> {
         if !self.names.is_for_us(host) {
             return Err("this server isn't known by this name; see hosts in [web]");

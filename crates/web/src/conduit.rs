@@ -192,8 +192,9 @@ impl Conduit {
     /// Writes to the socket, as much as it takes: at least one byte.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::TimedOut`] if the peer takes nothing for too long, or so little that it would never end. Then the connection is
-    /// reset, so that the system keeps nothing for it either.
+    /// The error of the system; [`io::ErrorKind::TimedOut`] if the peer takes nothing for too long,
+    /// or so little that it would never end. Then the connection is reset, so that the system keeps
+    /// nothing for it either.
     fn poll_out(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match Pin::new(&mut self.socket).poll_write(context, bytes) {
             Poll::Ready(Ok(0)) if !bytes.is_empty() => Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -296,7 +297,7 @@ impl AsyncWrite for Conduit {
 const CHUNK: usize = 16 * 1024;
 /// Bytes that are read of somebody for whom nobody is there yet.
 const AHEAD: usize = 4096;
-/// How long a peer may take nothing of what it is sent.
+/// The time for which a peer may take nothing of what it is sent.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes a second that it has to take of an answer, taken together: as slow as an upload may be.
 const SLOWEST: u64 = 2 * 1024;

@@ -87,7 +87,7 @@ pub struct Settings {
     pub chat: bool,
     /// Networks from which clients may log in without TLS.
     pub plaintext: Vec<Network>,
-    /// How often somebody may try to sign in.
+    /// The bounds on attempts to sign in.
     pub logins: LoginTerms,
     /// Host and port under which browsers find the server from outside, if that is not what they say in `Host`.
     pub public_host: Option<String>,
@@ -95,7 +95,7 @@ pub struct Settings {
     pub connections: usize,
     /// The same of one address that isn't this machine's own; 0 for any number.
     pub connections_per_address: u32,
-    /// Under which names it is known, and whose pages may speak to it.
+    /// The names under which it is known, and the sites whose pages may speak to it.
     pub names: site::Names,
     /// BOSH, if it is spoken.
     pub bosh: Option<bosh::Settings>,

@@ -1,10 +1,12 @@
-//! Who has a place on the web front: a bound of connections in all, one for each address, and places that only this machine gets.
+//! Places on the web front: a bound of connections in all, one for each address, and places that
+//! only this machine gets.
 //!
 //! # Invariants
 //!
 //! - Everybody is accepted, and then told or closed: nobody waits in a queue that strangers can fill.
-//! - When all places are taken, the address with the most connections loses one to whoever has fewer. So strangers who take all places lose
-//!   them to those who come from elsewhere, and an address never gets more than its share.
+//! - When all places are taken, the address with the most connections loses one to an address that
+//!   has fewer. So strangers who take all places lose them to those who come from elsewhere, and an
+//!   address never gets more than its share.
 //! - Health checks and administrators on this machine have a few places of their own besides. Clients behind a proxy on this machine don't
 //!   count as this machine once the proxy has told where they are.
 //! - Connections are counted for the address that the last request came from: a proxy's connections carry the requests of many.
@@ -54,7 +56,7 @@ pub struct Place {
     leaves: Arc<Notify>,
 }
 
-/// Why there is no place.
+/// The reason for which there is no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Crowd {
     /// The address has as many connections as one may have.
@@ -63,7 +65,7 @@ pub enum Crowd {
     All,
 }
 
-/// What the log is told.
+/// An event that the log is told.
 #[derive(Debug, Clone, Copy)]
 enum News {
     /// An address has all that one may have.
@@ -74,14 +76,14 @@ enum News {
     Refused,
 }
 
-/// Who asks for a place.
+/// A peer that asks for a place.
 #[derive(Debug, Clone, Copy)]
 pub struct Asker {
-    /// Where it is.
+    /// The address of the peer.
     pub address: IpAddr,
     /// Connections that its address may have; 0 for any number.
     pub most: u32,
-    /// Whether it is this machine itself, as far as is known.
+    /// It is this machine itself, as far as is known.
     pub is_here: bool,
 }
 
@@ -236,7 +238,8 @@ impl Inner {
         }
     }
 
-    /// Whether the log is to be told, once a minute: those who come too often must not fill it.
+    /// Tells whether the log is to be told, once a minute: those who come too often must not fill
+    /// it.
     fn may_tell(&mut self, news: News) -> bool {
         let Some(told) = self.told.get_mut(news as usize) else { return false };
         let may = told.is_none_or(|told| told.elapsed() >= TOLD);
@@ -249,7 +252,7 @@ impl Inner {
 
 /// Places that only this machine gets: health checks, scrapes of metrics, administrators.
 pub(crate) const RESERVED: usize = 32;
-/// How often the log is told at most.
+/// The shortest time between two lines of the log about the same.
 const TOLD: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -63,7 +63,7 @@ fn source(family: u8, addresses: &[u8]) -> Result<Option<SocketAddr>, &'static s
 pub struct Origin {
     /// The client's address; that of a proxy before it if the [way](Way) isn't known.
     pub address: SocketAddr,
-    /// How it came here.
+    /// The way on which it came here.
     pub way: Way,
     /// Whether TLS ends here, or at a trusted proxy that says so.
     pub encrypted: bool,
@@ -71,7 +71,7 @@ pub struct Origin {
     pub by_proxy: bool,
 }
 
-/// How a request came here, and so what its address is worth.
+/// The way of a request to this server, which decides what its address is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// By nobody between, as far as can be seen: the address is that of the connection.
@@ -85,7 +85,8 @@ pub enum Way {
 }
 
 impl Way {
-    /// Whether the address is the client's. Where it isn't, nothing that depends on where somebody is may be granted.
+    /// Tells whether the address is the client's. Where it isn't, nothing that depends on where
+    /// somebody is may be granted.
     pub fn is_known(self) -> bool {
         matches!(self, Self::Direct | Self::Told)
     }

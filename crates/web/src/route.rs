@@ -93,7 +93,7 @@ fn crowded(crowd: Crowd) -> Response<Body> {
     response
 }
 
-/// Whether all shards answer, and the store takes what is written.
+/// Returns 200 if all shards answer and the store takes what is written, and 503 otherwise.
 async fn ready(shared: &Arc<Shared>) -> Response<Body> {
     let door = shared.door.clone();
     // Anybody may ask: the shards look at none of their sessions for it.

@@ -1,4 +1,4 @@
-//! Under which names this server is known, and pages of which sites may speak to it.
+//! The names under which this server is known, and the sites whose pages may speak to it.
 //!
 //! A page of any site can have its visitor's browser send requests to this machine or network, and by DNS rebinding even read the answers under its own name:
 //! where somebody is decides nothing about who sends. So what is for operators answers only under names that are known, and pages of sites that the
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use hyper::header::{HOST, HeaderMap, ORIGIN};
 use hyper::{Request, Uri};
 
-/// What the operator decides about names.
+/// The operator's decisions about names.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     /// The names of this server: served domains and what it is called besides, without ports, in A-labels. Names below them are its own as well.
@@ -25,11 +25,11 @@ pub enum Host<'a> {
     Unsaid,
     /// A host, with a port or without, as it was said.
     Said(&'a str),
-    /// What can't be understood, or more than one.
+    /// A text that can't be understood, or more than one host.
     Garbled,
 }
 
-/// Whose page sends a request.
+/// The site of the page that sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Site {
     /// No page, or one that came from here, under a name that is known.
@@ -60,8 +60,9 @@ impl<'a> Host<'a> {
 }
 
 impl Names {
-    /// Whether a request may be for this server: its host is one of ours, an address, or this machine's name for itself. One that is for another
-    /// name came by a name server that somebody else answers for.
+    /// Tells whether a request may be for this server: its host is one of ours, an address, or this
+    /// machine's name for itself. One that is for another name came by a name server that somebody
+    /// else answers for.
     pub fn is_for_us(&self, host: Host<'_>) -> bool {
         match host {
             Host::Unsaid => true,
@@ -70,12 +71,12 @@ impl Names {
         }
     }
 
-    /// Whether a name is one of [`Names::hosts`] or below it.
+    /// Tells whether a name is one of [`Names::hosts`] or below it.
     fn serves(&self, name: &str) -> bool {
         self.hosts.iter().any(|host| is_below(name, host))
     }
 
-    /// Whose page sends a request.
+    /// Returns the site of the page that sends a request.
     pub fn site<B>(&self, request: &Request<B>) -> Site {
         let mut lines = request.headers().get_all(ORIGIN).iter();
         let origin = match (lines.next(), lines.next()) {
@@ -110,18 +111,19 @@ pub fn name(host: &str) -> Option<&str> {
     (!name.is_empty() && name.len() <= 255 && name.bytes().all(allowed)).then_some(name)
 }
 
-/// Whether somebody can only have got here by an address, or by a name that is always this machine's (RFC 6761 §6.3).
+/// Tells whether somebody can only have got here by an address, or by a name that is always this
+/// machine's (RFC 6761 §6.3).
 fn is_local(name: &str) -> bool {
     name.parse::<IpAddr>().is_ok() || LOCAL.iter().any(|local| is_below(name, local))
 }
 
-/// Whether a name of DNS is another one, or one below it.
+/// Tells whether a name of DNS is another one, or one below it.
 fn is_below(name: &str, above: &str) -> bool {
     let split = name.len().checked_sub(above.len()).and_then(|at| name.split_at_checked(at));
     split.is_some_and(|(before, end)| end.eq_ignore_ascii_case(above) && (before.is_empty() || before.ends_with('.')))
 }
 
-/// What a page of another site is told.
+/// The text for a page of another site that is refused.
 pub const FOREIGN: &str = "pages of this site may not use this server; its operator can name it in origins, [web]";
 /// Names of this machine for itself.
 const LOCAL: [&str; 3] = ["localhost", "localhost.localdomain", "ip6-localhost"];

@@ -80,7 +80,7 @@ fn option_number(config: &Config, module: &str, option: &str) -> Option<u64> {
     }
 }
 
-/// What serves readings of devices.
+/// The name of the part that serves readings of devices.
 const DPM: &str = "readings";
 
 const HEAD: &str = "\

@@ -1,4 +1,4 @@
-//! Whether clients may come by a proxy that the configuration doesn't name.
+//! The search for proxies that clients may come by and that the configuration doesn't name.
 //!
 //! Such a proxy makes everybody look like this machine, for which the admin page, the API and the metrics are by default. A server can't see it: nginx' bare
 //! `proxy_pass` adds no header. What can be seen is that another program listens where browsers come to.
@@ -68,7 +68,7 @@ fn listening(table: &str) -> impl Iterator<Item = u16> {
     })
 }
 
-/// Where browsers come to.
+/// Ports that browsers come to.
 const BROWSERS: [u16; 2] = [443, 80];
 const LISTENING: &str = "0A";
 

@@ -296,7 +296,7 @@ pub struct OutboxBytes {
     pub soft: usize,
     /// Above it, the session ends.
     pub hard: usize,
-    /// What it didn't ask for may take this much besides.
+    /// Bytes that may wait besides, of what the session didn't ask for.
     pub paced: usize,
     /// Above it, all sessions of an account together, the one ends that gets one more stanza.
     pub account: usize,
@@ -530,7 +530,7 @@ impl Login {
         loopback.chain(self.plaintext_networks.iter().map(|network| network.network)).collect()
     }
 
-    /// How often clients may try to log in.
+    /// Returns the bounds on attempts to log in.
     pub fn terms(&self) -> LoginTerms {
         let exempt = self.exempt_networks.iter().map(|network| network.network).collect();
         LoginTerms { exempt, guesses_per_day: self.guesses_per_day }

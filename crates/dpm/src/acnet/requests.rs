@@ -42,7 +42,7 @@ impl<T> Requests<T> {
         }
     }
 
-    /// How many ids there are, in use and free.
+    /// Returns the number of ids, in use and free.
     pub fn capacity(&self) -> usize {
         self.range.len()
     }

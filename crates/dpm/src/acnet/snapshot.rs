@@ -13,7 +13,7 @@ use crate::status::Status;
 pub struct SnapshotSetup {
     /// Its own name, by which points are retrieved.
     pub name: Rad50,
-    /// How it is armed and triggered, in bits.
+    /// The bits that say what arms and triggers it.
     pub arm: u16,
     /// Its priority.
     pub priority: u16,
@@ -25,9 +25,9 @@ pub struct SnapshotSetup {
     pub events: [u8; 8],
     /// Clock events at which points are taken; 255 is none.
     pub sample: [u8; 4],
-    /// How many points.
+    /// The number of points.
     pub points: u32,
-    /// Of what.
+    /// The readings to take.
     pub items: Vec<Item>,
 }
 
@@ -36,31 +36,31 @@ pub struct SnapshotSetup {
 pub struct Retrieval {
     /// The snapshot's name.
     pub name: Rad50,
-    /// Which of its devices, from 1 on.
+    /// The number of one of its devices, from 1 on.
     pub item: u16,
-    /// How many points at most.
+    /// The highest number of points to give.
     pub count: u16,
     /// From which on; `None` for those behind the ones that were given last.
     pub from: Option<u32>,
 }
 
-/// What becomes of a snapshot that was taken.
+/// A request to take a snapshot again, or to give its points from the first on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotControl {
     /// Its name.
     pub name: Rad50,
-    /// Is it taken again? Otherwise its points are given from the first on.
+    /// It is taken again; otherwise its points are given from the first on.
     pub restarts: bool,
 }
 
-/// How the devices of a snapshot get on: the reply to its setup.
+/// The reply to the setup of a snapshot: the state of each of its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress<'a> {
-    /// Why there is no snapshot at all, if there is none.
+    /// The reason for which there is no snapshot at all, if there is none.
     pub status: Status,
     /// As it is taken.
     pub setup: &'a SnapshotSetup,
-    /// Of each device.
+    /// The state of each device.
     pub devices: &'a [Status],
     /// When it was armed, in milliseconds since 1970.
     pub armed: i64,
@@ -134,7 +134,8 @@ impl SnapshotSetup {
         is_by_clock.then(|| self.events.into_iter().filter(|event| *event != NO_EVENT))
     }
 
-    /// Are its points taken periodically after it was armed? They can also wait for events, or stand before.
+    /// Tells whether its points are taken periodically after it was armed. They can also wait for
+    /// events, or stand before.
     pub fn is_periodic(&self) -> bool {
         self.arm >> 8 & 3 == 0 && self.arm >> 5 & 3 == AFTERWARDS
     }
@@ -223,10 +224,10 @@ const DEVICE: usize = 20;
 const GO_ON: u32 = u32::MAX;
 const RESTART: u16 = 1;
 const RESET: u16 = 2;
-/// How it is armed.
+/// Bits of [`SnapshotSetup::arm`] that say what arms it.
 const AT_ONCE: u16 = 1;
 const BY_EVENTS: u16 = 2;
-/// How points are taken: after it was armed.
+/// The bit that says when points are taken: after it was armed.
 const AFTERWARDS: u16 = 2;
 const NO_EVENT: u8 = 0xff;
 

@@ -115,7 +115,7 @@ impl Device {
         }
     }
 
-    /// Where its properties live that front-ends have.
+    /// Returns the places of its properties that front-ends have.
     pub fn places(&self) -> impl Iterator<Item = &Place> {
         const ALL: [Property; 6] = [
             Property::Reading,

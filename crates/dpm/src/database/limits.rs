@@ -1,4 +1,4 @@
-//! What a property may be set to, beyond what its bytes can hold.
+//! Limits of settings, narrower than what the bytes of a property can hold.
 
 use crate::status::Status;
 

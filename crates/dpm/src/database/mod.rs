@@ -39,9 +39,9 @@ pub struct Database {
 /// The names that this DPM has beside the one that it was started with.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Names {
-    /// Of its node.
+    /// Further names of its node.
     pub aliases: Vec<Rad50>,
-    /// Of loggers whose questions are answered from what is recorded here, in upper case.
+    /// Names of loggers whose questions are answered from what is recorded here, in upper case.
     pub loggers: Vec<String>,
 }
 
@@ -130,7 +130,7 @@ pub struct Value {
     pub units: String,
     /// Names of numbers, if it is an enumeration.
     pub names: Enumeration,
-    /// What it may be set to; nothing of a reading.
+    /// The limits of its settings; none for a reading.
     pub limits: Limits,
 }
 
@@ -152,7 +152,7 @@ pub struct ControlProperty {
     pub place: Place,
     /// What can be commanded.
     pub commands: Vec<Command>,
-    /// Which values may be sent, by whatever name.
+    /// The values that may be sent, by whatever name.
     pub limits: Limits,
 }
 

@@ -78,7 +78,7 @@ struct Front {
     taken: Mutex<HashMap<(What, Option<IpAddr>), usize>>,
 }
 
-/// What there is a bounded number of.
+/// A thing of which there is a bounded number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum What {
     Connection,
@@ -97,7 +97,7 @@ struct Place {
 }
 
 impl Place {
-    /// Takes more places. Are there so many, and has the address not had its share already?
+    /// Takes more places. Returns false if there are not so many, or the address has had its share.
     fn grow(&mut self, more: usize) -> bool {
         let is_there = self.front.take(self.what, self.from, more);
         if is_there {
@@ -125,7 +125,7 @@ impl Drop for Place {
 struct Call {
     path: String,
     from: IpAddr,
-    /// How long the client may take nothing of what waits for it, in milliseconds.
+    /// The time for which the client may take nothing of what waits for it, in milliseconds.
     stuck: u64,
     deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -466,7 +466,8 @@ const HEADERS: u32 = 16 << 10;
 const SEND_BUFFER: usize = 256 << 10;
 /// What is read at a time of what the service says, in bytes.
 const CHUNK: usize = 16 << 10;
-/// How long the beginning of a connection, the message of a call and the end of an idle connection may take.
+/// The deadline for the beginning of a connection, the message of a call and the end of an idle
+/// connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often clients are asked whether they are there.
 const PING: Duration = Duration::from_secs(60);

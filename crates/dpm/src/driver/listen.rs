@@ -66,7 +66,7 @@ pub(super) fn keep_alive(stream: impl AsFd) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Reserve {
     held: Option<OwnedFd>,
-    /// What the listener serves, for the log.
+    /// The service of the listener, for the log.
     what: &'static str,
     /// Connections that were closed unserved since the log heard of them last.
     closed: u64,
@@ -117,11 +117,11 @@ fn spare() -> io::Result<OwnedFd> {
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
-/// How long a listener rests that could not accept.
+/// The rest that a listener takes when it could not accept.
 pub(super) const REST: Duration = Duration::from_millis(250);
 /// Connections that are closed before it rests.
 const SHED: usize = 256;
-/// How often the log hears of it.
+/// The interval at which the log hears of it.
 const TELL: Duration = Duration::from_secs(60);
 /// After so much silence the system asks whether a peer is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);

@@ -419,7 +419,7 @@ const WAKE: u64 = u64::MAX - 4;
 const LISTENERS: u64 = WAKE - MOST_LISTENERS as u64;
 /// Addresses that are listened on at most.
 const MOST_LISTENERS: usize = 64;
-/// How often connections are looked over, in milliseconds.
+/// The interval at which connections are looked over, in milliseconds.
 const REVIEW: u64 = 1000;
 /// After as many milliseconds a turn comes even if nothing happens.
 const IDLE: u64 = 200;

@@ -48,7 +48,7 @@ pub struct Plots {
     handed_back: Vec<Reader>,
 }
 
-/// What is plotted, and how many tens of microseconds are between points.
+/// The readings that are plotted, and the tens of microseconds between points.
 type Key = (Wanted, u16);
 
 #[derive(Debug)]

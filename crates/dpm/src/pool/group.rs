@@ -30,7 +30,8 @@ pub(super) struct Group {
     timer: u64,
     /// How often it was sent without an answer.
     pub(super) attempts: u32,
-    /// How many replies with readings its node had given when it was sent or answered last, or when that was sent of which it is a part and that is asked once.
+    /// The number of replies with readings that its node had given when it was sent or answered
+    /// last. For a part of a request that is asked once, the number when that request was sent.
     pub(super) pulse: u64,
     /// When it was sent or answered last, in milliseconds.
     pub(super) answered_at: u64,
@@ -42,24 +43,24 @@ pub(super) struct Group {
     is_counted: bool,
     /// Its event came without it.
     pub(super) has_missed: bool,
-    /// What waits for the same event alone, to tell that it came.
+    /// A group that waits for the same event alone, to tell that it came.
     pub(super) canary: Option<GroupKey>,
     pub(super) once: Once,
 }
 
-/// What is particular to what is asked once.
+/// The state that only a request to be asked once has.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Once {
-    /// How often it was divided.
+    /// The number of times that it was divided.
     pub(super) round: u8,
     /// When its readers are told that nothing came, in milliseconds.
     pub(super) end: u64,
     pub(super) is_probed: bool,
-    /// What the front-end said instead of readings.
+    /// The status that the front-end gave instead of readings.
     pub(super) refusal: Option<Status>,
 }
 
-/// Where a request is.
+/// The state of a request to a front-end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     /// It waits to be sent.
@@ -394,7 +395,7 @@ impl Pool {
     }
 }
 
-/// How long to rest after so many attempts, in milliseconds.
+/// Returns the pause after so many attempts, in milliseconds.
 pub(super) fn rest_after(attempts: u32) -> u64 {
     (FIRST_REST << attempts.min(10)).min(LONGEST_REST)
 }

@@ -68,9 +68,9 @@ pub struct Counters {
     pub delivered: u64,
     /// Requests that went unanswered.
     pub timeouts: u64,
-    /// How often an unanswered request was divided to find the silent device in it.
+    /// Divisions of an unanswered request, to find the silent device in it.
     pub divided: u64,
-    /// How often a silent node was asked for single devices beside that.
+    /// Requests to silent nodes for single devices, beside that.
     pub probes: u64,
     /// Replies that nobody asked for, or that came from elsewhere.
     pub strays: u64,
@@ -82,13 +82,13 @@ pub struct Pool {
     nodes: Vec<Node>,
     /// Our own node: trunk and node.
     address: u16,
-    /// How long what is asked once may take, in milliseconds.
+    /// The time that a request to be asked once may take, in milliseconds.
     once: u64,
     entries: Slab<Entry>,
     by_key: HashMap<(Wanted, When), EntryKey, ahash::RandomState>,
     polls: Slab<Poll>,
     polls_by_key: HashMap<(usize, When), usize, ahash::RandomState>,
-    /// What becomes the serial of the next entry.
+    /// The serial of the next entry.
     serial: u64,
     groups: Slab<Group>,
     /// Outstanding requests.
@@ -153,7 +153,7 @@ impl Pool {
         self.counters
     }
 
-    /// How many things are being read, and in how many requests that are outstanding.
+    /// Returns the number of things that are being read, and of requests that are outstanding.
     pub fn size(&self) -> (usize, usize) {
         (self.entries.len(), self.requests.len())
     }

@@ -142,7 +142,8 @@ impl Pool {
         Ok(())
     }
 
-    /// What was asked once is over: its entries go; `all` of them, or those only that did not go to another request.
+    /// Ends a request that was asked once and removes its entries: `all` of them, or only those
+    /// that did not go to another request.
     pub(super) fn finish(&mut self, key: GroupKey, all: bool) {
         let Some(group) = self.close(key, false) else { return };
         for slot in &group.slots {

@@ -1,4 +1,4 @@
-//! What is done about requests that are not answered, or answered by what is no reading.
+//! The search for silent devices, in requests that get no answer or an answer that is no reading.
 //!
 //! A front-end answers a request as a whole. One device in it that is silent, or that makes the front-end refuse, therefore hides all others. While the node
 //! answers something else, such a request is asked again in halves, until the device is alone; from then on it is asked apart ([`Silence`]). A node that
@@ -24,7 +24,7 @@ use crate::when::When;
 /// A node as its answers show it.
 #[derive(Debug, Default)]
 pub(super) struct Front {
-    /// How many replies it gave that had readings, and when the last came, in milliseconds.
+    /// The number of replies with readings that it gave, and when the last came, in milliseconds.
     pub(super) beats: u64,
     pub(super) beat_at: Option<u64>,
     /// Parts of unanswered requests that wait for its answer.
@@ -291,7 +291,7 @@ impl Pool {
     }
 }
 
-/// What is asked once.
+/// Requests that are asked once.
 impl Pool {
     fn due_once(&mut self, key: GroupKey, now: Moment, deliver: &mut impl Deliver) {
         let Some(group) = self.groups.get(key) else { return };
@@ -388,11 +388,11 @@ const ALONE: usize = 64;
 const PACE: u64 = 50;
 /// Probes that wait for a node's answer at a time.
 const PROBES: usize = 2;
-/// How long a probe may go unanswered, in milliseconds.
+/// The time for which a probe may go unanswered, in milliseconds.
 const PROBE: u64 = 2000;
 /// So long after a reading a node counts as one that answers, in milliseconds.
 const LATELY: u64 = 1000;
 /// After an event was seen, devices that it should have brought have so long, in milliseconds.
 const GRACE: u64 = 2000;
-/// How often what is asked once is divided.
+/// The number of times that a request to be asked once is divided.
 const MOST_ROUNDS: u8 = 1;

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use crate::database::Wanted;
 use crate::time::Moment;
 
-/// What is remembered. It is bounded by the properties of the database.
+/// A memory of silent devices. The properties of the database bound it.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     known: HashMap<Key, Record, ahash::RandomState>,
 }
 
-/// With which others a device may be asked.
+/// The company in which a device may be asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// With all others.
@@ -28,7 +28,7 @@ type Key = (usize, u32, u8);
 
 #[derive(Debug)]
 struct Record {
-    /// How often it fell silent.
+    /// The number of times that it fell silent.
     times: u32,
     /// Since when it has answered again, in milliseconds; `None` while it is silent.
     answers_since: Option<u64>,
@@ -67,7 +67,8 @@ fn key(wanted: &Wanted) -> Key {
     (wanted.node, wanted.device, wanted.property)
 }
 
-/// How long a device has to answer before it is asked with all others, in milliseconds; doubled each time that it fell silent, up to about an hour.
+/// The time that a device has to answer before it is asked with all others, in milliseconds;
+/// doubled each time that it fell silent, up to about an hour.
 const PROOF: u64 = 60_000;
 /// After as many times of that nobody remembers that it was silent.
 const FORGOTTEN: u64 = 8;

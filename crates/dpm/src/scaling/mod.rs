@@ -79,5 +79,5 @@ impl Scaling {
     }
 }
 
-/// What arithmetic with 64-bit floats may be off, relative to the number.
+/// The error of arithmetic with 64-bit floats, relative to the number.
 const ROUNDING: f64 = 1e-12;

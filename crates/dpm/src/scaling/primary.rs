@@ -157,7 +157,8 @@ pub fn unscale(index: u16, length: usize, value: f64) -> Result<i32, Status> {
     })
 }
 
-/// How far a raw value may scale from the number that it was made of: what is cut off is less than one raw step.
+/// Returns the distance at which a raw value may scale from the number that it was made of: less
+/// than one raw step is cut off.
 pub(super) fn step(index: u16, length: usize, value: f64) -> f64 {
     let size = value.abs();
     match index {

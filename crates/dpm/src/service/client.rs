@@ -23,11 +23,11 @@ pub(super) struct Client {
     pub(super) input: Vec<u8>,
     pub(super) outbox: Outbox,
     pub(super) lists: BTreeSet<usize>,
-    /// Where it is; `None` for a client that this process has no socket of.
+    /// The client's address and port; `None` for a client that this process has no socket of.
     pub(super) from: Option<SocketAddr>,
     /// For whom it counts.
     pub(super) address: Address,
-    /// What it has of what is shared.
+    /// Its part of what all clients share.
     pub(super) held: Held,
     /// Steps of room that it has taken for what waits for it.
     pub(super) steps: usize,
@@ -35,7 +35,7 @@ pub(super) struct Client {
     pub(super) is_full: bool,
     /// Until when it has to say what it speaks, or end the frame that it began, in milliseconds.
     pub(super) speaks_by: Option<u64>,
-    /// Is there an entry for it among those who are waited for?
+    /// There is an entry for it among those who are waited for.
     pub(super) is_waited_for: bool,
     /// Proofs of who it is that failed.
     pub(super) failures: u32,

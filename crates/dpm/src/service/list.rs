@@ -32,9 +32,11 @@ pub(super) struct List {
     /// The model of requests that name none.
     model: Option<String>,
     is_started: bool,
-    /// Is there an entry for it among the heartbeats?
+    /// There is an entry for it among the heartbeats.
     is_beating: bool,
-    /// What waits for its client counts only if it was queued since: as long as it is open, and for its requests since it was stopped last.
+    /// The epoch at which it was opened; `epoch` is that at which it was stopped last. Of what
+    /// waits for its client, messages of the list count only if they were queued since the first,
+    /// readings of its requests only since the second.
     pub(super) opened: u32,
     pub(super) epoch: u32,
     /// When something was sent last, in milliseconds.

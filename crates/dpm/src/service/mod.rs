@@ -89,7 +89,7 @@ pub struct Dpm {
     batches: Slab<Batch>,
     /// Requests on all lists.
     requests: usize,
-    /// What clients and their addresses take of what all share.
+    /// The parts of clients and their addresses in what all share.
     shares: Shares,
     /// Connections that have to say something whole, by when: one entry for each.
     patience: BinaryHeap<Reverse<(u64, ClientKey)>>,
@@ -108,7 +108,7 @@ pub(crate) struct Outlets {
     now: Moment,
     /// What a client may have waiting, in bytes.
     queue: usize,
-    /// What all together may.
+    /// The room that all clients share.
     room: Room,
     /// Readings that were dropped.
     dropped: u64,

@@ -1,79 +1,84 @@
-//! What can be chosen: who we are, and how much clients may have.
+//! Choices of the operator: who we are, and how much clients may have.
 
 use crate::rad50::Rad50;
 
-/// What can be chosen.
+/// The name of our node, and the bounds of what clients may have.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// The name of our node.
     pub name: Rad50,
     /// Its trunk and node number.
     pub address: u16,
-    /// How many bytes may wait for a client before readings are dropped.
+    /// Bytes that may wait for a client before readings are dropped.
     pub queue: usize,
-    /// How many may wait for all clients of an address that have more than 64 KiB.
+    /// Bytes that may wait for all clients of an address that have more than 64 KiB.
     pub queue_of_address: usize,
-    /// How many may wait for all clients that have more.
+    /// Bytes that may wait for all clients that have more.
     pub queue_of_all: usize,
-    /// How many lists there may be.
+    /// Lists that there may be.
     pub all_lists: usize,
-    /// How many requests a list may have.
+    /// Requests that a list may have.
     pub requests: usize,
-    /// How many lists a connection may have.
+    /// Lists that a connection may have.
     pub lists: usize,
-    /// How many lists all connections of an address may have.
+    /// Lists that all connections of an address may have.
     pub lists_of_address: usize,
-    /// How many requests all lists of a connection may have.
+    /// Requests that all lists of a connection may have.
     pub requests_of_client: usize,
-    /// How many all lists of an address may have.
+    /// Requests that all lists of an address may have.
     pub requests_of_address: usize,
-    /// How many requests all lists may have together.
+    /// Requests that all lists may have together.
     pub all_requests: usize,
-    /// On how many events of front-ends a connection may read: each takes one of the 5120 ids that there are for all.
+    /// Events of front-ends on which a connection may read: each takes one of the 5120 ids that
+    /// there are for all.
     pub events_of_client: usize,
-    /// On how many an address may.
+    /// Events of front-ends on which an address may read.
     pub events_of_address: usize,
-    /// How many fast plots a connection may read, of the 1024 that there are for all.
+    /// Fast plots that a connection may read, of the 1024 that there are for all.
     pub plots_of_client: usize,
-    /// How many an address may.
+    /// Fast plots that an address may read.
     pub plots_of_address: usize,
-    /// How many bytes of settings of a connection may wait for front-ends.
+    /// Bytes of settings of a connection that may wait for front-ends.
     pub settings_of_client: usize,
-    /// How many bytes of settings of an address may.
+    /// Bytes of settings of an address that may wait for front-ends.
     pub settings_of_address: usize,
-    /// How many questions for history of an address may wait for the archive; further ones are asked when they are answered.
+    /// Questions for history of an address that may wait for the archive; further ones are asked
+    /// when they are answered.
     pub questions_of_address: usize,
-    /// How long what is asked once may take before its reader is told that nothing came, in milliseconds.
+    /// The time that a request to be asked once may take before its reader is told that nothing
+    /// came, in milliseconds.
     pub once: u64,
-    /// How many connections there may be.
+    /// Connections that there may be.
     pub clients: usize,
-    /// How many connections there may be from one address.
+    /// Connections that there may be from one address.
     pub clients_of_address: usize,
-    /// How many bytes of all clients of an address may wait for the end of a frame, or for their client to read.
+    /// Bytes of all clients of an address that may wait for the end of a frame, or for their client
+    /// to read.
     pub input_of_address: usize,
-    /// How long a connection may take to say what it speaks, in milliseconds.
+    /// The time that a connection may take to say what it speaks, in milliseconds.
     pub greeting: u64,
-    /// How long it may take from the beginning of a frame to its end, in milliseconds.
+    /// The time from the beginning of a frame to its end, at most, in milliseconds.
     pub frame: u64,
-    /// How many requests of a client may be passed on to other nodes at a time, of the 1024 that there are for all.
+    /// Requests of a client that may be passed on to other nodes at a time, of the 1024 that there
+    /// are for all.
     pub passed_of_client: usize,
-    /// How many of all clients of an address.
+    /// Requests of all clients of an address that may be passed on at a time.
     pub passed_of_address: usize,
-    /// How long it may take nothing of what waits for it, in milliseconds.
+    /// The time for which a connection may take nothing of what waits for it, in milliseconds.
     pub stuck: u64,
-    /// How many connections there may be by gRPC.
+    /// Connections by gRPC that there may be.
     pub grpc_clients: usize,
-    /// How many of them from one address.
+    /// Connections by gRPC that there may be from one address.
     pub grpc_clients_of_address: usize,
-    /// How many calls may read by gRPC at a time.
+    /// Calls that may read by gRPC at a time.
     pub grpc_calls: usize,
-    /// How many of them from one address.
+    /// Calls from one address that may read by gRPC at a time.
     pub grpc_calls_of_address: usize,
-    /// How many bytes of messages by gRPC may be on their way to us.
+    /// Bytes of messages by gRPC that may be on their way to us.
     pub grpc_bytes: usize,
-    /// How many of them from one address.
+    /// Bytes of messages by gRPC from one address that may be on their way to us.
     pub grpc_bytes_of_address: usize,
-    /// How long a connection by gRPC may be without a call, in milliseconds.
+    /// The time for which a connection by gRPC may be without a call, in milliseconds.
     pub grpc_idle: u64,
     /// The number of our process, for clients that ask for it.
     pub process: u32,
@@ -127,8 +132,10 @@ impl Options {
         process: 0,
     };
 
-    /// The same with as many connections and calls at most as leave an eighth of the process's descriptors to everything else: half for clients, an eighth
-    /// for connections by gRPC and a quarter for their calls, which take two each. No address gets more than half of what all have.
+    /// Returns the same with as many connections and calls at most as leave an eighth of the
+    /// process's descriptors to everything else: half for clients, an eighth for connections by
+    /// gRPC and a quarter for their calls, which take two each. No address gets more than half of
+    /// what all have.
     pub fn within(self, descriptors: u64) -> Self {
         let share = |wanted: usize, part: u64| wanted.min(usize::try_from(descriptors / part).unwrap_or(usize::MAX));
         let of_address = |wanted: usize, all: usize| wanted.min(all.div_ceil(2));

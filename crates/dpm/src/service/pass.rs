@@ -26,7 +26,7 @@ pub const PASSED_ON: [Rad50; 4] = [ACNET, retdat::TASK, gets32::TASK, ftpman::TA
 /// Reads the name of a task that requests may be passed on to.
 ///
 /// # Errors
-/// What is wrong with it: it is no name, or a task that sets.
+/// A text that says why it can't be: it is no name, or a task that sets.
 pub fn passable(name: &str) -> Result<Rad50, &'static str> {
     match Rad50::parse(name) {
         Ok(retdat::SETTING_TASK | sets32::TASK) => {
@@ -54,17 +54,17 @@ struct Passed {
     node: usize,
     task: Rad50,
     is_multiple: bool,
-    /// How long the node may be silent, in milliseconds.
+    /// The time for which the node may be silent, in milliseconds.
     patience: u64,
     due: u64,
 }
 
-/// What a client asks of another node.
+/// A request of a client to another node.
 pub(super) struct Errand<'a> {
     pub(super) node: u16,
     pub(super) task: Rad50,
     pub(super) is_multiple: bool,
-    /// How long the node may be silent, in milliseconds, if the client said.
+    /// The time for which the node may be silent, in milliseconds, if the client said.
     pub(super) patience: Option<u32>,
     pub(super) body: &'a [u8],
 }
@@ -193,7 +193,7 @@ impl Dpm {
         }
     }
 
-    /// A client wants no more replies to a request of its own. Was it passed on?
+    /// Ends a request of a client that wants no more replies to it. Tells whether it was passed on.
     pub(super) fn cancel_passed(&mut self, client: ClientKey, message: u16) -> bool {
         let Some(id) = self.raw(client).and_then(|state| state.passed.get(&message).copied()) else { return false };
         let Some(passed) = self.end_passed(id) else { return false };
@@ -235,7 +235,7 @@ impl Dpm {
     }
 }
 
-/// Does a name stand for a node?
+/// Tells whether a name stands for a node.
 pub(super) fn is_called(node: &Node, name: Rad50) -> bool {
     node.name == name || node.aliases.contains(&name)
 }

@@ -38,12 +38,12 @@ pub(super) struct Playlist {
 /// Questions that the archive has not answered yet.
 #[derive(Debug)]
 pub(super) struct Questions {
-    /// How many an address may have.
+    /// The number that an address may have.
     most: usize,
-    /// How many there were.
+    /// The number that there were so far.
     count: u64,
     asked: HashMap<u64, Address, ahash::RandomState>,
-    /// How many an address has, and its lists that wait for that.
+    /// The number that an address has, and its lists that wait until one is answered.
     addresses: HashMap<Address, (usize, VecDeque<usize>), ahash::RandomState>,
 }
 
@@ -129,7 +129,7 @@ impl Dpm {
         Ok(Question { name: super::record::name(request), event: super::record::event(&request.event), wanted })
     }
 
-    /// Does a name, in upper case, stand for what is recorded here?
+    /// Tells whether a name, in upper case, stands for what is recorded here.
     fn is_logger(&self, name: &str) -> bool {
         let names = self.database.names_of_this();
         let of_node = || names.aliases.iter().chain([&self.options.name]).any(|known| known.to_string() == name);

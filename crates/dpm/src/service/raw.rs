@@ -370,13 +370,14 @@ impl<'a> Command<'a> {
     }
 }
 
-/// The number of a client's task.
+/// Returns the number of a client's task.
 fn task_id(client: ClientKey) -> u16 {
     let others = usize::from(u16::MAX - FIRST_TASK_ID);
     FIRST_TASK_ID + (client % others) as u16
 }
 
-/// The same in eight bits, for commands that have no more: above 0 and the node's own, though not always another than all others.
+/// Returns the same in eight bits, for commands that have no more: above 0 and the node's own,
+/// though not always another than all others.
 fn short(task_id: u16) -> u8 {
     let others = u16::from(u8::MAX) - FIRST_TASK_ID;
     (FIRST_TASK_ID + (task_id - FIRST_TASK_ID) % others) as u8

@@ -1,7 +1,9 @@
 //! Room for what waits: how much may wait for the clients of an address, and for all together.
 //!
-//! What waits for one client is bounded, but thousands of clients that do not read would each have that. A client has a first step of room for itself; further
-//! ones are taken from what its address and all may have, and given back when it reads. So nothing is counted for clients that keep up.
+//! Each client may have a bounded amount waiting, but thousands of clients that do not read would
+//! each have that. A client has a first step of room for itself; further ones are taken from what
+//! its address and all may have, and given back when it reads. So nothing is counted for clients
+//! that keep up.
 
 use std::collections::HashMap;
 
@@ -9,7 +11,7 @@ use super::client::Client;
 use super::share::Address;
 use super::{ClientKey, Options, Outlets};
 
-/// What has been taken.
+/// The steps of room that have been taken.
 #[derive(Debug)]
 pub(super) struct Room {
     of_address: usize,

@@ -40,7 +40,7 @@ pub(super) struct Batch {
     logged: usize,
     /// How many have no status yet.
     open: usize,
-    /// How many bytes count for its client meanwhile, and for the address of that.
+    /// The bytes that count for its client meanwhile, and for the address of that.
     bytes: usize,
     address: Address,
     /// What front-ends were told and took.
@@ -290,7 +290,7 @@ fn size(settings: &request::ApplySettings) -> usize {
     raw.chain(scaled).chain(texts).map(|bytes| bytes + ATTEMPT).sum()
 }
 
-/// What a setting takes beside its value, in bytes.
+/// The bytes that a setting takes beside its value.
 const ATTEMPT: usize = 128;
 /// Proofs of a connection that may fail; further ones are not looked at.
 const PROOFS: u32 = 16;

@@ -1,4 +1,4 @@
-//! What each client and each address takes of what all share, and how much of it one may have.
+//! The parts that each client and each address take of what all share, and their bounds.
 //!
 //! Ids of requests to front-ends, memory of lists and their requests, settings under way: there is only so much of each, and one client that asks for all of it
 //! would leave nothing to the others. Everything that a client takes is therefore counted for the client and for its address, is given back when it ends,
@@ -13,10 +13,10 @@ use super::{ClientKey, Options};
 use crate::plot::PlotKey;
 use crate::status::Status;
 
-/// Where clients come from; `None` for this process.
+/// The address that clients come from; `None` for this process.
 pub(super) type Address = Option<IpAddr>;
 
-/// What is counted.
+/// A thing that is counted for clients and addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Good {
     /// Lists.
@@ -31,15 +31,15 @@ pub(super) enum Good {
     Settings,
     /// Requests that are passed on to other nodes.
     Passed,
-    /// What they sent and was not read yet, in bytes.
+    /// Bytes that they sent and that were not read yet.
     Input,
 }
 
-/// What one has of each.
+/// The amounts that one client or address has, by [`Good`].
 #[derive(Debug, Default)]
 pub(super) struct Held([usize; 7]);
 
-/// What readers can have together.
+/// A thing that readers can have together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Common {
     /// A front-end and an event, by the pool's number.
@@ -48,12 +48,12 @@ pub(super) enum Common {
     Plot(PlotKey),
 }
 
-/// What all have.
+/// The amounts that all clients and addresses have.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     /// With the number of connections.
     addresses: HashMap<Address, (usize, Held), ahash::RandomState>,
-    /// How many readers a client has of something, and how many an address.
+    /// The number of readers that a client has of something, and then that of an address.
     of_clients: HashMap<(ClientKey, Common), usize, ahash::RandomState>,
     of_addresses: HashMap<(Address, Common), usize, ahash::RandomState>,
 }
@@ -85,7 +85,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Options {
-    /// How much of something a client and an address may have.
+    /// Returns the amounts of something that a client and an address may have.
     fn most(&self, good: Good) -> (usize, usize) {
         match good {
             Good::Lists => (self.lists, self.lists_of_address),
@@ -118,7 +118,7 @@ impl Good {
 }
 
 impl Shares {
-    /// How many connections an address has.
+    /// Returns the number of connections that an address has.
     pub(super) fn connections(&self, address: Address) -> usize {
         self.addresses.get(&address).map_or(0, |address| address.0)
     }

@@ -195,7 +195,7 @@ impl Setter {
         self.fail(exchange, status);
     }
 
-    /// What a request was about has answered.
+    /// Trusts the blocks of a request again, because they answered.
     fn believe(&mut self, exchange: &Exchange) {
         if !self.doubtful.is_empty() {
             for block in exchange.blocks() {

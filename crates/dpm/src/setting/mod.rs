@@ -39,11 +39,11 @@ pub struct Setter {
     address: u16,
     writes: Vec<(usize, Write)>,
     edits: Vec<(usize, Edit)>,
-    /// Where in `edits` each of them is.
+    /// The place of each of them in `edits`.
     places: HashMap<(usize, Item), usize, ahash::RandomState>,
     /// Blocks that are being changed.
     editing: HashSet<Block, ahash::RandomState>,
-    /// What was in a request that was not answered, and has not answered since.
+    /// Blocks of a request that was not answered, which have not answered since.
     doubtful: HashSet<Block, ahash::RandomState>,
     exchanges: Requests<Exchange>,
     /// One for each exchange.

@@ -23,11 +23,11 @@ pub(super) struct Snapshot {
     devices: Vec<Device>,
     /// When it is armed, in milliseconds; never if its event never comes.
     armed: Option<u64>,
-    /// The same, since 1970.
+    /// The time when it is armed, in milliseconds since 1970.
     armed_unix: i64,
     /// When its requester is told the next time.
     due: Option<u64>,
-    /// Was the node restarted since?
+    /// The node was restarted since.
     born: u64,
 }
 
@@ -51,7 +51,7 @@ impl Snapshot {
         self.begins().map(|begins| begins + takes)
     }
 
-    /// How it gets on, and until when.
+    /// Returns its state, and until when it stays in that.
     fn stage(&self, millis: u64) -> (Status, Option<u64>) {
         let stages = [
             (self.armed, Status::FTP_WAIT_EVENT),

@@ -1,4 +1,5 @@
-//! What one client or one address may take of what all share: the excess is refused to the one that asks for it, the others are served, and all is given back.
+//! Bounds of one client or one address in what all share: the excess is refused to the one that
+//! asks for it, the others are served, and all is given back.
 
 use rookery_dpm::sdd::reply::Reply;
 use rookery_dpm::sdd::request::{ClearList, RemoveFromList};

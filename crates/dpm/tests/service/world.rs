@@ -78,13 +78,13 @@ impl World {
         Moment { millis: self.now, unix_millis: START + self.now as i64 }
     }
 
-    /// A client over TCP whose list is open.
+    /// Returns a client over TCP whose list is open.
     pub fn client(&mut self) -> Client {
         let key = self.dpm.connect();
         self.greet(key)
     }
 
-    /// The same from a host of a network.
+    /// Returns such a client from a host of a network.
     pub fn client_from(&mut self, host: u8) -> Client {
         let now = self.moment();
         let key = self.dpm.connect_from(([10, 0, 0, host], 4000).into(), now).expect("a place");
@@ -236,7 +236,7 @@ impl World {
     }
 }
 
-/// What a broken device makes of an answer.
+/// The answer that a broken device gives.
 #[derive(Debug, Clone, Copy)]
 pub enum Broken {
     /// A status and no readings.

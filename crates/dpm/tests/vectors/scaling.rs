@@ -34,7 +34,7 @@ fn primary_transforms_scale_and_unscale() {
     }
 }
 
-/// What is set is what is read, but for what one raw step cuts off, or it is refused.
+/// A number that was set is read again, but for what one raw step cuts off, or it is refused.
 #[test]
 fn no_primary_transform_sets_another_number() {
     let mut random = 0x9e37_79b9_7f4a_7c15u64;

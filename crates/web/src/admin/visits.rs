@@ -35,7 +35,7 @@ pub struct Seen {
     pub account: Jid,
     /// What forms have to carry.
     pub token: String,
-    /// What stands for the password that it began with.
+    /// A stand-in for the password that it began with.
     pub password: String,
     id: [u8; 32],
 }

@@ -14,7 +14,7 @@ pub(super) struct Given<'a> {
     value: &'a Spanned<DeValue<'a>>,
 }
 
-/// What was read, with its place in the text.
+/// A value with its place in the text.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::database) struct At<T> {
     pub(in crate::database) value: T,
@@ -48,13 +48,13 @@ impl Wrong {
         Self { span: None, field: field.to_owned(), what: what.into() }
     }
 
-    /// The same within a table or a key.
+    /// Returns the same mistake within a table or a key.
     pub(super) fn within(self, outer: &str) -> Self {
         let field = if self.field.is_empty() { outer.to_owned() } else { format!("{outer}.{}", self.field) };
         Self { field, ..self }
     }
 
-    /// The same at a place, if it has none of its own.
+    /// Returns the same mistake at a place, if it has none of its own.
     pub(super) fn or_at(self, span: &Range<usize>) -> Self {
         Self { span: self.span.or(Some(span.clone())), ..self }
     }

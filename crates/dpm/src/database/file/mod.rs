@@ -24,19 +24,19 @@ use given::Given;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What is wrong with a file, and where.
+/// A fault in a file, with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     /// The line, from 1 on.
     pub line: usize,
     /// The field, such as `device.reading.ssdn`; empty if the file is no TOML.
     pub field: String,
-    /// What is wrong.
+    /// A description of the fault.
     pub what: String,
 }
 
 impl Mistake {
-    /// What is said where there is nothing to say; no text leads to it.
+    /// A placeholder where no mistake is known; no text leads to it.
     pub(super) const UNKNOWN: Self = Self { line: 1, field: String::new(), what: String::new() };
 }
 
@@ -51,7 +51,7 @@ impl std::fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// What a simulated front-end plays for a device.
+/// The readings that a simulated front-end plays for a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
     /// The device.
@@ -62,7 +62,7 @@ pub struct Script {
     pub low: i32,
     /// The highest raw value.
     pub high: i32,
-    /// How long a ramp or sine takes, in seconds.
+    /// The period of a ramp or sine, in seconds.
     pub seconds: f64,
     /// The limits of its analog alarm, raw; without them all that it plays is good.
     pub alarm: Option<[i32; 2]>,
@@ -74,28 +74,28 @@ impl Default for Script {
     }
 }
 
-/// What is wrong with a simulated node.
+/// The faults that a simulated node plays.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Fault {
     /// The node.
     pub node: String,
-    /// How late its answers are, in milliseconds.
+    /// The delay of its answers, in milliseconds.
     pub delay_millis: u64,
-    /// Which share of its answers is lost, from 0 to 1.
+    /// The share of its answers that is lost, from 0 to 1.
     pub loss: f64,
-    /// How long it works at a time, in seconds; always if 0.
+    /// The time that it works before it dies, in seconds; 0 if it never does.
     pub up_seconds: u64,
-    /// How long it is dead then, in seconds.
+    /// The time that it stays dead then, in seconds.
     pub down_seconds: u64,
 }
 
 impl Fault {
-    /// Is the node dead at a time?
+    /// Tells whether the node is dead at a time.
     pub(crate) fn is_down(&self, millis: u64) -> bool {
         self.up_seconds > 0 && millis % self.cycle() >= self.up_seconds * 1000
     }
 
-    /// How often it was restarted before a time.
+    /// Returns the number of its restarts before a time.
     pub(crate) fn restarts(&self, millis: u64) -> u64 {
         if self.up_seconds > 0 { millis / self.cycle() } else { 0 }
     }

@@ -8,7 +8,7 @@ use super::rows::{
 use super::table::Need::{Shown, Usual};
 use super::table::{Key, Table};
 
-/// Where a property lives: the keys that all properties have.
+/// Returns the keys for the place of a property, which all properties have.
 const fn place<T: Placed>() -> &'static [Key<T>] {
     const {
         &[
@@ -55,7 +55,7 @@ const fn place<T: Placed>() -> &'static [Key<T>] {
     }
 }
 
-/// How a number is scaled.
+/// Keys for the scaling of a number.
 const SCALED: &[Key<ValueRow>] = &[
     text(
         "primary",

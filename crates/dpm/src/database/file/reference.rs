@@ -1,4 +1,4 @@
-//! What can be said of a database file without one: its reference, and an example with every key.
+//! The reference of database files, and an example with every key: both need no file.
 
 use std::fmt::Write;
 
@@ -103,7 +103,7 @@ fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{words}");
 }
 
-/// Of a comment, in characters.
+/// The longest line of a comment, in characters.
 const WIDTH: usize = 110;
 
 const EXAMPLE_HEAD: &str = "\

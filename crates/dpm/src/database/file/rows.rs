@@ -54,7 +54,7 @@ pub(super) struct DeviceRow {
     pub(super) digital: Option<At<AlarmRow>>,
 }
 
-/// Where a property lives.
+/// The place of a property, as the file gives it.
 #[derive(Debug, Default)]
 pub(super) struct PlaceRow {
     pub(super) node: At<String>,
@@ -110,7 +110,7 @@ pub(super) struct ValueRow {
     pub(super) limits: LimitsRow,
 }
 
-/// What a property may be set to.
+/// The limits of a property's settings.
 #[derive(Debug, Default)]
 pub(super) struct LimitsRow {
     pub(super) min: Option<At<f64>>,
@@ -347,7 +347,7 @@ impl LimitsRow {
     }
 }
 
-/// How many bytes of an element hold its number.
+/// Returns the number of bytes of an element that hold its number.
 fn input_length(given: Option<&At<u32>>, element: u32, primary: u16) -> Result<usize, Wrong> {
     match given {
         Some(_) if primary == primary::STRING => {

@@ -4,7 +4,8 @@ use super::given::{Given, Wrong};
 
 /// A table of the file whose keys are put into a row of type `T`.
 pub(super) struct Table<T: 'static> {
-    /// Where it stands, as in `[[device]]` or `[device.reading]`; empty for tables that are written in a line.
+    /// The heading as it stands in a file, such as `[[device]]` or `[device.reading]`; empty for
+    /// tables that are written in a line.
     pub(super) heading: &'static str,
     /// Says what it is about.
     pub(super) about: &'static str,
@@ -26,7 +27,7 @@ pub(super) struct Key<T: 'static> {
     pub(super) set: fn(&mut T, Given<'_>) -> Result<(), Wrong>,
 }
 
-/// Must a key be there?
+/// The rule for a file in which a key is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     /// Without it the file is wrong.
