@@ -99,7 +99,8 @@ pub enum Pushed {
     Queued,
     /// The same, or it waits for its client; and it is of some urgency, while nobody looks at the client.
     Unattended,
-    /// It waits, and the shard as a whole holds too much: the caller ends sessions of [`Outboxes::fattest`] accounts.
+    /// The stanza waits, and the shard as a whole holds too much: the caller ends sessions of
+    /// [`Outboxes::fattest`] accounts.
     Crowded,
     /// The outbox is over its hard limit: the packet was not taken, the session has to be closed with
     /// `resource-constraint`.

@@ -22,7 +22,8 @@ impl World {
         self.at_hand(owner)?.roster.as_ref()?.get(contact.bare_str())
     }
 
-    /// The groups in which anybody is, of a roster that is at hand and of those that the operator has made.
+    /// Returns the groups in which anybody is, of a roster that is at hand and of those that the
+    /// operator has made.
     pub fn roster_groups(&self, owner: JidRef<'_>) -> HashSet<String> {
         let known = self.at_hand(owner).and_then(|at_hand| at_hand.roster.as_ref());
         let own = known.map(|known| known.values().cloned().collect()).unwrap_or_default();

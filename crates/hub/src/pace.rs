@@ -38,7 +38,8 @@ impl World {
         });
     }
 
-    /// The same for what a session has asked for: its later stanzas wait meanwhile.
+    /// Runs `then` as [`World::when_room`] does, for a request of the session: its later stanzas
+    /// wait meanwhile.
     pub fn when_room_in_lane(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
         let (completer, room) = pending::<()>();
         self.outboxes.when_room(session.link, move || completer.complete(Ok(())));
@@ -70,7 +71,7 @@ impl World {
         }
     }
 
-    /// The shard holds more than it may: sessions end of those accounts that hold most.
+    /// Ends sessions of those accounts that hold most, as the shard holds more than it may.
     fn relieve(&mut self) {
         while self.outboxes.is_crowded() {
             let Some(account) = self.outboxes.fattest().map(|account| account.to_jid()) else { return };

@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    /// The same for a session of this shard.
+    /// Gives a session of this shard many packets, as [`World::bundle`] does.
     pub fn give_bundle(&mut self, link: Link, packets: Vec<Packet>) {
         let (Some(session), Some(to)) = (self.reference(link), self.outboxes.address(link).cloned()) else { return };
         for packet in packets {

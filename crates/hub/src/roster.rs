@@ -363,7 +363,8 @@ impl Wanted {
         Ok(Self { jid, name, groups, remove: item.attr("subscription") == Some("remove") })
     }
 
-    /// A roster that is full takes changes as long as they don't make it larger.
+    /// Returns the edit of an item. A roster that is full takes changes as long as they don't make
+    /// it larger.
     fn edit(self, item: Option<&RosterItem>, size: SizeOf<'_>, limits: &RosterLimits) -> Edit {
         let shown = item.filter(|item| item.visible());
         if self.remove {

@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes and goes, the bounds hold, and a line that was emptied counts nothing.
+        /// The bounds hold through any changes, and a line that was emptied counts nothing.
         #[test]
         fn bounds_hold_and_nothing_is_left(steps in prop::collection::vec((0..6_u8, 0..900_usize, any::<bool>()), 0..300)) {
             let mut share = Share::new(BOUNDS);

@@ -178,7 +178,8 @@ fn request(stanza: &[u8], contact: &Jid, owner: &Jid) -> Vec<u8> {
     request.finish().into_bytes()
 }
 
-/// The beginning of the text of a child of a stanza, of at most [`STATUS`] bytes; `None` if there is none.
+/// Returns the beginning of the text of a child of a stanza, of at most [`STATUS`] bytes; `None` if
+/// there is none.
 pub(crate) fn short_text(stanza: &[u8], name: &str, ns: &str) -> Option<String> {
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     let mut text = Stanza::parse(stanza, &limits).ok()?.child(name, ns)?.element().text();

@@ -350,7 +350,7 @@ mod tests {
         assert!(is_taken(Direction::In, size(10, 4, 990)), "requests don't need the place of contacts");
         assert!(is_taken(Direction::Out, size(9, 5, 900)), "nor contacts that of requests");
         assert!(!is_taken(Direction::Out, size(10, 0, 0)) && !is_taken(Direction::Out, size(0, 0, 990)));
-        // Who is accepted becomes a contact.
+        // A user who is accepted becomes a contact.
         let request = state("none in hidden");
         let event = Event { direction: Direction::Out, type_: Subscribed, stanza: Vec::new() };
         assert_eq!(edit(event, contact(), &limits, request.as_ref(), &mut || full), Edit::Keep);

@@ -59,7 +59,7 @@ pub struct Wish {
 pub struct Terms {
     /// Streams at a time that the domain may have.
     pub streams: usize,
-    /// The same of one account.
+    /// Streams at a time that one account may have.
     pub streams_per_user: usize,
     /// Bytes a second in each direction; 0 for as many as there are.
     pub rate_bytes: u64,

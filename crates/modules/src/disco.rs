@@ -45,7 +45,7 @@ impl Module for Disco {
 #[derive(Debug)]
 pub(crate) struct Info<'a> {
     pub(crate) identity: Identity<'a>,
-    /// More of them, if it has any.
+    /// More identities, if it has any.
     pub(crate) more: &'static [Identity<'static>],
     /// Sorted, each once.
     pub(crate) features: Vec<&'static str>,
@@ -79,7 +79,7 @@ impl Info<'_> {
         Self { identity, more: personal_eventing(domain), features, forms: Vec::new() }
     }
 
-    /// Its identities.
+    /// Returns its identities.
     pub(crate) fn identities(&self) -> impl Iterator<Item = Identity<'_>> {
         [self.identity].into_iter().chain(self.more.iter().copied())
     }

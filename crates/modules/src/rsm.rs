@@ -82,7 +82,8 @@ impl Request {
         self.page_within(items, (most, usize::MAX), id, |_| 0)
     }
 
-    /// The same, within so many items and bytes; `bytes` tells how large an item is. One item fits always.
+    /// Returns a page as [`Request::page`] does, within so many items and bytes; `bytes` tells the
+    /// size of an item. One item fits always.
     ///
     /// # Errors
     /// As [`Request::page`] has them.
@@ -134,7 +135,7 @@ impl Answer {
     }
 }
 
-/// The last `max` places before `end`, which stays the end of the page.
+/// Returns the last `max` places before `end`, which stays the end of the page.
 fn behind(end: usize, max: usize) -> (usize, usize, bool) {
     (end.saturating_sub(max), end, true)
 }

@@ -216,7 +216,8 @@ fn too_large(most: u64) -> StanzaError {
         .with_application(Element::new("file-too-large", ns::HTTP_UPLOAD).with_child(size))
 }
 
-/// §5: there will be room when files have expired, unless this one is larger than all the room that there is.
+/// Returns the error for a full quota (§5): there will be room when files have expired, unless this
+/// one is larger than all the room that there is.
 fn full(again_ms: Option<u64>) -> StanzaError {
     let full = StanzaError::new(Condition::ResourceConstraint).with_text("Your files take all the room that you have.");
     match again_ms {

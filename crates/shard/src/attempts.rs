@@ -38,13 +38,13 @@ use rookery_observe::{Bound, Most, Per, Unit};
 /// The circumstances of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub struct Whence<'a> {
-    /// Where it comes from.
+    /// The address that it comes from.
     pub address: IpAddr,
     /// The bare JID that it is for, whether there is such an account or not.
     pub account: &'a str,
     /// The identifier of the client's installation, if it has told one.
     pub client: Option<&'a str>,
-    /// It brings something that can't be guessed, or comes from where the operator trusts
+    /// Set if it brings something that can't be guessed, or comes from where the operator trusts
     /// everybody.
     pub is_exempt: bool,
 }
@@ -95,13 +95,13 @@ pub struct Refused {
 /// Counts of attempts since the start, by what came of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Those that succeeded.
+    /// Attempts that succeeded.
     pub succeeded: u64,
-    /// Those that were looked at and failed.
+    /// Attempts that were looked at and failed.
     pub failed: u64,
-    /// Those that had to wait, by cause.
+    /// Attempts that had to wait, by cause.
     pub delayed: [u64; Cause::ALL.len()],
-    /// Those that were refused without a look at them, by cause.
+    /// Attempts that were refused without a look at them, by cause.
     pub refused: [u64; Cause::ALL.len()],
 }
 
@@ -125,7 +125,7 @@ struct Known {
 }
 
 impl Cause {
-    /// All of them, in the order of [`Tally`].
+    /// All causes, in the order of [`Tally`].
     pub const ALL: [Self; 3] = [Self::Pair, Self::Account, Self::Address];
 
     /// Returns a word for it, for labels and the log.
@@ -143,7 +143,7 @@ impl Attempts {
     /// attempts that an account allows to strangers.
     ///
     /// # Errors
-    /// It has no turn.
+    /// The attempt has no turn.
     pub fn begin(&mut self, whence: Whence<'_>, a_day: u32, now_ms: u64) -> Result<(Attempt, u64), Refused> {
         let account = self.hasher.hash_one(whence.account);
         let network = self.hasher.hash_one(household(whence.address));

@@ -94,12 +94,13 @@ impl Gate {
         Some(Opening { gate: self.clone(), address })
     }
 
-    /// A gate for so many connections in all; 0 for any number.
+    /// Returns a gate for so many connections in all; 0 for any number.
     pub fn with_places(most: usize) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// A connection comes in from an address; `false` if it has `limit` open already (0: no limit), or if there are too many in all.
+    /// Lets a connection in from an address; `false` if it has `limit` open already (0: no limit),
+    /// or if there are too many in all.
     pub fn enter(&self, address: IpAddr, limit: u32) -> bool {
         let mut inner = self.lock();
         if self.most > 0 && inner.open >= self.most {
@@ -141,7 +142,7 @@ impl Gate {
     /// `now_ms` is a clock that never goes back.
     ///
     /// # Errors
-    /// It has no turn: there were too many like it.
+    /// The attempt has no turn: there were too many like it.
     pub fn begin(&self, whence: Whence<'_>, terms: &LoginTerms, now_ms: u64) -> Result<(Attempt, u64), Refused> {
         let is_exempt = whence.is_exempt || terms.exempt.iter().any(|network| network.contains(whence.address));
         let whence = Whence { is_exempt, ..whence };

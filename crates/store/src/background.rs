@@ -158,7 +158,8 @@ impl Turns {
         }
     }
 
-    /// No work is done under the lock, so that a panic can't leave it half changed.
+    /// Locks the waiting work. No work is done under the lock, so that a panic can't leave it half
+    /// changed.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -12,8 +12,10 @@ pub trait Documents: Send + Sync {
     /// account.
     fn put(&self, owner: JidRef<'_>, name: &str, bytes: Option<Vec<u8>>) -> Pending<()>;
 
-    /// Keeps documents in place of those of the same names, all of them or none. `prefix` is what all their names begin with: so do no more than
-    /// `room` says in number and bytes then, or nothing is done. Answers [`NoAccount`](crate::StoreError::NoAccount) as [`Documents::put`] does.
+    /// Keeps documents in place of those of the same names, all of them or none. All their names
+    /// begin with `prefix`; all documents with such names together then stay within `room` in
+    /// number and bytes, or nothing is done. Returns [`NoAccount`](crate::StoreError::NoAccount) as
+    /// [`Documents::put`] does.
     fn put_within(
         &self,
         owner: JidRef<'_>,

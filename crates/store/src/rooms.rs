@@ -21,7 +21,8 @@ pub trait Rooms: Send + Sync {
     /// Removes a room and all about it; whether it was there.
     fn remove(&self, room: JidRef<'_>) -> Pending<bool>;
 
-    /// In how many rooms a user is known, of all services: by an affiliation, or by something that the room says of that user.
+    /// Returns the number of rooms of all services in which a user is known: by an affiliation, or
+    /// by something that the room says of that user.
     fn known_in(&self, user: JidRef<'_>) -> Pending<u64>;
 }
 

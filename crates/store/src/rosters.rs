@@ -27,13 +27,14 @@ pub trait Rosters: Send + Sync {
     /// [`Panicked`](crate::StoreError::Panicked).
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed>;
 
-    /// The subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with the stanza of each: in the order of the contacts'
-    /// JIDs, those behind `after`, at most `limit`.
+    /// Returns the subscription requests that wait for the owner's decision (RFC 6121 §3.1.3), with
+    /// the stanza of each: in the order of the contacts' JIDs, those behind `after`, at most
+    /// `limit`.
     fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>>;
 }
 
-/// Decides about one roster item, given the item as it is (if there is one) and the size of the roster, which is only found out for those who
-/// ask.
+/// Decides about one roster item, given the item as it is (if there is one) and the size of the
+/// roster, which is only found out if asked for.
 pub type EditRoster = Box<dyn FnOnce(Option<&RosterItem>, SizeOf<'_>) -> Edit + Send>;
 
 /// A function that finds out the size of a roster.
@@ -141,7 +142,8 @@ impl RosterItem {
         RosterItem { pending_in: Some(stanza), listed: false, ..RosterItem::new(jid) }
     }
 
-    /// The bytes that the owner's choices take: address, name, and groups with a few bytes for each.
+    /// Returns the bytes that the owner's choices take: address, name, and groups with a few bytes
+    /// for each.
     pub fn bytes(&self) -> usize {
         let group = |group: &String| group.len() + 2 + group.len().checked_ilog10().unwrap_or_default() as usize;
         let name = self.name.as_ref().map_or(0, String::len);

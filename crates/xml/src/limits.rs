@@ -23,15 +23,17 @@ impl Limits {
 }
 
 impl Limits {
-    /// The bytes that a stanza's namespaces may take where each element and attribute that needs
-    /// one names it. Prefixes make a short stanza of a long one: a stanza that is written again, or
-    /// an element taken out of its stanza, may not be out of all proportion to what came in.
+    /// Returns the bytes that a stanza's namespaces may take where each element and attribute that
+    /// needs one names it. Prefixes make a short stanza of a long one: a stanza that is written
+    /// again, or an element taken out of its stanza, may not be out of all proportion to what came
+    /// in.
     pub(crate) fn spelled_out(&self) -> usize {
         self.bytes.saturating_mul(4)
     }
 }
 
-/// Bytes of a namespace name as written. None that anybody uses has more than a fifth of this.
+/// The most bytes of a namespace name as written. None that anybody uses has more than a fifth of
+/// this.
 pub(crate) const MAX_NAMESPACE: usize = 1024;
 pub(crate) const MAX_DEPTH: usize = 32;
 pub(crate) const MAX_ATTRIBUTES: usize = 64;

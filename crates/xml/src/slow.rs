@@ -30,7 +30,8 @@ pub fn canonical(bytes: &[u8], default_ns: &str, prefixes: &[(String, String)]) 
     document.push(b'>');
     document.extend_from_slice(bytes);
     document.extend_from_slice(b"</s>");
-    // Those of the header are named by whatever uses them, so a short stanza may become a long one.
+    // Those of the header are named by any element that uses them, so a short stanza may become a
+    // long one.
     let limits = Limits { bytes: bytes.len().max(Limits::AFTER_LOGIN.bytes), ..Limits::AFTER_LOGIN };
     let stanza = only_child(&document, Names { most: limits.spelled_out(), ..Names::default() })?;
     Ok(Writer::write(&stanza).into_bytes())

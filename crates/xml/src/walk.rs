@@ -180,7 +180,8 @@ impl<'a> Open<'a> {
     }
 }
 
-/// The prefixes that an element uses, itself or within it, and doesn't declare; `xml` is everybody's.
+/// Returns the prefixes that an element uses, itself or within it, and doesn't declare; `xml` is
+/// everybody's.
 pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
     let mut foreign = BTreeSet::new();
     if memchr::memchr(b':', element).is_none() {

@@ -200,7 +200,8 @@ impl Writer {
         }
     }
 
-    /// An attribute with a namespace gets a prefix of its own, unless one before it is in the same.
+    /// Gives an attribute with a namespace a prefix of its own, unless one before it is in the
+    /// same.
     fn element_attr(&mut self, attr: &Attr, at: usize, before: &[Attr]) {
         if attr.ns.is_empty() || *attr.ns == *ns::XML {
             self.attr(&attr.name, &attr.value);

@@ -57,7 +57,7 @@ impl Outboxes {
         queue.much.get_or_insert_default().fat = bytes;
     }
 
-    /// The account that holds most in sessions above the soft limit.
+    /// Returns the account that holds most in sessions above the soft limit.
     pub fn fattest(&self) -> Option<JidRef<'_>> {
         let (account, _) = self.held.iter().max_by_key(|(_, bytes)| **bytes)?;
         JidRef::parse_prepared(account)
@@ -69,7 +69,7 @@ impl Outboxes {
     }
 }
 
-/// A session doesn't count for its account any more.
+/// Takes a session out of the count of its account.
 pub(super) fn forget(held: &mut HashMap<Box<str>, usize>, queue: &mut Queue, address: &Jid) {
     let fat = queue.much.as_mut().map_or(0, |much| std::mem::take(&mut much.fat));
     if fat == 0 {

@@ -1,8 +1,9 @@
 //! Sends a session stanzas of the server's own accord as fast as the client reads, which never ends
 //! the session.
 //!
-//! Others decide how much of it there is: who asks to see somebody's presence, publishes, writes while somebody is away. Were that to end the
-//! session, they could keep an account out for good. So it doesn't count against the session's hard limit, but against one of its own, and:
+//! Others decide how much of it there is, by asking to see somebody's presence, by publishing, by
+//! writing while somebody is away. Were that to end the session, they could keep an account out for
+//! good. So it doesn't count against the session's hard limit, but against one of its own, and:
 //!
 //! * What is in memory anyway (presence, a room's history) is appended whole, as references, behind all that waits, and in its order.
 //! * What comes out of a store is loaded in portions: the next one when the session has [room](Outboxes::when_room).

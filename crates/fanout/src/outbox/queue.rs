@@ -100,7 +100,7 @@ impl Queue {
         self.items.push_back(item);
     }
 
-    /// An item of this size has left the list of those that wait.
+    /// Takes note that an item of this size has left the list of those that wait.
     pub fn take_off(&mut self, item: &Item, size: usize) {
         match &mut self.much {
             Some(much) if item.paced => much.waiting.take_off(size),
@@ -108,7 +108,7 @@ impl Queue {
         }
     }
 
-    /// An item of this size is acknowledged.
+    /// Takes note that an item of this size is acknowledged.
     pub fn acknowledged(&mut self, item: &Item, size: usize) {
         if let Some(managed) = &mut self.managed {
             managed.bytes = managed.bytes.saturating_sub(size);
@@ -130,7 +130,7 @@ impl Queue {
         Tally { items: waiting.items + unacked.items, bytes: waiting.bytes + unacked.bytes }
     }
 
-    /// Bytes that wait, or that were sent and not acknowledged.
+    /// Returns the bytes that wait, or were sent and not acknowledged.
     pub fn held(&self) -> usize {
         self.bytes + self.paced().bytes + self.managed.as_ref().map_or(0, |managed| managed.bytes)
     }

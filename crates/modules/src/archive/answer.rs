@@ -24,7 +24,8 @@ pub enum View {
     Account,
     /// That of a room, by somebody who may know who the occupants are: they can be asked for by their real JIDs (XEP-0313 §4.1.1).
     Room,
-    /// That of a room, by somebody who may know who occupants are as far as everybody could see it when they spoke: elsewhere as [`View::WithoutJids`].
+    /// The archive of a room, for somebody who may know real JIDs as far as everybody could see
+    /// them when the occupant spoke: elsewhere as [`View::WithoutJids`].
     OpenRoom,
     /// The same without what tells the real JIDs of occupants: the `<x/>` of `muc#user` (§5.1.2).
     WithoutJids,

@@ -198,9 +198,9 @@ const TEXT: &str = "{urn:xmpp:fulltext:0}fulltext";
 const MAX_IDS: usize = 1000;
 /// Different words that one query may search for.
 pub(super) const MAX_WORDS: usize = 16;
-/// Bytes of each of them.
+/// The most bytes of each of them.
 const MAX_WORD_BYTES: usize = 256;
-/// Bytes of the id of a query, which stands in each message of the answer.
+/// The most bytes of the id of a query, which stands in each message of the answer.
 const MAX_QUERY_ID: usize = 1024;
 /// Messages are counted up to this many: beyond, the answer has no count.
 const COUNT_TO: usize = 10_000;

@@ -37,12 +37,12 @@ struct State {
     waiting: RefCell<Waiting>,
     /// Bytes that the store has not confirmed.
     unconfirmed: Cell<usize>,
-    /// Bytes that wait or are not confirmed, by who sent them: see [`State::cause`].
+    /// Bytes that wait or are not confirmed, by cause: see [`State::cause`].
     caused: RefCell<Caused>,
     today: RefCell<Day>,
     /// Under which id the message that a session is sending was recorded for its sender.
     sent: Cell<Option<String>>,
-    /// For whom messages are being taken back, one entry for each.
+    /// The accounts for which messages are being taken back, one entry for each message.
     turns: Rc<RefCell<Vec<Jid>>>,
     searches: Searches,
     /// Accounts that were removed, and until when what is recorded in their names doesn't wait.
@@ -97,7 +97,7 @@ enum Left {
 }
 
 impl Day {
-    /// Counts bytes for the sender with this hash; `most`: how many a day may have.
+    /// Counts bytes for the sender with this hash; `most`: the bytes that a day may have.
     fn spend(&mut self, hash: u64, bytes: usize, most: u64, now_ms: u64) -> Left {
         let today = now_ms / DAY_MS;
         if self.number != today || self.spent.is_empty() {
@@ -297,7 +297,7 @@ impl Archives {
     }
 }
 
-/// Is leave to take back a message while it is kept.
+/// A leave to take back a message, which holds while it is kept.
 pub(super) struct Turn {
     turns: Rc<RefCell<Vec<Jid>>>,
     whose: Jid,
@@ -345,14 +345,14 @@ impl Waiting {
     }
 }
 
-/// Returns what a message takes in memory.
+/// Returns the bytes that a message takes in memory.
 fn size(message: &ArchivedMessage) -> usize {
     message.stanza.len() + BYTES_PER_MESSAGE
 }
 
 /// Places of a day: 256 KiB in each shard.
 const DAY_PLACES: usize = 1 << 16;
-/// Bytes that a place counts as one.
+/// The bytes that a place counts as one.
 const DAY_UNIT: u64 = 64;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Numbers of causes.
@@ -373,7 +373,7 @@ const PORTION: usize = 500;
 const MAX_BYTES: usize = 32 << 20;
 /// Messages that are being taken back at a time, in one shard.
 const MAX_TURNS: usize = 64;
-/// The same for one who takes them back.
+/// Messages that one account is taking back at a time, in one shard.
 const MAX_TURNS_OF_ONE: usize = 16;
 /// What a message takes besides its stanza.
 const BYTES_PER_MESSAGE: usize = 256;

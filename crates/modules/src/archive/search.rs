@@ -39,13 +39,13 @@ struct UnderWay {
     waiting: VecDeque<Completer<()>>,
 }
 
-/// Counts as a search of an account while it is kept.
+/// A search of an account, which counts while it is kept.
 struct Entry {
     searches: Searches,
     account: Jid,
 }
 
-/// Is the turn of a search while it is kept.
+/// The turn of a search, which it has while this is kept.
 struct Turn(Searches);
 
 impl Searches {

@@ -8,7 +8,7 @@ use super::{Command, find, of_domain};
 use crate::disco::{Identity, Info};
 use crate::rights::with_rights;
 
-/// Answers disco#items for the node of all commands: those that the asker may run, be it none.
+/// Answers disco#items for the node of all commands with those that the asker may run, if any.
 pub(crate) fn items(world: &mut World, iq: Iq) {
     let (domain, from) = (iq.to.domain().to_owned(), iq.from.clone());
     with_rights(world, &domain, &from, move |world, rights| {

@@ -86,7 +86,7 @@ pub(crate) fn denies(world: &World, list: &List, owner: JidRef<'_>, contact: Jid
     denies_known(list, owner, contact, passing, || acquaintance(world, owner, contact))
 }
 
-/// The same where what the roster says comes from somewhere else.
+/// Tells whether a list denies a contact, given what the roster says of it.
 pub(crate) fn denies_known(
     list: &List,
     owner: JidRef<'_>,

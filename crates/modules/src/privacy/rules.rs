@@ -33,7 +33,7 @@ pub struct List {
     index: Index,
 }
 
-/// Where the first item is that decides about somebody.
+/// The places of the first items that decide about somebody.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Index {
     by_jid: HashMap<Jid, First>,
@@ -106,7 +106,7 @@ impl Stanzas {
     /// All that there is.
     pub const ALL: Self = Self(31);
 
-    /// All kinds that it has, by their places in [`First`].
+    /// Returns all kinds that it has, by their places in [`First`].
     fn kinds(self) -> impl Iterator<Item = usize> {
         (0..KINDS).filter(move |kind| self.0 & 1 << kind != 0)
     }
@@ -383,7 +383,7 @@ impl Index {
         index
     }
 
-    /// Where the item is that decides; [`NONE`] if none does.
+    /// Returns the place of the item that decides; [`NONE`] if none does.
     fn find(&self, contact: JidRef<'_>, passing: Passing, known: impl FnOnce() -> Acquaintance) -> usize {
         let named = [contact.as_str(), contact.bare_str(), contact.domain()];
         let named = named.into_iter().map(|jid| of(&self.by_jid, jid, passing));
@@ -490,7 +490,8 @@ mod tests {
         assert!(rules.need_roster());
     }
 
-    /// However many items there are, the roster is asked once at most, and not where an earlier item decides.
+    /// The roster is asked once at most for any number of items, and not where an earlier item
+    /// decides.
     #[test]
     fn the_roster_is_asked_when_it_matters() {
         let groups = |from: usize| -> String {

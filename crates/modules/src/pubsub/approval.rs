@@ -16,7 +16,7 @@ use crate::form::{Field, Form};
 /// §8.6: asks the owners of a node whether somebody may subscribe.
 pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: &Jid) {
     let Some(packet) = request(world, key, subscriber) else { return };
-    // It waits for who has made the node. Others may be owners without knowing.
+    // It waits for the account that has made the node. Others may be owners without knowing.
     let (makers, others): (Vec<&Jid>, Vec<&Jid>) =
         node.owners().partition(|owner| node.creator.as_ref() == Some(*owner));
     world.fan_out(&packet, makers.into_iter().map(Jid::as_ref));

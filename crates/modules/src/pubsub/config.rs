@@ -175,12 +175,12 @@ impl Config {
         Ok(true)
     }
 
-    /// The form that shows it: `submit` as it is kept, `result` as others see it.
+    /// Returns the form that shows it: `submit` as it is kept, `result` as others see it.
     pub(crate) fn form(&self, type_: &str) -> Form {
         self.form_with(type_, &[])
     }
 
-    /// The same to be filled in: with the groups of a roster to choose from.
+    /// Returns the form to be filled in, with the groups of a roster to choose from.
     pub(crate) fn form_with(&self, type_: &str, groups: &[String]) -> Form {
         let more = groups.iter().filter(|group| !self.roster_groups.contains(group));
         let groups = self.roster_groups.iter().chain(more).take(MAX_OPTIONS);

@@ -55,7 +55,8 @@ pub(super) fn create_for(
     make(state, world, call, key, config, then);
 }
 
-/// A node of an account that the server itself needs: the one that is there, or a new one. `then` gets why there can't be one.
+/// Finds a node of an account that the server itself needs, or makes it. `then` gets the error if
+/// there can't be one.
 pub(super) fn ensure(
     state: &Rc<State>,
     world: &mut World,

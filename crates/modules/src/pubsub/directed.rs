@@ -58,7 +58,8 @@ impl Directed {
         true
     }
 
-    /// It has become known what capabilities of a session mean: returns the accounts for which that is news.
+    /// Notes the nodes that capabilities of a session mean, and returns the accounts for which that
+    /// is news.
     pub fn learn(&mut self, link: Link, caps: &Rc<Caps>, nodes: &Nodes) -> Vec<Jid> {
         let told = self.0.get_mut(&link).and_then(|told| told.iter_mut().find(|told| told.caps == *caps));
         let Some(told) = told else { return Vec::new() };

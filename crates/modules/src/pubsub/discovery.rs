@@ -173,7 +173,8 @@ pub(super) fn service_nodes(world: &mut World, call: Call) {
     });
 }
 
-/// The nodes of an account that somebody may see, with their titles, as many as fit an answer.
+/// Returns the nodes of an account that somebody may see, with their titles, as many as fit an
+/// answer.
 pub(super) fn account_nodes(
     world: &mut World,
     call: Call,
@@ -227,9 +228,10 @@ fn gather(
 }
 
 const META_DATA: &str = "http://jabber.org/protocol/pubsub#meta-data";
-/// Bytes of the texts in an answer of service discovery, of which escaping may make several times as much.
+/// The most bytes of the texts in an answer of service discovery, of which escaping may make
+/// several times as much.
 const MAX_BYTES: usize = 160 * 1024;
-/// Bytes around the texts of an entry.
+/// The bytes around the texts of an entry.
 const AROUND: usize = 60;
 /// Nodes or items in an answer of service discovery.
 const MAX_LISTED: usize = 1000;

@@ -129,7 +129,8 @@ pub(super) fn presence(pep: &Rc<Pep>, world: &mut World, link: Link) {
     }
 }
 
-/// A session has sent presence to an account (XEP-0163 §4.3.2). One without capabilities says nothing of them (XEP-0115 §8.4).
+/// Hears that a session has sent presence to an account (XEP-0163 §4.3.2). One without capabilities
+/// says nothing of them (XEP-0115 §8.4).
 pub(super) fn directed(pep: &Rc<Pep>, world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let is_account = to.local().is_some() && world.domain(to.domain()).is_some();
     let Some(sender) = packet.sender().filter(|_| is_account) else { return };

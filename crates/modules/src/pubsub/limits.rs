@@ -27,7 +27,7 @@ pub(super) struct Limits {
     pub items: usize,
     /// Bytes of an item's payload.
     payload: usize,
-    /// The same where it is an image or a card.
+    /// Bytes of an item's payload where it is an image or a card.
     image: usize,
     /// Bytes of a node.
     node_bytes: u64,

@@ -151,13 +151,13 @@ pub(super) fn set_subscribers(
     next_subscriber(state, world, call, key, good, bad);
 }
 
-/// A change that is not made, with what holds on.
+/// Returns the entry for a change that is not made, with the subscription that holds on.
 fn refused(jid: &str, subscription: Option<&Subscription>) -> Element {
     let state = subscription.map_or("none", Subscription::state);
     Element::new("subscription", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("subscription", state)
 }
 
-/// One change after the other, then the answer. Nobody is subscribed who has not agreed.
+/// Makes one change after the other, then answers. Nobody is subscribed who has not agreed.
 fn next_subscriber(
     state: &Rc<State>,
     world: &mut World,
@@ -253,7 +253,7 @@ pub(super) fn set_affiliated(
     next_affiliated(state, world, call, key, good, bad);
 }
 
-/// A change of an affiliation that is not made, with what holds on.
+/// Returns the entry for a change of an affiliation that is not made, with the one that holds on.
 fn unaffiliated(jid: &str, before: Option<Affiliation>) -> Element {
     let name = before.map_or("none", Affiliation::as_str);
     Element::new("affiliation", ns::PUBSUB_OWNER).with_attr("jid", jid).with_attr("affiliation", name)

@@ -43,7 +43,7 @@ pub(crate) struct Relation {
 }
 
 impl Node {
-    /// A new node.
+    /// Returns a new node.
     pub(crate) fn new(config: Config, owner: Jid) -> Self {
         let affiliations = BTreeMap::from([(owner.clone(), Affiliation::Owner)]);
         Self { config, creator: Some(owner), affiliations, subscriptions: BTreeMap::new() }

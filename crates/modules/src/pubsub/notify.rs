@@ -111,7 +111,8 @@ pub(super) fn event(world: &mut World, key: &Key, config: &Config, write: impl F
         .ok()
 }
 
-/// A notification as those get it who have not asked for it while they are away: it waits for nobody (XEP-0334 §4.4). Headlines don't anyway.
+/// Returns a notification for those who have not asked for it while they are away: it waits for
+/// nobody (XEP-0334 §4.4). Headlines don't anyway.
 pub(super) fn fleeting(packet: &Packet) -> Packet {
     match packet.type_() {
         StanzaType::Headline => packet.clone(),
@@ -190,7 +191,8 @@ pub(super) fn with_contacts(
     });
 }
 
-/// The store doesn't tell who sees the owner's presence: only those hear of the node who need not.
+/// Logs that the store doesn't tell who sees the owner's presence, and returns nobody: only those
+/// hear of the node who need not.
 fn nobody<T>(world: &mut World, owner: &Jid, error: &StoreError) -> Vec<T> {
     world.store_failed("looking up who hears of a node", owner, error);
     Vec::new()

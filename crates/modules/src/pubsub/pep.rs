@@ -306,7 +306,8 @@ pub(super) fn wanted(world: &mut World, link: Link, nodes: Vec<String>) {
     ask_for_last_items(world, resource, owners.collect(), nodes);
 }
 
-/// A resource has told these accounts that it wants nodes: those of them that it sees are asked for the last items.
+/// Asks those of these accounts that a resource sees for the last items of the nodes that it has
+/// told them it wants.
 pub(super) fn wanted_of(world: &mut World, link: Link, mut owners: Vec<Jid>, nodes: Vec<String>) {
     let Some(resource) = interest::address(world, link).filter(|_| !nodes.is_empty()) else { return };
     let sees = |world: &World, owner: &Jid| {
@@ -420,7 +421,7 @@ fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(u
     }
 }
 
-/// The last item of a node, if it is due.
+/// Returns the last item of a node, if it is due.
 fn last_item(world: &mut World, news: &News) -> Option<Packet> {
     let config = defaults(&news.host, &news.node).read(&news.config);
     let relation = Relation { sees_presence: news.sees_presence, groups: news.groups.clone() };

@@ -115,7 +115,7 @@ fn give(world: &mut World, iq: Iq, asked: Element) {
     });
 }
 
-/// All of them or none.
+/// Keeps all of the elements or none.
 fn keep(world: &mut World, iq: Iq, elements: Vec<Element>) {
     let options = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
     let bytes = |key| options.map_or(0, |options| options.number(key));

@@ -97,7 +97,8 @@ fn published(world: &mut World, call: &Call, key: &Key, node: &Rc<Node>, item: &
     avatar::published(world, key, node, item);
 }
 
-/// Publishes an item that the server itself has made, in the name of the host. `then` hears what came of it.
+/// Publishes an item that the server itself has made, in the name of the host. `then` hears the
+/// outcome.
 pub(super) fn put(
     world: &mut World,
     key: Key,
@@ -115,7 +116,7 @@ pub(super) fn put(
     });
 }
 
-/// Removes items in the name of the host. `then` hears what came of it.
+/// Removes items in the name of the host. `then` hears the outcome.
 pub(super) fn take(
     world: &mut World,
     key: Key,

@@ -22,7 +22,7 @@ struct State {
 }
 
 impl Several {
-    /// None yet; `then` runs when those that begin have ended.
+    /// Begins with no writes; `then` runs when those that begin have ended.
     pub fn new(then: impl FnOnce(&mut World, Result<(), StanzaError>) + 'static) -> Self {
         Self(Rc::new(RefCell::new(State { open: 1, outcome: Ok(()), then: Some(Box::new(then)) })))
     }
@@ -34,7 +34,7 @@ impl Several {
         move |world, outcome| several.end(world, outcome)
     }
 
-    /// No more begin.
+    /// Declares that no more writes begin.
     pub fn all_begun(self, world: &mut World) {
         self.end(world, Ok(()));
     }

@@ -132,7 +132,7 @@ impl State {
         asked.0.insert((key.clone(), subscriber.to_bare()))
     }
 
-    /// An owner has decided: the next request is heard.
+    /// Notes that an owner has decided: the next request is heard.
     pub(crate) fn decided(&self, key: &Key, subscriber: &Jid) {
         self.asked.borrow_mut().0.remove(&(key.clone(), subscriber.to_bare()));
     }

@@ -75,7 +75,8 @@ pub(super) fn has_room(world: &World, key: &Key, node: &Node, jid: &Jid, pending
         && (!pending || node.subscriptions.values().filter(|found| found.pending).count() < MAX_PENDING)
 }
 
-/// §6.1.3.9: the node has as many as it may, or the account.
+/// Returns the error for a node, or an account, that has as many subscriptions as it may
+/// (§6.1.3.9).
 fn too_many() -> StanzaError {
     specific(Condition::PolicyViolation, "too-many-subscriptions").with_type(ErrorType::Wait)
 }

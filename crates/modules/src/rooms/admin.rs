@@ -266,7 +266,8 @@ impl Room {
     }
 }
 
-/// The part of a list that a request asks for, and what is said of it: to those who ask for a part, and where it is one.
+/// Returns the part of a list that a request asks for, and the answer that tells its place: for
+/// those who ask for a part, and where it is one.
 fn page<'a, T>(
     payload: &Element,
     found: &'a [T],
@@ -279,7 +280,7 @@ fn page<'a, T>(
     Ok((page, is_part.then_some(answer)))
 }
 
-/// About how many bytes an item of a list with these texts takes in a stanza.
+/// Returns about the number of bytes that an item of a list with these texts takes in a stanza.
 pub(super) fn item_bytes<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
     let escaped = |text: &str| text.bytes().filter(|byte| matches!(byte, b'&' | b'<' | b'>' | b'\'' | b'"')).count();
     texts.into_iter().fold(ITEM_BYTES, |sum, text| sum + text.len() + 5 * escaped(text))

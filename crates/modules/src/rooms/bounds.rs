@@ -8,7 +8,7 @@ use super::limits::{
 };
 use super::{approve, avatar, hats, history, invite, voices};
 
-/// All of them.
+/// All bounds of rooms.
 pub(super) const BOUNDS: &[Bound] = &[
     rooms(Per::Domain, "max_rooms").or("its creator gets <resource-constraint/>").kept_in(&["rooms"]),
     rooms(Per::Account, ROOMS_OF_ACCOUNT).or("its creator gets <not-allowed/>"),

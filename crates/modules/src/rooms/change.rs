@@ -59,7 +59,7 @@ impl Room {
         self.tell_of_absent(world, &absent);
     }
 
-    /// The occupants whom changes are about, by account.
+    /// Returns the occupants whom changes are about, by account.
     fn occupants_of(&self, changes: &[Affiliated]) -> HashMap<Jid, Vec<usize>> {
         let mut found: HashMap<_, _> = changes.iter().map(|change| (change.user.clone(), Vec::new())).collect();
         for (at, occupant) in &self.occupants {

@@ -46,22 +46,22 @@ struct Unheeded {
 /// The reason for which a service has no place for one more room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// It has as many as it may.
+    /// The service has as many rooms as it may.
     Service,
-    /// Its creator has.
+    /// The room's creator has as many as an account may.
     Account,
-    /// The creator's domain, which is of another server, has.
+    /// The creator's domain, which is of another server, has as many as it may.
     Domain,
 }
 
 /// The most rooms that there may be when one more is added.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Most {
-    /// Of the service.
+    /// The most rooms of the service.
     pub all: usize,
-    /// Of the new room's creator.
+    /// The most rooms of the new room's creator.
     pub of_account: usize,
-    /// Of all creators of the same domain.
+    /// The most rooms of all creators of the same domain.
     pub of_domain: usize,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Entry {
     pub is_public: bool,
     /// Whether the store has it.
     pub is_stored: bool,
-    /// For whom it counts.
+    /// The account for which it counts.
     pub creator: Option<Jid>,
 }
 
@@ -119,12 +119,12 @@ impl Hosted {
         }
     }
 
-    /// The rooms that everybody may find, of those with localparts between two.
+    /// Returns the rooms that everybody may find, of those with localparts between two.
     fn public(&self, range: (Bound<&str>, Bound<&str>)) -> impl DoubleEndedIterator<Item = (&String, &Entry)> {
         self.rooms.range::<str, _>(range).filter(|(_, entry)| entry.is_public)
     }
 
-    /// The localpart of a room that everybody may find, by its address.
+    /// Returns the localpart of a room that everybody may find, by its address.
     fn find(&self, id: &str, host: &str) -> Result<String, Condition> {
         let local = id.strip_suffix(host).and_then(|id| id.strip_suffix('@')).ok_or(Condition::ItemNotFound)?;
         let is_there = self.rooms.get(local).is_some_and(|entry| entry.is_public);
@@ -144,7 +144,7 @@ impl Hosted {
         }
     }
 
-    /// Rooms that an account has created stay, and count for nobody.
+    /// Forgets an account. Rooms that it has created stay, and count for nobody.
     fn forget(&mut self, user: &Jid) {
         if self.created.remove(user.as_str()).is_none() {
             return;
@@ -231,8 +231,9 @@ impl Directory {
         entry.is_some_and(|entry| entry.is_stored)
     }
 
-    /// As many of the rooms that everybody may find as are asked for and fit, address and name, in the order of their localparts. Only what is given is
-    /// copied, however many rooms there are.
+    /// Returns as many of the rooms that everybody may find as are asked for and fit, address and
+    /// name, in the order of their localparts. Only the returned ones are copied, however many
+    /// rooms there are.
     ///
     /// # Errors
     /// As [`Request::page`] has them.
@@ -305,14 +306,16 @@ impl Directory {
         self.removed.count.load(Ordering::Acquire)
     }
 
-    /// Those of the accounts that were removed after that many others of which this is true.
+    /// Returns those of the accounts that were removed after the first `seen` of which `is_known`
+    /// is true.
     pub(crate) fn removed_since(&self, seen: usize, is_known: impl Fn(&Jid) -> bool) -> Vec<Jid> {
         let unheeded = self.unheeded();
         let since = unheeded.users.iter().skip(seen.saturating_sub(unheeded.before));
         since.filter(|user| is_known(user)).cloned().collect()
     }
 
-    /// The rooms of a shard have forgotten the first `count` accounts that were removed. What all shards have forgotten is not kept any longer.
+    /// Notes that the rooms of a shard have forgotten the first `count` accounts that were removed.
+    /// An account that all shards have forgotten is not kept any longer.
     pub(crate) fn heed(&self, shard: usize, shards: usize, count: usize) {
         let mut unheeded = self.unheeded();
         unheeded.heeded.insert(shard, count);
@@ -427,7 +430,7 @@ mod tests {
     }
 
     proptest! {
-        /// A part is what it would be of a list of all.
+        /// Each part is what it would be of a list of all.
         #[test]
         fn parts_of_the_list_are_parts_of_a_list(
             rooms in prop::collection::btree_map("[a-c]{1,2}", (any::<bool>(), 0..9usize), 0..12),

@@ -233,7 +233,7 @@ const MOST_HATS: usize = 100;
 const MOST_WORN: usize = 10;
 /// Users with hats.
 const MOST_WEARERS: usize = 1000;
-/// Bytes of all hats that users have, so that the list of them fits one stanza.
+/// The most bytes of all hats that users have, so that the list of them fits one stanza.
 pub(super) const MOST_BYTES: usize = 192 * 1024;
 /// The bytes that a row of that list takes beside its texts.
 const ROW_BYTES: usize = 256;

@@ -203,7 +203,7 @@ const ALLOW: &str = "muc#request_allow";
 const MOST_INVITED: usize = 20;
 /// Invitations that a room remembers, so that they can be declined.
 pub(super) const MOST_INVITATIONS: usize = 1000;
-/// Bytes of their addresses.
+/// The most bytes of their addresses.
 const MOST_INVITATION_BYTES: usize = 128 * 1024;
 
 fn invitation_bytes((to, from): &(Jid, Jid)) -> usize {

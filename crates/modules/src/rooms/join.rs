@@ -78,7 +78,8 @@ impl Room {
         }
     }
 
-    /// An occupant's presence. Who enters twice has lost the thread, and gets everything again (§17.3).
+    /// Takes an occupant's presence. A client that enters twice has lost the thread, and gets
+    /// everything again (§17.3).
     fn shows(
         &mut self,
         world: &mut World,

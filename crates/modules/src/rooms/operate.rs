@@ -1,5 +1,6 @@
-//! Describes and destroys rooms for operators, and lets a room go on with what it had to ask the store for. A request comes to the room's home shard as a
-//! letter, and waits for its turn there like a stanza.
+//! Describes and destroys rooms for operators, and lets a room go on with a request once the store
+//! has answered. A request comes to the room's home shard as a letter, and waits for its turn there
+//! like a stanza.
 
 use rookery_hub::{Iq, Reply, World};
 use rookery_jid::Jid;
@@ -25,7 +26,8 @@ pub(crate) enum What {
     Describe(Reply<Result<Option<Described>, StoreError>>),
     /// To be no more, for a reason.
     Destroy(Option<String>, Reply<Result<Option<()>, StoreError>>),
-    /// A user's request to register goes on, now that it is known how many rooms know the user.
+    /// To go on with a user's request to register, now that it is known how many rooms know the
+    /// user.
     Register { iq: Iq, known_in: u64 },
 }
 

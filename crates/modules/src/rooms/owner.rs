@@ -176,5 +176,5 @@ impl Room {
 
 /// Users of a list in the form.
 const MOST_LISTED: usize = 1000;
-/// Bytes of such a list, so that the form fits one stanza.
+/// The most bytes of such a list, so that the form fits one stanza.
 const MOST_BYTES: usize = 64 * 1024;

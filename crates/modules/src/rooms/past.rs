@@ -33,7 +33,7 @@ impl Room {
                     who.opt_attr("jid", occupant.seat().map(|seat| seat.jid.as_str()))
                         .attr("role", occupant.role.name());
                     who.end();
-                    // Who could see the address then is the most that may see it later.
+                    // At most those who could see the address then may see it later.
                     if self.config.is_nonanonymous {
                         who.start("status").attr("code", "100").end();
                     }

@@ -14,7 +14,8 @@ impl Bucket {
         self.take_many(1, rate, unix_ms)
     }
 
-    /// Takes as much as something costs if anything is left: what costs more than the whole bucket happens too, and is paid for before the next.
+    /// Takes as much as something costs if anything is left: an act that costs more than the whole
+    /// bucket happens too, and is paid for before the next.
     pub(crate) fn take_many(&mut self, cost: u64, rate: u64, unix_ms: u64) -> bool {
         if rate == 0 {
             return true;

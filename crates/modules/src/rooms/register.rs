@@ -22,7 +22,7 @@ impl Room {
         self.register_knowing(world, iq, None)
     }
 
-    /// The same when it is known how many rooms know the user.
+    /// Registers a user, given the number of rooms that know the user.
     pub(crate) fn register_knowing(
         &mut self,
         world: &mut World,
@@ -76,7 +76,8 @@ impl Room {
         self.affiliations.get(user.bare_str())?.nick.as_deref()
     }
 
-    /// `known_in`: the number of rooms that know the user, once that has been asked for.
+    /// Registers a nick; `known_in`: the number of rooms that know the user, once that has been
+    /// asked for.
     fn register_nick(
         &mut self,
         world: &mut World,

@@ -404,7 +404,7 @@ impl Room {
     }
 }
 
-/// Bytes that the affiliation of a user takes, about as in memory and in the store.
+/// Returns the bytes that the affiliation of a user takes, about as in memory and in the store.
 pub(crate) fn bytes_of(affiliated: &Affiliated) -> usize {
     let texts = affiliated.nick.iter().chain(&affiliated.reason).map(String::len);
     affiliated.user.as_str().len() + texts.sum::<usize>()

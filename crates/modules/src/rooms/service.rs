@@ -98,7 +98,8 @@ pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) ->
     Ok(())
 }
 
-/// Answers with these items. Who didn't ask for a part hears of it where it is one (§2.1).
+/// Answers with these items. A client that didn't ask for a part hears of it where it is one
+/// (§2.1).
 fn reply_page(world: &mut World, iq: &Iq, items: &[(&str, &str)], part: Option<&rsm::Answer>) {
     let mut reply = iq.result();
     reply.start_ns("query", ns::DISCO_ITEMS);

@@ -49,7 +49,7 @@ impl Room {
         if may { Ok(()) } else { Err(too_fast()) }
     }
 
-    /// The same for an account that enters, with what it has left from its last visit.
+    /// Checks that an account may enter, with what it has left from its last visit.
     pub(super) fn may_come(&mut self, world: &World, account: &Jid) -> Result<(Bucket, Bucket), StanzaError> {
         let (pace, mut stir) = self.former.come(account);
         // All see it, and it sees all.
@@ -61,7 +61,7 @@ impl Room {
         Err(too_fast())
     }
 
-    /// An occupant has left.
+    /// Remembers the rate of an occupant that has left.
     pub(super) fn note_pace(&mut self, world: &World, occupant: &Occupant) {
         let rates = (self.limits.messages, self.limits.requests);
         self.former.leave((&occupant.account, occupant.pace, occupant.stir), rates, world.time());

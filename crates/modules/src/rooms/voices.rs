@@ -13,7 +13,7 @@ use super::role::Role;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Voices {
     roles: HashMap<Jid, (u64, Role)>,
-    /// In the order in which they came.
+    /// The accounts in the order in which they came.
     order: BTreeMap<u64, Jid>,
     last: u64,
     bytes: usize,
@@ -87,7 +87,7 @@ impl FromIterator<(Jid, Role)> for Voices {
 
 /// Accounts that a room remembers.
 pub(super) const MOST: usize = 1000;
-/// Bytes of their addresses.
+/// The most bytes of their addresses.
 const MOST_BYTES: usize = 128 * 1024;
 
 #[cfg(test)]

@@ -217,7 +217,7 @@ fn is_contact(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool,
     Ok(one(c, CONTACT, &[domain, local, contact], |_| Ok(()))?.is_some())
 }
 
-/// The place of a message in its archive, which is made if there may be one.
+/// Returns the place of a message in its archive, which is made if there may be one.
 fn place(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<Option<Place>, StoreError> {
     let owner = message.owner.as_ref();
     if let Some(place) = c.known_archives().place(owner, message.id) {

@@ -567,7 +567,8 @@ const FORGET_AFFILIATION_BYTES: &str = "\
     UPDATE pubsub_nodes SET bytes = MAX(0, bytes - ?) \
     WHERE id IN (SELECT node FROM pubsub_affiliations WHERE entity = ?)";
 
-/// Another owner answers for what a removed account has made. Values: the number of that affiliation, creator.
+/// Makes another owner answer for the nodes of a removed account. Values: the number of that
+/// affiliation, creator.
 const FORGET_CREATOR: &str = "\
     UPDATE pubsub_nodes SET creator = COALESCE((SELECT MIN(entity) FROM pubsub_affiliations \
     WHERE node = pubsub_nodes.id AND affiliation = ?), '') WHERE creator = ?";
@@ -602,7 +603,7 @@ const FORGET_SUBSCRIPTIONS: &str =
 /// Values: items, bytes, node.
 const COUNT: &str = "UPDATE pubsub_nodes SET items = ?, bytes = ? WHERE id = ?";
 
-/// For how many bytes an item counts, as [`Item::bytes`] does.
+/// The number of bytes for which an item counts, as in [`Item::bytes`].
 macro_rules! size {
     () => {
         "LENGTH(CAST(item AS BLOB)) + LENGTH(CAST(publisher AS BLOB)) + LENGTH(payload) + 100"

@@ -48,7 +48,7 @@ impl Trouble {
         }
     }
 
-    /// Nothing panics under the lock.
+    /// Locks the state. Nothing panics under the lock.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -273,7 +273,7 @@ pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
         let page = done(stores.archive.page(romeo.as_ref(), query)).expect("a page");
         assert_eq!(page.messages.len(), count, "{with}");
     }
-    // Who goes on with a large conversation loses the beginning of that one.
+    // A writer who goes on with a large conversation loses the beginning of that one.
     say(2001..2011, "juliet@b.example/2");
     let left = all(stores, &romeo);
     assert_eq!(left.len(), 100);

@@ -183,7 +183,7 @@ pub fn who_makes_nodes_answers_for_them(stores: &Stores) {
     let few = Room { creator_bytes: 497, ..Room::ANY };
     assert_eq!(create(&service, "d", &hamlet, few), Created::OwnerFull, "3 times 50 and the owner's affiliation");
 
-    // Whose account is removed leaves what others own as well to one of those.
+    // A removed account leaves nodes that others own as well to one of those.
     done(stores.pubsub.set_affiliation(service.as_ref(), "c", hamlet.as_ref(), Some(Affiliation::Owner), Room::ANY));
     done(stores.accounts.remove(horatio.as_ref()));
     assert_eq!(creator("c"), Some(hamlet.clone()));

@@ -196,7 +196,7 @@ const OTHER_FROM: Refusal = (StreamError::InvalidFrom, "The 'from' is not who ha
 /// The language of the texts in errors (§4.7.4).
 const LANG: &str = "en";
 
-/// Bytes of a language tag. BCP 47 §4.4.1 knows none above 35.
+/// The most bytes of a language tag. BCP 47 §4.4.1 knows none above 35.
 const MAX_LANG: usize = 64;
 
 /// Input up to this length in bytes is parsed on every call.

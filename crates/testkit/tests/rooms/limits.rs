@@ -293,7 +293,7 @@ fn whom_somebody_blocks_has_no_room_invite_it() {
     s.crone.expect_nothing();
     invite(&mut s.wiccarocks, &[&hag]);
     assert!(is_invitation(&s.hag.expect_element()), "others invite as ever");
-    // Who is made a member of a members-only room is invited too.
+    // A user who is made a member of a members-only room is invited too.
     configure(&mut s.crone, "membersonly=1");
     s.hush();
     let member = s.named("<item affiliation='member' jid='HAG'/>");
