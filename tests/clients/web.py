@@ -121,7 +121,7 @@ async def a_proxy_that_does_not_say_for_whom_opens_nothing():
             for headers in silent + told:
                 assert _get(server, base + path, headers=headers)[0] == 403, (path, headers)
             assert _get(server, base + path, headers={"X-Forwarded-For": "127.0.0.1"})[0] == 200, path
-        # Nor may a client of whom nobody knows where it is log in as if it were here.
+        # Nor may a client whose place nobody knows log in as if it were here.
         for extra, may in ((None, False), ("198.51.100.1", False), ("127.0.0.1", True)):
             connection = socket.create_connection(("127.0.0.1", server.web_port), 10)
             extra = f"X-Forwarded-For: {extra}\r\n" if extra else ""

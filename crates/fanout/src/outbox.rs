@@ -7,9 +7,10 @@
 //! [`Outboxes::sent`] removes what the transport has taken. What was not wholly taken when a connection dies comes
 //! back from [`Outboxes::close`], so that a slow or broken reader loses its connection but not its messages.
 //!
-//! Limits (`design.md`, budgets): above the soft one a presence replaces the older one of the same sender that still
-//! waits; above the hard one the packet is refused and the caller ends the session. All sessions of an account together have a limit too, and
-//! so has the shard as a whole: above that one those go who hold most ([`Pushed::Crowded`]).
+//! Limits (`design.md`, budgets): above the soft one a presence replaces the older one of the same
+//! sender that still waits; above the hard one the packet is refused and the caller ends the
+//! session. All sessions of an account together have a limit too, and so has the shard as a whole:
+//! above that one, sessions of those accounts end that hold most ([`Pushed::Crowded`]).
 //!
 //! A client isn't to blame for stanzas that the server sends of its own accord, at login above all:
 //! see [`paced`].

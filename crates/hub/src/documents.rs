@@ -444,7 +444,7 @@ const MAX_ABSENT_BYTES: usize = 64 << 20;
 /// The stanzas for accounts without session that may wait for the store, in one shard.
 const WAITING: Bounds = Bounds { number: 16_384, bytes: 64 << 20 };
 
-/// Tells operators of what accounts without session take.
+/// The bounds of accounts without session, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
         "stanzas for absent users that wait for the store",

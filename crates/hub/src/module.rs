@@ -370,8 +370,10 @@ impl Hooks<'_> {
         self.registry.reachable.push(hook);
     }
 
-    /// Hears when the presence of a session has changed: it has become available, says something new while it is, or is available no more, be it only to those whom it
-    /// has told so by directed presence. After the broadcast; [`Session::presence`](crate::Session::presence) is what holds now.
+    /// Hears when the presence of a session has changed: it has become available, says something
+    /// new while it is, or is available no more, be it only to those whom it has told so by
+    /// directed presence. The call comes after the broadcast;
+    /// [`Session::presence`](crate::Session::presence) is the state then.
     pub fn presence(&mut self, call: impl Fn(&mut World, Link) + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as SessionHook);
         self.registry.presence.push(hook);

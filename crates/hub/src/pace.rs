@@ -90,7 +90,7 @@ impl World {
     fn end_reader(&mut self, link: Link) {
         self.counters.overflows += 1;
         self.close(link, StreamError::ResourceConstraint, "the client does not read what it is sent");
-        // What it did not read is older than whatever comes now, and goes its way before it.
+        // Unread stanzas are older than all that comes now, and go their way before it.
         self.give_back(link);
     }
 }

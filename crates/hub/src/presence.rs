@@ -445,7 +445,7 @@ fn last_word(packet: &Packet, address: &Jid, owner: &Jid) -> Vec<u8> {
 
 /// Bytes of an account's last presence that are kept as they are.
 const LAST_WORD: usize = 4096;
-/// Contacts who are away whose last presence is loaded at a time.
+/// The number of absent contacts whose last presence is loaded at a time.
 const AWAY: usize = 64;
 
 /// Unavailable presence in the name of a resource that can't send its own.

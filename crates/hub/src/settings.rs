@@ -32,8 +32,8 @@ pub struct Settings {
     pub max_directed: usize,
     /// How fast a session may send.
     pub rate: Rate,
-    /// The iterations of PBKDF2 for every password that is set while the server runs, by whatever
-    /// way. Those of the command line and of decoys are the same number of the configuration.
+    /// The iterations of PBKDF2 for every password that is set while the server runs, in any way.
+    /// Those of the command line and of decoys are the same number of the configuration.
     pub scram_iterations: u32,
 }
 

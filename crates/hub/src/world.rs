@@ -64,7 +64,8 @@ pub struct World {
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
     pub(crate) now_ms: u64,
-    /// When the log may have another error of the store, and how many it lacks.
+    /// The time from which the log may have another error of the store; `untold_errors`: the number
+    /// that it lacks.
     pub(crate) next_store_error_ms: u64,
     pub(crate) untold_errors: u64,
     started_ms: Option<u64>,

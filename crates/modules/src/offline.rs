@@ -137,7 +137,8 @@ fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>, pushes: &Rc<RefCell<
         Fate::Dropped => return Verdict::Taken,
         Fate::Kept => {}
     }
-    // A server that stops gives back what sessions have not read, however much of it is from one sender.
+    // A server that stops gives back all that sessions have not read, even if it is from one
+    // sender.
     let is_counted = !world.is_stopping();
     if is_counted && !pushes.borrow_mut().take(packet) {
         world.bounce(packet, to, Condition::ResourceConstraint.into());

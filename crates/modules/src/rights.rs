@@ -30,8 +30,8 @@ pub(crate) enum Rights {
     Account,
     /// Everything that concerns the domain.
     Admin,
-    /// That, and what concerns the server as a whole, such as its end: for those who administer
-    /// the default domain as well.
+    /// All of that, and everything that concerns the server as a whole, such as its end: for those
+    /// who administer the default domain as well.
     Server,
 }
 
@@ -158,7 +158,7 @@ pub fn set_named(stores: &Stores, domain: &str, admins: &[Jid]) -> Pending<()> {
 }
 
 /// Removes an account from the administrators that were named, at each of these domains: its name
-/// must not hand the right on to the next one who has it.
+/// must not hand the right on to its next owner.
 pub fn forget(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pending<()> {
     let (account, stores, lists) = (account.bare().to_jid(), stores.clone(), lists(stores, domains));
     Box::pin(async move {

@@ -86,7 +86,7 @@ impl Request {
     /// size of an item. One item fits always.
     ///
     /// # Errors
-    /// As [`Request::page`] has them.
+    /// The errors of [`Request::page`].
     pub fn page_within<'a, T>(
         &self,
         items: &'a [T],

@@ -1,15 +1,15 @@
 //! Bounds how often somebody may try a password: a state machine without clock and lock.
 //!
-//! An attempt is held back by what is like it, and by nothing else:
+//! An attempt is held back by others like it, and by nothing else:
 //!
 //! * *The pair of place and account.* A place is an address, or the first 64 bits of one of IPv6.
 //!   It has 20 attempts at an account, and another every ten minutes. So a device with a wrong
 //!   password slows down itself, not the others behind its address.
 //! * *The account.* All places together have 100 attempts, and after that as many a day as the
-//!   operator says, however many places they come from. Half of them are for the first three attempts of
-//!   a place, so that an owner in a new place has a line apart from those who guess all the time.
-//! * *The address.* Attempts at whatever accounts: 1000, and another every second. This is for
-//!   those who try one password everywhere.
+//!   operator says, from any number of places. Half of them are for the first three attempts of a
+//!   place, so that an owner in a new place has a line apart from those who guess all the time.
+//! * *The address.* Attempts at any accounts: 1000, and another every second. This is for those who
+//!   try one password everywhere.
 //!
 //! Where an account has logged in from lately, or with which installation of a client (XEP-0388
 //! §2.3), none of these three counts for it: it has a rate of its own there, so that somebody
@@ -20,12 +20,12 @@
 //!
 //! * An attempt counts from its beginning, so that many at once gain nothing; one that succeeds is
 //!   taken back.
-//! * An attempt that is refused because of its account or its address still counts for its pair:
-//!   who asks again and again can't crowd out who asks once.
+//! * An attempt that is refused because of its account or its address still counts for its pair: a
+//!   client that asks again and again can't crowd out one that asks once.
 //! * Memory is bounded. When a table is full, the entries with the least to lose go: a record of
 //!   many failures stays until most of the table has as many. Places where an account has logged in
 //!   are kept apart, where only logins make entries, and one account makes sixteen at most.
-//! * What is kept are hashes under a random key: nobody chooses which entries collide.
+//! * Only hashes under a random key are kept: nobody chooses which entries collide.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -92,7 +92,7 @@ pub struct Refused {
     pub retry_ms: u64,
 }
 
-/// Counts of attempts since the start, by what came of them.
+/// Counts of attempts since the start, by their outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// Attempts that succeeded.
@@ -208,7 +208,7 @@ impl Attempts {
         }
     }
 
-    /// Returns what came of attempts since the start.
+    /// Returns the counts of attempts since the start, by their outcome.
     pub fn tally(&self) -> Tally {
         self.tally
     }
@@ -297,7 +297,7 @@ impl Table {
         if wait > LONGEST_WAIT_MS { Err(Refused { cause, retry_ms: wait }) } else { Ok(wait) }
     }
 
-    /// Returns how many attempts have not come back yet, rounded up.
+    /// Returns the number of attempts that have not come back yet, rounded up.
     fn level(&self, key: u64, rate: Rate, now_ms: u64) -> u64 {
         self.0.get(&key).map_or(0, |until| until.saturating_sub(now_ms).div_ceil(rate.each_ms))
     }
@@ -339,7 +339,7 @@ fn account_rate(a_day: u32) -> Rate {
     Rate { burst: 50, each_ms: 2 * 86_400_000 / u64::from(a_day.max(1)) }
 }
 
-/// The bounds of what is remembered and allowed here, for the page of limits.
+/// The bounds of attempts, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
         "failed logins at an account, from places where it has not logged in (100 at once)",

@@ -38,7 +38,7 @@ impl Default for LoginTerms {
     }
 }
 
-/// Attempts, with what the log has not been told of them.
+/// Attempts, with those of which the log has not been told.
 #[derive(Debug, Default)]
 struct Watched {
     attempts: Attempts,
@@ -176,7 +176,7 @@ impl Gate {
         self.watched().attempts.take_back(attempt, now_ms);
     }
 
-    /// Returns what came of attempts since the start.
+    /// Returns the counts of attempts since the start, by their outcome.
     pub fn tally(&self) -> Tally {
         self.watched().attempts.tally()
     }
@@ -192,8 +192,9 @@ impl Gate {
 
 /// Milliseconds between two lines of the log about attempts that are refused.
 const BETWEEN_LINES_MS: u64 = 60_000;
-/// Returns what one address may have of `limit` when so many of all places are taken: less and less towards the end, so that those who take many don't take
-/// the last ones as well. 0 for any number, of the limit and of all places.
+/// Returns the part of `limit` that one address may have when so many of all places are taken: less
+/// and less towards the end, so that those who take many don't take the last ones as well. 0 for
+/// any number, of the limit and of all places.
 fn share(limit: u32, taken: usize, most: usize) -> u32 {
     let is_over = |part: usize, of: usize| most > 0 && taken.saturating_mul(of) >= most.saturating_mul(part);
     let share = match limit {
@@ -205,7 +206,7 @@ fn share(limit: u32, taken: usize, most: usize) -> u32 {
     share.max(1)
 }
 
-/// The bounds of what is allowed in before it has logged in, for the page of limits.
+/// The bounds of connections before they have logged in, for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on("sessions of BOSH that haven't logged in", Per::Server, Most::Fixed(MOST_OPENED as u64), Unit::Number)
         .or("a new one is refused with policy-violation"),

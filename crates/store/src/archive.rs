@@ -10,9 +10,11 @@ use rookery_jid::{Jid, JidRef};
 pub trait Archive: Send + Sync {
     /// Adds messages. One whose owner isn't there, or whose id its owner has already, is left out.
     ///
-    /// An archive that takes more than [`ArchivedMessage::most`] then loses as many bytes of its oldest messages as were added: those of the same
-    /// conversation if that takes an eighth of the archive, else those of the conversation that takes most. So nobody who writes a lot displaces what
-    /// was said with others, and an archive that was larger when the bound was set doesn't lose it at once.
+    /// An archive that takes more than [`ArchivedMessage::most`] then loses as many bytes of its
+    /// oldest messages as were added: those of the same conversation if that takes an eighth of the
+    /// archive, else those of the conversation that takes most. So nobody who writes a lot
+    /// displaces conversations with others, and an archive that was larger when the bound was set
+    /// doesn't lose it at once.
     fn append(&self, messages: Vec<ArchivedMessage>) -> Pending<()>;
 
     /// A page of an archive. `None` if one of the ids that the query refers to isn't there; an archive that doesn't exist is empty.

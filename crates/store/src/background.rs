@@ -35,7 +35,7 @@ impl Background {
     /// Starts `threads` threads, at least one, for logins, and half as many, at least one, for everything else.
     ///
     /// # Errors
-    /// Returns what the system says when it gives no thread.
+    /// The error of the system when it gives no thread.
     pub fn new(threads: usize) -> std::io::Result<Self> {
         let logins = Crew::start("logins", threads.max(1))?;
         let others = Crew::start("background", (threads / 2).max(1))?;

@@ -7,7 +7,8 @@ use rookery_jid::JidRef;
 pub trait Offline: Send + Sync {
     /// Keeps a stanza for later, unless there is no room for it. `unix_ms`: when it came, milliseconds since 1970.
     ///
-    /// Nobody has more of the room than is still free: a sender of much leaves as much for others, and however many there are, there is some for one more.
+    /// Nobody has more of the room than is still free: a sender of much leaves as much for others,
+    /// and there is always some for one more.
     fn push(
         &self,
         to: JidRef<'_>,
@@ -53,7 +54,8 @@ impl OfflineRoom {
         Some(Self { messages: self.messages.checked_sub(messages)?, bytes: self.bytes.checked_sub(bytes)? })
     }
 
-    /// Returns whether one who has so much may have a message more of this size, where so much is free.
+    /// Returns whether a sender that has so much may have another message of this size, where so
+    /// much is free.
     pub(crate) fn is_fair(self, own: (u64, u64), bytes: u64) -> bool {
         own.0 < self.messages && own.1.saturating_add(bytes) <= self.bytes
     }

@@ -55,8 +55,9 @@ pub trait Pubsub: Send + Sync {
         most: usize,
     ) -> Pending<Set>;
 
-    /// Keeps an item as the newest one, in the place of one of the same id, and removes what is too much or too old then. An item that leaves the node
-    /// larger than before needs room for its bytes.
+    /// Keeps an item as the newest one, in the place of one of the same id, and removes items that
+    /// are too many or too old then. An item that leaves the node larger than before needs room for
+    /// its bytes.
     fn publish(&self, host: JidRef<'_>, node: &str, item: Item, kept: Kept, room: Room) -> Pending<Published>;
 
     /// Some items of a node, without those that are too old; `None` if there is no such node.

@@ -63,7 +63,7 @@ pub struct ListedRoom {
     pub name: String,
     /// Whether everybody may find it.
     pub is_public: bool,
-    /// The bare JID of who created it, unless that account is no more.
+    /// The bare JID of the creator, unless that account is no more.
     pub creator: Option<Jid>,
 }
 
@@ -74,7 +74,7 @@ pub struct RoomDocument {
     pub name: String,
     /// Whether everybody may find it.
     pub is_public: bool,
-    /// The bare JID of who created it, for whom it counts; forgotten when the account is removed.
+    /// The bare JID of the creator, for whom it counts; forgotten when the account is removed.
     pub creator: Option<Jid>,
     /// The configuration.
     pub config: Vec<u8>,

@@ -197,7 +197,7 @@ const SOURCES: [Source; 10] = [
 
 fn server() -> Server {
     let admins = ("administration", "admins", Value::List(vec!["bard@example.org".into()]));
-    // As some operators have it; without payload is what is larger than that is by default.
+    // As some operators have it; by default, larger ones come without payload.
     let large = ("pep", "item_bytes", Value::Number(131_072));
     Server::with(Config { federates: true, options: vec![admins, large], ..Config::default() })
 }
@@ -233,7 +233,7 @@ fn full_roster(server: &Server) {
     }
 }
 
-/// Logs in, becomes available, and takes whatever comes; who is slow takes it in small pieces.
+/// Logs in, becomes available, and takes all that comes; a slow client takes it in small pieces.
 fn everything(server: &Server, source: &Source, is_slow: bool, resource: &str) -> (Client, Vec<Element>) {
     let mut client = server.login(&format!("romeo/{resource}"));
     if is_slow {

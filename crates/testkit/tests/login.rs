@@ -312,7 +312,8 @@ fn guesses_from_one_place_are_bounded_and_refused_afterwards() {
     let looked_at = answers.iter().take_while(|answer| *answer == "not-authorized").count();
     assert_eq!(looked_at, 20);
     assert!(answers[looked_at..].iter().all(|answer| answer == "temporary-auth-failure"), "{answers:?}");
-    // A refusal takes two seconds, so that who repeats it at once doesn't do so all the time.
+    // A refusal takes two seconds, so that a client that repeats it at once doesn't do so all the
+    // time.
     let mut client = stranger(&server);
     client.send(&plain("juliet", PASSWORD));
     server.advance(1_999);

@@ -77,7 +77,8 @@ fn what_waited_comes_before_what_is_new() {
     assert_eq!(waiting(&server, "romeo"), 0);
 }
 
-/// XEP-0160 §2: "service-unavailable" where the queue is full; what waits already stays, and who has sent a lot leaves room for others.
+/// XEP-0160 §2: "service-unavailable" where the queue is full; waiting messages stay, and a sender
+/// of a lot leaves room for others.
 #[test]
 fn the_queue_is_bounded() {
     let options = vec![("offline", "limit", Value::Number(4))];
@@ -229,8 +230,9 @@ fn a_store_that_fails_is_told_to_the_sender() {
     assert_eq!(server.online("romeo/orchard").bodies(), ["kept"]);
 }
 
-/// RFC 6121 §8.5.2.2.1 and XEP-0334 §4: what must not be stored is lost, which only those hear who may know that the user is away. Strangers hear the
-/// same of a user who is here, who is away, and who doesn't exist.
+/// RFC 6121 §8.5.2.2.1 and XEP-0334 §4: a message that must not be stored is lost, which only those
+/// hear who may know that the user is away. Strangers hear the same of a user who is here, who is
+/// away, and who doesn't exist.
 #[test]
 fn strangers_do_not_hear_who_is_here() {
     let server = Server::new();
@@ -267,7 +269,7 @@ fn a_flood_leaves_room_for_the_messages_of_others() {
     let server = Server::with(Config { stores: held.stores(), modules_off: vec!["archive"], ..Config::default() });
     server.account("romeo");
     let (mut juliet, mut nurse) = (server.login("juliet/balcony"), server.login("nurse/hall"));
-    // What is known of one who is away is asked for once.
+    // The state of an absent user is asked for once.
     say(&mut juliet, "romeo@example.org", &["first"]);
     held.set_flowing(false);
     let body = "x".repeat(200_000);

@@ -372,7 +372,7 @@ fn a_flood_while_the_store_is_slow_hits_its_sender_alone() {
     held.set_flowing(true);
     held.release_all();
     romeo.expect_nothing();
-    // Of what the store was given in the end it kept as much as it may.
+    // Of the messages that the store was given in the end it kept as many as it may.
     mallory.all();
     mallory.expect_alive();
     mallory.vanish();

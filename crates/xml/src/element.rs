@@ -215,7 +215,7 @@ impl Element {
 struct Reader<'a> {
     buf: &'a [u8],
     scope: Vec<(&'a [u8], Arc<str>)>,
-    /// The namespace of what is in none that its own stanza declares, once there is such an element.
+    /// The namespace of elements that are in none declared by their own stanza, once there is one.
     client: Option<Arc<str>>,
 }
 

@@ -163,7 +163,8 @@ impl Scope {
         Ok(len)
     }
 
-    /// Adds to what the stanza's namespaces would take without prefixes, at the end of a tag. Without one in sight they take what is written.
+    /// Adds to the bytes that the stanza's namespaces would take without prefixes, at the end of a
+    /// tag. Without one in sight they take as many as are written.
     #[inline(always)]
     pub(crate) fn spell_out(&mut self, own: Namespace, limits: &Limits) -> Result<(), Fault> {
         if self.bound == 0 { Ok(()) } else { self.spell_out_prefixed(own, limits) }

@@ -41,7 +41,8 @@ pub fn canonical(bytes: &[u8], default_ns: &str, prefixes: &[(String, String)]) 
 #[derive(Default)]
 struct Names {
     known: BTreeSet<Arc<str>>,
-    /// The bytes that they take where each element and attribute names its own, and how many these may be.
+    /// The bytes that they take where each element and attribute names its own, and the most that
+    /// these may be.
     spelled: usize,
     most: usize,
 }

@@ -187,7 +187,8 @@ pub(crate) fn foreign_prefixes(element: &[u8]) -> BTreeSet<&[u8]> {
     if memchr::memchr(b':', element).is_none() {
         return foreign;
     }
-    // What the elements around the place declare, and how many of that each of them.
+    // The declarations of the elements around the place, and for each element the number of those
+    // before it.
     let (mut declared_here, mut outside) = (Vec::new(), Vec::new());
     for token in Walk::new(element, 0) {
         match token {

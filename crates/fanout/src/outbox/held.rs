@@ -41,7 +41,7 @@ impl Limits {
 }
 
 impl Outboxes {
-    /// Brings what a session counts for its account up to date.
+    /// Brings the bytes that a session adds to its account's up to date.
     pub(super) fn weigh(&mut self, link: Link) {
         let Some(slot) = self.slots.get_mut(link.index()) else { return };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };

@@ -135,7 +135,7 @@ impl Queue {
         self.bytes + self.paced().bytes + self.managed.as_ref().map_or(0, |managed| managed.bytes)
     }
 
-    /// Takes those who wait for room, if there is some.
+    /// Takes the callers that wait for room, if there is some.
     pub fn take_those_in_wait(&mut self, soft: usize) -> Vec<Roomy> {
         let waiting = self.held().saturating_sub(self.taken);
         match &mut self.much {

@@ -7,8 +7,9 @@
 //! # Invariants
 //!
 //! * Nobody waits for the archive. What the store doesn't take is missing there, counted and logged; a message that is not recorded has no id.
-//! * Messages that wait and those that the store has not confirmed are bounded together. From the half of it on nobody has more than a quarter: a sender of
-//!   more than the disk takes loses its own, and not what others say.
+//! * Messages that wait and those that the store has not confirmed are bounded together. From the
+//!   half of it on nobody has more than a quarter: a sender of more than the disk takes loses its
+//!   own messages, and not those of others.
 //! * Nobody adds more to all archives of a shard in a day than an option says: a bound for each archive lets one who writes to everybody fill them all.
 //! * A server that stops has written everything. When it is killed, archives lack what came in the last second and was not acknowledged
 //!   (XEP-0198); what was for users who were away is in the offline store.
@@ -186,7 +187,8 @@ impl Archives {
         Some(id::text(id))
     }
 
-    /// Counts bytes for who sends them; `a_day`: how many that may be in a day, 0 for any number.
+    /// Counts bytes for their sender; `a_day`: the bytes that it may have in a day, 0 for any
+    /// number.
     fn may_spend(&self, world: &World, by: JidRef<'_>, hash: u64, bytes: usize, a_day: u64) -> bool {
         if a_day == 0 {
             return true;

@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //!
-//! * The searches of a shard have their turns, a portion each: however much is searched, the store has one portion of a shard's searches to load at a time.
+//! * The searches of a shard have their turns, a portion each: the store never has more than one
+//!   portion of a shard's searches to load at a time.
 //! * A session has one search at a time, since it holds its lane; an account has few, whatever its sessions.
 //! * A search ends when it has looked into so much, with what it has found; its `<set/>` says how far it came, so that the next page goes on from there
 //!   (XEP-0059 §2.2). Nothing is left out or looked into twice.
@@ -195,7 +196,7 @@ impl Search {
             self.page.messages.reverse();
         }
         self.page.more = is_full || more;
-        // A full page ends with its last message, and what was looked into behind that is looked into again.
+        // A full page ends with its last message; the messages behind that are looked into again.
         let reached = if last { self.query.wanted.before } else { self.query.wanted.after };
         let found = Found { page: self.page, reached: (!is_full && more).then_some(reached) };
         send_page(world, iq, &self.query, self.view, found);

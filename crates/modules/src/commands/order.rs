@@ -128,7 +128,8 @@ impl Order {
         world.reply(&self.iq, reply);
     }
 
-    /// Ends it with a word of what is wrong with a value that was given (XEP-0050 §3.6): the form was as it should be.
+    /// Ends it with a word about a wrong value that was given (XEP-0050 §3.6): the form was as it
+    /// should be.
     pub fn fail(self, world: &mut World, text: impl Into<String>) {
         self.complete(world, Outcome::default().error(text));
     }

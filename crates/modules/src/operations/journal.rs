@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn what_was_noted_is_read_back_and_bounded() {
         let journal = Journal::default();
-        // Nothing is kept before it is known what the store has.
+        // Nothing is kept until the entries of the store are here.
         journal.fill("");
         for number in 0..MOST + 5 {
             journal.note(entry(&format!("act {number}\n\tforged\tline"), "a.example"));

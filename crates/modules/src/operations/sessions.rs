@@ -77,8 +77,8 @@ pub(crate) fn close(
     close_those(world, &address, is_meant, (StreamError::PolicyViolation, text), then);
 }
 
-/// Ends what goes on by the old password of an account: its sessions but that of a full JID, those
-/// that wait for their clients among them, and logins under way. Tokens end by themselves.
+/// Ends all that goes on by the old password of an account: its sessions but that of a full JID,
+/// those that wait for their clients among them, and logins under way. Tokens end by themselves.
 pub(crate) fn password_changed(
     world: &mut World,
     account: Jid,
@@ -87,7 +87,7 @@ pub(crate) fn password_changed(
 ) {
     world.end_logins(&account);
     let is_meant = move |of: JidRef<'_>| keep.as_ref().is_none_or(|keep| of != keep.as_ref());
-    // RFC 6120 §4.9.3.16: what the stream was secured by holds no longer.
+    // RFC 6120 §4.9.3.16: the credentials that secured the stream hold no longer.
     let error = (StreamError::Reset, "the password has changed");
     close_those(world, &account, is_meant, error, |world, _| then(world));
 }

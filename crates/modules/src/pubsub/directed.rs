@@ -1,11 +1,13 @@
 //! Capabilities that sessions tell in directed presence: they count for the account that it went to (XEP-0163 §4.3.2).
 //!
-//! Some clients tell their capabilities after login in no other way, so that without this they would hear nothing of a new contact's nodes. Where a
-//! session has told an account nothing, what it broadcasts counts there; a later broadcast with capabilities takes the place of all it has told.
+//! Some clients tell their capabilities after login in no other way, so that without this they
+//! would hear nothing of a new contact's nodes. Where a session has told an account nothing, its
+//! broadcast capabilities count there; a later broadcast with capabilities takes the place of all
+//! it has told.
 //!
 //! # Invariants
 //!
-//! * What a session makes the shard remember is bounded in accounts and in different capabilities.
+//! * The memory of a session's capabilities is bounded in accounts and in different capabilities.
 //! * An account is in one entry of a session at most, and no entry is without accounts.
 
 use std::collections::{BTreeMap, HashMap};
@@ -68,13 +70,14 @@ impl Directed {
         new.map(|(account, is_asked)| (*is_asked = true, account.clone()).1).collect()
     }
 
-    /// Returns what a session wants of an account by what it has told that account, if it has and that is known.
+    /// Returns the nodes that a session wants of an account by the capabilities that it has told
+    /// that account, if it has and they are known.
     pub fn nodes(&self, link: Link, account: &Jid) -> Option<&Nodes> {
         let told = self.0.get(&link)?.iter().find(|told| told.accounts.contains_key(account))?;
         told.nodes.as_ref()
     }
 
-    /// Forgets what a session has told an account.
+    /// Forgets the capabilities that a session has told an account.
     pub fn take_back(&mut self, link: Link, account: &Jid) {
         let Some(told) = self.0.get_mut(&link) else { return };
         told.iter_mut().for_each(|told| {
@@ -92,7 +95,8 @@ impl Directed {
     }
 }
 
-/// Accounts whom a session may have told: as many as directed presence itself is remembered for.
+/// The most accounts that a session may have told: as many as directed presence itself is
+/// remembered for.
 pub(super) const MAX_ACCOUNTS: usize = 1000;
 /// Different capabilities that a session may have told.
 const MAX_DIFFERENT: usize = 4;

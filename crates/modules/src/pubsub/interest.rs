@@ -223,7 +223,8 @@ fn next(pep: &Rc<Pep>, world: &mut World, caps: Caps) {
     }
 }
 
-/// Notes what a session wants, if it still lives and still has these capabilities, for all or for single accounts.
+/// Notes the nodes that a session wants, if it still lives and still has these capabilities, for
+/// all or for single accounts.
 fn note(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: &Rc<Caps>, nodes: &Nodes) {
     let Some(found) = world.session(session) else { return };
     let is_broadcast = found.presence.as_ref().and_then(read).as_ref() == Some(&**caps);

@@ -4,8 +4,8 @@
 //!
 //! * The creator of a node answers for it: its bytes count for that account, no matter who
 //!   publishes there.
-//! * Subscriptions count for the account that is subscribed, whatever resources it makes up.
-//! * What all share has a bound that many accounts reach together, and none alone.
+//! * Subscriptions count for the account that is subscribed, with all resources that it makes up.
+//! * A resource that all share has a bound that many accounts reach together, and none alone.
 
 use rookery_hub::{Bound, Most, OptionSpec, Per, Unit, Value, World};
 use rookery_jid::Jid;
@@ -60,7 +60,7 @@ impl Limits {
         }
     }
 
-    /// Returns how much the store may keep.
+    /// Returns the room that the store may fill.
     pub fn room(&self) -> Room {
         Room {
             host_nodes: self.nodes,
@@ -70,7 +70,7 @@ impl Limits {
         }
     }
 
-    /// Returns how many bytes the payload of an item of a node may have.
+    /// Returns the number of bytes that the payload of an item of a node may have.
     pub fn payload(&self, node: &str) -> usize {
         if IMAGES.contains(&node) { self.image } else { self.payload }
     }

@@ -187,8 +187,10 @@ fn next_subscriber(
     if is_new { agreed(world, call, &subscriber, change) } else { change(world, call, true) }
 }
 
-/// Finds out whether somebody has agreed to hear from who asks. Notifications come from the service, so that blocking who sends them doesn't help: an owner
-/// subscribes itself, and those accounts of this server that see the owner's presence, for they have asked for that. Others subscribe themselves.
+/// Finds out whether somebody has agreed to hear from the caller. Notifications come from the
+/// service, so that blocking their authors doesn't help: an owner subscribes itself, and those
+/// accounts of this server that see the owner's presence, for they have asked for that. Others
+/// subscribe themselves.
 fn agreed(world: &mut World, call: Call, jid: &Jid, then: impl FnOnce(&mut World, Call, bool) + 'static) {
     let is_account = jid.local().is_some() && world.domain(jid.domain()).is_some();
     if jid.bare() == call.iq.from.bare() || !is_account {

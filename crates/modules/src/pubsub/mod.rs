@@ -14,7 +14,8 @@
 //!
 //! `request` reads what is asked for; `config` and `node` are the data, and say who may do what; `create`, `publish`, `items`, `subscribe`,
 //! `approval`, `pending`, `owner` and `members` carry it out; `discovery` answers service discovery; `error` makes the errors. `bookmarks`, `avatar`,
-//! [`private`] and [`vcard`] are what accounts keep beside their nodes or in them. `limits` are those of the operator.
+//! [`private`] and [`vcard`] keep an account's data beside its nodes or in them. `limits` are those
+//! of the operator.
 //!
 //! # Left out
 //!

@@ -53,7 +53,7 @@ pub(super) fn publish(
     });
 }
 
-/// Writes an item, and says what came of it.
+/// Writes an item, and tells `then` the outcome.
 fn keep(
     world: &mut World,
     key: Key,

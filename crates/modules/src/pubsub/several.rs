@@ -27,7 +27,7 @@ impl Several {
         Self(Rc::new(RefCell::new(State { open: 1, outcome: Ok(()), then: Some(Box::new(then)) })))
     }
 
-    /// Begins a write; what is returned ends it.
+    /// Begins a write; the returned function ends it.
     pub fn begin(&self) -> impl FnOnce(&mut World, Result<(), StanzaError>) + 'static {
         self.0.borrow_mut().open += 1;
         let several = self.clone();

@@ -181,7 +181,7 @@ pub(super) fn set_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
     world.wait(found, move |world, found| {
         let card = match found {
             Ok(found) => found.and_then(|bytes| Element::parse(&bytes).ok()),
-            // Nobody knows what is there: a new card would take its place.
+            // The card that is there is unknown: a new one would take its place.
             Err(error) => return world.store_failed("putting an avatar into a card", &account, &error),
         };
         let mut card = card.unwrap_or_else(|| Element::new("vCard", ns::VCARD));

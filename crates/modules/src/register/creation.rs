@@ -132,7 +132,7 @@ impl Creation {
         if self.resets() {
             return self.derive(world);
         }
-        // A name that has rights before it has an account is not for the first one who comes.
+        // A name that has rights before it has an account is not for the first stranger to come.
         with_reserved(world, &self.account.clone(), move |world, is_reserved| match is_reserved {
             Ok(true) if !self.is_invited_as() => self.conflict(world),
             Ok(_) => self.look_up(world),

@@ -92,7 +92,7 @@ impl Config {
         let form = Form::new("form").title(&format!("Configuration of {room}"));
         let form = form.instructions("Complete this form to change the configuration of the room.");
         let form = self.fields(form.hidden("FORM_TYPE", ROOMCONFIG));
-        // Nobody is offered what the operator has no place for.
+        // A setting for which the operator has no place is offered to nobody.
         if limits.logs.is_some() { form.field(self.log_field()) } else { form }
     }
 

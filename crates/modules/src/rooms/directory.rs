@@ -236,7 +236,7 @@ impl Directory {
     /// rooms there are.
     ///
     /// # Errors
-    /// As [`Request::page`] has them.
+    /// The errors of [`Request::page`].
     pub(crate) fn public(
         &self,
         host: &str,

@@ -1,7 +1,9 @@
-//! Counts what each account has in the rooms of all shards together, so that nobody takes what all share.
+//! Counts the holdings of each account in the rooms of all shards together, so that nobody takes
+//! all of what accounts share.
 //!
-//! A room is at its home shard and an account at another, so that neither can count by itself. The tables are split and each look at one is short;
-//! only who enters, leaves, invites or asks from outside comes here, never who speaks.
+//! A room is at its home shard and an account at another, so that neither can count by itself. The
+//! tables are split and each look at one is short; users come here when they enter, leave, invite
+//! or ask from outside, never when they speak.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

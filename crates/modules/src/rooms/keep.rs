@@ -77,13 +77,13 @@ impl Room {
         }
     }
 
-    /// Notes that something other than an affiliation has changed: it is kept once the room has done what it is at, so that a request that changes much
-    /// is written once.
+    /// Notes that something other than an affiliation has changed: it is kept once the room is done
+    /// with the request, so that a request that changes much is written once.
     pub(crate) fn keep_soon(&mut self) {
         self.is_changed = true;
     }
 
-    /// Keeps what was noted to have changed.
+    /// Keeps the noted changes.
     pub(crate) fn keep_changes(&mut self, world: &mut World) {
         if self.is_changed {
             self.keep_document(world, None);

@@ -30,7 +30,7 @@ impl Room {
             }
             let id = world.unique_text();
             let (notice, user) = (self.notice(&id, &change.user, change.affiliation, Some("101")), change.user.clone());
-            // Nor does anybody hear of what is done by whom he has blocked.
+            // Nor does anybody hear of changes by a user whom he has blocked.
             world.unconcealed(by.to_bare(), vec![user.clone()], move |world, users| {
                 if !users.is_empty() {
                     world.send(&notice, &user);

@@ -110,7 +110,8 @@ impl Room {
         Ok(())
     }
 
-    /// Asks the store how many rooms know a user, and goes on with the registration then.
+    /// Asks the store for the number of rooms that know a user, and goes on with the registration
+    /// then.
     fn count_rooms(&self, world: &mut World, iq: &Iq) {
         let (room, iq, counted) = (self.jid.clone(), iq.clone(), world.stores.rooms.known_in(iq.from.as_ref()));
         world.wait(counted, move |world, counted| match counted {

@@ -13,7 +13,8 @@ use super::room::Room;
 use super::shown::is_forged;
 use crate::archive::stanza_id;
 
-/// A private message on its way to the home of the account that gets it: there it is known whom that account has blocked, whatever name he has in a room.
+/// A private message on its way to the home of the account that gets it: the users whom that
+/// account has blocked are known there, by any name that they have in a room.
 #[derive(Debug)]
 pub(crate) struct Whisper {
     packet: Packet,

@@ -9,7 +9,7 @@ use rookery_xml::Element;
 
 use super::role::Role;
 
-/// Accounts whose voice is not what their affiliation says.
+/// The accounts whose voice differs from that of their affiliation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Voices {
     roles: HashMap<Jid, (u64, Role)>,

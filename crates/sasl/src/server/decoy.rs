@@ -18,7 +18,8 @@ use crate::{Credentials, Hash, Keys};
 pub struct Decoy {
     secret: [u8; 32],
     iterations: u32,
-    /// The counts of accounts, each with how many there are: today's last.
+    /// The iteration counts of accounts, each with the number of accounts that have it: today's
+    /// last.
     counts: Vec<(u32, u64)>,
 }
 

@@ -6,14 +6,15 @@ fn whence<'a>(address: &str, account: &'a str) -> Whence<'a> {
     Whence { address: address.parse().unwrap(), account, client: None, is_exempt: false }
 }
 
-/// Makes a wrong guess; whether it was looked at, and how long it waited.
+/// Makes a wrong guess; returns the time that it waited, or the cause for which it was not looked
+/// at.
 fn guess(attempts: &mut Attempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, Cause> {
     let (_, wait) = attempts.begin(whence, DEFAULT_A_DAY, now_ms).map_err(|refused| refused.cause)?;
     attempts.failed();
     Ok(wait)
 }
 
-/// Logs in; how long that waited.
+/// Logs in; returns the time that it waited.
 fn log_in(attempts: &mut Attempts, whence: Whence<'_>, now_ms: u64) -> Result<u64, Cause> {
     let (attempt, wait) = attempts.begin(whence, DEFAULT_A_DAY, now_ms).map_err(|refused| refused.cause)?;
     attempts.succeeded(&attempt, now_ms + wait);

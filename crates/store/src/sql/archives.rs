@@ -50,7 +50,7 @@ impl KnownArchives {
         })
     }
 
-    /// Returns what is to be written down of an owner's archive, as if it were written.
+    /// Returns the state to be written down of an owner's archive, as if it were written.
     pub(crate) fn settle(&mut self, owner: JidRef<'_>) -> Option<Settlement> {
         let archive = self.archives.get_mut(owner.bare_str())?;
         let is_crowded = archive.growth.len() > MOST_GROWTHS;
@@ -131,7 +131,7 @@ pub(crate) struct Archive {
     is_full: bool,
 }
 
-/// Tells what an archive takes after a message was added.
+/// The state of an archive after a message was added.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counted {
     pub(crate) bytes: u64,
@@ -139,7 +139,7 @@ pub(crate) struct Counted {
     pub(crate) is_due: bool,
 }
 
-/// Holds what is written down of an archive.
+/// The state that is written down of an archive.
 #[derive(Debug)]
 pub(crate) struct Settlement {
     pub(crate) archive: i64,
@@ -150,7 +150,8 @@ pub(crate) struct Settlement {
 }
 
 impl Archive {
-    /// Begins with what the database knows: the archive's id, and the bytes that its messages take up to and with the id `counted`.
+    /// Begins with the state in the database: the archive's id, and the bytes that its messages
+    /// take up to and with the id `counted`.
     pub(crate) fn new(id: i64, bytes: u64, counted: u64) -> Self {
         Self { id, newest: counted, bytes, counted, ..Self::default() }
     }

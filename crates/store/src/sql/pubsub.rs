@@ -417,7 +417,7 @@ fn head(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<Option<H
     })
 }
 
-/// Removes what is too much or too old of what a node holds, and counts what is left.
+/// Removes items of a node that are too many or too old, and counts those that are left.
 fn trim(c: &mut dyn Connection, node: i64, mut held: Held, kept: Kept) -> Result<(), StoreError> {
     let id = Value::Integer(node);
     if kept.since_ms > 0 {

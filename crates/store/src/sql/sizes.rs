@@ -1,11 +1,13 @@
-//! Counts what archives take, and makes room in one that is full.
+//! Counts the bytes of archives, and makes room in one that is full.
 //!
 //! # Invariants
 //!
-//! * `archives.bytes` is what the messages up to and with the id `archives.counted` take; what [`KnownArchives`](super::archives::KnownArchives) remembers
-//!   adds those that are newer. Both change in the transaction that changes the messages.
+//! * `archives.bytes` are the bytes of the messages up to and with the id `archives.counted`; the
+//!   [`KnownArchives`](super::archives::KnownArchives) in memory add those that are newer. Both
+//!   change in the transaction that changes the messages.
 //! * The shares of conversations only say whose messages go: they may lack the newest, and never decide how much.
-//! * A full archive loses what was added to it, no more: one that was larger before it had a bound doesn't lose years at once.
+//! * A full archive loses as much as was added to it, no more: one that was larger before it had a
+//!   bound doesn't lose years at once.
 
 use super::archive::stretch;
 use super::archives::Archive;
@@ -96,7 +98,7 @@ impl<'m> Sizes<'m> {
     }
 }
 
-/// Learns what the database knows of an owner's archive. Returns whether there is one.
+/// Learns the state that the database has of an owner's archive. Returns whether there is one.
 pub(super) fn learn(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<bool, StoreError> {
     let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?, row.number(2)?));
     let Some((id, bytes, counted)) = one(c, ARCHIVE, &account_values(owner), read)? else { return Ok(false) };
@@ -144,7 +146,7 @@ pub(super) fn count_if_old(
     Ok(())
 }
 
-/// Writes down what is known of an archive. All of its messages are written.
+/// Writes down the known state of an archive. All of its messages are written.
 fn settle(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
     let Some(settlement) = c.known_archives().settle(owner) else { return Ok(()) };
     for (key, bytes) in settlement.shares {

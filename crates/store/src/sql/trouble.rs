@@ -25,8 +25,9 @@ impl Trouble {
         matches!(error, StoreError::Full(_) | StoreError::ReadOnly(_) | StoreError::Corrupt(_) | StoreError::Io(_))
     }
 
-    /// Notes that a write failed, and returns whether that is a matter of the database. The log has it at most once a minute, however many fail: on a disk
-    /// that is full, a line for each would be one more who writes.
+    /// Notes that a write failed, and returns whether that is a matter of the database. The log has
+    /// it at most once a minute: on a disk that is full, a line for each failure would be one more
+    /// thing to write.
     pub(crate) fn failed(&self, error: &StoreError) -> bool {
         if !Trouble::is_of(error) {
             return false;

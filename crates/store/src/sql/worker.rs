@@ -57,7 +57,7 @@ struct Batch {
     refused: Option<StoreError>,
     /// The transaction was lost in the middle, with this error.
     lost: Option<StoreError>,
-    /// The last write that failed alone for what the database can't do.
+    /// The error of the last write that failed alone because of the database.
     failed: Option<StoreError>,
 }
 

@@ -86,7 +86,8 @@ impl C2s {
         if let Ok((_, client)) = judged {
             self.client = client;
         }
-        // It is added to what the client sends without a language of its own (§4.7.4): what is no tag anyway mustn't make that long.
+        // It is added to stanzas that the client sends without a language of their own (§4.7.4): a
+        // text that is no tag anyway mustn't make them long.
         self.lang = header.lang.filter(|lang| lang.len() <= MAX_LANG);
         self.prefix = header.prefix.unwrap_or_default();
         self.prefixes = header.prefixes;

@@ -1,4 +1,4 @@
-//! XEP-0431: words in archives, and how much may be searched.
+//! XEP-0431: words in archives, and the bounds of searches.
 
 use rookery_hub::Value;
 use rookery_store::held::Held;

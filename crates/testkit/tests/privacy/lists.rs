@@ -303,7 +303,7 @@ fn the_block_list_is_the_default_list() {
     );
 }
 
-/// Lists have an end that is looked at before they are read: what is refused costs next to nothing.
+/// Lists have an end that is looked at before they are read: a refused list costs next to nothing.
 #[test]
 fn lists_have_an_end() {
     let options = vec![("privacy", "max_items", Value::Number(30)), ("privacy", "max_rules", Value::Number(3))];

@@ -5,7 +5,7 @@ use rookery_testkit::befriend;
 use crate::pep::{DISCO, MOOD, TUNE, answer, caps, last};
 use crate::*;
 
-/// Sends capabilities in presence to one address, and answers the question what they mean.
+/// Sends capabilities in presence to one address, and answers the question about them.
 fn tells(client: &mut Client, to: &str, nodes: &[&str]) {
     let (presence, info, ver) = caps(nodes);
     client.send(&directed(&presence, to));
@@ -19,7 +19,7 @@ fn directed(presence: &str, to: &str) -> String {
     presence.replacen("<presence>", &format!("<presence to='{to}'>"), 1)
 }
 
-/// Publishes, whatever came in before.
+/// Publishes, after any stanzas that came in before.
 fn publishes(client: &mut Client, node: &str, id: &str) {
     client.all();
     set(client, "", &publish(node, id));
@@ -61,7 +61,7 @@ fn it_counts_for_whom_it_went_to() {
     tells(&mut francisco, &owner, &[TUNE]);
     publishes(&mut horatio, TUNE, "h");
     hears_nothing(&mut francisco);
-    // Once it is known what they mean, nobody is asked again.
+    // Once they are known, nobody is asked again.
     francisco.send(&directed(&caps(&[TUNE]).0, &other));
     francisco.expect(&last(&other, TUNE, "h"));
     // What is told later takes its place, for this account.
@@ -71,7 +71,7 @@ fn it_counts_for_whom_it_went_to() {
     francisco.expect(&notification(&owner, MOOD, "m"));
     publishes(&mut horatio, TUNE, "i");
     francisco.expect(&notification(&other, TUNE, "i"));
-    // And what is broadcast with capabilities takes the place of all.
+    // And a broadcast with capabilities takes the place of all.
     let (presence, ..) = caps(&[TUNE]);
     francisco.send(&presence);
     let mut last: Vec<_> = francisco.all().iter().filter(|element| element.name() == "message").flat_map(ids).collect();

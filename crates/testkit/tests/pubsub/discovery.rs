@@ -34,7 +34,7 @@ fn the_domain_tells_of_personal_eventing() {
     assert!(of_pubsub(&domain).iter().any(|feature| feature.ends_with("#publish-options")));
 }
 
-/// XEP-0050 §3.2: who may run no command sees that there is none.
+/// XEP-0050 §3.2: a user who may run no command sees that there is none.
 #[test]
 fn nobody_is_told_that_there_is_no_list_of_commands() {
     let Scene { mut hamlet, mut francisco, .. } = Scene::new();
@@ -51,7 +51,8 @@ fn nobody_is_told_that_there_is_no_list_of_commands() {
     assert_eq!(said(&disco(&mut francisco, SERVICE, ITEMS, GET_PENDING), "item", "node"), [""; 0]);
 }
 
-/// §16.4.4: groups are chosen from those of the owner's roster, and what is chosen is always one of the options.
+/// §16.4.4: groups are chosen from those of the owner's roster, and a chosen group is always one of
+/// the options.
 #[test]
 fn a_configuration_has_the_types_of_the_standard() {
     let Scene { mut hamlet, .. } = Scene::new();

@@ -34,7 +34,7 @@ fn a_new_password_ends_all_other_sessions() {
     let mut laptop = server.online("juliet/laptop");
     desk.all();
     laptop.all();
-    // Somebody who has proved the old password, and has no session yet.
+    // A client that has proved the old password, and has no session yet.
     let mut halfway = server.connect();
     halfway.log_in(&server.address("juliet"), rookery_testkit::Security::Plain);
     assert_eq!(set_password(&mut laptop, "another one"), "");

@@ -1,5 +1,5 @@
-//! Rights belong to an account, not to a name: who may have a name that is named somewhere, and what
-//! is left of an account that is removed.
+//! Rights belong to an account, not to a name: strangers get no name that is named somewhere, and a
+//! removed account leaves no rights behind.
 
 use rookery_hub::Value;
 use rookery_jid::Jid;
@@ -111,7 +111,7 @@ fn who_is_removed_has_no_rights_left_at_any_domain() {
     assert_eq!(named.as_deref(), Some(&b"other@example.org"[..]));
 }
 
-/// The server is that of all domains: who administers one of them doesn't end it.
+/// The server is that of all domains: an administrator of one of them doesn't end it.
 #[test]
 fn administrators_of_the_default_domain_end_the_server() {
     let server = server();

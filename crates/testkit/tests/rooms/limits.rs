@@ -139,7 +139,8 @@ fn an_account_is_in_as_many_rooms_as_it_may_be() {
     }
 }
 
-/// However often somebody bans with long reasons, the list has an end, and owners get it and can empty it.
+/// The list has an end, no matter how often somebody bans with long reasons, and owners get it and
+/// can empty it.
 #[test]
 fn owners_mend_a_list_that_an_admin_has_filled() {
     let mut s = Scene::with_options(vec![number("affiliation_bytes", 300_000)]).open("").all_in();
@@ -356,7 +357,8 @@ fn invitations_have_a_number_and_a_rate() {
     assert_eq!(count(&mut s, 4), (2, 2));
 }
 
-/// §7.7, §7.6, §17.4: what is no message has a rate too, which leaving and entering doesn't mend.
+/// §7.7, §7.6, §17.4: stanzas other than messages have a rate too, which leaving and entering
+/// doesn't mend.
 #[test]
 fn occupants_stir_no_faster_than_they_may() {
     let mut s = Scene::with_options(vec![number("requests_per_second", 2)]).open("").all_in();
@@ -469,7 +471,7 @@ fn strangers_ask_no_faster_than_they_may() {
     assert_eq!(outcome(&ask(&mut s.hag, COVEN, "get", info)), "result");
 }
 
-/// A list of roles has each once, however often a form names it.
+/// A list of roles has each once, even if a form names it often.
 #[test]
 fn roles_are_listed_once() {
     let mut s = Scene::opened();
