@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// Installs the packages whose programs are missing: pairs of program and package.
 ///
@@ -9,6 +10,9 @@ use std::process::Command;
 ///
 /// If that isn't possible, with what to install.
 pub fn need(programs: &[(&str, &str)]) {
+    // Scenarios run side by side, but packages can be installed by one at a time.
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let missing: Vec<&str> =
         programs.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
     if missing.is_empty() {
@@ -34,7 +38,12 @@ fn install(packages: &[&str]) -> bool {
 fn apt_get(arguments: &[&str]) -> bool {
     let command = |program: &str, before: &[&str]| {
         let mut command = Command::new(program);
-        command.args(before).arg("apt-get").args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+        // The machine may be installing something by itself.
+        command
+            .args(before)
+            .args(["apt-get", "-o", "DPkg::Lock::Timeout=300"])
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive");
         command.output().is_ok_and(|output| output.status.success())
     };
     command("env", &[]) || command("sudo", &["-n"])
