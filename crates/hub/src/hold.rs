@@ -108,7 +108,7 @@ impl World {
 /// The stanzas that may wait for one account. A quarter of them is more than the presence of the largest room, which comes at once.
 const HELD: Bounds = Bounds { number: 65_536, bytes: 16 << 20 };
 
-/// Tells operators of [`HELD`].
+/// The same for the page of limits.
 pub const BOUNDS: &[Bound] = &[
     Bound::on(
         "stanzas that wait behind earlier ones of the store",

@@ -8,7 +8,7 @@
 //! * A right belongs to an account, not to a name: one that is removed loses what the store keeps
 //!   of its rights, at all domains.
 //! * A name that has a right before there is an account, in the configuration or in such a list,
-//!   and one that looks like it, is given by operators only ([`with_reserved`]).
+//!   and one that looks like it, is given by operators only (`with_reserved`).
 
 use std::collections::HashSet;
 

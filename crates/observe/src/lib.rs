@@ -1,6 +1,6 @@
 //! What a shard counts. Plain numbers that only their shard writes; a sum is made from a copy of every shard's. Beside them, the
 //! [bounds](bound) that the parts of the server declare, and what becomes of a thread that
-//! [panics](vital).
+//! [panics](mod@vital).
 
 pub mod bound;
 pub mod histogram;

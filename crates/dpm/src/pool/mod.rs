@@ -10,7 +10,7 @@
 //!   that were answered are asked again as a whole.
 //! - A reply counts only if its id is outstanding and it comes from the node that was asked. So no reading is ever given to another device's readers.
 //! - A group whose front-end is silent or refuses is asked again, after growing pauses, until the last reader leaves. Its readers get the status each time. If
-//!   its node answers others, it is asked in halves ([`search`]) until the silent device is found, which is asked apart then ([`silence`]).
+//!   its node answers others, it is asked in halves (`search`) until the silent device is found, which is asked apart then (`silence`).
 //! - An id is held while a request is outstanding, and only then.
 //! - Readers come and leave in constant time, however many there are.
 
