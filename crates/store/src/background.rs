@@ -11,7 +11,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use rookery_observe::vital;
+use rookery_observe::{Bound, Most, Per, Unit, vital};
 
 use crate::pending::{Completer, pending};
 use crate::{Pending, StoreError};
@@ -191,6 +191,14 @@ impl std::fmt::Debug for Turns {
 const MOST_WAITING: usize = 4000;
 /// Pieces of work that may wait for one name.
 const MOST_WAITING_FOR_ONE: usize = 16;
+
+/// The bounds of background work, for the page of limits.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on("work that waits for a thread", Per::Server, Most::Fixed(MOST_WAITING as u64), Unit::Number)
+        .or("what was asked for gets <resource-constraint/>"),
+    Bound::on("work that waits for a thread", Per::Account, Most::Fixed(MOST_WAITING_FOR_ONE as u64), Unit::Number)
+        .or("what was asked for gets <resource-constraint/>"),
+];
 
 #[cfg(test)]
 mod tests {

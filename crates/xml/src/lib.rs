@@ -43,7 +43,7 @@ pub use element::{Attr, Element, Node};
 pub use escape::{escape_attr, escape_text};
 pub use fault::Fault;
 pub use header::Header;
-pub use limits::Limits;
+pub use limits::{Limits, MAX_NAMESPACE};
 pub use namespaces::Namespaces;
 pub use scan::{Scan, Scanner};
 pub use stanza::{Child, ChildAttribute, ChildName, Children, Head, InsertPoint, Raw, Stanza};

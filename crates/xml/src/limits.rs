@@ -34,7 +34,7 @@ impl Limits {
 
 /// The most bytes of a namespace name as written. None that anybody uses has more than a fifth of
 /// this.
-pub(crate) const MAX_NAMESPACE: usize = 1024;
+pub const MAX_NAMESPACE: usize = 1024;
 pub(crate) const MAX_DEPTH: usize = 32;
 pub(crate) const MAX_ATTRIBUTES: usize = 64;
-pub(crate) const MAX_NAMESPACES: usize = 32;
+pub const MAX_NAMESPACES: usize = 32;

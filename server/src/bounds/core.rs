@@ -2,6 +2,7 @@
 
 use rookery_hub::{Bound, Most, Per, Unit, documents, hold};
 use rookery_shard::{attempts, gate};
+use rookery_xml::Limits;
 
 /// Returns all of them, each with the part of the server that keeps it.
 pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
@@ -15,12 +16,17 @@ pub fn all() -> impl Iterator<Item = (&'static str, Bound)> {
         .chain(of("streams", gate::BOUNDS))
         .chain(of("web", rookery_web::bounds::BOUNDS))
         .chain(of("bytestreams", rookery_relay::BOUNDS))
+        .chain(of("store", rookery_store::sql::BOUNDS))
+        .chain(of("store", rookery_store::background::BOUNDS))
 }
 
 const BOUNDS: &[(&str, Bound)] = &[
     ("streams", STANZA_BEFORE_LOGIN),
     ("streams", STANZA),
     ("streams", DEPTH),
+    ("streams", ATTRIBUTES),
+    ("streams", NAMESPACE),
+    ("streams", NAMESPACES),
     ("streams", LOGIN_SECONDS),
     ("streams", LOGIN_FAILURES),
     ("streams", CONNECTIONS),
@@ -52,6 +58,26 @@ const STANZA: Bound = Bound::on("a stanza", Per::Stanza, Most::Key("limits.stanz
 
 const DEPTH: Bound = Bound::on("elements inside one another", Per::Stanza, Most::Key("limits.depth"), Unit::Number)
     .or("the stream ends with <policy-violation/>");
+
+const ATTRIBUTES: Bound = Bound::on(
+    "attributes of an element",
+    Per::Stanza,
+    Most::Fixed(Limits::AFTER_LOGIN.attributes as u64),
+    Unit::Number,
+)
+.or("the stream ends with <policy-violation/>");
+
+const NAMESPACE: Bound =
+    Bound::on("the name of a namespace", Per::Stanza, Most::Fixed(rookery_xml::MAX_NAMESPACE as u64), Unit::Bytes)
+        .or("the stream ends with <policy-violation/>");
+
+const NAMESPACES: Bound = Bound::on(
+    "prefixes that are bound at a time",
+    Per::Stanza,
+    Most::Fixed(Limits::AFTER_LOGIN.namespaces as u64),
+    Unit::Number,
+)
+.or("the stream ends with <policy-violation/>");
 
 const LOGIN_SECONDS: Bound =
     Bound::on("the time to log in", Per::Connection, Most::Key("limits.login_seconds"), Unit::Seconds)

@@ -32,5 +32,5 @@ mod store;
 mod trouble;
 mod worker;
 
-pub use queue::Bounds;
+pub use queue::{BOUNDS, Bounds};
 pub use store::SqlStore;

@@ -6,6 +6,7 @@
 
 use super::operation::Operation;
 use crate::StoreError;
+use rookery_observe::{Bound, Most, Per, Unit};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -22,9 +23,19 @@ pub struct Bounds {
 impl Default for Bounds {
     /// 16 384 operations, 64 MiB.
     fn default() -> Bounds {
-        Bounds { operations: 16_384, bytes: 64 << 20 }
+        DEFAULT
     }
 }
+
+const DEFAULT: Bounds = Bounds { operations: 16_384, bytes: 64 << 20 };
+
+/// The bounds of the queue, for the page of limits.
+pub const BOUNDS: &[Bound] = &[
+    Bound::on("operations that wait for the store", Per::Server, Most::Fixed(DEFAULT.operations as u64), Unit::Number)
+        .or("what was asked for gets <resource-constraint/>; operations that only read find half of the places free"),
+    Bound::on("what these operations carry", Per::Server, Most::Fixed(DEFAULT.bytes as u64), Unit::Bytes)
+        .or("what was asked for gets <resource-constraint/>; half is for those that only read"),
+];
 
 pub(crate) struct Queue {
     bounds: Bounds,
