@@ -37,4 +37,4 @@ impl Limits {
 pub const MAX_NAMESPACE: usize = 1024;
 pub(crate) const MAX_DEPTH: usize = 32;
 pub(crate) const MAX_ATTRIBUTES: usize = 64;
-pub const MAX_NAMESPACES: usize = 32;
+pub(crate) const MAX_NAMESPACES: usize = 32;
