@@ -1,0 +1,188 @@
+//! The statements of [`pubsub`](super), each with the values that it takes, in their order.
+//!
+//! They keep to the rules of `sql/statements.rs`. The bytes of an item are written down once (`size!`).
+
+/// Values: host, node.
+pub(super) const NODE: &str = "SELECT id, config, items, creator, bytes FROM pubsub_nodes WHERE host = ? AND node = ?";
+
+/// Values: asker, host, node to start behind, limit.
+pub(super) const NODES: &str = "\
+    SELECT n.node, n.config, COALESCE(a.affiliation, 0) FROM pubsub_nodes n \
+    LEFT JOIN pubsub_affiliations a ON a.node = n.id AND a.entity = ? \
+    WHERE n.host = ? AND n.node > ? ORDER BY n.node LIMIT ?";
+
+/// Values: host.
+pub(super) const COUNT_NODES: &str = "SELECT COUNT(*) FROM pubsub_nodes WHERE host = ?";
+
+/// Values: creator, host.
+pub(super) const MADE_BY: &str =
+    "SELECT COUNT(*), COALESCE(SUM(bytes), 0) FROM pubsub_nodes WHERE creator = ? AND host = ?";
+
+/// Values: account or NULL, host, node, configuration, creator, bytes.
+pub(super) const INSERT_NODE: &str = "\
+    INSERT INTO pubsub_nodes (account, host, node, config, items, creator, bytes) SELECT ?, ?, ?, ?, 0, ?, ?";
+
+/// Values: configuration, id.
+pub(super) const CONFIGURE_NODE: &str = "UPDATE pubsub_nodes SET config = ? WHERE id = ?";
+
+/// Removes by cascade everything that belongs to it. Values: id.
+pub(super) const DELETE_NODE: &str = "DELETE FROM pubsub_nodes WHERE id = ?";
+
+/// Values: owner, the number of that affiliation, owner, the number again.
+pub(super) const DELETE_OWNED: &str = "\
+    DELETE FROM pubsub_nodes WHERE id IN \
+    (SELECT node FROM pubsub_affiliations WHERE entity = ? AND affiliation = ?) \
+    AND NOT EXISTS (SELECT 1 FROM pubsub_affiliations a \
+    WHERE a.node = pubsub_nodes.id AND a.entity <> ? AND a.affiliation = ?)";
+
+/// Values: number to start behind, limit.
+pub(super) const ACCOUNTS_NODES: &str =
+    "SELECT id, host, node FROM pubsub_nodes WHERE account IS NOT NULL AND id > ? ORDER BY id LIMIT ?";
+
+/// Values: node.
+pub(super) const AFFILIATIONS: &str =
+    "SELECT entity, affiliation FROM pubsub_affiliations WHERE node = ? ORDER BY entity";
+
+/// Values: node, entity.
+pub(super) const AFFILIATION: &str = "SELECT affiliation FROM pubsub_affiliations WHERE node = ? AND entity = ?";
+
+/// Values: host, entity.
+pub(super) const AFFILIATIONS_OF: &str = "\
+    SELECT n.node, a.affiliation FROM pubsub_affiliations a JOIN pubsub_nodes n ON n.id = a.node \
+    WHERE n.host = ? AND a.entity = ? ORDER BY n.node";
+
+/// Values: affiliation, node, entity.
+pub(super) const INSERT_AFFILIATION: &str =
+    "INSERT INTO pubsub_affiliations (affiliation, node, entity) SELECT ?, ?, ?";
+
+/// Values: node, entity.
+pub(super) const REMOVE_AFFILIATION: &str = "DELETE FROM pubsub_affiliations WHERE node = ? AND entity = ?";
+
+/// Values: bytes of the affiliation, entity.
+pub(super) const FORGET_AFFILIATION_BYTES: &str = "\
+    UPDATE pubsub_nodes SET bytes = MAX(0, bytes - ?) \
+    WHERE id IN (SELECT node FROM pubsub_affiliations WHERE entity = ?)";
+
+/// Makes another owner answer for the nodes of a removed account. Values: the number of that
+/// affiliation, creator.
+pub(super) const FORGET_CREATOR: &str = "\
+    UPDATE pubsub_nodes SET creator = COALESCE((SELECT MIN(entity) FROM pubsub_affiliations \
+    WHERE node = pubsub_nodes.id AND affiliation = ?), '') WHERE creator = ?";
+
+/// Values: entity.
+pub(super) const FORGET_AFFILIATIONS: &str = "DELETE FROM pubsub_affiliations WHERE entity = ?";
+
+/// Values: node.
+pub(super) const SUBSCRIPTIONS: &str =
+    "SELECT subscriber, pending, options FROM pubsub_subscriptions WHERE node = ? ORDER BY subscriber";
+
+/// Values: node, subscriber.
+pub(super) const SUBSCRIPTION: &str = "SELECT pending FROM pubsub_subscriptions WHERE node = ? AND subscriber = ?";
+
+/// Values: host, bare JID, where its resources begin, where they end.
+pub(super) const SUBSCRIPTIONS_OF: &str = "\
+    SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
+    JOIN pubsub_nodes n ON n.id = s.node \
+    WHERE n.host = ? AND (s.subscriber = ? OR (s.subscriber >= ? AND s.subscriber < ?)) ORDER BY n.node, s.subscriber";
+
+/// Values: pending, options, node, subscriber.
+pub(super) const INSERT_SUBSCRIPTION: &str =
+    "INSERT INTO pubsub_subscriptions (pending, options, node, subscriber) SELECT ?, ?, ?, ?";
+
+/// Values: node, subscriber.
+pub(super) const REMOVE_SUBSCRIPTION: &str = "DELETE FROM pubsub_subscriptions WHERE node = ? AND subscriber = ?";
+
+/// Values: bare JID, where its resources begin, where they end.
+pub(super) const FORGET_SUBSCRIPTIONS: &str =
+    "DELETE FROM pubsub_subscriptions WHERE subscriber = ? OR (subscriber >= ? AND subscriber < ?)";
+
+/// Values: items, bytes, node.
+pub(super) const COUNT: &str = "UPDATE pubsub_nodes SET items = ?, bytes = ? WHERE id = ?";
+
+/// The number of bytes for which an item counts, as in [`Item::bytes`].
+macro_rules! size {
+    () => {
+        "LENGTH(CAST(item AS BLOB)) + LENGTH(CAST(publisher AS BLOB)) + LENGTH(payload) + 100"
+    };
+}
+
+/// Values: node, item.
+pub(super) const ITEM_BYTES: &str = concat!("SELECT ", size!(), " FROM pubsub_items WHERE node = ? AND item = ?");
+
+/// Values: node.
+pub(super) const ALL_BYTES: &str = concat!("SELECT COALESCE(SUM(", size!(), "), 0) FROM pubsub_items WHERE node = ?");
+
+/// Values: node, time.
+pub(super) const EXPIRED_BYTES: &str =
+    concat!("SELECT COALESCE(SUM(", size!(), "), 0) FROM pubsub_items WHERE node = ? AND unix_ms < ?");
+
+/// Values: node, position.
+pub(super) const BYTES_UP_TO: &str =
+    concat!("SELECT COALESCE(SUM(", size!(), "), 0) FROM pubsub_items WHERE node = ? AND position <= ?");
+
+/// Values: node, time, an item that doesn't count.
+pub(super) const EXPIRED_BESIDE: &str = concat!(
+    "SELECT COUNT(*), COALESCE(SUM(",
+    size!(),
+    "), 0) FROM pubsub_items WHERE node = ? AND unix_ms < ? AND item <> ?"
+);
+
+/// Values: node, time, an item that doesn't count, how many.
+pub(super) const OLDEST_BESIDE: &str = concat!(
+    "SELECT COALESCE(SUM(bytes), 0) FROM (SELECT ",
+    size!(),
+    " AS bytes FROM pubsub_items WHERE node = ? AND unix_ms >= ? AND item <> ? ORDER BY position LIMIT ?)"
+);
+
+/// Values: node, item, position, publisher, time, payload.
+pub(super) const INSERT_ITEM: &str = "\
+    INSERT INTO pubsub_items (node, item, position, publisher, unix_ms, payload) SELECT ?, ?, ?, ?, ?, ?";
+
+/// Values: node, item.
+pub(super) const REMOVE_ITEM: &str = "DELETE FROM pubsub_items WHERE node = ? AND item = ?";
+
+/// Values: node.
+pub(super) const NEWEST_POSITION: &str =
+    "SELECT position FROM pubsub_items WHERE node = ? ORDER BY position DESC LIMIT 1";
+
+/// Values: node, how many older ones there are.
+pub(super) const NTH_POSITION: &str =
+    "SELECT position FROM pubsub_items WHERE node = ? ORDER BY position LIMIT 1 OFFSET ?";
+
+/// Values: node, position.
+pub(super) const TRIM: &str = "DELETE FROM pubsub_items WHERE node = ? AND position <= ?";
+
+/// Values: node, time.
+pub(super) const EXPIRE: &str = "DELETE FROM pubsub_items WHERE node = ? AND unix_ms < ?";
+
+/// Values: node.
+pub(super) const PURGE: &str = "DELETE FROM pubsub_items WHERE node = ?";
+
+/// Values: node, time.
+pub(super) const ITEMS_SINCE: &str = "SELECT COUNT(*) FROM pubsub_items WHERE node = ? AND unix_ms >= ?";
+
+/// Values: node, time, position.
+pub(super) const OLDER_ITEMS: &str =
+    "SELECT COUNT(*) FROM pubsub_items WHERE node = ? AND unix_ms >= ? AND position < ?";
+
+/// Values: node, item, time.
+pub(super) const POSITION: &str = "SELECT position FROM pubsub_items WHERE node = ? AND item = ? AND unix_ms >= ?";
+
+/// Values: node, item, time.
+pub(super) const ITEM: &str =
+    "SELECT item, publisher, unix_ms, payload FROM pubsub_items WHERE node = ? AND item = ? AND unix_ms >= ?";
+
+/// Values: node, time, position, limit.
+pub(super) const ITEMS_AFTER: &str = "\
+    SELECT item, publisher, unix_ms, payload, position FROM pubsub_items \
+    WHERE node = ? AND unix_ms >= ? AND position > ? ORDER BY position LIMIT ?";
+
+/// Values: node, time, position, limit.
+pub(super) const ITEMS_BEFORE: &str = "\
+    SELECT item, publisher, unix_ms, payload, position FROM pubsub_items \
+    WHERE node = ? AND unix_ms >= ? AND position < ? ORDER BY position DESC LIMIT ?";
+
+/// Values: node, time, limit, how many to pass over.
+pub(super) const ITEMS_FROM: &str = "\
+    SELECT item, publisher, unix_ms, payload, position FROM pubsub_items \
+    WHERE node = ? AND unix_ms >= ? ORDER BY position LIMIT ? OFFSET ?";
