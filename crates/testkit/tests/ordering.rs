@@ -379,3 +379,34 @@ fn a_flood_while_the_store_is_slow_hits_its_sender_alone() {
     let mut juliet = server.online("juliet/balcony");
     assert_eq!(juliet.bodies().last().map(String::as_str), Some("from somebody else"));
 }
+
+/// The same for what waits until it is known which rooms there are: a flood leaves room for others, and nothing is counted for ever.
+#[test]
+fn a_flood_of_rooms_while_the_store_is_slow_hits_its_sender_alone() {
+    let (server, held) = slow(1);
+    let mut mallory = server.login("mallory/x");
+    let mut romeo = server.login("romeo/orchard");
+    held.set_flowing(false);
+    let large = "x".repeat(200_000);
+    let refusals = |client: &mut Client| {
+        let errors = client.all().into_iter().filter_map(|stanza| stanza.child("error", ns::CLIENT).cloned());
+        errors.filter(|error| error.child("resource-constraint", ns::STANZA_ERRORS).is_some()).count()
+    };
+    let mut refused = 0;
+    for _ in 0..100 {
+        mallory.send(&message("garden@conference.example.org", &large));
+        server.settle();
+        refused += refusals(&mut mallory);
+    }
+    assert!(refused >= 10, "a quarter of 64 MiB is 16 MiB, and 20 came: {refused}");
+    romeo.send(&message("garden@conference.example.org", "from somebody else"));
+    romeo.expect_nothing();
+    held.set_flowing(true);
+    held.release_all();
+    server.settle();
+    assert_eq!(refusals(&mut romeo), 0, "it had its turn");
+    mallory.all();
+    mallory.send(&message("garden@conference.example.org", "again"));
+    server.settle();
+    assert_eq!(refusals(&mut mallory), 0, "what waited counts no more");
+}

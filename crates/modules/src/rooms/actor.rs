@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use rookery_fanout::Packet;
-use rookery_hub::{Custody, World};
+use rookery_hub::{Bound, Bounds, Custody, Most, Per, Share, Unit, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{StoreError, StoredRoom};
 use rookery_stream::error::Condition;
@@ -26,13 +26,15 @@ use crate::archive::Archives;
 use crate::asker::condition;
 
 /// The rooms whose home is this shard.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
     pub(crate) directory: Directory,
     pub(crate) archives: Archives,
     pub(crate) logs: Rc<Logs>,
     pub(crate) unsaved: Unsaved,
     slots: RefCell<HashMap<Jid, Slot>>,
+    /// The share that each sender has of what waits for rooms and their lists.
+    waiting: RefCell<Share>,
     /// What waits for the list of a service's rooms; `None` once that is here.
     listed: RefCell<HashMap<String, Option<Queue>>>,
     /// Rooms that are on their way from the store, with the number of accounts that had been
@@ -63,7 +65,17 @@ enum Slot {
 
 impl State {
     pub(crate) fn new(directory: Directory, archives: Archives) -> Rc<Self> {
-        Rc::new(Self { directory, archives, ..Self::default() })
+        Rc::new(Self {
+            directory,
+            archives,
+            logs: Rc::default(),
+            unsaved: Unsaved::default(),
+            slots: RefCell::default(),
+            waiting: RefCell::new(Share::new(WAITING)),
+            listed: RefCell::default(),
+            loading: RefCell::default(),
+            heeded: Cell::default(),
+        })
     }
 
     /// Runs `then` with the stanza when it is known which rooms the service has; at once, but for the first moment after the start.
@@ -77,13 +89,14 @@ impl State {
         let host = to.domain();
         match self.listed.borrow_mut().get_mut(host) {
             Some(None) => {}
-            Some(Some(queue)) => return keep(world, queue, packet, to),
+            Some(Some(queue)) => return queue.extend(self.waits(world, packet, to)),
             None => {}
         }
         if self.listed.borrow().contains_key(host) {
             return then(self, world, packet, to);
         }
-        self.listed.borrow_mut().insert(host.to_owned(), Some(VecDeque::from([waiting(world, packet, to)])));
+        let Some(first) = self.waits(world, packet, to) else { return };
+        self.listed.borrow_mut().insert(host.to_owned(), Some(VecDeque::from([first])));
         let (state, host) = (self.clone(), host.to_owned());
         let list = world.stores.rooms.list(&host);
         world.wait(list, move |world, list| {
@@ -92,6 +105,7 @@ impl State {
                 Err(_) => state.listed.borrow_mut().remove(&host),
             };
             let queue = listed.flatten().unwrap_or_default();
+            queue.iter().for_each(|(packet, ..)| state.waiting.borrow_mut().give_back(packet));
             match list {
                 Ok(list) => {
                     state.directory.fill(&host, list);
@@ -121,11 +135,8 @@ impl State {
                 self.go_on(world, room);
             }
             Slot::Busy(mut queue) => {
-                if queue.len() >= MAX_WAITING {
-                    turn_away(world, packet, to, Condition::ResourceConstraint);
-                } else {
-                    queue.push_back(Turn::Stanza(waiting(world, packet, to)));
-                }
+                let waits = self.waits(world, packet, to);
+                queue.extend(waits.map(Turn::Stanza));
                 *slot = Slot::Busy(queue);
             }
         }
@@ -159,7 +170,8 @@ impl State {
     /// A stanza for a room that is not here: it may be in the store, or be created.
     fn begin(self: &Rc<Self>, world: &mut World, packet: &Packet, to: JidRef<'_>) {
         if self.directory.is_stored(to) {
-            let queue = VecDeque::from([Turn::Stanza(waiting(world, packet, to))]);
+            let Some(first) = self.waits(world, packet, to) else { return };
+            let queue = VecDeque::from([Turn::Stanza(first)]);
             self.slots.borrow_mut().insert(to.bare().to_jid(), Slot::Busy(queue));
             return self.load(world, to.bare().to_jid());
         }
@@ -329,30 +341,47 @@ impl State {
     }
 
     fn next(&self, jid: &Jid) -> Option<Turn> {
-        match self.slots.borrow_mut().get_mut(jid) {
+        let next = match self.slots.borrow_mut().get_mut(jid) {
             Some(Slot::Busy(queue)) => queue.pop_front(),
             _ => None,
-        }
+        };
+        next.iter().for_each(|turn| self.waited(turn));
+        next
     }
 
     fn take_queue(&self, jid: &Jid) -> VecDeque<Turn> {
-        match self.slots.borrow_mut().remove(jid) {
+        let queue = match self.slots.borrow_mut().remove(jid) {
             Some(Slot::Busy(queue)) => queue,
             _ => VecDeque::new(),
+        };
+        queue.iter().for_each(|turn| self.waited(turn));
+        queue
+    }
+
+    /// Returns a stanza as it waits. `None` if there is no place for it: its sender has been told then.
+    fn waits(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<Waiting> {
+        if !self.waiting.borrow_mut().take(packet) {
+            turn_away(world, packet, to, Condition::ResourceConstraint);
+            return None;
+        }
+        Some((packet.clone(), to.to_jid(), world.custody()))
+    }
+
+    /// Counts a turn no more that has waited.
+    fn waited(&self, turn: &Turn) {
+        if let Turn::Stanza((packet, ..)) = turn {
+            self.waiting.borrow_mut().give_back(packet);
         }
     }
 }
 
-fn keep(world: &mut World, queue: &mut Queue, packet: &Packet, to: JidRef<'_>) {
-    if queue.len() >= MAX_WAITING {
-        return turn_away(world, packet, to, Condition::ResourceConstraint);
-    }
-    queue.push_back(waiting(world, packet, to));
-}
+/// The stanzas that may wait for the rooms of a shard while the store is asked.
+const WAITING: Bounds = Bounds { number: 65_536, bytes: 64 << 20 };
 
-fn waiting(world: &World, packet: &Packet, to: JidRef<'_>) -> Waiting {
-    (packet.clone(), to.to_jid(), world.custody())
-}
-
-/// Stanzas that may wait for one room.
-const MAX_WAITING: usize = 10_000;
+/// The same for the page of limits.
+pub(super) const BOUNDS: [Bound; 2] = [
+    Bound::on("stanzas that wait while a room is loaded", Per::Shard, Most::Fixed(WAITING.number as u64), Unit::Number)
+        .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
+    Bound::on("stanzas that wait while a room is loaded", Per::Shard, Most::Fixed(WAITING.bytes as u64), Unit::Bytes)
+        .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
+];

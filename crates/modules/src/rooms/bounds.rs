@@ -6,10 +6,12 @@ use super::limits::{
     AFFILIATION_BYTES, INVITATIONS, REGISTRATIONS, REQUESTS, ROOMS_OF_ACCOUNT, ROOMS_OF_DOMAIN, SEATS_OF_ACCOUNT,
     SEATS_OF_DOMAIN,
 };
-use super::{approve, avatar, hats, history, invite, voices};
+use super::{actor, approve, avatar, hats, history, invite, voices};
 
 /// All bounds of rooms.
 pub(super) const BOUNDS: &[Bound] = &[
+    actor::BOUNDS[0],
+    actor::BOUNDS[1],
     rooms(Per::Domain, "max_rooms").or("its creator gets <resource-constraint/>").kept_in(&["rooms"]),
     rooms(Per::Account, ROOMS_OF_ACCOUNT).or("its creator gets <not-allowed/>"),
     rooms(Per::RemoteDomain, ROOMS_OF_DOMAIN).or("its creator gets <not-allowed/>"),
