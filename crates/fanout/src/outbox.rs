@@ -7,7 +7,7 @@
 //! [`Outboxes::sent`] removes what the transport has taken. What was not wholly taken when a connection dies comes
 //! back from [`Outboxes::close`], so that a slow or broken reader loses its connection but not its messages.
 //!
-//! Limits (`design.md`, budgets): above the soft one a presence replaces the older one of the same
+//! Limits: above the soft one a presence replaces the older one of the same
 //! sender that still waits; above the hard one the packet is refused and the caller ends the
 //! session. All sessions of an account together have a limit too, and so has the shard as a whole:
 //! above that one, sessions of those accounts end that hold most ([`Pushed::Crowded`]).

@@ -7,7 +7,7 @@
 //! * Continuations run in the order in which their futures completed, and the store completes in the order of the calls.
 //! * A future that is ready at once joins the end of the list of those that were woken, so it cannot overtake another.
 //! * A continuation runs in the custody of whoever asked for it ([`crate::custody`]).
-//! * While a continuation of a session is outstanding, the session's lane holds back its later stanzas (`design.md`, rule 5).
+//! * While a continuation of a session is outstanding, the session's lane holds back its later stanzas (`ARCHITECTURE.md`, rule 5).
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -50,7 +50,7 @@ pub enum Per {
     Shard,
     /// The whole process.
     Server,
-    /// What the text names: for what none of the others fits.
+    /// A thing that none of the others fits, by its name.
     Other(&'static str),
 }
 
@@ -65,7 +65,7 @@ pub enum Most {
     Fixed(u64),
 }
 
-/// What the number of a bound counts.
+/// The things that the number of a bound counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Pieces.

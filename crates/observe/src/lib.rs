@@ -1,4 +1,5 @@
-//! What a shard counts. Plain numbers that only their shard writes; a sum is made from a copy of every shard's. Beside them, the
+//! Counts what a shard does, in plain numbers that only their shard writes; a sum is made from a
+//! copy of every shard's. Beside them, the
 //! [bounds](bound) that the parts of the server declare, and what becomes of a thread that
 //! [panics](mod@vital).
 
