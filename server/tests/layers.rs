@@ -19,6 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("modules", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("shard", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("testkit", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
+    ("behaviour", &[]),
     ("web", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
     ("relay", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules"]),
     ("bench", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),

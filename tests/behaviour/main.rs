@@ -1,0 +1,42 @@
+//! What Rookery does for its clients: one module for each topic, which is a standard or a promise of ours.
+//!
+//! Most run the whole server over `rookery_testkit`: scripted clients, a virtual network with as many shards as a test wants, and a clock
+//! that a test moves. [`modules`] runs single modules on a stage of their own, without connections.
+//!
+//! This is one binary on purpose: every further one links the whole server.
+
+mod absurd;
+mod abuse;
+mod administration;
+mod announce;
+mod archive;
+mod at_login;
+mod bad_input;
+mod bosh;
+mod bytestreams;
+mod carbons;
+mod commands;
+mod data;
+mod forged;
+mod last_activity;
+mod login;
+mod messages;
+mod mobile;
+mod modules;
+mod multicast;
+mod offline;
+mod ordering;
+mod presence;
+mod privacy;
+mod pubsub;
+mod registration;
+mod removal;
+mod rooms;
+mod roster;
+mod services;
+mod shared_roster;
+mod slow_readers;
+mod strangers;
+mod subscriptions;
+mod upload;
+mod websocket;

@@ -1,0 +1,33 @@
+//! XEP-0092.
+
+use rookery_hub::Value;
+use rookery_xml::ns;
+
+use super::stage::{DOMAIN, Stage, refused, result, set};
+
+const QUERY: &str = "<query xmlns='jabber:iq:version'/>";
+
+#[test]
+fn name_and_version_are_told_and_the_system_is_not() {
+    let mut stage = Stage::new();
+    let romeo = stage.account("romeo");
+    let link = stage.bind(&romeo, "orchard");
+    let answer = stage.ask(link, "get", DOMAIN, QUERY);
+    let query = result(&answer).unwrap();
+    assert!(query.is("query", ns::VERSION));
+    assert_eq!(query.child_text("name", ns::VERSION).as_deref(), Some("Rookery"));
+    assert_eq!(query.child_text("version", ns::VERSION).as_deref(), Some(env!("CARGO_PKG_VERSION")));
+    assert_eq!(query.child("os", ns::VERSION), None);
+    refused(&stage.ask(link, "set", DOMAIN, QUERY), "bad-request", "modify");
+    refused(&stage.ask(link, "get", "", QUERY), "service-unavailable", "cancel");
+}
+
+#[test]
+fn the_system_is_told_where_the_operator_wants_it() {
+    let mut stage = Stage::with(|settings| set(settings, "version", "show_os", Value::Switch(true)));
+    let romeo = stage.account("romeo");
+    let link = stage.bind(&romeo, "orchard");
+    let answer = stage.ask(link, "get", DOMAIN, QUERY);
+    let os = result(&answer).unwrap().child_text("os", ns::VERSION);
+    assert_eq!(os.as_deref(), Some(std::env::consts::OS));
+}

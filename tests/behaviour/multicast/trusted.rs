@@ -1,0 +1,97 @@
+//! The trusted route: what the server itself sends to many, here the presence of users with contacts on other servers.
+
+use rookery_jid::Jid;
+use rookery_store::{Edit, EditRoster, RosterItem, Subscription};
+use rookery_testkit::{Client, Server};
+
+use super::discovery::{Discovery, limits};
+use super::{copies, wanted};
+
+/// A user with contacts `a` to `c` of a domain and one of another server, who all see each other.
+fn friend(server: &Server, domain: &str) -> Client {
+    let owner = server.account("friend");
+    for contact in [format!("a@{domain}"), format!("b@{domain}"), format!("c@{domain}"), "x@other.net".into()] {
+        let jid = Jid::parse(&contact).expect("a contact");
+        let item = RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid.clone()) };
+        let edit: EditRoster = Box::new(move |_, _| Edit::Put(item));
+        server.done(server.stores().rosters.change(owner.as_ref(), jid.as_ref(), edit)).expect("a roster");
+    }
+    server.login("friend/f")
+}
+
+/// The copies of presence that left, probes left out, in the order of their addresses.
+fn shown(server: &Server) -> Vec<(String, String)> {
+    let mut left = server.left();
+    left.retain(|left| !left.text.contains("type='probe'"));
+    let mut copies = copies(&left);
+    copies.sort();
+    copies
+}
+
+/// Presence leaves once for all contacts of a server: no header but the blind addresses, which only that service sees.
+#[test]
+fn presence_leaves_as_one_stanza() {
+    let discovery = Discovery::knows("");
+    let (server, domain) = (&discovery.scene.server, &discovery.domain);
+    let mut friend = friend(server, domain);
+    let all = format!("bcc:a@{domain} bcc:b@{domain} bcc:c@{domain}");
+    let expected = wanted([(domain, &all), ("x@other.net", "no header")]);
+    for presence in ["<presence/>", "<presence><show>away</show></presence>", "<presence type='unavailable'/>"] {
+        friend.send(presence);
+        friend.all();
+        assert_eq!(shown(server), expected, "{presence}");
+    }
+    friend.send("<presence/>");
+    friend.all();
+    server.left();
+    friend.vanish();
+    assert_eq!(shown(server), expected, "at the end of the session");
+}
+
+/// As many at once as the service takes presences.
+#[test]
+fn chunks() {
+    let discovery = Discovery::knows(&limits(&[("message", "1"), ("presence", "2")]));
+    let (server, domain) = (&discovery.scene.server, &discovery.domain);
+    friend(server, domain).send("<presence/>");
+    let (two, one) = (format!("bcc:a@{domain} bcc:b@{domain}"), format!("bcc:c@{domain}"));
+    assert_eq!(shown(server), wanted([(domain, &two), (domain, &one), ("x@other.net", "no header")]));
+}
+
+/// Where no service is known each contact gets its copy, and the server is asked.
+#[test]
+fn copies_where_no_service_is_known() {
+    let discovery = Discovery::new();
+    let (server, domain) = (&discovery.scene.server, &discovery.domain);
+    friend(server, domain).send("<presence/>");
+    let left = server.left();
+    assert_eq!(left.iter().filter(|left| left.text.starts_with("<iq ") && left.to == *domain).count(), 1);
+    let mut copies = copies(&left);
+    copies.retain(|(_, header)| header == "no header");
+    // Presence, and probes (RFC 6121 §4.3.1), which go to each contact alone.
+    assert_eq!(copies.len(), 8);
+}
+
+/// A header that the user wrote into the broadcast is nobody's order: the service of the other server must not see it as ours, however the
+/// namespace is written.
+#[test]
+fn a_header_in_a_broadcast_is_not_for_the_service() {
+    let discovery = Discovery::knows("");
+    let (server, domain) = (&discovery.scene.server, &discovery.domain);
+    let mut friend = friend(server, domain);
+    let short = "to:victim@victim.net replyto:friend@example.org";
+    let plain = super::addresses(short);
+    for header in [&plain, &plain.replacen("jabber", "&#106;abber", 1), &prefixed(&plain)] {
+        friend.send(&format!("<presence>{header}</presence>"));
+        friend.all();
+        let [a, b, c] = ["a", "b", "c"].map(|name| format!("{name}@{domain}"));
+        assert_eq!(shown(server), wanted([(&a, short), (&b, short), (&c, short), ("x@other.net", short)]));
+    }
+    // At the end of the session it is the server that speaks.
+    friend.vanish();
+    assert_eq!(shown(server).len(), 2);
+}
+
+fn prefixed(header: &str) -> String {
+    header.replace("xmlns=", "xmlns:p=").replace("</", "</p:").replace("<address", "<p:address")
+}

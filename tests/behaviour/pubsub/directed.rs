@@ -1,0 +1,133 @@
+//! Capabilities in directed presence: XEP-0163 §4.3.2.
+
+use rookery_testkit::befriend;
+
+use super::pep::{DISCO, MOOD, TUNE, answer, caps, last};
+use super::*;
+
+/// Sends capabilities in presence to one address, and answers the question about them.
+fn tells(client: &mut Client, to: &str, nodes: &[&str]) {
+    let (presence, info, ver) = caps(nodes);
+    client.send(&directed(&presence, to));
+    let asked = client.expect(&format!(
+        "<iq type='get' id='*' from='example.org'><query xmlns='{DISCO}' node='urn:test#{ver}'/></iq>"
+    ));
+    answer(client, &asked, &ver, &info);
+}
+
+fn directed(presence: &str, to: &str) -> String {
+    presence.replacen("<presence>", &format!("<presence to='{to}'>"), 1)
+}
+
+/// Publishes, after any stanzas that came in before.
+fn publishes(client: &mut Client, node: &str, id: &str) {
+    client.all();
+    set(client, "", &publish(node, id));
+}
+
+/// Nothing but what contacts say of themselves.
+fn hears_nothing(client: &mut Client) {
+    let messages = client.all().into_iter().filter(|element| element.name() != "presence");
+    assert_eq!(messages.map(|element| xml(&element)).collect::<Vec<_>>(), Vec::<String>::new());
+}
+
+/// Contacts made in the session, whose presence at login had no capabilities.
+#[test]
+fn a_new_contact_hears_what_it_has_told_it_wants() {
+    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let owner = hamlet.bare().to_owned();
+    publishes(&mut hamlet, TUNE, "a");
+    befriend(&mut hamlet, &mut francisco);
+    hears_nothing(&mut francisco);
+    tells(&mut francisco, &owner, &[TUNE]);
+    francisco.expect(&last(&owner, TUNE, "a"));
+    publishes(&mut hamlet, TUNE, "b");
+    francisco.expect(&notification(&owner, TUNE, "b"));
+    publishes(&mut hamlet, MOOD, "c");
+    hears_nothing(&mut francisco);
+    // The same again brings nothing again.
+    francisco.send(&directed(&caps(&[TUNE]).0, &owner));
+    hears_nothing(&mut francisco);
+}
+
+/// Capabilities that were told one account count there alone.
+#[test]
+fn it_counts_for_whom_it_went_to() {
+    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let mut horatio = server.online("horatio/r");
+    befriend(&mut hamlet, &mut francisco);
+    befriend(&mut horatio, &mut francisco);
+    let (owner, other) = (hamlet.bare().to_owned(), horatio.bare().to_owned());
+    tells(&mut francisco, &owner, &[TUNE]);
+    publishes(&mut horatio, TUNE, "h");
+    hears_nothing(&mut francisco);
+    // Once they are known, nobody is asked again.
+    francisco.send(&directed(&caps(&[TUNE]).0, &other));
+    francisco.expect(&last(&other, TUNE, "h"));
+    // What is told later takes its place, for this account.
+    tells(&mut francisco, &owner, &[MOOD]);
+    publishes(&mut hamlet, TUNE, "t");
+    publishes(&mut hamlet, MOOD, "m");
+    francisco.expect(&notification(&owner, MOOD, "m"));
+    publishes(&mut horatio, TUNE, "i");
+    francisco.expect(&notification(&other, TUNE, "i"));
+    // And a broadcast with capabilities takes the place of all.
+    let (presence, ..) = caps(&[TUNE]);
+    francisco.send(&presence);
+    let mut last: Vec<_> = francisco.all().iter().filter(|element| element.name() == "message").flat_map(ids).collect();
+    last.sort();
+    assert_eq!(last, ["i", "t"]);
+    publishes(&mut hamlet, MOOD, "n");
+    hears_nothing(&mut francisco);
+}
+
+/// It may be told before the account lets itself be seen; it gives no right to anything.
+#[test]
+fn it_gives_no_rights() {
+    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let (owner, who) = (hamlet.bare().to_owned(), francisco.bare().to_owned());
+    tells(&mut francisco, &owner, &[TUNE]);
+    publishes(&mut hamlet, TUNE, "a");
+    hears_nothing(&mut francisco);
+    francisco.send(&format!("<presence type='subscribe' to='{owner}'/>"));
+    francisco.pump();
+    hamlet.send(&format!("<presence type='subscribed' to='{who}'/>"));
+    let messages: Vec<_> = francisco.all().into_iter().filter(|element| element.name() == "message").collect();
+    assert_eq!(messages.iter().flat_map(ids).collect::<Vec<_>>(), ["a"]);
+    publishes(&mut hamlet, TUNE, "b");
+    francisco.expect(&notification(&owner, TUNE, "b"));
+}
+
+/// Until the session says that it is not available any more, to this account or to all.
+#[test]
+fn it_ends_with_the_presence() {
+    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    befriend(&mut hamlet, &mut francisco);
+    let owner = hamlet.bare().to_owned();
+    tells(&mut francisco, &owner, &[TUNE]);
+    francisco.send(&format!("<presence type='unavailable' to='{owner}'/>"));
+    francisco.pump();
+    publishes(&mut hamlet, TUNE, "a");
+    hears_nothing(&mut francisco);
+    let name = francisco.jid.as_ref().and_then(|jid| jid.local()).expect("a name").to_owned();
+    // One that was never available to all.
+    let mut phone = server.login(&format!("{name}/phone"));
+    phone.send(&directed(&caps(&[TUNE]).0, &owner));
+    phone.expect(&last(&owner, TUNE, "a"));
+    phone.send("<presence type='unavailable'/>");
+    phone.pump();
+    publishes(&mut hamlet, TUNE, "b");
+    hears_nothing(&mut phone);
+}
+
+/// A client that tells something else again and again, and answers no question, is asked a few and no more.
+#[test]
+fn questions_are_bounded() {
+    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let owner = hamlet.bare().to_owned();
+    for number in 0..100 {
+        francisco.send(&directed(&caps(&[&format!("node {number}")]).0, &owner));
+    }
+    assert_eq!(francisco.all().iter().filter(|element| element.name() == "iq").count(), 8);
+    hamlet.all();
+}

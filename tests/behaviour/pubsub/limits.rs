@@ -1,0 +1,260 @@
+//! One account makes the server keep so much and no more, and it counts for the account that made
+//! it.
+
+use rookery_hub::Value;
+use rookery_testkit::{Config, befriend};
+
+use super::*;
+
+fn with(module: &'static str, options: &[(&'static str, u64)]) -> Scene {
+    let options = options.iter().map(|(key, value)| (module, *key, Value::Number(*value))).collect();
+    Scene::on(Server::with(Config { options, ..Config::default() }))
+}
+
+const TOO_MANY: &str = "wait policy-violation too-many-subscriptions";
+const FULL: &str = "modify policy-violation";
+
+/// A publication of so many bytes of text.
+fn sized(node: &str, id: &str, bytes: usize) -> String {
+    format!("<publish node='{node}'><item id='{id}'>{}</item></publish>", entry(&"x".repeat(bytes)))
+}
+
+#[test]
+fn an_account_makes_so_many_nodes() {
+    let Scene { mut hamlet, mut francisco, .. } = with("pubsub", &[("account_nodes", 2)]);
+    set(&mut hamlet, SERVICE, "<create node='a'/>");
+    set(&mut hamlet, SERVICE, &publish("b", "i"));
+    for one_more in ["<create node='c'/>", &publish("c", "i")] {
+        assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, one_more), FULL);
+    }
+    set(&mut francisco, SERVICE, "<create node='c'/>");
+    // An owner beside whom there are others has not made it.
+    let who = hamlet.bare().to_owned();
+    let owner = format!("<affiliations node='c'><affiliation jid='{who}' affiliation='owner'/></affiliations>");
+    owner_set(&mut francisco, SERVICE, &owner);
+    owner_set(&mut hamlet, SERVICE, "<delete node='c'/>");
+    assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, "<create node='c'/>"), FULL);
+    owner_set(&mut hamlet, SERVICE, "<delete node='a'/>");
+    set(&mut hamlet, SERVICE, "<create node='c'/>");
+}
+
+#[test]
+fn made_up_resources_count_for_their_account() {
+    let Scene { mut hamlet, mut francisco, .. } = with("pubsub", &[("account_subscriptions", 12)]);
+    for node in ["a", "b"] {
+        set(&mut hamlet, SERVICE, &format!("<create node='{node}'/>"));
+    }
+    let who = francisco.bare().to_owned();
+    let subscribe = |node: &str, resource: usize| format!("<subscribe node='{node}' jid='{who}/{resource}'/>");
+    for resource in 0..10 {
+        set(&mut francisco, SERVICE, &subscribe("a", resource));
+    }
+    set(&mut francisco, SERVICE, &subscribe("a", 3));
+    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &subscribe("a", 10)), TOO_MANY, "to one node");
+    for resource in 0..2 {
+        set(&mut francisco, SERVICE, &subscribe("b", resource));
+    }
+    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &subscribe("b", 2)), TOO_MANY, "to all");
+    let own = hamlet.bare().to_owned();
+    set(&mut hamlet, SERVICE, &format!("<subscribe node='b' jid='{own}'/>"));
+    set(&mut francisco, SERVICE, &format!("<unsubscribe node='a' jid='{who}/0'/>"));
+    set(&mut francisco, SERVICE, &subscribe("b", 2));
+}
+
+/// XEP-0060 §8.8: an owner subscribes those who have agreed to hear from it, and nobody else hears anything.
+#[test]
+fn nobody_is_subscribed_who_has_not_agreed() {
+    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let mut contact = server.online("contact/r");
+    befriend(&mut hamlet, &mut contact);
+    set(&mut hamlet, SERVICE, "<create node='n'/>");
+    let (victim, friend) = (francisco.bare().to_owned(), contact.bare().to_owned());
+    let change = |state: &str, jids: &[&str]| {
+        let entries = jids.iter().map(|jid| format!("<subscription jid='{jid}' subscription='{state}'/>"));
+        format!("<subscriptions node='n'>{}</subscriptions>", entries.collect::<String>())
+    };
+    let strangers = [victim.as_str(), "nobody@example.org", "somebody@elsewhere.example"];
+    for state in ["subscribed", "pending"] {
+        let all = change(state, &[&strangers[..], &[&friend]].concat());
+        let answer = ask(&mut hamlet, SERVICE, "set", OWNER, &all);
+        assert_eq!(error(&answer), "modify not-acceptable");
+        for stranger in strangers {
+            let entry = format!("<subscription jid='{stranger}' subscription='none'/>");
+            assert!(xml(&answer).contains(&entry), "the same for all: {}", xml(&answer));
+        }
+        assert!(!xml(&answer).contains(&friend), "{}", xml(&answer));
+    }
+    owner_set(&mut hamlet, SERVICE, &change("none", &strangers));
+    owner_set(&mut hamlet, SERVICE, &change("subscribed", &[&friend]));
+    set(&mut hamlet, SERVICE, &publish("n", "i"));
+    francisco.expect_nothing();
+    // The contact sees what has happened, and may end it.
+    assert!(contact.all().iter().any(|heard| xml(heard).contains("<item id='i'>")));
+    let own = xml(&get(&mut contact, SERVICE, "<subscriptions/>"));
+    assert!(own.contains(&format!("jid='{friend}' subscription='subscribed'")), "{own}");
+    set(&mut contact, SERVICE, &format!("<unsubscribe node='n' jid='{friend}'/>"));
+    set(&mut hamlet, SERVICE, &publish("n", "j"));
+    contact.expect_nothing();
+}
+
+/// A user who asks and withdraws again and again is heard once; pending requests can be asked for.
+#[test]
+fn owners_are_asked_once_in_a_while() {
+    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let authorize = form(&[("access_model", "authorize")]);
+    set(&mut hamlet, SERVICE, &format!("<create node='n'/><configure>{authorize}</configure>"));
+    let who = francisco.bare().to_owned();
+    let requests = |hamlet: &mut Client| hamlet.all().iter().filter(|heard| heard.name() == "message").count();
+    let again = |francisco: &mut Client| {
+        set(francisco, SERVICE, &format!("<unsubscribe node='n' jid='{who}'/>"));
+        set(francisco, SERVICE, &format!("<subscribe node='n' jid='{who}'/>"));
+    };
+    set(&mut francisco, SERVICE, &format!("<subscribe node='n' jid='{who}'/>"));
+    assert_eq!(requests(&mut hamlet), 1);
+    (0..5).for_each(|_| again(&mut francisco));
+    assert_eq!(requests(&mut hamlet), 0);
+    server.advance(3_600_000);
+    again(&mut francisco);
+    assert_eq!(requests(&mut hamlet), 1);
+}
+
+/// Notifications wait for those alone who want that.
+#[test]
+fn notifications_wait_for_who_wants_that() {
+    let Scene { server, mut hamlet, mut francisco } = Scene::new();
+    let normal = form(&[("notification_type", "normal")]);
+    set(&mut hamlet, SERVICE, &format!("<create node='n'/><configure>{normal}</configure>"));
+    let who = francisco.bare().to_owned();
+    set(&mut francisco, SERVICE, &format!("<subscribe node='n' jid='{who}'/>"));
+    set(&mut hamlet, SERVICE, &publish("n", "a"));
+    let event = format!("<event xmlns='{EVENT}'><items node='n'><item id='a'>{}</item></items></event>", entry("a"));
+    francisco.expect(&format!("<message from='{SERVICE}' id='*'>{event}<no-store xmlns='urn:xmpp:hints'/></message>"));
+    let away = |mut francisco: Client, hamlet: &mut Client, id: &str| {
+        let name = francisco.full().to_owned();
+        francisco.close();
+        set(hamlet, SERVICE, &publish("n", id));
+        let mut back = server.login(&name);
+        back.send("<presence/>");
+        let heard: Vec<_> = back.all().iter().filter(|found| found.name() == "message").flat_map(ids).collect();
+        (back, heard)
+    };
+    let (mut francisco, heard) = away(francisco, &mut hamlet, "b");
+    assert_eq!(heard, [""; 0]);
+    let wish = "<field var='{urn:rookery:pubsub:0}offline'><value>1</value></field>";
+    let wish =
+        form_of("http://jabber.org/protocol/pubsub#subscribe_options", &[]).replace("</x>", &format!("{wish}</x>"));
+    set(&mut francisco, SERVICE, &format!("<options node='n' jid='{who}'>{wish}</options>"));
+    let (_, heard) = away(francisco, &mut hamlet, "c");
+    assert_eq!(heard, ["c"]);
+}
+
+/// The bytes of a node count for the account that has made it, no matter who publishes there.
+#[test]
+fn bytes_count_for_who_makes_a_node() {
+    let Scene { mut hamlet, mut francisco, .. } = with("pubsub", &[("node_bytes", 17_000), ("account_bytes", 25_000)]);
+    let open = form(&[("publish_model", "open")]);
+    for node in ["a", "b"] {
+        set(&mut hamlet, SERVICE, &format!("<create node='{node}'/><configure>{open}</configure>"));
+    }
+    set(&mut francisco, SERVICE, &sized("a", "1", 10_000));
+    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &sized("a", "2", 10_000)), FULL, "the node is full");
+    set(&mut francisco, SERVICE, &sized("a", "1", 10_100));
+    set(&mut francisco, SERVICE, &sized("b", "1", 1000));
+    assert_eq!(refused(&mut francisco, SERVICE, "set", PUBSUB, &sized("b", "2", 10_000)), FULL, "its maker's are");
+    set(&mut francisco, SERVICE, &sized("c", "1", 10_000));
+    set(&mut hamlet, SERVICE, "<retract node='a'><item id='1'/></retract>");
+    set(&mut francisco, SERVICE, &sized("b", "2", 10_000));
+    assert_eq!(ids(&get(&mut hamlet, SERVICE, "<items node='b'/>")), ["1", "2"]);
+}
+
+#[test]
+fn an_account_has_so_many_bytes_of_nodes() {
+    let Scene { mut hamlet, mut francisco, .. } = with("pep", &[("account_bytes", 20_000)]);
+    set(&mut hamlet, "", &sized("a", "1", 5000));
+    // The item before goes, where a node keeps one.
+    set(&mut hamlet, "", &sized("a", "2", 8000));
+    assert_eq!(refused(&mut hamlet, "", "set", PUBSUB, &sized("b", "1", 14_000)), FULL);
+    set(&mut francisco, "", &sized("b", "1", 14_000));
+    owner_set(&mut hamlet, "", "<delete node='a'/>");
+    set(&mut hamlet, "", &sized("b", "1", 14_000));
+}
+
+/// Keys and the like are small, images are not; none comes unasked that is large.
+#[test]
+fn items_of_accounts_have_sizes() {
+    let Scene { mut hamlet, mut francisco, .. } = Scene::new();
+    let data = "urn:xmpp:avatar:data";
+    let open = options(&[("access_model", "open")]);
+    set(&mut hamlet, "", &format!("{}{open}", sized(data, "0", 10)));
+    let (owner, who) = (hamlet.bare().to_owned(), francisco.bare().to_owned());
+    set(&mut francisco, &owner, &format!("<subscribe node='{data}' jid='{who}'/>"));
+    francisco.all();
+    set(&mut hamlet, "", &sized(data, "1", 150_000));
+    let told = xml(&francisco.expect_element());
+    assert!(told.contains("<item id='1'/>"), "{}", &told[..told.len().min(500)]);
+    let found = get(&mut francisco, &owner, &format!("<items node='{data}'/>"));
+    assert!(xml(&found).len() > 150_000);
+    set(&mut hamlet, "", &sized("eu.siacs.conversations.axolotl.bundles:1", "current", 12_000));
+    let too_big = "modify not-acceptable payload-too-big";
+    assert_eq!(refused(&mut hamlet, "", "set", PUBSUB, &sized("x", "1", 66_000)), too_big);
+    assert_eq!(refused(&mut hamlet, "", "set", PUBSUB, &sized(data, "1", 200_000)), too_big);
+}
+
+#[test]
+fn a_configuration_has_so_many_bytes() {
+    let Scene { mut hamlet, .. } = Scene::new();
+    let groups: String = (0..20).map(|group| format!("<value>{group}{}</value>", "x".repeat(1000))).collect();
+    let form = form(&[("roster_groups_allowed", "x")]).replace("<value>x</value>", &groups);
+    let create = format!("<create node='n'/><configure>{form}</configure>");
+    assert_eq!(refused(&mut hamlet, SERVICE, "set", PUBSUB, &create), "modify not-acceptable");
+}
+
+#[test]
+fn private_elements_have_so_many_bytes() {
+    let Scene { mut hamlet, mut francisco, .. } = with("private", &[("account_bytes", 1000)]);
+    let keep = |client: &mut Client, content: &str| {
+        client.ask(&format!("<iq type='set' id='p'><query xmlns='jabber:iq:private'>{content}</query></iq>"))
+    };
+    let element = |name: &str, bytes: usize| format!("<{name} xmlns='urn:x'>{}</{name}>", "x".repeat(bytes));
+    is_result(keep(&mut hamlet, &element("a", 600)));
+    assert_eq!(error(&keep(&mut hamlet, &[element("b", 10), element("c", 400)].concat())), FULL);
+    assert_eq!(error(&keep(&mut hamlet, &element("b", 400))), FULL);
+    is_result(keep(&mut hamlet, &element("a", 100)));
+    is_result(keep(&mut hamlet, &element("b", 400)));
+    is_result(keep(&mut francisco, &element("b", 600)));
+}
+
+/// A list that others made long comes in parts, rather than end the session that asks.
+#[test]
+fn long_lists_come_in_parts() {
+    let Scene { server, mut hamlet, .. } = Scene::new();
+    let (service, owner) = (rookery_jid::Jid::parse(SERVICE).expect("an address"), server.address("owner"));
+    let who = hamlet.jid.clone().expect("bound").to_bare();
+    let affiliation = Some(rookery_store::pubsub::Affiliation::Member);
+    let room = rookery_store::pubsub::Room::ANY;
+    for number in 0..400 {
+        let node = format!("{number:04}{}", "x".repeat(1000));
+        let pubsub = server.stores().pubsub;
+        server.done(pubsub.create_node(service.as_ref(), &node, vec![], owner.as_ref(), room)).expect("a node");
+        server
+            .done(pubsub.set_affiliation(service.as_ref(), &node, who.as_ref(), affiliation, room))
+            .expect("an affiliation");
+    }
+    let (mut found, mut part) = (Vec::new(), String::new());
+    loop {
+        let answer = is_result(hamlet.ask(&format!(
+            "<iq type='get' id='q' to='{SERVICE}'><pubsub xmlns='{PUBSUB}'><affiliations/>{part}</pubsub></iq>"
+        )));
+        assert!(xml(&answer).len() < 300_000);
+        let lists = answer.children().flat_map(Element::children).filter(|list| list.name() == "affiliations");
+        let nodes: Vec<_> = lists.flat_map(Element::children).filter_map(|found| found.attr("node")).collect();
+        let Some(last) = nodes.last() else { break };
+        part = format!("<set xmlns='http://jabber.org/protocol/rsm'><after>{last}</after></set>");
+        found.extend(nodes.iter().map(|node| node[..4].to_owned()));
+    }
+    assert_eq!(found, (0..400).map(|number| format!("{number:04}")).collect::<Vec<_>>());
+    let listed = hamlet.ask(&format!(
+        "<iq type='get' id='d' to='{SERVICE}'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>"
+    ));
+    assert!(xml(&listed).len() < 300_000 && xml(&listed).contains("http://jabber.org/protocol/rsm"));
+}
