@@ -108,6 +108,11 @@ impl Rosters for Everyone {
         done(self.contacts_of(owner).into_iter().map(|jid| (jid, Subscription::Both)).collect())
     }
 
+    fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>> {
+        let jid = self.contacts_of(owner).into_iter().find(|jid| jid.as_ref() == contact);
+        done(jid.map(|jid| RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid) }))
+    }
+
     fn change(&self, _owner: JidRef<'_>, _contact: JidRef<'_>, _edit: EditRoster) -> Pending<Changed> {
         Box::pin(ready(Err(StoreError::NoAccount)))
     }

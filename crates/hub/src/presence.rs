@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rookery_fanout::{Audience, Link, Names, Packet, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{Edit, EditRoster, StoreError};
+use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Stanza, Writer, ns};
 
@@ -274,13 +274,11 @@ impl World {
         if is_answered || from.bare_str() == to.bare_str() || self.conceals(to.bare(), None, from.bare()) {
             return;
         }
-        // A change that keeps everything is the way to read one item without the rest of the roster.
-        let keep: EditRoster = Box::new(|_, _| Edit::Keep);
-        let item = self.stores.rosters.change(to.bare(), from.bare(), keep);
+        let item = self.stores.rosters.item(to.bare(), from.bare());
         let owner = to.bare().to_jid();
         self.wait(item, move |world, item| {
             let is_shown = match item {
-                Ok(item) => item.before.is_some_and(|item| item.subscription.from()),
+                Ok(item) => item.is_some_and(|item| item.subscription.from()),
                 Err(StoreError::NoAccount) => false,
                 Err(error) => return world.store_failed("answering a presence probe", &owner, &error),
             };

@@ -4,7 +4,7 @@
 //! answer takes tells as little as the answer.
 
 use rookery_hub::{Iq, World};
-use rookery_store::{Edit, EditRoster, StoreError, Subscription};
+use rookery_store::{StoreError, Subscription};
 use rookery_stream::error::Condition;
 
 /// What an asker may know of the account that a request is for.
@@ -21,12 +21,10 @@ pub(crate) fn with_asker(world: &mut World, iq: Iq, then: impl FnOnce(&mut World
     if iq.is_own() {
         return then(world, iq, Asker::Trusted);
     }
-    // A change that keeps everything is the way to read one item without the rest of the roster.
-    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
-    let item = world.stores.rosters.change(iq.to.bare(), iq.from.bare(), keep);
+    let item = world.stores.rosters.item(iq.to.bare(), iq.from.bare());
     world.wait(item, move |world, item| match item {
         Ok(item) => {
-            let subscription = item.before.map_or(Subscription::None, |item| item.subscription);
+            let subscription = item.map_or(Subscription::None, |item| item.subscription);
             let is_shown = subscription.from() || world.shared_relation(iq.to.as_ref(), iq.from.as_ref()).from();
             let asker = if is_shown { Asker::Trusted } else { Asker::Stranger };
             then(world, iq, asker);

@@ -19,7 +19,7 @@ use rookery_hub::{
     World, delay,
 };
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{Edit, EditRoster, OfflineMessage, OfflineRoom, Pushed, StoreError, Subscription};
+use rookery_store::{OfflineMessage, OfflineRoom, Pushed, StoreError, Subscription};
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Limits, Stanza, ns};
 use tracing::warn;
@@ -178,13 +178,11 @@ fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     if sender.bare() == to.bare() {
         return world.bounce(packet, to, Condition::ServiceUnavailable.into());
     }
-    // A change that keeps everything is the way to read one item without the rest of the roster.
-    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
-    let item = world.stores.rosters.change(to.bare(), sender.bare(), keep);
+    let item = world.stores.rosters.item(to.bare(), sender.bare());
     let (packet, to) = (packet.clone(), to.to_jid());
     world.wait(item, move |world, item| {
         let subscription = match item {
-            Ok(item) => item.before.map_or(Subscription::None, |item| item.subscription),
+            Ok(item) => item.map_or(Subscription::None, |item| item.subscription),
             Err(StoreError::NoAccount) => Subscription::None,
             Err(error) => {
                 world.store_failed("looking up who may know that a user is away", &to, &error);

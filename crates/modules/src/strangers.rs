@@ -13,7 +13,7 @@ use rookery_hub::{
     Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Per, Phase, Stanzas, Unit, Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{Edit, EditRoster, StoreError, Subscription};
+use rookery_store::{StoreError, Subscription};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::Kind;
 
@@ -117,12 +117,11 @@ fn coming(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>)
 
 /// Asks the store whether a sender is a contact of an account that has no session. Those to one account keep their order.
 fn look_up(state: &Rc<State>, world: &mut World, packet: &Packet, sender: &Jid, to: JidRef<'_>, refusal: Condition) {
-    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
-    let item = world.stores.rosters.change(to.bare(), sender.bare(), keep);
+    let item = world.stores.rosters.item(to.bare(), sender.bare());
     let (state, packet, to) = (state.clone(), packet.clone(), to.to_jid());
     world.wait(item, move |world, item| {
         let passes = match item {
-            Ok(item) => item.before.is_some_and(|item| item.subscription != Subscription::None),
+            Ok(item) => item.is_some_and(|item| item.subscription != Subscription::None),
             // The rules for addresses without account apply.
             Err(StoreError::NoAccount) => true,
             Err(error) => {

@@ -12,8 +12,8 @@ use crate::pubsub::{
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, Rosters, Slot, SlotQuota, SlotStage,
-    Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
+    OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters, Slot, SlotQuota,
+    SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -183,6 +183,10 @@ impl Rosters for Held {
 
     fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
         self.held(|stores| stores.rosters.contacts(owner))
+    }
+
+    fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>> {
+        self.held(|stores| stores.rosters.item(owner, contact))
     }
 
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed> {

@@ -13,7 +13,7 @@ mod slots;
 use crate::{
     Accounts, Affiliated, Changed, Changes, Document, DocumentRoom, Documents, DocumentsPut, EditRoster, LastPresence,
     LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument, Rooms, Roster,
-    Rosters, StoreError, StoredRoom, Stores, Subscription, pending::caught, pending::ready,
+    RosterItem, Rosters, StoreError, StoredRoom, Stores, Subscription, pending::caught, pending::ready,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -149,6 +149,10 @@ impl Rosters for Memory {
 
     fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
         ready(self.world().owner(owner).map(|owner| owner.roster.contacts()))
+    }
+
+    fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>> {
+        ready(self.world().owner(owner).map(|owner| owner.roster.item(contact).cloned()))
     }
 
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed> {

@@ -20,6 +20,9 @@ pub trait Rosters: Send + Sync {
     /// The contacts with a subscription in either direction, without what only a roster window needs: for presence.
     fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>>;
 
+    /// Returns one item, seen by clients or not. `contact` counts as given, with its resource if it has one.
+    fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>>;
+
     /// Reads one item, lets `edit` decide, and writes the decision, all in one step that nothing overtakes.
     ///
     /// `contact` counts as given, with its resource if it has one. `edit` runs on the store's thread: it must be

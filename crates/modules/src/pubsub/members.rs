@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_jid::Jid;
+use rookery_store::StoreError;
 use rookery_store::pubsub::{Affiliation, Set};
-use rookery_store::{Edit, EditRoster, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
@@ -197,13 +197,11 @@ fn agreed(world: &mut World, call: Call, jid: &Jid, then: impl FnOnce(&mut World
         let is_own = jid.bare() == call.iq.from.bare();
         return then(world, call, is_own);
     }
-    // A change that keeps everything is the way to read one item without the rest of the roster.
-    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
-    let found = world.stores.rosters.change(jid.bare(), call.iq.from.bare(), keep);
+    let found = world.stores.rosters.item(jid.bare(), call.iq.from.bare());
     let account = jid.to_bare();
     world.wait(found, move |world, found| {
         let item = match found {
-            Ok(found) => world.joined(account.as_ref(), &call.iq.from.to_bare(), found.before),
+            Ok(found) => world.joined(account.as_ref(), &call.iq.from.to_bare(), found),
             Err(StoreError::NoAccount) => None,
             Err(error) => {
                 world.store_failed("looking up who may be subscribed", &account, &error);

@@ -57,7 +57,7 @@ use std::rc::Rc;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, OptionSpec, Value, World};
 use rookery_jid::{Jid, JidRef, prepare};
-use rookery_store::{Edit, EditRoster, StoreError};
+use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
 
@@ -317,13 +317,11 @@ fn with_relation(state: &Rc<State>, world: &mut World, call: Call, action: Actio
 
 /// How an account sees who asks, then goes on; with nothing if the store failed, of which who asks has heard.
 fn relation(world: &mut World, owner: &Jid, call: Call, then: impl FnOnce(&mut World, Option<Call>) + 'static) {
-    // A change that keeps everything is the way to read one item without the rest of the roster.
-    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
-    let found = world.stores.rosters.change(owner.as_ref(), call.iq.from.bare(), keep);
+    let found = world.stores.rosters.item(owner.as_ref(), call.iq.from.bare());
     let owner = owner.clone();
     world.wait(found, move |world, found| {
         let item = match found {
-            Ok(found) => world.joined(owner.as_ref(), &call.iq.from.to_bare(), found.before),
+            Ok(found) => world.joined(owner.as_ref(), &call.iq.from.to_bare(), found),
             Err(StoreError::NoAccount) => None,
             Err(error) => {
                 world.store_failed("looking up who may use a node", &owner, &error);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use rookery_hub::World;
 use rookery_jid::Jid;
-use rookery_store::{Edit, EditRoster, RosterItem, Subscription};
+use rookery_store::{RosterItem, Subscription};
 
 use super::groups::Groups;
 use super::{Compiled, State};
@@ -172,12 +172,11 @@ impl State {
 
 /// Tells of a contact that is in the own roster too: what is kept there has to be looked up.
 fn tell_of_own(world: &mut World, account: &Jid, contact: &Jid) {
-    let keep: EditRoster = Box::new(|_, _| Edit::Keep);
-    let stored = world.stores.rosters.change(account.as_ref(), contact.as_ref(), keep);
+    let stored = world.stores.rosters.item(account.as_ref(), contact.as_ref());
     let (account, contact) = (account.clone(), contact.clone());
     world.wait(stored, move |world, stored| match stored {
         Ok(stored) => {
-            let item = world.joined(account.as_ref(), &contact, stored.before.filter(RosterItem::visible));
+            let item = world.joined(account.as_ref(), &contact, stored.filter(RosterItem::visible));
             world.push_shared(account.as_ref(), vec![(contact, item)]);
         }
         Err(error) => world.store_failed("telling of a contact by group", &account, &error),

@@ -310,7 +310,10 @@ pub(crate) fn news(
             let newest = page(c, ITEMS_BEFORE, &[id, Value::Integer(0), Value::Integer(i64::MAX), Value::Integer(1)])?;
             let Some((_, item)) = newest.into_iter().next() else { continue };
             if contact.is_none() {
-                contact = Some(rosters::item(c, host.as_ref(), asker.bare())?);
+                contact = Some(match rosters::item(c, host.as_ref(), asker.bare()) {
+                    Err(StoreError::NoAccount) => None,
+                    item => item?,
+                });
             }
             let contact = contact.as_ref().and_then(Option::as_ref);
             let asker = Value::Text(asker.bare_str());

@@ -53,15 +53,17 @@ fn size(c: &mut dyn Connection, owner: i64) -> Result<RosterSize, StoreError> {
     Ok(one(c, ROSTER_SIZE, &[Value::Integer(owner)], read)?.unwrap_or_default())
 }
 
-/// One item, if the owner exists and has it.
 pub(crate) fn item(
     c: &mut dyn Connection,
     owner: JidRef<'_>,
     contact: JidRef<'_>,
 ) -> Result<Option<RosterItem>, StoreError> {
-    let Some(owner) = accounts::id(c, owner)? else { return Ok(None) };
-    let found = one(c, ROSTER_ITEM, &[Value::Integer(owner), Value::Text(contact.as_str())], read_item)?;
-    Ok(found.map(|(_, item)| item))
+    let [domain, local] = account_values(owner);
+    let read = |row: &dyn Row| match row.optional_text(0)? {
+        None => Ok(None),
+        Some(_) => read_item(row).map(|(_, item)| Some(item)),
+    };
+    one(c, ITEM_OF, &[Value::Text(contact.as_str()), domain, local], read)?.ok_or(StoreError::NoAccount)
 }
 
 pub(crate) fn change(
@@ -219,6 +221,12 @@ fn read_groups(mut text: &str) -> Option<Vec<String>> {
     }
     Some(groups)
 }
+
+/// The row has no contact where the account doesn't have the item. Values: contact, domain, localpart.
+const ITEM_OF: &str = "\
+    SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in \
+    FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND i.contact = ? \
+    WHERE a.domain = ? AND a.localpart = ?";
 
 #[cfg(test)]
 mod tests {

@@ -15,8 +15,8 @@ use crate::pubsub::{
 use crate::{
     Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
     EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, Rosters, Slot, SlotQuota, SlotStage,
-    Slots, StoreError, StoredRoom, Subscription, Swept,
+    OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters, Slot, SlotQuota,
+    SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::vital;
@@ -167,6 +167,11 @@ impl Rosters for SqlStore {
     fn contacts(&self, owner: JidRef<'_>) -> Pending<Vec<(Jid, Subscription)>> {
         let owner = owner.bare().to_jid();
         self.read(0, move |c| rosters::contacts(c, owner.as_ref()))
+    }
+
+    fn item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Pending<Option<RosterItem>> {
+        let (owner, contact) = (owner.bare().to_jid(), contact.to_jid());
+        self.read(0, move |c| rosters::item(c, owner.as_ref(), contact.as_ref()))
     }
 
     fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed> {

@@ -24,6 +24,11 @@ pub fn items_read_as_written(stores: &Stores) {
         assert_eq!(put(stores, &owner, item.clone()).after.as_ref(), Some(item));
     }
     assert_eq!(done(stores.rosters.get(owner.as_ref())).items, items);
+    for item in &items {
+        assert_eq!(done(stores.rosters.item(owner.as_ref(), item.jid.as_ref())).as_ref(), Some(item));
+    }
+    // Addresses count as given.
+    assert_eq!(done(stores.rosters.item(owner.as_ref(), jid("sms.example").as_ref())), None);
 }
 
 pub fn an_edit_decides_on_what_is_there(stores: &Stores) {
@@ -69,6 +74,7 @@ pub fn owners_must_be_accounts(stores: &Stores) {
     assert_eq!(wait(rosters.since(nobody.as_ref(), 1)), Err(StoreError::NoAccount));
     assert_eq!(wait(rosters.contacts(nobody.as_ref())), Err(StoreError::NoAccount));
     assert_eq!(wait(rosters.pending_in(nobody.as_ref(), None, 9)), Err(StoreError::NoAccount));
+    assert_eq!(wait(rosters.item(nobody.as_ref(), contact.as_ref())), Err(StoreError::NoAccount));
     let (asked, was_asked) = mpsc::channel();
     let edit = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| {
         asked.send(()).expect("the test listens");
