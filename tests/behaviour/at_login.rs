@@ -211,7 +211,7 @@ fn request(number: usize, status: &str) -> String {
 
 fn change(server: &Server, owner: &str, item: RosterItem) {
     let (owner, contact) = (server.account(owner), item.jid.clone());
-    let edit: EditRoster = Box::new(move |_, _| Edit::Put(item));
+    let edit: EditRoster = Box::new(move |_, _| Edit::Put(item.clone()));
     server.done(server.stores().rosters.change(owner.as_ref(), contact.as_ref(), edit)).expect("a roster");
 }
 

@@ -218,7 +218,7 @@ impl World {
                     if !is_contact && !limits.take(&size(), new.bytes()) {
                         return Edit::Keep;
                     }
-                    let item = before.cloned().unwrap_or(new);
+                    let item = before.cloned().unwrap_or_else(|| new.clone());
                     Edit::Put(RosterItem {
                         subscription: Subscription::Both,
                         ask: false,
@@ -365,15 +365,15 @@ impl Wanted {
 
     /// Returns the edit of an item. A roster that is full takes changes as long as they don't make
     /// it larger.
-    fn edit(self, item: Option<&RosterItem>, size: SizeOf<'_>, limits: &RosterLimits) -> Edit {
+    fn edit(&self, item: Option<&RosterItem>, size: SizeOf<'_>, limits: &RosterLimits) -> Edit {
         let shown = item.filter(|item| item.visible());
         if self.remove {
             return if shown.is_some() { Edit::Remove } else { Edit::Keep };
         }
-        let mut new = item.cloned().unwrap_or_else(|| RosterItem::new(self.jid));
+        let mut new = item.cloned().unwrap_or_else(|| RosterItem::new(self.jid.clone()));
         new.listed = true;
-        new.name = self.name;
-        new.groups = self.groups;
+        new.name = self.name.clone();
+        new.groups = self.groups.clone();
         let (before, after) = (shown.map_or(0, RosterItem::bytes), new.bytes());
         let has_place = match shown {
             None => limits.take(&size(), after),

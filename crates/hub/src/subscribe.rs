@@ -153,7 +153,7 @@ impl World {
     fn change(&self, owner: &Jid, contact: &Jid, event: Event) -> rookery_store::Pending<Changed> {
         let (limits, jid) = (self.settings.roster, contact.clone());
         let edit = move |item: Option<&rookery_store::RosterItem>, size: rookery_store::SizeOf<'_>| {
-            subscription::edit(event, jid, &limits, item, size)
+            subscription::edit(&event, &jid, &limits, item, size)
         };
         self.stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(edit))
     }

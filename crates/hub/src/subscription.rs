@@ -45,13 +45,13 @@ pub struct Effects {
 /// Returns the change that `event` makes to the item of `contact`. A roster that is full by
 /// `limits` takes no more contacts; the requests of those who are none have a limit of their own,
 /// so that they take nobody else's place.
-pub fn edit(event: Event, contact: Jid, limits: &RosterLimits, item: Option<&RosterItem>, size: SizeOf<'_>) -> Edit {
-    if item.is_none() && !may_create(&event) {
+pub fn edit(event: &Event, contact: &Jid, limits: &RosterLimits, item: Option<&RosterItem>, size: SizeOf<'_>) -> Edit {
+    if item.is_none() && !may_create(event) {
         return Edit::Keep;
     }
     let is_new = item.is_none();
     let was_visible = item.is_some_and(RosterItem::visible);
-    let mut new = item.cloned().unwrap_or_else(|| RosterItem { listed: false, ..RosterItem::new(contact) });
+    let mut new = item.cloned().unwrap_or_else(|| RosterItem { listed: false, ..RosterItem::new(contact.clone()) });
     let subscription = new.subscription;
     match (event.direction, event.type_) {
         (Direction::Out, StanzaType::Subscribe) => {
@@ -81,7 +81,7 @@ pub fn edit(event: Event, contact: Jid, limits: &RosterLimits, item: Option<&Ros
             new.subscription = subscription.with_from(true);
             new.pending_in = None;
         }
-        (Direction::In, StanzaType::Subscribe) => new.pending_in = Some(event.stanza),
+        (Direction::In, StanzaType::Subscribe) => new.pending_in = Some(event.stanza.clone()),
         (Direction::In, StanzaType::Unsubscribe) => {
             new.subscription = subscription.with_from(false);
             new.pending_in = None;
@@ -171,7 +171,7 @@ mod tests {
     fn step(direction: Direction, type_: StanzaType, before: &str) -> (Option<RosterItem>, Effects) {
         let item = state(before);
         let event = Event { direction, type_, stanza: b"<presence/>".to_vec() };
-        let after = match edit(event, contact(), &RosterLimits::default(), item.as_ref(), &mut RosterSize::default) {
+        let after = match edit(&event, &contact(), &RosterLimits::default(), item.as_ref(), &mut RosterSize::default) {
             Edit::Keep => item.clone(),
             Edit::Put(item) => Some(item),
             Edit::Remove => None,
@@ -342,7 +342,7 @@ mod tests {
         let limits = RosterLimits { items: 10, requests: 5, bytes: 1000, ..RosterLimits::default() };
         let is_taken = |direction, size: RosterSize| {
             let event = Event { direction, type_: Subscribe, stanza: Vec::new() };
-            edit(event, contact(), &limits, None, &mut || size) != Edit::Keep
+            edit(&event, &contact(), &limits, None, &mut || size) != Edit::Keep
         };
         let full = RosterSize { items: 10, requests: 5, bytes: 990 };
         let size = |items, requests, bytes| RosterSize { items, requests, bytes };
@@ -353,6 +353,6 @@ mod tests {
         // A user who is accepted becomes a contact.
         let request = state("none in hidden");
         let event = Event { direction: Direction::Out, type_: Subscribed, stanza: Vec::new() };
-        assert_eq!(edit(event, contact(), &limits, request.as_ref(), &mut || full), Edit::Keep);
+        assert_eq!(edit(&event, &contact(), &limits, request.as_ref(), &mut || full), Edit::Keep);
     }
 }

@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let change = |n: usize| {
         let (owner, contact) = (&accounts[n / 50 % ACCOUNTS], &contacts[n % 50]);
         let item = RosterItem { subscription: Subscription::Both, ..RosterItem::new(contact.clone()) };
-        stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(|_, _| Edit::Put(item)))
+        stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| Edit::Put(item.clone())))
     };
     measure("roster changes, 1000 in flight", 50 * ROSTERS, 1000, change)?;
 

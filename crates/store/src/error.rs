@@ -18,6 +18,8 @@ pub enum StoreError {
     Full(Engine),
     /// Another process held the database for longer than the store waits.
     Locked(Engine),
+    /// Other connections changed the same rows at the same time, again and again.
+    Conflict(Engine),
     /// The database can be read but not written.
     ReadOnly(Engine),
     /// The file is damaged, or no database at all.
@@ -61,10 +63,22 @@ impl StoreError {
         StoreError::Other(Engine { database: database.display().to_string(), message: error.to_string() })
     }
 
+    /// Whether the operation should be run again at once: nothing is wrong but that others got in its way.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, StoreError::Conflict(_))
+    }
+
     /// Whether the same operation may well succeed later without anybody touching the data: a sender should be told
     /// to wait (`resource-constraint`) and not that the server is broken (`internal-server-error`, RFC 6120 §8.3.3).
     pub fn is_temporary(&self) -> bool {
-        matches!(self, StoreError::Busy | StoreError::Closed | StoreError::Full(_) | StoreError::Locked(_))
+        matches!(
+            self,
+            StoreError::Busy
+                | StoreError::Closed
+                | StoreError::Full(_)
+                | StoreError::Locked(_)
+                | StoreError::Conflict(_)
+        )
     }
 }
 
@@ -89,6 +103,11 @@ impl fmt::Display for StoreError {
                 f,
                 "another process holds the database {engine}; find it (`fuser` on the file names it) and stop it: a \
                  backup or an open SQL shell is the usual cause"
+            ),
+            StoreError::Conflict(engine) => write!(
+                f,
+                "other connections kept changing the same rows of the database {engine}; the operation was given up \
+                 after several attempts; find out what else writes to this database"
             ),
             StoreError::ReadOnly(engine) => write!(
                 f,

@@ -155,10 +155,10 @@ impl Rosters for Memory {
         ready(self.world().owner(owner).map(|owner| owner.roster.item(contact).cloned()))
     }
 
-    fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed> {
+    fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, mut edit: EditRoster) -> Pending<Changed> {
         let mut world = self.world();
         let owner = world.account_mut(owner).ok_or(StoreError::NoAccount);
-        ready(owner.and_then(|owner| caught(|| Ok(owner.roster.change(contact, edit)))))
+        ready(owner.and_then(|owner| caught(|| Ok(owner.roster.change(contact, &mut edit)))))
     }
 
     fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {

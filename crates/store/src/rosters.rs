@@ -37,8 +37,9 @@ pub trait Rosters: Send + Sync {
 }
 
 /// Decides about one roster item, given the item as it is (if there is one) and the size of the
-/// roster, which is only found out if asked for.
-pub type EditRoster = Box<dyn FnOnce(Option<&RosterItem>, SizeOf<'_>) -> Edit + Send>;
+/// roster, which is only found out if asked for. It may be asked again, about the item as it is by
+/// then: the last decision counts.
+pub type EditRoster = Box<dyn FnMut(Option<&RosterItem>, SizeOf<'_>) -> Edit + Send>;
 
 /// A function that finds out the size of a roster.
 pub type SizeOf<'a> = &'a mut dyn FnMut() -> RosterSize;

@@ -31,7 +31,12 @@ macro_rules! over_all_stores {
 
             #[test]
             fn in_sqlite() {
-                crate::with_sqlite(crate::suite::$concern::$test);
+                crate::with_sqlite(false, crate::suite::$concern::$test);
+            }
+
+            #[test]
+            fn in_sqlite_where_every_write_is_run_again() {
+                crate::with_sqlite(true, crate::suite::$concern::$test);
             }
         }
     )*};
@@ -111,10 +116,12 @@ over_all_stores! {
     order::completions_come_in_the_order_of_calls,
 }
 
-fn with_sqlite(test: impl FnOnce(&Stores)) {
+fn with_sqlite(contested: bool, test: impl FnOnce(&Stores)) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("rookery.db");
-    let store = Arc::new(sqlite::open(&path, &sqlite::Options::default()).expect("a new database"));
+    let store = Arc::new(
+        sqlite::open(&path, &sqlite::Options { contested, ..sqlite::Options::default() }).expect("a new database"),
+    );
     test(&Stores::of(store.clone()));
     store.close();
     let findings = sqlite::check(&path);

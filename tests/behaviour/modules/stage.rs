@@ -79,7 +79,7 @@ impl Stage {
     /// Lets `contact` see the presence of `owner`.
     pub fn shows(&self, owner: &Jid, contact: &Jid) {
         let item = RosterItem { subscription: Subscription::From, ..RosterItem::new(contact.clone()) };
-        let edit = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item));
+        let edit = Box::new(move |_: Option<&RosterItem>, _: rookery_store::SizeOf<'_>| Edit::Put(item.clone()));
         wait(self.stores.rosters.change(owner.as_ref(), contact.as_ref(), edit)).unwrap();
     }
 

@@ -13,7 +13,7 @@ fn friend(server: &Server, domain: &str) -> Client {
     for contact in [format!("a@{domain}"), format!("b@{domain}"), format!("c@{domain}"), "x@other.net".into()] {
         let jid = Jid::parse(&contact).expect("a contact");
         let item = RosterItem { subscription: Subscription::Both, ..RosterItem::new(jid.clone()) };
-        let edit: EditRoster = Box::new(move |_, _| Edit::Put(item));
+        let edit: EditRoster = Box::new(move |_, _| Edit::Put(item.clone()));
         server.done(server.stores().rosters.change(owner.as_ref(), jid.as_ref(), edit)).expect("a roster");
     }
     server.login("friend/f")

@@ -55,7 +55,7 @@ fn fill(data: &Path, population: Population) -> Outcome<()> {
 
 fn befriend(stores: &Stores, owner: &Jid, contact: &Jid) -> rookery_store::Pending<rookery_store::Changed> {
     let item = RosterItem { subscription: Subscription::Both, ..RosterItem::new(contact.clone()) };
-    stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| Edit::Put(item)))
+    stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| Edit::Put(item.clone())))
 }
 
 const CONFIG: &str = include_str!("../../../../bench/peers/rookery.toml");

@@ -69,7 +69,7 @@ impl Versioned {
         self.items.get(contact.as_str()).is_some_and(|(_, item)| item.subscription.from())
     }
 
-    pub(super) fn change(&mut self, contact: JidRef<'_>, edit: EditRoster) -> Changed {
+    pub(super) fn change(&mut self, contact: JidRef<'_>, edit: &mut EditRoster) -> Changed {
         let found = self.items.get(contact.as_str()).cloned();
         let (item_version, before) = found.map_or((0, None), |(version, item)| (version, Some(item)));
         let after = match edit(before.as_ref(), &mut || self.size()) {

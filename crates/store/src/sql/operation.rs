@@ -1,7 +1,7 @@
 //! An operation on its way: queued, run, told.
 //!
-//! Running and telling are two steps because the commit lies between them. A read can be run again: it is, when the
-//! transaction it ran in is lost with the writes it saw.
+//! Running and telling are two steps because the commit lies between them. Every operation can be run again: it is, when the
+//! transaction that it ran in is lost, or when the engine lets another connection go first.
 
 use super::connection::Connection;
 use crate::StoreError;
@@ -10,76 +10,44 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// An operation whose caller waits.
 pub(crate) trait Operation: Send {
-    /// Whether it needs a transaction that writes, and can be run only once.
+    /// Returns whether it needs a transaction that writes.
     fn writes(&self) -> bool;
 
-    /// Carries it out and keeps the answer. An error means that what it wrote must be undone.
+    /// Carries it out and keeps the answer, in place of the one of an earlier run. An error means that what it wrote
+    /// must be undone.
     fn run(&mut self, connection: &mut dyn Connection) -> Result<(), StoreError>;
 
     /// Tells the caller: the kept answer, or `failure` in place of a good one.
     fn tell(self: Box<Self>, failure: Option<StoreError>);
 }
 
-/// An operation that only reads.
-pub(crate) fn read<T, F>(run: F) -> (Box<dyn Operation>, Pending<T>)
+/// Makes an operation and the future of its answer.
+pub(crate) fn operation<T, F>(writes: bool, run: F) -> (Box<dyn Operation>, Pending<T>)
 where
     T: Send + 'static,
     F: FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
 {
     let (completer, pending) = pending();
-    (Box::new(Read { run, told: Told::new(completer) }), pending)
+    (Box::new(Job { writes, run, told: Told::new(completer) }), pending)
 }
 
-/// An operation that writes.
-pub(crate) fn write<T, F>(run: F) -> (Box<dyn Operation>, Pending<T>)
-where
-    T: Send + 'static,
-    F: FnOnce(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
-{
-    let (completer, pending) = pending();
-    (Box::new(Write { run: Some(run), told: Told::new(completer) }), pending)
-}
-
-struct Read<T: Send + 'static, F> {
+struct Job<T: Send + 'static, F> {
+    writes: bool,
     run: F,
     told: Told<T>,
 }
 
-impl<T, F> Operation for Read<T, F>
+impl<T, F> Operation for Job<T, F>
 where
     T: Send + 'static,
     F: FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send,
 {
     fn writes(&self) -> bool {
-        false
+        self.writes
     }
 
     fn run(&mut self, connection: &mut dyn Connection) -> Result<(), StoreError> {
         let run = &mut self.run;
-        self.told.keep(caught(|| run(connection)))
-    }
-
-    fn tell(self: Box<Self>, failure: Option<StoreError>) {
-        self.told.tell(failure);
-    }
-}
-
-struct Write<T: Send + 'static, F> {
-    run: Option<F>,
-    told: Told<T>,
-}
-
-impl<T, F> Operation for Write<T, F>
-where
-    T: Send + 'static,
-    F: FnOnce(&mut dyn Connection) -> Result<T, StoreError> + Send,
-{
-    fn writes(&self) -> bool {
-        true
-    }
-
-    fn run(&mut self, connection: &mut dyn Connection) -> Result<(), StoreError> {
-        let Some(run) = self.run.take() else { return Ok(()) };
         self.told.keep(caught(|| run(connection)))
     }
 

@@ -242,16 +242,16 @@ pub(crate) fn retract(
     c: &mut dyn Connection,
     host: JidRef<'_>,
     node: &str,
-    ids: Vec<String>,
+    ids: &[String],
 ) -> Result<Vec<String>, StoreError> {
     let Some(head) = head(c, host, node)? else { return Ok(Vec::new()) };
     let (mut removed, mut bytes) = (Vec::new(), head.bytes);
     for item in ids {
-        let values = [Value::Integer(head.id), Value::Text(&item)];
+        let values = [Value::Integer(head.id), Value::Text(item)];
         let Some(size) = one(c, ITEM_BYTES, &values, |row| row.number(0))? else { continue };
         c.execute(REMOVE_ITEM, &values)?;
         bytes = bytes.saturating_sub(size);
-        removed.push(item);
+        removed.push(item.clone());
     }
     count(c, head.id, Held { items: head.items.saturating_sub(removed.len() as u64), bytes })?;
     Ok(removed)

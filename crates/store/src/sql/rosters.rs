@@ -70,7 +70,7 @@ pub(crate) fn change(
     c: &mut dyn Connection,
     owner: JidRef<'_>,
     contact: JidRef<'_>,
-    edit: EditRoster,
+    edit: &mut EditRoster,
 ) -> Result<Changed, StoreError> {
     let head = head(c, owner)?;
     let found = one(c, ROSTER_ITEM, &[Value::Integer(head.owner), Value::Text(contact.as_str())], read_item)?;

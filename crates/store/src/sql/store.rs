@@ -1,12 +1,11 @@
 //! The handle on a SQL store: turns every method call into a queued operation.
 
 use super::connection::{Connection, Transactions};
-use super::operation::Operation;
+use super::operation::{Operation, operation};
 use super::queue::{Bounds, Queue};
 use super::trouble::Trouble;
 use super::{
-    accounts, archive, documents, invitations, meta, offline, operation, presence, pubsub, rooms, rosters, slots,
-    worker,
+    accounts, archive, documents, invitations, meta, offline, presence, pubsub, rooms, rosters, slots, worker,
 };
 use crate::documents::{DocumentRoom, DocumentsPut};
 use crate::pubsub::{
@@ -63,15 +62,15 @@ impl SqlStore {
         bytes: usize,
         run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(bytes, operation::read(run))
+        self.queued(bytes, operation(false, run))
     }
 
     fn write<T: Send + 'static>(
         &self,
         bytes: usize,
-        run: impl FnOnce(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
+        run: impl FnMut(&mut dyn Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Pending<T> {
-        self.queued(bytes, operation::write(run))
+        self.queued(bytes, operation(true, run))
     }
 
     fn queued<T>(&self, bytes: usize, (operation, pending): (Box<dyn Operation>, Pending<T>)) -> Pending<T> {
@@ -174,10 +173,10 @@ impl Rosters for SqlStore {
         self.read(0, move |c| rosters::item(c, owner.as_ref(), contact.as_ref()))
     }
 
-    fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, edit: EditRoster) -> Pending<Changed> {
+    fn change(&self, owner: JidRef<'_>, contact: JidRef<'_>, mut edit: EditRoster) -> Pending<Changed> {
         let (owner, contact) = (owner.bare().to_jid(), contact.to_jid());
         // What the closure carries is unknown; a whole request stanza is the most that it usually does.
-        self.write(BYTES_PER_EDIT, move |c| rosters::change(c, owner.as_ref(), contact.as_ref(), edit))
+        self.write(BYTES_PER_EDIT, move |c| rosters::change(c, owner.as_ref(), contact.as_ref(), &mut edit))
     }
 
     fn pending_in(&self, owner: JidRef<'_>, after: Option<Jid>, limit: usize) -> Pending<Vec<(Jid, Vec<u8>)>> {
@@ -424,7 +423,7 @@ impl Pubsub for SqlStore {
 
     fn retract(&self, host: JidRef<'_>, node: &str, ids: Vec<String>) -> Pending<Vec<String>> {
         let (host, node) = (host.bare().to_jid(), node.to_owned());
-        self.write(0, move |c| pubsub::retract(c, host.as_ref(), &node, ids))
+        self.write(0, move |c| pubsub::retract(c, host.as_ref(), &node, &ids))
     }
 
     fn purge(&self, host: JidRef<'_>, node: &str) -> Pending<u64> {

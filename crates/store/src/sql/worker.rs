@@ -8,7 +8,9 @@
 //!
 //! - Answers are told in the order of the queue.
 //! - Reads in front of a batch's first write are told at once, everything behind it only after the commit.
-//! - When a commit fails, every write of its transaction is told the error; every read in it is run again, because it
+//! - What fails since another connection got in its way ([`StoreError::Conflict`]) is run again, up to a bound: one operation,
+//!   or the whole batch if the engine undid that.
+//! - When a commit fails otherwise, every write of its transaction is told the error; every read in it is run again, because it
 //!   may have seen what those wrote. The same holds when the engine gives up the transaction in the middle, as SQLite
 //!   does on an I/O error and when an update, but not an insert, finds the file full.
 
@@ -59,6 +61,8 @@ struct Batch {
     lost: Option<StoreError>,
     /// The error of the last write that failed alone because of the database.
     failed: Option<StoreError>,
+    /// How often it was run before.
+    runs: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,17 +121,24 @@ impl<C: Transactions> Worker<C> {
 
     /// Runs a write so that its failure undoes nothing but itself. An error means that the whole transaction is lost.
     fn isolated(&mut self, operation: &mut dyn Operation) -> Result<(), StoreError> {
-        self.connection.begin_operation()?;
-        match operation.run(&mut self.connection) {
-            Ok(()) => self.connection.keep_operation(),
-            Err(error) if !self.connection.in_transaction() => Err(error),
-            Err(error) => {
+        for run in 1.. {
+            let is_last = run >= RUNS;
+            self.connection.begin_operation()?;
+            let ran = operation.run(&mut self.connection);
+            let is_done = ran.is_ok();
+            let Err(error) = ran.and_then(|()| self.connection.keep_operation()) else { break };
+            if !self.connection.in_transaction() || (is_done && (is_last || !error.is_conflict())) {
+                return Err(error);
+            }
+            self.connection.rollback_operation()?;
+            if is_last || !error.is_conflict() {
                 if Trouble::is_of(&error) {
                     self.batch.failed = Some(error);
                 }
-                self.connection.rollback_operation()
+                break;
             }
         }
+        Ok(())
     }
 
     fn notice_loss(&mut self, error: StoreError) {
@@ -183,12 +194,31 @@ impl<C: Transactions> Worker<C> {
             }
             Err(error) => {
                 self.connection.rollback();
+                if error.is_conflict() && batch.runs + 1 < RUNS {
+                    return self.run_again(batch.untold, batch.runs + 1);
+                }
                 if !self.trouble.failed(&error) {
                     tracing::error!(%error, operations = batch.untold.len(), "a transaction failed");
                 }
                 self.tell_failed(batch.untold, &error);
             }
         }
+    }
+
+    /// Runs the operations of a transaction that is undone in another one, as a batch of their own.
+    fn run_again(&mut self, operations: Vec<Box<dyn Operation>>, runs: usize) {
+        self.batch.runs = runs;
+        for operation in operations {
+            if self.batch.lost.is_some() {
+                // It shares the fate of those in front of it.
+                self.batch.untold.push(operation);
+            } else if operation.writes() {
+                self.write(operation);
+            } else {
+                self.read(operation);
+            }
+        }
+        self.end_batch();
     }
 
     /// Tells the operations of a transaction that is undone.
@@ -209,6 +239,9 @@ mod tests;
 
 /// How long a batch may gather: what an operation waits at most for those in front of it, besides the disk.
 const BATCH_TIME: Duration = Duration::from_millis(4);
+
+/// How often an operation is run at most while others get in its way.
+const RUNS: usize = 5;
 
 /// How many operations a batch may have.
 const BATCH_OPERATIONS: usize = 2048;

@@ -44,7 +44,7 @@ pub fn an_edit_decides_on_what_is_there(stores: &Stores) {
 
     let item = RosterItem { name: Some("Juliet".into()), ..RosterItem::new(contact.clone()) };
     let misnamed = RosterItem { jid: jid("other@b.example"), ..item.clone() };
-    let put = change(Box::new(move |_, _| Edit::Put(misnamed)));
+    let put = change(Box::new(move |_, _| Edit::Put(misnamed.clone())));
     assert_eq!(
         put,
         Changed { version: start + 1, before: None, after: Some(item.clone()) },

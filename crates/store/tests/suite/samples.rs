@@ -26,7 +26,7 @@ pub fn account(stores: &Stores, text: &str) -> Jid {
 
 pub fn put(stores: &Stores, owner: &Jid, item: RosterItem) -> Changed {
     let contact = item.jid.clone();
-    done(stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(|_, _| Edit::Put(item))))
+    done(stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| Edit::Put(item.clone()))))
 }
 
 pub fn remove(stores: &Stores, owner: &Jid, contact: &Jid) -> Changed {

@@ -63,7 +63,7 @@ pub fn removals_are_remembered_within_bounds(stores: &Stores) {
     let start = done(stores.rosters.get(owner.as_ref())).version;
     let change = |edit: Edit, n: usize| {
         let contact = jid(&format!("c{n}@b.example"));
-        stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(|_, _| edit))
+        stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| edit.clone()))
     };
     // Not waiting for each keeps the disk out of it.
     let mut last = None;
@@ -104,7 +104,7 @@ pub fn replayed_changes_give_the_roster(stores: &Stores) {
         let mut pending = Vec::new();
         for (contact, edit) in steps {
             let contact = jid(&format!("c{contact}@b.example"));
-            drop(stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(|_, _| edit)));
+            drop(stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| edit.clone())));
             pending.push(stores.rosters.get(owner.as_ref()));
         }
         copies.extend(pending.into_iter().map(done));

@@ -165,7 +165,7 @@ impl Account {
     fn put_item(&mut self, import: &Import<'_>, item: RosterItem) -> Result<(), Broken> {
         let contact = item.jid.clone();
         let edit: EditRoster = Box::new(move |before, _| {
-            Edit::Put(RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item })
+            Edit::Put(RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item.clone() })
         });
         let changed = import.database.stores.rosters.change(self.jid.as_ref(), contact.as_ref(), edit);
         self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
@@ -185,8 +185,8 @@ impl Account {
         let contact = from.clone();
         let edit: EditRoster = Box::new(move |before, _| {
             Edit::Put(match before {
-                Some(item) => RosterItem { pending_in: Some(stanza), ..item.clone() },
-                None => RosterItem::requested(contact, stanza),
+                Some(item) => RosterItem { pending_in: Some(stanza.clone()), ..item.clone() },
+                None => RosterItem::requested(contact.clone(), stanza.clone()),
             })
         });
         let changed = import.database.stores.rosters.change(self.jid.as_ref(), from.as_ref(), edit);

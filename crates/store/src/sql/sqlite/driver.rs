@@ -19,6 +19,8 @@ pub(super) struct Driver {
     archives: KnownArchives,
     /// Changes when another connection has written.
     seen: i64,
+    /// Whether the next write that would be kept is to be run again, if such are: see [`Options::contested`].
+    contests: Option<bool>,
 }
 
 impl Driver {
@@ -47,11 +49,12 @@ impl Driver {
         let sqlite = rusqlite::Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| failure(&database, error))?;
         sqlite.busy_timeout(lock_wait).map_err(|error| failure(&database, error))?;
-        Ok(Driver { sqlite, database, archives: KnownArchives::default(), seen: 0 })
+        Ok(Driver { sqlite, database, archives: KnownArchives::default(), seen: 0, contests: None })
     }
 
     /// Makes the connection fit for a store. Writes to the file, but only if it is new.
-    pub(super) fn set_up(&self, options: &Options) -> Result<(), StoreError> {
+    pub(super) fn set_up(&mut self, options: &Options) -> Result<(), StoreError> {
+        self.contests = options.contested.then_some(true);
         self.sqlite.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
         let mode = self.sqlite.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get::<_, String>(0));
         if mode.map_err(|error| self.failure(error))? != "wal" {
@@ -176,6 +179,11 @@ impl Transactions for Driver {
     }
 
     fn keep_operation(&mut self) -> Result<(), StoreError> {
+        if let Some(contests) = &mut self.contests
+            && std::mem::replace(contests, !*contests)
+        {
+            return Err(StoreError::Conflict(Engine { database: self.database.clone(), message: "contested".into() }));
+        }
         self.statement("RELEASE operation")
     }
 

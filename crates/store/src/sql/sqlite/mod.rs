@@ -30,12 +30,21 @@ pub struct Options {
     pub max_bytes: Option<u64>,
     /// Memory for pages of the file, in bytes.
     pub cache_bytes: usize,
+    /// Undoes every write once and runs it again, as an engine does that lets another connection go first: for tests that operations
+    /// can be run again.
+    pub contested: bool,
 }
 
 impl Default for Options {
     /// Two seconds for locks, no limit of the size, 16 MiB of cache.
     fn default() -> Options {
-        Options { bounds: Bounds::default(), lock_wait: Duration::from_secs(2), max_bytes: None, cache_bytes: 16 << 20 }
+        Options {
+            bounds: Bounds::default(),
+            lock_wait: Duration::from_secs(2),
+            max_bytes: None,
+            cache_bytes: 16 << 20,
+            contested: false,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::pending::Pending;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Value};
-use crate::sql::operation;
+use crate::sql::operation::operation;
 use crate::sql::queue::Bounds;
 use crate::wait;
 use std::sync::Mutex;
@@ -79,6 +79,39 @@ fn a_transaction_lost_halfway_takes_its_writes_along() {
     rig.run();
     let lost = || Err(StoreError::Closed);
     assert_eq!(answers.map(wait), [lost(), Ok(0), lost(), Ok(2), Ok(2)]);
+}
+
+#[test]
+fn a_write_that_others_got_in_the_way_of_is_run_again() {
+    let rig = Rig::default();
+    let answers = [rig.add(1), rig.contested(10, RUNS - 1), rig.contested(100, RUNS), rig.add(2)];
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Ok(11), Err(conflict()), Ok(13)]);
+    assert_eq!(rig.log(), ["begin write", "commit"]);
+}
+
+#[test]
+fn a_batch_that_others_got_in_the_way_of_is_run_again() {
+    let rig = Rig::default();
+    let answers = [rig.add(1), rig.sum(), rig.add(2)];
+    rig.state(|engine| (engine.failing_commits, engine.commit_error) = (RUNS - 1, Some(conflict())));
+    rig.run();
+    assert_eq!(answers.map(wait), [Ok(1), Ok(1), Ok(3)]);
+    assert_eq!(rig.state(|engine| engine.committed), 3);
+}
+
+#[test]
+fn others_get_in_the_way_only_so_often() {
+    let rig = Rig::default();
+    let answers = [rig.add(1), rig.sum(), rig.add(2)];
+    rig.state(|engine| (engine.failing_commits, engine.commit_error) = (RUNS, Some(conflict())));
+    rig.run();
+    assert_eq!(answers.map(wait), [Err(conflict()), Ok(0), Err(conflict())]);
+    assert_eq!(rig.state(|engine| (engine.committed, engine.open)), (0, false));
+}
+
+fn conflict() -> StoreError {
+    StoreError::Conflict(crate::error::Engine { database: "of a test".into(), message: "contested".into() })
 }
 
 #[test]
@@ -168,16 +201,26 @@ impl Rig {
         })
     }
 
+    /// Adds to the engine's number, but lets others get in the way so often.
+    fn contested(&self, number: i64, mut times: usize) -> Pending<i64> {
+        self.write(move |c| {
+            let sum = c.execute("add", &[Value::Integer(number)])?;
+            let is_contested = times > 0;
+            times = times.saturating_sub(1);
+            if is_contested { Err(conflict()) } else { Ok(sum as i64) }
+        })
+    }
+
     fn lose(&self) -> Pending<i64> {
         self.write(|c| c.execute("lose", &[]).map(|sum| sum as i64))
     }
 
     fn sum(&self) -> Pending<i64> {
-        self.queued(operation::read(|c| c.execute("sum", &[]).map(|sum| sum as i64)))
+        self.queued(operation(false, |c| c.execute("sum", &[]).map(|sum| sum as i64)))
     }
 
-    fn write(&self, run: impl FnOnce(&mut dyn Connection) -> Result<i64, StoreError> + Send + 'static) -> Pending<i64> {
-        self.queued(operation::write(run))
+    fn write(&self, run: impl FnMut(&mut dyn Connection) -> Result<i64, StoreError> + Send + 'static) -> Pending<i64> {
+        self.queued(operation(true, run))
     }
 
     fn queued(&self, (operation, pending): (Box<dyn Operation>, Pending<i64>)) -> Pending<i64> {
@@ -198,6 +241,7 @@ struct Engine {
     working: i64,
     marked: i64,
     failing_commits: usize,
+    commit_error: Option<StoreError>,
     locked: bool,
     panics: bool,
 }
@@ -267,7 +311,7 @@ impl Transactions for Handle {
         engine.log.push("commit");
         if engine.writes && engine.failing_commits > 0 {
             engine.failing_commits -= 1;
-            return Err(StoreError::Busy);
+            return Err(engine.commit_error.clone().unwrap_or(StoreError::Busy));
         }
         engine.open = false;
         engine.committed = engine.working;
