@@ -11,15 +11,13 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
-use std::net::SocketAddr;
 
-use rookery_fanout::Link;
 use rookery_jid::JidRef;
 use slab::Slab;
 
 use crate::World;
 use crate::custody::Custody;
-use crate::world::{Event, Mail};
+use crate::world::Mail;
 
 /// Work for the world of another shard.
 pub struct Errand(Box<dyn FnOnce(&mut World) + Send>);
@@ -44,7 +42,7 @@ impl Errand {
 /// The right to answer an errand, once.
 #[derive(Debug)]
 #[must_use = "whoever asked waits for it"]
-pub struct Reply<T> {
+pub struct ErrandReply<T> {
     /// Where the continuation is.
     shard: usize,
     gathering: usize,
@@ -54,12 +52,12 @@ pub struct Reply<T> {
     answer: PhantomData<fn(T)>,
 }
 
-impl<T: Send + 'static> Reply<T> {
+impl<T: Send + 'static> ErrandReply<T> {
     /// Answers.
     pub fn give(self, world: &mut World, answer: T) {
         let Self { shard, gathering, at, custody, .. } = self;
         let answer: Answer = Box::new(answer);
-        world.in_custody(custody, |world| world.run_at(shard, move |world| world.gather(gathering, at, answer)));
+        world.in_custody(custody, |world| world.run_at(shard, move |world| world.gather_errand(gathering, at, answer)));
     }
 }
 
@@ -73,7 +71,7 @@ pub(crate) struct Gathering {
 }
 
 /// All of them.
-pub(crate) type Gatherings = Slab<Gathering>;
+pub(crate) type ErrandGatherings = Slab<Gathering>;
 
 impl World {
     /// Runs `work` on a shard: here at once, elsewhere when the mail arrives.
@@ -91,7 +89,7 @@ impl World {
         work: impl Fn(&mut World) -> T + Clone + Send + 'static,
         then: impl FnOnce(&mut World, Vec<T>) + 'static,
     ) {
-        let gathering = self.await_answers(self.shards(), then);
+        let gathering = self.await_errands(self.shards(), then);
         for at in 0..self.shards() {
             let reply = self.reply_for(gathering, at);
             let work = work.clone();
@@ -106,11 +104,11 @@ impl World {
     pub fn ask_home<T: Send + 'static>(
         &mut self,
         account: JidRef<'_>,
-        work: impl FnOnce(&mut World, Reply<T>) + Send + 'static,
+        work: impl FnOnce(&mut World, ErrandReply<T>) + Send + 'static,
         then: impl FnOnce(&mut World, T) + 'static,
     ) {
         let home = self.home_of(account);
-        let gathering = self.await_answers(1, move |world, answers: Vec<T>| {
+        let gathering = self.await_errands(1, move |world, answers: Vec<T>| {
             if let Some(answer) = answers.into_iter().next() {
                 then(world, answer);
             }
@@ -119,21 +117,12 @@ impl World {
         self.run_at(home, move |world| work(world, reply));
     }
 
-    /// Goes on with the address that the client of a session connects from; `None` if it is gone. The driver knows it.
-    pub fn with_peer(&mut self, link: Link, then: impl FnOnce(&mut World, Option<SocketAddr>) + 'static) {
-        let gathering = self.await_answers(1, move |world, answers: Vec<Option<SocketAddr>>| {
-            then(world, answers.into_iter().next().flatten());
-        });
-        let reply = self.reply_for(gathering, 0);
-        self.events.push_back(Event::Peer(link, reply));
+    fn reply_for<T>(&self, gathering: usize, at: usize) -> ErrandReply<T> {
+        ErrandReply { shard: self.shard(), gathering, at, custody: self.custody(), answer: PhantomData }
     }
 
-    fn reply_for<T>(&self, gathering: usize, at: usize) -> Reply<T> {
-        Reply { shard: self.shard(), gathering, at, custody: self.custody(), answer: PhantomData }
-    }
-
-    fn await_answers<T: 'static>(&mut self, count: usize, then: impl FnOnce(&mut World, Vec<T>) + 'static) -> usize {
-        self.gatherings.insert(Gathering {
+    fn await_errands<T: 'static>(&mut self, count: usize, then: impl FnOnce(&mut World, Vec<T>) + 'static) -> usize {
+        self.errands.insert(Gathering {
             answers: (0..count).map(|_| None).collect(),
             then: Box::new(move |world, answers| {
                 let answers = answers.into_iter().filter_map(|answer| (answer as Box<dyn Any>).downcast().ok());
@@ -143,13 +132,13 @@ impl World {
         })
     }
 
-    fn gather(&mut self, gathering: usize, at: usize, answer: Answer) {
-        let Some(found) = self.gatherings.get_mut(gathering) else { return };
+    fn gather_errand(&mut self, gathering: usize, at: usize, answer: Answer) {
+        let Some(found) = self.errands.get_mut(gathering) else { return };
         if let Some(place) = found.answers.get_mut(at) {
             *place = Some(answer);
         }
         if found.answers.iter().all(Option::is_some) {
-            let Gathering { answers, then } = self.gatherings.remove(gathering);
+            let Gathering { answers, then } = self.errands.remove(gathering);
             then(self, answers.into_iter().flatten().collect());
         }
     }

@@ -21,7 +21,7 @@
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection; [`custody`]: when a stanza may be
 //!   acknowledged.
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
-//! * [`errand`]: work on other shards.
+//! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves on other shards; [`errand`]: work there.
 //! * [`rate`]: how fast a session may send.
 //! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
@@ -39,6 +39,7 @@ pub mod hold;
 pub mod inbound;
 pub mod iq;
 pub(crate) mod known;
+pub mod letter;
 pub mod login;
 pub mod management;
 pub mod module;
@@ -47,6 +48,7 @@ pub mod network;
 mod pace;
 pub mod passage;
 pub mod presence;
+pub mod question;
 pub mod rate;
 pub mod roll;
 pub mod roster;
@@ -57,6 +59,7 @@ pub mod session;
 pub mod settings;
 pub mod share;
 pub mod shared;
+pub mod state;
 pub mod subscribe;
 pub mod subscription;
 pub mod task;
@@ -68,16 +71,18 @@ pub use ask::Answer;
 pub use bind::BindError;
 pub use custody::Custody;
 pub use destination::Destination;
-pub use errand::{Errand, Reply};
+pub use errand::{Errand, ErrandReply};
 pub use federation::{Federation, RemoteService};
 pub use hold::Hold;
 pub use inbound::Intake;
 pub use iq::Iq;
+pub use letter::Letter;
 pub use login::LoginAnswer;
 pub use management::NotResumed;
 pub use module::{Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict};
 pub use network::{Network, household};
 pub use passage::{Delivery, Stanzas, Wanted};
+pub use question::{Question, Reply};
 pub use roll::Roll;
 pub use rookery_observe::bound::{Bound, Most, Per, Unit};
 pub use session::{Session, SessionRef};
@@ -87,4 +92,4 @@ pub use shared::{Circle, SharedContacts};
 pub use task::Wakeups;
 pub use timer::Timer;
 pub use tokens::TokenChange;
-pub use world::{Event, Mail, Place, World};
+pub use world::{Event, Place, World};

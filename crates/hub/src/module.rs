@@ -20,9 +20,12 @@ use crate::conceal::Conceal;
 use crate::documents::Read;
 use crate::federation::RemoteService;
 use crate::iq::Iq;
+use crate::letter::{self, Letter};
 use crate::passage::{Delivery, Passage, Passages, Stanzas, Wanted, Wish};
+use crate::question::{self, Question};
 use crate::settings::{Domain, OptionSpec};
 use crate::shared::SharedContacts;
+use crate::state::States;
 
 /// One feature of the server that an operator can switch.
 pub trait Module {
@@ -111,9 +114,9 @@ pub type ContactHook = Box<dyn Fn(&mut World, JidRef<'_>, JidRef<'_>)>;
 /// Hears of an account.
 pub type AccountHook = Box<dyn Fn(&mut World, JidRef<'_>)>;
 /// Reads a letter of the same module on another shard.
-pub type ReadLetter = Box<dyn Fn(&mut World, Letter)>;
+pub type ReadLetter = Box<dyn Fn(&mut World, AnyLetter)>;
 /// What a module on one shard tells itself on another.
-pub type Letter = Box<dyn Any + Send>;
+pub type AnyLetter = Box<dyn Any + Send>;
 /// Hears of a session.
 pub type SessionHook = Box<dyn Fn(&mut World, Link)>;
 /// Hears of a stanza that a session gets while nobody looks.
@@ -191,6 +194,9 @@ pub struct Registry {
     account_removed: Vec<Hook<AccountHook>>,
     shown: Vec<Hook<ContactHook>>,
     letters: HashMap<&'static str, ReadLetter>,
+    letter_kinds: HashMap<&'static str, letter::Decode>,
+    question_kinds: HashMap<&'static str, question::Decode>,
+    pub(crate) states: States,
     features: Vec<(Target, Hook<&'static str>)>,
     forms: Vec<Hook<Extras<Element>>>,
     stream_features: Vec<Hook<Extras<Built>>>,
@@ -398,8 +404,34 @@ impl Hooks<'_> {
         self.registry.shown.push(hook);
     }
 
+    /// Keeps a value for the module on every shard, which [`World::state`] gives by its type.
+    ///
+    /// # Panics
+    /// Another module has declared the type already, at the start of the server.
+    pub fn state<T: 'static>(&mut self, value: T) {
+        self.registry.states.declare(value);
+    }
+
+    /// Reads letters of this kind, see [`World::send_letter`].
+    ///
+    /// # Panics
+    /// A kind with that name has been declared already, at the start of the server.
+    pub fn letter<L: Letter>(&mut self) {
+        let before = self.registry.letter_kinds.insert(L::NAME, letter::decode::<L>);
+        assert!(before.is_none(), "two kinds of letters are called {}", L::NAME);
+    }
+
+    /// Answers questions of this kind, see [`World::put_to`].
+    ///
+    /// # Panics
+    /// A kind with that name has been declared already, at the start of the server.
+    pub fn question<Q: Question>(&mut self) {
+        let before = self.registry.question_kinds.insert(Q::NAME, question::decode::<Q>);
+        assert!(before.is_none(), "two kinds of questions are called {}", Q::NAME);
+    }
+
     /// Reads what the module on another shard has sent with [`World::tell`].
-    pub fn letters(&mut self, call: impl Fn(&mut World, Letter) + 'static) {
+    pub fn letters(&mut self, call: impl Fn(&mut World, AnyLetter) + 'static) {
         self.registry.letters.insert(self.module, Box::new(call));
     }
 

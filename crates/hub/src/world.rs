@@ -27,16 +27,19 @@ use crate::ask::Asked;
 use crate::custody::Custody;
 use crate::delay::Taken;
 use crate::documents::Absent;
-use crate::errand::{Errand, Gatherings, Reply};
+use crate::errand::{Errand, ErrandGatherings};
 use crate::federation::Federation;
+use crate::letter;
 use crate::management::Ended;
-use crate::module::{Letter, Registry};
+use crate::module::{AnyLetter, Registry};
 use crate::names::Names;
+use crate::question::{self, Asker, Gatherings, Reply};
 use crate::rate::Paid;
 use crate::served::Served;
 use crate::service::{self, Service};
 use crate::session::{Session, SessionRef, User};
 use crate::settings::Settings;
+use crate::state::States;
 use crate::task::{Task, Wakeups};
 use crate::timer::Timers;
 
@@ -63,6 +66,8 @@ pub struct World {
     pub(crate) paid: Paid,
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
+    pub(crate) errands: ErrandGatherings,
+    pub(crate) states: States,
     pub(crate) now_ms: u64,
     /// The time from which the log may have another error of the store; `untold_errors`: the number
     /// that it lacks.
@@ -108,7 +113,7 @@ pub struct Place {
 
 /// What one shard tells another. Mail of one shard to another arrives in the order in which it was posted.
 #[derive(Debug)]
-pub enum Mail {
+pub(crate) enum Mail {
     /// A stanza for an address whose home is the receiving shard.
     Route {
         /// The address.
@@ -130,8 +135,6 @@ pub enum Mail {
         /// The stanzas.
         packets: Vec<Packet>,
     },
-    /// The answer to a request of the receiving shard.
-    Answer(Packet),
     /// A stanza for a service that the receiving shard has a part of.
     Service {
         /// The service.
@@ -144,7 +147,7 @@ pub enum Mail {
         /// The module.
         module: &'static str,
         /// What it says.
-        letter: Letter,
+        letter: AnyLetter,
     },
     /// A part of a multicast for a remote domain whose home is the receiving shard.
     Distant(Box<Distant>),
@@ -154,6 +157,22 @@ pub enum Mail {
         from: Jid,
         /// Their bare JIDs.
         to: Audience,
+    },
+    /// A letter of a module to itself on the receiving shard.
+    Written(Box<dyn letter::Carried>),
+    /// A question to the receiving shard.
+    Question {
+        /// The question.
+        question: Box<dyn question::Carried>,
+        /// Where its answer belongs.
+        asker: Asker,
+    },
+    /// The answer to a question of the receiving shard, encoded.
+    Reply {
+        /// Where it belongs.
+        asker: Asker,
+        /// The answer.
+        answer: Vec<u8>,
     },
     /// Work of a module.
     Errand(Errand),
@@ -166,10 +185,10 @@ pub struct Parcel {
     custody: Option<Custody>,
 }
 
-impl From<Mail> for Parcel {
-    /// Mail that nobody waits for.
-    fn from(mail: Mail) -> Self {
-        Self { mail, custody: None }
+impl From<Errand> for Parcel {
+    /// Packs work that nobody waits for.
+    fn from(errand: Errand) -> Self {
+        Self { mail: Mail::Errand(errand), custody: None }
     }
 }
 
@@ -203,7 +222,7 @@ impl World {
     pub fn new(
         place: Place,
         settings: Arc<Settings>,
-        registry: Registry,
+        mut registry: Registry,
         stores: Stores,
         background: Background,
         wakeups: Arc<Wakeups>,
@@ -213,6 +232,7 @@ impl World {
             served: Served::default(),
             services: HashMap::default(),
             federation: None,
+            states: std::mem::take(&mut registry.states),
             registry: Rc::new(registry),
             stores,
             background,
@@ -226,7 +246,8 @@ impl World {
             tasks: Slab::new(),
             paid: Paid::default(),
             timers: Timers::default(),
-            gatherings: Gatherings::new(),
+            gatherings: Gatherings::default(),
+            errands: ErrandGatherings::new(),
             now_ms: 0,
             next_store_error_ms: 0,
             untold_errors: 0,
@@ -338,7 +359,6 @@ impl World {
             }
             Mail::Copies { to, packet } => self.give(&packet, &to),
             Mail::Bundle { to, packets } => self.bundle(packets, &to),
-            Mail::Answer(packet) => self.answered(&packet),
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Letter { module, letter } => {
@@ -346,6 +366,9 @@ impl World {
                 registry.letter(self, module, letter);
             }
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
+            Mail::Written(letter) => letter.open(self),
+            Mail::Question { question, asker } => question.ask(self, asker),
+            Mail::Reply { asker, answer } => self.gather(asker, answer),
             Mail::Errand(errand) => errand.run(self),
         }
     }
@@ -361,7 +384,7 @@ impl World {
     }
 
     /// Sends a letter to a module on another shard, or on this one: see [`Hooks::letters`](crate::Hooks::letters).
-    pub fn tell(&mut self, shard: usize, module: &'static str, letter: Letter) {
+    pub fn tell(&mut self, shard: usize, module: &'static str, letter: AnyLetter) {
         if shard == self.shard {
             let registry = self.registry.clone();
             registry.letter(self, module, letter);

@@ -11,11 +11,12 @@
 //! - Each part has between 1 and 1023 bytes.
 //!
 //! # Layout
-//! `jid` holds the two types, `prepare` turns foreign text into them, `error` names what can be wrong.
+//! `jid` holds the two types, `prepare` turns foreign text into them, `error` names what can be wrong, `wire` carries addresses between shards.
 
 mod error;
 mod jid;
 mod prepare;
+mod wire;
 
 pub use error::JidError;
 pub use jid::{Jid, JidRef};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rookery_hub::{Errand, Mail, Place, Registry, Wakeups, World};
+use rookery_hub::{Errand, Place, Registry, Wakeups, World};
 use rookery_observe::{Since, vital};
 use rookery_store::pending::{Completer, pending};
 use rookery_store::{Background, Pending, Stores};
@@ -170,7 +170,7 @@ impl Door {
         let posted = Posted { since: now, at: now };
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let errand = Errand::new(move |world| work(world, completer));
-        self.post.send(turn % self.post.shards().max(1), Letter::Mail(vec![Mail::Errand(errand).into()], posted));
+        self.post.send(turn % self.post.shards().max(1), Letter::Mail(vec![errand.into()], posted));
         answer
     }
 
@@ -178,7 +178,7 @@ impl Door {
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
         let posted = Posted { since: now, at: now };
-        self.post.send(shard, Letter::Mail(vec![Mail::Errand(Errand::new(work)).into()], posted));
+        self.post.send(shard, Letter::Mail(vec![Errand::new(work).into()], posted));
     }
 
     /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard whose turn it is.

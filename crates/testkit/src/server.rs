@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rookery_fanout::Packet;
-use rookery_hub::world::Mail;
 use rookery_hub::{Errand, Place, Registry, Wakeups, World};
 use rookery_jid::Jid;
 use rookery_modules::Shared;
@@ -217,7 +216,7 @@ impl Server {
     /// Runs `work` on a shard, as threads outside of the server have it run, and settles.
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
-        let letter = Letter::Mail(vec![Mail::Errand(Errand::new(work)).into()], Posted { since: now, at: now });
+        let letter = Letter::Mail(vec![Errand::new(work).into()], Posted { since: now, at: now });
         self.0.borrow().post.send(shard, letter);
         self.settle();
     }

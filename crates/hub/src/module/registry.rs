@@ -10,7 +10,7 @@ use rookery_jid::JidRef;
 use rookery_xml::{Built, Element};
 
 use super::{
-    BeforeLogin, Extras, Filter, Hook, Hooks, IqHandler, Letter, LoginHook, LoginSeen, Module, Registry, Round,
+    AnyLetter, BeforeLogin, Extras, Filter, Hook, Hooks, IqHandler, LoginHook, LoginSeen, Module, Registry, Round,
     SessionHook, Target, Verdict,
 };
 use crate::World;
@@ -223,7 +223,7 @@ impl Registry {
         }
     }
 
-    pub(crate) fn letter(&self, world: &mut World, module: &str, letter: Letter) {
+    pub(crate) fn letter(&self, world: &mut World, module: &str, letter: AnyLetter) {
         if let Some(read) = self.letters.get(module) {
             read(world, letter);
         }

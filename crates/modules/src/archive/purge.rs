@@ -1,7 +1,7 @@
 //! An archive that is emptied because an operator wants it. The request comes to the home of its owner as a letter, since messages may wait there to be
 //! written: they go too.
 
-use rookery_hub::{Reply, World};
+use rookery_hub::{ErrandReply, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 
@@ -12,7 +12,7 @@ pub(crate) struct Purge {
     /// The bare JID of the account.
     pub owner: Jid,
     /// Hears when it is done.
-    pub reply: Reply<Result<(), StoreError>>,
+    pub reply: ErrandReply<Result<(), StoreError>>,
 }
 
 impl Purge {

@@ -1,6 +1,6 @@
 //! Rooms: which there are, who is there, and their end.
 
-use rookery_hub::{Domain, Reply, World};
+use rookery_hub::{Domain, ErrandReply, World};
 use rookery_jid::Jid;
 
 use super::{Outcome, Refusal};
@@ -58,7 +58,7 @@ fn ask<T: Send + 'static>(
     world: &mut World,
     directory: &Directory,
     room: Jid,
-    what: impl FnOnce(Reply<Found<T>>) -> What + Send + 'static,
+    what: impl FnOnce(ErrandReply<Found<T>>) -> What + Send + 'static,
     then: impl FnOnce(&mut World, Outcome<T>) + 'static,
 ) {
     let host = room.domain().to_owned();
@@ -67,7 +67,7 @@ fn ask<T: Send + 'static>(
             return then(world, Err(refusal));
         }
         let of = room.clone();
-        let work = move |world: &mut World, reply: Reply<Found<T>>| {
+        let work = move |world: &mut World, reply: ErrandReply<Found<T>>| {
             let shard = world.shard();
             world.tell(shard, NAME, Box::new(Work { room: of, what: what(reply) }));
         };

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use rookery_fanout::Link;
-use rookery_hub::{Reply, World};
+use rookery_hub::{ErrandReply, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::StreamError;
 
@@ -27,7 +27,7 @@ pub struct SessionInfo {
 /// The sessions of an account, newest last.
 pub fn of(world: &mut World, account: &Jid, then: impl FnOnce(&mut World, Vec<SessionInfo>) + 'static) {
     let asked = account.to_bare();
-    let work = move |world: &mut World, reply: Reply<_>| {
+    let work = move |world: &mut World, reply: ErrandReply<_>| {
         let found: Vec<_> = world.links_of(asked.as_ref()).into_iter().filter_map(|link| look(world, link)).collect();
         with_peers(world, found.into_iter(), Vec::new(), reply);
     };
@@ -100,7 +100,7 @@ fn close_those(
     then: impl FnOnce(&mut World, usize) + 'static,
 ) {
     let whose = account.to_bare();
-    let work = move |world: &mut World, reply: Reply<usize>| {
+    let work = move |world: &mut World, reply: ErrandReply<usize>| {
         let links = world.links_of(whose.as_ref()).into_iter();
         let meant: Vec<_> =
             links.filter(|&link| world.outboxes.address(link).is_some_and(|of| is_meant(of.as_ref()))).collect();
@@ -128,7 +128,7 @@ fn with_peers(
     world: &mut World,
     mut sessions: std::vec::IntoIter<(Link, SessionInfo)>,
     mut found: Vec<SessionInfo>,
-    reply: Reply<Vec<SessionInfo>>,
+    reply: ErrandReply<Vec<SessionInfo>>,
 ) {
     let Some((link, info)) = sessions.next() else { return reply.give(world, found) };
     world.with_peer(link, move |world, address| {

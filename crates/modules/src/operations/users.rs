@@ -1,6 +1,6 @@
 //! Accounts: made, changed, looked at, removed.
 
-use rookery_hub::{Reply, Settings, World};
+use rookery_hub::{ErrandReply, Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, CredentialsError};
 use rookery_store::{Edit, EditRoster, Pending, RosterItem, StoreError, Stores, Subscription};
@@ -155,7 +155,7 @@ pub fn remove(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Out
             return then(world, Err(error.into()));
         }
         let gone = account.to_bare();
-        let work = move |world: &mut World, reply: Reply<Result<bool, StoreError>>| {
+        let work = move |world: &mut World, reply: ErrandReply<Result<bool, StoreError>>| {
             world.remove_account(gone, move |world, removed| reply.give(world, removed));
         };
         let home = account.clone();
@@ -169,7 +169,7 @@ pub fn empty_archive(world: &mut World, account: Jid, then: impl FnOnce(&mut Wor
     world.wait(exists, move |world, exists| match found(exists, &account) {
         Ok(()) => {
             let owner = account.to_bare();
-            let work = move |world: &mut World, reply: Reply<Result<(), StoreError>>| {
+            let work = move |world: &mut World, reply: ErrandReply<Result<(), StoreError>>| {
                 let shard = world.shard();
                 world.tell(shard, archive::NAME, Box::new(archive::Purge { owner, reply }));
             };

@@ -2,7 +2,7 @@
 //! has answered. A request comes to the room's home shard as a letter, and waits for its turn there
 //! like a stanza.
 
-use rookery_hub::{Iq, Reply, World};
+use rookery_hub::{ErrandReply, Iq, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
@@ -23,9 +23,9 @@ pub(crate) struct Work {
 /// What may be asked of a room.
 pub(crate) enum What {
     /// What it is, and who is there.
-    Describe(Reply<Result<Option<Described>, StoreError>>),
+    Describe(ErrandReply<Result<Option<Described>, StoreError>>),
     /// To be no more, for a reason.
-    Destroy(Option<String>, Reply<Result<Option<()>, StoreError>>),
+    Destroy(Option<String>, ErrandReply<Result<Option<()>, StoreError>>),
     /// To go on with a user's request to register, now that it is known how many rooms know the
     /// user.
     Register { iq: Iq, known_in: u64 },
@@ -124,7 +124,7 @@ impl Room {
         }
     }
 
-    fn end(&mut self, world: &mut World, reason: Option<&str>, reply: Reply<Result<Option<()>, StoreError>>) {
+    fn end(&mut self, world: &mut World, reason: Option<&str>, reply: ErrandReply<Result<Option<()>, StoreError>>) {
         let destroy = Element::new("destroy", ns::MUC_USER);
         let destroy = match reason {
             Some(reason) => destroy.with_child(Element::new("reason", ns::MUC_USER).with_text(reason)),

@@ -1,0 +1,71 @@
+//! What a module on one shard tells itself on another: data with a wire form.
+//!
+//! Within a process a letter travels as the value that it is, so that the packets in it stay shared. To another node it
+//! goes as bytes, and so it does in tests that encode all mail, see [`World::encode_mail`].
+
+use std::fmt;
+
+use rookery_jid::JidRef;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::World;
+use crate::world::Mail;
+
+/// A kind of letter, which is read on the shard that it arrives at.
+///
+/// The module that reads it declares the kind, see [`Hooks::letter`](crate::Hooks::letter). How large a letter may get is
+/// for the module that writes it to bound.
+pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
+    /// The name of the kind, which no other has: the module's, and what the letter says.
+    const NAME: &'static str;
+
+    /// Does what the letter says.
+    fn open(self, world: &mut World);
+}
+
+/// A letter of any kind.
+pub(crate) trait Carried: fmt::Debug + Send {
+    #[expect(dead_code, reason = "mail is not encoded yet")]
+    fn name(&self) -> &'static str;
+    fn open(self: Box<Self>, world: &mut World);
+    #[expect(dead_code, reason = "mail is not encoded yet")]
+    fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
+}
+
+impl<L: Letter> Carried for L {
+    fn name(&self) -> &'static str {
+        L::NAME
+    }
+
+    fn open(self: Box<Self>, world: &mut World) {
+        L::open(*self, world);
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
+        postcard::to_allocvec(self)
+    }
+}
+
+/// Reads a letter of one kind.
+pub(crate) type Decode = fn(&[u8]) -> Result<Box<dyn Carried>, postcard::Error>;
+
+pub(crate) fn decode<L: Letter>(bytes: &[u8]) -> Result<Box<dyn Carried>, postcard::Error> {
+    Ok(Box::new(postcard::from_bytes::<L>(bytes)?))
+}
+
+impl World {
+    /// Sends a letter to a shard: opened here at once, elsewhere when the mail arrives.
+    pub fn send_letter(&mut self, shard: usize, letter: impl Letter) {
+        if shard == self.shard() {
+            letter.open(self);
+        } else {
+            self.post(shard, Mail::Written(Box::new(letter)));
+        }
+    }
+
+    /// Sends a letter to the home of an account.
+    pub fn send_letter_home(&mut self, account: JidRef<'_>, letter: impl Letter) {
+        self.send_letter(self.home_of(account), letter);
+    }
+}

@@ -1,0 +1,233 @@
+//! Questions to other shards: at the home of an account, or to all of them with their answers gathered.
+//!
+//! For what is rare and concerns more than one shard, such as the requests of administrators. A question is data, and so
+//! is its answer; what runs when the answers have come is a closure that stays on the shard that asks.
+//!
+//! # Invariants
+//!
+//! * A question is put in a later tick on another shard, and at once on this one; mail to the same shard that was posted
+//!   before has been worked off.
+//! * An answer that is not given yet keeps the question in the custody of what it was asked for.
+//! * Nothing waits for ever: an answer that has not come in time counts as missing, and the continuation runs without it.
+//!   So a list may lack what one shard knows, and says so.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::net::SocketAddr;
+
+use ahash::RandomState;
+use rookery_fanout::Link;
+use rookery_jid::JidRef;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use crate::custody::Custody;
+use crate::world::{Event, Mail};
+use crate::{Timer, World};
+
+/// A kind of question, which is answered on the shard that it is put to.
+///
+/// The module that answers it declares the kind, see [`Hooks::question`](crate::Hooks::question). How large an answer may
+/// get is for the module that gives it to bound.
+pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + 'static {
+    /// The name of the kind, which no other has: the module's, and what is asked.
+    const NAME: &'static str;
+
+    /// How long the answer may take, in milliseconds.
+    const PATIENCE_MS: u64 = 2_000;
+
+    /// What is given for an answer.
+    type Answer: Serialize + DeserializeOwned + 'static;
+
+    /// Answers, now or later, by [`Reply::give`]. A reply that is dropped is an answer that doesn't come.
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>);
+}
+
+/// A question of any kind.
+pub(crate) trait Carried: fmt::Debug + Send {
+    #[expect(dead_code, reason = "mail is not encoded yet")]
+    fn name(&self) -> &'static str;
+    fn ask(self: Box<Self>, world: &mut World, asker: Asker);
+    #[expect(dead_code, reason = "mail is not encoded yet")]
+    fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
+}
+
+impl<Q: Question> Carried for Q {
+    fn name(&self) -> &'static str {
+        Q::NAME
+    }
+
+    fn ask(self: Box<Self>, world: &mut World, asker: Asker) {
+        let reply = Reply { asker, custody: world.custody(), answer: PhantomData };
+        Q::ask(*self, world, reply);
+    }
+
+    fn encode(&self) -> Result<Vec<u8>, postcard::Error> {
+        postcard::to_allocvec(self)
+    }
+}
+
+/// Reads a question of one kind.
+pub(crate) type Decode = fn(&[u8]) -> Result<Box<dyn Carried>, postcard::Error>;
+
+pub(crate) fn decode<Q: Question>(bytes: &[u8]) -> Result<Box<dyn Carried>, postcard::Error> {
+    Ok(Box::new(postcard::from_bytes::<Q>(bytes)?))
+}
+
+/// Where an answer belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Asker {
+    shard: u32,
+    /// Which gathering of that shard, and which place in it.
+    gathering: u64,
+    at: u32,
+}
+
+/// The right to answer a question, once.
+#[derive(Debug)]
+#[must_use = "the shard that asked waits for it"]
+pub struct Reply<T> {
+    asker: Asker,
+    custody: Option<Custody>,
+    answer: PhantomData<fn(T)>,
+}
+
+impl<T: Serialize> Reply<T> {
+    /// Answers.
+    pub fn give(self, world: &mut World, answer: T) {
+        let Self { asker, custody, .. } = self;
+        let Ok(answer) = postcard::to_allocvec(&answer) else { return };
+        world.in_custody(custody, |world| {
+            if asker.shard as usize == world.shard() {
+                world.gather(asker, answer);
+            } else {
+                world.post(asker.shard as usize, Mail::Reply { asker, answer });
+            }
+        });
+    }
+}
+
+type Then = Box<dyn FnOnce(&mut World, Vec<Option<Vec<u8>>>)>;
+
+/// Answers that are still to come.
+struct Gathering {
+    answers: Vec<Option<Vec<u8>>>,
+    timer: Timer,
+    then: Then,
+}
+
+/// All of them, by a number that is never given again: an answer that is late finds nothing.
+#[derive(Default)]
+pub(crate) struct Gatherings {
+    waiting: HashMap<u64, Gathering, RandomState>,
+    last: u64,
+}
+
+impl World {
+    /// Puts a question to a shard, and goes on with the answer; `None` if it doesn't come in time.
+    pub fn put_to<Q: Question>(
+        &mut self,
+        shard: usize,
+        question: Q,
+        then: impl FnOnce(&mut World, Option<Q::Answer>) + 'static,
+    ) {
+        let first = |world: &mut World, answers: Vec<Option<Q::Answer>>| {
+            then(world, answers.into_iter().next().flatten());
+        };
+        let gathering = self.await_answers(1, Q::PATIENCE_MS, Q::NAME, first);
+        self.put(shard, gathering, 0, question);
+    }
+
+    /// Puts a question to the home of an account, see [`World::put_to`].
+    pub fn put_to_home<Q: Question>(
+        &mut self,
+        account: JidRef<'_>,
+        question: Q,
+        then: impl FnOnce(&mut World, Option<Q::Answer>) + 'static,
+    ) {
+        self.put_to(self.home_of(account), question, then);
+    }
+
+    /// Puts a question to every shard, and goes on with the answers in the order of the shards; `None` stands for those
+    /// that don't come in time.
+    pub fn put_to_all<Q: Question>(
+        &mut self,
+        question: Q,
+        then: impl FnOnce(&mut World, Vec<Option<Q::Answer>>) + 'static,
+    ) {
+        let gathering = self.await_answers(self.shards(), Q::PATIENCE_MS, Q::NAME, then);
+        for at in 0..self.shards() {
+            self.put(at, gathering, at, question.clone());
+        }
+    }
+
+    /// Goes on with the address that the client of a session connects from; `None` if it is gone. The driver knows it.
+    pub fn with_peer(&mut self, link: Link, then: impl FnOnce(&mut World, Option<SocketAddr>) + 'static) {
+        let first = |world: &mut World, answers: Vec<Option<Option<SocketAddr>>>| {
+            then(world, answers.into_iter().next().flatten().flatten());
+        };
+        let gathering = self.await_answers(1, PEER_PATIENCE_MS, "a client's address", first);
+        let asker = self.asker(gathering, 0);
+        self.events.push_back(Event::Peer(link, Reply { asker, custody: self.custody(), answer: PhantomData }));
+    }
+
+    fn put(&mut self, shard: usize, gathering: u64, at: usize, question: impl Question) {
+        let asker = self.asker(gathering, at);
+        let question: Box<dyn Carried> = Box::new(question);
+        if shard == self.shard() {
+            question.ask(self, asker);
+        } else {
+            self.post(shard, Mail::Question { question, asker });
+        }
+    }
+
+    fn asker(&self, gathering: u64, at: usize) -> Asker {
+        Asker { shard: self.shard() as u32, gathering, at: at as u32 }
+    }
+
+    fn await_answers<T: DeserializeOwned>(
+        &mut self,
+        count: usize,
+        patience_ms: u64,
+        what: &'static str,
+        then: impl FnOnce(&mut World, Vec<Option<T>>) + 'static,
+    ) -> u64 {
+        self.gatherings.last += 1;
+        let number = self.gatherings.last;
+        let timer = self.after(patience_ms, move |world| {
+            if let Some(gathering) = world.gatherings.waiting.remove(&number) {
+                let missing = gathering.answers.iter().filter(|answer| answer.is_none()).count();
+                warn!(what, missing, of = gathering.answers.len(), patience_ms, "shards have not answered in time");
+                (gathering.then)(world, gathering.answers);
+            }
+        });
+        let then: Then = Box::new(move |world, answers| {
+            let answers = answers.into_iter().map(|answer| {
+                let read = postcard::from_bytes(&answer?);
+                read.inspect_err(|error| warn!(what, %error, "a shard's answer can't be read")).ok()
+            });
+            then(world, answers.collect());
+        });
+        let answers = (0..count).map(|_| None).collect();
+        self.gatherings.waiting.insert(number, Gathering { answers, timer, then });
+        number
+    }
+
+    pub(crate) fn gather(&mut self, asker: Asker, answer: Vec<u8>) {
+        let Some(found) = self.gatherings.waiting.get_mut(&asker.gathering) else { return };
+        if let Some(place) = found.answers.get_mut(asker.at as usize) {
+            *place = Some(answer);
+        }
+        if found.answers.iter().all(Option::is_some)
+            && let Some(Gathering { answers, timer, then }) = self.gatherings.waiting.remove(&asker.gathering)
+        {
+            self.cancel(timer);
+            then(self, answers);
+        }
+    }
+}
+
+/// How long the driver may take to tell a client's address, in milliseconds. It does so in the same tick.
+const PEER_PATIENCE_MS: u64 = 10_000;

@@ -1,0 +1,192 @@
+//! Letters and questions between shards, and the answers.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rookery_fanout::Link;
+use rookery_hub::{Event, Hooks, Letter, Module, Place, Question, Registry, Reply, Settings, Wakeups, World};
+use rookery_jid::Jid;
+use rookery_store::Background;
+use rookery_store::memory::Memory;
+use serde::{Deserialize, Serialize};
+
+const SHARDS: usize = 3;
+
+fn worlds() -> Vec<World> {
+    let world = |shard| {
+        let place = Place { shard, shards: SHARDS, keys: [1, 2, 3, 4] };
+        let settings = Arc::new(Settings::default());
+        let (registry, wakeups) = (Registry::new(vec![Box::new(Asking)]), Wakeups::new(|| {}));
+        World::new(place, settings, registry, Memory::stores(), Background::in_place(), wakeups)
+    };
+    (0..SHARDS).map(world).collect()
+}
+
+/// Brings mail until there is none.
+fn exchange(worlds: &mut [World]) {
+    loop {
+        let mut any = false;
+        for (from, to) in (0..SHARDS).flat_map(|from| (0..SHARDS).map(move |to| (from, to))) {
+            for mail in worlds[from].take_mail(to) {
+                any = true;
+                worlds[to].mail(mail);
+            }
+        }
+        if !any {
+            return;
+        }
+    }
+}
+
+/// Asks a shard for its number, which it tells so many milliseconds later; never if that is [`NEVER`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Which {
+    later_ms: u64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl Question for Which {
+    const NAME: &'static str = "test which";
+    type Answer = usize;
+
+    fn ask(self, world: &mut World, reply: Reply<usize>) {
+        let give = move |world: &mut World| {
+            let shard = world.shard();
+            reply.give(world, shard);
+        };
+        match self.later_ms {
+            0 => give(world),
+            NEVER => {}
+            later_ms => drop(world.after(later_ms, give)),
+        }
+    }
+}
+
+/// Adds to what the shard remembers.
+#[derive(Debug, Serialize, Deserialize)]
+struct Add(u32);
+
+impl Letter for Add {
+    const NAME: &'static str = "test add";
+
+    fn open(self, world: &mut World) {
+        world.state_mut::<Sum>().0 += self.0;
+    }
+}
+
+struct Sum(u32);
+
+struct Asking;
+
+impl Module for Asking {
+    fn name(&self) -> &'static str {
+        "asking"
+    }
+
+    fn summary(&self) -> &'static str {
+        "asks"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.state(Sum(0));
+        hooks.letter::<Add>();
+        hooks.question::<Which>();
+    }
+}
+
+#[test]
+fn a_letter_is_opened_where_it_was_sent_to() {
+    let mut worlds = worlds();
+    for to in 0..SHARDS {
+        worlds[0].send_letter(to, Add(to as u32 + 1));
+    }
+    let sums = |worlds: &[World]| worlds.iter().map(|world| world.state::<Sum>().0).collect::<Vec<_>>();
+    assert_eq!(sums(&worlds), [1, 0, 0], "the mail has not been brought");
+    exchange(&mut worlds);
+    assert_eq!(sums(&worlds), [1, 2, 3]);
+}
+
+#[test]
+fn all_shards_answer_in_their_order() {
+    let mut worlds = worlds();
+    let got = Rc::new(RefCell::new(Vec::new()));
+    for asking in &mut worlds {
+        let got = got.clone();
+        asking.put_to_all(Which { later_ms: 0 }, move |world, answers| {
+            got.borrow_mut().push((world.shard(), answers));
+        });
+    }
+    assert_eq!(*got.borrow(), [], "nobody has brought the mail yet");
+    exchange(&mut worlds);
+    let mut got = got.take();
+    got.sort_unstable();
+    assert_eq!(got, [0, 1, 2].map(|shard| (shard, vec![Some(0), Some(1), Some(2)])));
+}
+
+#[test]
+fn the_home_of_an_account_answers_when_it_likes() {
+    let mut worlds = worlds();
+    let got = Rc::new(RefCell::new(Vec::new()));
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        let (got, account) = (got.clone(), Jid::parse(&format!("{name}@x")).expect("an address"));
+        let home = worlds[0].home_of(account.as_ref());
+        worlds[0].put_to_home(account.as_ref(), Which { later_ms: 1 }, move |_, shard| {
+            got.borrow_mut().push((shard, Some(home)));
+        });
+    }
+    exchange(&mut worlds);
+    assert!(got.borrow().is_empty());
+    pass(&mut worlds, 1);
+    assert_eq!(got.borrow().len(), 6);
+    assert!(got.borrow().iter().all(|(shard, home)| shard == home), "{got:?}");
+}
+
+#[test]
+fn an_answer_that_does_not_come_in_time_is_missing() {
+    let mut worlds = worlds();
+    let got = Rc::new(RefCell::new(Vec::new()));
+    for later_ms in [NEVER, Which::PATIENCE_MS + 1] {
+        let got = got.clone();
+        worlds[0].put_to(1, Which { later_ms }, move |_, answer| got.borrow_mut().push(answer));
+    }
+    // One shard of three has no mail brought.
+    let told = got.clone();
+    worlds[0].put_to_all(Which { later_ms: 0 }, move |_, answers| told.borrow_mut().extend(answers));
+    drop(worlds[0].take_mail(2));
+    exchange(&mut worlds);
+    pass(&mut worlds, Which::PATIENCE_MS - 1);
+    assert!(got.borrow().is_empty());
+    pass(&mut worlds, Which::PATIENCE_MS);
+    assert_eq!(*got.borrow(), [None, None, Some(0), Some(1), None]);
+    pass(&mut worlds, Which::PATIENCE_MS + 1);
+    assert_eq!(got.borrow().len(), 5, "an answer that is late goes nowhere");
+}
+
+/// Lets it be that late, in milliseconds.
+fn pass(worlds: &mut [World], now_ms: u64) {
+    for world in worlds.iter_mut() {
+        world.set_time(now_ms, now_ms);
+        world.run_timers();
+    }
+    exchange(worlds);
+}
+
+#[test]
+fn the_driver_knows_where_a_client_is() {
+    let mut worlds = worlds();
+    let got = Rc::new(RefCell::new(None));
+    let told = got.clone();
+    worlds[1].with_peer(Link(7), move |_, peer| *told.borrow_mut() = peer);
+    let peer = "192.0.2.1:40000".parse().ok();
+    match worlds[1].next_event() {
+        Some(Event::Peer(Link(7), reply)) => reply.give(&mut worlds[1], peer),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(*got.borrow(), peer);
+}
