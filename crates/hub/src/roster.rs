@@ -5,10 +5,13 @@ use rookery_jid::Jid;
 use rookery_store::{Change, Changed, Edit, EditRoster, Roster, RosterItem, SizeOf, Subscription};
 use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::{Element, Writer, ns};
+use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::World;
 use crate::iq::Iq;
+use crate::letter::Letter;
+use crate::question::{Question, Reply};
 use crate::session::SessionRef;
 use crate::settings::RosterLimits;
 use crate::world::Event;
@@ -190,15 +193,12 @@ impl World {
 
     /// Ends the connections that are logging in to an account, or have and not bound a resource yet: what they have proved doesn't count any more.
     pub fn end_logins(&mut self, account: &Jid) {
-        let (everywhere, arrived) = (account.to_bare(), account.to_bare());
-        self.ask_shards(
-            move |world| world.events.push_back(Event::NoLogin(everywhere.clone())),
-            // A connection that was on its way to the account's home is there before the answers are.
-            move |world, _| {
-                let home = world.home_of(arrived.as_ref());
-                world.run_at(home, move |world| world.events.push_back(Event::NoLogin(arrived)));
-            },
-        );
+        let question = EndLogins { account: account.to_bare() };
+        // A connection that was on its way to the account's home is there before the answers are.
+        self.put_to_all(question.clone(), move |world, _| {
+            let home = question.account.clone();
+            world.put_to_home(home.as_ref(), question, |_, _| {});
+        });
     }
 
     fn end_sessions_of_removed(&mut self, account: &Jid) {
@@ -210,29 +210,7 @@ impl World {
     /// Makes two accounts of this server see each other's presence, without asking them, as an invitation does (XEP-0401 §3). Their clients hear of it.
     pub fn befriend(&mut self, one: Jid, other: Jid) {
         for (owner, contact) in [(one.clone(), other.clone()), (other, one)] {
-            let home = self.home_of(owner.as_ref());
-            self.run_at(home, move |world| {
-                let (new, limits) = (RosterItem::new(contact.clone()), world.settings.roster);
-                let edit: EditRoster = Box::new(move |before, size| {
-                    let is_contact = before.is_some_and(RosterItem::visible);
-                    if !is_contact && !limits.take(&size(), new.bytes()) {
-                        return Edit::Keep;
-                    }
-                    let item = before.cloned().unwrap_or_else(|| new.clone());
-                    Edit::Put(RosterItem {
-                        subscription: Subscription::Both,
-                        ask: false,
-                        pending_in: None,
-                        listed: true,
-                        ..item
-                    })
-                });
-                let changed = world.stores.rosters.change(owner.as_ref(), contact.as_ref(), edit);
-                world.wait(changed, move |world, changed| match changed {
-                    Ok(changed) => world.roster_changed(&owner, &contact, &changed),
-                    Err(error) => world.store_failed("making two accounts contacts", &owner, &error),
-                });
-            });
+            self.send_letter_home(owner.clone().as_ref(), Befriend { owner, contact });
         }
     }
 
@@ -277,6 +255,58 @@ impl World {
 
     fn is_interested(&self, link: Link) -> bool {
         self.session_at(link).is_some_and(|session| session.interested)
+    }
+}
+
+/// Ends the logins to an account that are under way on a shard.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct EndLogins {
+    /// Its bare JID.
+    account: Jid,
+}
+
+impl Question for EndLogins {
+    const NAME: &'static str = "hub end logins";
+    type Answer = ();
+
+    fn ask(self, world: &mut World, reply: Reply<()>) {
+        world.events.push_back(Event::NoLogin(self.account));
+        reply.give(world, ());
+    }
+}
+
+/// Makes somebody a contact of an account, at the account's home: each sees the other's presence.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Befriend {
+    owner: Jid,
+    contact: Jid,
+}
+
+impl Letter for Befriend {
+    const NAME: &'static str = "hub befriend";
+
+    fn open(self, world: &mut World) {
+        let Self { owner, contact } = self;
+        let (new, limits) = (RosterItem::new(contact.clone()), world.settings.roster);
+        let edit: EditRoster = Box::new(move |before, size| {
+            let is_contact = before.is_some_and(RosterItem::visible);
+            if !is_contact && !limits.take(&size(), new.bytes()) {
+                return Edit::Keep;
+            }
+            let item = before.cloned().unwrap_or_else(|| new.clone());
+            Edit::Put(RosterItem {
+                subscription: Subscription::Both,
+                ask: false,
+                pending_in: None,
+                listed: true,
+                ..item
+            })
+        });
+        let changed = world.stores.rosters.change(owner.as_ref(), contact.as_ref(), edit);
+        world.wait(changed, move |world, changed| match changed {
+            Ok(changed) => world.roster_changed(&owner, &contact, &changed),
+            Err(error) => world.store_failed("making two accounts contacts", &owner, &error),
+        });
     }
 }
 

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 /// Why an operation failed. The operation has changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StoreError {
     /// The owner isn't an account. The caller's side.
     NoAccount,
@@ -49,7 +51,7 @@ pub enum StoreError {
 }
 
 /// What the storage engine said.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
     /// The database: a file, or the address of a server.
     pub database: String,

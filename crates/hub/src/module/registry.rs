@@ -18,6 +18,7 @@ use crate::conceal::Conceal;
 use crate::documents::Read;
 use crate::federation::RemoteService;
 use crate::passage::Passages;
+use crate::roster;
 use crate::settings::Domain;
 use crate::shared::SharedContacts;
 
@@ -25,6 +26,9 @@ impl Registry {
     /// The tables of these modules.
     pub fn new(modules: Vec<Box<dyn Module>>) -> Self {
         let mut registry = Self::default();
+        let mut own = Hooks { module: "hub", registry: &mut registry };
+        own.question::<roster::EndLogins>();
+        own.letter::<roster::Befriend>();
         for module in &modules {
             module.install(&mut Hooks { module: module.name(), registry: &mut registry });
         }
