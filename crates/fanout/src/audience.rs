@@ -44,6 +44,23 @@ impl Names {
     }
 }
 
+impl Names {
+    /// Returns the buffer, for [`Names::unpack`].
+    pub(crate) fn packed(&self) -> &[u8] {
+        &self.packed
+    }
+
+    /// Reads a buffer of [`Names::packed`]; `None` if it holds anything but whole entries.
+    pub(crate) fn unpack(packed: Vec<u8>) -> Option<Self> {
+        let mut names = Self { packed, count: 0 };
+        let (count, bytes) = names.iter().fold((0, 0), |(count, bytes), (_, text)| {
+            (count + 1, bytes + size_of::<u64>() + size_of::<u16>() + text.len())
+        });
+        names.count = count;
+        (bytes == names.packed.len()).then_some(names)
+    }
+}
+
 /// An audience split by the shard that is home to each name.
 #[derive(Debug)]
 pub struct Audience {

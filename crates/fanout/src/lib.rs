@@ -9,6 +9,7 @@
 //! * [`audience`]: who shall get a packet, grouped by the shard that owns them.
 //! * [`multicast`]: XEP-0033: the header, the forms of a stanza that has one, and who gets which.
 //! * [`outbox`]: the bounded queue of one session; the only way to its connection.
+//! * `wire`: packets and audiences between shards.
 //!
 //! # Invariants
 //!
@@ -22,6 +23,7 @@ pub mod audience;
 pub mod multicast;
 pub mod outbox;
 pub mod packet;
+mod wire;
 
 pub use audience::{Audience, Names};
 pub use outbox::framing::{Framing, begin_message};

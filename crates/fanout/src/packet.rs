@@ -129,7 +129,7 @@ impl Packet {
         Self::read(bytes, false)
     }
 
-    fn read(bytes: &[u8], local: bool) -> Result<Self, Fault> {
+    pub(crate) fn read(bytes: &[u8], local: bool) -> Result<Self, Fault> {
         let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
         let stanza = Stanza::parse(bytes, &limits)?;
         let type_ = stanza.raw_type().map(|raw| raw.bytes);
@@ -295,6 +295,11 @@ impl Packet {
         let mut head = self.0.header.header.clone();
         head.own = Some(OwnAddress { at: at as u32, declared });
         Self(ThinArc::from_header_and_slice(head, self.bytes()))
+    }
+
+    /// Returns where each recipient's own blind address is spliced in, as [`Packet::with_own`] was told.
+    pub(crate) fn own(&self) -> Option<(usize, bool)> {
+        self.0.header.header.own.map(|own| (own.at as usize, own.declared))
     }
 
     /// The same stanza with one more child element, the last.

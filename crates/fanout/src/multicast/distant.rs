@@ -5,13 +5,14 @@ use std::ops::Range;
 
 use rookery_jid::Jid;
 use rookery_xml::{Limits, Stanza, escape_attr};
+use serde::{Deserialize, Serialize};
 
 use super::header::find;
 use crate::packet::{OWN_END, Packet, TO};
 
 /// The recipients of one remote domain, and the forms of the stanza for them. Whether they get it by a multicast service or one by one
 /// is decided at the home of the domain, where it is known.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Distant {
     /// The domain.
     pub domain: String,
@@ -27,19 +28,20 @@ pub struct Distant {
     pub(super) recipients: Vec<Recipient>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Recipient {
     pub(super) jid: Jid,
     pub(super) address: Listed,
 }
 
 /// How a recipient's address is listed.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Listed {
     /// In the block of the form that everybody sees, marked as delivered behind the element's name, which ends there.
     Shown { range: Range<usize>, name_end: usize },
     /// Nowhere: it has a blind copy. As for the first, the address isn't marked.
     Blind {
+        #[serde(with = "serde_bytes")]
         address: Box<[u8]>,
         /// The form for it alone, where it can't have the common one.
         own: Option<Packet>,
