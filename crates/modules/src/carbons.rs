@@ -28,16 +28,7 @@ use crate::payload::{has, is_invitation, is_of_instant_messaging};
 
 /// Copies what a user sends and gets to those of the user's devices that want it.
 #[derive(Debug)]
-pub struct Carbons {
-    archives: Archives,
-}
-
-impl Carbons {
-    /// The module; the archives know the ids of what users send.
-    pub fn new(archives: Archives) -> Self {
-        Self { archives }
-    }
-}
+pub struct Carbons;
 
 impl Module for Carbons {
     fn name(&self) -> &'static str {
@@ -56,9 +47,8 @@ impl Module for Carbons {
         hooks.feature(Target::Server, ns::CARBONS);
         hooks.feature(Target::Account, ns::CARBONS);
         hooks.iq(Target::Account, ns::CARBONS, switch);
-        let archives = self.archives.clone();
         let copied = Wanted::from(COPIED).with_carbons();
-        hooks.before_route(Phase::Record, copied, move |world, packet, to| sent(world, packet, to, &archives));
+        hooks.before_route(Phase::Record, copied, sent);
         let forgeable = Wanted::from(FORGEABLE).naming(&[ns::CARBONS]);
         hooks.before_delivery(Phase::Act, forgeable, |_, packet, _| without_forged(packet));
         hooks.before_delivery(Phase::Record, copied, received);
@@ -89,8 +79,8 @@ fn switch(world: &mut World, iq: Iq) {
     }
 }
 
-/// §8: what a session sends, to the others of its account.
-fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives) -> Delivery {
+/// Copies what a session sends to the others of its account (§8).
+fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let mut links = world.links_with_carbons(from.as_ref());
     links.retain(|&link| world.outboxes.address(link) != Some(&from));
@@ -99,7 +89,7 @@ fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives)
         return Delivery::Pass;
     }
     let is_archived = world.domain(from.domain()).is_some_and(|domain| domain.module(archive::NAME).is_some());
-    let id = archives.take_sent().filter(|_| is_archived);
+    let id = world.state_mut::<Archives>().take_sent().filter(|_| is_archived);
     let copied = id.map(|id| packet.with_child(&archive::stanza_id(from.as_ref(), &id)));
     give(world, &links, "sent", from.as_ref(), copied.as_ref().unwrap_or(packet), to);
     Delivery::Pass

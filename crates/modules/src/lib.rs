@@ -94,7 +94,6 @@ pub struct Shared {
 
 /// All modules, for one shard.
 pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
-    let archives = archive::Archives::default();
     vec![
         Box::new(disco::Disco),
         Box::new(caps::Caps),
@@ -107,8 +106,8 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(shared_roster::SharedRoster::new(shared.groups.clone())),
         Box::new(rtbl::Rtbl::new(shared.block_lists.clone())),
         Box::new(last_activity::LastActivity),
-        Box::new(archive::Archive::new(archives.clone())),
-        Box::new(carbons::Carbons::new(archives.clone())),
+        Box::new(archive::Archive),
+        Box::new(carbons::Carbons),
         Box::new(offline::Offline),
         Box::new(stream_management::StreamManagement),
         Box::new(client_state::ClientState),
@@ -116,7 +115,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(sasl2::Sasl2Module),
         Box::new(fast::Fast),
         Box::<multicast::Multicast>::default(),
-        Box::new(rooms::Rooms::new(shared.rooms.clone(), archives.clone())),
+        Box::new(rooms::Rooms::new(shared.rooms.clone())),
         Box::new(commands::Commands::new(shared.clone())),
         Box::new(administration::Administration::new(
             shared.borders.clone(),

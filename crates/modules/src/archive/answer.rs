@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::query::{PageLimits, Query, form};
 use super::search::Search;
-use super::{Archives, id};
+use super::{id, write};
 use crate::asker::condition;
 use crate::rsm::Answer;
 
@@ -31,57 +31,55 @@ pub enum View {
     WithoutJids,
 }
 
-impl Archives {
-    /// Answers a request to the archive of `iq.to`, an account or room whose home this shard is. That the asker may see it is the caller's business:
-    /// an account's owner may, a room decides by its configuration.
-    pub fn answer(&self, world: &mut World, iq: Iq, view: View) {
-        match (iq.payload.name(), iq.set) {
-            ("query", true) => self.query(world, iq, view),
-            ("query", false) => {
-                let mut reply = iq.result();
-                reply.start_ns("query", ns::MAM).element(&form(view)).end();
-                world.reply(&iq, reply);
-            }
-            ("metadata", false) => self.metadata(world, iq),
-            _ => world.reply_error(&iq, Condition::BadRequest),
-        }
-    }
-
-    fn query(&self, world: &mut World, iq: Iq, view: View) {
-        let query = match Query::read(&iq.payload, &iq.to, view, limits(world, &iq.to)) {
-            Ok(query) => query,
-            Err(error) => return world.reply_error(&iq, error),
-        };
-        self.write(world);
-        if !query.words.is_empty() || query.by.is_some() {
-            return Search::begin(world, self.searches(), iq, query, view);
-        }
-        let page = world.stores.archive.page(iq.to.as_ref(), query.wanted.clone());
-        wait(world, iq, page, move |world, iq, page| match page {
-            Ok(Some(page)) => send_page(world, iq, &query, view, Found { page, reached: None }),
-            Ok(None) => world.reply_error(iq, Condition::ItemNotFound),
-            Err(error) => failed(world, iq, &error),
-        });
-    }
-
-    /// §5: the first and the last message.
-    fn metadata(&self, world: &mut World, iq: Iq) {
-        self.write(world);
-        let ends = world.stores.archive.ends(iq.to.as_ref());
-        wait(world, iq, ends, |world, iq, ends| {
-            let ends = match ends {
-                Ok(ends) => ends,
-                Err(error) => return failed(world, iq, &error),
-            };
+/// Answers a request to the archive of `iq.to`, an account or room whose home this shard is. That the asker may see it is the caller's business:
+/// an account's owner may, a room decides by its configuration.
+pub fn answer(world: &mut World, iq: Iq, view: View) {
+    match (iq.payload.name(), iq.set) {
+        ("query", true) => query(world, iq, view),
+        ("query", false) => {
             let mut reply = iq.result();
-            reply.start_ns("metadata", ns::MAM);
-            for (name, end) in ends.into_iter().flat_map(|(start, end)| [("start", start), ("end", end)]) {
-                reply.start(name).attr("id", &id::text(end)).attr("timestamp", &stamp(end)).end();
-            }
-            reply.end();
-            world.reply(iq, reply);
-        });
+            reply.start_ns("query", ns::MAM).element(&form(view)).end();
+            world.reply(&iq, reply);
+        }
+        ("metadata", false) => metadata(world, iq),
+        _ => world.reply_error(&iq, Condition::BadRequest),
     }
+}
+
+fn query(world: &mut World, iq: Iq, view: View) {
+    let query = match Query::read(&iq.payload, &iq.to, view, limits(world, &iq.to)) {
+        Ok(query) => query,
+        Err(error) => return world.reply_error(&iq, error),
+    };
+    write(world);
+    if !query.words.is_empty() || query.by.is_some() {
+        return Search::begin(world, iq, query, view);
+    }
+    let page = world.stores.archive.page(iq.to.as_ref(), query.wanted.clone());
+    wait(world, iq, page, move |world, iq, page| match page {
+        Ok(Some(page)) => send_page(world, iq, &query, view, Found { page, reached: None }),
+        Ok(None) => world.reply_error(iq, Condition::ItemNotFound),
+        Err(error) => failed(world, iq, &error),
+    });
+}
+
+/// Tells the first and the last message (§5).
+fn metadata(world: &mut World, iq: Iq) {
+    write(world);
+    let ends = world.stores.archive.ends(iq.to.as_ref());
+    wait(world, iq, ends, |world, iq, ends| {
+        let ends = match ends {
+            Ok(ends) => ends,
+            Err(error) => return failed(world, iq, &error),
+        };
+        let mut reply = iq.result();
+        reply.start_ns("metadata", ns::MAM);
+        for (name, end) in ends.into_iter().flat_map(|(start, end)| [("start", start), ("end", end)]) {
+            reply.start(name).attr("id", &id::text(end)).attr("timestamp", &stamp(end)).end();
+        }
+        reply.end();
+        world.reply(iq, reply);
+    });
 }
 
 /// Waits for the store, in the lane of the session that asked: who asks for the next page meanwhile gets it next.

@@ -3,26 +3,25 @@
 //! The upper bits are the time in milliseconds, so that an archive is in the order of time and needs no other key for it. The lower bits are
 //! random: an id can't be guessed, nor does it tell how much others write.
 
-use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 
 /// Gives out ids, each above all before it.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
-    last: Cell<u64>,
-    drawn: Cell<u64>,
+    last: u64,
+    drawn: u64,
     keys: RandomState,
 }
 
 impl Ids {
-    /// An id for a message of this moment. Where the clock was set back, or two messages share a millisecond, it is a little above the last one.
-    pub(super) fn next(&self, unix_ms: u64) -> u64 {
-        self.drawn.set(self.drawn.get().wrapping_add(1));
-        let random = self.keys.hash_one(self.drawn.get());
+    /// Returns an id for a message of this moment. Where the clock was set back, or two messages share a millisecond, it is a little above the last one.
+    pub(super) fn next(&mut self, unix_ms: u64) -> u64 {
+        self.drawn = self.drawn.wrapping_add(1);
+        let random = self.keys.hash_one(self.drawn);
         let new = at(unix_ms) | random & (SPAN / 2 - 1);
-        let above_last = self.last.get() + 1 + (random >> 32 & STEP);
-        self.last.set(new.max(above_last));
-        self.last.get()
+        let above_last = self.last + 1 + (random >> 32 & STEP);
+        self.last = new.max(above_last);
+        self.last
     }
 }
 
@@ -70,7 +69,7 @@ mod tests {
 
     #[test]
     fn ids_grow_whatever_the_clock_does() {
-        let ids = Ids::default();
+        let mut ids = Ids::default();
         let mut last = 0;
         for unix_ms in [1_767_225_600_000, 1_767_225_600_000, 1_767_225_600_001, 1_767_225_000_000, 1_767_225_600_005] {
             for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! XEP-0313: Message Archive Management, of accounts; and what rooms need to have theirs ([`Archives`]).
+//! XEP-0313: Message Archive Management, of accounts; and what rooms need to have theirs ([`record`], [`answer`]).
 //!
 //! # What is archived
 //!
@@ -39,12 +39,10 @@ mod retract;
 mod search;
 mod sweep;
 
-pub use answer::View;
+pub(crate) use answer::{View, answer};
 pub(crate) use purge::Purge;
-pub use recorder::{Archives, Record};
-pub(crate) use retract::{Retracted, tombstone_mark};
-
-use std::rc::Rc;
+pub(crate) use recorder::{Archives, Record, record, write};
+pub(crate) use retract::{Retracted, retract, tombstone_mark};
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
@@ -58,24 +56,12 @@ use rookery_xml::{Child, Kind, Namespaces, ns};
 
 use crate::option;
 use crate::payload::{has, is_lasting};
-use own::OwnIds;
 pub(crate) use own::stanza_id;
 use prefs::{Policy, Preferences};
-use sweep::Sweeps;
 
 /// Keeps what users say and are told, for their other devices and for later.
 #[derive(Debug)]
-pub struct Archive {
-    archives: Archives,
-    own_ids: Rc<OwnIds>,
-}
-
-impl Archive {
-    /// The module over the archives of this shard.
-    pub fn new(archives: Archives) -> Self {
-        Self { archives, own_ids: Rc::default() }
-    }
-}
+pub struct Archive;
 
 impl Module for Archive {
     fn name(&self) -> &'static str {
@@ -119,35 +105,25 @@ impl Module for Archive {
         hooks.feature(Target::Account, GROUPCHAT_FIELD);
         hooks.feature(Target::Server, ns::HINTS);
         hooks.document(prefs::DOCUMENT, Preferences::read);
-        let archives = self.archives.clone();
-        hooks.iq(Target::Account, ns::MAM, move |world, iq| answer(world, iq, &archives));
-        let (archives, own_ids) = (self.archives.clone(), self.own_ids.clone());
-        hooks.before_route(Phase::Record, SENT, move |world, packet, to| sent(world, packet, to, &archives, &own_ids));
-        let (archives, own_ids) = (self.archives.clone(), self.own_ids.clone());
-        hooks.before_delivery(Phase::Record, CONVERSATION, move |world, packet, to| {
-            received(world, packet, to, &archives, &own_ids)
-        });
-        let own_ids = self.own_ids.clone();
+        hooks.state(Archives::default());
+        hooks.state(own::LastClaims::default());
+        hooks.state(search::Searches::default());
+        hooks.state(retract::UnderWay::default());
+        hooks.state(sweep::Sweeps::default());
+        hooks.question::<Purge>();
+        hooks.iq(Target::Account, ns::MAM, asked);
+        hooks.before_route(Phase::Record, SENT, sent);
+        hooks.before_delivery(Phase::Record, CONVERSATION, received);
         let others = Wanted::from(OTHERS).naming(&[ns::STANZA_ID, ns::DELAY]);
-        hooks.before_delivery(Phase::Record, others, move |_, packet, to| {
-            own_ids.without(packet, to).map_or(Delivery::Pass, Delivery::As)
+        hooks.before_delivery(Phase::Record, others, |world, packet, to| {
+            own::without(world, packet, to).map_or(Delivery::Pass, Delivery::As)
         });
-        let sweeps = Sweeps::default();
-        let (archives, after_purge) = (self.archives.clone(), sweeps.clone());
-        hooks.letters(move |world, letter| {
-            if let Ok(purge) = letter.downcast::<Purge>() {
-                purge.run(world, &archives);
-                after_purge.clear(world);
-            }
+        hooks.stopping(write);
+        hooks.account_removed(|world, account| {
+            recorder::forget(world, account);
+            sweep::clear(world);
         });
-        let archives = self.archives.clone();
-        hooks.stopping(move |world| archives.write(world));
-        let (archives, after_removal) = (self.archives.clone(), sweeps.clone());
-        hooks.account_removed(move |world, account| {
-            archives.forget(world, account);
-            after_removal.clear(world);
-        });
-        hooks.every(sweep::PERIOD_MS, move |world| sweeps.begin(world));
+        hooks.every(sweep::PERIOD_MS, sweep::begin);
     }
 }
 
@@ -239,8 +215,8 @@ const BOUNDS: [Bound; 9] = [
         .or("one more gets <resource-constraint/>"),
 ];
 
-/// A request to an account.
-fn answer(world: &mut World, iq: Iq, archives: &Archives) {
+/// Answers a request to an account.
+fn asked(world: &mut World, iq: Iq) {
     if !iq.is_own() {
         return world.reply_error(&iq, Condition::Forbidden);
     }
@@ -248,42 +224,39 @@ fn answer(world: &mut World, iq: Iq, archives: &Archives) {
         "prefs" => prefs::answer(world, iq),
         _ => match iq.origin {
             // Pages are large, others fill them, and clients ask for several ahead: each comes when the last was read.
-            Some(session) => {
-                let archives = archives.clone();
-                world.when_room_in_lane(session, move |world| archives.answer(world, iq, View::Account));
-            }
-            None => archives.answer(world, iq, View::Account),
+            Some(session) => world.when_room_in_lane(session, move |world| answer(world, iq, View::Account)),
+            None => answer(world, iq, View::Account),
         },
     }
 }
 
-/// A message that a session sends. To the own account it is recorded where it arrives.
-fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives, own_ids: &OwnIds) -> Delivery {
+/// Records a message that a session sends. To the own account it is recorded where it arrives.
+fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     // Every message that is copied comes by here, so that nothing of an earlier one is left.
-    archives.set_sent(None);
+    world.state_mut::<Archives>().set_sent(None);
     let Some(from) = packet.sender().filter(|_| CONVERSATION.has(packet)) else { return Delivery::Pass };
-    let stripped = own_ids.without(packet, from.as_ref());
+    let stripped = own::without(world, packet, from.as_ref());
     let passing = stripped.as_ref().unwrap_or(packet);
     if from.bare() != to.bare() && is_worth_keeping(passing) {
-        let id = record(world, archives, from.as_ref(), from.as_ref(), to.to_jid(), passing.addressed(to.as_str()));
+        let id = keep(world, from.as_ref(), from.as_ref(), to.to_jid(), passing.addressed(to.as_str()));
         if id.is_some() {
-            retract::heed(world, archives, from.as_ref(), &to.to_jid(), passing);
+            retract::heed(world, from.as_ref(), &to.to_jid(), passing);
         }
-        archives.set_sent(id);
+        world.state_mut::<Archives>().set_sent(id);
     }
     stripped.map_or(Delivery::Pass, Delivery::As)
 }
 
-/// A message for an account.
-fn received(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archives, own_ids: &OwnIds) -> Delivery {
-    let stripped = own_ids.without(packet, to);
+/// Records a message for an account.
+fn received(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    let stripped = own::without(world, packet, to);
     let passing = stripped.as_ref().unwrap_or(packet);
     let id = match packet.sender().filter(|_| is_worth_keeping(passing)) {
         Some(from) if is_accepted(world, passing, to) => {
             let with = from.clone();
-            let id = record(world, archives, to, with.as_ref(), from, passing.addressed(to.as_str()));
+            let id = keep(world, to, with.as_ref(), from, passing.addressed(to.as_str()));
             if id.is_some() {
-                retract::heed(world, archives, to, &with, passing);
+                retract::heed(world, to, &with, passing);
             }
             id
         }
@@ -295,28 +268,22 @@ fn received(world: &mut World, packet: &Packet, to: JidRef<'_>, archives: &Archi
     }
 }
 
-/// Whether a message goes to somebody, now or later.
+/// Tells whether a message goes to somebody, now or later.
 fn is_accepted(world: &World, packet: &Packet, to: JidRef<'_>) -> bool {
     matches!(world.destination(packet, to), Destination::Session(_) | Destination::Account)
 }
 
-fn record(
-    world: &mut World,
-    archives: &Archives,
-    owner: JidRef<'_>,
-    by: JidRef<'_>,
-    with: Jid,
-    stanza: Vec<u8>,
-) -> Option<String> {
+/// Records a message in an account's archive, if the account wants it there.
+fn keep(world: &mut World, owner: JidRef<'_>, by: JidRef<'_>, with: Jid, stanza: Vec<u8>) -> Option<String> {
     let policy = prefs::wanted(world, owner, with.as_ref());
     if policy == Policy::Never {
         return None;
     }
     let contacts_only = policy == Policy::Roster;
-    archives.record(world, Record { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza })
+    record(world, Record { owner, of: ArchiveOf::Account, by, with, contacts_only, stanza })
 }
 
-/// Whether a message of a conversation means something later.
+/// Tells whether a message of a conversation means something later.
 fn is_worth_keeping(packet: &Packet) -> bool {
     if packet.has_body() && !packet.namespaces().may_have(SPECIAL) {
         return true;
@@ -330,7 +297,7 @@ fn is_worth_keeping(packet: &Packet) -> bool {
     is_kept && !is_excluded
 }
 
-/// What keeps a message out of archives: hints (XEP-0334 §4), and that it is a copy itself.
+/// Tells whether an element keeps a message out of archives: hints (XEP-0334 §4), and that it is a copy itself.
 fn is_excluding(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::HINTS => matches!(child.name(), "no-store" | "no-permanent-store" | "no-storage" | "no-permanent-storage"),

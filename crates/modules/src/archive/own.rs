@@ -4,19 +4,16 @@
 //! A room's message comes here once for each of its occupants. So what was found in the last packet is kept: the next recipient is compared with
 //! that, and nothing is read again.
 
-use std::cell::RefCell;
-
 use rookery_fanout::Packet;
+use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Built, Child, Namespaces, Writer, ns};
 
 use crate::payload::has;
 
-/// Finds what is said in a recipient's own name.
+/// Remembers the last packet, and what it says in somebody's name.
 #[derive(Debug, Default)]
-pub(super) struct OwnIds {
-    last: RefCell<Option<(Packet, Vec<Claim>)>>,
-}
+pub(super) struct LastClaims(Option<(Packet, Vec<Claim>)>);
 
 /// Whose an element of a message says it is.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,26 +41,23 @@ impl Claim {
     }
 }
 
-impl OwnIds {
-    /// The packet without what it says in the name of that account; `None` if it has nothing of it.
-    pub(super) fn without(&self, packet: &Packet, account: JidRef<'_>) -> Option<Packet> {
-        if !packet.namespaces().may_have(NAMESPACES) {
-            return None;
-        }
-        let mut last = self.last.borrow_mut();
-        let is_known = last.as_ref().is_some_and(|(known, _)| std::ptr::eq(known.bytes(), packet.bytes()));
-        if !is_known {
-            *last = Some((packet.clone(), claims(packet)));
-        }
-        // The account's own resources and its server speak for it.
-        let is_trusted = packet.sender().is_some_and(|sender| {
-            sender.bare() == account.bare() || (sender.local().is_none() && sender.domain() == account.domain())
-        });
-        let is_forged =
-            |claim: &Claim| claim.is_in_name_of(account) && !(is_trusted && matches!(claim, Claim::Delay(_)));
-        let has_any = last.as_ref().is_some_and(|(_, claims)| claims.iter().any(is_forged));
-        has_any.then(|| packet.without_children(|child| Claim::read(child).is_some_and(|claim| is_forged(&claim))))
+/// Returns the packet without what it says in the name of that account; `None` if it has nothing of it.
+pub(super) fn without(world: &mut World, packet: &Packet, account: JidRef<'_>) -> Option<Packet> {
+    if !packet.namespaces().may_have(NAMESPACES) {
+        return None;
     }
+    let LastClaims(last) = world.state_mut();
+    let is_known = last.as_ref().is_some_and(|(known, _)| std::ptr::eq(known.bytes(), packet.bytes()));
+    if !is_known {
+        *last = Some((packet.clone(), claims(packet)));
+    }
+    // The account's own resources and its server speak for it.
+    let is_trusted = packet.sender().is_some_and(|sender| {
+        sender.bare() == account.bare() || (sender.local().is_none() && sender.domain() == account.domain())
+    });
+    let is_forged = |claim: &Claim| claim.is_in_name_of(account) && !(is_trusted && matches!(claim, Claim::Delay(_)));
+    let has_any = last.as_ref().is_some_and(|(_, claims)| claims.iter().any(is_forged));
+    has_any.then(|| packet.without_children(|child| Claim::read(child).is_some_and(|claim| is_forged(&claim))))
 }
 
 /// The `<stanza-id/>` of an archive.

@@ -1,25 +1,28 @@
-//! An archive that is emptied because an operator wants it. The request comes to the home of its owner as a letter, since messages may wait there to be
-//! written: they go too.
+//! An archive that is emptied because an operator wants it. The home of its owner is asked to, since messages may wait there to be written: they go too.
 
-use rookery_hub::{ErrandReply, World};
+use rookery_hub::{Question, Reply, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
+use serde::{Deserialize, Serialize};
 
-use super::Archives;
+use super::{sweep, write};
 
-/// A request to empty an archive.
+/// Empties an archive, at the home of its owner.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Purge {
     /// The bare JID of the account.
     pub owner: Jid,
-    /// Hears when it is done.
-    pub reply: ErrandReply<Result<(), StoreError>>,
 }
 
-impl Purge {
-    /// Empties the archive, at the home of its owner.
-    pub(super) fn run(self, world: &mut World, archives: &Archives) {
-        archives.write(world);
+impl Question for Purge {
+    const NAME: &'static str = "archive purge";
+    const PATIENCE_MS: u64 = 60_000;
+    type Answer = Result<(), StoreError>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        write(world);
         let purged = world.stores.archive.purge(self.owner.as_ref());
-        world.wait(purged, move |world, purged| self.reply.give(world, purged));
+        world.wait(purged, move |world, purged| reply.give(world, purged));
+        sweep::clear(world);
     }
 }

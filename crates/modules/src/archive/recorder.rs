@@ -15,7 +15,6 @@
 //!   (XEP-0198); what was for users who were away is in the offline store.
 //! * What is in custody is acknowledged when it is written, so it gathers for a shorter time.
 
-use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
@@ -25,29 +24,22 @@ use rookery_store::{ArchiveOf, ArchivedMessage};
 use tracing::warn;
 
 use super::id::{self, Ids};
-use super::search::Searches;
 
-/// The archives of a shard. Clones mean the same.
-#[derive(Clone, Default)]
-pub struct Archives(Rc<State>);
-
+/// What a shard has to write into archives.
 #[derive(Default)]
-struct State {
+pub(crate) struct Archives {
     ids: Ids,
     keys: RandomState,
-    waiting: RefCell<Waiting>,
+    waiting: Waiting,
     /// Bytes that the store has not confirmed.
-    unconfirmed: Cell<usize>,
-    /// Bytes that wait or are not confirmed, by cause: see [`State::cause`].
-    caused: RefCell<Caused>,
-    today: RefCell<Day>,
+    unconfirmed: usize,
+    /// Bytes that wait or are not confirmed, by cause: see [`cause`].
+    caused: Caused,
+    today: Day,
     /// Under which id the message that a session is sending was recorded for its sender.
-    sent: Cell<Option<String>>,
-    /// The accounts for which messages are being taken back, one entry for each message.
-    turns: Rc<RefCell<Vec<Jid>>>,
-    searches: Searches,
+    sent: Option<String>,
     /// Accounts that were removed, and until when what is recorded in their names doesn't wait.
-    removed: RefCell<Vec<(Jid, u64)>>,
+    removed: Vec<(Jid, u64)>,
 }
 
 /// A group in the making. The messages of one owner are in one heap.
@@ -117,24 +109,54 @@ impl Day {
     }
 }
 
-impl State {
-    /// Returns a number for the sender with this hash. Few others have the same one, and nobody can choose which: there is no table to fill.
-    fn cause(hash: u64) -> u8 {
-        hash as u8
+impl Archives {
+    /// Tells whether so many bytes more of this cause may wait.
+    fn has_room(&mut self, cause: u8, bytes: usize) -> bool {
+        let all = self.unconfirmed + self.waiting.bytes + bytes;
+        let own = *self.caused.of(cause) + bytes;
+        all <= MAX_BYTES && (all <= MAX_BYTES / 2 || own <= MAX_BYTES / 4)
     }
 
-    /// Tells whether so many bytes more of this cause may wait.
-    fn has_room(&self, cause: u8, bytes: usize) -> bool {
-        let all = self.unconfirmed.get() + self.waiting.borrow().bytes + bytes;
-        let own = *self.caused.borrow_mut().of(cause) + bytes;
-        all <= MAX_BYTES && (all <= MAX_BYTES / 2 || own <= MAX_BYTES / 4)
+    /// Counts bytes for their sender; `a_day`: the bytes that it may have in a day, 0 for any
+    /// number.
+    fn may_spend(&mut self, by: JidRef<'_>, hash: u64, bytes: usize, a_day: u64, now_ms: u64) -> bool {
+        if a_day == 0 {
+            return true;
+        }
+        let left = self.today.spend(hash, bytes, a_day, now_ms);
+        if left == Left::JustSpent {
+            let account = by.bare_str();
+            warn!(
+                account,
+                bytes = a_day,
+                "archives have taken of this sender what they take in a day; what it sends is delivered only"
+            );
+        }
+        left == Left::Enough
+    }
+
+    fn is_removed(&mut self, now_ms: u64, owner: JidRef<'_>) -> bool {
+        if self.removed.is_empty() {
+            return false;
+        }
+        self.removed.retain(|(_, until_ms)| *until_ms > now_ms);
+        self.removed.iter().any(|(account, _)| account.as_ref() == owner.bare())
+    }
+
+    /// Remembers under which id the message that a session is sending was recorded for its sender.
+    pub(super) fn set_sent(&mut self, id: Option<String>) {
+        self.sent = id;
+    }
+
+    /// Returns the id that [`Archives::set_sent`] was given last, once.
+    pub(crate) fn take_sent(&mut self) -> Option<String> {
+        self.sent.take()
     }
 }
 
-impl std::fmt::Debug for Archives {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Archives").field("waiting", &self.0.waiting.borrow().count).finish_non_exhaustive()
-    }
+/// Returns a number for the sender with this hash. Few others have the same one, and nobody can choose which: there is no table to fill.
+fn cause(hash: u64) -> u8 {
+    hash as u8
 }
 
 /// A message to be recorded.
@@ -154,164 +176,96 @@ pub struct Record<'a> {
     pub stanza: Vec<u8>,
 }
 
-impl Archives {
-    /// Records a message, and answers the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store is too far behind, and the archive lacks it.
-    pub fn record(&self, world: &mut World, record: Record<'_>) -> Option<String> {
-        let bytes = record.stanza.len() + BYTES_PER_MESSAGE;
-        let state = &*self.0;
-        let options = world.domain_of(record.owner.domain()).and_then(|domain| domain.module(super::NAME));
-        let number = |key| options.map_or(0, |options| options.number(key));
-        let most = match record.of {
-            ArchiveOf::Account => number(super::BYTES.key),
-            ArchiveOf::Room => number(super::ROOM_BYTES.key),
-        };
-        let a_day = number(super::DAY_BYTES.key);
-        let hash = state.keys.hash_one(record.by.bare_str());
-        let cause = State::cause(hash);
-        if !state.has_room(cause, bytes) || !self.may_spend(world, record.by, hash, bytes, a_day) {
-            world.counters.archive_lost += 1;
-            return None;
-        }
-        let id = state.ids.next(world.time());
-        let Record { owner, of, with, contacts_only, stanza, .. } = record;
-        let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
-        let heap = state.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
-        *state.caused.borrow_mut().of(cause) += bytes;
-        let (count, bytes) = state.waiting.borrow_mut().put(heap, (cause, message), bytes);
-        let is_urgent = world.custody().is_some_and(|custody| state.waiting.borrow_mut().keep(custody));
-        if count >= GROUP || bytes >= GROUP_BYTES || world.is_stopping() || self.is_removed(world.time(), owner) {
-            self.write(world);
-        } else if count == 1 || is_urgent {
-            self.write_in(world, if is_urgent { GATHER_IN_CUSTODY_MS } else { GATHER_MS });
-        }
-        Some(id::text(id))
+/// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store is too far behind, and the archive lacks it.
+pub(crate) fn record(world: &mut World, record: Record<'_>) -> Option<String> {
+    let options = world.domain_of(record.owner.domain()).and_then(|domain| domain.module(super::NAME));
+    let number = |key| options.map_or(0, |options| options.number(key));
+    let most = match record.of {
+        ArchiveOf::Account => number(super::BYTES.key),
+        ArchiveOf::Room => number(super::ROOM_BYTES.key),
+    };
+    let a_day = number(super::DAY_BYTES.key);
+    let (now_ms, is_stopping, custody) = (world.time(), world.is_stopping(), world.custody());
+    let archives = world.state_mut::<Archives>();
+    let bytes = record.stanza.len() + BYTES_PER_MESSAGE;
+    let hash = archives.keys.hash_one(record.by.bare_str());
+    let cause = cause(hash);
+    if !archives.has_room(cause, bytes) || !archives.may_spend(record.by, hash, bytes, a_day, now_ms) {
+        world.counters.archive_lost += 1;
+        return None;
     }
-
-    /// Counts bytes for their sender; `a_day`: the bytes that it may have in a day, 0 for any
-    /// number.
-    fn may_spend(&self, world: &World, by: JidRef<'_>, hash: u64, bytes: usize, a_day: u64) -> bool {
-        if a_day == 0 {
-            return true;
-        }
-        let left = self.0.today.borrow_mut().spend(hash, bytes, a_day, world.time());
-        if left == Left::JustSpent {
-            let account = by.bare_str();
-            warn!(
-                account,
-                bytes = a_day,
-                "archives have taken of this sender what they take in a day; what it sends is delivered only"
-            );
-        }
-        left == Left::Enough
+    let id = archives.ids.next(now_ms);
+    let Record { owner, of, with, contacts_only, stanza, .. } = record;
+    let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
+    let heap = archives.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
+    *archives.caused.of(cause) += bytes;
+    let (count, bytes) = archives.waiting.put(heap, (cause, message), bytes);
+    let is_urgent = custody.is_some_and(|custody| archives.waiting.keep(custody));
+    if count >= GROUP || bytes >= GROUP_BYTES || is_stopping || archives.is_removed(now_ms, owner) {
+        write(world);
+    } else if count == 1 || is_urgent {
+        write_in(world, if is_urgent { GATHER_IN_CUSTODY_MS } else { GATHER_MS });
     }
+    Some(id::text(id))
+}
 
-    /// An account is removed, and the store has removed its archive: what waits for that must not get into the archive of whoever has the name next. What
-    /// is still said to it goes to the store at once, before that can be.
-    pub(super) fn forget(&self, world: &World, owner: JidRef<'_>) {
-        self.0.waiting.borrow_mut().forget(owner, &mut self.0.caused.borrow_mut());
-        self.0.removed.borrow_mut().push((owner.bare().to_jid(), world.time() + GATHER_MS));
-    }
+/// Forgets what waits for an account that is removed, and whose archive the store has removed: it must not get into the archive of whoever has the name
+/// next. What is still said to it goes to the store at once, before that can be.
+pub(super) fn forget(world: &mut World, owner: JidRef<'_>) {
+    let until_ms = world.time() + GATHER_MS;
+    let archives = world.state_mut::<Archives>();
+    archives.waiting.forget(owner, &mut archives.caused);
+    archives.removed.push((owner.bare().to_jid(), until_ms));
+}
 
-    fn is_removed(&self, now_ms: u64, owner: JidRef<'_>) -> bool {
-        let mut removed = self.0.removed.borrow_mut();
-        if removed.is_empty() {
-            return false;
-        }
-        removed.retain(|(_, until_ms)| *until_ms > now_ms);
-        removed.iter().any(|(account, _)| account.as_ref() == owner.bare())
-    }
-
-    /// Sets the time when what waits is written.
-    fn write_in(&self, world: &mut World, delay_ms: u64) {
-        let archives = self.clone();
-        let timer = world.after(delay_ms, move |world| archives.write(world));
-        if let Some(later) = self.0.waiting.borrow_mut().timer.replace(timer) {
-            world.cancel(later);
-        }
-    }
-
-    /// Writes what waits: what is of one owner together, since it lies side by side in the store, and in portions, so that others get their turn
-    /// at the store in between.
-    pub fn write(&self, world: &mut World) {
-        let Waiting { heaps, timer, custody, .. } = self.0.waiting.take();
-        if let Some(timer) = timer {
-            world.cancel(timer);
-        }
-        let custody: Rc<[Custody]> = custody.into();
-        let mut portion = Vec::new();
-        for mut heap in heaps {
-            portion.append(&mut heap);
-            if portion.len() >= PORTION {
-                self.append(world, std::mem::take(&mut portion), custody.clone());
-            }
-        }
-        if !portion.is_empty() {
-            self.append(world, portion, custody);
-        }
-    }
-
-    fn append(&self, world: &mut World, portion: Vec<(u8, ArchivedMessage)>, custody: Rc<[Custody]>) {
-        let (state, count) = (self.0.clone(), portion.len());
-        let sizes: Vec<_> = portion.iter().map(|(cause, message)| (*cause, size(message))).collect();
-        let bytes: usize = sizes.iter().map(|(_, bytes)| bytes).sum();
-        let portion = portion.into_iter().map(|(_, message)| message).collect();
-        state.unconfirmed.set(state.unconfirmed.get() + bytes);
-        let appended = world.stores.archive.append(portion);
-        world.wait(appended, move |world, appended| {
-            drop(custody);
-            state.unconfirmed.set(state.unconfirmed.get().saturating_sub(bytes));
-            for (cause, bytes) in sizes {
-                *state.caused.borrow_mut().of(cause) -= bytes;
-            }
-            if let Err(error) = appended {
-                world.counters.store_errors += 1;
-                world.counters.archive_lost += count as u64;
-                warn!(%error, messages = count, "archives lack messages that the store did not take");
-            }
-        });
-    }
-
-    /// Gives leave to take back a message for somebody, for as long as it is kept; `None` if too many are being taken back, for this one or in all.
-    pub(super) fn turn(&self, whose: JidRef<'_>) -> Option<Turn> {
-        let mut turns = self.0.turns.borrow_mut();
-        let own = turns.iter().filter(|taken| taken.as_ref() == whose.bare()).count();
-        if turns.len() >= MAX_TURNS || own >= MAX_TURNS_OF_ONE {
-            return None;
-        }
-        let whose = whose.bare().to_jid();
-        turns.push(whose.clone());
-        Some(Turn { turns: self.0.turns.clone(), whose })
-    }
-
-    /// Returns the searches in the archives of this shard.
-    pub(super) fn searches(&self) -> &Searches {
-        &self.0.searches
-    }
-
-    /// Remembers under which id the message that a session is sending was recorded for its sender.
-    pub(super) fn set_sent(&self, id: Option<String>) {
-        self.0.sent.set(id);
-    }
-
-    /// The id that [`Archives::set_sent`] was given last, once.
-    pub(crate) fn take_sent(&self) -> Option<String> {
-        self.0.sent.take()
+/// Sets the time when what waits is written.
+fn write_in(world: &mut World, delay_ms: u64) {
+    let timer = world.after(delay_ms, write);
+    if let Some(later) = world.state_mut::<Archives>().waiting.timer.replace(timer) {
+        world.cancel(later);
     }
 }
 
-/// A leave to take back a message, which holds while it is kept.
-pub(super) struct Turn {
-    turns: Rc<RefCell<Vec<Jid>>>,
-    whose: Jid,
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let mut turns = self.turns.borrow_mut();
-        if let Some(at) = turns.iter().position(|taken| *taken == self.whose) {
-            turns.swap_remove(at);
+/// Writes what waits: what is of one owner together, since it lies side by side in the store, and in portions, so that others get their turn
+/// at the store in between.
+pub(crate) fn write(world: &mut World) {
+    let Waiting { heaps, timer, custody, .. } = std::mem::take(&mut world.state_mut::<Archives>().waiting);
+    if let Some(timer) = timer {
+        world.cancel(timer);
+    }
+    let custody: Rc<[Custody]> = custody.into();
+    let mut portion = Vec::new();
+    for mut heap in heaps {
+        portion.append(&mut heap);
+        if portion.len() >= PORTION {
+            append(world, std::mem::take(&mut portion), custody.clone());
         }
     }
+    if !portion.is_empty() {
+        append(world, portion, custody);
+    }
+}
+
+fn append(world: &mut World, portion: Vec<(u8, ArchivedMessage)>, custody: Rc<[Custody]>) {
+    let count = portion.len();
+    let sizes: Vec<_> = portion.iter().map(|(cause, message)| (*cause, size(message))).collect();
+    let bytes: usize = sizes.iter().map(|(_, bytes)| bytes).sum();
+    let portion = portion.into_iter().map(|(_, message)| message).collect();
+    world.state_mut::<Archives>().unconfirmed += bytes;
+    let appended = world.stores.archive.append(portion);
+    world.wait(appended, move |world, appended| {
+        drop(custody);
+        let archives = world.state_mut::<Archives>();
+        archives.unconfirmed = archives.unconfirmed.saturating_sub(bytes);
+        for (cause, bytes) in sizes {
+            *archives.caused.of(cause) -= bytes;
+        }
+        if let Err(error) = appended {
+            world.counters.store_errors += 1;
+            world.counters.archive_lost += count as u64;
+            warn!(%error, messages = count, "archives lack messages that the store did not take");
+        }
+    });
 }
 
 impl Waiting {
@@ -373,9 +327,5 @@ const HEAPS: usize = 32;
 const PORTION: usize = 500;
 /// Bytes that wait in one shard, or are not confirmed by the store.
 const MAX_BYTES: usize = 32 << 20;
-/// Messages that are being taken back at a time, in one shard.
-const MAX_TURNS: usize = 64;
-/// Messages that one account is taking back at a time, in one shard.
-const MAX_TURNS_OF_ONE: usize = 16;
 /// What a message takes besides its stanza.
 const BYTES_PER_MESSAGE: usize = 256;

@@ -12,11 +12,11 @@
 use rookery_fanout::Packet;
 use rookery_hub::{World, delay};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{ArchivePage, ArchiveQuery};
+use rookery_store::{ArchivePage, ArchiveQuery, StoreError};
 use rookery_xml::{Child, Element, Limits, Namespaces, Stanza, Writer, ns};
 
 use super::answer::scanned;
-use super::{Archives, id};
+use super::{id, write};
 
 /// Which message is taken back, and what says that it may be.
 #[derive(Debug, Clone)]
@@ -27,71 +27,94 @@ pub(crate) enum Retracted {
     Said { with: Jid, sender: Jid, id: String },
 }
 
-impl Archives {
-    /// Puts a tombstone into the place of a message in an archive whose home this shard is. `retracted`: what [`tombstone_mark`] makes.
-    pub(crate) fn retract(&self, world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
-        let query = match &message {
-            Retracted::InRoom { id: text, .. } => {
-                let Some(id) = id::read(text) else { return };
-                ArchiveQuery { ids: Some(vec![id]), limit: 1, max_bytes: usize::MAX, ..ArchiveQuery::default() }
-            }
-            Retracted::Said { with, .. } => {
-                let with = Some(with.to_bare());
-                ArchiveQuery {
-                    with,
-                    last: true,
-                    limit: MOST_SEARCHED,
-                    max_bytes: MOST_BYTES,
-                    ..ArchiveQuery::default()
-                }
-            }
-        };
-        let whose = match &message {
-            Retracted::InRoom { .. } => owner,
-            Retracted::Said { sender, .. } => sender.as_ref(),
-        };
-        let Some(turn) = self.turn(whose) else { return };
-        // What is to be found may wait to be written.
-        self.write(world);
-        let owner = owner.bare().to_jid();
-        let page = world.stores.archive.page(owner.as_ref(), query);
-        world.wait(page, move |world, page| match page {
-            Ok(Some(page)) => {
-                let found = world.background.run(owner.as_str(), move || bury(&page, &message, &retracted));
-                world.wait(found, move |world, found| {
-                    let found = found.unwrap_or_else(|error| {
-                        world.store_failed("taking back a message", &owner, &error);
-                        None
-                    });
-                    if let Some((id, tombstone)) = found {
-                        let replaced = world.stores.archive.replace(owner.as_ref(), id, tombstone);
-                        world.wait(replaced, move |world, replaced| {
-                            if let Err(error) = replaced {
-                                world.store_failed("replacing a message in an archive", &owner, &error);
-                            }
-                            drop(turn);
-                        });
-                    }
-                });
-            }
-            Ok(None) => {}
-            Err(error) => world.store_failed("reading an archive", &owner, &error),
-        });
+/// The accounts for which messages are being taken back in a shard, one entry for each message.
+#[derive(Debug, Default)]
+pub(super) struct UnderWay(Vec<Jid>);
+
+impl UnderWay {
+    /// Counts one more message of somebody. Returns `false` if too many are being taken back, for this one or in all.
+    fn begin(&mut self, whose: &Jid) -> bool {
+        let own = self.0.iter().filter(|other| *other == whose).count();
+        let has_room = self.0.len() < MOST_UNDER_WAY && own < MOST_UNDER_WAY_OF_ONE;
+        if has_room {
+            self.0.push(whose.clone());
+        }
+        has_room
+    }
+
+    /// Counts one less.
+    fn end(&mut self, whose: &Jid) {
+        if let Some(at) = self.0.iter().position(|other| other == whose) {
+            self.0.swap_remove(at);
+        }
     }
 }
 
+/// Puts a tombstone into the place of a message in an archive whose home this shard is. `retracted`: what [`tombstone_mark`] makes.
+pub(crate) fn retract(world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
+    let query = match &message {
+        Retracted::InRoom { id: text, .. } => {
+            let Some(id) = id::read(text) else { return };
+            ArchiveQuery { ids: Some(vec![id]), limit: 1, max_bytes: usize::MAX, ..ArchiveQuery::default() }
+        }
+        Retracted::Said { with, .. } => {
+            let with = Some(with.to_bare());
+            ArchiveQuery { with, last: true, limit: MOST_SEARCHED, max_bytes: MOST_BYTES, ..ArchiveQuery::default() }
+        }
+    };
+    let owner = owner.bare().to_jid();
+    let whose = match &message {
+        Retracted::InRoom { .. } => owner.clone(),
+        Retracted::Said { sender, .. } => sender.to_bare(),
+    };
+    if !world.state_mut::<UnderWay>().begin(&whose) {
+        return;
+    }
+    // What is to be found may wait to be written.
+    write(world);
+    let page = world.stores.archive.page(owner.as_ref(), query);
+    world.wait(page, move |world, page| {
+        let page = match page {
+            Ok(Some(page)) => page,
+            Ok(None) => return world.state_mut::<UnderWay>().end(&whose),
+            Err(error) => {
+                world.store_failed("reading an archive", &owner, &error);
+                return world.state_mut::<UnderWay>().end(&whose);
+            }
+        };
+        let found = world.background.run(owner.as_str(), move || bury(&page, &message, &retracted));
+        world.wait(found, move |world, found| replace(world, owner, whose, found));
+    });
+}
+
+/// Writes the tombstone that was made, if a message was found.
+fn replace(world: &mut World, owner: Jid, whose: Jid, found: Result<Option<(u64, Vec<u8>)>, StoreError>) {
+    let found = found.unwrap_or_else(|error| {
+        world.store_failed("taking back a message", &owner, &error);
+        None
+    });
+    let Some((id, tombstone)) = found else { return world.state_mut::<UnderWay>().end(&whose) };
+    let replaced = world.stores.archive.replace(owner.as_ref(), id, tombstone);
+    world.wait(replaced, move |world, replaced| {
+        if let Err(error) = replaced {
+            world.store_failed("replacing a message in an archive", &owner, &error);
+        }
+        world.state_mut::<UnderWay>().end(&whose);
+    });
+}
+
 /// Takes back what a message of `from` takes back, in the archive of one of the two.
-pub(super) fn heed(world: &mut World, archives: &Archives, owner: JidRef<'_>, with: &Jid, packet: &Packet) {
+pub(super) fn heed(world: &mut World, owner: JidRef<'_>, with: &Jid, packet: &Packet) {
     if !packet.namespaces().may_have(RETRACTION) {
         return;
     }
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
-    let retract = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id"));
-    let (Some(id), Some(own), Some(sender)) = (retract, stanza.id(), packet.sender()) else { return };
+    let retracted = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id"));
+    let (Some(id), Some(own), Some(sender)) = (retracted, stanza.id(), packet.sender()) else { return };
     let message = Retracted::Said { with: with.to_bare(), sender: sender.to_bare(), id: id.into_owned() };
     let mark = tombstone_mark(&own, world.time());
-    archives.retract(world, owner, message, mark);
+    retract(world, owner, message, mark);
 }
 
 /// The `<retracted/>` of a tombstone: by which message, and when.
@@ -144,6 +167,10 @@ fn tells_who(child: &Child<'_>) -> bool {
 }
 
 const RETRACTION: Namespaces = Namespaces::of(&[ns::RETRACT]);
+/// Messages that are being taken back at a time, in one shard.
+const MOST_UNDER_WAY: usize = 64;
+/// Messages that one account is taking back at a time, in one shard.
+const MOST_UNDER_WAY_OF_ONE: usize = 16;
 /// How many of the newest messages of a conversation are looked through for one that was taken back.
 const MOST_SEARCHED: usize = 500;
 /// Bytes of these.

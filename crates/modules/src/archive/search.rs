@@ -11,9 +11,7 @@
 //! * A search ends when it has looked into so much, with what it has found; its `<set/>` says how far it came, so that the next page goes on from there
 //!   (XEP-0059 §2.2). Nothing is left out or looked into twice.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
 
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};
@@ -26,12 +24,9 @@ use super::View;
 use super::answer::{Found, failed, option, scanned, send_page, wait, was_open};
 use super::query::Query;
 
-/// Gives the searches of a shard their turns. Clones mean the same.
-#[derive(Default, Clone)]
-pub(super) struct Searches(Rc<RefCell<UnderWay>>);
-
+/// Counts the searches of a shard, and gives them their turns.
 #[derive(Default)]
-struct UnderWay {
+pub(super) struct Searches {
     /// The number of searches of each account.
     of: HashMap<Jid, usize>,
     /// Set while one of them has its turn.
@@ -40,75 +35,52 @@ struct UnderWay {
     waiting: VecDeque<Completer<()>>,
 }
 
-/// A search of an account, which counts while it is kept.
-struct Entry {
-    searches: Searches,
-    account: Jid,
-}
-
-/// The turn of a search, which it has while this is kept.
-struct Turn(Searches);
-
 impl Searches {
-    /// Counts a search of this account. `None`: there are too many.
-    fn enter(&self, account: JidRef<'_>) -> Option<Entry> {
-        let mut under_way = self.0.borrow_mut();
-        let all: usize = under_way.of.values().sum();
-        let account = account.bare().to_jid();
-        let own = under_way.of.entry(account.clone()).or_default();
-        if all >= MOST_SEARCHES || *own >= MOST_SEARCHES_OF_ONE {
-            return None;
+    /// Counts one more search of an account. Returns `false` if there are too many.
+    fn enter(&mut self, account: JidRef<'_>) -> bool {
+        let all: usize = self.of.values().sum();
+        let own = self.of.get(account.bare_str()).copied().unwrap_or_default();
+        let has_room = all < MOST_SEARCHES && own < MOST_SEARCHES_OF_ONE;
+        if has_room {
+            self.of.insert(account.bare().to_jid(), own + 1);
         }
-        *own += 1;
-        Some(Entry { searches: self.clone(), account })
+        has_room
     }
 
-    /// Waits for a turn, which is then taken by [`Searches::taken`].
-    fn turn(&self) -> Pending<()> {
+    /// Counts one less.
+    fn leave(&mut self, account: JidRef<'_>) {
+        match self.of.get_mut(account.bare_str()) {
+            Some(own) if *own > 1 => *own -= 1,
+            _ => drop(self.of.remove(account.bare_str())),
+        }
+    }
+
+    /// Waits for a turn, which lasts until [`Searches::pass`].
+    fn turn(&mut self) -> Pending<()> {
         let (completer, turn) = pending();
-        self.0.borrow_mut().waiting.push_back(completer);
+        self.waiting.push_back(completer);
         self.give();
         turn
     }
 
-    /// Returns the turn that was waited for.
-    fn taken(&self) -> Turn {
-        Turn(self.clone())
+    /// Ends a turn: the search that has waited longest has the next one.
+    fn pass(&mut self) {
+        self.is_busy = false;
+        self.give();
     }
 
-    fn give(&self) {
-        let mut under_way = self.0.borrow_mut();
-        if !under_way.is_busy
-            && let Some(next) = under_way.waiting.pop_front()
+    fn give(&mut self) {
+        if !self.is_busy
+            && let Some(next) = self.waiting.pop_front()
         {
-            under_way.is_busy = true;
+            self.is_busy = true;
             next.complete(Ok(()));
         }
     }
 }
 
-impl Drop for Entry {
-    fn drop(&mut self) {
-        let mut under_way = self.searches.0.borrow_mut();
-        if let Some(own) = under_way.of.get_mut(&self.account) {
-            *own -= 1;
-            if *own == 0 {
-                under_way.of.remove(&self.account);
-            }
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        self.0.0.borrow_mut().is_busy = false;
-        self.0.give();
-    }
-}
-
-/// A search on its way through an archive.
+/// A search on its way through an archive, which counts as one of its asker's until it ends.
 pub(super) struct Search {
-    entry: Entry,
     query: Query,
     view: View,
     /// What it has found.
@@ -121,34 +93,42 @@ pub(super) struct Search {
 }
 
 impl Search {
-    pub(super) fn begin(world: &mut World, searches: &Searches, iq: Iq, query: Query, view: View) {
-        let Some(entry) = searches.enter(iq.from.as_ref()) else {
+    pub(super) fn begin(world: &mut World, iq: Iq, query: Query, view: View) {
+        if !world.state_mut::<Searches>().enter(iq.from.as_ref()) {
             let error = StanzaError::new(Condition::ResourceConstraint);
             return world.reply_error(&iq, error.with_text("too many searches at a time"));
-        };
+        }
         let most = option(world, &iq.to, super::SEARCH.key);
-        Self { entry, query, view, page: ArchivePage::default(), bytes: 0, examined: (0, 0), most }.next(world, iq);
+        Self { query, view, page: ArchivePage::default(), bytes: 0, examined: (0, 0), most }.next(world, iq);
     }
 
     /// Waits for its turn, and loads the next portion.
     fn next(self, world: &mut World, iq: Iq) {
-        let turn = self.entry.searches.turn();
+        let turn = world.state_mut::<Searches>().turn();
         wait(world, iq, turn, move |world, iq, _| {
-            let turn = self.entry.searches.taken();
             let wanted = &self.query.wanted;
             let limit = PORTION.min(self.most.saturating_sub(self.examined.0).max(1));
             let portion = ArchiveQuery { limit, max_bytes: PORTION_BYTES, count_to: 0, ..wanted.clone() };
             let loaded = world.stores.archive.page(iq.to.as_ref(), portion);
-            wait(world, iq.clone(), loaded, move |world, iq, loaded| match loaded {
-                Ok(Some(portion)) => self.look_into(world, iq.clone(), turn, portion),
-                Ok(None) => world.reply_error(iq, Condition::ItemNotFound),
-                Err(error) => failed(world, iq, &error),
+            wait(world, iq.clone(), loaded, move |world, iq, loaded| {
+                let error = match loaded {
+                    Ok(Some(portion)) => return self.look_into(world, iq.clone(), portion),
+                    Ok(None) => None,
+                    Err(error) => Some(error),
+                };
+                let searches = world.state_mut::<Searches>();
+                searches.pass();
+                searches.leave(iq.from.as_ref());
+                match error {
+                    None => world.reply_error(iq, Condition::ItemNotFound),
+                    Some(error) => failed(world, iq, &error),
+                }
             });
         });
     }
 
-    /// Has the background find the words.
-    fn look_into(mut self, world: &mut World, iq: Iq, turn: Turn, portion: ArchivePage) {
+    /// Has the background find the words. Its turn ends with that.
+    fn look_into(mut self, world: &mut World, iq: Iq, portion: ArchivePage) {
         let more = portion.more;
         self.examined.0 += portion.messages.len();
         self.examined.1 += portion.messages.iter().map(|(_, stanza)| stanza.len()).sum::<usize>();
@@ -167,10 +147,13 @@ impl Search {
             messages
         });
         wait(world, iq, found, move |world, iq, found| {
-            drop(turn);
+            world.state_mut::<Searches>().pass();
             match found {
                 Ok(found) => self.take(world, iq, found, more),
-                Err(error) => failed(world, iq, &error),
+                Err(error) => {
+                    world.state_mut::<Searches>().leave(iq.from.as_ref());
+                    failed(world, iq, &error);
+                }
             }
         });
     }
@@ -196,6 +179,7 @@ impl Search {
             self.page.messages.reverse();
         }
         self.page.more = is_full || more;
+        world.state_mut::<Searches>().leave(iq.from.as_ref());
         // A full page ends with its last message; the messages behind that are looked into again.
         let reached = if last { self.query.wanted.before } else { self.query.wanted.after };
         let found = Found { page: self.page, reached: (!is_full && more).then_some(reached) };

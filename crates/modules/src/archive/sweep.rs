@@ -1,65 +1,58 @@
 //! Removal of what is too old, now and again, and of archives that nobody has any more, at once: in small steps, with pauses for everybody else.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use rookery_hub::World;
 use rookery_store::Expiry;
 use tracing::warn;
 
 use super::id;
 
-/// The sweeps of a shard.
-#[derive(Debug, Clone, Default)]
+/// Tells which sweeps go on in a shard.
+#[derive(Debug, Default)]
 pub(super) struct Sweeps {
-    is_running: Rc<Cell<bool>>,
-    is_clearing: Rc<Cell<bool>>,
+    is_running: bool,
+    is_clearing: bool,
 }
 
-impl Sweeps {
-    /// Begins a round through all archives, unless one goes on. One shard does it for all.
-    pub(super) fn begin(&self, world: &mut World) {
-        if world.shard() == 0 && !self.is_running.replace(true) {
-            self.clear(world);
-            self.step(world, 0);
-        }
-    }
-
-    /// Begins to remove what is left of archives whose owners are gone, unless that goes on.
-    pub(super) fn clear(&self, world: &mut World) {
-        if !self.is_clearing.replace(true) {
-            self.clear_step(world);
-        }
-    }
-
-    fn clear_step(&self, world: &mut World) {
-        let sweeps = self.clone();
-        let cleared = world.stores.archive.clear(STEP);
-        world.wait(cleared, move |world, cleared| match cleared {
-            Ok(true) => drop(world.after(SHORT_PAUSE_MS, move |world| sweeps.clear_step(world))),
-            Ok(false) => sweeps.is_clearing.set(false),
-            Err(error) => {
-                warn!(%error, "messages of an archive that is gone could not be removed; the next round tries again");
-                sweeps.is_clearing.set(false);
-            }
-        });
-    }
-
-    fn step(&self, world: &mut World, after: u64) {
-        let sweeps = self.clone();
-        let swept = world.stores.archive.sweep(after, expiry(world), STEP);
-        world.wait(swept, move |world, swept| match swept.map(|swept| swept.next) {
-            Ok(Some(next)) => drop(world.after(PAUSE_MS, move |world| sweeps.step(world, next))),
-            Ok(None) => sweeps.is_running.set(false),
-            Err(error) => {
-                warn!(%error, "old archived messages could not be removed; the next round tries again");
-                sweeps.is_running.set(false);
-            }
-        });
+/// Begins a round through all archives, unless one goes on. One shard does it for all.
+pub(super) fn begin(world: &mut World) {
+    if world.shard() == 0 && !std::mem::replace(&mut world.state_mut::<Sweeps>().is_running, true) {
+        clear(world);
+        step(world, 0);
     }
 }
 
-/// What may go, by domain. A service's archives go by the days of its domain.
+/// Begins to remove what is left of archives whose owners are gone, unless that goes on.
+pub(super) fn clear(world: &mut World) {
+    if !std::mem::replace(&mut world.state_mut::<Sweeps>().is_clearing, true) {
+        clear_step(world);
+    }
+}
+
+fn clear_step(world: &mut World) {
+    let cleared = world.stores.archive.clear(STEP);
+    world.wait(cleared, |world, cleared| match cleared {
+        Ok(true) => drop(world.after(SHORT_PAUSE_MS, clear_step)),
+        Ok(false) => world.state_mut::<Sweeps>().is_clearing = false,
+        Err(error) => {
+            warn!(%error, "messages of an archive that is gone could not be removed; the next round tries again");
+            world.state_mut::<Sweeps>().is_clearing = false;
+        }
+    });
+}
+
+fn step(world: &mut World, after: u64) {
+    let swept = world.stores.archive.sweep(after, expiry(world), STEP);
+    world.wait(swept, |world, swept| match swept.map(|swept| swept.next) {
+        Ok(Some(next)) => drop(world.after(PAUSE_MS, move |world| step(world, next))),
+        Ok(None) => world.state_mut::<Sweeps>().is_running = false,
+        Err(error) => {
+            warn!(%error, "old archived messages could not be removed; the next round tries again");
+            world.state_mut::<Sweeps>().is_running = false;
+        }
+    });
+}
+
+/// Returns what may go, by domain. A service's archives go by the days of its domain.
 fn expiry(world: &World) -> Vec<Expiry> {
     let now = world.time();
     let domains = world.settings().domains.iter().filter_map(|domain| {

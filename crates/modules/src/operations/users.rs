@@ -168,12 +168,10 @@ pub fn empty_archive(world: &mut World, account: Jid, then: impl FnOnce(&mut Wor
     let exists = world.stores.accounts.exists(account.as_ref());
     world.wait(exists, move |world, exists| match found(exists, &account) {
         Ok(()) => {
-            let owner = account.to_bare();
-            let work = move |world: &mut World, reply: ErrandReply<Result<(), StoreError>>| {
-                let shard = world.shard();
-                world.tell(shard, archive::NAME, Box::new(archive::Purge { owner, reply }));
-            };
-            world.ask_home(account.as_ref(), work, move |world, purged| then(world, purged.map_err(Refusal::from)));
+            let purge = archive::Purge { owner: account.to_bare() };
+            world.put_to_home(account.as_ref(), purge, move |world, purged| {
+                then(world, purged.unwrap_or(Err(StoreError::Busy)).map_err(Refusal::from));
+            });
         }
         missing => then(world, missing),
     });

@@ -22,14 +22,12 @@ use super::logs::Logs;
 use super::operate::Work;
 use super::room::Room;
 use super::unsaved::Unsaved;
-use crate::archive::Archives;
 use crate::asker::condition;
 
 /// The rooms whose home is this shard.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) directory: Directory,
-    pub(crate) archives: Archives,
     pub(crate) logs: Rc<Logs>,
     pub(crate) unsaved: Unsaved,
     slots: RefCell<HashMap<Jid, Slot>>,
@@ -64,10 +62,9 @@ enum Slot {
 }
 
 impl State {
-    pub(crate) fn new(directory: Directory, archives: Archives) -> Rc<Self> {
+    pub(crate) fn new(directory: Directory) -> Rc<Self> {
         Rc::new(Self {
             directory,
-            archives,
             logs: Rc::default(),
             unsaved: Unsaved::default(),
             slots: RefCell::default(),

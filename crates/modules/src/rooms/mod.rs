@@ -72,7 +72,6 @@ use rookery_fanout::Packet;
 use rookery_hub::{Bound, Domain, Hooks, Module, OptionSpec, World};
 use rookery_jid::JidRef;
 
-use crate::archive::Archives;
 use actor::State;
 pub use directory::Directory;
 pub(crate) use join::turn_away;
@@ -85,8 +84,8 @@ pub struct Rooms {
 
 impl Rooms {
     /// The rooms of one shard. All shards share the directory.
-    pub fn new(directory: Directory, archives: Archives) -> Self {
-        Self { state: State::new(directory, archives) }
+    pub fn new(directory: Directory) -> Self {
+        Self { state: State::new(directory) }
     }
 }
 

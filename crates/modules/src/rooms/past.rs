@@ -10,7 +10,7 @@ use rookery_xml::{Element, Stanza, Writer, ns};
 
 use super::role::{Role, affiliation_name};
 use super::room::Room;
-use crate::archive::{NAME as ARCHIVE, Record, Retracted, View, tombstone_mark};
+use crate::archive::{self, NAME as ARCHIVE, Record, Retracted, View, tombstone_mark};
 use crate::payload;
 
 impl Room {
@@ -44,7 +44,7 @@ impl Room {
             let by = self.jid.as_ref();
             let record =
                 Record { owner: self.jid.as_ref(), of: ArchiveOf::Room, by, with, contacts_only: false, stanza };
-            self.archives.record(world, record)
+            archive::record(world, record)
         });
         recorded.flatten().unwrap_or_else(|| world.unique_text())
     }
@@ -79,7 +79,7 @@ impl Room {
     pub(crate) fn bury(&self, world: &mut World, id: &str, sender: Option<String>, retracted: Element) {
         if self.is_archived(world) {
             let message = Retracted::InRoom { id: id.to_owned(), sender };
-            self.archives.retract(world, self.jid.as_ref(), message, retracted);
+            archive::retract(world, self.jid.as_ref(), message, retracted);
         }
     }
 
@@ -99,14 +99,14 @@ impl Room {
             true => View::OpenRoom,
             false => View::WithoutJids,
         };
-        self.archives.clone().answer(world, iq.clone(), view);
+        archive::answer(world, iq.clone(), view);
         Ok(())
     }
 
     /// Empties the archive: a new room of an old name has nothing to do with what was said there before.
     pub(crate) fn forget_past(&mut self, world: &mut World) {
         let room = self.jid.clone();
-        self.archives.write(world);
+        archive::write(world);
         let purged = world.stores.archive.purge(room.as_ref());
         world.wait(purged, move |world, purged| {
             if let Err(error) = purged {

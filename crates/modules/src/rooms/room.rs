@@ -26,7 +26,6 @@ use super::role::{Actor, Role};
 use super::stir::Former;
 use super::unsaved::Unsaved;
 use super::voices::Voices;
-use crate::archive::Archives;
 use crate::option;
 
 /// A room.
@@ -85,7 +84,6 @@ pub(crate) struct Room {
     pub former: Former,
     pub limits: Rc<Limits>,
     pub directory: Directory,
-    pub archives: Archives,
     pub logs: Rc<Logs>,
     pub unsaved: Unsaved,
     settings: Arc<Settings>,
@@ -168,7 +166,6 @@ impl Room {
             former: Former::default(),
             limits: Rc::new(limits),
             directory: state.directory.clone(),
-            archives: state.archives.clone(),
             logs: state.logs.clone(),
             unsaved: state.unsaved.clone(),
             settings: world.settings().clone(),
