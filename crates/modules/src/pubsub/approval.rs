@@ -9,7 +9,7 @@ use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
 
 use super::node::{Node, Subscription};
 use super::notify::fleeting;
-use super::state::{Key, State};
+use super::state::{self, Key};
 use super::subscribe;
 use crate::form::{Field, Form};
 
@@ -44,15 +44,14 @@ fn request(world: &mut World, key: &Key, subscriber: &Jid) -> Option<Packet> {
 }
 
 /// A message for a host: the decision of an owner, or nothing that it understands.
-pub(super) fn message(state: &Rc<State>, world: &mut World, packet: &Packet, host: &Jid) {
+pub(super) fn message(world: &mut World, packet: &Packet, host: &Jid) {
     let Some((key, subscriber, allow)) = decision(packet, host) else { return };
     let Some(owner) = packet.sender() else { return };
-    let again = state.clone();
-    state.with_node(world, key.clone(), move |world, node| {
+    state::with_node(world, key.clone(), move |world, node| {
         let Ok(Some(node)) = node else { return };
         let is_pending = node.subscriptions.get(&subscriber).is_some_and(|subscription| subscription.pending);
         if node.is_owner(owner.as_ref()) && is_pending {
-            decide(&again, world, key, &node, subscriber, allow);
+            decide(world, key, &node, subscriber, allow);
         }
     });
 }
@@ -63,11 +62,11 @@ pub(super) fn node_of(packet: &Packet, host: &Jid) -> Option<String> {
 }
 
 /// Approves a request, or denies it.
-pub(super) fn decide(state: &Rc<State>, world: &mut World, key: Key, node: &Rc<Node>, subscriber: Jid, allow: bool) {
+pub(super) fn decide(world: &mut World, key: Key, node: &Rc<Node>, subscriber: Jid, allow: bool) {
     let node = node.clone();
-    state.decided(&key, &subscriber);
+    state::decided(world, &key, &subscriber);
     let subscription = allow.then(Subscription::new);
-    subscribe::set(state, world, key, subscriber, subscription, move |world, key, subscriber, done| {
+    subscribe::set(world, key, subscriber, subscription, move |world, key, subscriber, done| {
         let Ok(subscription) = done else { return };
         tell_subscriber(world, key, subscriber, subscription.as_ref());
         if subscription.is_some() {

@@ -2,8 +2,6 @@
 //!
 //! An avatar (XEP-0084) becomes the photo of the vCard, which everybody may see, only if everybody may see the avatar too.
 
-use std::rc::Rc;
-
 use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_store::pubsub::{Item, Wanted};
@@ -11,10 +9,9 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::config::{Access, Config};
 use super::node::Node;
-use super::pep::Pep;
 use super::state::{Key, defaults};
 use super::vcard::{self, Photo};
-use super::{create, publish};
+use super::{create, pep, publish};
 
 /// §3.1: an item was published to a node of an account. If it is about the avatar, the photo follows.
 pub(super) fn published(world: &mut World, key: &Key, node: &Node, item: &Item) {
@@ -64,12 +61,15 @@ fn with_data(world: &mut World, account: Jid, id: String, then: impl FnOnce(&mut
     });
 }
 
-/// §3.2: the vCard of an account has another photo, or none.
-pub(super) fn photo(pep: &Rc<Pep>, world: &mut World, account: Jid, photo: Option<Photo>) {
+/// §3.2: the vCard of an account has another photo, or none: the avatar follows, where accounts have nodes.
+pub(super) fn photo(world: &mut World, account: Jid, photo: Option<Photo>) {
+    if !pep::is_on(world, account.as_ref()) {
+        return;
+    }
     let Some(photo) = photo else {
         let empty = Element::new("metadata", ns::AVATAR_METADATA);
         let id = world.unique_text();
-        return put(pep, world, account, ns::AVATAR_METADATA, id, &empty, |_, _| {});
+        return put(world, account, ns::AVATAR_METADATA, id, &empty, |_, _| {});
     };
     let data = Element::new("data", ns::AVATAR_DATA).with_text(&photo.base64);
     let info = Element::new("info", ns::AVATAR_METADATA)
@@ -77,14 +77,12 @@ pub(super) fn photo(pep: &Rc<Pep>, world: &mut World, account: Jid, photo: Optio
         .with_attr("type", &photo.type_)
         .with_attr("bytes", photo.bytes.to_string());
     let metadata = Element::new("metadata", ns::AVATAR_METADATA).with_child(info);
-    let again = pep.clone();
-    put(pep, world, account, ns::AVATAR_DATA, photo.hash.clone(), &data, move |world, account| {
-        put(&again, world, account, ns::AVATAR_METADATA, photo.hash, &metadata, |_, _| {});
+    put(world, account, ns::AVATAR_DATA, photo.hash.clone(), &data, move |world, account| {
+        put(world, account, ns::AVATAR_METADATA, photo.hash, &metadata, |_, _| {});
     });
 }
 
 fn put(
-    pep: &Rc<Pep>,
     world: &mut World,
     account: Jid,
     node: &str,
@@ -95,7 +93,7 @@ fn put(
     let key = (account.clone(), node.to_owned());
     let config = Config { access: Access::Open, ..Config::of_account(node) };
     let payload = Writer::write(payload).into_bytes();
-    create::ensure(&pep.state, world, key.clone(), config, move |world, node| {
+    create::ensure(world, key.clone(), config, move |world, node| {
         if let Ok(node) = node {
             publish::put(world, key, node, id, payload, |world, kept| {
                 if kept.is_ok() {

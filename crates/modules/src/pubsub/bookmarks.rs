@@ -5,7 +5,6 @@
 //! Bookmarks of web pages are not kept, as XEP-0402 has none.
 
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
@@ -14,11 +13,8 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
 
 use super::config::{Access, Config, SendLast};
-use super::node::Node;
 use super::pep::Pep;
 use super::request::{Action, Call};
-use super::several::Several;
-use super::state::Key;
 use super::{create, interest, notify, publish};
 use crate::asker::condition;
 
@@ -32,10 +28,10 @@ pub fn imported(storage: &Element) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
 }
 
 /// Private storage: answers a request for bookmarks.
-pub(super) fn private(pep: &Rc<Pep>, world: &mut World, iq: Iq) {
+pub(super) fn private(world: &mut World, iq: Iq) {
     if iq.set {
         let storage = iq.payload.child("storage", LEGACY).cloned();
-        return replace(pep, world, iq, storage, |world, iq| world.reply_done(iq));
+        return replace(world, iq, storage, |world, iq| world.reply_done(iq));
     }
     with_items(world, iq, |world, iq, items| {
         let mut reply = iq.result();
@@ -45,14 +41,14 @@ pub(super) fn private(pep: &Rc<Pep>, world: &mut World, iq: Iq) {
 }
 
 /// The node of the older kind: takes a request that reads or writes it, else gives it back.
-pub(super) fn node(pep: &Rc<Pep>, world: &mut World, call: Call, action: Action) -> Option<(Call, Action)> {
+pub(super) fn node(world: &mut World, call: Call, action: Action) -> Option<(Call, Action)> {
     if action.node() != Some(LEGACY) || !call.iq.is_own() {
         return Some((call, action));
     }
     match action {
         Action::Publish { item, .. } => {
             let storage = item.as_ref().and_then(|item| item.child("storage", LEGACY)).cloned();
-            replace(pep, world, call.iq, storage, |world, iq| {
+            replace(world, call.iq, storage, |world, iq| {
                 let mut reply = iq.result();
                 reply.start_ns("pubsub", ns::PUBSUB).start("publish").attr("node", LEGACY);
                 reply.start("item").attr("id", CURRENT);
@@ -71,9 +67,10 @@ pub(super) fn node(pep: &Rc<Pep>, world: &mut World, call: Call, action: Action)
 }
 
 /// The bookmarks of an account have changed, or a resource has become available: resources that want the older kind get it whole.
-pub(super) fn tell(pep: &Rc<Pep>, world: &mut World, account: Jid, only: Option<Jid>) {
+pub(super) fn tell(world: &mut World, account: Jid, only: Option<Jid>) {
     let links = world.links_of(account.as_ref());
-    let wanting = links.into_iter().filter(|&link| pep.interests.borrow().has(link, &account, LEGACY));
+    let interests = &world.state::<Pep>().interests;
+    let wanting = links.into_iter().filter(|&link| interests.has(link, &account, LEGACY));
     let mut addresses: Vec<_> = wanting.filter_map(|link| interest::address(world, link)).collect();
     addresses.retain(|address| only.as_ref().is_none_or(|only| only == address));
     if addresses.is_empty() {
@@ -108,20 +105,14 @@ fn with_items(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<
 }
 
 /// Makes the bookmarks of who asks what a client of the older kind has written.
-fn replace(
-    pep: &Rc<Pep>,
-    world: &mut World,
-    iq: Iq,
-    storage: Option<Element>,
-    then: impl FnOnce(&mut World, &Iq) + 'static,
-) {
+fn replace(world: &mut World, iq: Iq, storage: Option<Element>, then: impl FnOnce(&mut World, &Iq) + 'static) {
     let Some(storage) = storage else { return world.reply_error(&iq, Condition::BadRequest) };
     if storage.children().filter(|child| child.is("conference", LEGACY)).count() > MAX_BOOKMARKS {
         return world.reply_error(&iq, Condition::PolicyViolation);
     }
     let Some(wanted) = conferences(&storage) else { return world.reply_error(&iq, Condition::JidMalformed) };
     let key = (iq.to.to_bare(), ns::BOOKMARKS.to_owned());
-    create::ensure(&pep.state, world, key.clone(), config(), move |world, node| {
+    create::ensure(world, key.clone(), config(), move |world, node| {
         let node = match node {
             Ok(node) if node.config.access == Access::Whitelist => node,
             // XEP-0411 §5: nobody else may see them.
@@ -130,29 +121,21 @@ fn replace(
         };
         with_items(world, iq, move |world, iq, items| {
             let iq = iq.clone();
-            let writes = Several::new(move |world, outcome| match outcome {
+            let (changed, gone) = differences(wanted, &items);
+            publish::replace(world, key, node, changed, gone, move |world, outcome| match outcome {
                 Ok(()) => then(world, &iq),
                 Err(error) => world.reply_error(&iq, error),
             });
-            write(world, &key, &node, wanted, &items, &writes);
-            writes.all_begun(world);
         });
     });
 }
 
-/// Publishes what is new or different, and removes what is gone.
-fn write(
-    world: &mut World,
-    key: &Key,
-    node: &Rc<Node>,
-    wanted: Vec<(String, Element)>,
-    items: &[Item],
-    writes: &Several,
-) {
+/// Returns the items that are new or different, each with its payload, and the ids of those that are gone.
+fn differences(wanted: Vec<(String, Element)>, items: &[Item]) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let kept: HashSet<&str> = wanted.iter().map(|(id, _)| id.as_str()).collect();
-    let gone: Vec<String> =
-        items.iter().filter(|item| !kept.contains(item.id.as_str())).map(|item| item.id.clone()).collect();
+    let gone = items.iter().filter(|item| !kept.contains(item.id.as_str())).map(|item| item.id.clone()).collect();
     let known: HashMap<&str, &Item> = items.iter().map(|item| (item.id.as_str(), item)).collect();
+    let mut changed = Vec::new();
     for (id, mut conference) in wanted {
         let before = known.get(id.as_str());
         let known = before.and_then(|item| Element::parse(&item.payload).ok());
@@ -162,12 +145,10 @@ fn write(
         }
         let payload = Writer::write(&conference).into_bytes();
         if before.is_none_or(|before| before.payload != payload) {
-            publish::put(world, key.clone(), node.clone(), id, payload, writes.begin());
+            changed.push((id, payload));
         }
     }
-    if !gone.is_empty() {
-        publish::take(world, key.clone(), node.clone(), gone, writes.begin());
-    }
+    (changed, gone)
 }
 
 /// The conferences of the older kind, each with its id and new form; `None` if one has no address.

@@ -13,19 +13,19 @@ use super::error::{failed, specific};
 use super::limits::{Limits, MAX_CONFIG};
 use super::node::Node;
 use super::request::Call;
-use super::state::{Change, Key, State, defaults};
+use super::state::{self, Change, Key, defaults};
 use super::{may_create, pep};
 use crate::form::Form;
 
 /// §8.1: the node isn't there yet.
-pub(super) fn create(state: &Rc<State>, world: &mut World, call: Call, node: &str, form: Option<Form>) {
+pub(super) fn create(world: &mut World, call: Call, node: &str, form: Option<Form>) {
     let key = call.key(node);
     let mut config = defaults(&key.0, node);
     let applied = form.map_or(Ok(true), |form| config.apply(&form));
     if let Err(error) = applied.and_then(|_| fits(node, &config, &Limits::of(world, &key.0))) {
         return call.refuse(world, error);
     }
-    make(state, world, call, key, config, |world, call, key, _| {
+    make(world, call, key, config, |world, call, key, _| {
         let mut reply = call.iq.result();
         reply.start_ns("pubsub", ns::PUBSUB).start("create").attr("node", &key.1);
         world.reply(&call.iq, reply);
@@ -34,7 +34,6 @@ pub(super) fn create(state: &Rc<State>, world: &mut World, call: Call, node: &st
 
 /// §7.1.4: a publication makes its node, configured as its options want. `then` goes on with the node.
 pub(super) fn create_for(
-    state: &Rc<State>,
     world: &mut World,
     call: Call,
     node: &str,
@@ -52,42 +51,39 @@ pub(super) fn create_for(
     if let Err(error) = fits(node, &config, &Limits::of(world, &key.0)) {
         return call.refuse(world, error);
     }
-    make(state, world, call, key, config, then);
+    make(world, call, key, config, then);
 }
 
 /// Finds a node of an account that the server itself needs, or makes it. `then` gets the error if
 /// there can't be one.
 pub(super) fn ensure(
-    state: &Rc<State>,
     world: &mut World,
     key: Key,
     config: Config,
     then: impl FnOnce(&mut World, Result<Rc<Node>, StanzaError>) + 'static,
 ) {
-    let again = state.clone();
-    state.with_node(world, key.clone(), move |world, found| match found {
+    state::with_node(world, key.clone(), move |world, found| match found {
         Ok(Some(node)) => then(world, Ok(node)),
         Err(error) => then(world, Err(failed(&error))),
         Ok(None) => {
-            again.hold(&key);
+            state::hold(world, &key);
             let (host, room) = (key.0.as_ref(), Limits::of(world, &key.0).room());
             let made = world.stores.pubsub.create_node(host, &key.1, config.to_bytes(), host, room);
             world.wait(made, move |world, made| {
                 if let Err(error) = created(world, &key, made) {
                     then(world, Err(error));
-                    return again.let_go(world, key, Change::Forget);
+                    return state::let_go(world, key, Change::Forget);
                 }
                 let node = Node::new(config, key.0.clone());
                 pep::made(world, &key);
                 then(world, Ok(Rc::new(node.clone())));
-                again.let_go(world, key, Change::Put(Box::new(node)));
+                state::let_go(world, key, Change::Put(Box::new(node)));
             });
         }
     });
 }
 
 fn make(
-    state: &Rc<State>,
     world: &mut World,
     call: Call,
     key: Key,
@@ -97,10 +93,9 @@ fn make(
     if !may_create(world, &key.0, call.from()) {
         return call.refuse(world, Condition::Forbidden);
     }
-    state.hold(&key);
+    state::hold(world, &key);
     let (owner, room) = (call.iq.from.to_bare(), Limits::of(world, &key.0).room());
     let made = world.stores.pubsub.create_node(key.0.as_ref(), &key.1, config.to_bytes(), owner.as_ref(), room);
-    let state = state.clone();
     world.wait(made, move |world, made| match created(world, &key, made) {
         Ok(()) => {
             let node = Node::new(config, owner);
@@ -108,11 +103,11 @@ fn make(
                 pep::made(world, &key);
             }
             then(world, call, key.clone(), Rc::new(node.clone()));
-            state.let_go(world, key, Change::Put(Box::new(node)));
+            state::let_go(world, key, Change::Put(Box::new(node)));
         }
         Err(error) => {
             call.refuse(world, error);
-            state.let_go(world, key, Change::Forget);
+            state::let_go(world, key, Change::Forget);
         }
     });
 }

@@ -1,7 +1,5 @@
 //! What service discovery tells of a host and its nodes: XEP-0060 §5.1 to §5.5.
 
-use std::rc::Rc;
-
 use rookery_hub::{Iq, World};
 use rookery_store::pubsub::{Affiliation, Wanted};
 use rookery_stream::error::Condition;
@@ -11,7 +9,7 @@ use super::error::failed;
 use super::node::Node;
 use super::publish::since;
 use super::request::Call;
-use super::state::{Key, State, defaults};
+use super::state::{self, Key, defaults};
 use crate::disco::{Identity, Info};
 use crate::form::{Field, Form};
 use crate::rsm::{self, Part};
@@ -59,9 +57,9 @@ pub(super) const MORE_FEATURES: [&str; 6] = [
 ];
 
 /// §5.3, §5.4: what a node is.
-pub(super) fn node_info(state: &Rc<State>, world: &mut World, call: Call, node: &str) {
+pub(super) fn node_info(world: &mut World, call: Call, node: &str) {
     let key = call.key(node);
-    state.with_node(world, key.clone(), move |world, node| match node {
+    state::with_node(world, key.clone(), move |world, node| match node {
         Ok(Some(node)) if Node::shows_to(&node.config, node.affiliation(call.from()), &call.relation()) => {
             let identity = Identity { category: "pubsub", type_: "leaf", name: Some(node.config.title.as_str()) };
             let identity = Identity { name: identity.name.filter(|name| !name.is_empty()), ..identity };
@@ -104,9 +102,9 @@ fn meta_data(node: &Node) -> Form {
 }
 
 /// §5.5: the items of a node, for those who may retrieve them.
-pub(super) fn node_items(state: &Rc<State>, world: &mut World, call: Call, node: &str) {
+pub(super) fn node_items(world: &mut World, call: Call, node: &str) {
     let key = call.key(node);
-    state.with_node(world, key.clone(), move |world, node| {
+    state::with_node(world, key.clone(), move |world, node| {
         let node = match node {
             Ok(Some(node)) => node,
             Ok(None) => return call.refuse(world, Condition::ItemNotFound),

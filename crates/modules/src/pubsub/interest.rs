@@ -99,7 +99,7 @@ impl Interests {
         self.young.insert(caps, nodes);
     }
 
-    /// Notes what a session wants; what of that is new.
+    /// Notes what a session wants, and returns what of that is new.
     fn set(&mut self, link: Link, caps: Rc<Caps>, nodes: Nodes) -> Vec<String> {
         let before = self.sessions.insert(link, Interest { caps, nodes: nodes.clone() });
         let before = before.map(|before| before.nodes).unwrap_or_default();
@@ -107,11 +107,16 @@ impl Interests {
     }
 }
 
-/// The presence of a session has changed.
-pub(super) fn presence(pep: &Rc<Pep>, world: &mut World, link: Link) {
+/// Returns what the sessions of the shard want.
+fn interests(world: &mut World) -> &mut Interests {
+    &mut world.state_mut::<Pep>().interests
+}
+
+/// Hears that the presence of a session has changed.
+pub(super) fn presence(world: &mut World, link: Link) {
     let presence = world.session_at(link).and_then(|session| session.presence.as_ref());
     let (is_available, caps) = (presence.is_some(), presence.and_then(read));
-    let mut interests = pep.interests.borrow_mut();
+    let interests = interests(world);
     if !is_available {
         interests.directed.forget(link);
     }
@@ -123,42 +128,39 @@ pub(super) fn presence(pep: &Rc<Pep>, world: &mut World, link: Link) {
         return;
     }
     interests.directed.forget(link);
-    drop(interests);
     if let Some(session) = world.reference(link) {
-        find_out(pep, world, session, caps);
+        find_out(world, session, caps);
     }
 }
 
 /// Hears that a session has sent presence to an account (XEP-0163 §4.3.2). One without capabilities
 /// says nothing of them (XEP-0115 §8.4).
-pub(super) fn directed(pep: &Rc<Pep>, world: &mut World, packet: &Packet, to: JidRef<'_>) {
+pub(super) fn directed(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let is_account = to.local().is_some() && world.domain(to.domain()).is_some();
     let Some(sender) = packet.sender().filter(|_| is_account) else { return };
     let links = world.links_of(sender.as_ref());
     let link = links.into_iter().find(|&link| world.outboxes.address(link) == Some(&sender));
     let Some(session) = link.and_then(|link| world.reference(link)) else { return };
     let account = to.bare().to_jid();
+    let interests = interests(world);
     if packet.type_() == StanzaType::Unavailable {
-        return pep.interests.borrow_mut().directed.take_back(session.link, &account);
+        return interests.directed.take_back(session.link, &account);
     }
     let Some(caps) = read(packet) else { return };
-    let mut interests = pep.interests.borrow_mut();
     if interests.sessions.get(&session.link).is_some_and(|interest| *interest.caps == caps) {
         // What it broadcasts says the same.
         return interests.directed.take_back(session.link, &account);
     }
     if interests.directed.tell(session.link, &caps, &account) {
-        drop(interests);
-        find_out(pep, world, session, caps);
+        find_out(world, session, caps);
     }
 }
 
 /// Notes what capabilities of a session mean, if need be after asking.
-fn find_out(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps) {
-    let mut interests = pep.interests.borrow_mut();
+fn find_out(world: &mut World, session: SessionRef, caps: Caps) {
+    let interests = interests(world);
     if let Some((caps, nodes)) = interests.known(&caps) {
-        drop(interests);
-        return note(pep, world, session, &caps, &nodes);
+        return note(world, session, &caps, &nodes);
     }
     if !interests.open(session) {
         return;
@@ -167,77 +169,64 @@ fn find_out(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps) {
         return waiting.push(session);
     }
     interests.asked.insert(caps.clone(), Vec::new());
-    drop(interests);
-    ask(pep, world, session, caps);
+    ask(world, session, caps);
 }
 
 /// Asks a session what its capabilities are (§6.2).
-fn ask(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps) {
+fn ask(world: &mut World, session: SessionRef, caps: Caps) {
     let Some(address) = world.session(session).and_then(|_| address(world, session.link)) else {
-        pep.interests.borrow_mut().close(session);
-        return next(pep, world, caps);
+        interests(world).close(session);
+        return next(world, caps);
     };
     let query = Element::new("query", ns::DISCO_INFO).with_attr("node", format!("{}#{}", caps.node, caps.ver));
-    let pep = pep.clone();
     world.ask(address.domain(), &address, false, &query, move |world, answer| {
         let answer = if let Answer::Result(answer) = answer { answer } else { None };
-        answered(&pep, world, session, caps, answer);
+        answered(world, session, caps, answer);
     });
 }
 
-fn answered(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: Caps, answer: Option<Element>) {
-    pep.interests.borrow_mut().close(session);
+fn answered(world: &mut World, session: SessionRef, caps: Caps, answer: Option<Element>) {
+    interests(world).close(session);
     let answer = answer.filter(|answer| answer.is("query", ns::DISCO_INFO));
-    let Some(answer) = answer else { return next(pep, world, caps) };
+    let Some(answer) = answer else { return next(world, caps) };
     let nodes = nodes_of(&answer);
     let is_true = caps.hash.as_ref().is_some_and(|hash| caps::is_hash_of(hash, &caps.ver, &answer));
     let shared = Rc::new(caps.clone());
-    note(pep, world, session, &shared, &nodes);
+    note(world, session, &shared, &nodes);
     if !is_true {
-        return next(pep, world, caps);
+        return next(world, caps);
     }
-    let waiting = {
-        let mut interests = pep.interests.borrow_mut();
-        interests.learn(shared.clone(), nodes.clone());
-        interests.asked.remove(&caps).unwrap_or_default()
-    };
+    let interests = interests(world);
+    interests.learn(shared.clone(), nodes.clone());
+    let waiting = interests.asked.remove(&caps).unwrap_or_default();
+    waiting.iter().for_each(|&session| interests.close(session));
     for session in waiting {
-        pep.interests.borrow_mut().close(session);
-        note(pep, world, session, &shared, &nodes);
+        note(world, session, &shared, &nodes);
     }
 }
 
-/// Nobody has told yet what these capabilities are: the next one who has them is asked.
-fn next(pep: &Rc<Pep>, world: &mut World, caps: Caps) {
-    let session = {
-        let mut interests = pep.interests.borrow_mut();
-        let waiting = interests.asked.get_mut(&caps);
-        let session = waiting.and_then(Vec::pop);
-        if session.is_none() {
-            interests.asked.remove(&caps);
-        }
-        session
-    };
-    if let Some(session) = session {
-        ask(pep, world, session, caps);
+/// Asks the next session that has these capabilities: nobody has told yet what they are.
+fn next(world: &mut World, caps: Caps) {
+    let interests = interests(world);
+    match interests.asked.get_mut(&caps).and_then(Vec::pop) {
+        Some(session) => ask(world, session, caps),
+        None => drop(interests.asked.remove(&caps)),
     }
 }
 
 /// Notes the nodes that a session wants, if it still lives and still has these capabilities, for
 /// all or for single accounts.
-fn note(pep: &Rc<Pep>, world: &mut World, session: SessionRef, caps: &Rc<Caps>, nodes: &Nodes) {
+fn note(world: &mut World, session: SessionRef, caps: &Rc<Caps>, nodes: &Nodes) {
     let Some(found) = world.session(session) else { return };
     let is_broadcast = found.presence.as_ref().and_then(read).as_ref() == Some(&**caps);
-    let (new, accounts) = {
-        let mut interests = pep.interests.borrow_mut();
-        let new = is_broadcast.then(|| interests.set(session.link, caps.clone(), nodes.clone()));
-        (new.unwrap_or_default(), interests.directed.learn(session.link, caps, nodes))
-    };
-    pep::wanted(world, session.link, new);
+    let interests = interests(world);
+    let new = is_broadcast.then(|| interests.set(session.link, caps.clone(), nodes.clone()));
+    let accounts = interests.directed.learn(session.link, caps, nodes);
+    pep::wanted(world, session.link, new.unwrap_or_default());
     pep::wanted_of(world, session.link, accounts, texts(nodes));
 }
 
-/// The capabilities in a presence.
+/// Returns the capabilities in a presence.
 fn read(presence: &Packet) -> Option<Caps> {
     memchr::memmem::find(presence.bytes(), ns::CAPS.as_bytes())?;
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
@@ -247,7 +236,7 @@ fn read(presence: &Packet) -> Option<Caps> {
     Some(Caps { hash: text("hash"), node: text("node")?, ver: text("ver")? })
 }
 
-/// The nodes that an answer names with `+notify`.
+/// Returns the nodes that an answer names with `+notify`.
 fn nodes_of(answer: &Element) -> Nodes {
     let features = answer.children().filter(|child| child.is("feature", ns::DISCO_INFO));
     let nodes = features.filter_map(|feature| feature.attr("var")?.strip_suffix("+notify"));
@@ -262,7 +251,7 @@ fn texts(nodes: &Nodes) -> Vec<String> {
     nodes.iter().map(|node| node.to_string()).collect()
 }
 
-/// The address of a session.
+/// Returns the address of a session.
 pub(super) fn address(world: &World, link: Link) -> Option<Jid> {
     world.outboxes.address(link).cloned()
 }

@@ -14,7 +14,7 @@ use super::error::{failed, unsupported};
 use super::limits::Limits;
 use super::node::{Node, Subscription};
 use super::request::Call;
-use super::state::{Change, Key, State};
+use super::state::{self, Change, Key};
 use super::{approval, subscribe};
 use crate::rsm;
 
@@ -113,7 +113,6 @@ struct Wish {
 
 /// §8.8.2: an owner changes subscriptions. What is wrong changes nothing and comes back; the rest is done.
 pub(super) fn set_subscribers(
-    state: &Rc<State>,
     world: &mut World,
     call: Call,
     key: Key,
@@ -148,7 +147,7 @@ pub(super) fn set_subscribers(
             _ => bad.push(refused(&text, before.as_ref())),
         }
     }
-    next_subscriber(state, world, call, key, good, bad);
+    next_subscriber(world, call, key, good, bad);
 }
 
 /// Returns the entry for a change that is not made, with the subscription that holds on.
@@ -158,28 +157,20 @@ fn refused(jid: &str, subscription: Option<&Subscription>) -> Element {
 }
 
 /// Makes one change after the other, then answers. Nobody is subscribed who has not agreed.
-fn next_subscriber(
-    state: &Rc<State>,
-    world: &mut World,
-    call: Call,
-    key: Key,
-    mut good: VecDeque<Wish>,
-    mut bad: Vec<Element>,
-) {
+fn next_subscriber(world: &mut World, call: Call, key: Key, mut good: VecDeque<Wish>, mut bad: Vec<Element>) {
     let Some(Wish { jid, subscription, is_new }) = good.pop_front() else {
         return answer(world, &call, &key, "subscriptions", bad);
     };
-    let (state, subscriber) = (state.clone(), jid.clone());
+    let subscriber = jid.clone();
     let change = move |world: &mut World, call: Call, agrees: bool| {
         if !agrees {
             bad.push(refused(jid.as_str(), None));
-            return next_subscriber(&state, world, call, key, good, bad);
+            return next_subscriber(world, call, key, good, bad);
         }
-        let again = state.clone();
-        subscribe::set(&state, world, key, jid, subscription, move |world, key, jid, done| match done {
+        subscribe::set(world, key, jid, subscription, move |world, key, jid, done| match done {
             Ok(subscription) => {
                 approval::tell_subscriber(world, key, jid, subscription.as_ref());
-                next_subscriber(&again, world, call, key.clone(), good, bad);
+                next_subscriber(world, call, key.clone(), good, bad);
             }
             Err(error) => call.refuse(world, error),
         });
@@ -213,14 +204,7 @@ fn agreed(world: &mut World, call: Call, jid: &Jid, then: impl FnOnce(&mut World
 }
 
 /// §8.9.2: an owner changes affiliations. A node keeps an owner.
-pub(super) fn set_affiliated(
-    state: &Rc<State>,
-    world: &mut World,
-    call: Call,
-    key: Key,
-    node: &Rc<Node>,
-    changes: Vec<(String, String)>,
-) {
+pub(super) fn set_affiliated(world: &mut World, call: Call, key: Key, node: &Rc<Node>, changes: Vec<(String, String)>) {
     let limits = Limits::of(world, &key.0);
     let mut after = (**node).clone();
     let (mut good, mut bad) = (VecDeque::new(), Vec::new());
@@ -249,8 +233,8 @@ pub(super) fn set_affiliated(
             }
         }
     }
-    state.hold(&key);
-    next_affiliated(state, world, call, key, good, bad);
+    state::hold(world, &key);
+    next_affiliated(world, call, key, good, bad);
 }
 
 /// Returns the entry for a change of an affiliation that is not made, with the one that holds on.
@@ -260,7 +244,6 @@ fn unaffiliated(jid: &str, before: Option<Affiliation>) -> Element {
 }
 
 fn next_affiliated(
-    state: &Rc<State>,
     world: &mut World,
     call: Call,
     key: Key,
@@ -269,11 +252,10 @@ fn next_affiliated(
 ) {
     let Some((jid, affiliation)) = good.pop_front() else {
         answer(world, &call, &key, "affiliations", bad);
-        return state.let_go(world, key, Change::None);
+        return state::let_go(world, key, Change::None);
     };
     let room = Limits::of(world, &key.0).room();
     let written = world.stores.pubsub.set_affiliation(key.0.as_ref(), &key.1, jid.as_ref(), affiliation, room);
-    let state = state.clone();
     world.wait(written, move |world, written| match written {
         Ok(Set::Done) => {
             let entry = jid.clone();
@@ -281,39 +263,38 @@ fn next_affiliated(
                 Some(affiliation) => drop(node.affiliations.insert(entry, affiliation)),
                 None => drop(node.affiliations.remove(&entry)),
             };
-            state.hold(&key);
-            state.let_go(world, key.clone(), Change::Edit(Box::new(edit)));
-            settle(&state, world, &key, jid, affiliation);
-            next_affiliated(&state, world, call, key, good, bad);
+            state::hold(world, &key);
+            state::let_go(world, key.clone(), Change::Edit(Box::new(edit)));
+            settle(world, &key, jid, affiliation);
+            next_affiliated(world, call, key, good, bad);
         }
         Ok(Set::Full) => {
             bad.push(unaffiliated(jid.as_str(), None));
-            next_affiliated(&state, world, call, key, good, bad);
+            next_affiliated(world, call, key, good, bad);
         }
         Ok(Set::NoNode) => {
             call.refuse(world, Condition::ItemNotFound);
-            state.let_go(world, key, Change::Forget);
+            state::let_go(world, key, Change::Forget);
         }
         Err(error) => {
             world.store_failed("changing an affiliation", &key.0, &error);
             call.refuse(world, failed(&error));
-            state.let_go(world, key, Change::Forget);
+            state::let_go(world, key, Change::Forget);
         }
     });
 }
 
 /// §8.7.4: who waits for approval gets it with a higher affiliation; an outcast keeps no subscription.
-fn settle(state: &Rc<State>, world: &mut World, key: &Key, jid: Jid, affiliation: Option<Affiliation>) {
-    let again = state.clone();
+fn settle(world: &mut World, key: &Key, jid: Jid, affiliation: Option<Affiliation>) {
     let key = key.clone();
-    state.with_node(world, key.clone(), move |world, node| {
+    state::with_node(world, key.clone(), move |world, node| {
         let Ok(Some(node)) = node else { return };
         let theirs: Vec<_> =
             node.subscriptions_of(jid.as_ref()).map(|(jid, found)| (jid.clone(), found.pending)).collect();
         for (subscriber, pending) in theirs {
             match affiliation {
-                Some(Affiliation::Outcast) => approval::decide(&again, world, key.clone(), &node, subscriber, false),
-                Some(_) if pending => approval::decide(&again, world, key.clone(), &node, subscriber, true),
+                Some(Affiliation::Outcast) => approval::decide(world, key.clone(), &node, subscriber, false),
+                Some(_) if pending => approval::decide(world, key.clone(), &node, subscriber, true),
                 _ => {}
             }
         }

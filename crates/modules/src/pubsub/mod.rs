@@ -47,7 +47,6 @@ pub mod pep;
 pub mod private;
 mod publish;
 pub(crate) mod request;
-mod several;
 mod state;
 mod subscribe;
 pub mod vcard;
@@ -55,11 +54,12 @@ pub mod vcard;
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Bound, Domain, Hooks, Iq, Module, OptionSpec, Value, World};
+use rookery_hub::{Bound, Domain, Hooks, Iq, Letter, Module, OptionSpec, Value, World};
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
+use serde::{Deserialize, Serialize};
 
 use crate::disco::{Identity, Info};
 use crate::option;
@@ -67,12 +67,28 @@ use crate::request::is_get;
 use error::failed;
 use node::{Node, Relation};
 use request::{Action, Call};
-use state::State;
+use state::Nodes;
 
 /// Keeps nodes for everybody, under an address of their own.
+#[derive(Debug)]
+pub struct Pubsub;
+
+/// What a shard remembers of the nodes of all services.
 #[derive(Debug, Default)]
-pub struct Pubsub {
-    state: Rc<State>,
+struct Service {
+    nodes: Nodes,
+}
+
+/// Tells every shard that an account was removed, which the nodes there may still know.
+#[derive(Debug, Serialize, Deserialize)]
+struct Removed;
+
+impl Letter for Removed {
+    const NAME: &'static str = "pubsub removed";
+
+    fn open(self, world: &mut World) {
+        world.state_mut::<Service>().nodes.forget_all();
+    }
 }
 
 impl Module for Pubsub {
@@ -104,14 +120,12 @@ impl Module for Pubsub {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        let state = self.state.clone();
-        hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
-        // The only letter there is: what is at hand may know an account that was removed.
-        let state = self.state.clone();
-        hooks.letters(move |_, _| state.forget_all());
+        hooks.state(Service::default());
+        hooks.letter::<Removed>();
+        hooks.service(serve);
         hooks.account_removed(|world, _| {
             for shard in 0..world.shards() {
-                world.tell(shard, NAME, Box::new(()));
+                world.send_letter(shard, Removed);
             }
         });
     }
@@ -150,18 +164,18 @@ const OPTIONS: [OptionSpec; 11] = [
 ];
 
 /// A stanza for the service.
-fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     if !to.is_domain() {
         return world.bounce(packet, to, Condition::ItemNotFound.into());
     }
     match (packet.kind(), packet.type_()) {
-        (Kind::Iq, StanzaType::Get | StanzaType::Set) => asked(state, world, packet, to, domain),
+        (Kind::Iq, StanzaType::Get | StanzaType::Set) => asked(world, packet, to, domain),
         (Kind::Message, StanzaType::Normal | StanzaType::Chat) => {
             let host = to.to_jid();
             if let Some(node) = approval::node_of(packet, &host)
                 && is_at_home(world, packet, to, &node)
             {
-                approval::message(state, world, packet, &host);
+                approval::message(world, packet, &host);
             }
         }
         _ => {}
@@ -178,7 +192,7 @@ fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) ->
 }
 
 /// A request to the service.
-fn asked(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
     let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
     let stanza = Stanza::parse(packet.bytes(), &limits).ok();
@@ -190,14 +204,14 @@ fn asked(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, 
         ns::DISCO_INFO | ns::DISCO_ITEMS => {
             let is_home = named.as_ref().is_none_or(|node| is_at_home(world, packet, to, node));
             if is_home && is_get(world, &iq, "query") {
-                discovered(state, world, iq, named, domain);
+                discovered(world, iq, named, domain);
             }
         }
         ns::PUBSUB | ns::PUBSUB_OWNER => match Action::read(&iq) {
             Ok(action) => {
                 let action = named_here(world, to, action);
                 if action.node().is_none_or(|node| is_at_home(world, packet, to, node)) {
-                    run(state, world, Call { iq, relation: None }, action);
+                    run(world, Call { iq, relation: None }, action);
                 }
             }
             Err(error) => world.reply_error(&iq, error),
@@ -205,7 +219,7 @@ fn asked(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, 
         ns::COMMANDS => {
             let is_home = pending::node_of(&iq).is_none_or(|node| is_at_home(world, packet, to, &node));
             if is_home {
-                pending::asked(state, world, iq);
+                pending::asked(world, iq);
             }
         }
         _ => world.reply_error(&iq, Condition::ServiceUnavailable),
@@ -223,7 +237,7 @@ fn named_here(world: &mut World, to: JidRef<'_>, action: Action) -> Action {
     }
 }
 
-fn discovered(state: &Rc<State>, world: &mut World, iq: Iq, node: Option<String>, domain: &Domain) {
+fn discovered(world: &mut World, iq: Iq, node: Option<String>, domain: &Domain) {
     let is_info = iq.payload.ns() == ns::DISCO_INFO;
     let call = Call { iq, relation: None };
     match node {
@@ -231,13 +245,12 @@ fn discovered(state: &Rc<State>, world: &mut World, iq: Iq, node: Option<String>
             pending::discovered(world, call.iq, &node);
         }
         Some(node) => {
-            let state = state.clone();
-            state.clone().with_node(world, call.key(&node), move |world, found| {
+            state::with_node(world, call.key(&node), move |world, found| {
                 let found = found.ok().flatten().filter(|found| found.asks_roster(call.from()));
                 let owner = found.and_then(|found| local_owner(world, &found));
                 let then = move |world: &mut World, call: Call| match is_info {
-                    true => discovery::node_info(&state, world, call, &node),
-                    false => discovery::node_items(&state, world, call, &node),
+                    true => discovery::node_info(world, call, &node),
+                    false => discovery::node_items(world, call, &node),
                 };
                 match owner {
                     Some(owner) => relation(world, &owner, call, move |world, call| {
@@ -266,7 +279,7 @@ fn discovered(state: &Rc<State>, world: &mut World, iq: Iq, node: Option<String>
 }
 
 /// Carries out a request, at the home of the node that it is about.
-fn run(state: &Rc<State>, world: &mut World, call: Call, action: Action) {
+fn run(world: &mut World, call: Call, action: Action) {
     match action {
         Action::DefaultConfiguration => return owner::default_configuration(world, call),
         Action::DefaultOptions => return subscribe::default_options(world, &call),
@@ -278,21 +291,21 @@ fn run(state: &Rc<State>, world: &mut World, call: Call, action: Action) {
         _ => {}
     }
     let Some(node) = action.node().map(str::to_owned) else { return };
-    let (state, key) = (state.clone(), call.key(&node));
-    state.clone().with_node(world, key, move |world, found| match found {
-        Ok(Some(found)) => with_relation(&state, world, call, action, found),
-        Ok(None) => without_node(&state, world, call, action),
+    let key = call.key(&node);
+    state::with_node(world, key, move |world, found| match found {
+        Ok(Some(found)) => with_relation(world, call, action, found),
+        Ok(None) => without_node(world, call, action),
         Err(error) => call.refuse(world, failed(&error)),
     });
 }
 
 /// The node isn't there.
-fn without_node(state: &Rc<State>, world: &mut World, call: Call, action: Action) {
+fn without_node(world: &mut World, call: Call, action: Action) {
     match action {
-        Action::Create { node: Some(node), form } => create::create(state, world, call, &node, form),
+        Action::Create { node: Some(node), form } => create::create(world, call, &node, form),
         Action::Publish { node, item, options } => {
             let options_for_node = options.clone();
-            create::create_for(state, world, call, &node, options_for_node.as_ref(), move |world, call, key, node| {
+            create::create_for(world, call, &node, options_for_node.as_ref(), move |world, call, key, node| {
                 publish::publish(world, call, key, &node, item, options.as_ref());
             });
         }
@@ -301,17 +314,17 @@ fn without_node(state: &Rc<State>, world: &mut World, call: Call, action: Action
 }
 
 /// Finds out how the owner of a node sees who asks, where that matters and isn't known.
-fn with_relation(state: &Rc<State>, world: &mut World, call: Call, action: Action, node: Rc<Node>) {
+fn with_relation(world: &mut World, call: Call, action: Action, node: Rc<Node>) {
     let matters = matches!(action, Action::Subscribe { .. } | Action::Items { .. }) && node.asks_roster(call.from());
     let owner = local_owner(world, &node).filter(|_| matters && call.relation.is_none());
-    let Some(owner) = owner else { return with_node(state, world, call, action, node) };
-    let (state, key) = (state.clone(), call.key(action.node().unwrap_or_default()));
-    state.hold(&key);
+    let Some(owner) = owner else { return carry_out(world, call, action, node) };
+    let key = call.key(action.node().unwrap_or_default());
+    state::hold(world, &key);
     relation(world, &owner, call, move |world, call| {
         if let Some(call) = call {
-            with_node(&state, world, call, action, node);
+            carry_out(world, call, action, node);
         }
-        state.let_go(world, key, state::Change::None);
+        state::let_go(world, key, state::Change::None);
     });
 }
 
@@ -341,7 +354,7 @@ fn local_owner(world: &World, node: &Node) -> Option<Jid> {
 }
 
 /// Carries out what needs a node.
-fn with_node(state: &Rc<State>, world: &mut World, call: Call, action: Action, node: Rc<Node>) {
+fn carry_out(world: &mut World, call: Call, action: Action, node: Rc<Node>) {
     let key = call.key(action.node().unwrap_or_default());
     let is_owner = node.is_owner(call.from());
     let is_for_owners = matches!(
@@ -363,20 +376,20 @@ fn with_node(state: &Rc<State>, world: &mut World, call: Call, action: Action, n
         Action::Publish { item, options, .. } => publish::publish(world, call, key, &node, item, options.as_ref()),
         Action::Retract { ids, notify, .. } => publish::retract(world, call, key, &node, ids, notify),
         Action::Items { ids, max_items, page, .. } => items::retrieve(world, call, key, &node, ids, max_items, page),
-        Action::Subscribe { jid, options, .. } => subscribe::subscribe(state, world, call, key, &node, jid, options),
-        Action::Unsubscribe { jid, .. } => subscribe::unsubscribe(state, world, call, key, &node, jid),
+        Action::Subscribe { jid, options, .. } => subscribe::subscribe(world, call, key, &node, jid, options),
+        Action::Unsubscribe { jid, .. } => subscribe::unsubscribe(world, call, key, &node, jid),
         Action::Options { jid, .. } => subscribe::options(world, &call, &key, &node, &jid),
-        Action::SetOptions { jid, form, .. } => subscribe::set_options(state, world, call, key, &node, jid, &form),
+        Action::SetOptions { jid, form, .. } => subscribe::set_options(world, call, key, &node, jid, &form),
         Action::Configuration { .. } => owner::configuration(world, call, key, node),
-        Action::Configure { form, .. } => owner::configure(state, world, call, key, &node, form),
-        Action::Delete { redirect, .. } => owner::delete(state, world, call, key, &node, redirect),
+        Action::Configure { form, .. } => owner::configure(world, call, key, &node, form),
+        Action::Delete { redirect, .. } => owner::delete(world, call, key, &node, redirect),
         Action::Purge { .. } => owner::purge(world, call, key, &node),
         Action::Subscribers { .. } => members::subscribers(world, &call, &key, &node),
         Action::SetSubscribers { changes, .. } => {
-            members::set_subscribers(state, world, call, key, &node, changes);
+            members::set_subscribers(world, call, key, &node, changes);
         }
         Action::Affiliated { .. } => members::affiliated(world, &call, &key, &node),
-        Action::SetAffiliated { changes, .. } => members::set_affiliated(state, world, call, key, &node, changes),
+        Action::SetAffiliated { changes, .. } => members::set_affiliated(world, call, key, &node, changes),
         // These need no node.
         Action::Subscriptions { .. }
         | Action::Affiliations { .. }

@@ -17,8 +17,8 @@ use tracing::warn;
 use super::config::{Access, Config};
 use super::items::write as write_item;
 use super::node::{Node, Relation};
-use super::pep;
 use super::state::Key;
+use super::{bookmarks, pep};
 
 /// Those who see the presence of the owner of a node, with the groups that the owner has put them in where that matters.
 pub(super) type Contacts = HashMap<Jid, Relation>;
@@ -124,7 +124,7 @@ fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
     let Some(packet) = packet else { return };
     let is_account = key.0.local().is_some();
     if is_account && key.1 == ns::BOOKMARKS {
-        pep::bookmarks_changed(world, &key.0);
+        bookmarks::tell(world, key.0.clone(), None);
     }
     let is_for_roster = matches!(node.config.access, Access::Presence | Access::Roster);
     if !is_account && !is_for_roster {

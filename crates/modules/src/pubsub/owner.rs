@@ -15,7 +15,7 @@ use super::limits::Limits;
 use super::node::Node;
 use super::publish::kept;
 use super::request::Call;
-use super::state::{Change, Key, State, defaults};
+use super::state::{self, Change, Key, defaults};
 use super::{local_owner, notify};
 use crate::form::Form;
 
@@ -60,24 +60,17 @@ fn with_groups(world: &mut World, owner: Option<Jid>, then: impl FnOnce(&mut Wor
 }
 
 /// §8.2.4.
-pub(super) fn configure(
-    state: &Rc<State>,
-    world: &mut World,
-    call: Call,
-    key: Key,
-    node: &Rc<Node>,
-    form: Option<Form>,
-) {
+pub(super) fn configure(world: &mut World, call: Call, key: Key, node: &Rc<Node>, form: Option<Form>) {
     // §8.2.4: cancelled.
     let Some(form) = form else { return call.done(world) };
     let (mut config, limits) = (node.config.clone(), Limits::of(world, &key.0));
     if let Err(error) = config.apply(&form).and_then(|_| fits(&key.1, &config, &limits)) {
         return call.refuse(world, error);
     }
-    state.hold(&key);
+    state::hold(world, &key);
     let kept = kept(&config, &limits, world.time());
     let written = world.stores.pubsub.configure_node(key.0.as_ref(), &key.1, config.to_bytes(), kept);
-    let (state, mut node) = (state.clone(), node.clone());
+    let mut node = node.clone();
     world.wait(written, move |world, written| {
         let change = match written {
             Ok(true) => {
@@ -99,22 +92,15 @@ pub(super) fn configure(
             }
         };
         drop(node);
-        state.let_go(world, key, change);
+        state::let_go(world, key, change);
     });
 }
 
 /// §8.4.
-pub(super) fn delete(
-    state: &Rc<State>,
-    world: &mut World,
-    call: Call,
-    key: Key,
-    node: &Rc<Node>,
-    redirect: Option<String>,
-) {
-    state.hold(&key);
+pub(super) fn delete(world: &mut World, call: Call, key: Key, node: &Rc<Node>, redirect: Option<String>) {
+    state::hold(world, &key);
     let written = world.stores.pubsub.delete_node(key.0.as_ref(), &key.1);
-    let (state, node) = (state.clone(), node.clone());
+    let node = node.clone();
     world.wait(written, move |world, written| {
         match written {
             Ok(true) => {
@@ -129,7 +115,7 @@ pub(super) fn delete(
                 call.refuse(world, failed(&error));
             }
         }
-        state.let_go(world, key, Change::Forget);
+        state::let_go(world, key, Change::Forget);
     });
 }
 

@@ -3,8 +3,6 @@
 //!
 //! The command has one form and nothing to remember: its session is in name only.
 
-use std::rc::Rc;
-
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_store::pubsub::Affiliation;
@@ -14,7 +12,7 @@ use rookery_xml::{Element, ns};
 use super::approval::{AUTHORIZATION, ask_owner};
 use super::error::failed;
 use super::request::Call;
-use super::state::State;
+use super::state;
 use crate::disco::{Identity, Info};
 use crate::form::{Field, Form};
 
@@ -25,7 +23,7 @@ pub(super) fn node_of(iq: &Iq) -> Option<String> {
 }
 
 /// The command, at the home of the node that it names if it names one.
-pub(super) fn asked(state: &Rc<State>, world: &mut World, iq: Iq) {
+pub(super) fn asked(world: &mut World, iq: Iq) {
     if iq.payload.name() != "command" || !iq.set {
         return world.reply_error(&iq, Condition::BadRequest);
     }
@@ -36,7 +34,7 @@ pub(super) fn asked(state: &Rc<State>, world: &mut World, iq: Iq) {
         return answer(world, &iq, "canceled", None);
     }
     match node_of(&iq) {
-        Some(node) => one_node(state, world, Call { iq, relation: None }, &node),
+        Some(node) => one_node(world, Call { iq, relation: None }, &node),
         None if Form::within(&iq.payload).is_some() => world.reply_error(&iq, Condition::BadRequest),
         None => all_nodes(world, iq),
     }
@@ -70,9 +68,9 @@ fn all_nodes(world: &mut World, iq: Iq) {
 }
 
 /// §8.7.4: the requests for one.
-fn one_node(state: &Rc<State>, world: &mut World, call: Call, node: &str) {
+fn one_node(world: &mut World, call: Call, node: &str) {
     let key = call.key(node);
-    state.with_node(world, key.clone(), move |world, found| match found {
+    state::with_node(world, key.clone(), move |world, found| match found {
         Ok(Some(node)) if node.is_owner(call.from()) => {
             answer(world, &call.iq, "completed", None);
             let waiting = node.subscriptions.iter().filter(|(_, subscription)| subscription.pending);

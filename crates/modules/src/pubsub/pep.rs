@@ -28,19 +28,16 @@
 //! Presence from other servers is not looked at for capabilities: contacts there hear of news by subscriptions. Nor are the hashes of XEP-0390 read:
 //! clients send those of XEP-0115 beside them. Last items don't follow a subscription to presence that an account of another server grants.
 
-use std::any::Any;
-use std::cell::RefCell;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
-use std::rc::Rc;
-use std::sync::Arc;
 
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_hub::{Bound, Delivery, Hooks, Iq, Module, OptionSpec, Phase, Stanzas, Target, Wanted, World};
+use rookery_hub::{Bound, Delivery, Hooks, Iq, Letter, Module, OptionSpec, Phase, Stanzas, Target, Wanted, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::pubsub::{Affiliation, News};
 use rookery_xml::{Kind, ns};
+use serde::{Deserialize, Serialize};
 
 use super::config::{Access, Config, SendLast};
 use super::interest::{self, Interests};
@@ -48,22 +45,19 @@ use super::node::{Node, Relation};
 use super::notify::Contacts;
 use super::publish::since;
 use super::request::{Action, Call};
-use super::state::{Key, State, defaults};
-use super::vcard::Photo;
-use super::{approval, avatar, bookmarks, discovery, limits, notify, relation, run};
+use super::state::{Key, Nodes, defaults};
+use super::{approval, bookmarks, discovery, limits, notify, relation, run};
 
 /// Lets every account have nodes.
-#[derive(Debug, Default)]
-pub struct PersonalEventing {
-    pep: Rc<Pep>,
-}
+#[derive(Debug)]
+pub struct PersonalEventing;
 
-/// What a shard remembers.
+/// What a shard remembers of the nodes of its accounts, and of those who want to hear of others'.
 #[derive(Debug, Default)]
 pub(super) struct Pep {
-    pub(super) state: Rc<State>,
-    pub(super) interests: RefCell<Interests>,
-    holders: RefCell<Holders>,
+    pub(super) nodes: Nodes,
+    pub(super) interests: Interests,
+    holders: Holders,
 }
 
 impl Module for PersonalEventing {
@@ -113,39 +107,28 @@ impl Module for PersonalEventing {
         for feature in all.filter(of_pubsub) {
             hooks.feature(Target::Server, feature);
         }
+        hooks.state(Pep::default());
+        hooks.letter::<PepLetter>();
         for namespace in [ns::PUBSUB, ns::PUBSUB_OWNER] {
-            let pep = self.pep.clone();
-            hooks.iq(Target::Account, namespace, move |world, iq| asked(&pep, world, iq));
+            hooks.iq(Target::Account, namespace, asked);
         }
-        let pep = self.pep.clone();
-        hooks.presence(move |world, link| interest::presence(&pep, world, link));
+        hooks.presence(interest::presence);
         let available = Stanzas::of(Kind::Presence, &[StanzaType::Available]);
         let unavailable = Stanzas::of(Kind::Presence, &[StanzaType::Unavailable]);
         for wanted in [Wanted::from(available).naming(&[ns::CAPS]), Wanted::from(unavailable)] {
-            let pep = self.pep.clone();
-            hooks.before_route(Phase::Record, wanted, move |world, packet, to| {
-                interest::directed(&pep, world, packet, to);
+            hooks.before_route(Phase::Record, wanted, |world, packet, to| {
+                interest::directed(world, packet, to);
                 Delivery::Pass
             });
         }
-        let pep = self.pep.clone();
-        hooks.letters(move |world, letter| read(&pep, world, letter));
-        hooks.shown(|world, owner, contact| {
-            if world.domain(contact.domain()).is_some() {
-                let home = world.home_of(contact);
-                let letter = Letter::Shown { owner: owner.to_jid(), contact: contact.to_jid() };
-                world.tell(home, NAME, Box::new(letter));
-            }
-        });
+        hooks.shown(shown);
         hooks.account_removed(|world, _| {
             for shard in 0..world.shards() {
-                world.tell(shard, NAME, Box::new(Letter::Removed));
+                world.send_letter(shard, PepLetter::Removed);
             }
         });
-        let pep = self.pep.clone();
         let normal = Stanzas::of(Kind::Message, &[StanzaType::Normal]);
-        let decisions = Wanted::from(normal).naming(&[ns::DATA_FORMS]);
-        hooks.before_route(Phase::Act, decisions, move |world, packet, to| decided(&pep, world, packet, to));
+        hooks.before_route(Phase::Act, Wanted::from(normal).naming(&[ns::DATA_FORMS]), decided);
     }
 }
 
@@ -163,11 +146,11 @@ const OPTIONS: [OptionSpec; 8] = [
     limits::ACCOUNT_SUBSCRIPTIONS,
 ];
 
-/// What one shard tells another.
-#[derive(Debug)]
-enum Letter {
+/// Tells another shard what concerns the accounts or the resources at home there.
+#[derive(Debug, Serialize, Deserialize)]
+enum PepLetter {
     /// Resources of these accounts that want the node get the packet.
-    Event { packet: Packet, node: Arc<str>, to: Vec<Jid> },
+    Event { packet: Packet, node: String, to: Vec<Jid> },
     /// A resource wants the last items of these nodes of these accounts.
     Wanted { resource: Jid, nodes: Vec<String>, owners: Vec<Jid> },
     /// Last items for a resource, and the shard that has more for it.
@@ -176,22 +159,12 @@ enum Letter {
     More(Rest),
     /// An account was removed: what is at hand may still know it.
     Removed,
-    /// A contact of an account sees its presence from now on: the account, the contact.
+    /// A contact of an account sees its presence from now on.
     Shown { owner: Jid, contact: Jid },
-    /// An account has a node.
-    Made(Key),
-    /// A request to private storage for bookmarks.
-    Bookmarks(Box<Iq>),
-    /// The bookmarks of an account have changed.
-    BookmarksChanged(Jid),
-    /// The vCard of an account has another photo.
-    Photo(Jid, Option<Photo>),
-    /// A service discovery request about a node.
-    Discover(Box<Iq>),
 }
 
 /// Last items that a resource has not got yet.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Rest {
     resource: Jid,
     nodes: Vec<String>,
@@ -200,16 +173,38 @@ struct Rest {
     after: Option<(Jid, String)>,
 }
 
+impl Letter for PepLetter {
+    const NAME: &'static str = "pep";
+
+    fn open(self, world: &mut World) {
+        match self {
+            Self::Event { packet, node, to } => give_event(world, &packet, &node, to),
+            Self::Wanted { resource, nodes, owners } => last_items(world, resource, nodes, owners),
+            Self::More(rest) => portion(world, rest),
+            Self::Last { resource, packets, more } => give(world, &resource, packets, more),
+            Self::Shown { owner, contact } => last_items_of(world, &owner, &contact),
+            Self::Removed => world.state_mut::<Pep>().nodes.forget_all(),
+        }
+    }
+}
+
+/// Hears that a contact sees an account's presence from now on: its resources may want last items.
+fn shown(world: &mut World, owner: JidRef<'_>, contact: JidRef<'_>) {
+    if world.domain(contact.domain()).is_some() {
+        let letter = PepLetter::Shown { owner: owner.to_jid(), contact: contact.to_jid() };
+        world.send_letter_home(contact, letter);
+    }
+}
+
 /// A request to an account about its nodes.
-fn asked(pep: &Rc<Pep>, world: &mut World, iq: Iq) {
+fn asked(world: &mut World, iq: Iq) {
     let action = match Action::read(&iq) {
         Ok(action) => action,
         Err(error) => return world.reply_error(&iq, error),
     };
-    let pep = pep.clone();
     related(world, iq, move |world, call| {
-        if let Some((call, action)) = bookmarks::node(&pep, world, call, action) {
-            run(&pep.state, world, call, action);
+        if let Some((call, action)) = bookmarks::node(world, call, action) {
+            run(world, call, action);
         }
     });
 }
@@ -229,7 +224,7 @@ fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Call) + 'sta
 }
 
 /// An owner's decision about a subscription to an own node (XEP-0060 §8.6).
-fn decided(pep: &Rc<Pep>, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+fn decided(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     // Most messages are for others, and pass by a look at a few bytes.
     let is_own = to.is_bare() && packet.from_escaped().starts_with(to.as_str().as_bytes());
     if !is_own || packet.sender().is_none_or(|sender| sender.bare() != to) {
@@ -239,48 +234,36 @@ fn decided(pep: &Rc<Pep>, world: &mut World, packet: &Packet, to: JidRef<'_>) ->
     if approval::node_of(packet, &host).is_none() {
         return Delivery::Pass;
     }
-    approval::message(&pep.state, world, packet, &host);
+    approval::message(world, packet, &host);
     Delivery::Taken
 }
 
-/// Service discovery about a node of an account.
+/// Answers service discovery about a node of an account.
 pub(crate) fn discovered(world: &mut World, iq: Iq) {
-    let here = world.shard();
-    world.tell(here, NAME, Box::new(Letter::Discover(Box::new(iq))));
+    let is_info = iq.payload.ns() == ns::DISCO_INFO;
+    let node = iq.payload.attr("node").unwrap_or_default().to_owned();
+    related(world, iq, move |world, call| match is_info {
+        true => discovery::node_info(world, call, &node),
+        false => discovery::node_items(world, call, &node),
+    });
 }
 
-/// The nodes of an account, for a list of what it has.
+/// Goes on with the nodes of an account, for a list of what it has.
 pub(crate) fn nodes(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static) {
     related(world, iq, |world, call| discovery::account_nodes(world, call, then));
 }
 
-/// A request of an account to its private storage, for bookmarks.
-pub(super) fn bookmarks(world: &mut World, iq: Iq) {
-    let here = world.shard();
-    world.tell(here, NAME, Box::new(Letter::Bookmarks(Box::new(iq))));
+/// Tells whether the accounts of a domain have nodes.
+pub(super) fn is_on(world: &World, account: JidRef<'_>) -> bool {
+    world.domain(account.domain()).is_some_and(|domain| domain.module(NAME).is_some())
 }
 
-/// The bookmarks of an account have changed.
-pub(super) fn bookmarks_changed(world: &mut World, account: &Jid) {
-    let here = world.shard();
-    world.tell(here, NAME, Box::new(Letter::BookmarksChanged(account.clone())));
-}
-
-/// The vCard of an account has another photo, or none any more.
-pub(super) fn photo(world: &mut World, account: &Jid, photo: Option<Photo>) {
-    if world.domain(account.domain()).is_some_and(|domain| domain.module(NAME).is_some()) {
-        let here = world.shard();
-        world.tell(here, NAME, Box::new(Letter::Photo(account.clone(), photo)));
-    }
-}
-
-/// An account has made a node.
+/// Notes that an account has made a node.
 pub(super) fn made(world: &mut World, key: &Key) {
-    let here = world.shard();
-    world.tell(here, NAME, Box::new(Letter::Made(key.clone())));
+    world.state_mut::<Pep>().holders.insert(&key.0, &key.1);
 }
 
-/// Gives a notification to whoever wants it without a subscription.
+/// Gives a notification to those who want it without a subscription.
 pub(super) fn notify(world: &mut World, key: &Key, node: &Node, packet: &Packet, contacts: &Contacts) {
     let own = Relation { sees_presence: true, groups: Vec::new() };
     let all = contacts.iter().chain([(&key.0, &own)]);
@@ -293,10 +276,22 @@ pub(super) fn notify(world: &mut World, key: &Key, node: &Node, packet: &Packet,
             shards.entry(world.home_of(contact.as_ref())).or_default().push(contact.clone());
         }
     }
-    let id: Arc<str> = key.1.as_str().into();
     for (shard, to) in shards {
-        world.tell(shard, NAME, Box::new(Letter::Event { packet: packet.clone(), node: id.clone(), to }));
+        world.send_letter(shard, PepLetter::Event { packet: packet.clone(), node: key.1.clone(), to });
     }
+}
+
+/// Gives a notification to those resources of accounts that want it.
+fn give_event(world: &mut World, packet: &Packet, node: &str, to: Vec<Jid>) {
+    let Some(owner) = packet.sender() else { return };
+    let mut wanting = Vec::new();
+    for account in to {
+        let links = world.links_of(account.as_ref());
+        let interests = &world.state::<Pep>().interests;
+        let links = links.into_iter().filter(|&link| interests.has(link, &owner, node));
+        wanting.extend(links.filter_map(|link| interest::address(world, link)));
+    }
+    world.fan_out(packet, wanting.iter().map(Jid::as_ref));
 }
 
 /// A resource wants more nodes than before: the accounts that it sees are asked for the last items (§4.3.4).
@@ -326,63 +321,31 @@ fn ask_for_last_items(world: &mut World, resource: Jid, owners: Vec<Jid>, nodes:
         }
     }
     for (shard, owners) in shards {
-        let letter = Letter::Wanted { resource: resource.clone(), nodes: nodes.clone(), owners };
-        world.tell(shard, NAME, Box::new(letter));
+        let letter = PepLetter::Wanted { resource: resource.clone(), nodes: nodes.clone(), owners };
+        world.send_letter(shard, letter);
     }
 }
 
-fn read(pep: &Rc<Pep>, world: &mut World, letter: Box<dyn Any + Send>) {
-    let Ok(letter) = letter.downcast::<Letter>() else { return };
-    match *letter {
-        Letter::Event { packet, node, to } => {
-            let Some(owner) = packet.sender() else { return };
-            for account in to {
-                for link in world.links_of(account.as_ref()) {
-                    let wants = pep.interests.borrow().has(link, &owner, &node);
-                    if let Some(address) = interest::address(world, link).filter(|_| wants) {
-                        world.route(&packet, address.as_ref());
-                    }
-                }
-            }
-        }
-        Letter::Wanted { resource, nodes, owners } => last_items(pep, world, resource, nodes, owners),
-        Letter::More(rest) => portion(world, rest),
-        Letter::Last { resource, packets, more } => give(world, &resource, packets, more),
-        Letter::Shown { owner, contact } => {
-            let home = world.home_of(owner.as_ref());
-            for link in world.links_of(contact.as_ref()) {
-                let nodes = pep.interests.borrow().of(link, &owner);
-                if let Some(resource) = interest::address(world, link).filter(|_| !nodes.is_empty()) {
-                    let owners = vec![owner.clone()];
-                    world.tell(home, NAME, Box::new(Letter::Wanted { resource, nodes, owners }));
-                }
-            }
-        }
-        Letter::Removed => pep.state.forget_all(),
-        Letter::Bookmarks(iq) => bookmarks::private(pep, world, *iq),
-        Letter::BookmarksChanged(account) => bookmarks::tell(pep, world, account, None),
-        Letter::Photo(account, photo) => avatar::photo(pep, world, account, photo),
-        Letter::Made(key) => pep.holders.borrow_mut().insert(&key.0, &key.1),
-        Letter::Discover(iq) => {
-            let is_info = iq.payload.ns() == ns::DISCO_INFO;
-            let node = iq.payload.attr("node").unwrap_or_default().to_owned();
-            let pep = pep.clone();
-            related(world, *iq, move |world, call| match is_info {
-                true => discovery::node_info(&pep.state, world, call, &node),
-                false => discovery::node_items(&pep.state, world, call, &node),
-            });
+/// Asks for the last items of an account for those resources of a contact that want them.
+fn last_items_of(world: &mut World, owner: &Jid, contact: &Jid) {
+    for link in world.links_of(contact.as_ref()) {
+        let nodes = world.state::<Pep>().interests.of(link, owner);
+        if let Some(resource) = interest::address(world, link).filter(|_| !nodes.is_empty()) {
+            let owners = vec![owner.clone()];
+            world.send_letter_home(owner.as_ref(), PepLetter::Wanted { resource, nodes, owners });
         }
     }
 }
 
 /// Sends a resource the last items of nodes that it wants.
-fn last_items(pep: &Rc<Pep>, world: &mut World, resource: Jid, nodes: Vec<String>, mut owners: Vec<Jid>) {
+fn last_items(world: &mut World, resource: Jid, nodes: Vec<String>, mut owners: Vec<Jid>) {
     let account = resource.to_bare();
     if nodes.iter().any(|node| node == bookmarks::LEGACY) && owners.contains(&account) {
-        bookmarks::tell(pep, world, account.clone(), Some(resource.clone()));
+        bookmarks::tell(world, account.clone(), Some(resource.clone()));
     }
-    load_holders(pep, world);
-    owners.retain(|owner| pep.holders.borrow().may_have(owner, &nodes));
+    load_holders(world);
+    let holders = &world.state::<Pep>().holders;
+    owners.retain(|owner| holders.may_have(owner, &nodes));
     if owners.is_empty() {
         return;
     }
@@ -400,10 +363,11 @@ fn portion(world: &mut World, mut rest: Rest) {
         Ok((news, has_more)) => {
             let packets: Vec<_> = news.iter().filter_map(|news| last_item(world, news)).collect();
             rest.after = news.into_iter().last().map(|news| (news.host, news.node));
-            let (home, resource) = (world.home_of(rest.resource.as_ref()), rest.resource.clone());
+            let resource = rest.resource.clone();
             let more = has_more.then(|| (world.shard(), rest));
             if !packets.is_empty() || more.is_some() {
-                world.tell(home, NAME, Box::new(Letter::Last { resource, packets, more }));
+                let home = world.home_of(resource.as_ref());
+                world.send_letter(home, PepLetter::Last { resource, packets, more });
             }
         }
         Err(error) => world.store_failed("loading last items", &rest.resource, &error),
@@ -417,7 +381,7 @@ fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(u
     let Some(session) = link.and_then(|link| world.reference(link)) else { return };
     world.give_bundle(session.link, packets);
     if let Some((shard, rest)) = more {
-        world.when_room(session, move |world| world.tell(shard, NAME, Box::new(Letter::More(rest))));
+        world.when_room(session, move |world| world.send_letter(shard, PepLetter::More(rest)));
     }
 }
 
@@ -490,28 +454,27 @@ impl Holders {
 }
 
 /// Begins to learn who has nodes, if nobody has yet.
-fn load_holders(pep: &Rc<Pep>, world: &mut World) {
-    let is_new = std::mem::replace(&mut pep.holders.borrow_mut().loading, Loading::Now);
-    match is_new {
-        Loading::Never => load_more_holders(pep, world, 0),
-        known => pep.holders.borrow_mut().loading = known,
+fn load_holders(world: &mut World) {
+    let holders = &mut world.state_mut::<Pep>().holders;
+    if holders.loading == Loading::Never {
+        holders.loading = Loading::Now;
+        load_more_holders(world, 0);
     }
 }
 
-fn load_more_holders(pep: &Rc<Pep>, world: &mut World, after: u64) {
+fn load_more_holders(world: &mut World, after: u64) {
     let page = world.stores.pubsub.accounts_nodes(after, PAGE);
-    let pep = pep.clone();
     world.wait(page, move |world, page| match page {
         Ok(page) => {
             let here = world.shard();
             for (_, account, node) in &page {
                 if world.home_of(account.as_ref()) == here {
-                    pep.holders.borrow_mut().insert(account, node);
+                    world.state_mut::<Pep>().holders.insert(account, node);
                 }
             }
             match page.last() {
-                Some((last, ..)) => load_more_holders(&pep, world, *last),
-                None => pep.holders.borrow_mut().loading = Loading::Done,
+                Some((last, ..)) => load_more_holders(world, *last),
+                None => world.state_mut::<Pep>().holders.loading = Loading::Done,
             }
         }
         Err(error) => {
@@ -520,7 +483,7 @@ fn load_more_holders(pep: &Rc<Pep>, world: &mut World, after: u64) {
                 world.store_failed("listing who has nodes", &domain, &error);
             }
             // The next one who asks tries again.
-            pep.holders.borrow_mut().loading = Loading::Never;
+            world.state_mut::<Pep>().holders.loading = Loading::Never;
         }
     });
 }

@@ -90,9 +90,8 @@ fn asked(world: &mut World, iq: Iq) {
     let (Some(first), true) = (elements.first(), elements.iter().all(is_named)) else {
         return world.reply_error(&iq, Condition::NotAcceptable);
     };
-    let has_nodes = world.domain(iq.to.domain()).is_some_and(|domain| domain.module(pep::NAME).is_some());
-    if has_nodes && elements.len() == 1 && first.is("storage", bookmarks::LEGACY) {
-        return pep::bookmarks(world, iq);
+    if pep::is_on(world, iq.to.as_ref()) && elements.len() == 1 && first.is("storage", bookmarks::LEGACY) {
+        return bookmarks::private(world, iq);
     }
     match (iq.set, elements.len()) {
         (true, _) => keep(world, iq, elements),

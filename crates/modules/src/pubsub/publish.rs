@@ -1,9 +1,11 @@
 //! Publishing and removing items: XEP-0060 §7.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_store::pubsub::{Affiliation, Item, Kept, Published, Wanted};
+use rookery_store::{Pending, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
@@ -61,27 +63,37 @@ fn keep(
     item: Item,
     then: impl FnOnce(&mut World, &Key, &Rc<Node>, &Item, Result<(), StanzaError>) + 'static,
 ) {
-    let limits = Limits::of(world, &key.0);
-    let kept = kept(&node.config, &limits, world.time());
-    let written = world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept, limits.room());
+    let written = write(world, &key, &node, &item);
     world.wait(written, move |world, written| {
-        let full = |whose: &str| {
-            let text = format!("there is no room for the item in {whose}");
-            Err(StanzaError::new(Condition::PolicyViolation).with_text(text))
-        };
-        let outcome = match written {
-            Ok(Published::Kept) => Ok(()),
-            // It was deleted meanwhile.
-            Ok(Published::NoNode) => Err(Condition::ItemNotFound.into()),
-            Ok(Published::NodeFull) => full("the node"),
-            Ok(Published::CreatorFull) => full("the nodes of the account that has made this one"),
-            Err(error) => {
-                world.store_failed("publishing an item", &key.0, &error);
-                Err(failed(&error))
-            }
-        };
+        let outcome = outcome(world, &key, written);
         then(world, &key, &node, &item, outcome);
     });
+}
+
+/// Begins to write an item.
+fn write(world: &World, key: &Key, node: &Node, item: &Item) -> Pending<Published> {
+    let limits = Limits::of(world, &key.0);
+    let kept = kept(&node.config, &limits, world.time());
+    world.stores.pubsub.publish(key.0.as_ref(), &key.1, item.clone(), kept, limits.room())
+}
+
+/// Turns the store's result for an item into an answer.
+fn outcome(world: &mut World, key: &Key, written: Result<Published, StoreError>) -> Result<(), StanzaError> {
+    let full = |whose: &str| {
+        let text = format!("there is no room for the item in {whose}");
+        Err(StanzaError::new(Condition::PolicyViolation).with_text(text))
+    };
+    match written {
+        Ok(Published::Kept) => Ok(()),
+        // It was deleted meanwhile.
+        Ok(Published::NoNode) => Err(Condition::ItemNotFound.into()),
+        Ok(Published::NodeFull) => full("the node"),
+        Ok(Published::CreatorFull) => full("the nodes of the account that has made this one"),
+        Err(error) => {
+            world.store_failed("publishing an item", &key.0, &error);
+            Err(failed(&error))
+        }
+    }
 }
 
 /// §7.1.2: the publisher hears of it, then the subscribers.
@@ -107,7 +119,7 @@ pub(super) fn put(
     payload: Vec<u8>,
     then: impl FnOnce(&mut World, Result<(), StanzaError>) + 'static,
 ) {
-    let item = Item { id, publisher: key.0.clone(), unix_ms: world.time(), payload };
+    let item = own_item(world, &key, id, payload);
     keep(world, key, node, item, move |world, key, node, item, kept| {
         if kept.is_ok() {
             notify::published(world, key, node, item);
@@ -116,24 +128,73 @@ pub(super) fn put(
     });
 }
 
-/// Removes items in the name of the host. `then` hears the outcome.
-pub(super) fn take(
+fn own_item(world: &World, key: &Key, id: String, payload: Vec<u8>) -> Item {
+    Item { id, publisher: key.0.clone(), unix_ms: world.time(), payload }
+}
+
+/// Publishes items in the name of the host, each with its id and payload, and removes those with
+/// the ids in `gone`; the store gets all of it at once. `then` hears when all has been answered, and
+/// of the first write that failed.
+pub(super) fn replace(
     world: &mut World,
     key: Key,
     node: Rc<Node>,
-    ids: Vec<String>,
+    items: Vec<(String, Vec<u8>)>,
+    gone: Vec<String>,
     then: impl FnOnce(&mut World, Result<(), StanzaError>) + 'static,
 ) {
-    let removed = world.stores.pubsub.retract(key.0.as_ref(), &key.1, ids);
-    world.wait(removed, move |world, removed| match removed {
-        Ok(removed) => {
-            notify::retracted(world, &key, &node, &removed);
-            then(world, Ok(()));
-        }
-        Err(error) => {
-            world.store_failed("removing items", &key.0, &error);
-            then(world, Err(failed(&error)));
-        }
+    let mut writes = VecDeque::new();
+    for (id, payload) in items {
+        let item = own_item(world, &key, id, payload);
+        let written = write(world, &key, &node, &item);
+        writes.push_back((item, written));
+    }
+    let removed = match gone.is_empty() {
+        true => None,
+        false => Some(world.stores.pubsub.retract(key.0.as_ref(), &key.1, gone)),
+    };
+    await_replaced(world, key, node, Writes { writes, removed, outcome: Ok(()) }, then);
+}
+
+/// Writes of [`replace`] that are on their way.
+struct Writes {
+    writes: VecDeque<(Item, Pending<Published>)>,
+    removed: Option<Pending<Vec<String>>>,
+    /// The first failure of those that have been answered.
+    outcome: Result<(), StanzaError>,
+}
+
+/// Waits for one write after the other.
+fn await_replaced(
+    world: &mut World,
+    key: Key,
+    node: Rc<Node>,
+    mut left: Writes,
+    then: impl FnOnce(&mut World, Result<(), StanzaError>) + 'static,
+) {
+    if let Some((item, written)) = left.writes.pop_front() {
+        return world.wait(written, move |world, written| {
+            let outcome = outcome(world, &key, written);
+            if outcome.is_ok() {
+                notify::published(world, &key, &node, &item);
+            }
+            left.outcome = left.outcome.and(outcome);
+            await_replaced(world, key, node, left, then);
+        });
+    }
+    let Some(removed) = left.removed else { return then(world, left.outcome) };
+    world.wait(removed, move |world, removed| {
+        let removed = match removed {
+            Ok(removed) => {
+                notify::retracted(world, &key, &node, &removed);
+                Ok(())
+            }
+            Err(error) => {
+                world.store_failed("removing items", &key.0, &error);
+                Err(failed(&error))
+            }
+        };
+        then(world, left.outcome.and(removed));
     });
 }
 

@@ -1,15 +1,15 @@
 //! The nodes that a shard is home to: what is done to one is done in order, and those in use are at hand.
 //!
 //! Whatever needs a node runs when the node is there: at once if it is, else when the store has answered. An operation that changes a node
-//! holds it ([`State::hold`]) until the store has taken the change; later ones wait in line. What leaves the node as it is, a publication
+//! holds it ([`hold`]) until the store has taken the change; later ones wait in line. What leaves the node as it is, a publication
 //! above all, holds nothing: the store carries out what it is called for in the order of the calls, so those never wait for each other.
 //!
 //! # Invariants
 //!
 //! * A node that is at hand is what the store has, or is held.
+//! * Nothing is borrowed while an operation runs: it may use any node, its own too.
 //! * The memory for nodes at hand is bounded by their number and by what they say of others, that for what waits by its length.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
@@ -17,8 +17,10 @@ use rookery_hub::{Custody, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 
+use super::Service;
 use super::config::Config;
 use super::node::Node;
+use super::pep::Pep;
 
 /// What names a node: its host and its id.
 pub(crate) type Key = (Jid, String);
@@ -29,19 +31,19 @@ type Operation = Box<dyn FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>
 /// One that waits in line, and for whom.
 type Waiting = (Operation, Option<Custody>);
 
-/// What a shard remembers of nodes.
+/// The nodes that a shard is home to, of all services or of all accounts.
 #[derive(Default)]
-pub(crate) struct State {
-    at_hand: RefCell<AtHand>,
-    busy: RefCell<HashMap<Key, Busy>>,
+pub(super) struct Nodes {
+    at_hand: AtHand,
+    busy: HashMap<Key, Busy>,
     /// The accounts whose requests for subscriptions owners have heard of late, by node, and since
     /// when they are remembered, milliseconds.
-    asked: RefCell<(HashSet<(Key, Jid)>, u64)>,
+    asked: (HashSet<(Key, Jid)>, u64),
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for Nodes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("busy", &self.busy.borrow().len()).finish_non_exhaustive()
+        f.debug_struct("Nodes").field("busy", &self.busy.len()).finish_non_exhaustive()
     }
 }
 
@@ -62,131 +64,136 @@ struct Busy {
 }
 
 /// What has become of a node that was held.
-pub(crate) enum Change {
+pub(super) enum Change {
     /// It is what it was.
     None,
     /// It is new.
     Put(Box<Node>),
     /// It has changed so.
     Edit(Box<dyn FnOnce(&mut Node)>),
-    /// It has to be loaded anew, or is no more.
+    /// It has to be loaded again, or is no more.
     Forget,
 }
 
-impl State {
-    /// Runs `operation` with a node, after what waits for that node already.
-    pub(crate) fn with_node(
-        self: &Rc<Self>,
-        world: &mut World,
-        key: Key,
-        operation: impl FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>) + 'static,
-    ) {
-        let is_busy = {
-            let mut all = self.busy.borrow_mut();
-            match all.get_mut(&key) {
-                Some(busy) if busy.line.len() < MAX_WAITING => {
-                    return busy.line.push_back((Box::new(operation), world.custody()));
-                }
-                busy => busy.is_some(),
-            }
-        };
-        let node = self.at_hand.borrow_mut().get(&key);
-        match node {
-            _ if is_busy => operation(world, Err(StoreError::Busy)),
-            Some(node) => operation(world, Ok(Some(node))),
-            None => {
-                let waiting: Waiting = (Box::new(operation), world.custody());
-                self.busy.borrow_mut().entry(key.clone()).or_default().line.push_back(waiting);
-                self.go_on(world, key);
-            }
-        }
-    }
-
-    /// Lets everything that comes for a node wait. It must be [let go](State::let_go).
-    pub(crate) fn hold(&self, key: &Key) {
-        self.busy.borrow_mut().entry(key.clone()).or_default().holders += 1;
-    }
-
-    /// Ends a hold.
-    pub(crate) fn let_go(self: &Rc<Self>, world: &mut World, key: Key, change: Change) {
-        match change {
-            Change::None => {}
-            Change::Put(node) => self.at_hand.borrow_mut().put(key.clone(), Rc::new(*node)),
-            Change::Edit(edit) => self.at_hand.borrow_mut().edit(&key, edit),
-            Change::Forget => self.at_hand.borrow_mut().forget(&key),
-        }
-        if let Some(busy) = self.busy.borrow_mut().get_mut(&key) {
-            busy.holders = busy.holders.saturating_sub(1);
-        }
-        self.go_on(world, key);
-    }
-
-    /// Tells whether owners hear of a request for a subscription now: once in a while for each
-    /// account. Otherwise an account that asks and withdraws again and again would fill what waits
-    /// for them. They can ask for pending requests (XEP-0060 §8.7).
-    pub(crate) fn may_ask(&self, now_ms: u64, key: &Key, subscriber: &Jid) -> bool {
-        let mut asked = self.asked.borrow_mut();
-        if now_ms.saturating_sub(asked.1) >= ASKED_MS || asked.0.len() >= MAX_ASKED {
-            *asked = (HashSet::new(), now_ms);
-        }
-        asked.0.insert((key.clone(), subscriber.to_bare()))
-    }
-
-    /// Notes that an owner has decided: the next request is heard.
-    pub(crate) fn decided(&self, key: &Key, subscriber: &Jid) {
-        self.asked.borrow_mut().0.remove(&(key.clone(), subscriber.to_bare()));
-    }
-
-    /// Forgets all nodes at hand: somebody has changed them behind the back of their homes, as the removal of an account does.
-    pub(crate) fn forget_all(&self) {
-        *self.at_hand.borrow_mut() = AtHand::default();
-    }
-
-    /// Works off what waits for a node until something holds it.
-    fn go_on(self: &Rc<Self>, world: &mut World, key: Key) {
-        loop {
-            let (operation, custody) = {
-                let mut all = self.busy.borrow_mut();
-                let Some(busy) = all.get_mut(&key).filter(|busy| busy.holders == 0) else { return };
-                match busy.line.pop_front() {
-                    Some(waiting) => waiting,
-                    None => {
-                        all.remove(&key);
-                        return;
-                    }
-                }
-            };
-            let node = self.at_hand.borrow_mut().get(&key);
-            match node {
-                Some(node) => world.in_custody(custody, |world| operation(world, Ok(Some(node)))),
-                None => return world.in_custody(custody, |world| self.load(world, key, operation)),
-            }
-        }
-    }
-
-    fn load(self: &Rc<Self>, world: &mut World, key: Key, operation: Operation) {
-        self.hold(&key);
-        let stored = world.stores.pubsub.node(key.0.as_ref(), &key.1);
-        let state = self.clone();
-        world.wait(stored, move |world, stored| {
-            let node = match stored {
-                Ok(stored) => Ok(stored.map(|stored| Rc::new(Node::of(stored, defaults(&key.0, &key.1))))),
-                Err(error) => {
-                    world.store_failed("loading a node", &key.0, &error);
-                    Err(error)
-                }
-            };
-            if let Ok(Some(node)) = &node {
-                state.at_hand.borrow_mut().put(key.clone(), node.clone());
-            }
-            operation(world, node);
-            state.let_go(world, key, Change::None);
-        });
+/// Returns the nodes among which those of a host are.
+fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut Nodes {
+    match host.local() {
+        Some(_) => &mut world.state_mut::<Pep>().nodes,
+        None => &mut world.state_mut::<Service>().nodes,
     }
 }
 
+/// Runs `operation` with a node, after what waits for that node already.
+pub(super) fn with_node(
+    world: &mut World,
+    key: Key,
+    operation: impl FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>) + 'static,
+) {
+    let nodes = nodes(world, &key.0);
+    match nodes.busy.get(&key) {
+        Some(busy) if busy.line.len() >= MAX_WAITING => operation(world, Err(StoreError::Busy)),
+        Some(_) => wait(world, &key, operation),
+        None => match nodes.at_hand.get(&key) {
+            Some(node) => operation(world, Ok(Some(node))),
+            None => {
+                wait(world, &key, operation);
+                go_on(world, key);
+            }
+        },
+    }
+}
+
+/// Lets an operation wait for a node.
+fn wait(
+    world: &mut World,
+    key: &Key,
+    operation: impl FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>) + 'static,
+) {
+    let waiting: Waiting = (Box::new(operation), world.custody());
+    nodes(world, &key.0).busy.entry(key.clone()).or_default().line.push_back(waiting);
+}
+
+/// Lets everything that comes for a node wait. It must be [let go](let_go).
+pub(super) fn hold(world: &mut World, key: &Key) {
+    nodes(world, &key.0).busy.entry(key.clone()).or_default().holders += 1;
+}
+
+/// Ends a hold.
+pub(super) fn let_go(world: &mut World, key: Key, change: Change) {
+    let nodes = nodes(world, &key.0);
+    match change {
+        Change::None => {}
+        Change::Put(node) => nodes.at_hand.put(key.clone(), Rc::new(*node)),
+        Change::Edit(edit) => nodes.at_hand.edit(&key, edit),
+        Change::Forget => nodes.at_hand.forget(&key),
+    }
+    if let Some(busy) = nodes.busy.get_mut(&key) {
+        busy.holders = busy.holders.saturating_sub(1);
+    }
+    go_on(world, key);
+}
+
+/// Tells whether owners hear of a request for a subscription now: once in a while for each
+/// account. Otherwise an account that asks and withdraws again and again would fill what waits
+/// for them. They can ask for pending requests (XEP-0060 §8.7).
+pub(super) fn may_ask(world: &mut World, key: &Key, subscriber: &Jid) -> bool {
+    let now_ms = world.time();
+    let asked = &mut nodes(world, &key.0).asked;
+    if now_ms.saturating_sub(asked.1) >= ASKED_MS || asked.0.len() >= MAX_ASKED {
+        *asked = (HashSet::new(), now_ms);
+    }
+    asked.0.insert((key.clone(), subscriber.to_bare()))
+}
+
+/// Notes that an owner has decided: the next request is heard.
+pub(super) fn decided(world: &mut World, key: &Key, subscriber: &Jid) {
+    nodes(world, &key.0).asked.0.remove(&(key.clone(), subscriber.to_bare()));
+}
+
+impl Nodes {
+    /// Forgets all nodes at hand: somebody has changed them behind the back of their homes, as the removal of an account does.
+    pub(super) fn forget_all(&mut self) {
+        self.at_hand = AtHand::default();
+    }
+}
+
+/// Works off what waits for a node until something holds it.
+fn go_on(world: &mut World, key: Key) {
+    loop {
+        let nodes = nodes(world, &key.0);
+        let Some(busy) = nodes.busy.get_mut(&key).filter(|busy| busy.holders == 0) else { return };
+        let Some((operation, custody)) = busy.line.pop_front() else {
+            nodes.busy.remove(&key);
+            return;
+        };
+        match nodes.at_hand.get(&key) {
+            Some(node) => world.in_custody(custody, |world| operation(world, Ok(Some(node)))),
+            None => return world.in_custody(custody, |world| load(world, key, operation)),
+        }
+    }
+}
+
+fn load(world: &mut World, key: Key, operation: Operation) {
+    hold(world, &key);
+    let stored = world.stores.pubsub.node(key.0.as_ref(), &key.1);
+    world.wait(stored, move |world, stored| {
+        let node = match stored {
+            Ok(stored) => Ok(stored.map(|stored| Rc::new(Node::of(stored, defaults(&key.0, &key.1))))),
+            Err(error) => {
+                world.store_failed("loading a node", &key.0, &error);
+                Err(error)
+            }
+        };
+        if let Ok(Some(node)) = &node {
+            nodes(world, &key.0).at_hand.put(key.clone(), node.clone());
+        }
+        operation(world, node);
+        let_go(world, key, Change::None);
+    });
+}
+
 /// The configuration of a node for which nobody has said anything.
-pub(crate) fn defaults(host: &Jid, node: &str) -> Config {
+pub(super) fn defaults(host: &Jid, node: &str) -> Config {
     if host.local().is_some() { Config::of_account(node) } else { Config::of_service() }
 }
 

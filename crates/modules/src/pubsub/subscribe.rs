@@ -14,20 +14,12 @@ use super::limits::{Limits, MAX_PENDING, MAX_RESOURCES};
 use super::node::{Node, Subscription};
 use super::publish::since;
 use super::request::Call;
-use super::state::{Change, Key, State};
+use super::state::{self, Change, Key};
 use super::{approval, notify};
 use crate::form::Form;
 
 /// §6.1, for somebody whose relation to the owner is known where it matters.
-pub(super) fn subscribe(
-    state: &Rc<State>,
-    world: &mut World,
-    call: Call,
-    key: Key,
-    node: &Rc<Node>,
-    jid: Jid,
-    options: Option<Form>,
-) {
+pub(super) fn subscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid, options: Option<Form>) {
     if let Err(error) = node.lets_subscribe(call.from(), &call.relation()) {
         return call.refuse(world, error);
     }
@@ -46,8 +38,8 @@ pub(super) fn subscribe(
     if let Some(Err(error)) = options.map(|form| subscription.apply(&form)) {
         return call.refuse(world, error);
     }
-    let (node, again) = (node.clone(), state.clone());
-    set(state, world, key, jid, Some(subscription), move |world, key, jid, done| match done {
+    let node = node.clone();
+    set(world, key, jid, Some(subscription), move |world, key, jid, done| match done {
         Ok(subscription) => {
             let subscription = subscription.unwrap_or_else(Subscription::new);
             let mut reply = call.iq.result();
@@ -56,7 +48,7 @@ pub(super) fn subscribe(
             world.reply(&call.iq, reply);
             match is_new {
                 true if subscription.pending => {
-                    if again.may_ask(world.time(), key, jid) {
+                    if state::may_ask(world, key, jid) {
                         approval::ask_owners(world, key, &node, jid);
                     }
                 }
@@ -102,12 +94,12 @@ pub(super) fn begun(world: &mut World, key: &Key, node: &Rc<Node>, subscriber: &
 }
 
 /// §6.2.
-pub(super) fn unsubscribe(state: &Rc<State>, world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid) {
+pub(super) fn unsubscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid) {
     if !node.subscriptions.contains_key(&jid) {
         return call.refuse(world, not_subscribed(ErrorType::Cancel));
     }
     let node = node.clone();
-    set(state, world, key, jid, None, move |world, key, jid, done| match done {
+    set(world, key, jid, None, move |world, key, jid, done| match done {
         Ok(_) => {
             call.done(world);
             approval::tell_owners(world, key, &node, jid, None);
@@ -128,15 +120,7 @@ pub(super) fn options(world: &mut World, call: &Call, key: &Key, node: &Node, ji
 }
 
 /// §6.3.5: sets the options of a subscription.
-pub(super) fn set_options(
-    state: &Rc<State>,
-    world: &mut World,
-    call: Call,
-    key: Key,
-    node: &Node,
-    jid: Jid,
-    form: &Form,
-) {
+pub(super) fn set_options(world: &mut World, call: Call, key: Key, node: &Node, jid: Jid, form: &Form) {
     let Some(subscription) = node.subscriptions.get(&jid) else {
         return call.refuse(world, not_subscribed(ErrorType::Modify));
     };
@@ -144,7 +128,7 @@ pub(super) fn set_options(
     if let Err(error) = subscription.apply(form) {
         return call.refuse(world, error);
     }
-    set(state, world, key, jid, Some(subscription), move |world, _, _, done| match done {
+    set(world, key, jid, Some(subscription), move |world, _, _, done| match done {
         Ok(_) => call.done(world),
         Err(error) => call.refuse(world, error),
     });
@@ -163,18 +147,16 @@ type Then = Result<Option<Subscription>, StanzaError>;
 
 /// Sets or removes a subscription, in the store and at hand.
 pub(super) fn set(
-    state: &Rc<State>,
     world: &mut World,
     key: Key,
     jid: Jid,
     subscription: Option<Subscription>,
     then: impl FnOnce(&mut World, &Key, &Jid, Then) + 'static,
 ) {
-    state.hold(&key);
+    state::hold(world, &key);
     let stored = subscription.as_ref().map(Subscription::stored);
     let most = Limits::of(world, &key.0).account_subscriptions;
     let written = world.stores.pubsub.set_subscription(key.0.as_ref(), &key.1, jid.as_ref(), stored, most);
-    let state = state.clone();
     world.wait(written, move |world, written| {
         let (change, outcome) = match written {
             Ok(Set::Done) => {
@@ -193,7 +175,7 @@ pub(super) fn set(
             }
         };
         then(world, &key, &jid, outcome);
-        state.let_go(world, key, change);
+        state::let_go(world, key, change);
     });
 }
 

@@ -17,7 +17,7 @@ use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
 use sha1::{Digest, Sha1};
 use tracing::warn;
 
-use super::pep;
+use super::avatar;
 use crate::asker::condition;
 use crate::option;
 
@@ -162,7 +162,7 @@ fn keep(world: &mut World, iq: Iq) {
             let before = world.document::<String>(iq.to.as_ref(), PHOTO).map(|hash| (*hash).clone());
             if before.unwrap_or_default() != hash {
                 announce(world, &iq.to, hash);
-                pep::photo(world, &iq.to, photo);
+                avatar::photo(world, iq.to.clone(), photo);
             }
         }
         Err(error) => failed(world, &iq, &error),
