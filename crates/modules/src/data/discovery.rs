@@ -4,7 +4,7 @@ use rookery_hub::{Iq, Options, World};
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
-use super::state::State;
+use super::state::DataState;
 use super::{Topic, described, lets_in, pace};
 use crate::disco::{Identity, Info};
 use crate::form::{Field, Form};
@@ -21,8 +21,9 @@ pub(super) fn service_info(world: &mut World, iq: &Iq, options: &Options) {
 }
 
 /// §5.2: the devices, page by page. Nobody sees any who may use none.
-pub(super) fn service_items(state: &State, world: &mut World, iq: &Iq, options: &Options) {
-    let nodes = state.data.source().filter(|_| lets_in(world, options, &iq.from)).map(|source| source.nodes());
+pub(super) fn service_items(world: &mut World, iq: &Iq, options: &Options) {
+    let source = world.state::<DataState>().data.source();
+    let nodes = source.filter(|_| lets_in(world, options, &iq.from)).map(|source| source.nodes());
     let nodes = nodes.as_deref().unwrap_or_default();
     let page = match rsm::Request::read(&iq.payload) {
         Ok(page) => page,
@@ -47,16 +48,16 @@ pub(super) fn service_items(state: &State, world: &mut World, iq: &Iq, options: 
 }
 
 /// §5.3, §5.4.
-pub(super) fn node_info(state: &State, world: &mut World, iq: &Iq, node: &str, options: &Options) {
+pub(super) fn node_info(world: &mut World, iq: &Iq, node: &str, options: &Options) {
     if !lets_in(world, options, &iq.from) {
         return world.reply_error(iq, Condition::ItemNotFound);
     }
-    let description = match described(state, iq, node) {
+    let description = match described(world, iq, node) {
         Ok(description) => description,
         Err(error) => return world.reply_error(iq, error),
     };
     let topic = Topic { host: iq.to.domain().to_owned(), node: node.to_owned() };
-    let subscribers = state.nodes.borrow().get(&topic).map_or(0, |node| node.subscribers.len());
+    let subscribers = world.state::<DataState>().nodes.get(&topic).map_or(0, |node| node.subscribers.len());
     let is_open = options.list("access").iter().any(|rule| rule == "all");
     let text = |var: &str, value: &str| Field::text_single(var).value(value);
     let form = Form::new("result")
@@ -81,29 +82,30 @@ pub(super) fn node_info(state: &State, world: &mut World, iq: &Iq, node: &str, o
 }
 
 /// §5.5.
-pub(super) fn node_items(state: &State, world: &mut World, iq: &Iq, node: &str, options: &Options) {
+pub(super) fn node_items(world: &mut World, iq: &Iq, node: &str, options: &Options) {
     if !lets_in(world, options, &iq.from) {
         return world.reply_error(iq, Condition::ItemNotFound);
     }
-    if let Err(error) = described(state, iq, node) {
+    if let Err(error) = described(world, iq, node) {
         return world.reply_error(iq, error);
     }
     let topic = Topic { host: iq.to.domain().to_owned(), node: node.to_owned() };
     let mut reply = iq.result();
     reply.start_ns("query", ns::DISCO_ITEMS).attr("node", node);
-    if state.last(&topic).is_some() {
+    if world.state::<DataState>().last(&topic).is_some() {
         reply.start("item").attr("jid", iq.to.as_str()).attr("name", pace::ITEM).end();
     }
     world.reply(iq, reply);
 }
 
 /// §6.5: the last reading, if somebody is subscribed and it has come.
-pub(super) fn items(state: &State, world: &mut World, call: &Call, node: &str, ids: &[String]) {
-    if let Err(error) = described(state, &call.iq, node) {
+pub(super) fn items(world: &mut World, call: &Call, node: &str, ids: &[String]) {
+    if let Err(error) = described(world, &call.iq, node) {
         return call.refuse(world, error);
     }
     let topic = Topic { host: call.iq.to.domain().to_owned(), node: node.to_owned() };
-    let last = state.last(&topic).filter(|_| ids.is_empty() || ids.iter().any(|id| id == pace::ITEM));
+    let last =
+        world.state::<DataState>().last(&topic).filter(|_| ids.is_empty() || ids.iter().any(|id| id == pace::ITEM));
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("items").attr("node", node);
     if let Some(reading) = last {

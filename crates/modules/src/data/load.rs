@@ -1,16 +1,14 @@
 //! Who was subscribed before the server was stopped: every shard takes up the nodes that are at home there.
 
-use std::rc::Rc;
-
 use rookery_hub::World;
 use rookery_jid::Jid;
 use tracing::warn;
 
-use super::state::{State, Terms};
+use super::state::{DataState, Terms};
 use super::{NAME, Topic, home};
 
 /// Takes them up, of all domains that have the service.
-pub(super) fn load(state: &Rc<State>, world: &mut World) {
+pub(super) fn load(world: &mut World) {
     let domains = world.settings().domains.iter();
     let services = domains.filter_map(|domain| {
         let options = domain.module(NAME)?;
@@ -18,41 +16,40 @@ pub(super) fn load(state: &Rc<State>, world: &mut World) {
     });
     for (host, usual) in services.collect::<Vec<_>>() {
         if let Ok(host) = Jid::new(None, &host, None) {
-            page(state, world, host, usual, "");
+            page(world, host, usual, "");
         }
     }
 }
 
 /// Looks through the nodes behind one.
-fn page(state: &Rc<State>, world: &mut World, host: Jid, usual: u64, after: &str) {
+fn page(world: &mut World, host: Jid, usual: u64, after: &str) {
     let found = world.stores.pubsub.nodes(host.as_ref(), host.as_ref(), after, PAGE);
-    let state = state.clone();
     world.wait(found, move |world, found| match found {
         Ok(found) => {
             let last = found.last().filter(|_| found.len() == PAGE).map(|last| last.node.clone());
             for listed in found {
                 if home(world, host.domain(), &listed.node) == world.shard() {
-                    take_up(&state, world, host.clone(), usual, listed.node);
+                    take_up(world, host.clone(), usual, listed.node);
                 }
             }
             if let Some(last) = last {
-                page(&state, world, host, usual, &last);
+                page(world, host, usual, &last);
             }
         }
         Err(error) => warn!(%error, "subscriptions to readings can't be read"),
     });
 }
 
-fn take_up(state: &Rc<State>, world: &mut World, host: Jid, usual: u64, node: String) {
+fn take_up(world: &mut World, host: Jid, usual: u64, node: String) {
     let found = world.stores.pubsub.node(host.as_ref(), &node);
-    let state = state.clone();
     world.wait(found, move |world, found| match found {
         Ok(found) => {
             let topic = Topic { host: host.domain().to_owned(), node };
             for (jid, subscription) in found.into_iter().flat_map(|found| found.subscriptions) {
-                // Who has changed it meanwhile knows better.
+                // A change that came meanwhile is newer.
+                let shard = world.shard();
+                let state = world.state_mut::<DataState>();
                 if state.terms(&topic, &jid).is_none() {
-                    let shard = world.shard();
                     state.put(&topic, &jid, Terms::read(&subscription.options), usual, shard);
                 }
             }

@@ -27,14 +27,12 @@ mod state;
 mod subscribe;
 mod subscriptions;
 
-use std::rc::Rc;
-use std::sync::Arc;
-
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
+use rookery_hub::{Bound, Domain, Hooks, Iq, Letter, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
+use serde::{Deserialize, Serialize};
 
 use crate::option;
 use crate::pubsub::error::{specific, unsupported};
@@ -42,18 +40,18 @@ use crate::pubsub::request::{Action, Call};
 use crate::request::is_get;
 pub use source::{Data, Description, Listed, Reading, Source, Topic, deliver, say};
 use speak::Speaker;
-use state::State;
+use state::DataState;
 
 /// Shows what a source outside gives.
 #[derive(Debug)]
 pub struct DataService {
-    state: Rc<State>,
+    data: Data,
 }
 
 impl DataService {
     /// The module for one shard; `data` is the same for all shards.
     pub fn new(data: Data) -> Self {
-        Self { state: Rc::new(State::new(data)) }
+        Self { data }
     }
 }
 
@@ -83,68 +81,63 @@ impl Module for DataService {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        let state = self.state.clone();
-        hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
-        let state = self.state.clone();
-        hooks.letters(move |world, letter| {
-            if let Ok(letter) = letter.downcast() {
-                read(&state, world, *letter);
-            }
-        });
-        let state = self.state.clone();
-        hooks.starting(move |world| load::load(&state, world));
-        let state = self.state.clone();
-        hooks.session_ended(move |world, link| session_ended(&state, world, link));
-        let state = self.state.clone();
-        hooks.account_removed(move |world, account| {
-            if state.data.subscriptions.has(account) {
+        hooks.state(DataState::new(self.data.clone()));
+        hooks.letter::<DataLetter>();
+        hooks.service(serve);
+        hooks.starting(load::load);
+        hooks.session_ended(session_ended);
+        hooks.account_removed(|world, account| {
+            if world.state::<DataState>().data.subscriptions.has(account) {
                 tell_all(world, &account.to_jid(), false);
             }
         });
     }
 }
 
-/// What a shard is told.
-enum Letter {
-    /// What the source has read.
-    Readings(Vec<(Arc<Topic>, Reading)>),
+/// Tells another shard what concerns the nodes or the rooms at home there.
+#[derive(Debug, Serialize, Deserialize)]
+enum DataLetter {
     /// These subscriptions are over: those of this full JID, or of this account whatever the resource.
     Over { subscriber: Jid, is_session: bool },
     /// To be said in a room, in the name of this host.
     Say { host: String, room: Jid, text: String },
 }
 
-fn read(state: &Rc<State>, world: &mut World, letter: Letter) {
-    match letter {
-        Letter::Readings(readings) => pace::take(state, world, readings),
-        Letter::Over { subscriber, is_session } => subscribe::over(state, world, &subscriber, is_session),
-        Letter::Say { host, room, text } => Speaker::say(state, world, &host, &room, text),
+impl Letter for DataLetter {
+    const NAME: &'static str = "data";
+
+    fn open(self, world: &mut World) {
+        match self {
+            Self::Over { subscriber, is_session } => subscribe::over(world, &subscriber, is_session),
+            Self::Say { host, room, text } => Speaker::say(world, &host, &room, text),
+        }
     }
 }
 
-fn session_ended(state: &State, world: &mut World, link: Link) {
-    if !state.data.subscriptions.has_sessions() {
+fn session_ended(world: &mut World, link: Link) {
+    let subscriptions = &world.state::<DataState>().data.subscriptions;
+    if !subscriptions.has_sessions() {
         return;
     }
-    let Some(address) = world.outboxes.address(link).cloned() else { return };
-    if state.data.subscriptions.has_session(&address) {
+    let address = world.outboxes.address(link).filter(|address| subscriptions.has_session(address));
+    if let Some(address) = address.cloned() {
         tell_all(world, &address, true);
     }
 }
 
 fn tell_all(world: &mut World, subscriber: &Jid, is_session: bool) {
     for shard in 0..world.shards() {
-        world.tell(shard, NAME, Box::new(Letter::Over { subscriber: subscriber.clone(), is_session }));
+        world.send_letter(shard, DataLetter::Over { subscriber: subscriber.clone(), is_session });
     }
 }
 
 /// A stanza for the service.
-fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
     if to.resource() == Some(speak::RESOURCE) {
         let home = world.home_of(from.bare());
         match home == world.shard() {
-            true => Speaker::heard(state, world, packet, &from, to),
+            true => Speaker::heard(world, packet, &from, to),
             false => world.hand_to_service(home, packet, to),
         }
         return;
@@ -164,18 +157,18 @@ fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, 
     match iq.payload.ns() {
         ns::DISCO_INFO if is_get(world, &iq, "query") => match node {
             Some(node) if !is_at_home(world, packet, to, &node) => {}
-            Some(node) => discovery::node_info(state, world, &iq, &node, options),
+            Some(node) => discovery::node_info(world, &iq, &node, options),
             None => discovery::service_info(world, &iq, options),
         },
         ns::DISCO_ITEMS if is_get(world, &iq, "query") => match node {
             Some(node) if !is_at_home(world, packet, to, &node) => {}
-            Some(node) => discovery::node_items(state, world, &iq, &node, options),
-            None => discovery::service_items(state, world, &iq, options),
+            Some(node) => discovery::node_items(world, &iq, &node, options),
+            None => discovery::service_items(world, &iq, options),
         },
         ns::DISCO_INFO | ns::DISCO_ITEMS => {}
         ns::PUBSUB | ns::PUBSUB_OWNER => match Action::read(&iq) {
             Ok(action) if action.node().is_none_or(|node| is_at_home(world, packet, to, node)) => {
-                run(state, world, Call { iq, relation: None }, action, options);
+                run(world, Call { iq, relation: None }, action, options);
             }
             Ok(_) => {}
             Err(error) => world.reply_error(&iq, error),
@@ -199,9 +192,9 @@ fn home(world: &World, host: &str, node: &str) -> usize {
 }
 
 /// Carries out a request, at the home of the node that it is about.
-fn run(state: &Rc<State>, world: &mut World, call: Call, action: Action, options: &Options) {
+fn run(world: &mut World, call: Call, action: Action, options: &Options) {
     match action {
-        Action::Subscriptions { node } => subscriptions::own(state, world, &call, node.as_deref()),
+        Action::Subscriptions { node } => subscriptions::own(world, &call, node.as_deref()),
         Action::Affiliations { node } => subscriptions::affiliations(world, &call, node.as_deref()),
         Action::DefaultOptions => subscribe::default_options(world, &call, options),
         _ if !lets_in(world, options, &call.iq.from) => {
@@ -209,18 +202,18 @@ fn run(state: &Rc<State>, world: &mut World, call: Call, action: Action, options
             call.refuse(world, specific(Condition::NotAllowed, "closed-node"));
         }
         Action::Subscribe { node, jid, options: form } => {
-            subscribe::subscribe(state, world, call, &node, jid, form.as_ref(), options);
+            subscribe::subscribe(world, call, &node, jid, form.as_ref(), options);
         }
-        Action::Unsubscribe { node, jid } => subscribe::unsubscribe(state, world, call, &node, jid),
-        Action::Options { node, jid } => subscribe::options(state, world, &call, &node, &jid, options),
+        Action::Unsubscribe { node, jid } => subscribe::unsubscribe(world, call, &node, jid),
+        Action::Options { node, jid } => subscribe::options(world, &call, &node, &jid, options),
         Action::SetOptions { node, jid, form } => {
-            subscribe::set_options(state, world, call, &node, jid, &form, options);
+            subscribe::set_options(world, call, &node, jid, &form, options);
         }
-        Action::Items { node, ids, .. } => discovery::items(state, world, &call, &node, &ids),
+        Action::Items { node, ids, .. } => discovery::items(world, &call, &node, &ids),
         // Nodes are there by themselves, and what is published comes from outside.
         Action::Create { .. } => call.refuse(world, unsupported("create-nodes")),
         Action::DefaultConfiguration => call.refuse(world, unsupported("config-node")),
-        other => match other.node().map(|node| described(state, &call.iq, node)) {
+        other => match other.node().map(|node| described(world, &call.iq, node)) {
             Some(Err(error)) => call.refuse(world, error),
             _ => call.refuse(world, Condition::Forbidden),
         },
@@ -233,8 +226,8 @@ fn lets_in(world: &World, options: &Options, who: &Jid) -> bool {
 }
 
 /// What a node is, or that there is no such node.
-fn described(state: &State, iq: &Iq, node: &str) -> Result<Description, StanzaError> {
-    let source = state.data.source().ok_or(Condition::ServiceUnavailable)?;
+fn described(world: &World, iq: &Iq, node: &str) -> Result<Description, StanzaError> {
+    let source = world.state::<DataState>().data.source().ok_or(Condition::ServiceUnavailable)?;
     let topic = Topic { host: iq.to.domain().to_owned(), node: node.to_owned() };
     source.describe(&topic.node).map_err(|reason| StanzaError::new(Condition::ItemNotFound).with_text(reason))
 }

@@ -3,7 +3,6 @@
 //! Subscribers of a node who are notified equally often have a pace together. A reading goes out at once if the last notification was long enough ago;
 //! else the newest one goes out when it is.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::Packet;
@@ -12,7 +11,7 @@ use rookery_jid::Jid;
 use rookery_xml::{Writer, ns};
 use tracing::warn;
 
-use super::state::State;
+use super::state::DataState;
 use super::{Reading, Topic};
 
 /// Subscribers who are notified equally often.
@@ -28,10 +27,10 @@ pub(super) struct Pace {
     pub to: Vec<Jid>,
 }
 
-/// Readings have come.
-pub(super) fn take(state: &Rc<State>, world: &mut World, readings: Vec<(Arc<Topic>, Reading)>) {
+/// Hands on readings that have come.
+pub(super) fn take(world: &mut World, readings: Vec<(Arc<Topic>, Reading)>) {
     for (topic, reading) in readings {
-        one(state, world, &topic, reading);
+        one(world, &topic, reading);
     }
 }
 
@@ -43,43 +42,36 @@ pub(super) fn last(world: &mut World, topic: &Topic, reading: &Reading, to: &Jid
     }
 }
 
-fn one(state: &Rc<State>, world: &mut World, topic: &Arc<Topic>, reading: Reading) {
+fn one(world: &mut World, topic: &Arc<Topic>, reading: Reading) {
     let now = world.uptime_ms();
     let (mut to, mut later) = (Vec::new(), Vec::new());
-    {
-        let mut nodes = state.nodes.borrow_mut();
-        // It may have been closed while this was under way.
-        let Some(node) = nodes.get_mut(&**topic) else { return };
-        for pace in node.paces.iter_mut().filter(|pace| !pace.waits) {
-            let due = pace.sent_at.map_or(now, |sent_at| sent_at + pace.interval);
-            if due <= now {
-                pace.sent_at = Some(now);
-                to.extend(pace.to.iter().cloned());
-            } else {
-                pace.waits = true;
-                later.push((pace.interval, due - now));
-            }
+    // It may have been closed while this was under way.
+    let Some(node) = world.state_mut::<DataState>().nodes.get_mut(&**topic) else { return };
+    for pace in node.paces.iter_mut().filter(|pace| !pace.waits) {
+        let due = pace.sent_at.map_or(now, |sent_at| sent_at + pace.interval);
+        if due <= now {
+            pace.sent_at = Some(now);
+            to.extend(pace.to.iter().cloned());
+        } else {
+            pace.waits = true;
+            later.push((pace.interval, due - now));
         }
-        node.last = Some(reading.clone());
     }
+    node.last = Some(reading.clone());
     send(world, topic, &reading, &to);
     for (interval, wait) in later {
-        let (state, topic) = (state.clone(), topic.clone());
-        world.after(wait, move |world| catch_up(&state, world, &topic, interval));
+        let topic = topic.clone();
+        world.after(wait, move |world| catch_up(world, &topic, interval));
     }
 }
 
 /// Sends the newest reading to those of a pace.
-fn catch_up(state: &State, world: &mut World, topic: &Topic, interval: u64) {
+fn catch_up(world: &mut World, topic: &Topic, interval: u64) {
     let now = world.uptime_ms();
-    let found = {
-        let mut nodes = state.nodes.borrow_mut();
-        let Some(node) = nodes.get_mut(topic) else { return };
-        let Some(pace) = node.paces.iter_mut().find(|pace| pace.interval == interval && pace.waits) else { return };
-        (pace.waits, pace.sent_at) = (false, Some(now));
-        (node.last.clone(), pace.to.clone())
-    };
-    if let (Some(reading), to) = found {
+    let Some(node) = world.state_mut::<DataState>().nodes.get_mut(topic) else { return };
+    let Some(pace) = node.paces.iter_mut().find(|pace| pace.interval == interval && pace.waits) else { return };
+    (pace.waits, pace.sent_at) = (false, Some(now));
+    if let (Some(reading), to) = (node.last.clone(), pace.to.clone()) {
         send(world, topic, &reading, &to);
     }
 }

@@ -10,7 +10,7 @@ use rookery_jid::Jid;
 use rookery_xml::Element;
 
 use super::subscriptions::Subscriptions;
-use super::{Letter, NAME};
+use super::{DataLetter, NAME, pace};
 
 /// Gives items from outside. Its methods are called on shards and must not wait for anything.
 pub trait Source: Send + Sync {
@@ -107,14 +107,12 @@ impl Data {
 
 /// Gives a shard what was read of nodes that were opened there.
 pub fn deliver(world: &mut World, readings: Vec<(Arc<Topic>, Reading)>) {
-    let shard = world.shard();
-    world.tell(shard, NAME, Box::new(Letter::Readings(readings)));
+    pace::take(world, readings);
 }
 
 /// Says something in a room, in the name of the service of a domain. Any shard will do.
 pub fn say(world: &mut World, domain: &str, room: &Jid, text: String) {
     let services = world.domain(domain).and_then(|domain| domain.module(NAME)).map(|options| options.text("host"));
     let Some(host) = services.map(|host| host.replace('@', domain)) else { return };
-    let home = world.home_of(room.as_ref());
-    world.tell(home, NAME, Box::new(Letter::Say { host, room: room.clone(), text }));
+    world.send_letter_home(room.as_ref(), DataLetter::Say { host, room: room.clone(), text });
 }

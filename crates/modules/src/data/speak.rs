@@ -4,7 +4,6 @@
 //! service counts as with everybody: it may be banned or made a visitor, and then the texts wait until they are too many.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
@@ -13,7 +12,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Built, Element, Kind, Limits as XmlLimits, Stanza, Writer, ns};
 use tracing::warn;
 
-use super::state::State;
+use super::state::DataState;
 
 /// The service in one room.
 #[derive(Debug)]
@@ -31,8 +30,9 @@ pub(super) struct Speaker {
 }
 
 /// What is to be done when the speaker is let go of: a room may answer before the call that sends is back.
-#[derive(Default)]
 struct Doing {
+    /// The id of the stanza to be sent that needs one, of which there is one at most.
+    id: String,
     stanzas: Vec<(Built, Jid)>,
     /// In how many milliseconds to look again, where the service was then, and in which attempt.
     later: Option<(u64, Seat, u64)>,
@@ -50,9 +50,10 @@ enum Seat {
 
 impl Speaker {
     /// Says something, on the home shard of the room.
-    pub fn say(state: &Rc<State>, world: &mut World, host: &str, room: &Jid, text: String) {
-        state.speakers.borrow_mut().entry(room.clone()).or_insert_with(|| Speaker::new(host, room));
-        with(state, world, room, |speaker, world, doing| {
+    pub fn say(world: &mut World, host: &str, room: &Jid, text: String) {
+        let speakers = &mut world.state_mut::<DataState>().speakers;
+        speakers.entry(room.clone()).or_insert_with(|| Speaker::new(host, room));
+        with(world, room, |speaker, doing| {
             if speaker.texts.len() == MOST_TEXTS {
                 // The one that is under way stays: its reflection must find it.
                 speaker.texts.remove(1);
@@ -60,20 +61,20 @@ impl Speaker {
             speaker.texts.push_back(text);
             match speaker.seat {
                 Seat::Outside => speaker.enter(doing),
-                Seat::Inside => speaker.send(world, doing),
+                Seat::Inside => speaker.send(doing),
                 Seat::Entering | Seat::Waiting => {}
             }
         });
     }
 
     /// Hears what a room sends to the service.
-    pub fn heard(state: &Rc<State>, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
+    pub fn heard(world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         if matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
             return world.bounce(packet, to, Condition::ServiceUnavailable.into());
         }
         let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
         let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
-        with(state, world, &from.to_bare(), |speaker, world, doing| {
+        with(world, &from.to_bare(), |speaker, doing| {
             if speaker.host != to.domain() {
                 return;
             }
@@ -81,18 +82,18 @@ impl Speaker {
             let is_said = packet.id().is_some_and(|id| speaker.sent.as_deref() == Some(&id));
             match (packet.kind(), packet.type_()) {
                 (Kind::Presence, StanzaType::Available) if is_own => {
-                    speaker.entered(world, &Element::read(&stanza), doing);
+                    speaker.entered(&Element::read(&stanza), doing);
                 }
                 (Kind::Presence, StanzaType::Unavailable) if is_own => speaker.wait(doing),
                 (Kind::Presence, StanzaType::Error) => speaker.refused(&Element::read(&stanza), doing),
                 (Kind::Message, StanzaType::Groupchat) if is_own && is_said => {
                     speaker.sent = None;
                     speaker.texts.pop_front();
-                    speaker.send(world, doing);
+                    speaker.send(doing);
                 }
                 // It is no occupant any more, or has no voice.
                 (Kind::Message, StanzaType::Error) => speaker.wait(doing),
-                (Kind::Iq, StanzaType::Result) if speaker.seat == Seat::Entering => speaker.begin(world, doing),
+                (Kind::Iq, StanzaType::Result) if speaker.seat == Seat::Entering => speaker.begin(doing),
                 (Kind::Iq, StanzaType::Error) if speaker.seat == Seat::Entering => speaker.wait(doing),
                 _ => {}
             }
@@ -122,7 +123,7 @@ impl Speaker {
     }
 
     /// §7.2.2, §10.1.2: it is in, and has to open the room first if it made it.
-    fn entered(&mut self, world: &mut World, presence: &Element, doing: &mut Doing) {
+    fn entered(&mut self, presence: &Element, doing: &mut Doing) {
         if self.seat != Seat::Entering {
             return;
         }
@@ -130,17 +131,17 @@ impl Speaker {
             x.children().any(|status| status.name() == "status" && status.attr("code") == Some("201"))
         });
         if !is_new {
-            return self.begin(world, doing);
+            return self.begin(doing);
         }
         let mut iq = Writer::new("iq");
-        iq.attr("type", "set").attr("id", &world.unique_text()).attr("from", &self.address());
+        iq.attr("type", "set").attr("id", &doing.id).attr("from", &self.address());
         iq.start_ns("query", ns::MUC_OWNER).start_ns("x", ns::DATA_FORMS).attr("type", "submit");
         doing.stanzas.push((iq.finish(), self.room.clone()));
     }
 
-    fn begin(&mut self, world: &mut World, doing: &mut Doing) {
+    fn begin(&mut self, doing: &mut Doing) {
         self.seat = Seat::Inside;
-        self.send(world, doing);
+        self.send(doing);
     }
 
     fn refused(&mut self, presence: &Element, doing: &mut Doing) {
@@ -185,9 +186,9 @@ impl Speaker {
     }
 
     /// Says the first text, unless it is under way.
-    fn send(&mut self, world: &mut World, doing: &mut Doing) {
+    fn send(&mut self, doing: &mut Doing) {
         let Some(text) = self.texts.front().filter(|_| self.sent.is_none()) else { return };
-        let id = world.unique_text();
+        let id = doing.id.clone();
         let mut message = Writer::new("message");
         message.attr("type", "groupchat").attr("id", &id).attr("from", &self.address());
         message.text_child("body", text);
@@ -201,21 +202,17 @@ impl Speaker {
 }
 
 /// Works with the speaker of a room, if there is one, and then does what came of it.
-fn with(state: &Rc<State>, world: &mut World, room: &Jid, work: impl FnOnce(&mut Speaker, &mut World, &mut Doing)) {
-    let mut doing = Doing::default();
-    match state.speakers.borrow_mut().get_mut(room) {
-        Some(speaker) => work(speaker, world, &mut doing),
-        None => return,
-    }
-    act(state, world, room, doing);
+fn with(world: &mut World, room: &Jid, work: impl FnOnce(&mut Speaker, &mut Doing)) {
+    let mut doing = Doing { id: world.unique_text(), stanzas: Vec::new(), later: None };
+    let Some(speaker) = world.state_mut::<DataState>().speakers.get_mut(room) else { return };
+    work(speaker, &mut doing);
+    act(world, room, doing);
 }
 
-fn act(state: &Rc<State>, world: &mut World, room: &Jid, doing: Doing) {
+fn act(world: &mut World, room: &Jid, doing: Doing) {
     if let Some((wait_ms, seat, attempt)) = doing.later {
-        let (state, room) = (state.clone(), room.clone());
-        world.after(wait_ms, move |world| {
-            with(&state, world, &room, |speaker, _, doing| speaker.again(seat, attempt, doing));
-        });
+        let room = room.clone();
+        world.after(wait_ms, move |world| with(world, &room, |speaker, doing| speaker.again(seat, attempt, doing)));
     }
     for (stanza, to) in doing.stanzas {
         world.send(&stanza, &to);

@@ -1,6 +1,5 @@
 //! What is at hand on a shard: the nodes that are at home there and have subscribers.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,12 +15,14 @@ use super::{Data, Reading, Topic};
 use crate::form::{Field, Form};
 use crate::pubsub::error::invalid_options;
 
-/// A shard's part of the service.
+/// What a shard remembers of the service.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct DataState {
+    /// What all shards share.
     pub data: Data,
-    pub nodes: RefCell<HashMap<Topic, Node>>,
-    pub speakers: RefCell<HashMap<Jid, Speaker>>,
+    pub nodes: HashMap<Topic, Node>,
+    /// By room.
+    pub speakers: HashMap<Jid, Speaker>,
 }
 
 /// A node with subscribers.
@@ -44,16 +45,15 @@ pub(super) struct Terms {
     pub interval: Option<u64>,
 }
 
-impl State {
+impl DataState {
     pub fn new(data: Data) -> Self {
-        Self { data, nodes: RefCell::default(), speakers: RefCell::default() }
+        Self { data, nodes: HashMap::new(), speakers: HashMap::new() }
     }
 
     /// Adds a subscriber, or sets its options; the node is opened for the first. `usual`: milliseconds between notifications where a subscriber
     /// says nothing.
-    pub fn put(&self, topic: &Topic, subscriber: &Jid, terms: Terms, usual: u64, shard: usize) {
-        let mut nodes = self.nodes.borrow_mut();
-        let node = nodes.entry(topic.clone()).or_insert_with(|| {
+    pub fn put(&mut self, topic: &Topic, subscriber: &Jid, terms: Terms, usual: u64, shard: usize) {
+        let node = self.nodes.entry(topic.clone()).or_insert_with(|| {
             self.data.open.fetch_add(1, Ordering::Relaxed);
             Node { topic: Arc::new(topic.clone()), subscribers: BTreeMap::new(), last: None, paces: Vec::new() }
         });
@@ -68,16 +68,15 @@ impl State {
     }
 
     /// Removes a subscriber; the node is closed for the last. `None` if it wasn't there, else whether it was the last.
-    pub fn remove(&self, topic: &Topic, subscriber: &Jid) -> Option<bool> {
-        let mut nodes = self.nodes.borrow_mut();
-        let node = nodes.get_mut(topic)?;
+    pub fn remove(&mut self, topic: &Topic, subscriber: &Jid) -> Option<bool> {
+        let node = self.nodes.get_mut(topic)?;
         node.subscribers.remove(subscriber)?;
         self.data.subscriptions.remove(subscriber, topic);
         node.paces.iter_mut().for_each(|pace| pace.to.retain(|jid| jid != subscriber));
         node.paces.retain(|pace| !pace.to.is_empty());
         let is_last = node.subscribers.is_empty();
         if is_last {
-            nodes.remove(topic);
+            self.nodes.remove(topic);
             self.data.open.fetch_sub(1, Ordering::Relaxed);
             if let Some(source) = self.data.source() {
                 source.close(topic);
@@ -88,12 +87,12 @@ impl State {
 
     /// The options of a subscription, if there is one.
     pub fn terms(&self, topic: &Topic, subscriber: &Jid) -> Option<Terms> {
-        self.nodes.borrow().get(topic)?.subscribers.get(subscriber).copied()
+        self.nodes.get(topic)?.subscribers.get(subscriber).copied()
     }
 
     /// What was read last of a node.
     pub fn last(&self, topic: &Topic) -> Option<Reading> {
-        self.nodes.borrow().get(topic)?.last.clone()
+        self.nodes.get(topic)?.last.clone()
     }
 }
 

@@ -1,6 +1,5 @@
 //! Subscribing: XEP-0060 §6.1 to §6.4.
 
-use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use rookery_hub::{Options, World};
@@ -10,31 +9,24 @@ use rookery_store::pubsub::{NodeSubscription, Room, Set};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
-use super::state::{State, Terms};
+use super::state::{DataState, Terms};
 use super::{NODES, SUBSCRIPTIONS, Topic, described, pace};
 use crate::form::Form;
 use crate::pubsub::error::{failed, not_subscribed, specific};
 use crate::pubsub::request::Call;
 
 /// §6.1, or a change of the options of a subscription that is there.
-pub(super) fn subscribe(
-    state: &Rc<State>,
-    world: &mut World,
-    call: Call,
-    node: &str,
-    jid: Jid,
-    form: Option<&Form>,
-    options: &Options,
-) {
+pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, form: Option<&Form>, options: &Options) {
     let topic = topic(&call, node);
     // A subscription of a full JID ends with its session: so it has to be one, and the one that asks.
     if jid.resource().is_some() && jid != call.iq.from {
         return call.refuse(world, specific(Condition::BadRequest, "invalid-jid"));
     }
+    let state = world.state::<DataState>();
     let before = state.terms(&topic, &jid);
     let allowed = match before {
         Some(_) => Ok(()),
-        None => described(state, &call.iq, node).map(drop).and_then(|()| fits(state, &topic, &jid, options)),
+        None => described(world, &call.iq, node).map(drop).and_then(|()| fits(state, &topic, &jid, options)),
     };
     let terms = allowed.and_then(|()| with_form(before.unwrap_or(Terms::USUAL), form, options));
     let terms = match terms {
@@ -43,14 +35,13 @@ pub(super) fn subscribe(
     };
     // Who opens the node gets what is read first as everybody does.
     let has_last = before.is_none() && state.last(&topic).is_some();
-    let then = state.clone();
-    set(state, world, topic, jid, terms, options, move |world, topic, jid, done| match done {
+    set(world, topic, jid, terms, options, move |world, topic, jid, done| match done {
         Ok(()) => {
             let mut reply = call.iq.result();
             reply.start_ns("pubsub", ns::PUBSUB).start("subscription").attr("node", &topic.node);
             reply.attr("jid", jid.as_str()).attr("subscription", "subscribed");
             world.reply(&call.iq, reply);
-            if let Some(reading) = then.last(topic).filter(|_| has_last) {
+            if let Some(reading) = world.state::<DataState>().last(topic).filter(|_| has_last) {
                 pace::last(world, topic, &reading, jid);
             }
         }
@@ -59,31 +50,29 @@ pub(super) fn subscribe(
 }
 
 /// §6.2.
-pub(super) fn unsubscribe(state: &Rc<State>, world: &mut World, call: Call, node: &str, jid: Jid) {
+pub(super) fn unsubscribe(world: &mut World, call: Call, node: &str, jid: Jid) {
     let topic = topic(&call, node);
-    if state.terms(&topic, &jid).is_none() {
-        return match described(state, &call.iq, node) {
+    if world.state::<DataState>().terms(&topic, &jid).is_none() {
+        return match described(world, &call.iq, node) {
             Ok(_) => call.refuse(world, not_subscribed(ErrorType::Cancel)),
             Err(error) => call.refuse(world, error),
         };
     }
-    remove(state, world, &topic, &jid, move |world, done| match done {
+    remove(world, &topic, &jid, move |world, done| match done {
         Ok(()) => call.done(world),
         Err(error) => call.refuse(world, failed(&error)),
     });
 }
 
 /// Subscriptions that are over: those of a session, or of an account that is no more.
-pub(super) fn over(state: &Rc<State>, world: &mut World, subscriber: &Jid, is_session: bool) {
+pub(super) fn over(world: &mut World, subscriber: &Jid, is_session: bool) {
     let is_it = |jid: &Jid| if is_session { jid == subscriber } else { jid.bare() == subscriber.as_ref() };
-    let found: Vec<(Topic, Jid)> = {
-        let nodes = state.nodes.borrow();
-        let all = nodes.iter().flat_map(|(topic, node)| node.subscribers.keys().map(move |jid| (topic, jid)));
-        all.filter(|(_, jid)| is_it(jid)).map(|(topic, jid)| (topic.clone(), jid.clone())).collect()
-    };
-    for (topic, jid) in found {
+    let nodes = world.state::<DataState>().nodes.iter();
+    let all = nodes.flat_map(|(topic, node)| node.subscribers.keys().map(move |jid| (topic, jid)));
+    let over = all.filter(|(_, jid)| is_it(jid)).map(|(topic, jid)| (topic.clone(), jid.clone()));
+    for (topic, jid) in over.collect::<Vec<_>>() {
         let about = jid.clone();
-        remove(state, world, &topic, &jid, move |world, done| {
+        remove(world, &topic, &jid, move |world, done| {
             if let Err(error) = done {
                 world.store_failed("ending a subscription", &about, &error);
             }
@@ -92,9 +81,9 @@ pub(super) fn over(state: &Rc<State>, world: &mut World, subscriber: &Jid, is_se
 }
 
 /// §6.3.2.
-pub(super) fn options(state: &State, world: &mut World, call: &Call, node: &str, jid: &Jid, options: &Options) {
+pub(super) fn options(world: &mut World, call: &Call, node: &str, jid: &Jid, options: &Options) {
     let topic = topic(call, node);
-    let Some(terms) = state.terms(&topic, jid) else {
+    let Some(terms) = world.state::<DataState>().terms(&topic, jid) else {
         return call.refuse(world, not_subscribed(ErrorType::Modify));
     };
     let mut reply = call.iq.result();
@@ -104,21 +93,13 @@ pub(super) fn options(state: &State, world: &mut World, call: &Call, node: &str,
 }
 
 /// §6.3.5.
-pub(super) fn set_options(
-    state: &Rc<State>,
-    world: &mut World,
-    call: Call,
-    node: &str,
-    jid: Jid,
-    form: &Form,
-    options: &Options,
-) {
+pub(super) fn set_options(world: &mut World, call: Call, node: &str, jid: Jid, form: &Form, options: &Options) {
     let topic = topic(&call, node);
-    let Some(before) = state.terms(&topic, &jid) else {
+    let Some(before) = world.state::<DataState>().terms(&topic, &jid) else {
         return call.refuse(world, not_subscribed(ErrorType::Modify));
     };
     match with_form(before, Some(form), options) {
-        Ok(terms) => set(state, world, topic, jid, terms, options, move |world, _, _, done| match done {
+        Ok(terms) => set(world, topic, jid, terms, options, move |world, _, _, done| match done {
             Ok(()) => call.done(world),
             Err(error) => call.refuse(world, failed(&error)),
         }),
@@ -138,12 +119,12 @@ fn topic(call: &Call, node: &str) -> Topic {
 }
 
 /// Whether there is room for one more subscription, and its node.
-fn fits(state: &State, topic: &Topic, jid: &Jid, options: &Options) -> Result<(), StanzaError> {
+fn fits(state: &DataState, topic: &Topic, jid: &Jid, options: &Options) -> Result<(), StanzaError> {
     let number = |key| usize::try_from(options.number(key)).unwrap_or(usize::MAX);
     if state.data.subscriptions.count(&jid.to_bare()) >= number(SUBSCRIPTIONS) {
         return Err(specific(Condition::PolicyViolation, "too-many-subscriptions").with_type(ErrorType::Wait));
     }
-    let is_open = state.nodes.borrow().contains_key(topic);
+    let is_open = state.nodes.contains_key(topic);
     if !is_open && state.data.open.load(Ordering::Relaxed) >= number(NODES) {
         return Err(StanzaError::new(Condition::ResourceConstraint).with_text("As many nodes are read as may be."));
     }
@@ -159,7 +140,6 @@ fn with_form(mut terms: Terms, form: Option<&Form>, options: &Options) -> Result
 
 /// Sets a subscription, at hand and then, for a bare JID, in the store. If the store fails, all is as before.
 fn set(
-    state: &Rc<State>,
     world: &mut World,
     topic: Topic,
     jid: Jid,
@@ -167,8 +147,10 @@ fn set(
     options: &Options,
     then: impl FnOnce(&mut World, &Topic, &Jid, Result<(), StoreError>) + 'static,
 ) {
+    let (shard, usual) = (world.shard(), options.number("interval_ms"));
+    let state = world.state_mut::<DataState>();
     let before = state.terms(&topic, &jid);
-    state.put(&topic, &jid, terms, options.number("interval_ms"), world.shard());
+    state.put(&topic, &jid, terms, usual, shard);
     if jid.resource().is_some() {
         return then(world, &topic, &jid, Ok(()));
     }
@@ -179,7 +161,6 @@ fn set(
     // Accounts have a limit of their own, which is known without the store.
     let written =
         world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), Some(kept), usize::MAX);
-    let (state, usual) = (state.clone(), options.number("interval_ms"));
     world.wait(created, move |world, created| {
         world.wait(written, move |world, written| {
             let written = created.and(written).and_then(|set| match set {
@@ -188,8 +169,9 @@ fn set(
             });
             if let Err(error) = &written {
                 world.store_failed("subscribing to readings", &jid, error);
+                let state = world.state_mut::<DataState>();
                 match before {
-                    Some(before) => state.put(&topic, &jid, before, usual, world.shard()),
+                    Some(before) => state.put(&topic, &jid, before, usual, shard),
                     None => drop(state.remove(&topic, &jid)),
                 }
             }
@@ -199,13 +181,12 @@ fn set(
 }
 
 fn remove(
-    state: &Rc<State>,
     world: &mut World,
     topic: &Topic,
     jid: &Jid,
     then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
 ) {
-    let is_last = state.remove(topic, jid);
+    let is_last = world.state_mut::<DataState>().remove(topic, jid);
     let host = Jid::new(None, &topic.host, None).ok().filter(|_| jid.resource().is_none());
     let Some(host) = host else { return then(world, Ok(())) };
     let written = world.stores.pubsub.set_subscription(host.as_ref(), &topic.node, jid.as_ref(), None, usize::MAX);

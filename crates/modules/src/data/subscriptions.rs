@@ -11,7 +11,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_xml::ns;
 
 use super::Topic;
-use super::state::State;
+use super::state::DataState;
 use crate::pubsub::request::Call;
 
 /// By account: the nodes, and who of the account is subscribed.
@@ -78,8 +78,8 @@ impl Subscriptions {
 }
 
 /// XEP-0060 §5.6: the subscriptions of who asks, to all nodes or to one.
-pub(super) fn own(state: &State, world: &mut World, call: &Call, node: Option<&str>) {
-    let found = state.data.subscriptions.of(&call.iq.from.to_bare(), call.iq.to.domain());
+pub(super) fn own(world: &mut World, call: &Call, node: Option<&str>) {
+    let found = world.state::<DataState>().data.subscriptions.of(&call.iq.from.to_bare(), call.iq.to.domain());
     let mut reply = call.iq.result();
     reply.start_ns("pubsub", ns::PUBSUB).start("subscriptions").opt_attr("node", node);
     for (topic, jid) in found.iter().filter(|(topic, _)| node.is_none_or(|node| node == topic.node)) {
