@@ -4,7 +4,7 @@
 //! in the middle of a stanza if it comes so. `most` bounds what one read or write of the server moves.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_shard::{Driver, Ready};
@@ -169,10 +169,7 @@ impl Driver for Network {
         if len == 0 && !pipe.client_ended {
             return Err(ErrorKind::WouldBlock.into());
         }
-        for (slot, byte) in buffer.iter_mut().zip(pipe.to_server.drain(..len)) {
-            *slot = byte;
-        }
-        Ok(len)
+        pipe.to_server.read(&mut buffer[..len])
     }
 
     fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {

@@ -1,0 +1,82 @@
+//! Copies of one packet for many links, without a server around them.
+
+use std::hint::black_box;
+
+use rookery_fanout::{Limits, Link, Outboxes, Packet, Pushed, To};
+use rookery_jid::Jid;
+
+use crate::scene;
+
+/// Recipients of the packet.
+const RECIPIENTS: u32 = 1000;
+
+/// Outboxes and a packet for all of them.
+pub struct Copies {
+    outboxes: Outboxes,
+    packet: Packet,
+    out: Vec<u8>,
+    rendered: usize,
+}
+
+impl Copies {
+    /// Returns outboxes in which nothing waits.
+    pub fn none() -> Self {
+        let mut copies = Self {
+            outboxes: Outboxes::new(Limits::default()),
+            packet: packet(),
+            out: Vec::with_capacity(1 << 16),
+            rendered: 0,
+        };
+        for number in 0..RECIPIENTS {
+            let address = scene::account(number as usize) + "/bench";
+            copies.outboxes.open(Link(number), Jid::parse(&address).expect("an address"));
+        }
+        // The lists of the outboxes have their size afterwards, as those of sessions that have been there for a while.
+        copies.push();
+        copies.render();
+        copies.rendered = 0;
+        copies
+    }
+
+    /// Returns outboxes in which a copy waits for each recipient.
+    pub fn queued() -> Self {
+        let mut copies = Self::none();
+        copies.push();
+        copies
+    }
+
+    /// Queues a copy for each recipient.
+    pub fn push(&mut self) {
+        for number in 0..RECIPIENTS {
+            assert_eq!(self.outboxes.push(Link(number), black_box(&self.packet), To::Full), Pushed::Queued);
+        }
+    }
+
+    /// Renders what waits, and takes it for written.
+    pub fn render(&mut self) {
+        let dirty = self.outboxes.take_dirty();
+        for &link in &dirty {
+            self.out.clear();
+            self.outboxes.render(link, 65_536, &mut self.out);
+            self.outboxes.sent(link, self.out.len());
+            self.rendered += black_box(&self.out).len();
+        }
+        self.outboxes.recycle(dirty);
+    }
+
+    /// Panics if not everybody has a copy.
+    pub fn check_queued(self) {
+        assert!((0..RECIPIENTS).all(|number| self.outboxes.has_waiting(Link(number))), "a copy for everybody");
+    }
+
+    /// Panics if a copy still waits, or if the bytes are not those of all copies.
+    pub fn check_rendered(self) {
+        assert!((0..RECIPIENTS).all(|number| !self.outboxes.has_waiting(Link(number))), "nothing waits");
+        assert!(self.rendered > scene::BYTES * RECIPIENTS as usize, "{} bytes", self.rendered);
+    }
+}
+
+fn packet() -> Packet {
+    let text = scene::message("room@conference.example.org/someone", "x@example.org/y");
+    Packet::scanned(text.as_bytes()).expect("a stanza")
+}
