@@ -10,7 +10,7 @@ use rookery_fanout::{Audience, Names, Packet, StanzaType};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
-use crate::world::Mail;
+use crate::mail::Mail;
 
 impl World {
     /// Sends one packet to many addresses, bare or full, here or elsewhere. Nobody sees who else gets it.

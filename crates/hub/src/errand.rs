@@ -17,7 +17,7 @@ use slab::Slab;
 
 use crate::World;
 use crate::custody::Custody;
-use crate::world::Mail;
+use crate::mail::Mail;
 
 /// Work for the world of another shard.
 pub struct Errand(Box<dyn FnOnce(&mut World) + Send>);

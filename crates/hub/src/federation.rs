@@ -11,7 +11,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::Kind;
 
 use crate::World;
-use crate::world::Mail;
+use crate::mail::Mail;
 
 /// Streams to other servers.
 pub trait Federation {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::World;
-use crate::world::Mail;
+use crate::mail::Mail;
 
 /// A kind of letter, which is read on the shard that it arrives at.
 ///
@@ -26,10 +26,8 @@ pub trait Letter: Serialize + DeserializeOwned + fmt::Debug + Send + 'static {
 
 /// A letter of any kind.
 pub(crate) trait Carried: fmt::Debug + Send {
-    #[expect(dead_code, reason = "mail is not encoded yet")]
     fn name(&self) -> &'static str;
     fn open(self: Box<Self>, world: &mut World);
-    #[expect(dead_code, reason = "mail is not encoded yet")]
     fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
 }
 

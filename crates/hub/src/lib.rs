@@ -22,6 +22,7 @@
 //!   acknowledged.
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves on other shards; [`errand`]: work there.
+//!   [`mail`]: all that shards tell each other.
 //! * [`rate`]: how fast a session may send.
 //! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
@@ -41,6 +42,7 @@ pub mod iq;
 pub(crate) mod known;
 pub mod letter;
 pub mod login;
+pub mod mail;
 pub mod management;
 pub mod module;
 pub mod names;

@@ -9,9 +9,9 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Element, Stanza, Writer, ns};
 
 use crate::World;
+use crate::mail::Mail;
 use crate::session::{Contact, User};
 use crate::subscribe::short_text;
-use crate::world::Mail;
 
 impl World {
     /// Presence from a session (RFC 6121 §4.2 to §4.6).

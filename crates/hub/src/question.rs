@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::custody::Custody;
-use crate::world::{Event, Mail};
+use crate::mail::Mail;
+use crate::world::Event;
 use crate::{Timer, World};
 
 /// A kind of question, which is answered on the shard that it is put to.
@@ -47,10 +48,8 @@ pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + '
 
 /// A question of any kind.
 pub(crate) trait Carried: fmt::Debug + Send {
-    #[expect(dead_code, reason = "mail is not encoded yet")]
     fn name(&self) -> &'static str;
     fn ask(self: Box<Self>, world: &mut World, asker: Asker);
-    #[expect(dead_code, reason = "mail is not encoded yet")]
     fn encode(&self) -> Result<Vec<u8>, postcard::Error>;
 }
 

@@ -11,7 +11,7 @@ use rookery_fanout::{Link, Names, Packet, To};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
-use crate::world::Mail;
+use crate::mail::Mail;
 
 /// Full JIDs, by next hop.
 #[derive(Debug, Default)]

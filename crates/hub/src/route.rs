@@ -14,8 +14,8 @@ use rookery_xml::{Kind, Limits, Namespaces, Stanza, Writer, ns};
 use crate::World;
 use crate::destination::Destination;
 use crate::hold::Passed;
+use crate::mail::Mail;
 use crate::module::Verdict;
-use crate::world::Mail;
 
 impl World {
     /// Sends a stanza on its way to an address.

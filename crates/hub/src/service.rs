@@ -11,10 +11,10 @@ use rookery_jid::{Jid, JidRef};
 use tracing::warn;
 
 use crate::World;
+use crate::mail::Mail;
 use crate::module::Registry;
 use crate::passage::Traits;
 use crate::settings::{Domain, Settings};
-use crate::world::Mail;
 
 /// What serves a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

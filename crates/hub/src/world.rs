@@ -15,8 +15,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use rookery_fanout::audience::home;
-use rookery_fanout::multicast::Distant;
-use rookery_fanout::{Link, Names as Audience, Outboxes, Packet};
+use rookery_fanout::{Link, Outboxes, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::Counters;
 use rookery_store::{Background, Stores};
@@ -27,13 +26,13 @@ use crate::ask::Asked;
 use crate::custody::Custody;
 use crate::delay::Taken;
 use crate::documents::Absent;
-use crate::errand::{Errand, ErrandGatherings};
+use crate::errand::ErrandGatherings;
 use crate::federation::Federation;
-use crate::letter;
+use crate::mail::{Mail, Parcel};
 use crate::management::Ended;
 use crate::module::{AnyLetter, Registry};
 use crate::names::Names;
-use crate::question::{self, Asker, Gatherings, Reply};
+use crate::question::{Gatherings, Reply};
 use crate::rate::Paid;
 use crate::served::Served;
 use crate::service::{self, Service};
@@ -81,6 +80,8 @@ pub struct World {
     pub(crate) wakeups: Arc<Wakeups>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) mail: Vec<Vec<Parcel>>,
+    /// Tests let mail pass through its wire form.
+    pub(crate) encodes_mail: bool,
     /// Stanzas of sessions that ended, while they are being sent on their way again.
     pub(crate) given_back: Option<VecDeque<(Packet, Jid, Option<u64>)>>,
     /// When the stanza came that is being sent on its way again.
@@ -109,87 +110,6 @@ pub struct Place {
     pub shards: usize,
     /// The keys of the address hash, the same for all shards; chosen at random so that nobody can aim at one shard.
     pub keys: [u64; 4],
-}
-
-/// What one shard tells another. Mail of one shard to another arrives in the order in which it was posted.
-#[derive(Debug)]
-pub(crate) enum Mail {
-    /// A stanza for an address whose home is the receiving shard.
-    Route {
-        /// The address.
-        to: Jid,
-        /// The stanza.
-        packet: Packet,
-    },
-    /// A stanza for many addresses whose home is the receiving shard.
-    Copies {
-        /// Their JIDs, bare or full.
-        to: Arc<Audience>,
-        /// The stanza.
-        packet: Packet,
-    },
-    /// Many stanzas, in their order, for an address whose home is the receiving shard.
-    Bundle {
-        /// The address.
-        to: Jid,
-        /// The stanzas.
-        packets: Vec<Packet>,
-    },
-    /// A stanza for a service that the receiving shard has a part of.
-    Service {
-        /// The service.
-        to: Jid,
-        /// The stanza.
-        packet: Packet,
-    },
-    /// What a module tells itself on the receiving shard.
-    Letter {
-        /// The module.
-        module: &'static str,
-        /// What it says.
-        letter: AnyLetter,
-    },
-    /// A part of a multicast for a remote domain whose home is the receiving shard.
-    Distant(Box<Distant>),
-    /// A resource has become available and wants to know the presence of these accounts (RFC 6121 §4.3).
-    Probe {
-        /// The resource.
-        from: Jid,
-        /// Their bare JIDs.
-        to: Audience,
-    },
-    /// A letter of a module to itself on the receiving shard.
-    Written(Box<dyn letter::Carried>),
-    /// A question to the receiving shard.
-    Question {
-        /// The question.
-        question: Box<dyn question::Carried>,
-        /// Where its answer belongs.
-        asker: Asker,
-    },
-    /// The answer to a question of the receiving shard, encoded.
-    Reply {
-        /// Where it belongs.
-        asker: Asker,
-        /// The answer.
-        answer: Vec<u8>,
-    },
-    /// Work of a module.
-    Errand(Errand),
-}
-
-/// Mail, and in whose custody it was posted.
-#[derive(Debug)]
-pub struct Parcel {
-    mail: Mail,
-    custody: Option<Custody>,
-}
-
-impl From<Errand> for Parcel {
-    /// Packs work that nobody waits for.
-    fn from(errand: Errand) -> Self {
-        Self { mail: Mail::Errand(errand), custody: None }
-    }
 }
 
 /// What the driver has to do.
@@ -261,6 +181,7 @@ impl World {
             late_since: None,
             taken: Taken::default(),
             mail: (0..place.shards.max(1)).map(|_| Vec::new()).collect(),
+            encodes_mail: false,
             is_stopping: false,
             shard: place.shard,
             hashing: RandomState::with_seeds(a, b, c, d),
@@ -338,39 +259,6 @@ impl World {
     /// What has to be done, oldest first.
     pub fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
-    }
-
-    /// The mail that waits for another shard.
-    pub fn take_mail(&mut self, shard: usize) -> Vec<Parcel> {
-        self.mail.get_mut(shard).map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Mail from another shard.
-    pub fn mail(&mut self, parcel: Parcel) {
-        self.in_custody(parcel.custody, |world| world.open(parcel.mail));
-    }
-
-    fn open(&mut self, mail: Mail) {
-        match mail {
-            Mail::Route { to, packet } if !self.is_domain(to.domain()) => self.route(&packet, to.as_ref()),
-            Mail::Route { to, packet } => {
-                let hash = self.hash(to.bare_str());
-                self.deliver(hash, &packet, to.as_ref());
-            }
-            Mail::Copies { to, packet } => self.give(&packet, &to),
-            Mail::Bundle { to, packets } => self.bundle(packets, &to),
-            Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
-            Mail::Distant(distant) => self.multicast_away(*distant),
-            Mail::Letter { module, letter } => {
-                let registry = self.registry.clone();
-                registry.letter(self, module, letter);
-            }
-            Mail::Probe { from, to } => self.answer_probes(&from, &to),
-            Mail::Written(letter) => letter.open(self),
-            Mail::Question { question, asker } => question.ask(self, asker),
-            Mail::Reply { asker, answer } => self.gather(asker, answer),
-            Mail::Errand(errand) => errand.run(self),
-        }
     }
 
     /// The shard that is home to an account.
@@ -471,13 +359,6 @@ impl World {
     pub(crate) fn next_serial(&mut self) -> u32 {
         self.serial = self.serial.wrapping_add(1);
         self.serial
-    }
-
-    pub(crate) fn post(&mut self, shard: usize, mail: Mail) {
-        let custody = self.custody();
-        if let Some(batch) = self.mail.get_mut(shard) {
-            batch.push(Parcel { mail, custody });
-        }
     }
 
     pub(crate) fn at_mut(&mut self, link: Link) -> Option<&mut Session> {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rookery_hub::world::Parcel;
+use rookery_hub::mail::Parcel;
 use rookery_hub::{Network, Settings};
 use rookery_observe::Since;
 use rookery_stream::bosh::{Answer, Condition, Request, Terms, Waiter, Whose};

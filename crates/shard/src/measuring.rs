@@ -1,6 +1,6 @@
 //! What a tick measures: how long copies and letters take. Two readings of the clock per tick, and one per letter.
 
-use rookery_hub::world::Parcel;
+use rookery_hub::mail::Parcel;
 use rookery_observe::Since;
 
 use crate::driver::Driver;

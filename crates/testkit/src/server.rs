@@ -372,6 +372,9 @@ impl Running {
             let settings = generation.settings.clone();
             let mut world =
                 World::new(place, settings, registry, config.stores.clone(), Background::in_place(), wakeups);
+            if std::env::var_os(ENCODED_MAIL).is_some() {
+                world.encode_mail();
+            }
             if config.federates {
                 world.set_federation(Box::new(Streams { shard: index, sent: sent.clone() }));
             }
@@ -439,3 +442,6 @@ pub const PASSWORD: &str = "r0m30myr0m30";
 pub const EPOCH_MS: u64 = 1_767_225_600_000;
 /// Rounds after which a server that never rests is taken for broken.
 const MOST_ROUNDS: usize = 200_000;
+
+/// Where this variable is set, all mail between shards passes through its wire form.
+pub const ENCODED_MAIL: &str = "ROOKERY_ENCODED_MAIL";

@@ -239,6 +239,14 @@ impl Registry {
         self.logins.iter().filter(on).for_each(|hook| (hook.call)(world, seen));
     }
 
+    pub(crate) fn letter_kind(&self, name: &str) -> Option<crate::letter::Decode> {
+        self.letter_kinds.get(name).copied()
+    }
+
+    pub(crate) fn question_kind(&self, name: &str) -> Option<crate::question::Decode> {
+        self.question_kinds.get(name).copied()
+    }
+
     pub(crate) fn session_ended(&self, world: &mut World, link: Link) {
         tell(&self.ended, world, link);
     }

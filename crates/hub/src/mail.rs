@@ -1,0 +1,294 @@
+//! What one shard tells another: data, with a wire form.
+//!
+//! Shards of one process hand each other [`Parcel`]s by pointer, so that packets stay shared. The wire form is for shards
+//! elsewhere, and for tests that let all mail pass through it ([`World::encode_mail`]), so that nothing gets into mail
+//! that only one process understands.
+//!
+//! # Invariants
+//!
+//! * Mail of one shard to another arrives in the order in which it was posted.
+//! * What is decoded is proven again: stanzas are scanned, addresses prepared. Bytes that don't hold are refused whole.
+//! * Custody ([`crate::custody`]) stays in the process: it is the sender's until the mail has been read.
+
+use std::sync::Arc;
+
+use postcard::Error as Malformed;
+use rookery_fanout::multicast::Distant;
+use rookery_fanout::{Names as Audience, Packet};
+use rookery_jid::Jid;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_bytes::Bytes;
+
+use crate::custody::Custody;
+use crate::errand::Errand;
+use crate::module::{AnyLetter, Registry};
+use crate::question::{self, Asker};
+use crate::{World, letter};
+
+/// What one shard tells another.
+///
+/// [`Read`] has the same variants in the same order: that is the wire form.
+#[derive(Debug, Serialize)]
+pub(crate) enum Mail {
+    /// A stanza for an address whose home is the receiving shard.
+    Route { to: Jid, packet: Packet },
+    /// A stanza for many addresses, bare or full, whose home is the receiving shard.
+    Copies {
+        #[serde(serialize_with = "shared")]
+        to: Arc<Audience>,
+        packet: Packet,
+    },
+    /// Many stanzas, in their order, for an address whose home is the receiving shard.
+    Bundle { to: Jid, packets: Vec<Packet> },
+    /// A stanza for a service that the receiving shard has a part of.
+    Service { to: Jid, packet: Packet },
+    /// A part of a multicast for a remote domain whose home is the receiving shard.
+    Distant(Box<Distant>),
+    /// A resource has become available and wants to know the presence of these accounts (RFC 6121 §4.3).
+    Probe { from: Jid, to: Audience },
+    /// A letter of a module to itself on the receiving shard.
+    Written(#[serde(serialize_with = "written")] Box<dyn letter::Carried>),
+    /// A question to the receiving shard, and where its answer belongs.
+    Question {
+        #[serde(serialize_with = "asked")]
+        question: Box<dyn question::Carried>,
+        asker: Asker,
+    },
+    /// The answer to a question of the receiving shard, encoded.
+    Reply {
+        asker: Asker,
+        #[serde(with = "serde_bytes")]
+        answer: Vec<u8>,
+    },
+    /// What a module tells itself on the receiving shard.
+    #[serde(skip)]
+    Letter { module: &'static str, letter: AnyLetter },
+    /// Work that came from another thread of this process.
+    #[serde(skip)]
+    Errand(Errand),
+}
+
+/// [`Mail`] as its reader finds it: kinds of letters and questions are names until the registry tells them.
+#[derive(Deserialize)]
+enum Read<'a> {
+    Route {
+        to: Jid,
+        packet: Packet,
+    },
+    Copies {
+        to: Audience,
+        packet: Packet,
+    },
+    Bundle {
+        to: Jid,
+        packets: Vec<Packet>,
+    },
+    Service {
+        to: Jid,
+        packet: Packet,
+    },
+    Distant(Box<Distant>),
+    Probe {
+        from: Jid,
+        to: Audience,
+    },
+    #[serde(borrow)]
+    Written(Named<'a>),
+    Question {
+        #[serde(borrow)]
+        question: Named<'a>,
+        asker: Asker,
+    },
+    Reply {
+        asker: Asker,
+        #[serde(with = "serde_bytes")]
+        answer: Vec<u8>,
+    },
+}
+
+/// A value of some kind: its name, and its bytes.
+#[derive(Serialize, Deserialize)]
+struct Named<'a>(&'a str, #[serde(borrow)] &'a Bytes);
+
+fn shared<S: Serializer>(names: &Arc<Audience>, serializer: S) -> Result<S::Ok, S::Error> {
+    names.serialize(serializer)
+}
+
+fn written<S: Serializer>(letter: &Box<dyn letter::Carried>, serializer: S) -> Result<S::Ok, S::Error> {
+    named(letter.name(), letter.encode(), serializer)
+}
+
+fn asked<S: Serializer>(question: &Box<dyn question::Carried>, serializer: S) -> Result<S::Ok, S::Error> {
+    named(question.name(), question.encode(), serializer)
+}
+
+fn named<S: Serializer>(name: &str, bytes: Result<Vec<u8>, Malformed>, serializer: S) -> Result<S::Ok, S::Error> {
+    let bytes = bytes.map_err(serde::ser::Error::custom)?;
+    Named(name, Bytes::new(&bytes)).serialize(serializer)
+}
+
+/// Mail, and in whose custody it was posted.
+#[derive(Debug)]
+pub struct Parcel {
+    mail: Mail,
+    custody: Option<Custody>,
+}
+
+impl From<Errand> for Parcel {
+    /// Packs work that nobody waits for.
+    fn from(errand: Errand) -> Self {
+        Self { mail: Mail::Errand(errand), custody: None }
+    }
+}
+
+/// Why mail has no wire form, or bytes are no mail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MailError {
+    /// It is larger than [`MAX_BYTES`]: this many bytes.
+    TooLarge(usize),
+    /// It is of another version of this server.
+    Version(Option<u8>),
+    /// Its kind of letter or question is one that no module declares.
+    UnknownKind(String),
+    /// Its bytes don't hold what they should, or it never leaves the process.
+    Malformed(String),
+}
+
+impl std::fmt::Display for MailError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooLarge(bytes) => write!(f, "mail of {bytes} bytes; at most {MAX_BYTES} may be sent"),
+            Self::Version(version) => write!(f, "mail of version {version:?}; this server writes version {VERSION}"),
+            Self::UnknownKind(kind) => write!(f, "no module knows the letter or question \"{kind}\""),
+            Self::Malformed(why) => write!(f, "malformed mail: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for MailError {}
+
+impl From<Malformed> for MailError {
+    fn from(why: Malformed) -> Self {
+        Self::Malformed(why.to_string())
+    }
+}
+
+impl Parcel {
+    /// Returns the wire form: the version, then the mail. Custody isn't part of it.
+    ///
+    /// # Errors
+    /// The mail is too large, or it is work of a thread of this process.
+    pub fn encode(&self) -> Result<Vec<u8>, MailError> {
+        let bytes = postcard::to_extend(&self.mail, vec![VERSION])?;
+        if bytes.len() > MAX_BYTES { Err(MailError::TooLarge(bytes.len())) } else { Ok(bytes) }
+    }
+
+    /// Reads a wire form, in nobody's custody.
+    ///
+    /// # Errors
+    /// The bytes are too many, of another version, or no mail that the modules of this registry know.
+    pub fn decode(bytes: &[u8], registry: &Registry) -> Result<Self, MailError> {
+        if bytes.len() > MAX_BYTES {
+            return Err(MailError::TooLarge(bytes.len()));
+        }
+        let Some((&VERSION, body)) = bytes.split_first() else {
+            return Err(MailError::Version(bytes.first().copied()));
+        };
+        let (read, rest) = postcard::take_from_bytes::<Read<'_>>(body)?;
+        if !rest.is_empty() {
+            return Err(MailError::Malformed(format!("{} bytes behind its end", rest.len())));
+        }
+        let mail = match read {
+            Read::Route { to, packet } => Mail::Route { to, packet },
+            Read::Copies { to, packet } => Mail::Copies { to: Arc::new(to), packet },
+            Read::Bundle { to, packets } => Mail::Bundle { to, packets },
+            Read::Service { to, packet } => Mail::Service { to, packet },
+            Read::Distant(distant) => Mail::Distant(distant),
+            Read::Probe { from, to } => Mail::Probe { from, to },
+            Read::Written(Named(name, bytes)) => {
+                let decode = registry.letter_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
+                Mail::Written(decode(bytes)?)
+            }
+            Read::Question { question: Named(name, bytes), asker } => {
+                let decode = registry.question_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
+                Mail::Question { question: decode(bytes)?, asker }
+            }
+            Read::Reply { asker, answer } => Mail::Reply { asker, answer },
+        };
+        Ok(Self { mail, custody: None })
+    }
+
+    /// Returns the same parcel after a way through its wire form; work of a thread of this process stays as it is.
+    fn through_wire(self, registry: &Registry) -> Result<Self, MailError> {
+        if matches!(self.mail, Mail::Errand(_) | Mail::Letter { .. }) {
+            return Ok(self);
+        }
+        Ok(Self { custody: self.custody.clone(), ..Self::decode(&self.encode()?, registry)? })
+    }
+}
+
+impl World {
+    /// Lets all mail that comes in from now on pass through its wire form first, as if its sender were elsewhere: for
+    /// tests.
+    pub fn encode_mail(&mut self) {
+        self.encodes_mail = true;
+    }
+
+    /// Returns the mail that waits for another shard.
+    pub fn take_mail(&mut self, shard: usize) -> Vec<Parcel> {
+        self.mail.get_mut(shard).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Reads mail from another shard.
+    ///
+    /// # Panics
+    /// After [`World::encode_mail`], where something was posted that has no wire form.
+    pub fn mail(&mut self, parcel: Parcel) {
+        let parcel = if self.encodes_mail {
+            let posted = format!("{parcel:?}");
+            parcel.through_wire(&self.registry).unwrap_or_else(|error| panic!("{error}: {posted}"))
+        } else {
+            parcel
+        };
+        self.in_custody(parcel.custody, |world| world.open(parcel.mail));
+    }
+
+    fn open(&mut self, mail: Mail) {
+        match mail {
+            Mail::Route { to, packet } if !self.is_domain(to.domain()) => self.route(&packet, to.as_ref()),
+            Mail::Route { to, packet } => {
+                let hash = self.hash(to.bare_str());
+                self.deliver(hash, &packet, to.as_ref());
+            }
+            Mail::Copies { to, packet } => self.give(&packet, &to),
+            Mail::Bundle { to, packets } => self.bundle(packets, &to),
+            Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
+            Mail::Distant(distant) => self.multicast_away(*distant),
+            Mail::Probe { from, to } => self.answer_probes(&from, &to),
+            Mail::Written(letter) => letter.open(self),
+            Mail::Question { question, asker } => question.ask(self, asker),
+            Mail::Reply { asker, answer } => self.gather(asker, answer),
+            Mail::Letter { module, letter } => {
+                let registry = self.registry.clone();
+                registry.letter(self, module, letter);
+            }
+            Mail::Errand(errand) => errand.run(self),
+        }
+    }
+
+    pub(crate) fn post(&mut self, shard: usize, mail: Mail) {
+        let custody = self.custody();
+        if let Some(batch) = self.mail.get_mut(shard) {
+            batch.push(Parcel { mail, custody });
+        }
+    }
+}
+
+/// The version of the wire form: its first byte. A change of [`Mail`], or of any letter or question, raises it.
+const VERSION: u8 = 1;
+
+/// The largest wire form, in bytes.
+pub const MAX_BYTES: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests;
