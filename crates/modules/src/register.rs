@@ -215,7 +215,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
         world.wait_in_lane(session, set, move |world, set| match set {
             Ok(true) => {
                 world.reply_done(&iq);
-                sessions::password_changed(world, iq.from.to_bare(), Some(iq.from), |_| {});
+                sessions::password_changed(world, iq.from.to_bare(), Some(iq.from), |_, _| {});
             }
             // Removed meanwhile.
             Ok(false) => world.reply_error(&iq, Condition::RegistrationRequired),

@@ -5,7 +5,7 @@ use rookery_jid::Jid;
 use rookery_store::RosterItem;
 use rookery_xml::{Element, Writer, ns};
 
-use super::{NAME, account_form, accounts_of, result};
+use super::{NAME, account_form, accounts_of, refuse, result};
 use crate::commands::Command;
 use crate::commands::order::{Order, Outcome};
 use crate::form::Field;
@@ -114,9 +114,13 @@ fn element(item: &RosterItem) -> Element {
 fn last_login(world: &mut World, order: Order, account: Jid) {
     let asked = account.clone();
     sessions::of(world, &account, move |world, sessions| {
-        if !sessions.is_empty() {
-            let now = world.time();
-            return tell_last_login(world, order, &asked, Some(now));
+        match sessions {
+            Ok(sessions) if sessions.is_empty() => {}
+            Ok(_) => {
+                let now = world.time();
+                return tell_last_login(world, order, &asked, Some(now));
+            }
+            Err(refusal) => return refuse(world, order, refusal),
         }
         let seen = world.stores.last_presence.last(asked.as_ref());
         world.wait(seen, move |world, seen| match seen {
@@ -142,6 +146,10 @@ fn tell_last_login(world: &mut World, order: Order, account: &Jid, unix_ms: Opti
 fn statistics(world: &mut World, order: Order, account: Jid) {
     let asked = account.clone();
     sessions::of(world, &account, move |world, sessions| {
+        let sessions = match sessions {
+            Ok(sessions) => sessions,
+            Err(refusal) => return refuse(world, order, refusal),
+        };
         let roster = world.stores.rosters.get(asked.as_ref());
         world.wait(roster, move |world, roster| match roster {
             Ok(roster) => {

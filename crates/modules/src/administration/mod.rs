@@ -27,7 +27,7 @@ use crate::commands::order::{Order, Outcome};
 use crate::form::{Field, Form};
 use crate::operations::journal::{self, Entry, Journal};
 use crate::operations::logins::{self, Logins};
-use crate::operations::{Outcome as Came, Refusal};
+use crate::operations::{self, Outcome as Came, Refusal};
 use crate::option;
 
 /// Lets administrators look after a domain from their clients.
@@ -71,6 +71,7 @@ impl Module for Administration {
         border::install(hooks, &self.borders);
         journal::install(hooks, &self.journal);
         logins::install(hooks, &self.logins);
+        operations::install(hooks);
     }
 }
 
@@ -201,6 +202,9 @@ pub(crate) fn refuse(world: &mut World, order: Order, refusal: Refusal) {
             order.fail(world, text);
         }
         Refusal::Off(text) => order.refuse(world, StanzaError::new(Condition::FeatureNotImplemented).with_text(text)),
+        Refusal::Late => {
+            order.refuse(world, StanzaError::new(Condition::ResourceConstraint).with_text(refusal.to_string()))
+        }
         Refusal::Store(error) => order.store_failed(world, "a command of an administrator", &error),
     }
 }

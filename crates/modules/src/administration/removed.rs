@@ -101,7 +101,12 @@ fn heed(world: &mut World, note: Note) {
     world.wait(keys, move |world, keys| match keys {
         Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark && note.deed == Deed::EndSessions => {
             let account = note.account;
-            sessions::password_changed(world, account.clone(), None, |world| take_away(world, account));
+            sessions::password_changed(world, account.clone(), None, |world, ended| match ended {
+                Ok(()) => take_away(world, account),
+                Err(refusal) => {
+                    tracing::warn!(%refusal, %account, "sessions could not be ended; the next look tries again")
+                }
+            });
         }
         Ok(Some(keys)) if is_fresh && mark(&keys) == note.mark => {
             users::remove(world, note.account, |_, removed| {

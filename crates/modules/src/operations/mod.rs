@@ -12,6 +12,8 @@
 //! # Invariants
 //!
 //! * An operation that needs a world runs on whatever shard it is asked on and finds the others itself; it answers once, through its continuation.
+//! * What it asks of other shards is asked by questions, each beside the operation that puts it. Where no answer comes in time, it refuses or
+//!   says that its list is partial.
 //! * What needs only the stores takes only those, so that the command line can do it beside a running server.
 
 pub mod administrators;
@@ -26,7 +28,31 @@ pub mod users;
 
 use std::fmt;
 
+use rookery_hub::Hooks;
 use rookery_store::StoreError;
+
+/// Answers the questions that operations put to shards.
+pub(crate) fn install(hooks: &mut Hooks<'_>) {
+    sessions::install(hooks);
+    users::install(hooks);
+}
+
+/// A list that the shards have gathered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gathered<T> {
+    /// What is in it.
+    pub items: Vec<T>,
+    /// A shard has not answered in time: what it knows is missing.
+    pub is_partial: bool,
+}
+
+impl<T> From<Vec<Option<Vec<T>>>> for Gathered<T> {
+    /// Gathers the answers of all shards.
+    fn from(answers: Vec<Option<Vec<T>>>) -> Self {
+        let is_partial = answers.iter().any(Option::is_none);
+        Self { items: answers.into_iter().flatten().flatten().collect(), is_partial }
+    }
+}
 
 /// What came of an operation.
 pub type Outcome<T> = Result<T, Refusal>;
@@ -44,6 +70,8 @@ pub enum Refusal {
     Full(String),
     /// A module that it needs is off.
     Off(String),
+    /// The shard that knows or does it has not answered in time. What was asked for may be done yet.
+    Late,
     /// The store failed, or the server is stopping.
     Store(StoreError),
 }
@@ -51,6 +79,11 @@ pub enum Refusal {
 impl Refusal {
     fn no_account(account: impl fmt::Display) -> Self {
         Self::Missing(format!("there is no account {account}"))
+    }
+
+    /// Returns what a shard has answered that asked the store.
+    fn or_late<T>(answer: Option<Result<T, StoreError>>) -> Outcome<T> {
+        answer.ok_or(Self::Late)?.map_err(Self::from)
     }
 }
 
@@ -71,9 +104,14 @@ impl fmt::Display for Refusal {
             | Self::Exists(words)
             | Self::Full(words)
             | Self::Off(words) => f.write_str(words),
+            Self::Late => f.write_str("the server has not answered in time; what was asked for may be done yet"),
             Self::Store(error) => error.fmt(f),
         }
     }
 }
 
 impl std::error::Error for Refusal {}
+
+/// How long a shard may take for something small, and for what writes a lot, in milliseconds.
+const PATIENCE_MS: u64 = 10_000;
+const LONG_PATIENCE_MS: u64 = 60_000;

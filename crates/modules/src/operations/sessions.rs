@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 
 use rookery_fanout::Link;
-use rookery_hub::{ErrandReply, World};
+use rookery_hub::{Hooks, Question, Reply, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::StreamError;
+use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Refusal};
+use super::{Gathered, Outcome, PATIENCE_MS, Refusal};
 
 /// A session as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionInfo {
     /// Its full JID.
     pub jid: Jid,
@@ -24,57 +25,93 @@ pub struct SessionInfo {
     pub waiting_bytes: usize,
 }
 
-/// The sessions of an account, newest last.
-pub fn of(world: &mut World, account: &Jid, then: impl FnOnce(&mut World, Vec<SessionInfo>) + 'static) {
-    let asked = account.to_bare();
-    let work = move |world: &mut World, reply: ErrandReply<_>| {
-        let found: Vec<_> = world.links_of(asked.as_ref()).into_iter().filter_map(|link| look(world, link)).collect();
-        with_peers(world, found.into_iter(), Vec::new(), reply);
-    };
-    world.ask_home(account.as_ref(), work, then);
+pub(super) fn install(hooks: &mut Hooks<'_>) {
+    hooks.question::<Of>();
+    hooks.question::<In>();
+    hooks.question::<Close>();
 }
 
-/// Sessions of a domain, `limit` at most (at least one), in the order of their addresses behind `after`. One more than the limit is given if there are
-/// more.
+/// Goes on with the sessions of an account, newest last.
+pub fn of(world: &mut World, account: &Jid, then: impl FnOnce(&mut World, Outcome<Vec<SessionInfo>>) + 'static) {
+    let asked = Of(account.to_bare());
+    world.put_to_home(account.as_ref(), asked, |world, found| then(world, found.ok_or(Refusal::Late)));
+}
+
+/// Asks the home of an account for its sessions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Of(Jid);
+
+impl Question for Of {
+    const NAME: &'static str = "operations sessions of an account";
+    const PATIENCE_MS: u64 = PATIENCE_MS;
+    type Answer = Vec<SessionInfo>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        let links = world.links_of(self.0.as_ref()).into_iter();
+        let found: Vec<_> = links.filter_map(|link| look(world, link)).collect();
+        with_peers(world, found.into_iter(), Vec::new(), reply);
+    }
+}
+
+/// Goes on with sessions of a domain, `limit` at most (at least one), in the order of their addresses behind `after`. One more than the limit is
+/// given if there are more.
 pub fn list(
     world: &mut World,
     domain: &str,
     after: Option<Jid>,
     limit: usize,
-    then: impl FnOnce(&mut World, Vec<Jid>) + 'static,
+    then: impl FnOnce(&mut World, Gathered<Jid>) + 'static,
 ) {
-    let (domain, most) = (domain.to_owned(), limit.max(1).saturating_add(1));
-    let work = move |world: &mut World| {
-        let after = after.as_ref().map_or("", Jid::as_str);
-        let links = world.present(&domain).flat_map(|(_, links)| links);
-        let addresses = links.filter_map(|link| world.outboxes.address(link)).filter(|jid| jid.as_str() > after);
-        first(addresses.cloned().collect(), most)
-    };
-    world.ask_shards(work, move |world, found| then(world, first(found.into_iter().flatten().collect(), most)));
+    let most = limit.max(1).saturating_add(1);
+    let asked = In { domain: domain.to_owned(), after, most };
+    world.put_to_all(asked, move |world, found| {
+        let Gathered { items, is_partial } = Gathered::from(found);
+        then(world, Gathered { items: first(items, most), is_partial });
+    });
 }
 
-/// Ends the sessions of an account, or the one of a full JID; how many those were.
+/// Asks a shard for the first so many sessions of a domain behind one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct In {
+    domain: String,
+    after: Option<Jid>,
+    most: usize,
+}
+
+impl Question for In {
+    const NAME: &'static str = "operations sessions of a domain";
+    const PATIENCE_MS: u64 = PATIENCE_MS;
+    type Answer = Vec<Jid>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        let after = self.after.as_ref().map_or("", Jid::as_str);
+        let links = world.present(&self.domain).flat_map(|(_, links)| links);
+        let addresses = links.filter_map(|link| world.outboxes.address(link)).filter(|jid| jid.as_str() > after);
+        let found = first(addresses.cloned().collect(), self.most);
+        reply.give(world, found);
+    }
+}
+
+/// Ends the sessions of an account, or the one of a full JID, and goes on with their number.
 pub fn end(world: &mut World, address: Jid, then: impl FnOnce(&mut World, Outcome<usize>) + 'static) {
     let exists = world.stores.accounts.exists(address.as_ref());
     world.wait(exists, move |world, exists| match exists {
-        Ok(true) => {
-            close(world, address, "an administrator has ended the session", |world, count| then(world, Ok(count)))
-        }
+        Ok(true) => close(world, address, Why::Administrator, then),
         Ok(false) => then(world, Err(Refusal::no_account(address.bare()))),
         Err(error) => then(world, Err(error.into())),
     });
 }
 
-/// The same without asking whether there is such an account; the clients are told `text`.
+/// Does the same without asking whether there is such an account.
 pub(crate) fn close(
     world: &mut World,
     address: Jid,
-    text: &'static str,
-    then: impl FnOnce(&mut World, usize) + 'static,
+    why: Why,
+    then: impl FnOnce(&mut World, Outcome<usize>) + 'static,
 ) {
-    let meant = address.clone();
-    let is_meant = move |of: JidRef<'_>| meant.resource().is_none() || of == meant.as_ref();
-    close_those(world, &address, is_meant, (StreamError::PolicyViolation, text), then);
+    let account = address.to_bare();
+    let which = if address.resource().is_none() { Which::All } else { Which::Only(address) };
+    put_close(world, Close { account, which, why }, then);
 }
 
 /// Ends all that goes on by the old password of an account: its sessions but that of a full JID,
@@ -83,33 +120,82 @@ pub(crate) fn password_changed(
     world: &mut World,
     account: Jid,
     keep: Option<Jid>,
-    then: impl FnOnce(&mut World) + 'static,
+    then: impl FnOnce(&mut World, Outcome<()>) + 'static,
 ) {
     world.end_logins(&account);
-    let is_meant = move |of: JidRef<'_>| keep.as_ref().is_none_or(|keep| of != keep.as_ref());
-    // RFC 6120 §4.9.3.16: the credentials that secured the stream hold no longer.
-    let error = (StreamError::Reset, "the password has changed");
-    close_those(world, &account, is_meant, error, |world, _| then(world));
+    let which = keep.map_or(Which::All, Which::AllBut);
+    let close = Close { account: account.to_bare(), which, why: Why::PasswordChanged };
+    put_close(world, close, |world, closed| then(world, closed.map(drop)));
 }
 
-fn close_those(
-    world: &mut World,
-    account: &Jid,
-    is_meant: impl Fn(JidRef<'_>) -> bool + Send + 'static,
-    (error, text): (StreamError, &'static str),
-    then: impl FnOnce(&mut World, usize) + 'static,
-) {
-    let whose = account.to_bare();
-    let work = move |world: &mut World, reply: ErrandReply<usize>| {
-        let links = world.links_of(whose.as_ref()).into_iter();
-        let meant: Vec<_> =
-            links.filter(|&link| world.outboxes.address(link).is_some_and(|of| is_meant(of.as_ref()))).collect();
+fn put_close(world: &mut World, close: Close, then: impl FnOnce(&mut World, Outcome<usize>) + 'static) {
+    let home = world.home_of(close.account.as_ref());
+    world.put_to(home, close, |world, count| then(world, count.ok_or(Refusal::Late)));
+}
+
+/// Asks the home of an account to end sessions of it; how many those were.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Close {
+    account: Jid,
+    which: Which,
+    why: Why,
+}
+
+/// Names sessions of an account.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum Which {
+    All,
+    Only(Jid),
+    AllBut(Jid),
+}
+
+/// The reason for which sessions end.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum Why {
+    /// An administrator wants it.
+    Administrator,
+    /// The account may not log in any more.
+    Disabled,
+    /// They have logged in with a password that has changed since.
+    PasswordChanged,
+}
+
+impl Which {
+    fn means(&self, session: JidRef<'_>) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(one) => session == one.as_ref(),
+            Self::AllBut(one) => session != one.as_ref(),
+        }
+    }
+}
+
+impl Why {
+    fn error(self) -> (StreamError, &'static str) {
+        match self {
+            Self::Administrator => (StreamError::PolicyViolation, "an administrator has ended the session"),
+            Self::Disabled => (StreamError::PolicyViolation, "the account is disabled"),
+            // RFC 6120 §4.9.3.16: the credentials that secured the stream hold no longer.
+            Self::PasswordChanged => (StreamError::Reset, "the password has changed"),
+        }
+    }
+}
+
+impl Question for Close {
+    const NAME: &'static str = "operations close sessions";
+    const PATIENCE_MS: u64 = PATIENCE_MS;
+    type Answer = usize;
+
+    fn ask(self, world: &mut World, reply: Reply<usize>) {
+        let is_meant = |of: &Jid| self.which.means(of.as_ref());
+        let links = world.links_of(self.account.as_ref()).into_iter();
+        let meant: Vec<_> = links.filter(|&link| world.outboxes.address(link).is_some_and(is_meant)).collect();
+        let (error, text) = self.why.error();
         for &link in &meant {
             world.close(link, error.clone(), text);
         }
         reply.give(world, meant.len());
-    };
-    world.ask_home(account.as_ref(), work, then);
+    }
 }
 
 fn look(world: &World, link: Link) -> Option<(Link, SessionInfo)> {
@@ -128,7 +214,7 @@ fn with_peers(
     world: &mut World,
     mut sessions: std::vec::IntoIter<(Link, SessionInfo)>,
     mut found: Vec<SessionInfo>,
-    reply: ErrandReply<Vec<SessionInfo>>,
+    reply: Reply<Vec<SessionInfo>>,
 ) {
     let Some((link, info)) = sessions.next() else { return reply.give(world, found) };
     world.with_peer(link, move |world, address| {

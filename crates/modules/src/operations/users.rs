@@ -1,18 +1,23 @@
 //! Accounts: made, changed, looked at, removed.
 
-use rookery_hub::{ErrandReply, Settings, World};
+use rookery_hub::{Hooks, Question, Reply, Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, CredentialsError};
 use rookery_store::{Edit, EditRoster, Pending, RosterItem, StoreError, Stores, Subscription};
+use serde::{Deserialize, Serialize};
 
-use super::sessions::{self, SessionInfo};
-use super::{Outcome, Refusal};
+use super::sessions::{self, SessionInfo, Why};
+use super::{LONG_PATIENCE_MS, Outcome, Refusal};
 use crate::administration::service;
-use crate::archive;
+use crate::archive::Purge;
 use crate::register::password;
 use crate::rights;
 
 pub use crate::administration::removed::{Removal, SessionsEnd};
+
+pub(super) fn install(hooks: &mut Hooks<'_>) {
+    hooks.question::<Remove>();
+}
 
 /// What an operator sees of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,7 +129,7 @@ pub fn set_password(
         };
         let set = set_credentials(&world.stores, account.as_ref(), credentials);
         world.wait(set, move |world, set| match set.unwrap_or_else(|error| Err(error.into())) {
-            Ok(()) => sessions::password_changed(world, account, keep, |world| then(world, Ok(()))),
+            Ok(()) => sessions::password_changed(world, account, keep, then),
             Err(refusal) => then(world, Err(refusal)),
         });
     });
@@ -141,7 +146,7 @@ pub fn set_disabled(
     world.wait(set, move |world, set| match found(set, &account) {
         Ok(()) if disabled => {
             world.end_logins(&account);
-            sessions::close(world, account, "the account is disabled", |world, _| then(world, Ok(())));
+            sessions::close(world, account, Why::Disabled, |world, closed| then(world, closed.map(drop)));
         }
         set => then(world, set),
     });
@@ -154,13 +159,25 @@ pub fn remove(world: &mut World, account: Jid, then: impl FnOnce(&mut World, Out
         if let Err(error) = forgotten {
             return then(world, Err(error.into()));
         }
-        let gone = account.to_bare();
-        let work = move |world: &mut World, reply: ErrandReply<Result<bool, StoreError>>| {
-            world.remove_account(gone, move |world, removed| reply.give(world, removed));
-        };
-        let home = account.clone();
-        world.ask_home(home.as_ref(), work, move |world, removed| then(world, found(removed, &account)));
+        let (home, gone) = (world.home_of(account.as_ref()), Remove(account.to_bare()));
+        world.put_to(home, gone, move |world, removed| {
+            then(world, Refusal::or_late(removed).and_then(|is| known(is, &account)))
+        });
     });
+}
+
+/// Asks the home of an account to remove it; whether there was one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Remove(Jid);
+
+impl Question for Remove {
+    const NAME: &'static str = "operations remove";
+    const PATIENCE_MS: u64 = LONG_PATIENCE_MS;
+    type Answer = Result<bool, StoreError>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        world.remove_account(self.0, move |world, removed| reply.give(world, removed));
+    }
 }
 
 /// Empties the archive of an account (XEP-0313), of what waits to be written too.
@@ -168,10 +185,8 @@ pub fn empty_archive(world: &mut World, account: Jid, then: impl FnOnce(&mut Wor
     let exists = world.stores.accounts.exists(account.as_ref());
     world.wait(exists, move |world, exists| match found(exists, &account) {
         Ok(()) => {
-            let purge = archive::Purge { owner: account.to_bare() };
-            world.put_to_home(account.as_ref(), purge, move |world, purged| {
-                then(world, purged.unwrap_or(Err(StoreError::Busy)).map_err(Refusal::from));
-            });
+            let purge = Purge { owner: account.to_bare() };
+            world.put_to_home(account.as_ref(), purge, |world, purged| then(world, Refusal::or_late(purged)));
         }
         missing => then(world, missing),
     });
@@ -215,6 +230,10 @@ pub fn describe(world: &mut World, account: Jid, then: impl FnOnce(&mut World, O
             Err(error) => return then(world, Err(error.into())),
         };
         sessions::of(world, &account.clone(), move |world, sessions| {
+            let sessions = match sessions {
+                Ok(sessions) => sessions,
+                Err(refusal) => return then(world, Err(refusal)),
+            };
             let domain = account.domain().to_owned();
             rights::with_rights(world, &domain, &account.clone(), move |world, rights| {
                 let Facts { is_disabled, last_seen_ms, contacts } = facts;
@@ -305,11 +324,11 @@ fn derive(
 }
 
 fn found(outcome: Result<bool, StoreError>, account: &Jid) -> Outcome<()> {
-    match outcome {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Refusal::no_account(account)),
-        Err(error) => Err(error.into()),
-    }
+    outcome.map_err(Refusal::from).and_then(|exists| known(exists, account))
+}
+
+fn known(exists: bool, account: &Jid) -> Outcome<()> {
+    if exists { Ok(()) } else { Err(Refusal::no_account(account)) }
 }
 
 /// Accounts that a search looks at in one step, and such steps. Also archived messages that are removed in one.

@@ -190,7 +190,7 @@ impl Creation {
             Ok(true) => {
                 tracing::info!(account = %self.account, address = %self.guest.address, "a password was set by a link");
                 world.reply_to_guest(self.guest, self.iq.result());
-                sessions::password_changed(world, self.account, None, |_| {});
+                sessions::password_changed(world, self.account, None, |_, _| {});
             }
             Ok(false) => self.refuse(world, Condition::ItemNotFound.into()),
             Err(error) => self.failed(world, &error),

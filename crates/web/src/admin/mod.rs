@@ -248,7 +248,7 @@ async fn show(path: &str, visit: &Visit) -> Response<Body> {
             let title = page.map_or_else(|| visit.value("jid"), |page| page.name);
             respond_with(StatusCode::OK, path, title, visit, &main)
         }
-        Err(refusal @ Refusal::Store(_)) => failed(&refusal),
+        Err(refusal @ (Refusal::Store(_) | Refusal::Late)) => failed(&refusal),
         Err(refusal) => {
             let main = Html::of("<h1>Not found</h1><p id=\"missing\">{}</p>", &[&refusal]);
             respond_with(StatusCode::NOT_FOUND, path, "Not found", visit, &main)

@@ -155,6 +155,7 @@ fn list(item: &Value) -> Value {
         "properties": {
             "items": { "type": "array", "items": item },
             "next": { "type": ["string", "null"], "description": "The `after` of the next part; null: this is the last one." },
+            "partial": { "type": "boolean", "description": "True: a part of the server hasn't answered in time, and what it has is missing." },
         },
         "required": ["items", "next"],
     })

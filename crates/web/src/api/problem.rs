@@ -88,6 +88,7 @@ impl From<Refusal> for Problem {
             Refusal::Exists(_) => (StatusCode::CONFLICT, "exists"),
             Refusal::Full(_) => (StatusCode::CONFLICT, "limit-reached"),
             Refusal::Off(_) => (StatusCode::CONFLICT, "module-off"),
+            Refusal::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),
             Refusal::Store(cause) => {
                 // What the store says names files of this machine.
                 error!(%cause, "a request to the API failed");

@@ -1,8 +1,8 @@
 //! Sessions.
 
 use rookery_jid::Jid;
-use rookery_modules::operations::Refusal;
 use rookery_modules::operations::sessions::{self, SessionInfo};
+use rookery_modules::operations::{Gathered, Refusal};
 use serde_json::{Value, json};
 
 use super::problem::Problem;
@@ -13,12 +13,16 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
         sessions::list(world, &domain, after, limit, |_, found| answer.complete(Ok(Ok(found))));
     };
-    let mut found: Vec<Jid> = call.shared.ask(work).await?;
+    let Gathered { items: mut found, is_partial }: Gathered<Jid> = call.shared.ask(work).await?;
     let is_cut = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| is_cut).map(Jid::as_str);
     let items: Vec<_> = found.iter().map(|jid| json!({ "jid": jid.as_str(), "user": jid.bare_str() })).collect();
-    Ok(Reply::json(&json!({ "items": items, "next": next })))
+    let mut part = json!({ "items": items, "next": next });
+    if is_partial {
+        part["partial"] = true.into();
+    }
+    Ok(Reply::json(&part))
 }
 
 pub(super) async fn of_user(call: Call) -> Result<Reply, Problem> {
@@ -27,7 +31,7 @@ pub(super) async fn of_user(call: Call) -> Result<Reply, Problem> {
         return Err(Problem::missing(format!("there is no account {account}")));
     }
     let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
-        sessions::of(world, &account, |_, found| answer.complete(Ok(Ok(found))));
+        sessions::of(world, &account, |_, found| answer.complete(Ok(found)));
     };
     let found: Vec<SessionInfo> = call.shared.ask(work).await?;
     let items: Vec<_> = found.iter().map(session).collect();
