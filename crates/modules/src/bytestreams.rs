@@ -145,8 +145,8 @@ impl Module for Bytestreams {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        let relay = self.relay.clone();
-        hooks.service(move |world, packet, to, domain| serve(world, packet, to, domain, &relay));
+        hooks.state(self.relay.clone());
+        hooks.service(serve);
     }
 }
 
@@ -238,8 +238,8 @@ fn port(value: &Value) -> Result<(), String> {
     }
 }
 
-/// A stanza for the service.
-fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain, relay: &Relay) {
+/// Handles a stanza for the service.
+fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some((iq, options)) = to_service(world, packet, to, domain, NAME) else { return };
     let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
     match iq.payload.ns() {
@@ -251,10 +251,10 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain, re
         ns::BYTESTREAMS if !option::may_use(world, options.list("access"), &iq.from) => {
             world.reply_error(&iq, Condition::Forbidden);
         }
-        ns::BYTESTREAMS => match relay.port() {
+        ns::BYTESTREAMS => match world.state::<Relay>().port() {
             // §4.2: it is "unable to act as a StreamHost".
             None => world.reply_error(&iq, Condition::NotAllowed),
-            Some(_) if iq.set => activate(world, iq, options, domain, relay),
+            Some(_) if iq.set => activate(world, iq, options, domain),
             Some(port) => tell(world, &iq, options, domain, port),
         },
         ns::DISCO_INFO | ns::DISCO_ITEMS => {}
@@ -262,7 +262,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain, re
     }
 }
 
-/// §4.1.
+/// Answers service discovery (§4.1).
 fn info(world: &mut World, iq: &Iq, options: &Options) {
     let identity = Identity { category: "proxy", type_: "bytestreams", name: Some(options.text("name")) };
     let info = Info { identity, more: &[], features: FEATURES.to_vec(), forms: Vec::new() };
@@ -271,7 +271,7 @@ fn info(world: &mut World, iq: &Iq, options: &Options) {
     world.reply(iq, reply);
 }
 
-/// §4.2: where to connect.
+/// Tells where to connect (§4.2).
 fn tell(world: &mut World, iq: &Iq, options: &Options, domain: &Domain, listening: u16) {
     let host = options.text("address").replace('@', &domain.name);
     let port = match options.number("port") {
@@ -284,8 +284,8 @@ fn tell(world: &mut World, iq: &Iq, options: &Options, domain: &Domain, listenin
     world.reply(iq, reply);
 }
 
-/// §6.3.5.
-fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain, relay: &Relay) {
+/// Activates a stream (§6.3.5).
+fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     let sid = iq.payload.attr("sid").filter(|sid| !sid.is_empty());
     let target = iq.payload.child("activate", ns::BYTESTREAMS).and_then(|target| Jid::parse(target.text().trim()).ok());
     let (Some(sid), Some(target)) = (sid, target) else { return world.reply_error(&iq, Condition::BadRequest) };
@@ -298,7 +298,7 @@ fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain, relay
     };
     let token = token(sid, &iq.from, &target);
     let requester = iq.from.bare_str().to_owned();
-    relay.ask(Wish { token, domain: domain.name.clone(), requester, terms, answer });
+    world.state::<Relay>().ask(Wish { token, domain: domain.name.clone(), requester, terms, answer });
     world.wait(joined, move |world, outcome| match outcome {
         Ok(Outcome::Joined) => world.reply_done(&iq),
         Ok(Outcome::OneOnly) => world.reply_error(&iq, Condition::NotAllowed),
@@ -308,7 +308,7 @@ fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain, relay
     });
 }
 
-/// What both parties say to the proxy (§5.3.2).
+/// Returns the token that both parties say to the proxy (§5.3.2).
 fn token(sid: &str, requester: &Jid, target: &Jid) -> String {
     let parts = [sid, requester.as_str(), target.as_str()];
     let hash = parts.iter().fold(Sha1::new(), |hash, part| hash.chain_update(part.as_bytes())).finalize();

@@ -9,9 +9,7 @@
 //!   its other resources included, would else wait for that one client; what overtakes then is told apart by the delay stamp.
 //! * A message goes to one session. A session that becomes reachable takes over from one that is being served.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{
@@ -54,10 +52,10 @@ impl Module for Offline {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::OFFLINE);
-        let pushes = Rc::new(RefCell::new(Share::new(PUSHES)));
-        hooks.undelivered(Phase::Act, move |world, packet, to| keep(world, packet, to, &pushes));
-        let rounds = Rc::<RefCell<Rounds>>::default();
-        hooks.reachable(move |world, link| deliver(world, link, &rounds));
+        hooks.state(Pushes(Share::new(PUSHES)));
+        hooks.state(Rounds::default());
+        hooks.undelivered(Phase::Act, keep);
+        hooks.reachable(deliver);
     }
 }
 
@@ -126,8 +124,12 @@ fn is_fleeting(name: &str, namespace: &str) -> bool {
     }
 }
 
-/// A message for an account that no resource takes; the account need not exist.
-fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>, pushes: &Rc<RefCell<Share>>) -> Verdict {
+/// Counts the messages that a shard is writing to the store.
+#[derive(Debug)]
+struct Pushes(Share);
+
+/// Keeps a message for an account that no resource takes; the account need not exist.
+fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     match fate(packet) {
         Fate::Refused => return Verdict::Pass,
         Fate::Unstored => {
@@ -140,7 +142,7 @@ fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>, pushes: &Rc<RefCell<
     // A server that stops gives back all that sessions have not read, even if it is from one
     // sender.
     let is_counted = !world.is_stopping();
-    if is_counted && !pushes.borrow_mut().take(packet) {
+    if is_counted && !world.state_mut::<Pushes>().0.take(packet) {
         world.bounce(packet, to, Condition::ResourceConstraint.into());
         return Verdict::Taken;
     }
@@ -151,10 +153,10 @@ fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>, pushes: &Rc<RefCell<
     let sender = packet.sender().unwrap_or_else(|| to.to_jid());
     let stanza = packet.addressed(to.bare_str());
     let pushed = world.stores.offline.push(to, sender.as_ref(), stanza, world.received_at(), room);
-    let (packet, to, pushes) = (packet.clone(), to.to_jid(), pushes.clone());
+    let (packet, to) = (packet.clone(), to.to_jid());
     world.wait(pushed, move |world, pushed| {
         if is_counted {
-            pushes.borrow_mut().give_back(&packet);
+            world.state_mut::<Pushes>().0.give_back(&packet);
         }
         match pushed {
             Ok(Pushed::Kept) => {}
@@ -195,7 +197,7 @@ fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     });
 }
 
-/// Which delivery of an account is the current one, while there is one. At most one entry per account that is here.
+/// Tells which delivery of an account is the current one, while there is one. At most one entry per account that is here.
 #[derive(Debug, Default)]
 struct Rounds {
     last: u64,
@@ -209,20 +211,18 @@ struct Delivery {
     session: SessionRef,
     hold: Option<Hold>,
     round: u64,
-    rounds: Rc<RefCell<Rounds>>,
     /// The ids of those that lie in the outbox.
     given: Vec<u64>,
     /// The id of the last message that was dealt with.
     last: u64,
 }
 
-/// A session takes messages from now on: those that waited come first.
-fn deliver(world: &mut World, link: Link, rounds: &Rc<RefCell<Rounds>>) {
+/// Gives a session that takes messages from now on those that have waited.
+fn deliver(world: &mut World, link: Link) {
     let Some(owner) = world.outboxes.address(link).map(Jid::to_bare) else { return };
     let Some(session) = reference(world, link) else { return };
-    let Some(round) = rounds.borrow_mut().begin(&owner, session) else { return };
-    let rounds = rounds.clone();
-    Delivery { owner, session, hold: None, round, rounds, given: Vec::new(), last: 0 }.next(world);
+    let Some(round) = world.state_mut::<Rounds>().begin(&owner, session) else { return };
+    Delivery { owner, session, hold: None, round, given: Vec::new(), last: 0 }.next(world);
 }
 
 impl Rounds {
@@ -246,13 +246,13 @@ impl Delivery {
         let loaded = world.stores.offline.load(self.owner.as_ref(), self.last, PORTION);
         world.wait(loaded, move |world, loaded| match loaded {
             // Somebody else has taken over, and loads what this one has not got out.
-            _ if !self.is_current() => self.wait_until_sent(world),
+            _ if !self.is_current(world) => self.wait_until_sent(world),
             Ok(messages) if messages.is_empty() => self.wait_until_sent(world),
             Ok(messages) => self.portion(world, &messages),
             Err(error) => {
                 world.store_failed("loading offline messages", &self.owner, &error);
                 // What was given is still removed once it is sent; the rest waits for the next session.
-                self.rounds.borrow_mut().current.remove(&self.owner);
+                world.state_mut::<Rounds>().current.remove(&self.owner);
                 self.wait_until_sent(world);
             }
         });
@@ -322,16 +322,16 @@ impl Delivery {
         });
     }
 
-    /// Begins anew with what the store has now, if there is anything, and somebody to take it.
+    /// Begins again with what the store has now, if there is anything, and somebody to take it.
     fn go_on(mut self, world: &mut World) {
-        let Some(session) = self.target(world).filter(|_| self.is_current()) else { return self.end(world) };
+        let Some(session) = self.target(world).filter(|_| self.is_current(world)) else { return self.end(world) };
         self.session = session;
-        self.rounds.borrow_mut().current.insert(self.owner.clone(), (self.round, session));
+        world.state_mut::<Rounds>().current.insert(self.owner.clone(), (self.round, session));
         self.given.clear();
         self.last = 0;
         let left = world.stores.offline.count(self.owner.as_ref());
         world.wait(left, move |world, left| match left {
-            Ok(left) if left > 0 && self.is_current() => self.next(world),
+            Ok(left) if left > 0 && self.is_current(world) => self.next(world),
             _ => self.end(world),
         });
     }
@@ -344,14 +344,14 @@ impl Delivery {
         Some(self.session).filter(takes).or_else(other)
     }
 
-    fn is_current(&self) -> bool {
-        self.rounds.borrow().current.get(&self.owner).is_some_and(|(round, _)| *round == self.round)
+    fn is_current(&self, world: &World) -> bool {
+        world.state::<Rounds>().current.get(&self.owner).is_some_and(|(round, _)| *round == self.round)
     }
 
     /// All are delivered, or nobody is there to take the rest.
     fn end(mut self, world: &mut World) {
-        if self.is_current() {
-            self.rounds.borrow_mut().current.remove(&self.owner);
+        if self.is_current(world) {
+            world.state_mut::<Rounds>().current.remove(&self.owner);
         }
         self.let_go(world);
     }

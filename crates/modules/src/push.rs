@@ -13,7 +13,6 @@
 //!
 //! Left out: retries of a service that has refused (§7.1), and remote disabling by a message (§8), which the next refusal does as well.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -63,13 +62,12 @@ impl Module for Push {
         hooks.feature(Target::Account, ns::PUSH);
         hooks.document(NAME, read);
         hooks.iq(Target::Account, ns::PUSH, switch);
-        let news = Rc::<RefCell<News>>::default();
-        let for_sessions = news.clone();
-        hooks.undelivered(Phase::Guard, move |world, packet, to| {
-            notify(world, packet, to, &news);
+        hooks.state(News::default());
+        hooks.undelivered(Phase::Guard, |world, packet, to| {
+            notify(world, packet, to);
             Verdict::Pass
         });
-        hooks.unattended(move |world, packet, link| unattended(world, packet, link, &for_sessions));
+        hooks.unattended(unattended);
     }
 }
 
@@ -108,12 +106,13 @@ struct Registration {
 /// The registrations of an account, oldest first.
 type Registrations = Vec<Registration>;
 
-/// Registrations that have something to be told, or have been told a moment ago.
-type News = HashMap<(Jid, Jid, Option<String>), State>;
-
-/// What is going on with one of them.
+/// Registrations that have something to be told, or have been told a moment ago: by account, service and node.
 #[derive(Debug, Default)]
-struct State {
+struct News(HashMap<(Jid, Jid, Option<String>), Told>);
+
+/// How far a service has been told.
+#[derive(Debug, Default)]
+struct Told {
     /// Messages since the last notification.
     count: u64,
     /// The last of them.
@@ -170,8 +169,8 @@ fn registrations(world: &World, account: JidRef<'_>) -> Option<Rc<Registrations>
     world.document::<Registrations>(account, NAME)
 }
 
-/// A stanza for a session that nobody looks at.
-fn unattended(world: &mut World, packet: &Packet, link: Link, news: &Rc<RefCell<News>>) {
+/// Sees a stanza for a session that nobody looks at.
+fn unattended(world: &mut World, packet: &Packet, link: Link) {
     let Some(account) = world.outboxes.address(link).map(Jid::to_bare) else { return };
     if registrations(world, account.as_ref()).is_none() {
         return;
@@ -181,12 +180,12 @@ fn unattended(world: &mut World, packet: &Packet, link: Link, news: &Rc<RefCell<
             && world.session_at(link).is_some_and(|session| session.takes_messages())
     };
     if !world.links_of(account.as_ref()).iter().any(is_looked_at) {
-        notify(world, packet, account.as_ref(), news);
+        notify(world, packet, account.as_ref());
     }
 }
 
 /// Tells the push services of an account of a message.
-fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>, news: &Rc<RefCell<News>>) {
+fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>) {
     let is_message = packet.kind() == Kind::Message && packet.type_() != StanzaType::Error;
     let Some(all) = registrations(world, account).filter(|_| is_message && urgency(packet) == Urgency::Now) else {
         return;
@@ -195,25 +194,22 @@ fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>, news: &Rc<Ref
     for registration in &*all {
         let is_idle = {
             let key = (account.clone(), registration.service.clone(), registration.node.clone());
-            let mut news = news.borrow_mut();
-            let state = news.entry(key).or_default();
-            state.count += 1;
-            state.last = Some(packet.clone());
-            !std::mem::replace(&mut state.is_busy, true)
+            let told = world.state_mut::<News>().0.entry(key).or_default();
+            told.count += 1;
+            told.last = Some(packet.clone());
+            !std::mem::replace(&mut told.is_busy, true)
         };
         if is_idle {
-            publish(world, account.clone(), registration.clone(), news.clone());
+            publish(world, account.clone(), registration.clone());
         }
     }
 }
 
-/// §7: publishes what there is, then waits for the answer and a moment.
-fn publish(world: &mut World, account: Jid, registration: Registration, news: Rc<RefCell<News>>) {
+/// Publishes what there is (§7), then waits for the answer and a moment.
+fn publish(world: &mut World, account: Jid, registration: Registration) {
     let key = (account.clone(), registration.service.clone(), registration.node.clone());
-    let (count, last) = match news.borrow_mut().get_mut(&key) {
-        Some(state) => (std::mem::take(&mut state.count), state.last.take()),
-        None => return,
-    };
+    let Some(told) = world.state_mut::<News>().0.get_mut(&key) else { return };
+    let (count, last) = (std::mem::take(&mut told.count), told.last.take());
     let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
     let content = options.map_or("none", |options| options.text(CONTENT.key)).to_owned();
     let payload = notification(&registration, count, last.as_ref(), &content);
@@ -222,17 +218,17 @@ fn publish(world: &mut World, account: Jid, registration: Registration, news: Rc
         if let Answer::Error { condition, wait: false } = &answer
             && !PASSING.contains(&condition.as_str())
         {
-            news.borrow_mut().remove(&key);
+            world.state_mut::<News>().0.remove(&key);
             return disable(world, &account, &registration);
         }
         world.after(INTERVAL_MS, move |world| {
-            let is_done = news.borrow().get(&key).is_none_or(|state| state.count == 0);
+            let is_done = world.state::<News>().0.get(&key).is_none_or(|told| told.count == 0);
             // It may have been disabled meanwhile.
             let is_there = registrations(world, account.as_ref()).is_none_or(|all| all.contains(&registration));
             if is_done || !is_there {
-                news.borrow_mut().remove(&key);
+                world.state_mut::<News>().0.remove(&key);
             } else {
-                publish(world, account, registration, news);
+                publish(world, account, registration);
             }
         });
     });

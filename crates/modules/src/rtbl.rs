@@ -74,14 +74,12 @@ impl Module for Rtbl {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         let stanzas = Stanzas::of(Kind::Presence, &[StanzaType::Available]).and(Stanzas::MESSAGES);
-        let lists = self.lists.clone();
-        hooks.before_service(Phase::Guard, stanzas, move |world, packet, to| guard(&lists, world, packet, to));
-        let lists = self.lists.clone();
-        hooks.to_domain(Phase::Act, move |world, packet, to| event(&lists, world, packet, to));
-        let lists = self.lists.clone();
-        hooks.every(ROUND_MS, move |world| {
+        hooks.state(self.lists.clone());
+        hooks.before_service(Phase::Guard, stanzas, guard);
+        hooks.to_domain(Phase::Act, event);
+        hooks.every(ROUND_MS, |world| {
             if world.shard() == 0 {
-                follow(&lists, world);
+                follow(world);
             }
         });
     }
@@ -104,7 +102,7 @@ impl Lists {
         self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
     }
 
-    /// Whether one of these lists has an address or its domain.
+    /// Tells whether one of these lists has an address or its domain.
     fn name(&self, wanted: &[List], address: JidRef<'_>) -> bool {
         let hashes = [hash(address.bare_str()), hash(address.domain())];
         self.read(|lists| {
@@ -118,9 +116,12 @@ impl Lists {
     }
 }
 
-/// What comes for a room, or an occupant of one.
-fn guard(lists: &Lists, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
-    if !lists.0.any.load(Ordering::Relaxed) || to.local().is_none() || packet.type_() == StanzaType::Error {
+/// Sees what comes for a room, or an occupant of one.
+fn guard(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    if !world.state::<Lists>().0.any.load(Ordering::Relaxed)
+        || to.local().is_none()
+        || packet.type_() == StanzaType::Error
+    {
         return Delivery::Pass;
     }
     let Some(sender) = packet.sender() else { return Delivery::Pass };
@@ -129,7 +130,7 @@ fn guard(lists: &Lists, world: &mut World, packet: &Packet, to: JidRef<'_>) -> D
     if world.is_here(sender.domain()) && !options.is_some_and(|options| options.switch(LOCAL)) {
         return Delivery::Pass;
     }
-    if !lists.name(&wanted(world, &domain), sender.as_ref()) {
+    if !world.state::<Lists>().name(&wanted(world, &domain), sender.as_ref()) {
         return Delivery::Pass;
     }
     info!(%sender, room = %to, "a listed address is kept out of a room");
@@ -137,7 +138,7 @@ fn guard(lists: &Lists, world: &mut World, packet: &Packet, to: JidRef<'_>) -> D
     Delivery::Taken
 }
 
-/// The lists that a domain wants.
+/// Returns the lists that a domain wants.
 fn wanted(world: &World, domain: &str) -> Vec<List> {
     let options = world.domain(domain).and_then(|domain| domain.module(NAME));
     let texts = options.map(|options| options.list(LISTS)).unwrap_or_default();
@@ -145,8 +146,8 @@ fn wanted(world: &World, domain: &str) -> Vec<List> {
 }
 
 /// Subscribes to the lists that are not known yet and fetches them; again for all of them, once in a while.
-fn follow(lists: &Lists, world: &mut World) {
-    let settings = world.settings().clone();
+fn follow(world: &mut World) {
+    let (settings, lists) = (world.settings().clone(), world.state::<Lists>().clone());
     let mut all = HashSet::new();
     let is_due = world.uptime_ms() % REFRESH_MS < ROUND_MS;
     for domain in &settings.domains {
@@ -154,40 +155,40 @@ fn follow(lists: &Lists, world: &mut World) {
             let is_new = all.insert(list.clone());
             if is_new && (is_due || !lists.has(&list)) {
                 lists.change(&list, |_| {});
-                subscribe(lists, world, &domain.name, list);
+                subscribe(world, &domain.name, list);
             }
         }
     }
     lists.keep_only(&all);
 }
 
-/// XEP-0060 §6.1 and §6.5.2.
-fn subscribe(lists: &Lists, world: &mut World, domain: &str, list: List) {
+/// Subscribes to a list and fetches it (XEP-0060 §6.1, §6.5.2).
+fn subscribe(world: &mut World, domain: &str, list: List) {
     let wanted = Element::new("subscribe", ns::PUBSUB).with_attr("node", &list.node).with_attr("jid", domain);
     let items = Element::new("items", ns::PUBSUB).with_attr("node", &list.node);
     let request = |child| Element::new("pubsub", ns::PUBSUB).with_child(child);
     world.ask(domain, &list.service, true, &request(wanted), |_, _| {});
-    let (lists, service, asker) = (lists.clone(), list.service.clone(), domain.to_owned());
+    let (service, asker) = (list.service.clone(), domain.to_owned());
     world.ask(domain, &service, false, &request(items), move |world, answer| match answer {
         Answer::Result(Some(pubsub)) => {
             let items = pubsub.child("items", ns::PUBSUB);
             let found = items.into_iter().flat_map(Element::children).filter_map(listed).take(MAX_HASHES);
-            lists.change(&list, |hashes| *hashes = found.collect());
+            world.state::<Lists>().change(&list, |hashes| *hashes = found.collect());
         }
         other => {
             warn!(service = %list.service, node = list.node, ?other, "a block list for rooms can't be had");
             world.after(RETRY_MS, move |world| {
                 // Unless the operator doesn't want it any more.
-                if lists.has(&list) {
-                    subscribe(&lists, world, &asker, list);
+                if world.state::<Lists>().has(&list) {
+                    subscribe(world, &asker, list);
                 }
             });
         }
     });
 }
 
-/// XEP-0060 §7.1.2.1, §7.2.2.1: items that were published or retracted.
-fn event(lists: &Lists, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+/// Takes note of items that were published or retracted (XEP-0060 §7.1.2.1, §7.2.2.1).
+fn event(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     let Some(sender) = packet.sender().filter(|_| packet.kind() == Kind::Message) else { return Verdict::Pass };
     let wanted = wanted(world, to.domain());
     if wanted.iter().all(|list| list.service != sender) {
@@ -200,7 +201,7 @@ fn event(lists: &Lists, world: &mut World, packet: &Packet, to: JidRef<'_>) -> V
     for items in event.children() {
         let list = wanted.iter().find(|list| list.service == sender && items.attr("node") == Some(&list.node));
         let Some(list) = list else { continue };
-        lists.change(list, |hashes| match items.name() {
+        world.state::<Lists>().change(list, |hashes| match items.name() {
             "items" => items.children().for_each(|item| change(hashes, item)),
             "purge" | "delete" => hashes.clear(),
             _ => {}
@@ -218,7 +219,7 @@ fn change(hashes: &mut HashSet<Hash>, item: &Element) {
     }
 }
 
-/// The hash that an item is named by.
+/// Returns the hash that an item is named by.
 fn listed(item: &Element) -> Option<Hash> {
     let id = item.attr("id")?.as_bytes();
     let mut hash = Hash::default();
@@ -235,7 +236,7 @@ fn hash(text: &str) -> Hash {
     Sha256::digest(text.as_bytes()).into()
 }
 
-/// A list as an operator writes it: service, space, node.
+/// Reads a list as an operator writes it: service, space, node.
 fn list(text: &str) -> Option<List> {
     let (service, node) = text.trim().split_once(' ')?;
     let service = prepare(service).ok()?.as_ref().to_jid();
@@ -271,7 +272,7 @@ const LISTS: &str = "lists";
 const ROUND_MS: u64 = 5_000;
 /// After how long a list is asked for again that could not be had.
 const RETRY_MS: u64 = 30_000;
-/// How often the lists are fetched anew.
+/// How often the lists are fetched again.
 const REFRESH_MS: u64 = 6 * 3_600_000;
 /// Hashes of one list.
 const MAX_HASHES: usize = 1_000_000;

@@ -4,9 +4,7 @@
 //! somebody is a contact is known of accounts that are here. For others the store is asked, but only where it decides about a refusal, and the answer to
 //! a sender is that for an account that doesn't exist.
 
-use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
@@ -21,20 +19,18 @@ use crate::asker::condition;
 use crate::option;
 
 /// Limits what strangers send.
-#[derive(Debug, Default)]
-pub struct Strangers {
-    state: Rc<State>,
-}
+#[derive(Debug)]
+pub struct Strangers;
 
-/// What a shard has counted in this minute.
+/// Counts what strangers have been sent in this minute, on a shard.
 #[derive(Debug, Default)]
-struct State {
+struct Counts {
     /// To strangers, by the account that sends.
-    sent: RefCell<HashMap<Jid, u64>>,
+    sent: HashMap<Jid, u64>,
     /// From strangers of other servers, by the address that receives.
-    received: RefCell<HashMap<Jid, u64>>,
+    received: HashMap<Jid, u64>,
     /// The stanza that is delivered now has been looked at.
-    is_cleared: Cell<bool>,
+    is_cleared: bool,
 }
 
 impl Module for Strangers {
@@ -61,29 +57,28 @@ impl Module for Strangers {
     fn install(&self, hooks: &mut Hooks<'_>) {
         let stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat])
             .and(Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]));
-        let state = self.state.clone();
+        hooks.state(Counts::default());
         let limited = Wanted::from(stanzas).where_options(|options| options.number(SENT) > 0);
-        hooks.before_route(Phase::Guard, limited, move |world, packet, to| going(&state, world, packet, to));
-        let state = self.state.clone();
+        hooks.before_route(Phase::Guard, limited, going);
         let limited = |options: &Options| options.number(RECEIVED) > 0 || options.switch(REFUSE);
         let limited = Wanted::from(stanzas).from_elsewhere().where_options(limited);
-        hooks.before_delivery(Phase::Guard, limited, move |world, packet, to| coming(&state, world, packet, to));
-        let state = self.state.clone();
-        hooks.every(MINUTE_MS, move |_| {
-            state.sent.take();
-            state.received.take();
+        hooks.before_delivery(Phase::Guard, limited, coming);
+        hooks.every(MINUTE_MS, |world| {
+            let counts = world.state_mut::<Counts>();
+            counts.sent = HashMap::new();
+            counts.received = HashMap::new();
         });
     }
 }
 
-fn going(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+fn going(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let limit = options(world, sender.domain()).map_or(0, |options| options.number(SENT));
     let is_own = sender.bare_str() == to.bare_str();
     if limit == 0 || is_own || to.local().is_none() || is_contact(world, sender.bare(), to) == Some(true) {
         return Delivery::Pass;
     }
-    if count(&state.sent, sender.bare()) <= limit {
+    if count(&mut world.state_mut::<Counts>().sent, sender.bare()) <= limit {
         return Delivery::Pass;
     }
     let error = StanzaError::new(Condition::PolicyViolation).with_type(ErrorType::Wait);
@@ -91,8 +86,8 @@ fn going(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> D
     Delivery::Taken
 }
 
-fn coming(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
-    if state.is_cleared.take() {
+fn coming(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+    if std::mem::take(&mut world.state_mut::<Counts>().is_cleared) {
         return Delivery::Pass;
     }
     let Some(sender) = packet.sender().filter(|sender| !world.is_here(sender.domain())) else { return Delivery::Pass };
@@ -102,7 +97,7 @@ fn coming(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>)
     if contact == Some(true) {
         return Delivery::Pass;
     }
-    let is_too_much = count(&state.received, to) > limit && limit > 0;
+    let is_too_much = count(&mut world.state_mut::<Counts>().received, to) > limit && limit > 0;
     let refusal = match (refuses, is_too_much) {
         (true, _) => Condition::ServiceUnavailable,
         (false, true) => Condition::ResourceConstraint,
@@ -110,15 +105,15 @@ fn coming(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>)
     };
     match contact {
         Some(_) => world.bounce(packet, to, refusal.into()),
-        None => look_up(state, world, packet, &sender, to, refusal),
+        None => look_up(world, packet, &sender, to, refusal),
     }
     Delivery::Taken
 }
 
 /// Asks the store whether a sender is a contact of an account that has no session. Those to one account keep their order.
-fn look_up(state: &Rc<State>, world: &mut World, packet: &Packet, sender: &Jid, to: JidRef<'_>, refusal: Condition) {
+fn look_up(world: &mut World, packet: &Packet, sender: &Jid, to: JidRef<'_>, refusal: Condition) {
     let item = world.stores.rosters.item(to.bare(), sender.bare());
-    let (state, packet, to) = (state.clone(), packet.clone(), to.to_jid());
+    let (packet, to) = (packet.clone(), to.to_jid());
     world.wait(item, move |world, item| {
         let passes = match item {
             Ok(item) => item.is_some_and(|item| item.subscription != Subscription::None),
@@ -132,20 +127,19 @@ fn look_up(state: &Rc<State>, world: &mut World, packet: &Packet, sender: &Jid, 
         if !passes {
             return world.bounce(&packet, to.as_ref(), refusal.into());
         }
-        state.is_cleared.set(true);
+        world.state_mut::<Counts>().is_cleared = true;
         world.route(&packet, to.as_ref());
-        state.is_cleared.set(false);
+        world.state_mut::<Counts>().is_cleared = false;
     });
 }
 
-/// Whether two share presence in either direction; `None` if the account is not here to tell.
+/// Tells whether two share presence in either direction; `None` if the account is not here to tell.
 fn is_contact(world: &World, account: JidRef<'_>, contact: JidRef<'_>) -> Option<bool> {
     world.subscription(account, contact).map(|subscription| subscription != Subscription::None)
 }
 
-/// One more for an address. Too many addresses at once are forgotten together: an attacker must not fill the memory.
-fn count(counts: &RefCell<HashMap<Jid, u64>>, address: JidRef<'_>) -> u64 {
-    let mut counts = counts.borrow_mut();
+/// Counts one more for an address. Too many addresses at once are forgotten together: an attacker must not fill the memory.
+fn count(counts: &mut HashMap<Jid, u64>, address: JidRef<'_>) -> u64 {
     if counts.len() >= MAX_ADDRESSES {
         counts.clear();
     }

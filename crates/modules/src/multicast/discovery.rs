@@ -11,7 +11,6 @@
 //! * A domain's services are below that domain: nobody can name another's service as theirs.
 //! * Domains, items and limits are bounded, whatever peers say.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 use rookery_fanout::{Packet, StanzaType};
@@ -46,33 +45,29 @@ struct Asked {
     items: bool,
 }
 
-/// The multicast service of a remote domain, as far as it is known; if it isn't, or isn't any more, one of our domains asks.
-pub(super) fn find(
-    discovery: &RefCell<Discovery>,
-    world: &mut World,
-    own: &str,
-    remote: &str,
-) -> Option<RemoteService> {
+/// Returns the multicast service of a remote domain, as far as it is known; if it isn't, or isn't any more, one of our domains asks.
+pub(super) fn find(world: &mut World, own: &str, remote: &str) -> Option<RemoteService> {
     let now = world.time();
-    let (answer, ask) = discovery.borrow_mut().look_up(remote, now);
+    let (answer, ask) = world.state_mut::<Discovery>().look_up(remote, now);
     if ask && let (Some(own), Ok(whom)) = (own_service(world, own), Jid::parse(remote)) {
-        ask_one(discovery, world, &own, &whom, remote, false);
+        ask_one(world, &own, &whom, remote, false);
     }
     answer
 }
 
-/// An answer to the service.
-pub(super) fn answered(discovery: &RefCell<Discovery>, world: &mut World, packet: &Packet, own: JidRef<'_>) {
+/// Reads an answer to the service.
+pub(super) fn answered(world: &mut World, packet: &Packet, own: JidRef<'_>) {
     let (Some(id), Some(sender)) = (packet.id().map(|id| id.into_owned()), packet.sender()) else { return };
     let Some(asker) = id.split_once('-').and_then(|(shard, _)| shard.parse().ok()) else { return };
     if asker != world.shard() {
         return world.hand_to_service(asker, packet, own);
     }
-    let Some(asked) = discovery.borrow_mut().closed(&id, &sender) else { return };
+    let Some(asked) = world.state_mut::<Discovery>().closed(&id, &sender) else { return };
     let payload = payload(packet);
     let service = payload.as_ref().filter(|_| !asked.items).and_then(|info| service(info, &asked.whom));
+    let now = world.time();
     if service.is_some() {
-        return discovery.borrow_mut().settle(&asked.domain, service, world.time());
+        return world.state_mut::<Discovery>().settle(&asked.domain, service, now);
     }
     let next: Vec<_> = match payload {
         // The domain itself doesn't: its services may. One that answers with an error has none to tell of.
@@ -81,15 +76,16 @@ pub(super) fn answered(discovery: &RefCell<Discovery>, world: &mut World, packet
         _ => Vec::new(),
     };
     for (whom, items) in next {
-        ask_one(discovery, world, own.as_str(), &whom, &asked.domain, items);
+        ask_one(world, own.as_str(), &whom, &asked.domain, items);
     }
-    discovery.borrow_mut().settle_if_nobody_is_left(&asked.domain, world.time());
+    world.state_mut::<Discovery>().settle_if_nobody_is_left(&asked.domain, now);
 }
 
 /// Asks for disco#info, or for disco#items.
-fn ask_one(discovery: &RefCell<Discovery>, world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) {
+fn ask_one(world: &mut World, own: &str, whom: &Jid, domain: &str, items: bool) {
     let id = format!("{}-{}", world.shard(), world.unique_text());
-    discovery.borrow_mut().opened(&id, Asked { domain: domain.to_owned(), whom: whom.clone(), items });
+    let asked = Asked { domain: domain.to_owned(), whom: whom.clone(), items };
+    world.state_mut::<Discovery>().opened(&id, asked);
     let mut iq = Writer::new("iq");
     iq.attr("type", "get").attr("id", &id).attr("from", own);
     iq.start_ns("query", if items { ns::DISCO_ITEMS } else { ns::DISCO_INFO });

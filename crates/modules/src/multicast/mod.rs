@@ -20,9 +20,6 @@ mod limits;
 mod originators;
 pub mod untrusted;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Unit, Value, World};
 use rookery_jid::JidRef;
@@ -36,18 +33,8 @@ use discovery::Discovery;
 use originators::Originators;
 
 /// Passes one stanza on to the many addresses in its header.
-#[derive(Debug, Default)]
-pub struct Multicast {
-    state: Rc<State>,
-}
-
-/// What a shard remembers.
-#[derive(Debug, Default)]
-pub(crate) struct State {
-    discovery: RefCell<Discovery>,
-    originators: RefCell<Originators>,
-    spent: RefCell<limits::Spent>,
-}
+#[derive(Debug)]
+pub struct Multicast;
 
 impl Module for Multicast {
     fn name(&self) -> &'static str {
@@ -71,12 +58,12 @@ impl Module for Multicast {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        let state = self.state.clone();
-        hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
-        let state = self.state.clone();
-        hooks.to_domain(Phase::Act, move |world, packet, to| untrusted::for_domain(&state, world, packet, to));
-        let state = self.state.clone();
-        hooks.remote_service(move |world, own, remote| discovery::find(&state.discovery, world, own, remote));
+        hooks.state(Discovery::default());
+        hooks.state(Originators::default());
+        hooks.state(limits::Spent::default());
+        hooks.service(serve);
+        hooks.to_domain(Phase::Act, untrusted::for_domain);
+        hooks.remote_service(discovery::find);
     }
 }
 
@@ -153,8 +140,8 @@ const fn limit(key: &'static str, default: u64, doc: &'static str) -> OptionSpec
     OptionSpec { key, default, doc, check: option::any }
 }
 
-/// A stanza for the service.
-fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+/// Handles a stanza for the service.
+fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     if !to.is_domain() {
         // §3: the outer stanza goes to the service itself, which has neither users nor resources.
         return world.bounce(packet, to, Condition::ItemNotFound.into());
@@ -162,9 +149,9 @@ fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, 
     match (packet.kind(), packet.type_()) {
         (Kind::Iq, StanzaType::Get | StanzaType::Set) => asked(world, packet, to, domain),
         (Kind::Iq, StanzaType::Result | StanzaType::Error) => {
-            discovery::answered(&state.discovery, world, packet, to);
+            discovery::answered(world, packet, to);
         }
-        _ => untrusted::handle(state, world, packet, to, domain),
+        _ => untrusted::handle(world, packet, to, domain),
     }
 }
 

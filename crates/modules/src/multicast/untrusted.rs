@@ -15,11 +15,12 @@ use rookery_observe::stages::Begun;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Limits, Stanza};
 
-use super::{NAME, State, limits};
+use super::originators::Originators;
+use super::{NAME, limits};
 use crate::option;
 
-/// A message or presence for a domain itself: it is handled as by the service, if it has a header.
-pub(super) fn for_domain(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+/// Handles a message or presence for a domain itself as the service does, if it has a header.
+pub(super) fn for_domain(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     if !to.is_domain() {
         return Verdict::Pass;
     }
@@ -28,15 +29,15 @@ pub(super) fn for_domain(state: &State, world: &mut World, packet: &Packet, to: 
     let settings = world.settings().clone();
     match settings.domains.iter().find(|domain| domain.name == to.domain()) {
         Some(domain) if has_header => {
-            handle(state, world, packet, to, domain);
+            handle(world, packet, to, domain);
             Verdict::Taken
         }
         _ => Verdict::Pass,
     }
 }
 
-/// A message or presence for the service `to` of a domain.
-pub(super) fn handle(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+/// Handles a message or presence for the service `to` of a domain.
+pub(super) fn handle(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let (Some(options), Some(sender)) = (domain.module(NAME), packet.sender()) else { return };
     match packet.type_() {
         StanzaType::Error => return,
@@ -51,7 +52,7 @@ pub(super) fn handle(state: &State, world: &mut World, packet: &Packet, to: JidR
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
     let route = Route { world, packet, service: to, sender: &sender, options, domain: &domain.name };
-    if let Err(error) = route.go(state, &stanza) {
+    if let Err(error) = route.go(&stanza) {
         world.bounce(packet, to, error);
     }
 }
@@ -67,13 +68,13 @@ struct Route<'a, 'w> {
 }
 
 impl Route<'_, '_> {
-    fn go(mut self, state: &State, stanza: &Stanza<'_>) -> Result<(), StanzaError> {
+    fn go(mut self, stanza: &Stanza<'_>) -> Result<(), StanzaError> {
         let begun = self.world.counters.stages.begin();
         if !option::may_use(self.world, self.options.list("access"), self.sender) {
             return Err(StanzaError::new(Condition::Forbidden).with_text("access to this service is denied"));
         }
         let begun = self.end(Stage::Access, begun);
-        let Some(element) = find(stanza) else { return self.without_header(state) };
+        let Some(element) = find(stanza) else { return self.without_header() };
         let mut header = Header::decode(element).map_err(|bad| bad_request(bad.text()))?;
         let begun = self.end(Stage::Decode, begun);
         header.resolve().map_err(|bad| bad_request(bad.text()))?;
@@ -94,8 +95,8 @@ impl Route<'_, '_> {
         if !is_local && !header.recipients().all(|to| self.is_of_domain(to.as_ref())) {
             return Err(StanzaError::new(Condition::Forbidden).with_text("relaying to other servers is denied"));
         }
-        self.charge(state, recipients, is_local)?;
-        self.remember(state, &header, is_local)?;
+        self.charge(recipients, is_local)?;
+        self.remember(&header, is_local)?;
         let begun = self.end(Stage::Relay, begun);
         self.deliver(&header, begun);
         Ok(())
@@ -121,40 +122,41 @@ impl Route<'_, '_> {
     }
 
     /// Unavailable presence without header says that the originator is gone: all who saw it hear of it. Anything else needs a header.
-    fn without_header(self, state: &State) -> Result<(), StanzaError> {
+    fn without_header(self) -> Result<(), StanzaError> {
         if self.packet.type_() != StanzaType::Unavailable {
             return Err(bad_request("the stanza has no header with addresses"));
         }
-        let gone = state.originators.borrow_mut().gone(self.sender);
+        let gone = self.world.state_mut::<Originators>().gone(self.sender);
         self.world.fan_out(self.packet, gone.iter().map(Jid::as_ref));
         Ok(())
     }
 
     /// Charges the sender for a message, which each of its recipients keeps. Presence is free:
     /// nobody keeps it.
-    fn charge(&mut self, state: &State, recipients: usize, is_local: bool) -> Result<(), StanzaError> {
+    fn charge(&mut self, recipients: usize, is_local: bool) -> Result<(), StanzaError> {
         if self.packet.kind() != Kind::Message {
             return Ok(());
         }
         let most = self.options.number(limits::MINUTE_BYTES);
         let bytes = (self.packet.bytes().len() as u64).saturating_mul(recipients as u64);
         let sender = if is_local { self.sender.bare_str() } else { self.sender.domain() };
-        let is_allowed = state.spent.borrow_mut().charge(sender, bytes, most, self.world.time());
+        let now_ms = self.world.time();
+        let is_allowed = self.world.state_mut::<limits::Spent>().charge(sender, bytes, most, now_ms);
         let text = "too many bytes for too many recipients in this minute";
         is_allowed.then_some(()).ok_or_else(|| StanzaError::new(Condition::ResourceConstraint).with_text(text))
     }
 
     /// Presence is remembered once it is sure to be delivered, so that unavailable presence follows.
-    fn remember(&mut self, state: &State, header: &Header<'_>, is_local: bool) -> Result<(), StanzaError> {
+    fn remember(&mut self, header: &Header<'_>, is_local: bool) -> Result<(), StanzaError> {
         if self.packet.kind() != Kind::Presence {
             return Ok(());
         }
         let (type_, to) = (self.packet.type_(), header.recipients().map(Target::as_ref));
         let has_room = match type_ {
             _ if is_local => self.world.remember_directed(self.sender.as_ref(), type_, to),
-            StanzaType::Available => state.originators.borrow_mut().available(self.sender, to),
+            StanzaType::Available => self.world.state_mut::<Originators>().available(self.sender, to),
             _ => {
-                state.originators.borrow_mut().unavailable(self.sender, to);
+                self.world.state_mut::<Originators>().unavailable(self.sender, to);
                 true
             }
         };

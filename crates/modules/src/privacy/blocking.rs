@@ -1,36 +1,32 @@
 //! XEP-0191: Blocking Command. The block list is a view of the default privacy list (§5).
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use rookery_fanout::{Packet, To};
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Writer, ns};
 
-use super::report::Reports;
 use super::rules::Rules;
-use super::sessions::{Sessions, Shared, sessions_of};
-use super::{DOCUMENT, MAX_ITEMS, MAX_RULES, NAME, change};
+use super::sessions::{Sessions, sessions_of};
+use super::{DOCUMENT, MAX_ITEMS, MAX_RULES, NAME, change, report};
 use crate::asker::condition;
 
 /// Answers a request of the blocking command.
-pub(crate) fn answer(sessions: &Shared, reports: &Rc<RefCell<Reports>>, world: &mut World, iq: Iq) {
+pub(crate) fn answer(world: &mut World, iq: Iq) {
     // Nobody but the account itself has a block list to ask for.
     let Some(session) = iq.origin.filter(|_| iq.is_own()) else {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
     };
     match (iq.set, iq.payload.name()) {
-        (false, "blocklist") => get(sessions, world, session, &iq),
-        (true, "block" | "unblock") => set(sessions, reports, world, iq),
+        (false, "blocklist") => get(world, session, &iq),
+        (true, "block" | "unblock") => set(world, iq),
         _ => world.reply_error(&iq, Condition::BadRequest),
     }
 }
 
 /// §3.2. Who asks hears of changes from now on.
-fn get(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq) {
-    sessions.borrow_mut().asked_for_blocks(session);
+fn get(world: &mut World, session: SessionRef, iq: &Iq) {
+    world.state_mut::<Sessions>().asked_for_blocks(session);
     let rules = world.document::<Rules>(iq.to.as_ref(), DOCUMENT).unwrap_or_default();
     let mut reply = iq.result();
     write(&mut reply, "blocklist", rules.blocked());
@@ -38,7 +34,7 @@ fn get(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq) {
 }
 
 /// §3.3 to §3.5.
-fn set(sessions: &Shared, reports: &Rc<RefCell<Reports>>, world: &mut World, iq: Iq) {
+fn set(world: &mut World, iq: Iq) {
     let is_block = iq.payload.name() == "block";
     if is_block && iq.payload.children().count() as u64 > most(world, &iq, MAX_ITEMS) {
         return world.reply_error(&iq, full());
@@ -60,16 +56,15 @@ fn set(sessions: &Shared, reports: &Rc<RefCell<Reports>>, world: &mut World, iq:
     if is_block && !fit(world, &iq, &rules) {
         return world.reply_error(&iq, full());
     }
-    let (account, sessions, reports) = (iq.to.to_bare(), sessions.clone(), reports.clone());
-    let name = iq.payload.name().to_owned();
-    change::replace(&sessions.clone(), world, &account.clone(), rules, move |world, kept| match kept {
+    let (account, name) = (iq.to.to_bare(), iq.payload.name().to_owned());
+    change::replace(world, &account.clone(), rules, move |world, kept| match kept {
         Ok(()) => {
             world.reply_done(&iq);
             if is_block {
-                reports.borrow_mut().take(world, &iq);
+                report::take(world, &iq);
             }
-            push(&sessions.borrow(), world, &account, &name, &jids);
-            super::lists::push_default(&sessions.borrow(), world, &account);
+            push(world, &account, &name, &jids);
+            super::lists::push_default(world, &account);
         }
         Err(error) => {
             world.store_failed("keeping a block list", &account, &error);
@@ -90,7 +85,7 @@ fn items(iq: &Iq, is_block: bool) -> Result<Vec<Jid>, Condition> {
     if others || is_block && jids.is_empty() { Err(Condition::BadRequest) } else { Ok(jids) }
 }
 
-/// Whether rules keep to what an account may have.
+/// Tells whether rules keep to what an account may have.
 pub(crate) fn fit(world: &World, iq: &Iq, rules: &Rules) -> bool {
     rules.items() as u64 <= most(world, iq, MAX_ITEMS)
         && rules.relative_items() as u64 <= most(world, iq, MAX_RULES)
@@ -108,15 +103,9 @@ fn full() -> StanzaError {
 }
 
 /// Tells the resources that follow the block list what has changed.
-pub(crate) fn push<'j>(
-    sessions: &Sessions,
-    world: &mut World,
-    account: &Jid,
-    name: &str,
-    jids: impl IntoIterator<Item = &'j Jid> + Clone,
-) {
+pub(crate) fn push<'j>(world: &mut World, account: &Jid, name: &str, jids: impl IntoIterator<Item = &'j Jid> + Clone) {
     for session in sessions_of(world, account.as_ref()) {
-        if !sessions.follows_blocks(session) {
+        if !world.state::<Sessions>().follows_blocks(session) {
             continue;
         }
         let mut iq = Writer::new("iq");

@@ -17,7 +17,7 @@ use rookery_xml::Writer;
 use super::DOCUMENT;
 use super::passage::{acquaintance, denies_known};
 use super::rules::{Acquaintance, List, Passing, Rules};
-use super::sessions::{Shared, sessions_of};
+use super::sessions::{Sessions, sessions_of};
 
 /// What changes for whom, by session and address.
 #[derive(Debug, Default)]
@@ -34,7 +34,6 @@ pub(crate) struct Shift {
 
 /// Replaces the rules of an account that has a session. `then` runs when the store has answered.
 pub(crate) fn replace(
-    sessions: &Shared,
     world: &mut World,
     account: &Jid,
     rules: Rules,
@@ -42,9 +41,9 @@ pub(crate) fn replace(
 ) {
     let after = Rc::new(rules);
     let before = world.document::<Rules>(account.as_ref(), DOCUMENT).unwrap_or_default();
-    let shift = Shift::of_rules(sessions, world, account, &before, &after);
+    let shift = Shift::of_rules(world, account, &before, &after);
     shift.shut(world);
-    let (sessions, account) = (sessions.clone(), account.clone());
+    let account = account.clone();
     world.set_document(account.clone().as_ref(), DOCUMENT, after.write(), move |world, kept| {
         let is_kept = kept.is_ok();
         then(world, kept);
@@ -53,13 +52,13 @@ pub(crate) fn replace(
         }
         // The former rules count again, or those of a later change.
         let now = world.document::<Rules>(account.as_ref(), DOCUMENT).unwrap_or_default();
-        Shift::of_rules(&sessions, world, &account, &after, &now).open(world);
+        Shift::of_rules(world, &account, &after, &now).open(world);
     });
 }
 
 impl Shift {
-    fn of_rules(sessions: &Shared, world: &World, account: &Jid, before: &Rules, after: &Rules) -> Self {
-        let sessions = sessions.borrow();
+    fn of_rules(world: &World, account: &Jid, before: &Rules, after: &Rules) -> Self {
+        let sessions = world.state::<Sessions>();
         Self::between(world, account, |address| (sessions.list_for(before, address), sessions.list_for(after, address)))
     }
 

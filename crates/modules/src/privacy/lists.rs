@@ -11,20 +11,20 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::change::{self, Shift};
 use super::rules::{Fault, Item, List, Rules, Test};
-use super::sessions::{Sessions, Shared, sessions_of};
+use super::sessions::{Sessions, screen, sessions_of};
 use super::{DOCUMENT, MAX_ITEMS, blocking};
 use crate::asker::condition;
 
 /// Answers a request of the privacy lists protocol.
-pub(crate) fn answer(sessions: &Shared, world: &mut World, iq: Iq) {
+pub(crate) fn answer(world: &mut World, iq: Iq) {
     // Nobody but the account itself has privacy lists to ask for.
     let Some(session) = iq.origin.filter(|_| iq.is_own()) else {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
     };
-    sessions.borrow_mut().asked_for_lists(session);
+    world.state_mut::<Sessions>().asked_for_lists(session);
     let answered = match (iq.payload.name(), iq.set) {
-        ("query", false) => get(&sessions.borrow(), world, &iq),
-        ("query", true) => set(sessions, world, session, &iq),
+        ("query", false) => get(world, &iq),
+        ("query", true) => set(world, session, &iq),
         _ => Err(Condition::BadRequest.into()),
     };
     if let Err(error) = answered {
@@ -33,14 +33,15 @@ pub(crate) fn answer(sessions: &Shared, world: &mut World, iq: Iq) {
 }
 
 /// §2.3: the names of all lists, or one list.
-fn get(sessions: &Sessions, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
+fn get(world: &mut World, iq: &Iq) -> Result<(), StanzaError> {
     let rules = rules_of(world, &iq.to);
     let mut asked = iq.payload.children();
     let mut reply = iq.result();
     reply.start_ns("query", ns::PRIVACY);
     match (asked.next(), asked.next()) {
         (None, _) => {
-            for (kind, name) in [("active", sessions.active(iq.from.as_ref())), ("default", rules.default.as_deref())] {
+            let active = world.state::<Sessions>().active(iq.from.as_ref());
+            for (kind, name) in [("active", active), ("default", rules.default.as_deref())] {
                 if let Some(name) = name {
                     reply.start(kind).attr("name", name).end();
                 }
@@ -60,7 +61,7 @@ fn get(sessions: &Sessions, world: &mut World, iq: &Iq) -> Result<(), StanzaErro
     Ok(())
 }
 
-fn set(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq) -> Result<(), StanzaError> {
+fn set(world: &mut World, session: SessionRef, iq: &Iq) -> Result<(), StanzaError> {
     let mut asked = iq.payload.children();
     let (Some(asked), None) = (asked.next(), asked.next()) else { return Err(Condition::BadRequest.into()) };
     if asked.ns() != ns::PRIVACY {
@@ -68,52 +69,38 @@ fn set(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq) -> Re
     }
     let name = asked.attr("name");
     match (asked.name(), name) {
-        ("active", _) => set_active(sessions, world, session, iq, name),
-        ("default", _) => set_default(sessions, world, session, iq, name),
-        ("list", Some(name)) if asked.children().next().is_none() => remove(sessions, world, session, iq, name),
-        ("list", Some(name)) => put(sessions, world, session, iq, name, asked),
+        ("active", _) => set_active(world, session, iq, name),
+        ("default", _) => set_default(world, session, iq, name),
+        ("list", Some(name)) if asked.children().next().is_none() => remove(world, session, iq, name),
+        ("list", Some(name)) => put(world, session, iq, name, asked),
         _ => Err(Condition::BadRequest.into()),
     }
 }
 
 /// §2.4.
-fn set_active(
-    sessions: &Shared,
-    world: &mut World,
-    session: SessionRef,
-    iq: &Iq,
-    name: Option<&str>,
-) -> Result<(), StanzaError> {
+fn set_active(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str>) -> Result<(), StanzaError> {
     let rules = rules_of(world, &iq.to);
     if name.is_some_and(|name| rules.list(name).is_none()) {
         return Err(Condition::ItemNotFound.into());
     }
     let account = iq.to.to_bare();
-    let shift = {
-        let sessions = sessions.borrow();
-        Shift::between(world, &account, |address| {
-            let before = sessions.list_for(&rules, address);
-            let is_asker = iq.from == address;
-            let after = name.map_or_else(|| rules.default_list(), |name| rules.list(name));
-            (before, if is_asker { after } else { before })
-        })
-    };
+    let sessions = world.state::<Sessions>();
+    let shift = Shift::between(world, &account, |address| {
+        let before = sessions.list_for(&rules, address);
+        let is_asker = iq.from == address;
+        let after = name.map_or_else(|| rules.default_list(), |name| rules.list(name));
+        (before, if is_asker { after } else { before })
+    });
     shift.shut(world);
-    sessions.borrow_mut().set_active(session, iq.from.clone(), name.map(str::to_owned));
-    sessions.borrow().screen(world, account.as_ref());
+    world.state_mut::<Sessions>().set_active(session, iq.from.clone(), name.map(str::to_owned));
+    screen(world, account.as_ref());
     shift.open(world);
     world.reply_done(iq);
     Ok(())
 }
 
 /// §2.5.
-fn set_default(
-    sessions: &Shared,
-    world: &mut World,
-    session: SessionRef,
-    iq: &Iq,
-    name: Option<&str>,
-) -> Result<(), StanzaError> {
+fn set_default(world: &mut World, session: SessionRef, iq: &Iq, name: Option<&str>) -> Result<(), StanzaError> {
     let mut rules = rules_of(world, &iq.to);
     if name.is_some_and(|name| rules.list(name).is_none()) {
         return Err(Condition::ItemNotFound.into());
@@ -122,41 +109,33 @@ fn set_default(
         world.reply_done(iq);
         return Ok(());
     }
-    let is_in_use = rules.default.is_some() && others_use(&sessions.borrow(), world, session, iq, None);
+    let is_in_use = rules.default.is_some() && others_use(world, session, iq, None);
     if is_in_use {
         return Err(Condition::Conflict.into());
     }
     rules.default = name.map(str::to_owned);
-    replace(sessions, world, session, iq, rules, None);
+    replace(world, session, iq, rules, None);
     Ok(())
 }
 
 /// §2.8.
-fn remove(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq, name: &str) -> Result<(), StanzaError> {
+fn remove(world: &mut World, session: SessionRef, iq: &Iq, name: &str) -> Result<(), StanzaError> {
     let mut rules = rules_of(world, &iq.to);
     if rules.list(name).is_none() {
         return Err(Condition::ItemNotFound.into());
     }
     let is_default = rules.default.as_deref() == Some(name);
-    let is_in_use = others_use(&sessions.borrow(), world, session, iq, Some(name))
-        || is_default && others_use(&sessions.borrow(), world, session, iq, None);
+    let is_in_use = others_use(world, session, iq, Some(name)) || is_default && others_use(world, session, iq, None);
     if is_in_use {
         return Err(Condition::Conflict.into());
     }
     rules.remove(name);
-    replace(sessions, world, session, iq, rules, Some(name));
+    replace(world, session, iq, rules, Some(name));
     Ok(())
 }
 
 /// §2.6, §2.7.
-fn put(
-    sessions: &Shared,
-    world: &mut World,
-    session: SessionRef,
-    iq: &Iq,
-    name: &str,
-    list: &Element,
-) -> Result<(), StanzaError> {
+fn put(world: &mut World, session: SessionRef, iq: &Iq, name: &str, list: &Element) -> Result<(), StanzaError> {
     let full = || StanzaError::new(Condition::ResourceConstraint).with_text("too many privacy lists, or too long");
     if list.children().count() as u64 > blocking::most(world, iq, MAX_ITEMS) {
         return Err(full());
@@ -173,10 +152,10 @@ fn put(
         return Err(full());
     }
     if !rules.need_roster() {
-        replace(sessions, world, session, iq, rules, Some(name));
+        replace(world, session, iq, rules, Some(name));
         return Ok(());
     }
-    let (sessions, iq, name) = (sessions.clone(), iq.clone(), name.to_owned());
+    let (iq, name) = (iq.clone(), name.to_owned());
     world.load_roster(session, &iq.to.clone(), move |world, loaded| {
         let has_groups = loaded.map(|()| has_groups(world, &iq.to, &list));
         match has_groups {
@@ -184,7 +163,7 @@ fn put(
                 // What has changed meanwhile, by another session, stays.
                 let mut rules = rules_of(world, &iq.to);
                 rules.put(list);
-                replace(&sessions, world, session, &iq, rules, Some(&name));
+                replace(world, session, &iq, rules, Some(&name));
             }
             Ok(false) => world.reply_error(&iq, Condition::ItemNotFound),
             Err(error) => failed(world, &iq, &error),
@@ -203,53 +182,55 @@ fn has_groups(world: &World, account: &Jid, list: &List) -> bool {
 }
 
 /// Whether a session other than the asker's uses the list of that name, or the default one.
-fn others_use(sessions: &Sessions, world: &World, asker: SessionRef, iq: &Iq, name: Option<&str>) -> bool {
+fn others_use(world: &World, asker: SessionRef, iq: &Iq, name: Option<&str>) -> bool {
     let others = sessions_of(world, iq.to.as_ref()).into_iter().filter(|session| *session != asker);
     let mut addresses = others.filter_map(|session| world.outboxes.address(session.link));
-    addresses.any(|address| sessions.active(address.as_ref()) == name)
+    addresses.any(|address| world.state::<Sessions>().active(address.as_ref()) == name)
 }
 
 /// Sets new rules and answers; `pushed` is the list that has changed, if one has (§2.2, tenth rule).
-fn replace(sessions: &Shared, world: &mut World, session: SessionRef, iq: &Iq, rules: Rules, pushed: Option<&str>) {
+fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: Rules, pushed: Option<&str>) {
     let blocked = |rules: &Rules| rules.blocked().into_iter().cloned().collect::<Vec<Jid>>();
     let (before, after) = (blocked(&rules_of(world, &iq.to)), blocked(&rules));
-    let (sessions, iq, pushed) = (sessions.clone(), iq.clone(), pushed.map(str::to_owned));
+    let (iq, pushed) = (iq.clone(), pushed.map(str::to_owned));
     let account = iq.to.to_bare();
     let lost = pushed.clone().filter(|name| rules.list(name).is_none());
-    change::replace(&sessions.clone(), world, &account.clone(), rules, move |world, kept| {
+    change::replace(world, &account.clone(), rules, move |world, kept| {
         if let Err(error) = kept {
             return failed(world, &iq, &error);
         }
         // The asker alone may use a list that it removes.
-        if lost.is_some() && sessions.borrow().active(iq.from.as_ref()) == lost.as_deref() {
-            sessions.borrow_mut().set_active(session, iq.from.clone(), None);
-            sessions.borrow().screen(world, account.as_ref());
+        if lost.is_some() && world.state::<Sessions>().active(iq.from.as_ref()) == lost.as_deref() {
+            world.state_mut::<Sessions>().set_active(session, iq.from.clone(), None);
+            screen(world, account.as_ref());
         }
         world.reply_done(&iq);
-        let sessions = sessions.borrow();
         if let Some(name) = pushed {
-            push(world, &account, &name, |_| true);
+            push(world, &account, &name, |_, _| true);
         }
         for (name, one, other) in [("block", &after, &before), ("unblock", &before, &after)] {
             let other: HashSet<&Jid> = other.iter().collect();
             let new: Vec<Jid> = one.iter().filter(|jid| !other.contains(jid)).cloned().collect();
             if !new.is_empty() {
-                blocking::push(&sessions, world, &account, name, &new);
+                blocking::push(world, &account, name, &new);
             }
         }
     });
 }
 
 /// Tells the resources that use privacy lists that the default one has changed by way of the block list.
-pub(crate) fn push_default(sessions: &Sessions, world: &mut World, account: &Jid) {
+pub(crate) fn push_default(world: &mut World, account: &Jid) {
     if let Some(name) = rules_of(world, account).default {
-        push(world, account, &name, |session| sessions.follows_lists(session));
+        push(world, account, &name, |world, session| world.state::<Sessions>().follows_lists(session));
     }
 }
 
-/// §2.6: a privacy list push.
-fn push(world: &mut World, account: &Jid, name: &str, to: impl Fn(SessionRef) -> bool) {
-    for session in sessions_of(world, account.as_ref()).into_iter().filter(|session| to(*session)) {
+/// Sends a privacy list push (§2.6).
+fn push(world: &mut World, account: &Jid, name: &str, to: fn(&World, SessionRef) -> bool) {
+    for session in sessions_of(world, account.as_ref()) {
+        if !to(world, session) {
+            continue;
+        }
         let mut iq = Writer::new("iq");
         iq.attr("type", "set").attr("id", &world.unique_text());
         iq.start_ns("query", ns::PRIVACY).start("list").attr("name", name);

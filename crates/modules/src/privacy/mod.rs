@@ -26,23 +26,17 @@ mod report;
 pub mod rules;
 mod sessions;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Phase, Target, Unit, Value};
 use rookery_xml::ns;
 
 use crate::option;
 use report::Reports;
 use rules::Rules;
-use sessions::Shared;
+use sessions::Sessions;
 
 /// Lets users block others, and rule in detail what comes and goes.
-#[derive(Debug, Default)]
-pub struct Privacy {
-    sessions: Shared,
-    reports: Rc<RefCell<Reports>>,
-}
+#[derive(Debug)]
+pub struct Privacy;
 
 impl Module for Privacy {
     fn name(&self) -> &'static str {
@@ -75,27 +69,15 @@ impl Module for Privacy {
         hooks.feature(Target::Server, ns::REPORTING);
         hooks.document(DOCUMENT, Rules::read);
         hooks.roster_with(DOCUMENT, Rules::need_roster);
-        let (sessions, reports) = (self.sessions.clone(), self.reports.clone());
-        hooks.iq(Target::Account, ns::BLOCKING, move |world, iq| blocking::answer(&sessions, &reports, world, iq));
-        let reports = self.reports.clone();
-        hooks.every(HOUR_MS, move |_| reports.borrow_mut().forget());
-        let sessions = self.sessions.clone();
-        hooks.iq(Target::Account, ns::PRIVACY, move |world, iq| lists::answer(&sessions, world, iq));
-        let (going, coming) = (self.sessions.clone(), self.sessions.clone());
-        hooks.before_passage_with(
-            DOCUMENT,
-            Phase::Guard,
-            move |world, packet, to| passage::going(&going.borrow(), world, packet, to),
-            move |world, packet, to| passage::coming(&coming.borrow(), world, packet, to),
-        );
-        let sessions = self.sessions.clone();
-        hooks.screen(move |world, link, packet| passage::may_reach(&sessions.borrow(), world, link, packet));
-        let sessions = self.sessions.clone();
-        hooks.conceal(DOCUMENT, move |world, rules: &Rules, link, owner, contact| {
-            passage::conceals(&sessions.borrow(), world, rules, link, owner, contact)
-        });
-        let sessions = self.sessions.clone();
-        hooks.session_ended(move |world, link| sessions.borrow_mut().ended(world, link));
+        hooks.state(Sessions::default());
+        hooks.state(Reports::default());
+        hooks.iq(Target::Account, ns::BLOCKING, blocking::answer);
+        hooks.every(HOUR_MS, |world| *world.state_mut() = Reports::default());
+        hooks.iq(Target::Account, ns::PRIVACY, lists::answer);
+        hooks.before_passage_with(DOCUMENT, Phase::Guard, passage::going, passage::coming);
+        hooks.screen(passage::may_reach);
+        hooks.conceal(DOCUMENT, passage::conceals);
+        hooks.session_ended(sessions::ended);
     }
 }
 

@@ -12,11 +12,11 @@ use super::DOCUMENT;
 use super::rules::{Acquaintance, List, Passing, Rules};
 use super::sessions::Sessions;
 
-/// A stanza that a session sends. One to a blocked address comes back as an error, if it is one that is answered at all.
-pub(crate) fn going(sessions: &Sessions, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+/// Sees a stanza that a session sends. One to a blocked address comes back as an error, if it is one that is answered at all.
+pub(crate) fn going(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let Some(rules) = world.document::<Rules>(sender.bare(), DOCUMENT) else { return Delivery::Pass };
-    let list = sessions.list_for(&rules, sender.as_ref());
+    let list = world.state::<Sessions>().list_for(&rules, sender.as_ref());
     let passing = match (packet.kind(), packet.type_()) {
         (Kind::Presence, StanzaType::Available | StanzaType::Unavailable) => Passing::PresenceOut,
         _ => Passing::Other,
@@ -28,11 +28,11 @@ pub(crate) fn going(sessions: &Sessions, world: &mut World, packet: &Packet, to:
     Delivery::Taken
 }
 
-/// A stanza for an account, or for one of its sessions.
-pub(crate) fn coming(sessions: &Sessions, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+/// Sees a stanza for an account, or for one of its sessions.
+pub(crate) fn coming(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let Some(rules) = world.document::<Rules>(to, DOCUMENT) else { return Delivery::Pass };
-    let stops = |sender: &Jid| is_stopped(sessions, world, &rules, packet, sender.as_ref(), to);
+    let stops = |sender: &Jid| is_stopped(world, &rules, packet, sender.as_ref(), to);
     if !stops(&sender) {
         return if behind(packet).is_some_and(|behind| stops(&behind)) { Delivery::Taken } else { Delivery::Pass };
     }
@@ -45,11 +45,11 @@ pub(crate) fn coming(sessions: &Sessions, world: &mut World, packet: &Packet, to
     Delivery::Taken
 }
 
-/// Whether a stanza for a bare JID may reach a certain session, which may have a list of its own.
-pub(crate) fn may_reach(sessions: &Sessions, world: &World, link: Link, packet: &Packet) -> bool {
+/// Tells whether a stanza for a bare JID may reach a certain session, which may have a list of its own.
+pub(crate) fn may_reach(world: &World, link: Link, packet: &Packet) -> bool {
     let (Some(sender), Some(address)) = (packet.sender(), world.outboxes.address(link)) else { return true };
     let Some(rules) = world.document::<Rules>(address.bare(), DOCUMENT) else { return true };
-    let Some(list) = sessions.list_for(&rules, address.as_ref()) else { return true };
+    let Some(list) = world.state::<Sessions>().list_for(&rules, address.as_ref()) else { return true };
     let mut senders = [Some(sender), behind(packet)].into_iter().flatten();
     !senders.any(|sender| denies(world, list, address.bare(), sender.as_ref(), coming_as(packet)))
 }
@@ -67,9 +67,8 @@ fn behind(packet: &Packet) -> Option<Jid> {
     Jid::parse(said.attr("from")?).ok()
 }
 
-/// Whether an account, or one of its sessions, conceals its presence from a contact.
+/// Tells whether an account, or one of its sessions, conceals its presence from a contact.
 pub(crate) fn conceals(
-    sessions: &Sessions,
     world: &World,
     rules: &Rules,
     link: Option<Link>,
@@ -77,7 +76,7 @@ pub(crate) fn conceals(
     contact: JidRef<'_>,
 ) -> bool {
     let address = link.and_then(|link| world.outboxes.address(link));
-    let list = sessions.list_for(rules, address.map_or(owner, |address| address.as_ref()));
+    let list = world.state::<Sessions>().list_for(rules, address.map_or(owner, |address| address.as_ref()));
     list.is_some_and(|list| denies(world, list, owner, contact, Passing::PresenceOut))
 }
 
@@ -100,15 +99,8 @@ pub(crate) fn denies_known(
 }
 
 /// A stanza for a bare JID is stopped if no session may have it; which of several may, is decided one by one.
-fn is_stopped(
-    sessions: &Sessions,
-    world: &World,
-    rules: &Rc<Rules>,
-    packet: &Packet,
-    sender: JidRef<'_>,
-    to: JidRef<'_>,
-) -> bool {
-    let passing = coming_as(packet);
+fn is_stopped(world: &World, rules: &Rc<Rules>, packet: &Packet, sender: JidRef<'_>, to: JidRef<'_>) -> bool {
+    let (passing, sessions) = (coming_as(packet), world.state::<Sessions>());
     let stops = |address: JidRef<'_>| {
         sessions.list_for(rules, address).is_some_and(|list| denies(world, list, to, sender, passing))
     };

@@ -12,40 +12,33 @@ use tracing::info;
 
 use super::NAME;
 
-/// How many reports each account has made of late.
+/// Counts the reports that each account has made in this hour.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     made: HashMap<Jid, u64>,
 }
 
-impl Reports {
-    /// Takes note of the reports in a block request that was carried out, as far as the account may make more.
-    pub(crate) fn take(&mut self, world: &mut World, iq: &Iq) {
-        let Some(options) = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME)) else { return };
-        let limit = options.number(REPORTS_PER_HOUR);
-        let operators: Vec<Jid> = options.list(REPORT_TO).iter().filter_map(|to| Jid::parse(to).ok()).collect();
-        for item in iq.payload.children() {
-            let Some(report) = item.child("report", ns::REPORTING) else { continue };
-            let (Some(reported), Some(reason)) = (item.attr("jid"), report.attr("reason")) else { continue };
-            let made = self.made.entry(iq.to.clone()).or_default();
-            if *made >= limit {
-                return;
-            }
-            *made += 1;
-            info!(by = %iq.to, about = reported, reason, "a user reports abuse");
-            for operator in &operators {
-                tell(world, iq, operator, reported, report);
-            }
+/// Takes note of the reports in a block request that was carried out, as far as the account may make more.
+pub(crate) fn take(world: &mut World, iq: &Iq) {
+    let Some(options) = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME)) else { return };
+    let limit = options.number(REPORTS_PER_HOUR);
+    let operators: Vec<Jid> = options.list(REPORT_TO).iter().filter_map(|to| Jid::parse(to).ok()).collect();
+    for item in iq.payload.children() {
+        let Some(report) = item.child("report", ns::REPORTING) else { continue };
+        let (Some(reported), Some(reason)) = (item.attr("jid"), report.attr("reason")) else { continue };
+        let made = world.state_mut::<Reports>().made.entry(iq.to.clone()).or_default();
+        if *made >= limit {
+            return;
         }
-    }
-
-    /// An hour has passed.
-    pub(crate) fn forget(&mut self) {
-        self.made = HashMap::new();
+        *made += 1;
+        info!(by = %iq.to, about = reported, reason, "a user reports abuse");
+        for operator in &operators {
+            tell(world, iq, operator, reported, report);
+        }
     }
 }
 
-/// A message for people, with the report for their tools.
+/// Sends a message for people, with the report for their tools.
 fn tell(world: &mut World, iq: &Iq, operator: &Jid, reported: &str, report: &Element) {
     let reason = report.attr("reason").unwrap_or_default();
     let mut body = format!("{} reports {reported}: {reason}", iq.to);

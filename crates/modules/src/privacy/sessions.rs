@@ -1,8 +1,6 @@
 //! What the module knows of sessions: what they have asked for, and which list they have made active.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
 
 use rookery_fanout::Link;
 use rookery_hub::{SessionRef, World};
@@ -10,10 +8,7 @@ use rookery_jid::{Jid, JidRef};
 
 use super::rules::{List, Rules};
 
-/// The sessions of a shard, shared by the hooks. Nobody keeps it borrowed for a change while the world does something: a stanza asks it.
-pub(crate) type Shared = Rc<RefCell<Sessions>>;
-
-/// The sessions of a shard.
+/// Remembers what the sessions of a shard have asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     /// Those that have asked for the block list: they hear of its changes (XEP-0191 §3.3).
@@ -25,27 +20,27 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// The session has asked for the block list.
+    /// Notes that the session has asked for the block list.
     pub(crate) fn asked_for_blocks(&mut self, session: SessionRef) {
         self.blocking.insert(session);
     }
 
-    /// The session has asked for privacy lists.
+    /// Notes that the session has asked for privacy lists.
     pub(crate) fn asked_for_lists(&mut self, session: SessionRef) {
         self.lists.insert(session);
     }
 
-    /// Whether the session has asked for the block list.
+    /// Tells whether the session has asked for the block list.
     pub(crate) fn follows_blocks(&self, session: SessionRef) -> bool {
         self.blocking.contains(&session)
     }
 
-    /// Whether the session has asked for privacy lists.
+    /// Tells whether the session has asked for privacy lists.
     pub(crate) fn follows_lists(&self, session: SessionRef) -> bool {
         self.lists.contains(&session)
     }
 
-    /// The name of the list that the session with this full JID has made active.
+    /// Returns the name of the list that the session with this full JID has made active.
     pub(crate) fn active(&self, address: JidRef<'_>) -> Option<&str> {
         self.active.get(address.as_str()).map(|(_, name)| name.as_str())
     }
@@ -58,41 +53,43 @@ impl Sessions {
         }
     }
 
-    /// The list that counts for an address of an account: the active one of that session, else the default one (XEP-0016 §2.2).
+    /// Returns the list that counts for an address of an account: the active one of that session, else the default one (XEP-0016 §2.2).
     pub(crate) fn list_for<'r>(&self, rules: &'r Rules, address: JidRef<'_>) -> Option<&'r List> {
         let active = self.active(address).and_then(|name| rules.list(name));
         active.or_else(|| rules.default_list())
     }
+}
 
-    /// A session has ended.
-    pub(crate) fn ended(&mut self, world: &mut World, link: Link) {
-        let Some(session) = reference(world, link) else { return };
-        self.blocking.remove(&session);
-        self.lists.remove(&session);
-        if let Some(address) = world.outboxes.address(link)
-            && self.active.get(address).is_some_and(|(of, _)| *of == session)
-        {
-            self.active.remove(address);
-            let account = address.to_bare();
-            self.screen(world, account.as_ref());
-        }
-    }
-
-    /// While any session of an account has a list of its own, each is looked at by itself.
-    pub(crate) fn screen(&self, world: &mut World, account: JidRef<'_>) {
-        let links = world.links_of(account).into_iter();
-        let mut addresses = links.filter_map(|link| world.outboxes.address(link));
-        let any = addresses.any(|address| self.active.contains_key(address));
-        world.set_screened(account, any);
+/// Forgets a session that has ended.
+pub(crate) fn ended(world: &mut World, link: Link) {
+    let Some(session) = reference(world, link) else { return };
+    let address = world.outboxes.address(link).cloned();
+    let sessions = world.state_mut::<Sessions>();
+    sessions.blocking.remove(&session);
+    sessions.lists.remove(&session);
+    if let Some(address) = address
+        && sessions.active.get(&address).is_some_and(|(of, _)| *of == session)
+    {
+        sessions.active.remove(&address);
+        screen(world, address.bare());
     }
 }
 
-/// The session at a link.
+/// Has each session of an account looked at by itself while any of them has a list of its own.
+pub(crate) fn screen(world: &mut World, account: JidRef<'_>) {
+    let sessions = world.state::<Sessions>();
+    let links = world.links_of(account).into_iter();
+    let mut addresses = links.filter_map(|link| world.outboxes.address(link));
+    let any = addresses.any(|address| sessions.active.contains_key(address));
+    world.set_screened(account, any);
+}
+
+/// Returns the session at a link.
 pub(crate) fn reference(world: &World, link: Link) -> Option<SessionRef> {
     world.session_at(link).map(|session| SessionRef { link, serial: session.serial })
 }
 
-/// The sessions of an account.
+/// Returns the sessions of an account.
 pub(crate) fn sessions_of(world: &World, account: JidRef<'_>) -> Vec<SessionRef> {
     world.links_of(account).into_iter().filter_map(|link| reference(world, link)).collect()
 }
