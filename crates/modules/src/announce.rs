@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{Hooks, Module, Phase, Verdict, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Built, Element, Kind, Limits, Stanza, Writer, ns};
 
-use crate::asker::condition;
 use crate::rights::{Rights, with_rights};
 
 /// Sends announcements, and the message of the day to whoever comes.

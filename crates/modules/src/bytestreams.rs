@@ -16,14 +16,13 @@ use std::sync::{Arc, OnceLock};
 use rookery_fanout::Packet;
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::disco::{Identity, Info, reply_items};
+use rookery_modkit::option;
+use rookery_modkit::request::{is_get, to_service};
 use rookery_store::pending::{Completer, pending};
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 use sha1::{Digest, Sha1};
-
-use crate::disco::{Identity, Info, reply_items};
-use crate::option;
-use crate::request::{is_get, to_service};
 
 /// Tells clients of the proxy for bytestreams, and activates streams.
 #[derive(Debug)]

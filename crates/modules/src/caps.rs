@@ -4,12 +4,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rookery_hub::{Domain, Hooks, Module, Target};
+use rookery_modkit::disco::{Identity, Info};
 use rookery_xml::{Element, Writer, ns};
 use sha1::{Digest, Sha1};
 use sha2::{Sha256, Sha512};
 
 use crate::caps2;
-use crate::disco::{Identity, Info};
+use crate::disco::of_server;
 
 /// Announces a hash of what [`disco`](crate::disco) answers for a domain.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Module for Caps {
                 return Vec::new();
             }
             let mut c = Writer::with_ns("c", ns::CAPS);
-            let info = Info::of_server(registry, domain);
+            let info = of_server(registry, domain);
             let ver = ver(&info);
             c.attr("hash", "sha-1").attr("node", NODE).attr("ver", &ver);
             vec![c.finish(), caps2::stream_feature(&info)]

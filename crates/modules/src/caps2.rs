@@ -4,10 +4,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rookery_modkit::disco::{Identity, Info};
 use rookery_xml::{Built, Element, Writer, ns};
 use sha2::{Digest, Sha256};
-
-use crate::disco::{Identity, Info};
 
 /// The stream feature with the hash (§4.3).
 pub(crate) fn stream_feature(info: &Info<'_>) -> Built {

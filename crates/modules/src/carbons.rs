@@ -20,11 +20,11 @@
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, Phase, SessionRef, Stanzas, Target, Wanted, World};
 use rookery_jid::JidRef;
+use rookery_modkit::payload::{has, is_invitation, is_of_instant_messaging};
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Limits, Stanza, Writer, ns};
 
 use crate::archive::{self, Archives};
-use crate::payload::{has, is_invitation, is_of_instant_messaging};
 
 /// Copies what a user sends and gets to those of the user's devices that want it.
 #[derive(Debug)]

@@ -1,9 +1,8 @@
 //! XEP-0157: Contact Addresses for XMPP Services.
 
 use rookery_hub::{Hooks, Module, OptionSpec, Options, Value};
+use rookery_modkit::option;
 use rookery_xml::{Element, ns};
-
-use crate::option;
 
 /// Shows whom to turn to, in the service discovery information of a domain.
 #[derive(Debug)]

@@ -2,14 +2,15 @@
 
 use rookery_hub::{Domain, Hooks, Iq, Module, Registry, Target, World};
 use rookery_jid::Jid;
+use rookery_modkit::asker::{Asker, with_asker};
+use rookery_modkit::disco::{Identity, Info, node, reply_items};
+use rookery_modkit::request::is_get;
 use rookery_stream::error::Condition;
-use rookery_xml::{Element, Writer, ns};
+use rookery_xml::ns;
 
-use crate::asker::{Asker, with_asker};
 use crate::caps;
 use crate::commands::discovery;
 use crate::pubsub::pep;
-use crate::request::is_get;
 use crate::version::NAME;
 
 /// Answers service discovery for domains and accounts.
@@ -41,62 +42,21 @@ impl Module for Disco {
     }
 }
 
-/// What disco#info tells of an entity.
-#[derive(Debug)]
-pub(crate) struct Info<'a> {
-    pub(crate) identity: Identity<'a>,
-    /// More identities, if it has any.
-    pub(crate) more: &'static [Identity<'static>],
-    /// Sorted, each once.
-    pub(crate) features: Vec<&'static str>,
-    /// Extended information (XEP-0128).
-    pub(crate) forms: Vec<Element>,
+/// Returns what a domain is and can do.
+pub(crate) fn of_server<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
+    let mut features = registry.features(Target::Server, domain);
+    features.extend(OF_THE_HUB);
+    features.sort_unstable();
+    features.dedup();
+    let identity = Identity { category: "server", type_: "im", name: Some(NAME) };
+    Info { identity, more: personal_eventing(domain), features, forms: registry.forms(domain) }
 }
 
-/// An identity of an entity of this server (XEP-0030 §3.1).
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Identity<'a> {
-    pub(crate) category: &'static str,
-    pub(crate) type_: &'static str,
-    pub(crate) name: Option<&'a str>,
-}
-
-impl Info<'_> {
-    /// What a domain is and can do.
-    pub(crate) fn of_server(registry: &Registry, domain: &Domain) -> Self {
-        let mut features = registry.features(Target::Server, domain);
-        features.extend(OF_THE_HUB);
-        features.sort_unstable();
-        features.dedup();
-        let identity = Identity { category: "server", type_: "im", name: Some(NAME) };
-        Self { identity, more: personal_eventing(domain), features, forms: registry.forms(domain) }
-    }
-
-    /// What an account of a domain is and can do.
-    fn of_account(registry: &Registry, domain: &Domain) -> Self {
-        let identity = Identity { category: "account", type_: "registered", name: None };
-        let features = registry.features(Target::Account, domain);
-        Self { identity, more: personal_eventing(domain), features, forms: Vec::new() }
-    }
-
-    /// Returns its identities.
-    pub(crate) fn identities(&self) -> impl Iterator<Item = Identity<'_>> {
-        [self.identity].into_iter().chain(self.more.iter().copied())
-    }
-
-    pub(crate) fn write(&self, reply: &mut Writer, node: Option<&str>) {
-        reply.start_ns("query", ns::DISCO_INFO).opt_attr("node", node);
-        for Identity { category, type_, name } in self.identities() {
-            reply.start("identity").attr("category", category).attr("type", type_).opt_attr("name", name).end();
-        }
-        for feature in &self.features {
-            reply.start("feature").attr("var", feature).end();
-        }
-        for form in &self.forms {
-            reply.element(form);
-        }
-        reply.end();
-    }
+/// Returns what an account of a domain is and can do.
+fn of_account<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
+    let identity = Identity { category: "account", type_: "registered", name: None };
+    let features = registry.features(Target::Account, domain);
+    Info { identity, more: personal_eventing(domain), features, forms: Vec::new() }
 }
 
 /// Accounts whose nodes are there for others say so (XEP-0163 §6.1). So does their domain, where many clients look.
@@ -115,7 +75,7 @@ fn server_info(world: &mut World, iq: Iq) {
     let Some(domain) = world.domain(iq.to.domain()) else {
         return world.reply_error(&iq, Condition::ItemNotFound);
     };
-    let info = Info::of_server(world.registry(), domain);
+    let info = of_server(world.registry(), domain);
     // These nodes stand for the whole (XEP-0115 §6.2, XEP-0390 §3.3).
     if node(&iq).is_some_and(|node| !caps::is_on(domain) || !caps::is_node(&info, node)) {
         return world.reply_error(&iq, Condition::ItemNotFound);
@@ -170,7 +130,7 @@ fn account_info(world: &mut World, iq: Iq, asker: Asker) {
     let Some(domain) = world.domain(iq.to.domain()).filter(|_| node(&iq).is_none()) else {
         return world.reply_error(&iq, Condition::ItemNotFound);
     };
-    let info = Info::of_account(world.registry(), domain);
+    let info = of_account(world.registry(), domain);
     let mut reply = iq.result();
     info.write(&mut reply, None);
     world.reply(&iq, reply);
@@ -205,21 +165,6 @@ fn reply_all(world: &mut World, iq: &Iq, resources: &[Jid], nodes: &[(String, St
         reply.start("item").attr("jid", iq.to.as_str()).attr("node", node).opt_attr("name", title).end();
     }
     world.reply(iq, reply);
-}
-
-/// Answers with a list of items: address and name.
-pub(crate) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, Option<&str>)]) {
-    let mut reply = iq.result();
-    reply.start_ns("query", ns::DISCO_ITEMS).opt_attr("node", node(iq));
-    for (jid, name) in items {
-        reply.start("item").attr("jid", jid).opt_attr("name", *name).end();
-    }
-    world.reply(iq, reply);
-}
-
-/// The node that is asked for. An empty one, as some clients write it, is none.
-fn node(iq: &Iq) -> Option<&str> {
-    iq.payload.attr("node").filter(|node| !node.is_empty())
 }
 
 /// What the hub does by itself, whatever modules are on.

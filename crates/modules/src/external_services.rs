@@ -9,11 +9,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use rookery_hub::{Hooks, Iq, Module, OptionSpec, Options, Target, Value, World, delay};
+use rookery_modkit::option;
 use rookery_stream::error::Condition;
 use rookery_xml::{Writer, ns};
 use sha1::Sha1;
-
-use crate::option;
 
 /// Tells clients of services beside XMPP.
 #[derive(Debug)]

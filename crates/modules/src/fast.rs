@@ -6,8 +6,7 @@
 
 use rookery_hub::tokens::{CLIENTS, DAYS, MODULE, ROTATE_HOURS};
 use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Unit, Value};
-
-use crate::option;
+use rookery_modkit::option;
 
 /// Logging in with tokens.
 #[derive(Debug)]

@@ -6,12 +6,11 @@
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Delivery, Hooks, Iq, Module, Phase, Stanzas, Target, Wanted, World};
 use rookery_jid::JidRef;
+use rookery_modkit::asker::{Asker, condition, with_asker};
+use rookery_modkit::request::is_get;
 use rookery_store::LastSeen;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Kind, Limits, Stanza, ns};
-
-use crate::asker::{Asker, condition, with_asker};
-use crate::request::is_get;
 
 /// Tells when somebody was here last.
 #[derive(Debug)]

@@ -7,20 +7,18 @@
 //! # Invariants
 //!
 //! * A module answers for an account that exists exactly as for one that doesn't, unless the asker may see the account's presence
-//!   (`asker`): nobody learns from here who has an account (XEP-0030 §8).
+//!   (`rookery_modkit::asker`): nobody learns from here who has an account (XEP-0030 §8).
 //! * A module opens no socket, spawns nothing and reads no clock. What takes milliseconds runs in the world's background.
 //! * What peers can make grow is bounded, and every bound is an option or a constant at the end of its file.
 //!
 //! # Layout
 //!
-//! The modules of the [`table`] have a file or a folder each. Besides: `asker` decides who may know of an account, `request` refuses malformed
-//! requests, `option` checks what operators write, `payload` tells conversations from the rest, [`form`] reads and writes data forms, [`rsm`]
-//! pages, [`operations`] is what operators do, by whatever way, [`rights`] tells administrators from others, [`process`] carries their wish to stop, [`standards`] lists what is implemented.
+//! The modules of the [`table`] have a file or a folder each. Besides: [`operations`] is what operators do, by whatever way, [`rights`] tells
+//! administrators from others, [`process`] carries their wish to stop, [`standards`] lists what is implemented.
 
 pub mod administration;
 pub mod announce;
 pub mod archive;
-mod asker;
 pub mod bytestreams;
 pub mod caps;
 mod caps2;
@@ -32,24 +30,19 @@ pub mod data;
 pub mod disco;
 pub mod external_services;
 pub mod fast;
-pub mod form;
 pub mod last_activity;
 mod lookalike;
 pub mod multicast;
 pub mod offline;
 pub mod operations;
-mod option;
-mod payload;
 pub mod ping;
 pub mod privacy;
 pub mod process;
 pub mod pubsub;
 pub mod push;
 pub mod register;
-mod request;
 pub mod rights;
 pub mod rooms;
-pub mod rsm;
 pub mod rtbl;
 pub mod sasl2;
 pub mod shared_roster;

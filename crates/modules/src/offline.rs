@@ -17,13 +17,12 @@ use rookery_hub::{
     World, delay,
 };
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::asker::condition;
+use rookery_modkit::option;
 use rookery_store::{OfflineMessage, OfflineRoom, Pushed, StoreError, Subscription};
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Limits, Stanza, ns};
 use tracing::warn;
-
-use crate::asker::condition;
-use crate::option;
 
 /// Keeps messages for accounts that no resource takes them for, and delivers them when one does.
 #[derive(Debug)]

@@ -1,11 +1,10 @@
 //! XEP-0199: XMPP Ping. Tells a client that its stream still carries something.
 
 use rookery_hub::{Hooks, Module, Target};
+use rookery_modkit::asker::{Asker, with_asker};
+use rookery_modkit::request::is_get;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
-
-use crate::asker::{Asker, with_asker};
-use crate::request::is_get;
 
 /// Answers pings to a domain, and to an account from those who may know that it exists.
 #[derive(Debug)]

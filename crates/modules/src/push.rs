@@ -22,12 +22,11 @@ use rookery_hub::{
     Answer, Bound, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Target, Unit, Value, Verdict, World,
 };
 use rookery_jid::{Jid, JidRef, prepare};
+use rookery_modkit::asker::condition;
+use rookery_modkit::form::{Field, Form};
+use rookery_modkit::option;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
-
-use crate::asker::condition;
-use crate::form::{Field, Form};
-use crate::option;
 
 /// Notifications for those who are away.
 #[derive(Debug)]

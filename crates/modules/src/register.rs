@@ -21,13 +21,13 @@ mod tokens;
 
 use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Options, Per, SessionRef, Target, Unit, Value, World};
 use rookery_jid::prepare_local;
+use rookery_modkit::option;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Writer, ns};
 
 pub use rate::Creations;
 
 use crate::operations::sessions;
-use crate::option;
 
 /// Lets people make, change and remove accounts from their clients.
 #[derive(Debug)]
@@ -221,7 +221,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
             Ok(false) => world.reply_error(&iq, Condition::RegistrationRequired),
             Err(error) => {
                 world.store_failed("changing a password", &iq.from, &error);
-                world.reply_error(&iq, crate::asker::condition(&error));
+                world.reply_error(&iq, rookery_modkit::asker::condition(&error));
             }
         });
     });

@@ -17,8 +17,8 @@ use rookery_jid::{Jid, JidRef};
 use rookery_store::{Pending, StoreError, Stores};
 
 use crate::administration;
-use crate::asker::condition;
 use crate::lookalike;
+use rookery_modkit::asker::condition;
 use rookery_stream::error::StanzaError;
 
 /// What somebody may do in a domain.

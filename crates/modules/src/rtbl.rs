@@ -15,12 +15,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Answer, Delivery, Hooks, Module, OptionSpec, Phase, Stanzas, Value, Verdict, World};
 use rookery_jid::{Jid, JidRef, prepare};
+use rookery_modkit::option;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Kind, Limits, Stanza, ns};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
-use crate::option;
 use crate::rooms::turn_away;
 
 /// Keeps listed abusers out of rooms.

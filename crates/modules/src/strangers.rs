@@ -11,12 +11,11 @@ use rookery_hub::{
     Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Per, Phase, Stanzas, Unit, Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::asker::condition;
+use rookery_modkit::option;
 use rookery_store::{StoreError, Subscription};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::Kind;
-
-use crate::asker::condition;
-use crate::option;
 
 /// Limits what strangers send.
 #[derive(Debug)]

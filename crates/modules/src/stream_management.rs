@@ -6,9 +6,8 @@
 
 use rookery_hub::management::{MAX_BYTES, MAX_STANZAS, MODULE, RESUME_SECONDS};
 use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Unit, Value};
+use rookery_modkit::option;
 use rookery_xml::{Writer, ns};
-
-use crate::option;
 
 /// Acknowledged streams, and sessions that survive their connection.
 #[derive(Debug)]

@@ -1,9 +1,8 @@
 //! XEP-0202: Entity Time. A client that compares clocks can correct the times that it shows.
 
 use rookery_hub::{Hooks, Iq, Module, Target, World, delay};
+use rookery_modkit::request::is_get;
 use rookery_xml::ns;
-
-use crate::request::is_get;
 
 /// Tells the server's time of day.
 #[derive(Debug)]

@@ -15,15 +15,14 @@ use rookery_fanout::Packet;
 use rookery_hub::delay::timestamp;
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::JidRef;
+use rookery_modkit::disco::{Identity, Info, reply_items};
+use rookery_modkit::form::{Field, Form};
+use rookery_modkit::option;
+use rookery_modkit::request::{is_get, to_service};
 use rookery_sasl::token::new_token;
 use rookery_store::{Reserved, Slot, SlotQuota, SlotStage, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
-
-use crate::disco::{Identity, Info, reply_items};
-use crate::form::{Field, Form};
-use crate::option;
-use crate::request::{is_get, to_service};
 
 /// Hands out places for files.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
 //! XEP-0092: Software Version.
 
 use rookery_hub::{Hooks, Iq, Module, OptionSpec, Target, Value, World};
+use rookery_modkit::option;
+use rookery_modkit::request::is_get;
 use rookery_xml::ns;
-
-use crate::option;
-use crate::request::is_get;
 
 /// Tells which software serves a domain.
 #[derive(Debug)]

@@ -2,11 +2,11 @@
 
 use rookery_hub::World;
 use rookery_jid::Jid;
+use rookery_modkit::form::Field;
 
 use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, is_own, note, refuse};
 use crate::commands::Command;
 use crate::commands::order::Order;
-use crate::form::Field;
 use crate::operations::{sessions, users};
 use crate::rights::Rights;
 

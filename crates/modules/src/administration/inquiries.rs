@@ -2,13 +2,13 @@
 
 use rookery_hub::{World, delay};
 use rookery_jid::Jid;
+use rookery_modkit::form::Field;
 use rookery_store::RosterItem;
 use rookery_xml::{Element, Writer, ns};
 
 use super::{NAME, account_form, accounts_of, refuse, result};
 use crate::commands::Command;
 use crate::commands::order::{Order, Outcome};
-use crate::form::Field;
 use crate::operations::sessions;
 use crate::rights::Rights;
 

@@ -6,13 +6,13 @@
 use rookery_fanout::Link;
 use rookery_hub::World;
 use rookery_jid::Jid;
+use rookery_modkit::form::Field;
 use rookery_store::Pending;
 use rookery_xml::{Limits, Stanza, ns};
 
 use super::{NAME, form, result};
 use crate::commands::order::{Order, Outcome};
 use crate::commands::{Command, Step};
-use crate::form::Field;
 use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[

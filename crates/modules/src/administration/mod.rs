@@ -21,14 +21,14 @@ use std::collections::HashSet;
 
 use rookery_hub::{Hooks, Module, OptionSpec, Value, World};
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
+use rookery_modkit::option;
 use rookery_stream::error::{Condition, StanzaError};
 
 use crate::commands::order::{Order, Outcome};
-use crate::form::{Field, Form};
 use crate::operations::journal::{self, Entry, Journal};
 use crate::operations::logins::{self, Logins};
 use crate::operations::{self, Outcome as Came, Refusal};
-use crate::option;
 
 /// Lets administrators look after a domain from their clients.
 #[derive(Debug)]

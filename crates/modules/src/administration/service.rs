@@ -2,6 +2,7 @@
 
 use rookery_hub::World;
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
 use rookery_stream::error::Condition;
 use rookery_xml::Writer;
 
@@ -9,7 +10,6 @@ use super::{NAME, form, note};
 use crate::announce::{self, Text};
 use crate::commands::Command;
 use crate::commands::order::Order;
-use crate::form::{Field, Form};
 use crate::process::Wish;
 use crate::rights::{self, Rights, with_named};
 

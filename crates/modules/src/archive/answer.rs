@@ -6,6 +6,8 @@
 use rookery_fanout::Packet;
 use rookery_hub::{Iq, World, delay};
 use rookery_jid::Jid;
+use rookery_modkit::asker::condition;
+use rookery_modkit::rsm::Answer;
 use rookery_store::{ArchivePage, StoreError};
 use rookery_stream::error::Condition;
 use rookery_xml::{Limits, Stanza, Writer, ns};
@@ -14,8 +16,6 @@ use tracing::warn;
 use super::query::{PageLimits, Query, form};
 use super::search::Search;
 use super::{id, write};
-use crate::asker::condition;
-use crate::rsm::Answer;
 
 /// How an archive is shown to whoever asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -50,12 +50,12 @@ use rookery_hub::{
     Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::option;
+use rookery_modkit::payload::{has, is_lasting};
 use rookery_store::ArchiveOf;
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Namespaces, ns};
 
-use crate::option;
-use crate::payload::{has, is_lasting};
 pub(crate) use own::stanza_id;
 use prefs::{Policy, Preferences};
 

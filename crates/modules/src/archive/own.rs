@@ -7,9 +7,8 @@
 use rookery_fanout::Packet;
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::payload::has;
 use rookery_xml::{Built, Child, Namespaces, Writer, ns};
-
-use crate::payload::has;
 
 /// Remembers the last packet, and what it says in somebody's name.
 #[derive(Debug, Default)]

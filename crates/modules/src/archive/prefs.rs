@@ -7,10 +7,9 @@ use std::collections::BTreeSet;
 
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::asker::condition;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
-
-use crate::asker::condition;
 
 /// What is archived where no address says otherwise (§2.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

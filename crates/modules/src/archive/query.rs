@@ -2,13 +2,13 @@
 
 use rookery_hub::delay;
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
+use rookery_modkit::rsm::{Part, Request};
 use rookery_store::ArchiveQuery;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
 use super::{View, id};
-use crate::form::{Field, Form};
-use crate::rsm::{Part, Request};
 
 /// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! Which commands there are (XEP-0050 §3.2).
 
 use rookery_hub::{Iq, World};
+use rookery_modkit::disco::{Identity, Info};
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
 use super::{Command, find, of_domain};
-use crate::disco::{Identity, Info};
 use crate::rights::with_rights;
 
 /// Answers disco#items for the node of all commands with those that the asker may run, if any.

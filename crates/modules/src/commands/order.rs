@@ -4,6 +4,8 @@ use std::rc::Rc;
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::asker::condition;
+use rookery_modkit::form::Form;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
@@ -11,8 +13,6 @@ use rookery_xml::{Element, Writer, ns};
 use super::session::Session;
 use super::{Command, Context};
 use crate::Shared;
-use crate::asker::condition;
-use crate::form::Form;
 
 /// A command that somebody runs. It ends with [`Order::ask`], [`Order::done`], [`Order::complete`], [`Order::fail`] or [`Order::refuse`].
 pub(crate) struct Order {

@@ -3,13 +3,13 @@
 use std::rc::Rc;
 
 use rookery_hub::{Iq, World};
+use rookery_modkit::form::Form;
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
 use super::order::{Order, specific};
 use super::session::{Gone, Session};
 use super::{Command, Context, find};
-use crate::form::Form;
 use crate::rights::with_rights;
 
 /// What is to be done with a session (§3.4).

@@ -4,8 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use rookery_hub::{Bound, Most, Per, Unit};
 use rookery_jid::Jid;
-
-use crate::form::Form;
+use rookery_modkit::form::Form;
 
 /// The sessions of a shard.
 #[derive(Debug, Default)]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use rookery_fanout::Link;
 use rookery_hub::{Domain, Options, Place, Registry, Settings, Wakeups, World};
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
 use rookery_sasl::Credentials;
 use rookery_store::memory::Memory;
 use rookery_store::{Background, wait};
 use rookery_xml::{Element, Limits, Stanza, ns};
 
 use super::*;
-use crate::form::{Field, Form};
 
 pub(super) const COMMANDS: &[Command] = &[Command {
     node: "config",

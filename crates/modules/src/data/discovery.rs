@@ -1,15 +1,15 @@
 //! Service discovery and retrieval: XEP-0060 §5.1 to §5.5, §6.5.
 
 use rookery_hub::{Iq, Options, World};
+use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::form::{Field, Form};
+use rookery_modkit::rsm;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
 use super::state::DataState;
 use super::{Topic, described, lets_in, pace};
-use crate::disco::{Identity, Info};
-use crate::form::{Field, Form};
 use crate::pubsub::request::Call;
-use crate::rsm;
 
 /// §5.1.
 pub(super) fn service_info(world: &mut World, iq: &Iq, options: &Options) {

@@ -30,14 +30,14 @@ mod subscriptions;
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::{Bound, Domain, Hooks, Iq, Letter, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::option;
+use rookery_modkit::request::is_get;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
 use serde::{Deserialize, Serialize};
 
-use crate::option;
 use crate::pubsub::error::{specific, unsupported};
 use crate::pubsub::request::{Action, Call};
-use crate::request::is_get;
 pub use source::{Data, Description, Listed, Reading, Source, Topic, deliver, say};
 use speak::Speaker;
 use state::DataState;

@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 
 use rookery_hub::Options;
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
 use rookery_stream::error::StanzaError;
 use rookery_xml::{Element, Writer};
 
 use super::pace::Pace;
 use super::speak::Speaker;
 use super::{Data, Reading, Topic};
-use crate::form::{Field, Form};
 use crate::pubsub::error::invalid_options;
 
 /// What a shard remembers of the service.

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use rookery_hub::{Options, World};
 use rookery_jid::Jid;
+use rookery_modkit::form::Form;
 use rookery_store::StoreError;
 use rookery_store::pubsub::{NodeSubscription, Room, Set};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
@@ -11,7 +12,6 @@ use rookery_xml::ns;
 
 use super::state::{DataState, Terms};
 use super::{NODES, SUBSCRIPTIONS, Topic, described, pace};
-use crate::form::Form;
 use crate::pubsub::error::{failed, not_subscribed, specific};
 use crate::pubsub::request::Call;
 

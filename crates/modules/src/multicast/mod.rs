@@ -23,12 +23,12 @@ pub mod untrusted;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Unit, Value, World};
 use rookery_jid::JidRef;
+use rookery_modkit::disco::{Identity, Info, reply_items};
+use rookery_modkit::option;
+use rookery_modkit::request::is_get;
 use rookery_stream::error::Condition;
 use rookery_xml::{Kind, Limits, Stanza, ns};
 
-use crate::disco::{Identity, Info, reply_items};
-use crate::option;
-use crate::request::is_get;
 use discovery::Discovery;
 use originators::Originators;
 

@@ -10,6 +10,7 @@ use rookery_fanout::multicast::{Groups, Header, Hop, Plan, Target, find};
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Options, Verdict, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::option;
 use rookery_observe::Stage;
 use rookery_observe::stages::Begun;
 use rookery_stream::error::{Condition, StanzaError};
@@ -17,7 +18,6 @@ use rookery_xml::{Kind, Limits, Stanza};
 
 use super::originators::Originators;
 use super::{NAME, limits};
-use crate::option;
 
 /// Handles a message or presence for a domain itself as the service does, if it has a header.
 pub(super) fn for_domain(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {

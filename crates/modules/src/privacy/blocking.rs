@@ -3,13 +3,13 @@
 use rookery_fanout::{Packet, To};
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
+use rookery_modkit::asker::condition;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Writer, ns};
 
 use super::rules::Rules;
 use super::sessions::{Sessions, sessions_of};
 use super::{DOCUMENT, MAX_ITEMS, MAX_RULES, NAME, change, report};
-use crate::asker::condition;
 
 /// Answers a request of the blocking command.
 pub(crate) fn answer(world: &mut World, iq: Iq) {

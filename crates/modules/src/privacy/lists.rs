@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use rookery_fanout::{Packet, To};
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
+use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
@@ -13,7 +14,6 @@ use super::change::{self, Shift};
 use super::rules::{Fault, Item, List, Rules, Test};
 use super::sessions::{Sessions, screen, sessions_of};
 use super::{DOCUMENT, MAX_ITEMS, blocking};
-use crate::asker::condition;
 
 /// Answers a request of the privacy lists protocol.
 pub(crate) fn answer(world: &mut World, iq: Iq) {

@@ -27,9 +27,9 @@ pub mod rules;
 mod sessions;
 
 use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Phase, Target, Unit, Value};
+use rookery_modkit::option;
 use rookery_xml::ns;
 
-use crate::option;
 use report::Reports;
 use rules::Rules;
 use sessions::Sessions;

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use rookery_fanout::Packet;
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::form::{Field, Form};
 use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
 
 use super::node::{Node, Subscription};
 use super::notify::fleeting;
 use super::state::{self, Key};
 use super::subscribe;
-use crate::form::{Field, Form};
 
 /// §8.6: asks the owners of a node whether somebody may subscribe.
 pub(super) fn ask_owners(world: &mut World, key: &Key, node: &Node, subscriber: &Jid) {

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::asker::condition;
 use rookery_store::pubsub::{Item, Wanted};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
@@ -16,7 +17,6 @@ use super::config::{Access, Config, SendLast};
 use super::pep::Pep;
 use super::request::{Action, Call};
 use super::{create, interest, notify, publish};
-use crate::asker::condition;
 
 /// What an import makes of bookmarks of the older kind, wherever they were kept: the configuration of the node [`ns::BOOKMARKS`], and each item's id
 /// and payload. Those without an address are left out.

@@ -4,11 +4,11 @@
 //! an older one.
 
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer};
 
 use super::error::specific;
-use crate::form::{Field, Form};
 
 /// The configuration of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

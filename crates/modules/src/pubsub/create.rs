@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use rookery_hub::World;
+use rookery_modkit::form::Form;
 use rookery_store::StoreError;
 use rookery_store::pubsub::Created;
 use rookery_stream::error::{Condition, StanzaError};
@@ -15,7 +16,6 @@ use super::node::Node;
 use super::request::Call;
 use super::state::{self, Change, Key, defaults};
 use super::{may_create, pep};
-use crate::form::Form;
 
 /// §8.1: the node isn't there yet.
 pub(super) fn create(world: &mut World, call: Call, node: &str, form: Option<Form>) {

@@ -1,6 +1,9 @@
 //! What service discovery tells of a host and its nodes: XEP-0060 §5.1 to §5.5.
 
 use rookery_hub::{Iq, World};
+use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::form::{Field, Form};
+use rookery_modkit::rsm::{self, Part};
 use rookery_store::pubsub::{Affiliation, Wanted};
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
@@ -10,9 +13,6 @@ use super::node::Node;
 use super::publish::since;
 use super::request::Call;
 use super::state::{self, Key, defaults};
-use crate::disco::{Identity, Info};
-use crate::form::{Field, Form};
-use crate::rsm::{self, Part};
 
 /// The features of publish-subscribe that both fronts have, without the common beginning; sorted with all the others by whoever shows them.
 pub(super) const FEATURES: [&str; 28] = [

@@ -1,10 +1,9 @@
 //! Errors with the conditions of publish-subscribe (XEP-0060 §15.5).
 
+use rookery_modkit::asker;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Element, ns};
-
-use crate::asker;
 
 /// An error with a condition of publish-subscribe.
 pub(crate) fn specific(condition: Condition, name: &str) -> StanzaError {

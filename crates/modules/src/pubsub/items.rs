@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use rookery_hub::World;
+use rookery_modkit::rsm::{self, Part};
 use rookery_store::pubsub::{Item, Items, Wanted};
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
@@ -13,7 +14,6 @@ use super::node::Node;
 use super::publish::since;
 use super::request::Call;
 use super::state::Key;
-use crate::rsm::{self, Part};
 
 /// §6.5, for somebody whose relation to the owner is known where it matters.
 pub(super) fn retrieve(

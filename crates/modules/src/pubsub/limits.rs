@@ -9,12 +9,12 @@
 
 use rookery_hub::{Bound, Most, OptionSpec, Per, Unit, Value, World};
 use rookery_jid::Jid;
+use rookery_modkit::option;
 use rookery_store::pubsub::Room;
 use rookery_xml::ns;
 
 use super::notify::TOLD_BYTES;
 use super::{NAME, pep};
-use crate::option;
 
 /// The limits that the operator sets a host.
 #[derive(Debug, Clone, Copy)]

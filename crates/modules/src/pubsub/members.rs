@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_jid::Jid;
+use rookery_modkit::rsm;
 use rookery_store::StoreError;
 use rookery_store::pubsub::{Affiliation, Set};
 use rookery_stream::error::{Condition, StanzaError};
@@ -16,7 +17,6 @@ use super::node::{Node, Subscription};
 use super::request::Call;
 use super::state::{self, Change, Key};
 use super::{approval, subscribe};
-use crate::rsm;
 
 /// §5.6: the subscriptions of who asks to the nodes of a host, or to one of them.
 pub(super) fn own_subscriptions(world: &mut World, call: Call, node: Option<String>) {

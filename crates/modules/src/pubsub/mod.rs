@@ -56,14 +56,14 @@ use std::rc::Rc;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Bound, Domain, Hooks, Iq, Letter, Module, OptionSpec, Value, World};
 use rookery_jid::{Jid, JidRef, prepare};
+use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::option;
+use rookery_modkit::request::is_get;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
 use serde::{Deserialize, Serialize};
 
-use crate::disco::{Identity, Info};
-use crate::option;
-use crate::request::is_get;
 use error::failed;
 use node::{Node, Relation};
 use request::{Action, Call};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::form::{Field, Form};
 use rookery_store::pubsub::{Affiliation, NodeSubscription};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer};
 
 use super::config::{Access, Config, Publish};
 use super::error::{invalid_options, presence_required, specific};
-use crate::form::{Field, Form};
 
 /// A node without its items.
 #[derive(Debug, Clone)]

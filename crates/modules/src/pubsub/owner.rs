@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_jid::Jid;
+use rookery_modkit::form::Form;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
@@ -17,7 +18,6 @@ use super::publish::kept;
 use super::request::Call;
 use super::state::{self, Change, Key, defaults};
 use super::{local_owner, notify};
-use crate::form::Form;
 
 /// §8.2.1: the form.
 pub(super) fn configuration(world: &mut World, call: Call, key: Key, node: Rc<Node>) {

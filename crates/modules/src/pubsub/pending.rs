@@ -5,6 +5,8 @@
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::form::{Field, Form};
 use rookery_store::pubsub::Affiliation;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
@@ -13,8 +15,6 @@ use super::approval::{AUTHORIZATION, ask_owner};
 use super::error::failed;
 use super::request::Call;
 use super::state;
-use crate::disco::{Identity, Info};
-use crate::form::{Field, Form};
 
 /// The node that the form of the command names, whose home deals with it.
 pub(super) fn node_of(iq: &Iq) -> Option<String> {

@@ -3,13 +3,13 @@
 //! Bookmarks of that kind are those of XEP-0402: see `bookmarks`.
 
 use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Per, Target, Unit, Value, World};
+use rookery_modkit::asker::condition;
+use rookery_modkit::option;
 use rookery_store::{Document, DocumentRoom, DocumentsPut};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::{bookmarks, pep};
-use crate::asker::condition;
-use crate::option;
 
 /// Keeps private elements.
 #[derive(Debug)]

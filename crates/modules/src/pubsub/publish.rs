@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use rookery_hub::World;
+use rookery_modkit::form::Form;
 use rookery_store::pubsub::{Affiliation, Item, Kept, Published, Wanted};
 use rookery_store::{Pending, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
@@ -16,7 +17,6 @@ use super::node::Node;
 use super::request::{Call, MAX_ID};
 use super::state::Key;
 use super::{avatar, notify};
-use crate::form::Form;
 
 /// §7.1, with a node that is there.
 pub(super) fn publish(

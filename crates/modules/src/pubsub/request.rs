@@ -2,14 +2,14 @@
 
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::form::Form;
+use rookery_modkit::rsm;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
 use super::error::{invalid_options, nodeid_required, presence_required, specific};
 use super::node::Relation;
 use super::state::Key;
-use crate::form::Form;
-use crate::rsm;
 
 /// Who asks whom.
 #[derive(Debug, Clone)]

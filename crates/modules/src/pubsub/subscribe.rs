@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_jid::Jid;
+use rookery_modkit::form::Form;
 use rookery_store::pubsub::{Set, Wanted};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Writer, ns};
@@ -16,7 +17,6 @@ use super::publish::since;
 use super::request::Call;
 use super::state::{self, Change, Key};
 use super::{approval, notify};
-use crate::form::Form;
 
 /// §6.1, for somebody whose relation to the owner is known where it matters.
 pub(super) fn subscribe(world: &mut World, call: Call, key: Key, node: &Rc<Node>, jid: Jid, options: Option<Form>) {

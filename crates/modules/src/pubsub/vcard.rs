@@ -11,6 +11,8 @@ use rookery_hub::{
     Bound, Delivery, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::asker::condition;
+use rookery_modkit::option;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
@@ -18,8 +20,6 @@ use sha1::{Digest, Sha1};
 use tracing::warn;
 
 use super::avatar;
-use crate::asker::condition;
-use crate::option;
 
 /// Keeps a card for each account.
 #[derive(Debug)]

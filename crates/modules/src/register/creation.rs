@@ -2,6 +2,8 @@
 
 use rookery_hub::{Guest, Iq, Options, World};
 use rookery_jid::Jid;
+use rookery_modkit::asker::condition;
+use rookery_modkit::form::{Field, Form};
 use rookery_sasl::Credentials;
 use rookery_store::{Invitation, Purpose, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
@@ -11,8 +13,6 @@ use super::rate::{Creations, Slot};
 use super::tokens::Shown;
 use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, INSTRUCTIONS, NAME, long_enough, password, rate};
 use crate::administration::service::welcome;
-use crate::asker::condition;
-use crate::form::{Field, Form};
 use crate::lookalike;
 use crate::operations::sessions;
 use crate::rights::with_reserved;

@@ -2,6 +2,7 @@
 
 use rookery_hub::{World, delay};
 use rookery_jid::{Jid, prepare_local};
+use rookery_modkit::form::{Field, Form};
 use rookery_store::{Invitation, Purpose};
 use rookery_stream::error::Condition;
 
@@ -9,7 +10,6 @@ use super::{INVITATION_DAYS, NAME, USERS_INVITE};
 use crate::administration::refuse;
 use crate::commands::Command;
 use crate::commands::order::{Order, Outcome};
-use crate::form::{Field, Form};
 use crate::operations::Refusal;
 use crate::operations::invitations::{self, Wanted};
 use crate::rights::Rights;

@@ -2,11 +2,10 @@
 
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::asker::condition;
 use rookery_sasl::{Credentials, CredentialsError};
 use rookery_store::{Pending, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
-
-use crate::asker::condition;
 
 /// What [`derive()`] answers with.
 pub(crate) type Derived = Result<Credentials, CredentialsError>;

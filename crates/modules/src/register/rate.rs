@@ -8,9 +8,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_hub::{Network, OptionSpec, Options, Value};
+use rookery_modkit::option;
 use rookery_stream::error::{Condition, StanzaError};
-
-use crate::option;
 
 /// Who has created accounts of late. Clones are handles on the same table.
 #[derive(Debug, Clone, Default)]

@@ -8,12 +8,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use rookery_hub::{Guest, Iq, World};
+use rookery_modkit::asker::condition;
 use rookery_store::Invitation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
 use super::NAME;
-use crate::asker::condition;
 
 /// The tokens that connections of this shard have shown. Clones mean the same.
 #[derive(Debug, Clone, Default)]

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use rookery_fanout::Packet;
 use rookery_hub::{Bound, Bounds, Custody, Most, Per, Share, Unit, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::asker::condition;
 use rookery_store::{StoreError, StoredRoom};
 use rookery_stream::error::Condition;
 use tracing::warn;
@@ -22,7 +23,6 @@ use super::logs::Logs;
 use super::operate::Work;
 use super::room::Room;
 use super::unsaved::Unsaved;
-use crate::asker::condition;
 
 /// The rooms whose home is this shard.
 #[derive(Debug)]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::rsm::{self, Answer};
 use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
@@ -11,7 +12,6 @@ use rookery_xml::{Element, Writer, ns};
 use super::occupant::{Occupant, nick_key};
 use super::role::{Actor, Role, affiliation_name, affiliation_named};
 use super::room::Room;
-use crate::rsm::{self, Answer};
 
 /// What a request wants changed, after all of it was found to be allowed.
 #[derive(Debug, Default)]

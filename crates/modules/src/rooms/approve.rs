@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use rookery_fanout::Packet;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
 use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
@@ -15,7 +16,6 @@ use rookery_xml::{Element, Writer, ns};
 use super::occupant::nick_key;
 use super::register::{NICK, REGISTER};
 use super::room::Room;
-use crate::form::{Field, Form};
 
 /// Somebody who wants to be registered.
 #[derive(Debug, Clone, PartialEq, Eq)]

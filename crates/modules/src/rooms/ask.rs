@@ -1,11 +1,11 @@
 //! Requests to a room itself: which part answers what.
 
 use rookery_hub::{Iq, World};
+use rookery_modkit::request::is_get;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
 use super::room::Room;
-use crate::request::is_get;
 
 impl Room {
     /// A request to the room.

@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use rookery_modkit::form::{Field, Form};
 use rookery_stream::error::{Condition, StanzaError};
 
 use super::limits::Limits;
 use super::role::Role;
-use crate::form::{Field, Form};
 
 /// What an owner decides.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::rsm::{Answer, Part, Request};
 use rookery_store::ListedRoom;
 use rookery_stream::error::Condition;
 
 use super::holdings::Holdings;
-use crate::rsm::{Answer, Part, Request};
 
 /// The rooms of all services, and which accounts are no more. Clones mean the same.
 #[derive(Debug, Clone, Default)]

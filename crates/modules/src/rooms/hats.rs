@@ -7,13 +7,13 @@ use std::collections::HashSet;
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
 use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
 use super::room::Room;
 use super::shown::Shown;
-use crate::form::{Field, Form};
 
 impl Room {
     /// A command.

@@ -2,6 +2,8 @@
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::form::{Field, Form};
 use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Limits as XmlLimits, Stanza, ns};
@@ -10,8 +12,6 @@ use super::config::{HISTORY, PUBSUB, SUBJECT};
 use super::role::Role;
 use super::room::Room;
 use super::service::reply_items;
-use crate::disco::{Identity, Info};
-use crate::form::{Field, Form};
 
 impl Room {
     /// Service discovery information.

@@ -6,6 +6,7 @@
 
 use rookery_hub::World;
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
 use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
@@ -14,7 +15,6 @@ use super::approve;
 use super::register::REGISTER;
 use super::role::Role;
 use super::room::Room;
-use crate::form::{Field, Form};
 
 impl Room {
     /// A message to the room that is not of type groupchat.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::form::Form;
 use rookery_store::{Affiliated, Affiliation, RoomDocument, StoreError};
 use rookery_xml::{Element, Writer};
 
@@ -13,7 +14,6 @@ use super::limits::Limits;
 use super::room::Room;
 use super::unsaved::not_kept_yet;
 use super::voices::Voices;
-use crate::form::Form;
 
 /// The document of a room, read.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! What an operator decides about rooms.
 
 use rookery_hub::{Domain, OptionSpec, Value};
+use rookery_modkit::option;
 
 use super::NAME;
-use crate::option;
 
 /// The options of a domain's service, read once per room and generation of settings.
 #[derive(Debug, Clone)]

@@ -4,13 +4,13 @@
 
 use rookery_hub::{ErrandReply, Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
 use super::role::affiliation_name;
 use super::room::Room;
-use crate::asker::condition;
 
 /// A request to a room.
 pub(crate) struct Work {

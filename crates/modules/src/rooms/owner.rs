@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::form::{Field, Form};
 use rookery_store::{Affiliated, Affiliation, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
@@ -12,7 +13,6 @@ use super::config::{ADMINS, Config, OWNERS, ROOMCONFIG, unacceptable};
 use super::keep::told;
 use super::leave::destroyed;
 use super::room::Room;
-use crate::form::{Field, Form};
 
 impl Room {
     /// A request in `muc#owner`.

@@ -4,6 +4,7 @@
 
 use rookery_fanout::Packet;
 use rookery_hub::{Iq, World};
+use rookery_modkit::payload;
 use rookery_store::{Affiliation, ArchiveOf};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Stanza, Writer, ns};
@@ -11,7 +12,6 @@ use rookery_xml::{Element, Stanza, Writer, ns};
 use super::role::{Role, affiliation_name};
 use super::room::Room;
 use crate::archive::{self, NAME as ARCHIVE, Record, Retracted, View, tombstone_mark};
-use crate::payload;
 
 impl Room {
     /// Whether what is said goes into the room's archive: where the owner wants it, and the operator has archives at all.

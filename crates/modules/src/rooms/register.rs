@@ -5,6 +5,8 @@
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
+use rookery_modkit::asker::condition;
+use rookery_modkit::form::{Field, Form};
 use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
@@ -13,8 +15,6 @@ use super::approve::more_fields;
 use super::occupant::nick_key;
 use super::operate::{What, Work};
 use super::room::Room;
-use crate::asker::condition;
-use crate::form::{Field, Form};
 
 impl Room {
     /// A request in `jabber:iq:register`.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Iq, Roll, Settings, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::option;
 use rookery_store::{Affiliated, Affiliation, StoredRoom};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind, Limits as XmlLimits, Stanza};
@@ -26,7 +27,6 @@ use super::role::{Actor, Role};
 use super::stir::Former;
 use super::unsaved::Unsaved;
 use super::voices::Voices;
-use crate::option;
 
 /// A room.
 #[derive(Debug)]

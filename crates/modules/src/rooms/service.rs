@@ -3,6 +3,9 @@
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Iq, World};
 use rookery_jid::JidRef;
+use rookery_modkit::disco::{Identity, Info};
+use rookery_modkit::request::is_get;
+use rookery_modkit::rsm;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
 
@@ -11,9 +14,6 @@ use super::actor::State;
 use super::admin::{MOST_LISTED, item_bytes};
 use super::info::FEATURES;
 use super::limits::REQUESTS;
-use crate::disco::{Identity, Info};
-use crate::request::is_get;
-use crate::rsm;
 
 /// A stanza for the service.
 pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {

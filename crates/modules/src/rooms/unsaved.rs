@@ -121,7 +121,7 @@ impl Room {
 
 /// What is told whose change holds but is not in the store.
 pub(crate) fn not_kept_yet(error: &StoreError) -> StanzaError {
-    StanzaError::new(crate::asker::condition(error))
+    StanzaError::new(rookery_modkit::asker::condition(error))
         .with_type(ErrorType::Wait)
         .with_text("this holds from now on but could not be stored yet; that will be tried again")
 }

@@ -32,11 +32,11 @@ use rookery_hub::{
     Circle, Delivery, Hooks, Module, OptionSpec, Phase, Roll, Settings, SharedContacts, Stanzas, Value, World,
 };
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::option;
 use rookery_store::{RosterItem, Subscription};
 use rookery_xml::Kind;
 use tracing::error;
 
-use crate::option;
 use directory::Directories;
 use groups::{Groups, Members};
 use news::News;

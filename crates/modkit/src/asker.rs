@@ -9,7 +9,7 @@ use rookery_stream::error::Condition;
 
 /// What an asker may know of the account that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub enum Asker {
     /// That it exists, and what its resources show: the account itself, or a contact who gets its presence.
     Trusted,
     /// Nothing, not even whether it exists.
@@ -17,7 +17,7 @@ pub(crate) enum Asker {
 }
 
 /// Goes on with a request to an account once it is known who asks.
-pub(crate) fn with_asker(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Iq, Asker) + 'static) {
+pub fn with_asker(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Iq, Asker) + 'static) {
     if iq.is_own() {
         return then(world, iq, Asker::Trusted);
     }
@@ -38,6 +38,6 @@ pub(crate) fn with_asker(world: &mut World, iq: Iq, then: impl FnOnce(&mut World
 }
 
 /// What a sender is told when the store failed: to wait where that helps.
-pub(crate) fn condition(error: &StoreError) -> Condition {
+pub fn condition(error: &StoreError) -> Condition {
     if error.is_temporary() { Condition::ResourceConstraint } else { Condition::InternalServerError }
 }

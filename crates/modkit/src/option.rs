@@ -4,12 +4,12 @@ use rookery_hub::{Value, World};
 use rookery_jid::{Jid, prepare};
 
 /// Every value of the right kind is acceptable.
-pub(crate) fn any(_: &Value) -> Result<(), String> {
+pub fn any(_: &Value) -> Result<(), String> {
     Ok(())
 }
 
 /// A number from 1.
-pub(crate) fn at_least_one(value: &Value) -> Result<(), String> {
+pub fn at_least_one(value: &Value) -> Result<(), String> {
     match value {
         Value::Number(0) => Err("must be at least 1".to_owned()),
         _ => Ok(()),
@@ -17,7 +17,7 @@ pub(crate) fn at_least_one(value: &Value) -> Result<(), String> {
 }
 
 /// A host of its own below a domain, which is written `@`.
-pub(crate) fn host(value: &Value) -> Result<(), String> {
+pub fn host(value: &Value) -> Result<(), String> {
     let Value::Text(text) = value else { return Ok(()) };
     let example = text.replace('@', "example.org");
     match prepare(&example) {
@@ -27,7 +27,7 @@ pub(crate) fn host(value: &Value) -> Result<(), String> {
 }
 
 /// A list of addresses.
-pub(crate) fn addresses(value: &Value) -> Result<(), String> {
+pub fn addresses(value: &Value) -> Result<(), String> {
     each(value, |address| match prepare(address) {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("{address:?} is no address: {error}")),
@@ -35,7 +35,7 @@ pub(crate) fn addresses(value: &Value) -> Result<(), String> {
 }
 
 /// A list of which every text passes `check`.
-pub(crate) fn each(value: &Value, check: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
+pub fn each(value: &Value, check: impl Fn(&str) -> Result<(), String>) -> Result<(), String> {
     match value {
         Value::List(texts) => texts.iter().try_for_each(|text| check(text)),
         _ => Ok(()),
@@ -43,7 +43,7 @@ pub(crate) fn each(value: &Value, check: impl Fn(&str) -> Result<(), String>) ->
 }
 
 /// Who may use something: `all`, `local`, domains or bare addresses.
-pub(crate) fn access_list(value: &Value) -> Result<(), String> {
+pub fn access_list(value: &Value) -> Result<(), String> {
     each(value, |rule| match prepare(rule) {
         _ if matches!(rule, "all" | "local") => Ok(()),
         Ok(jid) if jid.as_ref().as_str() == rule && jid.as_ref().is_bare() => Ok(()),
@@ -55,7 +55,7 @@ pub(crate) fn access_list(value: &Value) -> Result<(), String> {
 }
 
 /// Whether a list that passed [`access_list`] lets somebody in.
-pub(crate) fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
+pub fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
     list.iter().any(|rule| match rule.as_str() {
         "all" => true,
         "local" => world.is_here(who.domain()),
@@ -64,7 +64,7 @@ pub(crate) fn may_use(world: &World, list: &[String], who: &Jid) -> bool {
 }
 
 /// Bare addresses of accounts.
-pub(crate) fn bare_addresses(value: &Value) -> Result<(), String> {
+pub fn bare_addresses(value: &Value) -> Result<(), String> {
     each(value, |text| match prepare(text) {
         Ok(jid) if jid.as_ref().as_str() == text && jid.as_ref().is_bare() && jid.as_ref().local().is_some() => Ok(()),
         _ => Err(format!("{text:?} is no address of an account, such as \"crone@example.org\"")),

@@ -8,7 +8,7 @@ use rookery_xml::{Kind, Limits, Stanza};
 
 /// The request of a stanza for a service that takes nothing else and has no addresses below its own, and the settings of its module in the domain.
 /// `None`: the stanza was something else, and its sender has been told if that is due.
-pub(crate) fn to_service<'d>(
+pub fn to_service<'d>(
     world: &mut World,
     packet: &Packet,
     to: JidRef<'_>,
@@ -39,7 +39,7 @@ pub(crate) fn to_service<'d>(
 }
 
 /// Whether a request is of type get with this payload element. If not, its sender is told (`bad-request`, RFC 6120 §8.3.3.1).
-pub(crate) fn is_get(world: &mut World, iq: &Iq, name: &str) -> bool {
+pub fn is_get(world: &mut World, iq: &Iq, name: &str) -> bool {
     let well_formed = !iq.set && iq.payload.name() == name;
     if !well_formed {
         world.reply_error(iq, Condition::BadRequest);

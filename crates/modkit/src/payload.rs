@@ -7,13 +7,13 @@ use rookery_fanout::Packet;
 use rookery_xml::{Child, Limits, Stanza, ns};
 
 /// Whether a message has a child that `is_it` names.
-pub(crate) fn has(packet: &Packet, is_it: impl FnMut(Child<'_>) -> bool) -> bool {
+pub fn has(packet: &Packet, is_it: impl FnMut(Child<'_>) -> bool) -> bool {
     let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
     Stanza::parse(packet.bytes(), &limits).is_ok_and(|stanza| stanza.children().any(is_it))
 }
 
 /// Whether a child makes a message part of a conversation, even without a body.
-pub(crate) fn is_lasting(child: &Child<'_>) -> bool {
+pub fn is_lasting(child: &Child<'_>) -> bool {
     match &*child.ns() {
         ns::RECEIPTS => child.name() == "received",
         ns::MARKERS => child.name() != "markable",
@@ -23,12 +23,12 @@ pub(crate) fn is_lasting(child: &Child<'_>) -> bool {
 }
 
 /// Whether a child is what instant messaging clients tell each other (XEP-0280 §6.1).
-pub(crate) fn is_of_instant_messaging(child: &Child<'_>) -> bool {
+pub fn is_of_instant_messaging(child: &Child<'_>) -> bool {
     child.ns() == ns::CHAT_STATES || child.ns() == ns::RECEIPTS || child.ns() == ns::MARKERS || is_lasting(child)
 }
 
 /// Whether a child is an invitation to a room, direct (XEP-0249) or mediated (XEP-0045 §7.8.2), or says that one was declined.
-pub(crate) fn is_invitation(child: &Child<'_>) -> bool {
+pub fn is_invitation(child: &Child<'_>) -> bool {
     let is_mediated = |inner: Child<'_>| matches!(inner.name(), "invite" | "decline") && inner.ns() == ns::MUC_USER;
     child.is("x", ns::CONFERENCE) || (child.is("x", ns::MUC_USER) && child.children().any(is_mediated))
 }

@@ -1,0 +1,21 @@
+//! What the modules have in common, and what knows none of them: data forms, result sets, what disco#info tells of an entity,
+//! requests, options.
+//!
+//! # Invariants
+//!
+//! * Nothing here has state, and nothing names a module: a module's crate needs this one and no other module's.
+//! * Whether an account exists is told to those who may see its presence, and to nobody else (XEP-0030 §8); [`asker`] decides it for all.
+//!
+//! # Layout
+//!
+//! [`form`] reads and writes data forms, [`rsm`] pages, [`disco`] writes what an entity is and can do, [`request`] refuses malformed
+//! requests, [`asker`] decides who may know of an account, [`option`] checks what operators write, [`payload`] tells conversations
+//! from the rest.
+
+pub mod asker;
+pub mod disco;
+pub mod form;
+pub mod option;
+pub mod payload;
+pub mod request;
+pub mod rsm;
