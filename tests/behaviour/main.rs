@@ -35,6 +35,7 @@ mod rooms;
 mod roster;
 mod services;
 mod shared_roster;
+mod shuffled;
 mod slow_readers;
 mod strangers;
 mod subscriptions;

@@ -2,14 +2,17 @@
 //! rooms and a few settings.
 //!
 //! One small trait per concern, so that a caller names what it needs and a test replaces one of them; [`Stores`]
-//! bundles all of them. [`sqlite::open`] keeps everything in one SQLite file, [`memory::Memory`] in this process, and
-//! [`held::Held`] rehearses a slow or a broken store.
+//! bundles all of them. [`sqlite::open`] keeps everything in one SQLite file, [`memory::Memory`] in this process;
+//! [`held::Held`] rehearses a slow or a broken store, [`shuffled::Shuffled`] one with several connections.
 //!
 //! # The contract of every method
 //!
 //! 1. The operation is queued when the method is *called*. Polling the future only looks whether it is done, and dropping
 //!    the future doesn't cancel the operation.
-//! 2. Operations of one store take effect, and complete, in the order of the calls, whoever called.
+//! 2. Operations take effect, and complete, in the order of the calls for one owner (account, room, host of nodes, token, name of a
+//!    setting), whoever called. Nothing is promised between owners. An operation over many owners, such as appending to
+//!    archives, keeps its place with each of them, and removing an account with everybody; lists and counts are of the moment when they
+//!    are made. [`forward::Owners`] says it of every method.
 //! 3. A write that was acknowledged is durable: neither a crash of the process nor a power cut takes it back.
 //! 4. A failed operation has changed nothing.
 //! 5. Nothing waits without bound: a store with too much queued answers [`StoreError::Busy`] at once.
@@ -17,13 +20,14 @@
 //! # Layout
 //!
 //! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms`, `slots` and `meta` hold a trait each and its types; `pending` is the future;
-//! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory` and `held` serve tests.
+//! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory`, and `held` and `shuffled` by way of `forward`, serve tests.
 
 pub mod accounts;
 pub mod archive;
 pub mod background;
 pub mod documents;
 pub mod error;
+pub mod forward;
 pub mod held;
 pub mod invitations;
 pub mod memory;
@@ -34,6 +38,7 @@ pub mod presence;
 pub mod pubsub;
 pub mod rooms;
 pub mod rosters;
+pub mod shuffled;
 pub mod slots;
 pub mod sql;
 

@@ -17,8 +17,10 @@ mod suite {
 }
 
 use rookery_store::memory::Memory;
+use rookery_store::shuffled::Shuffled;
 use rookery_store::{Stores, sqlite};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One module of tests per listed function of the suite, one test in it per implementation.
 macro_rules! over_all_stores {
@@ -27,6 +29,11 @@ macro_rules! over_all_stores {
             #[test]
             fn in_memory() {
                 crate::suite::$concern::$test(&crate::Memory::stores());
+            }
+
+            #[test]
+            fn in_memory_shuffled() {
+                crate::with_shuffled(crate::suite::$concern::$test);
             }
 
             #[test]
@@ -114,6 +121,33 @@ over_all_stores! {
     pubsub::nodes_of_accounts_are_listed_page_by_page,
     order::calls_take_effect_without_being_polled,
     order::completions_come_in_the_order_of_calls,
+}
+
+fn with_shuffled(test: impl Fn(&Stores)) {
+    for seed in 0..8 {
+        let (shuffled, is_over) = (Shuffled::new(Memory::stores(), seed), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    if !shuffled.run_one() {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let over = Over(&is_over);
+            test(&shuffled.stores());
+            drop(over);
+        });
+    }
+}
+
+/// Ends the thread that runs the operations, also when the test panics.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn with_sqlite(contested: bool, test: impl FnOnce(&Stores)) {

@@ -60,6 +60,8 @@ pub struct Config {
     pub relay: Option<Vec<String>>,
     /// The store.
     pub stores: Stores,
+    /// From which seed the store shuffles what isn't of the same owner, if it does: without this as [`SHUFFLE`] says.
+    pub shuffle: Option<u64>,
 }
 
 impl Default for Config {
@@ -85,6 +87,7 @@ impl Default for Config {
             source: None,
             relay: None,
             stores: Memory::stores(),
+            shuffle: std::env::var(SHUFFLE).ok().map(|seed| seed.parse().expect("a number as the seed")),
         }
     }
 }
@@ -173,6 +176,8 @@ fn tls(domains: &[String]) -> TlsSettings {
     TlsSettings::new(vec![identity]).expect("TLS settings")
 }
 
+/// Names the variable of the environment that has all servers shuffle what they ask of the store: its value is the seed.
+pub const SHUFFLE: &str = "ROOKERY_SHUFFLE";
 /// PBKDF2 rounds of all accounts: none of the tests is about how slow they are.
 pub const ITERATIONS: u32 = 4;
 /// The port of the proxy for bytestreams.

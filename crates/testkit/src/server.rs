@@ -14,6 +14,7 @@ use rookery_modules::process::Wish;
 use rookery_observe::Since;
 use rookery_sasl::Credentials;
 use rookery_shard::{BoshRequest, Gate, Handed, Letter, Post, Posted, Setup, Shard};
+use rookery_store::shuffled::Shuffled;
 use rookery_store::{Background, StoreError, Stores};
 use rookery_stream::bosh::{Answer, Condition, Request};
 use rookery_xml::{Limits, Stanza};
@@ -39,6 +40,8 @@ struct Running {
     next_port: u16,
     sent: Sent,
     wishes: Arc<Mutex<Vec<Wish>>>,
+    /// What the shards have in front of the store, if it is to be shuffled.
+    shuffled: Option<Arc<Shuffled>>,
 }
 
 impl Default for Server {
@@ -365,13 +368,14 @@ impl Running {
         let ids: Arc<dyn Fn() -> u128 + Send + Sync> =
             Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
         let sent = Sent::default();
+        let shuffled = config.shuffle.map(|seed| Shuffled::new(config.stores.clone(), seed));
+        let stores = shuffled.as_ref().map_or_else(|| config.stores.clone(), Shuffled::stores);
         let shards = awake.iter().enumerate().map(|(index, awake)| {
             let place = Place { shard: index, shards: count, keys: [1, 2, 3, 4 + now_ms] };
             let registry = Registry::new(rookery_modules::table(&shared));
             let wakeups = Wakeups::new(waker(awake));
             let settings = generation.settings.clone();
-            let mut world =
-                World::new(place, settings, registry, config.stores.clone(), Background::in_place(), wakeups);
+            let mut world = World::new(place, settings, registry, stores.clone(), Background::in_place(), wakeups);
             if std::env::var_os(ENCODED_MAIL).is_some() {
                 world.encode_mail();
             }
@@ -389,17 +393,19 @@ impl Running {
             })
         });
         let shards = shards.collect();
-        Self { shards, config, post, awake, now_ms, next_shard: 0, next_port: 40_000, sent, wishes }
+        Self { shards, config, post, awake, now_ms, next_shard: 0, next_port: 40_000, sent, wishes, shuffled }
     }
 
     fn kill(&mut self) {
+        // The store outlives the server: what was queued is carried out.
+        while self.run_one() {}
         *self = Self::start(self.config.clone(), self.now_ms);
     }
 
     fn settle(&mut self) {
         for _ in 0..MOST_ROUNDS {
-            let any = (0..self.shards.len()).fold(false, |any, shard| self.step(shard) | any);
-            if !any {
+            let any = (0..self.shards.len()).fold(false, |any, shard| self.tick(shard) | any);
+            if !any && !self.run_one() {
                 return;
             }
         }
@@ -407,6 +413,16 @@ impl Running {
     }
 
     fn step(&mut self, index: usize) -> bool {
+        while self.run_one() {}
+        self.tick(index)
+    }
+
+    /// Lets a shuffled store carry out one of the operations that wait for it.
+    fn run_one(&self) -> bool {
+        self.shuffled.as_ref().is_some_and(|shuffled| shuffled.run_one())
+    }
+
+    fn tick(&mut self, index: usize) -> bool {
         let shard = &mut self.shards[index];
         let ready = shard.driver().ready();
         let awake = self.awake[index].swap(false, Ordering::Relaxed);

@@ -1,0 +1,251 @@
+//! What stands in front of other stores and passes every operation on: see [`Forward`].
+//!
+//! Whose an operation is stands here once for every method of every trait: the owners by which the contract orders it.
+
+use crate::documents::{DocumentRoom, DocumentsPut};
+use crate::pubsub::{
+    Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
+};
+use crate::{
+    Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
+    EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
+    OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters, Slot, SlotQuota,
+    SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
+};
+use rookery_jid::{Jid, JidRef};
+use rookery_sasl::Credentials;
+
+/// Stores in front of others: whoever implements this implements all traits of the stores.
+pub trait Forward: Send + Sync {
+    /// The stores behind it.
+    fn inner(&self) -> &Stores;
+
+    /// Passes an operation on, now or later; `call` calls it.
+    fn forward<T: Send + 'static>(
+        &self,
+        owners: Owners,
+        call: impl FnOnce(&Stores) -> Pending<T> + Send + 'static,
+    ) -> Pending<T>;
+}
+
+/// Those by whom an operation is ordered: it takes effect behind all that were called before it and share an owner with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owners {
+    /// Accounts, rooms, hosts of nodes, tokens and names of settings, in order.
+    These(Vec<String>),
+    /// Everybody: it changes what many have.
+    All,
+}
+
+impl Owners {
+    /// Nobody: a list or a count, which is of the moment when it is made.
+    pub const NONE: Owners = Owners::These(Vec::new());
+
+    /// A bare JID, or another name.
+    fn one(owner: impl Into<String>) -> Owners {
+        Owners::These(vec![owner.into()])
+    }
+
+    fn of(owner: JidRef<'_>) -> Owners {
+        Owners::one(owner.bare_str())
+    }
+
+    fn many<'a>(owners: impl Iterator<Item = JidRef<'a>>) -> Owners {
+        let mut owners: Vec<_> = owners.map(|owner| owner.bare_str().to_owned()).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        Owners::These(owners)
+    }
+
+    /// Returns whether operations of the two keep the order of their calls.
+    pub fn share(&self, other: &Owners) -> bool {
+        match (self, other) {
+            (Owners::These(one), Owners::These(other)) => one.iter().any(|owner| other.contains(owner)),
+            _ => true,
+        }
+    }
+}
+
+/// The type of an argument: `jid`, `text`, both perhaps `maybe_…`, or a type in brackets that is passed on as it is.
+macro_rules! borrowed {
+    (jid) => { JidRef<'_> };
+    (text) => { &str };
+    (maybe_jid) => { Option<JidRef<'_>> };
+    (maybe_text) => { Option<&str> };
+    ([$type:ty]) => { $type };
+}
+
+macro_rules! owned {
+    (jid $arg:ident) => {
+        $arg.to_jid()
+    };
+    (text $arg:ident) => {
+        $arg.to_owned()
+    };
+    (maybe_jid $arg:ident) => {
+        $arg.map(JidRef::to_jid)
+    };
+    (maybe_text $arg:ident) => {
+        $arg.map(str::to_owned)
+    };
+    ([$type:ty] $arg:ident) => {
+        $arg
+    };
+}
+
+macro_rules! lent {
+    (jid $arg:ident) => {
+        $arg.as_ref()
+    };
+    (text $arg:ident) => {
+        &$arg
+    };
+    (maybe_jid $arg:ident) => {
+        $arg.as_ref().map(Jid::as_ref)
+    };
+    (maybe_text $arg:ident) => {
+        $arg.as_deref()
+    };
+    ([$type:ty] $arg:ident) => {
+        $arg
+    };
+}
+
+/// The methods of a trait, each with its arguments, its answer and its owners.
+macro_rules! forward {
+    ($Trait:ident in $field:ident {
+        $($method:ident($($arg:ident: $kind:tt),* $(,)?) -> $answer:ty, of $owners:expr;)*
+    } $($rest:tt)*) => {
+        impl<F: Forward> $Trait for F {
+            $(fn $method(&self, $($arg: borrowed!($kind)),*) -> Pending<$answer> {
+                let owners = $owners;
+                $(let $arg = owned!($kind $arg);)*
+                self.forward(owners, move |stores| stores.$field.$method($(lent!($kind $arg)),*))
+            })*
+            $($rest)*
+        }
+    };
+}
+
+forward! { Accounts in accounts {
+    credentials(account: jid) -> Option<Credentials>, of Owners::of(account);
+    create(account: jid, credentials: [Credentials]) -> bool, of Owners::of(account);
+    create_many(accounts: [Vec<(Jid, Credentials)>]) -> Vec<bool>,
+        of Owners::many(accounts.iter().map(|(account, _)| account.as_ref()));
+    set_credentials(account: jid, credentials: [Credentials]) -> bool, of Owners::of(account);
+    remove(account: jid) -> bool, of { let _ = account; Owners::All };
+    exists(account: jid) -> bool, of Owners::of(account);
+    set_disabled(account: jid, disabled: [bool]) -> bool, of Owners::of(account);
+    is_disabled(account: jid) -> bool, of Owners::of(account);
+    list(domain: text, after: maybe_jid, limit: [usize]) -> Vec<Jid>, of Owners::NONE;
+    list_disabled(domain: text, after: maybe_jid, limit: [usize]) -> Vec<Jid>, of Owners::NONE;
+    iterations() -> Vec<(u32, u64)>, of Owners::NONE;
+    count_disabled(domain: text) -> u64, of Owners::NONE;
+    count(domain: maybe_text) -> u64, of Owners::NONE;
+}}
+
+forward! { Rosters in rosters {
+    get(owner: jid) -> Roster, of Owners::of(owner);
+    since(owner: jid, version: [u64]) -> Option<Changes>, of Owners::of(owner);
+    contacts(owner: jid) -> Vec<(Jid, Subscription)>, of Owners::of(owner);
+    item(owner: jid, contact: jid) -> Option<RosterItem>, of Owners::of(owner);
+    change(owner: jid, contact: jid, edit: [EditRoster]) -> Changed, of Owners::of(owner);
+    pending_in(owner: jid, after: [Option<Jid>], limit: [usize]) -> Vec<(Jid, Vec<u8>)>, of Owners::of(owner);
+}}
+
+forward! { Offline in offline {
+    push(to: jid, sender: jid, stanza: [Vec<u8>], unix_ms: [u64], room: [OfflineRoom]) -> Pushed, of Owners::of(to);
+    load(owner: jid, after: [u64], max_bytes: [usize]) -> Vec<OfflineMessage>, of Owners::of(owner);
+    remove(owner: jid, up_to: [u64]) -> u64, of Owners::of(owner);
+    count(owner: jid) -> u64, of Owners::of(owner);
+}}
+
+forward! { Documents in documents {
+    get(owner: jid, name: text) -> Option<Vec<u8>>, of Owners::of(owner);
+    put(owner: jid, name: text, bytes: [Option<Vec<u8>>]) -> (), of Owners::of(owner);
+    put_within(owner: jid, prefix: text, documents: [Vec<Document>], room: [DocumentRoom]) -> DocumentsPut,
+        of Owners::of(owner);
+    starting(owner: jid, prefix: text) -> Vec<Document>, of Owners::of(owner);
+    of(owners: [Vec<Jid>], name: text) -> Vec<(Jid, Vec<u8>)>, of Owners::many(owners.iter().map(Jid::as_ref));
+}}
+
+forward! { Archive in archive {
+    append(messages: [Vec<ArchivedMessage>]) -> (),
+        of Owners::many(messages.iter().map(|message| message.owner.as_ref()));
+    page(owner: jid, query: [ArchiveQuery]) -> Option<ArchivePage>, of Owners::of(owner);
+    replace(owner: jid, id: [u64], stanza: [Vec<u8>]) -> bool, of Owners::of(owner);
+    ends(owner: jid) -> Option<(u64, u64)>, of Owners::of(owner);
+    purge(owner: jid) -> (), of Owners::of(owner);
+    clear(limit: [usize]) -> bool, of Owners::NONE;
+    sweep(after: [u64], expiry: [Vec<Expiry>], limit: [usize]) -> Swept, of Owners::NONE;
+}}
+
+forward! { Invitations in invitations {
+    put(invitation: [Invitation], now_ms: [u64], limit: [usize]) -> bool, of {
+        let owner = invitation.owner.as_ref().map(|owner| owner.bare_str().to_owned());
+        Owners::These(owner.into_iter().chain([invitation.token.clone()]).collect())
+    };
+    get(token: text, now_ms: [u64]) -> Option<Invitation>, of Owners::one(token);
+    take(token: text, now_ms: [u64]) -> Option<Invitation>, of Owners::one(token);
+    is_reserved(account: jid, now_ms: [u64]) -> bool, of { let _ = account; Owners::NONE };
+}}
+
+forward! { Slots in slots {
+    reserve(slot: [Slot], quota: [SlotQuota]) -> Reserved,
+        of Owners::These(vec![slot.owner.bare_str().to_owned(), slot.token.clone()]);
+    slot(token: text, now_ms: [u64]) -> Option<Slot>, of Owners::one(token);
+    advance(token: text, from: [SlotStage], to: [SlotStage], now_ms: [u64], until_ms: [u64]) -> bool,
+        of Owners::one(token);
+    expired(now_ms: [u64], limit: [usize]) -> Vec<String>, of Owners::NONE;
+    forget(token: text) -> (), of Owners::one(token);
+}}
+
+forward! { LastPresence in last_presence {
+    put(owner: jid, unix_ms: [u64], stanza: [Vec<u8>]) -> (), of Owners::of(owner);
+    last(owner: jid) -> Option<LastSeen>, of Owners::of(owner);
+    of(asker: jid, owners: [Vec<Jid>]) -> Vec<LastSeen>, of { let _ = asker; Owners::many(owners.iter().map(Jid::as_ref)) };
+}}
+
+forward! { Pubsub in pubsub {
+    node(host: jid, node: text) -> Option<Node>, of Owners::of(host);
+    nodes(host: jid, asker: jid, after: text, limit: [usize]) -> Vec<Listed>, of Owners::of(host);
+    create_node(host: jid, node: text, config: [Vec<u8>], owner: jid, room: [Room]) -> Created, of Owners::of(host);
+    configure_node(host: jid, node: text, config: [Vec<u8>], kept: [Kept]) -> bool, of Owners::of(host);
+    delete_node(host: jid, node: text) -> bool, of Owners::of(host);
+    set_affiliation(host: jid, node: text, entity: jid, affiliation: [Option<Affiliation>], room: [Room]) -> Set,
+        of Owners::of(host);
+    set_subscription(
+        host: jid,
+        node: text,
+        subscriber: jid,
+        subscription: [Option<NodeSubscription>],
+        most: [usize],
+    ) -> Set, of Owners::of(host);
+    publish(host: jid, node: text, item: [Item], kept: [Kept], room: [Room]) -> Published, of Owners::of(host);
+    items(host: jid, node: text, wanted: [Wanted], since_ms: [u64]) -> Option<Items>, of Owners::of(host);
+    retract(host: jid, node: text, ids: [Vec<String>]) -> Vec<String>, of Owners::of(host);
+    purge(host: jid, node: text) -> u64, of Owners::of(host);
+    subscriptions_of(host: jid, entity: jid) -> Vec<(String, Jid, NodeSubscription)>, of Owners::of(host);
+    affiliations_of(host: jid, entity: jid) -> Vec<(String, Affiliation)>, of Owners::of(host);
+    news(asker: jid, owners: [Vec<Jid>], nodes: [Vec<String>], after: [Option<(Jid, String)>]) -> (Vec<News>, bool),
+        of { let _ = asker; Owners::many(owners.iter().map(Jid::as_ref)) };
+    accounts_nodes(after: [u64], limit: [usize]) -> Vec<(u64, Jid, String)>, of Owners::NONE;
+}}
+
+forward! { Rooms in rooms {
+    list(host: text) -> Vec<ListedRoom>, of Owners::NONE;
+    load(room: jid) -> Option<StoredRoom>, of Owners::of(room);
+    put(room: jid, document: [RoomDocument]) -> (), of Owners::of(room);
+    affiliate(room: jid, changes: [Vec<Affiliated>]) -> bool, of Owners::of(room);
+    remove(room: jid) -> bool, of Owners::of(room);
+    known_in(user: jid) -> u64, of { let _ = user; Owners::NONE };
+}}
+
+forward! { Meta in meta {
+    get(key: text) -> Option<Vec<u8>>, of Owners::one(key);
+    put(key: text, bytes: [Vec<u8>]) -> (), of Owners::one(key);
+}
+    fn trouble(&self) -> Option<StoreError> {
+        self.inner().meta.trouble()
+    }
+}
