@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use rookery_jid::{Jid, JidRef};
-use rookery_xml::{Built, Child, Fault, Kind, Limits, Namespaces, Stanza, unescape};
+use rookery_xml::{Built, Child, Fault, Kind, Limits, Namespaces, Outline, Stanza, Writer, escape_attr, unescape};
 use triomphe::ThinArc;
 
 /// The `type` of a stanza, by kind: RFC 6121 §4.7.1, §5.2.2, RFC 6120 §8.2.3.
@@ -84,9 +84,7 @@ struct Head {
     body: bool,
     /// Its sender is of this server.
     local: bool,
-    splice: u16,
-    from: Span,
-    id: Span,
+    outline: Outline,
     own: Option<OwnAddress>,
     namespaces: Namespaces,
 }
@@ -97,13 +95,6 @@ struct OwnAddress {
     at: u32,
     /// What surrounds it has another default namespace.
     declared: bool,
-}
-
-/// A range of attribute text; empty where the attribute is missing.
-#[derive(Debug, Clone, Copy, Default)]
-struct Span {
-    start: u32,
-    len: u32,
 }
 
 impl Packet {
@@ -139,15 +130,12 @@ impl Packet {
 
     /// An element that is no stanza, such as those of stream management (XEP-0198): it has neither sender nor recipient.
     pub fn element(built: &Built) -> Self {
-        let none = Span::default();
         let head = Head {
             kind: Kind::Other,
             type_: StanzaType::Normal,
             body: false,
             local: false,
-            splice: 0,
-            from: none,
-            id: none,
+            outline: Outline::of(built),
             own: None,
             namespaces: Namespaces::in_bytes(built.bytes()),
         };
@@ -156,20 +144,22 @@ impl Packet {
 
     fn canonical(stanza: Stanza<'_>, type_: StanzaType, from: Option<&str>, lang: Option<&str>, local: bool) -> Self {
         let built = stanza.canonical(from, lang);
-        let bytes = built.bytes();
-        let attributes = Attributes::of(bytes, built.splice());
         let head = Head {
             kind: stanza.kind(),
             type_,
             body: stanza.has_body(),
             local,
-            splice: built.splice() as u16,
-            from: attributes.from,
-            id: attributes.id,
+            outline: Outline::of(&built),
             own: None,
             namespaces: stanza.namespaces(),
         };
-        Self(ThinArc::from_header_and_slice(head, bytes))
+        Self(ThinArc::from_header_and_slice(head, built.bytes()))
+    }
+
+    /// Shows the stanza. It was scanned when the packet was made; that isn't done again.
+    pub fn stanza(&self) -> Stanza<'_> {
+        let head = &self.0.header.header;
+        head.outline.stanza(self.bytes(), head.kind, head.body, head.namespaces)
     }
 
     /// What kind of stanza it is.
@@ -204,12 +194,12 @@ impl Packet {
 
     /// The bytes up to the point where ` to='…'` belongs, and those behind it.
     pub fn spliced(&self) -> (&[u8], &[u8]) {
-        self.bytes().split_at_checked(usize::from(self.0.header.header.splice)).unwrap_or((self.bytes(), &[]))
+        self.bytes().split_at_checked(self.0.header.header.outline.name_end()).unwrap_or((self.bytes(), &[]))
     }
 
     /// The sender's address as written in the attribute (still escaped); empty if there is none.
     pub fn from_escaped(&self) -> &[u8] {
-        self.text(self.0.header.header.from)
+        self.0.header.header.outline.from(self.bytes())
     }
 
     /// The sender, if there is one; the server stamped it, so it is valid.
@@ -225,13 +215,12 @@ impl Packet {
 
     /// The `id`, if there is one.
     pub fn id(&self) -> Option<Cow<'_, str>> {
-        let id = self.0.header.header.id;
-        (id.start > 0).then(|| unescape(self.text(id)))
+        self.0.header.header.outline.id(self.bytes()).map(unescape)
     }
 
     /// The stanza with ` to='…'` spliced in, as a store keeps it. `to` is escaped here.
     pub fn addressed(&self, to: &str) -> Vec<u8> {
-        let to = rookery_xml::escape_attr(to);
+        let to = escape_attr(to);
         let mut out = Vec::with_capacity(self.addressed_len(to.len()));
         self.render(b"", to.as_bytes(), &mut out);
         out
@@ -253,6 +242,15 @@ impl Packet {
         }
     }
 
+    /// Writes the stanza as a child of another, as its recipient gets it (XEP-0297 §3.1).
+    pub fn forward(&self, to: &str, writer: &mut Writer) {
+        let own = self.0.header.header.own.map(|own| {
+            let address = [own.opening(), escape_attr(to).as_bytes(), OWN_END].concat();
+            self.replaced(own.at as usize..own.at as usize, &address)
+        });
+        writer.stanza_to(&own.as_ref().unwrap_or(self).stanza(), to);
+    }
+
     /// The length of [`Packet::render`] for an address of that length.
     pub(crate) fn addressed_len(&self, to: usize) -> usize {
         let own = self.0.header.header.own.map_or(0, |own| own.opening().len() + to + OWN_END.len());
@@ -262,7 +260,7 @@ impl Packet {
     /// For a stanza into which the recipient's own blind address is spliced: what comes behind `to` up to it, its beginning, and the rest.
     pub(crate) fn around_own(&self) -> Option<(&[u8], &'static [u8], &[u8])> {
         let own = self.0.header.header.own?;
-        let at = (own.at as usize).checked_sub(usize::from(self.0.header.header.splice))?;
+        let at = (own.at as usize).checked_sub(self.0.header.header.outline.name_end())?;
         let (before, after) = self.spliced().1.split_at_checked(at)?;
         Some((before, own.opening(), after))
     }
@@ -313,17 +311,11 @@ impl Packet {
     /// The same stanza without the children that `drop` names; the packet itself if there are none.
     #[must_use]
     pub fn without_children(&self, mut drop: impl FnMut(&Child<'_>) -> bool) -> Self {
-        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-        let Ok(stanza) = Stanza::parse(self.bytes(), &limits) else { return self.clone() };
+        let stanza = self.stanza();
         if !stanza.children().any(|child| drop(&child)) {
             return self.clone();
         }
         Self::read(stanza.without_children(drop).bytes(), self.is_local()).unwrap_or_else(|_| self.clone())
-    }
-
-    fn text(&self, span: Span) -> &[u8] {
-        let start = span.start as usize;
-        self.bytes().get(start..start + span.len as usize).unwrap_or_default()
     }
 }
 
@@ -339,40 +331,6 @@ pub(crate) const TO: &[u8] = b" to='";
 pub(crate) const OWN_END: &[u8] = b"'/>";
 const OWN: &[u8] = b"<address type='bcc' jid='";
 const OWN_DECLARED: &[u8] = b"<address xmlns='http://jabber.org/protocol/address' type='bcc' jid='";
-
-/// Where the values of the root's `from` and `id` are in canonical bytes.
-#[derive(Debug, Default)]
-struct Attributes {
-    from: Span,
-    id: Span,
-}
-
-impl Attributes {
-    /// Walks over the start tag, whose well-formedness the scanner has proven: name, `=`, quoted value, again.
-    fn of(bytes: &[u8], splice: usize) -> Self {
-        let mut found = Self::default();
-        let mut at = splice;
-        while let Some(equals) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'=', b'>', rest)) {
-            let equals = at + equals;
-            let name = bytes.get(at..equals).unwrap_or_default().trim_ascii();
-            let Some(open) = bytes.get(equals..).and_then(|rest| memchr::memchr2(b'\'', b'"', rest)) else { break };
-            if bytes.get(equals) == Some(&b'>') {
-                break;
-            }
-            let start = equals + open + 1;
-            let quote = bytes.get(start - 1).copied().unwrap_or_default();
-            let Some(len) = bytes.get(start..).and_then(|rest| memchr::memchr(quote, rest)) else { break };
-            let span = Span { start: start as u32, len: len as u32 };
-            match name {
-                b"from" => found.from = span,
-                b"id" => found.id = span,
-                _ => {}
-            }
-            at = start + len + 1;
-        }
-        found
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -420,6 +378,36 @@ mod tests {
         assert!(Packet::scanned(packet.bytes()).is_ok(), "{text}");
         let packet = Packet::scanned(b"<presence from='a@x' />").unwrap().with_child(&delay);
         assert!(Packet::scanned(packet.bytes()).is_ok(), "{:?}", String::from_utf8_lossy(packet.bytes()));
+    }
+
+    #[test]
+    fn a_packet_shows_its_stanza_as_a_scan_does_whatever_was_added() {
+        let mark = Writer::with_ns("private", rookery_xml::ns::CARBONS).finish();
+        let first = Packet::scanned(b"<message from='a@x' id='1' type='chat' xml:lang='de' />").unwrap();
+        for packet in [first.clone(), first.with_child(&mark), first.with_child(&mark).with_child(&mark)] {
+            let (shown, scanned) = (packet.stanza(), Stanza::parse(packet.bytes(), &Limits::AFTER_LOGIN).unwrap());
+            assert_eq!(shown.bytes(), scanned.bytes());
+            assert_eq!((shown.head(), shown.insert_point()), (scanned.head(), scanned.insert_point()));
+            assert_eq!((shown.type_(), shown.lang(), shown.ns()), (scanned.type_(), scanned.lang(), scanned.ns()));
+            let children = |stanza: Stanza<'_>| stanza.children().map(|child| child.range()).collect::<Vec<_>>();
+            assert_eq!(children(shown), children(scanned));
+            assert!(packet.namespaces().may_have(scanned.namespaces()) || packet.bytes() == first.bytes());
+        }
+    }
+
+    #[test]
+    fn a_forwarded_copy_has_the_address_of_its_recipient() {
+        let packet = Packet::scanned(b"<message from='a@x'><addresses/><body>hi</body></message>").unwrap();
+        let place = packet.bytes().windows(2).position(|bytes| bytes == b"/>").unwrap();
+        let opened = packet.replaced(place..place + 2, b"></addresses>");
+        let mut copy = Writer::new("message");
+        opened.with_own(place + 1, true).forward("b@x/'", &mut copy);
+        assert_eq!(
+            String::from_utf8_lossy(copy.finish().bytes()),
+            "<message><message to='b@x/&apos;' from='a@x'><addresses><address \
+             xmlns='http://jabber.org/protocol/address' type='bcc' jid='b@x/&apos;'/></addresses>\
+             <body>hi</body></message></message>"
+        );
     }
 
     #[test]

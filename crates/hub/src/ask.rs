@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
-use rookery_xml::{Element, Limits, Stanza, Writer, ns};
+use rookery_xml::{Element, Writer, ns};
 
 use crate::World;
 
@@ -82,8 +82,7 @@ impl World {
 }
 
 fn read(packet: &Packet) -> Answer {
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return Answer::Nothing };
+    let stanza = packet.stanza();
     if packet.type_() == StanzaType::Result {
         return Answer::Result(stanza.children().next().map(|child| child.element()));
     }

@@ -3,7 +3,7 @@
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Built, Element, Limits, Stanza, Writer, ns};
+use rookery_xml::{Built, Element, Stanza, Writer, ns};
 use tracing::warn;
 
 use crate::World;
@@ -135,9 +135,7 @@ impl World {
             return;
         }
         let Some(from) = packet.sender() else { return };
-        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-        let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-        if let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to, None)) {
+        if let Some(iq) = Iq::read(packet.stanza(), from, to, None) {
             self.answer(iq);
         }
     }

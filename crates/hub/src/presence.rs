@@ -435,7 +435,7 @@ fn last_word(packet: &Packet, address: &Jid, owner: &Jid) -> Vec<u8> {
     }
     let mut word = Writer::new("presence");
     word.attr("type", "unavailable").attr("from", address.as_str()).attr("to", owner.as_str());
-    if let Some(status) = short_text(packet.bytes(), "status", ns::CLIENT) {
+    if let Some(status) = short_text(&packet.stanza(), "status", ns::CLIENT) {
         word.text_child("status", &status);
     }
     word.finish().into_bytes()

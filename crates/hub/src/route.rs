@@ -9,7 +9,7 @@ use rookery_fanout::audience::home;
 use rookery_fanout::{Link, Packet, Pushed, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Kind, Limits, Namespaces, Stanza, Writer, ns};
+use rookery_xml::{Kind, Namespaces, Writer, ns};
 
 use crate::World;
 use crate::destination::Destination;
@@ -216,8 +216,7 @@ impl World {
 /// A roster push, as a client would take it (RFC 6121 §2.1.6), or a change that only an account's own resources may ask for (§2.3.3). Nobody sends either to
 /// somebody else's client.
 fn is_roster_set(packet: &Packet) -> bool {
-    packet.type_() == StanzaType::Set && packet.namespaces().may_have(Namespaces::of(&[ns::ROSTER])) && {
-        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-        Stanza::parse(packet.bytes(), &limits).is_ok_and(|stanza| stanza.child("query", ns::ROSTER).is_some())
-    }
+    packet.type_() == StanzaType::Set
+        && packet.namespaces().may_have(Namespaces::of(&[ns::ROSTER]))
+        && packet.stanza().child("query", ns::ROSTER).is_some()
 }

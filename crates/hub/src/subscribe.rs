@@ -62,7 +62,7 @@ impl World {
         let Some(contact) = packet.sender().map(|from| from.to_bare()) else { return };
         let owner = owner.to_jid();
         let is_request = packet.type_() == StanzaType::Subscribe;
-        let stanza = if is_request { request(packet.bytes(), &contact, &owner) } else { Vec::new() };
+        let stanza = if is_request { request(Some(&packet.stanza()), &contact, &owner) } else { Vec::new() };
         let event = Event { direction: Direction::In, type_: packet.type_(), stanza };
         let hold = self.hold(owner.as_ref());
         let changed = self.change(&owner, &contact, event);
@@ -137,7 +137,7 @@ impl World {
                 return;
             }
             // Earlier versions kept requests as they came.
-            match Packet::scanned(&request(stanza, contact, &owner)) {
+            match Packet::scanned(&request(stored(stanza).as_ref(), contact, &owner)) {
                 Ok(packet) => _ = self.push_paced(session.link, &packet, To::Bare),
                 Err(fault) => warn!(account = %owner, %contact, ?fault, "a stored request is damaged"),
             }
@@ -159,20 +159,23 @@ impl World {
     }
 }
 
+/// Returns a request out of the store; `None` if it is damaged.
+fn stored(stanza: &[u8]) -> Option<Stanza<'_>> {
+    Stanza::parse(stanza, &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).ok()
+}
+
 /// Returns the part of a request that is kept until it is answered: its sender, and what that tells
 /// the owner. All else would only be a way to fill somebody's store and login.
-fn request(stanza: &[u8], contact: &Jid, owner: &Jid) -> Vec<u8> {
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let asked = Stanza::parse(stanza, &limits).ok();
+fn request(asked: Option<&Stanza<'_>>, contact: &Jid, owner: &Jid) -> Vec<u8> {
     let short = |value: Option<Cow<'_, str>>| value.filter(|value| value.len() <= SHORT).map(Cow::into_owned);
     let mut request = Writer::new("presence");
     request.attr("type", "subscribe").attr("from", contact.as_str()).attr("to", owner.as_str());
-    request.opt_attr("id", short(asked.as_ref().and_then(Stanza::id)).as_deref());
-    request.opt_attr("xml:lang", short(asked.as_ref().and_then(Stanza::lang)).as_deref());
-    if let Some(status) = short_text(stanza, "status", ns::CLIENT) {
+    request.opt_attr("id", short(asked.and_then(Stanza::id)).as_deref());
+    request.opt_attr("xml:lang", short(asked.and_then(Stanza::lang)).as_deref());
+    if let Some(status) = asked.and_then(|asked| short_text(asked, "status", ns::CLIENT)) {
         request.text_child("status", &status);
     }
-    if let Some(nick) = short_text(stanza, "nick", ns::NICK) {
+    if let Some(nick) = asked.and_then(|asked| short_text(asked, "nick", ns::NICK)) {
         request.start_ns("nick", ns::NICK).text(&nick).end();
     }
     request.finish().into_bytes()
@@ -180,9 +183,8 @@ fn request(stanza: &[u8], contact: &Jid, owner: &Jid) -> Vec<u8> {
 
 /// Returns the beginning of the text of a child of a stanza, of at most [`STATUS`] bytes; `None` if
 /// there is none.
-pub(crate) fn short_text(stanza: &[u8], name: &str, ns: &str) -> Option<String> {
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let mut text = Stanza::parse(stanza, &limits).ok()?.child(name, ns)?.element().text();
+pub(crate) fn short_text(stanza: &Stanza<'_>, name: &str, ns: &str) -> Option<String> {
+    let mut text = stanza.child(name, ns)?.element().text();
     text.truncate(text.floor_char_boundary(STATUS));
     (!text.is_empty()).then_some(text)
 }
@@ -201,7 +203,8 @@ mod tests {
     #[test]
     fn of_a_request_what_its_owner_needs_is_kept() {
         let (contact, owner) = (Jid::parse("a@x").unwrap(), Jid::parse("b@x").unwrap());
-        let kept = |stanza: &str| String::from_utf8(request(stanza.as_bytes(), &contact, &owner)).unwrap();
+        let kept =
+            |stanza: &str| String::from_utf8(request(stored(stanza.as_bytes()).as_ref(), &contact, &owner)).unwrap();
         let stanza = "<presence from='a@x' type='subscribe' id='1' xml:lang='de'><status>hi &amp; so on</status>\
              <nick xmlns='http://jabber.org/protocol/nick'>A</nick><x xmlns='urn:x'>x</x></presence>";
         let short = "<presence type='subscribe' from='a@x' to='b@x' id='1' xml:lang='de'><status>hi &amp; so on</status>\

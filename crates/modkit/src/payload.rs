@@ -4,7 +4,7 @@
 //! (XEP-0280 §6.1, XEP-0313 §5.1.1). Everything else without a body is for the moment, or for programs.
 
 use rookery_fanout::Packet;
-use rookery_xml::{Child, Limits, Stanza, ns};
+use rookery_xml::{Child, ns};
 
 /// Whether a message has a child that `is_it` names.
 pub fn has(packet: &Packet, is_it: impl FnMut(Child<'_>) -> bool) -> bool {

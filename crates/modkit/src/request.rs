@@ -4,7 +4,7 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Iq, Options, World};
 use rookery_jid::JidRef;
 use rookery_stream::error::Condition;
-use rookery_xml::{Kind, Limits, Stanza};
+use rookery_xml::Kind;
 
 /// The request of a stanza for a service that takes nothing else and has no addresses below its own, and the settings of its module in the domain.
 /// `None`: the stanza was something else, and its sender has been told if that is due.
@@ -25,9 +25,7 @@ pub fn to_service<'d>(
         return None;
     }
     let from = packet.sender()?;
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+    let Some(iq) = Iq::read(packet.stanza(), from, to.to_jid(), None) else {
         world.bounce(packet, to, Condition::BadRequest.into());
         return None;
     };

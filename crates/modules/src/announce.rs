@@ -19,7 +19,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
-use rookery_xml::{Built, Element, Kind, Limits, Stanza, Writer, ns};
+use rookery_xml::{Built, Element, Kind, Writer, ns};
 
 use crate::rights::{Rights, with_rights};
 
@@ -80,8 +80,7 @@ pub struct Text {
 
 impl Text {
     fn of(packet: &Packet) -> Option<Self> {
-        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-        let message = Element::read(&Stanza::parse(packet.bytes(), &limits).ok()?);
+        let message = Element::read(&packet.stanza());
         let body = message.child_text("body", ns::CLIENT).filter(|body| !body.trim().is_empty())?;
         Some(Self { subject: message.child_text("subject", ns::CLIENT), body })
     }

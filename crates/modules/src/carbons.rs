@@ -22,7 +22,7 @@ use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, Phase, SessionRef, S
 use rookery_jid::JidRef;
 use rookery_modkit::payload::{has, is_invitation, is_of_instant_messaging};
 use rookery_stream::error::Condition;
-use rookery_xml::{Child, Kind, Limits, Stanza, Writer, ns};
+use rookery_xml::{Child, Kind, Writer, ns};
 
 use crate::archive::{self, Archives};
 
@@ -120,11 +120,10 @@ fn received(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
 
 /// Gives a copy to these sessions. What its wrapping makes too deep for the scanner is not copied.
 fn give(world: &mut World, links: &[Link], name: &str, account: JidRef<'_>, packet: &Packet, to: JidRef<'_>) {
-    let original = packet.addressed(to.as_str());
-    let Ok(original) = Stanza::parse(&original, &LIMITS) else { return };
     let mut copy = Writer::new("message");
-    copy.attr("from", account.bare_str()).opt_attr("type", original.type_().as_deref());
-    copy.start_ns(name, ns::CARBONS).start_ns("forwarded", ns::FORWARD).stanza(&original);
+    copy.attr("from", account.bare_str()).opt_attr("type", packet.stanza().type_().as_deref());
+    copy.start_ns(name, ns::CARBONS).start_ns("forwarded", ns::FORWARD);
+    packet.forward(to.as_str(), &mut copy);
     let Ok(copy) = Packet::built(&copy.finish()) else { return };
     for &link in links {
         world.push(link, &copy, To::Copy);
@@ -148,7 +147,7 @@ enum Direction {
 
 /// §6.1.
 fn is_eligible(packet: &Packet, direction: Direction, to: JidRef<'_>) -> bool {
-    let Ok(stanza) = Stanza::parse(packet.bytes(), &LIMITS) else { return false };
+    let stanza = packet.stanza();
     let is_private = |child: Child<'_>| match &*child.ns() {
         ns::CARBONS => matches!(child.name(), "private" | "sent" | "received"),
         ns::HINTS => child.name() == "no-copy",
@@ -174,7 +173,6 @@ const NAME: &str = "carbons";
 const COPIED: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat, StanzaType::Error]);
 /// A client takes nothing of a room for a carbon.
 const FORGEABLE: Stanzas = COPIED.and(Stanzas::of(Kind::Message, &[StanzaType::Headline]));
-const LIMITS: Limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
 
 #[cfg(test)]
 mod tests {

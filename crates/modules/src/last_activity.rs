@@ -10,7 +10,7 @@ use rookery_modkit::asker::{Asker, condition, with_asker};
 use rookery_modkit::request::is_get;
 use rookery_store::LastSeen;
 use rookery_stream::error::Condition;
-use rookery_xml::{Element, Kind, Limits, Stanza, ns};
+use rookery_xml::{Element, Kind, ns};
 
 /// Tells when somebody was here last.
 #[derive(Debug)]
@@ -81,9 +81,7 @@ fn guard(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     if to.resource().is_none() || !mentions(packet.bytes(), ns::LAST_ACTIVITY.as_bytes()) {
         return Delivery::Pass;
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-    let iq = stanza.zip(packet.sender()).and_then(|(stanza, from)| Iq::read(stanza, from, to.to_jid(), None));
+    let iq = packet.sender().and_then(|from| Iq::read(packet.stanza(), from, to.to_jid(), None));
     let Some(iq) = iq.filter(|iq| iq.payload.ns() == ns::LAST_ACTIVITY) else { return Delivery::Pass };
     if world.links_of(to).is_empty() {
         with_asker(world, iq, |world, iq, asker| {

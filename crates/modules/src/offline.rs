@@ -21,7 +21,7 @@ use rookery_modkit::asker::condition;
 use rookery_modkit::option;
 use rookery_store::{OfflineMessage, OfflineRoom, Pushed, StoreError, Subscription};
 use rookery_stream::error::Condition;
-use rookery_xml::{Child, Kind, Limits, Stanza, ns};
+use rookery_xml::{Child, Kind, ns};
 use tracing::warn;
 
 /// Keeps messages for accounts that no resource takes them for, and delivers them when one does.
@@ -103,8 +103,7 @@ fn fate(packet: &Packet) -> Fate {
     if packet.kind() != Kind::Message || !matches!(packet.type_(), StanzaType::Normal | StanzaType::Chat) {
         return Fate::Refused;
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return Fate::Refused };
+    let stanza = packet.stanza();
     if stanza.child("no-store", ns::HINTS).is_some() {
         return if stanza.has_body() { Fate::Unstored } else { Fate::Dropped };
     }

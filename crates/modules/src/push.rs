@@ -26,7 +26,7 @@ use rookery_modkit::asker::condition;
 use rookery_modkit::form::{Field, Form};
 use rookery_modkit::option;
 use rookery_stream::error::Condition;
-use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
+use rookery_xml::{Element, Kind, Writer, ns};
 
 /// Notifications for those who are away.
 #[derive(Debug)]
@@ -269,8 +269,7 @@ fn notification(registration: &Registration, count: u64, last: Option<&Packet>, 
 }
 
 fn body(packet: &Packet) -> Option<String> {
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    let stanza = packet.stanza();
     let body = stanza.children().find(|child| child.name() == "body")?.element().text();
     Some(body.chars().take(MAX_BODY).collect())
 }

@@ -17,7 +17,7 @@ use rookery_hub::{Answer, Delivery, Hooks, Module, OptionSpec, Phase, Stanzas, V
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_modkit::option;
 use rookery_stream::error::Condition;
-use rookery_xml::{Element, Kind, Limits, Stanza, ns};
+use rookery_xml::{Element, Kind, ns};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
 
@@ -194,8 +194,7 @@ fn event(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     if wanted.iter().all(|list| list.service != sender) {
         return Verdict::Pass;
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return Verdict::Pass };
+    let stanza = packet.stanza();
     let Some(event) = stanza.children().find(|child| child.is("event", ns::PUBSUB_EVENT)) else { return Verdict::Pass };
     let event = event.element();
     for items in event.children() {

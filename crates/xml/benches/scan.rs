@@ -39,7 +39,7 @@ fn chat_288_and_view(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
         let scan = scanner.scan(black_box(buf), &Limits::AFTER_LOGIN);
         let stanza = scanner.stanza(buf);
-        let child = stanza.first_child().map(|child| child.name.len() + child.ns.len());
+        let child = stanza.first_child().map(|child| child.name().len() + child.ns().len());
         let to = stanza.to().and_then(|to| rookery_jid::JidRef::parse_prepared(&to).map(|jid| jid.bare_str().len()));
         (scan, stanza.kind(), stanza.type_().map(|type_| type_.len()), to, child)
     });

@@ -5,14 +5,14 @@
 //! What the server says itself comes from the [`Writer`], which escapes everything.
 //!
 //! # Invariants
-//! - A [`Stanza`] comes from the scanner only, a [`Built`] from the writer or a stanza: bytes of either are valid, and
+//! - A [`Stanza`] comes from the scanner, or from the [`Outline`] of one that did; a [`Built`] from the writer or a stanza: bytes of either are valid, and
 //!   need nothing from outside but the stream's content namespace.
 //! - Nothing here recurses, panics or grows without bound over what a peer sends.
 //!
 //! # Layout
 //! - `lex`: the pieces of XML, over bytes that may end anywhere; `stride`: many of those bytes at a time. `scope`:
 //!   prefixes and attributes in sight. `scan` puts them together, `view` is what it notes, `stanza` what it hands out.
-//! - `namespaces`: which ones a stanza may name.
+//! - `namespaces`: which ones a stanza may name. `outline`: what is kept of a scan with bytes that are passed on.
 //! - `walk` looks again at scanned bytes, `unescape` reads their text, `element` makes a tree of them.
 //! - `escape`, `writer` and `built` are the way out.
 //! - [`header`] reads stream headers, [`wrapper`] the tags around stanzas that come in a document of their own, [`slow`] rewrites stanzas
@@ -27,6 +27,7 @@ mod lex;
 mod limits;
 mod namespaces;
 pub mod ns;
+mod outline;
 mod scan;
 mod scope;
 pub mod slow;
@@ -45,8 +46,9 @@ pub use fault::Fault;
 pub use header::Header;
 pub use limits::{Limits, MAX_NAMESPACE};
 pub use namespaces::Namespaces;
+pub use outline::Outline;
 pub use scan::{Scan, Scanner};
-pub use stanza::{Child, ChildAttribute, ChildName, Children, Head, InsertPoint, Raw, Stanza};
+pub use stanza::{Child, ChildAttribute, Children, Head, InsertPoint, Raw, Stanza};
 pub use unescape::value as unescape;
 pub use view::Kind;
 pub use writer::Writer;

@@ -285,7 +285,7 @@ impl Scanner {
             self.view.namespaces.note(value.of(buf));
         }
         if self.depth == 0 {
-            self.view.note_attribute(name, written, value);
+            self.view.note_attribute(written, value);
         }
         Ok(cursor + 1)
     }

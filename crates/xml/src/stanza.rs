@@ -11,7 +11,7 @@ use crate::namespaces::Namespaces;
 use crate::scan::{Scan, Scanner};
 use crate::scope::Namespace;
 use crate::unescape;
-use crate::view::{Attribute, Kind, Span, View};
+use crate::view::{Kind, Span, View};
 use crate::walk::{Open, Skipped, Walk, namespace_text};
 
 /// A first-level element that passed the scanner. Holding one is the proof that its bytes are valid.
@@ -21,15 +21,6 @@ use crate::walk::{Open, Skipped, Walk, namespace_text};
 pub struct Stanza<'a> {
     bytes: &'a [u8],
     view: View,
-}
-
-/// The name and namespace of a child.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChildName<'a> {
-    /// Local name.
-    pub name: &'a str,
-    /// Namespace; `jabber:client` stands for that of the stream if the stanza names none.
-    pub ns: Cow<'a, str>,
 }
 
 /// An attribute value as it is written, references and all.
@@ -154,12 +145,9 @@ impl<'a> Stanza<'a> {
         self.raw(self.view.lang)
     }
 
-    /// The first child element. Costs no walk.
-    pub fn first_child(&self) -> Option<ChildName<'a>> {
-        let child = self.view.child;
-        child
-            .is_some()
-            .then(|| ChildName { name: self.utf8(child), ns: namespace_text(self.bytes, self.view.child_ns) })
+    /// Returns the first child element.
+    pub fn first_child(&self) -> Option<Child<'a>> {
+        self.children().next()
     }
 
     /// Whether a direct child is a `<body/>` in the namespace of the root. Costs no walk.
@@ -195,9 +183,9 @@ impl<'a> Stanza<'a> {
             name_end: self.view.name_end as usize,
             head_end: self.view.head_end as usize,
             is_empty: self.view.self_closed,
-            to: self.view.to.with_space(self.bytes),
-            from: self.view.from.with_space(self.bytes),
-            xmlns: self.view.xmlns.with_space(self.bytes),
+            to: self.view.to.with_space(self.bytes, "to".len()),
+            from: self.view.from.with_space(self.bytes, "from".len()),
+            xmlns: self.view.xmlns.with_space(self.bytes, "xmlns".len()),
         }
     }
 
@@ -216,17 +204,22 @@ impl<'a> Stanza<'a> {
         self.bytes.get(1..self.view.name_end as usize).unwrap_or_default()
     }
 
+    #[cfg(test)]
+    pub(crate) fn view(&self) -> View {
+        self.view
+    }
+
     /// What its children are in unless they say otherwise.
     pub(crate) fn default_ns(&self) -> Namespace {
         self.view.default_ns()
     }
 
-    fn value(&self, attribute: Attribute) -> Option<Cow<'a, str>> {
-        attribute.value.is_some().then(|| unescape::value(attribute.value.of(self.bytes)))
+    fn value(&self, value: Span) -> Option<Cow<'a, str>> {
+        value.is_some().then(|| unescape::value(value.of(self.bytes)))
     }
 
-    fn raw(&self, attribute: Attribute) -> Option<Raw<'a>> {
-        let range = attribute.value.start as usize..attribute.value.end as usize;
+    fn raw(&self, value: Span) -> Option<Raw<'a>> {
+        let range = value.start as usize..value.end as usize;
         let quote = *self.bytes.get(range.start.checked_sub(1)?)?;
         Some(Raw { bytes: self.bytes.get(range.clone())?, quote, range })
     }

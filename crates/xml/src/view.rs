@@ -1,6 +1,6 @@
 //! What the scanner notes of a stanza while it passes: places in the bytes, nothing else.
 
-use crate::lex::{QName, is_space};
+use crate::lex::QName;
 use crate::namespaces::Namespaces;
 use crate::ns;
 use crate::scope::Namespace;
@@ -28,22 +28,14 @@ impl Span {
     }
 }
 
-/// An attribute of the root: where its name starts and what its value is, without quotes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Attribute {
-    pub(crate) name: u32,
-    pub(crate) value: Span,
-}
-
-impl Attribute {
-    /// From the white space before the name to the closing quote.
-    pub(crate) fn with_space(self, buf: &[u8]) -> Option<std::ops::Range<usize>> {
-        if !self.value.is_some() {
-            return None;
-        }
-        let before = buf.get(..self.name as usize).unwrap_or_default();
-        let space = before.iter().rev().take_while(|&&b| is_space(b)).count();
-        Some(before.len() - space..self.value.end as usize + 1)
+impl Span {
+    /// Returns the place of the attribute of this value, whose name has so many bytes: from the
+    /// white space before the name to the closing quote.
+    pub(crate) fn with_space(self, buf: &[u8], name: usize) -> Option<std::ops::Range<usize>> {
+        let before = buf.get(..(self.start as usize).checked_sub(1)?)?.trim_ascii_end();
+        let before = before.strip_suffix(b"=")?.trim_ascii_end();
+        let before = before.get(..before.len().checked_sub(name)?)?.trim_ascii_end();
+        Some(before.len()..self.end as usize + 1)
     }
 }
 
@@ -76,16 +68,13 @@ pub(crate) struct View {
     /// Where a further child goes.
     pub(crate) content_end: u32,
     pub(crate) len: u32,
-    pub(crate) to: Attribute,
-    pub(crate) from: Attribute,
-    pub(crate) id: Attribute,
-    pub(crate) kind_type: Attribute,
-    pub(crate) lang: Attribute,
-    pub(crate) xmlns: Attribute,
+    pub(crate) to: Span,
+    pub(crate) from: Span,
+    pub(crate) id: Span,
+    pub(crate) kind_type: Span,
+    pub(crate) lang: Span,
+    pub(crate) xmlns: Span,
     pub(crate) ns: Namespace,
-    /// Local name of the first child.
-    pub(crate) child: Span,
-    pub(crate) child_ns: Namespace,
     /// All that are declared.
     pub(crate) namespaces: Namespaces,
 }
@@ -101,24 +90,22 @@ impl Default for View {
             head_end: 0,
             content_end: 0,
             len: 0,
-            to: Attribute::default(),
-            from: Attribute::default(),
-            id: Attribute::default(),
-            kind_type: Attribute::default(),
-            lang: Attribute::default(),
-            xmlns: Attribute::default(),
+            to: Span::NONE,
+            from: Span::NONE,
+            id: Span::NONE,
+            kind_type: Span::NONE,
+            lang: Span::NONE,
+            xmlns: Span::NONE,
             ns: Namespace::Inherited,
-            child: Span::NONE,
-            child_ns: Namespace::Inherited,
             namespaces: Namespaces::NONE,
         }
     }
 }
 
 impl View {
-    /// An attribute of the root.
+    /// Notes an attribute of the root.
     #[inline(always)]
-    pub(crate) fn note_attribute(&mut self, name: QName, written: &[u8], value: Span) {
+    pub(crate) fn note_attribute(&mut self, written: &[u8], value: Span) {
         let place = match written {
             [b't', b'o'] => &mut self.to,
             [b'i', b'd'] => &mut self.id,
@@ -128,7 +115,7 @@ impl View {
             [b'x', b'm', b'l', b':', b'l', b'a', b'n', b'g'] => &mut self.lang,
             _ => return,
         };
-        *place = Attribute { name: name.start as u32, value };
+        *place = value;
     }
 
     /// The root's start tag is whole; its `>` or `/>` is at `head_end`.
@@ -154,10 +141,6 @@ impl View {
     #[inline(always)]
     pub(crate) fn note_child(&mut self, buf: &[u8], local: Span, own: Namespace) {
         let own = if own == Namespace::Inherited { self.default_ns() } else { own };
-        if !self.child.is_some() {
-            self.child = local;
-            self.child_ns = own;
-        }
         if local.of(buf) == b"body" && !self.has_body {
             self.has_body = own == self.ns || is_same(buf, own, self.ns);
         }
@@ -172,7 +155,7 @@ impl View {
 
     /// What children without prefix and `xmlns` are in.
     pub(crate) fn default_ns(&self) -> Namespace {
-        if self.xmlns.value.is_some() { Namespace::Declared(self.xmlns.value) } else { Namespace::Inherited }
+        if self.xmlns.is_some() { Namespace::Declared(self.xmlns) } else { Namespace::Inherited }
     }
 }
 

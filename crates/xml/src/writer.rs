@@ -152,19 +152,33 @@ impl Writer {
         self
     }
 
-    /// Adds a whole stanza as a child, byte for byte but for its namespace, which is that of a client's stream unless the stanza is in none of
-    /// the streams' own (XEP-0297 §3.1).
+    /// Adds a whole stanza as a child, byte for byte but for its namespace, which is that of a
+    /// client's stream unless the stanza is in none of the streams' own (XEP-0297 §3.1).
     pub fn stanza(&mut self, stanza: &Stanza<'_>) -> &mut Self {
+        self.forwarded(stanza, None)
+    }
+
+    /// Adds a whole stanza as [`Writer::stanza`] does, with this `to` unless it has its own.
+    pub fn stanza_to(&mut self, stanza: &Stanza<'_>, to: &str) -> &mut Self {
+        self.forwarded(stanza, Some(to).filter(|_| stanza.raw_to().is_none()))
+    }
+
+    fn forwarded(&mut self, stanza: &Stanza<'_>, to: Option<&str>) -> &mut Self {
         let ns = stanza.ns();
         let ns = if ns::is_content(&ns) { ns::CLIENT } else { &ns };
         if stanza.has_prefix() {
-            return self.element(&Element::read(stanza));
+            let mut root = Element::read(stanza);
+            to.into_iter().for_each(|to| root.set_attr("to", to));
+            return self.element(&root);
         }
         self.close_tag();
         let (bytes, head) = (stanza.bytes(), stanza.head());
         self.out.extend_from_slice(&bytes[..head.name_end]);
         if !self.is_in(ns) {
             self.push_declaration("xmlns", ns);
+        }
+        if let Some(to) = to {
+            self.push_declaration("to", to);
         }
         let declared = head.xmlns.unwrap_or(head.name_end..head.name_end);
         self.out.extend_from_slice(&bytes[head.name_end..declared.start]);

@@ -138,8 +138,7 @@ impl Distant {
         if !self.wrapped || memchr::memmem::find(bytes, b"addresses").is_none() {
             return true;
         }
-        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-        Stanza::parse(bytes, &limits).is_ok_and(|stanza| find(&stanza).is_none())
+        find(&self.shown.stanza()).is_none()
     }
 
     /// A copy for each recipient: there is no multicast service, or none is known yet.

@@ -14,7 +14,7 @@ fn message(addresses: &[&str]) -> Packet {
 }
 
 fn stanza(packet: &Packet) -> Stanza<'_> {
-    Stanza::parse(packet.bytes(), &Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN }).unwrap()
+    packet.stanza()
 }
 
 fn with_plan<T>(packet: &Packet, then: impl FnOnce(Plan<'_>) -> T) -> T {

@@ -4,7 +4,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 
-use rookery_xml::{Child, Kind, Limits, Stanza, ns};
+use rookery_xml::{Child, Kind, ns};
 
 use super::queue::is_state;
 use crate::packet::{Packet, StanzaType};
@@ -33,8 +33,7 @@ pub fn urgency(packet: &Packet) -> Urgency {
     if packet.kind() != Kind::Message || packet.has_body() || packet.type_() == StanzaType::Error {
         return Urgency::Now;
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return Urgency::Now };
+    let stanza = packet.stanza();
     if let Some(event) = stanza.child("event", ns::PUBSUB_EVENT) {
         return Urgency::Latest(tag_of_event(&event));
     }

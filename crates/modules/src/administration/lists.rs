@@ -8,7 +8,7 @@ use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modkit::form::Field;
 use rookery_store::Pending;
-use rookery_xml::{Limits, Stanza, ns};
+use rookery_xml::ns;
 
 use super::{NAME, form, result};
 use crate::commands::order::{Order, Outcome};
@@ -205,8 +205,7 @@ enum Attention {
 /// What the presence of a session says of its user; `None` if it isn't available.
 fn shows(world: &World, link: Link) -> Option<Attention> {
     let presence = world.session_at(link)?.presence.as_ref()?;
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(presence.bytes(), &limits).ok()?;
+    let stanza = presence.stanza();
     let show = stanza.child("show", ns::CLIENT).map(|show| show.element().text());
     Some(match show.as_deref().map(str::trim) {
         Some("away" | "xa") => Attention::Away,

@@ -108,8 +108,7 @@ pub(super) fn heed(world: &mut World, owner: JidRef<'_>, with: &Jid, packet: &Pa
     if !packet.namespaces().may_have(RETRACTION) {
         return;
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+    let stanza = packet.stanza();
     let retracted = stanza.child("retract", ns::RETRACT).and_then(|retract| retract.attr("id"));
     let (Some(id), Some(own), Some(sender)) = (retracted, stanza.id(), packet.sender()) else { return };
     let message = Retracted::Said { with: with.to_bare(), sender: sender.to_bare(), id: id.into_owned() };

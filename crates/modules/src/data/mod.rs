@@ -145,9 +145,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     if !matches!((packet.kind(), packet.type_()), (Kind::Iq, StanzaType::Get | StanzaType::Set)) {
         return;
     }
-    let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+    let Some(iq) = Iq::read(packet.stanza(), from, to.to_jid(), None) else {
         return world.bounce(packet, to, Condition::BadRequest.into());
     };
     let Some(options) = domain.module(NAME).filter(|_| to.is_domain()) else {

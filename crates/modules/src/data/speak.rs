@@ -9,7 +9,7 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::Condition;
-use rookery_xml::{Built, Element, Kind, Limits as XmlLimits, Stanza, Writer, ns};
+use rookery_xml::{Built, Element, Kind, Writer, ns};
 use tracing::warn;
 
 use super::state::DataState;
@@ -72,8 +72,7 @@ impl Speaker {
         if matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
             return world.bounce(packet, to, Condition::ServiceUnavailable.into());
         }
-        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-        let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+        let stanza = packet.stanza();
         with(world, &from.to_bare(), |speaker, doing| {
             if speaker.host != to.domain() {
                 return;

@@ -14,9 +14,9 @@
 use std::collections::HashMap;
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Iq, RemoteService, World};
+use rookery_hub::{RemoteService, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_xml::{Element, Limits, Stanza, Writer, ns};
+use rookery_xml::{Element, Writer, ns};
 
 /// What a shard knows of other servers.
 #[derive(Debug, Default)]
@@ -166,10 +166,7 @@ fn payload(packet: &Packet) -> Option<Element> {
     if packet.type_() != StanzaType::Result {
         return None;
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
-    let (from, to) = (packet.sender()?, packet.sender()?);
-    Iq::read(stanza, from, to, None).map(|iq| iq.payload)
+    packet.stanza().first_child().map(|payload| payload.element())
 }
 
 /// The service that this disco#info shows, if it is one.

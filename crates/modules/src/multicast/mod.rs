@@ -27,7 +27,7 @@ use rookery_modkit::disco::{Identity, Info, reply_items};
 use rookery_modkit::option;
 use rookery_modkit::request::is_get;
 use rookery_stream::error::Condition;
-use rookery_xml::{Kind, Limits, Stanza, ns};
+use rookery_xml::{Kind, ns};
 
 use discovery::Discovery;
 use originators::Originators;
@@ -158,9 +158,7 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
 /// A request to the service.
 fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+    let Some(iq) = Iq::read(packet.stanza(), from, to.to_jid(), None) else {
         return world.bounce(packet, to, Condition::BadRequest.into());
     };
     match iq.payload.ns() {

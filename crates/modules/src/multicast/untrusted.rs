@@ -14,7 +14,7 @@ use rookery_modkit::option;
 use rookery_observe::Stage;
 use rookery_observe::stages::Begun;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Kind, Limits, Stanza};
+use rookery_xml::{Kind, Stanza};
 
 use super::originators::Originators;
 use super::{NAME, limits};
@@ -24,8 +24,7 @@ pub(super) fn for_domain(world: &mut World, packet: &Packet, to: JidRef<'_>) -> 
     if !to.is_domain() {
         return Verdict::Pass;
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let has_header = Stanza::parse(packet.bytes(), &limits).is_ok_and(|stanza| find(&stanza).is_some());
+    let has_header = find(&packet.stanza()).is_some();
     let settings = world.settings().clone();
     match settings.domains.iter().find(|domain| domain.name == to.domain()) {
         Some(domain) if has_header => {
@@ -49,8 +48,7 @@ pub(super) fn handle(world: &mut World, packet: &Packet, to: JidRef<'_>, domain:
         StanzaType::Probe => return,
         _ => {}
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+    let stanza = packet.stanza();
     let route = Route { world, packet, service: to, sender: &sender, options, domain: &domain.name };
     if let Err(error) = route.go(&stanza) {
         world.bounce(packet, to, error);

@@ -6,7 +6,7 @@ use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{Delivery, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
-use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
+use rookery_xml::{Element, Kind, Writer, ns};
 
 use super::DOCUMENT;
 use super::rules::{Acquaintance, List, Passing, Rules};
@@ -60,8 +60,7 @@ fn behind(packet: &Packet) -> Option<Jid> {
     if (packet.kind(), packet.type_()) != (Kind::Message, StanzaType::Normal) {
         return None;
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    let stanza = packet.stanza();
     let user = stanza.child("x", ns::MUC_USER)?.element();
     let said = user.child("invite", ns::MUC_USER).or_else(|| user.child("decline", ns::MUC_USER))?;
     Jid::parse(said.attr("from")?).ok()

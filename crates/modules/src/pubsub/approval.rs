@@ -111,8 +111,7 @@ fn decision(packet: &Packet, host: &Jid) -> Option<(Key, Jid, bool)> {
     if packet.kind() != Kind::Message {
         return None;
     }
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    let stanza = packet.stanza();
     let element: Element = stanza.child("x", ns::DATA_FORMS)?.element();
     let form = Form::read(&element)?;
     if form.type_() != "submit" || form.form_type() != Some(AUTHORIZATION) {

@@ -12,7 +12,7 @@ use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::ask::Answer;
 use rookery_hub::{SessionRef, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_xml::{Element, Limits, Stanza, ns};
+use rookery_xml::{Element, ns};
 
 use super::directed::Directed;
 use super::pep::{self, Pep};
@@ -229,8 +229,7 @@ fn note(world: &mut World, session: SessionRef, caps: &Rc<Caps>, nodes: &Nodes) 
 /// Returns the capabilities in a presence.
 fn read(presence: &Packet) -> Option<Caps> {
     memchr::memmem::find(presence.bytes(), ns::CAPS.as_bytes())?;
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(presence.bytes(), &limits).ok()?;
+    let stanza = presence.stanza();
     let c = stanza.child("c", ns::CAPS)?;
     let text = |name: &str| c.attr(name).filter(|value| value.len() <= MAX_TEXT).map(|value| value.into_owned());
     Some(Caps { hash: text("hash"), node: text("node")?, ver: text("ver")? })

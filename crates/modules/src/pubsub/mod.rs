@@ -194,9 +194,7 @@ fn is_at_home(world: &mut World, packet: &Packet, to: JidRef<'_>, node: &str) ->
 /// A request to the service.
 fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
-    let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+    let Some(iq) = Iq::read(packet.stanza(), from, to.to_jid(), None) else {
         return world.bounce(packet, to, Condition::BadRequest.into());
     };
     let named = iq.payload.attr("node").filter(|node| !node.is_empty()).map(str::to_owned);

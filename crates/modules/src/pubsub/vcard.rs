@@ -15,7 +15,7 @@ use rookery_modkit::asker::condition;
 use rookery_modkit::option;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
+use rookery_xml::{Element, Kind, Writer, ns};
 use sha1::{Digest, Sha1};
 use tracing::warn;
 
@@ -216,8 +216,7 @@ fn announce(world: &mut World, account: &Jid, hash: String) {
 fn stamped(world: &mut World, packet: &Packet) -> Option<Packet> {
     let sender = packet.sender()?;
     let hash = world.document::<String>(sender.bare(), PHOTO)?;
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    let stanza = packet.stanza();
     let said = stanza.child("x", ns::VCARD_UPDATE).map(|x| x.element().child_text("photo", ns::VCARD_UPDATE));
     match said {
         Some(Some(said)) if said.is_empty() || said == *hash => return None,

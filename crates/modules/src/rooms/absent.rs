@@ -4,7 +4,7 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
+use rookery_xml::{Kind, ns};
 
 use super::actor::State;
 use super::directory::{Entry, Full, Most};
@@ -81,10 +81,7 @@ pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>) {
 
 /// The error for an IQ to an occupant from somebody who is none (§6.6, XEP-0410 §3).
 pub(crate) fn not_an_occupant(packet: &Packet) -> Condition {
-    let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-    let child = stanza.as_ref().and_then(Stanza::first_child);
-    match child.map(|child| child.ns) {
+    match packet.stanza().first_child().map(|child| child.ns()) {
         Some(namespace) if matches!(&*namespace, ns::DISCO_INFO | ns::DISCO_ITEMS) => Condition::BadRequest,
         _ => Condition::NotAcceptable,
     }

@@ -6,7 +6,7 @@ use rookery_modkit::disco::{Identity, Info};
 use rookery_modkit::form::{Field, Form};
 use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, Limits as XmlLimits, Stanza, ns};
+use rookery_xml::{Element, ns};
 
 use super::config::{HISTORY, PUBSUB, SUBJECT};
 use super::role::Role;
@@ -117,9 +117,9 @@ impl Room {
     }
 
     fn subject_text(&self) -> String {
-        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-        let stanza = self.subject.as_ref().and_then(|subject| Stanza::parse(subject.bytes(), &limits).ok());
-        stanza.and_then(|stanza| Element::read(&stanza).child_text("subject", ns::CLIENT)).unwrap_or_default()
+        let text =
+            |subject: &rookery_fanout::Packet| Element::read(&subject.stanza()).child_text("subject", ns::CLIENT);
+        self.subject.as_ref().and_then(text).unwrap_or_default()
     }
 
     fn nick_info(&self, world: &mut World, iq: &Iq) -> Result<(), StanzaError> {

@@ -5,7 +5,7 @@ use rookery_hub::{World, delay};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, Kind, Limits as XmlLimits, Stanza, Writer, ns};
+use rookery_xml::{Element, Kind, Writer, ns};
 
 use super::history::Wanted;
 use super::occupant::{Occupant, Seat, nick_key, occupant_id};
@@ -20,8 +20,7 @@ pub(crate) fn enters(packet: &Packet) -> bool {
 }
 
 fn request(packet: &Packet) -> Option<Element> {
-    let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok()?;
+    let stanza = packet.stanza();
     stanza.child("x", ns::MUC).map(|x| x.element())
 }
 

@@ -7,7 +7,7 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Limits as XmlLimits, Stanza, Writer, ns};
+use rookery_xml::{Stanza, Writer, ns};
 
 use super::absent::not_an_occupant;
 use super::occupant::Occupant;
@@ -16,8 +16,7 @@ use super::room::Room;
 impl Room {
     /// An IQ for an occupant.
     pub(crate) fn relay(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
-        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-        let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+        let stanza = packet.stanza();
         let nick = to.resource().unwrap_or_default();
         if matches!(packet.type_(), StanzaType::Result | StanzaType::Error) {
             return self.pass_answer(world, stanza, from, nick);
@@ -57,7 +56,7 @@ impl Room {
         let (Some(own), Some(seat), Some(id)) = (own, target.seat(), stanza.id()) else { return false };
         let Some(child) = stanza.first_child() else { return false };
         // What an account publishes is asked of the account: vCards and avatars.
-        let is_public = matches!(&*child.ns, ns::VCARD | ns::PUBSUB);
+        let is_public = matches!(&*child.ns(), ns::VCARD | ns::PUBSUB);
         let to = if is_public { target.account.clone() } else { seat.jid.clone() };
         let id = format!("{:x}.{:x}.{id}", own.number, seat.number);
         send(world, stanza, sender, &id, &to);
@@ -103,5 +102,5 @@ fn send(world: &mut World, stanza: Stanza<'_>, from: &Occupant, id: &str, to: &J
 }
 
 fn is_ping(stanza: Stanza<'_>) -> bool {
-    stanza.first_child().is_some_and(|child| child.ns == ns::PING)
+    stanza.first_child().is_some_and(|child| child.ns() == ns::PING)
 }

@@ -10,7 +10,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
 use rookery_store::{Affiliated, Affiliation, StoredRoom};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, Kind, Limits as XmlLimits, Stanza};
+use rookery_xml::{Element, Kind};
 use slab::Slab;
 
 use super::actor::State;
@@ -229,9 +229,7 @@ impl Room {
         if !matches!(packet.type_(), StanzaType::Get | StanzaType::Set) {
             return;
         }
-        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-        let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-        match stanza.and_then(|stanza| Iq::read(stanza, from.clone(), to.to_jid(), None)) {
+        match Iq::read(packet.stanza(), from.clone(), to.to_jid(), None) {
             Some(iq) => self.asked(world, &iq),
             None => world.bounce(packet, to, Condition::BadRequest.into()),
         }

@@ -7,7 +7,7 @@ use rookery_modkit::disco::{Identity, Info};
 use rookery_modkit::request::is_get;
 use rookery_modkit::rsm;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
+use rookery_xml::{Kind, ns};
 
 use super::NAME;
 use super::actor::State;
@@ -37,9 +37,7 @@ fn service_features() -> Vec<&'static str> {
 
 fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
-    let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-    let stanza = Stanza::parse(packet.bytes(), &limits).ok();
-    let Some(iq) = stanza.and_then(|stanza| Iq::read(stanza, from, to.to_jid(), None)) else {
+    let Some(iq) = Iq::read(packet.stanza(), from, to.to_jid(), None) else {
         return world.bounce(packet, to, Condition::BadRequest.into());
     };
     let rate = domain.module(NAME).map_or(0, |options| options.number(REQUESTS));

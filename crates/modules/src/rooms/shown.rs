@@ -3,7 +3,7 @@
 use rookery_fanout::Packet;
 use rookery_jid::Jid;
 use rookery_store::Affiliation;
-use rookery_xml::{Child, Element, Limits, Stanza, Writer, ns};
+use rookery_xml::{Child, Element, Writer, ns};
 
 use super::occupant::Occupant;
 use super::role::{Role, affiliation_name};
@@ -55,12 +55,10 @@ pub(crate) fn presence(occupant: &Occupant, hats: &[Element], jid: Option<&Jid>,
     presence.attr("from", occupant.jid.as_str()).opt_attr("id", shown.id);
     let content = if shown.is_gone { shown.farewell } else { occupant.seat().map(|seat| &seat.presence) };
     if let Some(content) = content {
-        let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-        if let Ok(stanza) = Stanza::parse(content.bytes(), &limits) {
-            presence.opt_attr("xml:lang", stanza.lang().as_deref());
-            for child in stanza.children().filter(|child| !is_forged(child)) {
-                presence.copy(&child);
-            }
+        let stanza = content.stanza();
+        presence.opt_attr("xml:lang", stanza.lang().as_deref());
+        for child in stanza.children().filter(|child| !is_forged(child)) {
+            presence.copy(&child);
         }
     }
     presence.start_ns("occupant-id", ns::OCCUPANT_ID).attr("id", &occupant.id).end();

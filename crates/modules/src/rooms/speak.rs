@@ -4,7 +4,7 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Child, Element, Limits as XmlLimits, Stanza, Writer, ns};
+use rookery_xml::{Child, Element, Stanza, Writer, ns};
 
 use super::NAME;
 use super::past::is_lasting;
@@ -39,8 +39,7 @@ impl Room {
         if packet.type_() == StanzaType::Error {
             return self.error_came_back(world, packet, from, to);
         }
-        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-        let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+        let stanza = packet.stanza();
         let outcome = match (to.resource(), packet.type_()) {
             (Some(_), StanzaType::Groupchat) => Err(Condition::BadRequest.into()),
             (Some(nick), _) => self.whisper(world, packet, stanza, from, nick),
@@ -166,8 +165,7 @@ impl Room {
     /// An error for something that the room sent: the session is gone, or the message was a private one.
     fn error_came_back(&mut self, world: &mut World, packet: &Packet, from: &Jid, to: JidRef<'_>) {
         let Some(at) = self.occupant_of(from) else { return };
-        let limits = XmlLimits { bytes: usize::MAX, ..XmlLimits::AFTER_LOGIN };
-        let Ok(stanza) = Stanza::parse(packet.bytes(), &limits) else { return };
+        let stanza = packet.stanza();
         let error = stanza.child("error", ns::CLIENT).map(|error| error.element());
         let condition = error.iter().flat_map(Element::children).find(|child| child.ns() == ns::STANZA_ERRORS);
         let is_gone = condition.is_none_or(|condition| GONE.contains(&condition.name()));
