@@ -286,6 +286,11 @@ impl World {
         self.sessions.iter().flatten().count()
     }
 
+    /// Returns the full JID of a session.
+    pub fn address(&self, link: Link) -> Option<&Jid> {
+        self.outboxes.address(link)
+    }
+
     /// A session by its link, if one is there.
     pub fn session_at(&self, link: Link) -> Option<&Session> {
         self.sessions.get(link.0 as usize)?.as_ref()

@@ -53,7 +53,7 @@ impl Module for Spy {
         });
         let seen = self.seen.clone();
         hooks.session_ended(move |world, link| {
-            let address = world.outboxes.address(link).map(ToString::to_string).unwrap_or_default();
+            let address = world.address(link).map(ToString::to_string).unwrap_or_default();
             seen.borrow_mut().push(format!("{name} ended {address}"));
         });
         hooks.feature(Target::Server, self.name);

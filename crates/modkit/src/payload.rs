@@ -8,8 +8,7 @@ use rookery_xml::{Child, ns};
 
 /// Whether a message has a child that `is_it` names.
 pub fn has(packet: &Packet, is_it: impl FnMut(Child<'_>) -> bool) -> bool {
-    let limits = Limits { bytes: usize::MAX, ..Limits::AFTER_LOGIN };
-    Stanza::parse(packet.bytes(), &limits).is_ok_and(|stanza| stanza.children().any(is_it))
+    packet.stanza().children().any(is_it)
 }
 
 /// Whether a child makes a message part of a conversation, even without a body.

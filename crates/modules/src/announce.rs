@@ -292,7 +292,7 @@ fn remember(world: &mut World, mut accounts: std::vec::IntoIter<Jid>, id: String
 
 /// A resource takes messages: it gets the message of the day, unless its account has it.
 fn greet(motds: &Motds, world: &mut World, link: Link) {
-    let Some(account) = world.outboxes.address(link).map(Jid::to_bare) else { return };
+    let Some(account) = world.address(link).map(Jid::to_bare) else { return };
     let Some(session) = world.reference(link) else { return };
     let domain = account.domain().to_owned();
     motds.with(world, &domain, move |world, motd| {

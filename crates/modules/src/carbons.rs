@@ -83,7 +83,7 @@ fn switch(world: &mut World, iq: Iq) {
 fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let mut links = world.links_with_carbons(from.as_ref());
-    links.retain(|&link| world.outboxes.address(link) != Some(&from));
+    links.retain(|&link| world.address(link) != Some(&from));
     // What goes to the own account is copied where it arrives.
     if links.is_empty() || from.bare() == to.bare() || !is_eligible(packet, Direction::Sent, to) {
         return Delivery::Pass;
@@ -111,7 +111,7 @@ fn received(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     });
     // Whoever sent it has it.
     let from = packet.sender();
-    links.retain(|&link| world.outboxes.address(link) != from.as_ref());
+    links.retain(|&link| world.address(link) != from.as_ref());
     if !links.is_empty() && is_eligible(packet, Direction::Received, to) {
         give(world, &links, "received", to, packet, to);
     }

@@ -146,7 +146,7 @@ fn account_items(world: &mut World, iq: Iq, asker: Asker) {
     }
     let links = world.links_of(iq.to.as_ref()).into_iter();
     let available = links.filter(|&link| world.session_at(link).is_some_and(|session| session.is_available()));
-    let items: Vec<_> = available.filter_map(|link| world.outboxes.address(link).cloned()).collect();
+    let items: Vec<_> = available.filter_map(|link| world.address(link).cloned()).collect();
     if has_nodes(world, &iq) {
         return pep::nodes(world, iq, move |world, iq, nodes| reply_all(world, iq, &items, &nodes));
     }

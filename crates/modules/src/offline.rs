@@ -217,7 +217,7 @@ struct Delivery {
 
 /// Gives a session that takes messages from now on those that have waited.
 fn deliver(world: &mut World, link: Link) {
-    let Some(owner) = world.outboxes.address(link).map(Jid::to_bare) else { return };
+    let Some(owner) = world.address(link).map(Jid::to_bare) else { return };
     let Some(session) = reference(world, link) else { return };
     let Some(round) = world.state_mut::<Rounds>().begin(&owner, session) else { return };
     Delivery { owner, session, hold: None, round, given: Vec::new(), last: 0 }.next(world);

@@ -170,7 +170,7 @@ fn registrations(world: &World, account: JidRef<'_>) -> Option<Rc<Registrations>
 
 /// Sees a stanza for a session that nobody looks at.
 fn unattended(world: &mut World, packet: &Packet, link: Link) {
-    let Some(account) = world.outboxes.address(link).map(Jid::to_bare) else { return };
+    let Some(account) = world.address(link).map(Jid::to_bare) else { return };
     if registrations(world, account.as_ref()).is_none() {
         return;
     }

@@ -64,7 +64,7 @@ impl<D: Driver> Shard<D> {
         }
         census.connections += self.connections.iter().filter(|(_, connection)| connection.is_connected()).count();
         for (key, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
-            let Some(address) = self.world.outboxes.address(Link(key as u32)) else { continue };
+            let Some(address) = self.world.address(Link(key as u32)) else { continue };
             let transport = if connection.is_connected() { connection.transport.name() } else { "none" };
             let tls = match &connection.transport {
                 Transport::Bosh(session) => session.is_secure(),

@@ -264,7 +264,7 @@ impl<D: Driver> Shard<D> {
 
     /// The negotiation is over: what the session keeps of it is handed on, the rest is dropped.
     pub(crate) fn is_bound(&mut self, link: Link) {
-        let session = self.world.outboxes.address(link).cloned();
+        let session = self.world.address(link).cloned();
         self.note_login(link, session.as_ref(), None);
         let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
         let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, Stage::Bound) else { return };

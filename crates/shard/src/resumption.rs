@@ -73,7 +73,7 @@ impl<D: Driver> Shard<D> {
         }
         self.end_begun_stanza(session);
         let handled = self.world.resume(session);
-        let Some(jid) = self.world.outboxes.address(session).cloned() else { return };
+        let Some(jid) = self.world.address(session).cloned() else { return };
         let mut out = Vec::new();
         self.with_machine(link, |machine| machine.resumed(jid, handled, &mut out));
         self.write_raw(link, &out);

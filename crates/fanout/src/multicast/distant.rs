@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use rookery_jid::Jid;
-use rookery_xml::{Limits, Stanza, escape_attr};
+use rookery_xml::escape_attr;
 use serde::{Deserialize, Serialize};
 
 use super::header::find;

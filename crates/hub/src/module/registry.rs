@@ -188,7 +188,7 @@ impl Registry {
 
     pub(crate) fn unattended(&self, world: &mut World, packet: &Packet, link: Link) {
         for hook in &self.unattended {
-            let Some(domain) = world.outboxes.address(link).map(|address| address.domain().to_owned()) else { return };
+            let Some(domain) = world.address(link).map(|address| address.domain().to_owned()) else { return };
             if world.domain(&domain).is_some_and(|domain| domain.module(hook.module).is_some()) {
                 (hook.call)(world, packet, link);
             }
@@ -264,7 +264,7 @@ fn filter(hooks: &[Hook<Filter>], world: &mut World, packet: &Packet, to: JidRef
 
 fn tell(hooks: &[Hook<SessionHook>], world: &mut World, link: Link) {
     for hook in hooks {
-        let Some(domain) = world.outboxes.address(link).map(|address| address.domain().to_owned()) else { return };
+        let Some(domain) = world.address(link).map(|address| address.domain().to_owned()) else { return };
         if world.domain(&domain).is_some_and(|domain| domain.module(hook.module).is_some()) {
             (hook.call)(world, link);
         }

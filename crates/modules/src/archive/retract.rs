@@ -13,7 +13,7 @@ use rookery_fanout::Packet;
 use rookery_hub::{World, delay};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{ArchivePage, ArchiveQuery, StoreError};
-use rookery_xml::{Child, Element, Limits, Namespaces, Stanza, Writer, ns};
+use rookery_xml::{Child, Element, Namespaces, Stanza, Writer, ns};
 
 use super::answer::scanned;
 use super::{id, write};

@@ -33,7 +33,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
 use rookery_modkit::request::is_get;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
+use rookery_xml::{Kind, ns};
 use serde::{Deserialize, Serialize};
 
 use crate::pubsub::error::{specific, unsupported};
@@ -119,7 +119,7 @@ fn session_ended(world: &mut World, link: Link) {
     if !subscriptions.has_sessions() {
         return;
     }
-    let address = world.outboxes.address(link).filter(|address| subscriptions.has_session(address));
+    let address = world.address(link).filter(|address| subscriptions.has_session(address));
     if let Some(address) = address.cloned() {
         tell_all(world, &address, true);
     }

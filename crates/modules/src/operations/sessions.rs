@@ -86,7 +86,7 @@ impl Question for In {
     fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
         let after = self.after.as_ref().map_or("", Jid::as_str);
         let links = world.present(&self.domain).flat_map(|(_, links)| links);
-        let addresses = links.filter_map(|link| world.outboxes.address(link)).filter(|jid| jid.as_str() > after);
+        let addresses = links.filter_map(|link| world.address(link)).filter(|jid| jid.as_str() > after);
         let found = first(addresses.cloned().collect(), self.most);
         reply.give(world, found);
     }
@@ -189,7 +189,7 @@ impl Question for Close {
     fn ask(self, world: &mut World, reply: Reply<usize>) {
         let is_meant = |of: &Jid| self.which.means(of.as_ref());
         let links = world.links_of(self.account.as_ref()).into_iter();
-        let meant: Vec<_> = links.filter(|&link| world.outboxes.address(link).is_some_and(is_meant)).collect();
+        let meant: Vec<_> = links.filter(|&link| world.address(link).is_some_and(is_meant)).collect();
         let (error, text) = self.why.error();
         for &link in &meant {
             world.close(link, error.clone(), text);
@@ -201,7 +201,7 @@ impl Question for Close {
 fn look(world: &World, link: Link) -> Option<(Link, SessionInfo)> {
     let session = world.session_at(link)?;
     let info = SessionInfo {
-        jid: world.outboxes.address(link)?.clone(),
+        jid: world.address(link)?.clone(),
         address: None,
         is_available: session.is_available(),
         priority: session.priority,

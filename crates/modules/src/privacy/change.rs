@@ -78,7 +78,7 @@ impl Shift {
             known.entry(contact.to_bare()).or_insert_with(ask).clone()
         };
         for session in sessions_of(world, account.as_ref()) {
-            let Some(address) = world.outboxes.address(session.link) else { continue };
+            let Some(address) = world.address(session.link) else { continue };
             if !world.session(session).is_some_and(|found| found.is_available()) {
                 continue;
             }

@@ -184,7 +184,7 @@ fn has_groups(world: &World, account: &Jid, list: &List) -> bool {
 /// Whether a session other than the asker's uses the list of that name, or the default one.
 fn others_use(world: &World, asker: SessionRef, iq: &Iq, name: Option<&str>) -> bool {
     let others = sessions_of(world, iq.to.as_ref()).into_iter().filter(|session| *session != asker);
-    let mut addresses = others.filter_map(|session| world.outboxes.address(session.link));
+    let mut addresses = others.filter_map(|session| world.address(session.link));
     addresses.any(|address| world.state::<Sessions>().active(address.as_ref()) == name)
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn coming(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Deli
 
 /// Tells whether a stanza for a bare JID may reach a certain session, which may have a list of its own.
 pub(crate) fn may_reach(world: &World, link: Link, packet: &Packet) -> bool {
-    let (Some(sender), Some(address)) = (packet.sender(), world.outboxes.address(link)) else { return true };
+    let (Some(sender), Some(address)) = (packet.sender(), world.address(link)) else { return true };
     let Some(rules) = world.document::<Rules>(address.bare(), DOCUMENT) else { return true };
     let Some(list) = world.state::<Sessions>().list_for(&rules, address.as_ref()) else { return true };
     let mut senders = [Some(sender), behind(packet)].into_iter().flatten();
@@ -74,7 +74,7 @@ pub(crate) fn conceals(
     owner: JidRef<'_>,
     contact: JidRef<'_>,
 ) -> bool {
-    let address = link.and_then(|link| world.outboxes.address(link));
+    let address = link.and_then(|link| world.address(link));
     let list = world.state::<Sessions>().list_for(rules, address.map_or(owner, |address| address.as_ref()));
     list.is_some_and(|list| denies(world, list, owner, contact, Passing::PresenceOut))
 }
@@ -107,7 +107,7 @@ fn is_stopped(world: &World, rules: &Rc<Rules>, packet: &Packet, sender: JidRef<
         return stops(to);
     }
     let links = world.links_of(to);
-    let mut addresses = links.iter().filter_map(|&link| world.outboxes.address(link));
+    let mut addresses = links.iter().filter_map(|&link| world.address(link));
     addresses.all(|address| stops(address.as_ref()))
 }
 
@@ -136,7 +136,7 @@ fn refuse_going(world: &mut World, packet: &Packet, sender: JidRef<'_>, to: JidR
         _ => "iq",
     };
     let mut links = world.links_of(sender).into_iter();
-    let Some(link) = links.find(|&link| world.outboxes.address(link).is_some_and(|own| *own == sender)) else { return };
+    let Some(link) = links.find(|&link| world.address(link).is_some_and(|own| *own == sender)) else { return };
     let mut reply = Writer::new(kind);
     reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
     let blocked = Element::new("blocked", ns::BLOCKING_ERRORS);

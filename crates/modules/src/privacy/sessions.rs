@@ -63,7 +63,7 @@ impl Sessions {
 /// Forgets a session that has ended.
 pub(crate) fn ended(world: &mut World, link: Link) {
     let Some(session) = reference(world, link) else { return };
-    let address = world.outboxes.address(link).cloned();
+    let address = world.address(link).cloned();
     let sessions = world.state_mut::<Sessions>();
     sessions.blocking.remove(&session);
     sessions.lists.remove(&session);
@@ -79,7 +79,7 @@ pub(crate) fn ended(world: &mut World, link: Link) {
 pub(crate) fn screen(world: &mut World, account: JidRef<'_>) {
     let sessions = world.state::<Sessions>();
     let links = world.links_of(account).into_iter();
-    let mut addresses = links.filter_map(|link| world.outboxes.address(link));
+    let mut addresses = links.filter_map(|link| world.address(link));
     let any = addresses.any(|address| sessions.active.contains_key(address));
     world.set_screened(account, any);
 }

@@ -6,7 +6,7 @@ use rookery_fanout::Packet;
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::form::{Field, Form};
-use rookery_xml::{Element, Kind, Limits, Stanza, Writer, ns};
+use rookery_xml::{Element, Kind, Writer, ns};
 
 use super::node::{Node, Subscription};
 use super::notify::fleeting;

@@ -139,7 +139,7 @@ pub(super) fn directed(world: &mut World, packet: &Packet, to: JidRef<'_>) {
     let is_account = to.local().is_some() && world.domain(to.domain()).is_some();
     let Some(sender) = packet.sender().filter(|_| is_account) else { return };
     let links = world.links_of(sender.as_ref());
-    let link = links.into_iter().find(|&link| world.outboxes.address(link) == Some(&sender));
+    let link = links.into_iter().find(|&link| world.address(link) == Some(&sender));
     let Some(session) = link.and_then(|link| world.reference(link)) else { return };
     let account = to.bare().to_jid();
     let interests = interests(world);
@@ -252,7 +252,7 @@ fn texts(nodes: &Nodes) -> Vec<String> {
 
 /// Returns the address of a session.
 pub(super) fn address(world: &World, link: Link) -> Option<Jid> {
-    world.outboxes.address(link).cloned()
+    world.address(link).cloned()
 }
 
 /// Capabilities that a shard knows: there are some hundred clients and versions.

@@ -61,7 +61,7 @@ use rookery_modkit::option;
 use rookery_modkit::request::is_get;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
-use rookery_xml::{Kind, Limits as XmlLimits, Stanza, ns};
+use rookery_xml::{Kind, ns};
 use serde::{Deserialize, Serialize};
 
 use error::failed;

@@ -377,7 +377,7 @@ fn portion(world: &mut World, mut rest: Rest) {
 /// Gives a resource its last items, and asks for more when it has read them.
 fn give(world: &mut World, resource: &Jid, packets: Vec<Packet>, more: Option<(usize, Rest)>) {
     let links = world.links_of(resource.as_ref());
-    let link = links.into_iter().find(|&link| world.outboxes.address(link) == Some(resource));
+    let link = links.into_iter().find(|&link| world.address(link) == Some(resource));
     let Some(session) = link.and_then(|link| world.reference(link)) else { return };
     world.give_bundle(session.link, packets);
     if let Some((shard, rest)) = more {

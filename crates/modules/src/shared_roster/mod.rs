@@ -197,14 +197,14 @@ impl State {
     }
 
     fn came(&self, world: &World, link: Link) {
-        let Some(account) = world.outboxes.address(link).map(Jid::to_bare) else { return };
+        let Some(account) = world.address(link).map(Jid::to_bare) else { return };
         if self.has_everybody(world, account.domain()) {
             self.common.directories.with(account.domain(), |directory| directory.came(&account));
         }
     }
 
     fn went(&self, world: &World, link: Link) {
-        let Some(account) = world.outboxes.address(link).map(Jid::to_bare) else { return };
+        let Some(account) = world.address(link).map(Jid::to_bare) else { return };
         let others = world.links_of(account.as_ref()).into_iter().filter(|&other| other != link);
         let mut others = others.filter_map(|link| world.session_at(link));
         if self.has_everybody(world, account.domain()) && !others.any(|session| session.takes_messages()) {
