@@ -11,10 +11,12 @@ use std::collections::HashMap;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
 use rookery_xml::{Element, Writer, ns};
+use serde::{Deserialize, Serialize};
 
 use crate::World;
+use crate::letter::Letter;
 
-/// What became of a request.
+/// Tells what became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It was carried out: with the payload, if there is any.
@@ -62,13 +64,12 @@ impl World {
         self.send(&request.finish(), to);
     }
 
-    /// A result or an error that came for a domain. One that answers nothing is dropped.
+    /// Takes a result or an error that came for a domain. One that answers nothing is dropped.
     pub(crate) fn answered(&mut self, packet: &Packet) {
         let Some(id) = packet.id() else { return };
         let Some(shard) = id.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')?.0.parse().ok()) else { return };
         if shard != self.shard() {
-            let packet = packet.clone();
-            return self.run_at(shard, move |world| world.answered(&packet));
+            return self.send_letter(shard, Answered(packet.clone()));
         }
         let sender = packet.sender();
         let is_from = |(to, _): &(Jid, Then)| sender.as_ref() == Some(to);
@@ -78,6 +79,18 @@ impl World {
         if let Some((_, then)) = self.asked.0.remove(&*id) {
             then(self, read(packet));
         }
+    }
+}
+
+/// An answer that came in on another shard than the one that has asked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Answered(Packet);
+
+impl Letter for Answered {
+    const NAME: &'static str = "hub answered";
+
+    fn open(self, world: &mut World) {
+        world.answered(&self.0);
     }
 }
 

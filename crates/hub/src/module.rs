@@ -183,7 +183,7 @@ pub struct Registry {
     conceal: Option<Hook<(&'static str, Conceal)>>,
     roster_with: Vec<(&'static str, Asks)>,
     screens: Vec<Hook<Screen>>,
-    shared_contacts: Option<Hook<Box<dyn SharedContacts>>>,
+    shared_contacts: Option<Hook<SharedContacts>>,
     undelivered: Vec<Hook<Filter>>,
     reachable: Vec<Hook<SessionHook>>,
     ended: Vec<Hook<SessionHook>>,
@@ -330,9 +330,8 @@ impl Hooks<'_> {
     }
 
     /// Gives accounts contacts by groups. Of several modules that do, the last one counts.
-    pub fn shared_contacts(&mut self, contacts: impl SharedContacts + 'static) {
-        let hook = self.hook(Phase::Act, Box::new(contacts) as Box<dyn SharedContacts>);
-        self.registry.shared_contacts = Some(hook);
+    pub fn shared_contacts(&mut self, contacts: SharedContacts) {
+        self.registry.shared_contacts = Some(self.hook(Phase::Act, contacts));
     }
 
     /// Decides which sessions of an account get what is for its bare JID, messages and presence, while the account is [screened](World::set_screened).

@@ -4,7 +4,8 @@
 //! and see its presence. Nothing of it is in the store, so that a group of ten thousand costs no look-up there: presence goes to a [`Roll`] that all
 //! members share, probes are answered by those who are here and by nobody else.
 //!
-//! Invariants:
+//! # Invariants
+//!
 //! * What an account keeps in its roster itself is joined with this and never lost: its names, groups and subscriptions.
 //! * A contact by group can't be removed, and whoever has one gets the whole roster at each login: a version (RFC 6121 §2.6) would not tell what the
 //!   operator has changed.
@@ -17,29 +18,29 @@ use ahash::RandomState;
 use rookery_fanout::{Link, Names, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{RosterItem, Subscription};
+use serde::{Deserialize, Serialize};
 
 use crate::World;
+use crate::letter::Letter;
 use crate::roll::Roll;
 
-/// Who is whose contact by group.
-pub trait SharedContacts {
-    /// What an account and a contact show each other, seen from the account.
-    fn relation(&self, world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription;
-
-    /// Who sees the presence of an account, without itself; `None` if it is in no group.
-    fn watchers(&self, world: &World, owner: JidRef<'_>) -> Option<Circle>;
-
-    /// Whose presence an account sees, without itself; `None` if it is in no group.
-    fn watched(&self, world: &World, owner: JidRef<'_>) -> Option<Circle>;
-
-    /// The roster items of an account, each contact once.
-    fn items(&self, world: &World, owner: JidRef<'_>) -> Vec<RosterItem>;
-
-    /// One of them.
-    fn item(&self, world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<RosterItem>;
-
-    /// The accounts of a domain that are here, on whatever shard, where a circle can have everybody.
-    fn present(&self, domain: &str) -> Vec<Jid>;
+/// Says who is whose contact by group: functions of the module that keeps the groups. Each gets the bare JID of an account first.
+#[derive(Debug, Clone, Copy)]
+pub struct SharedContacts {
+    /// Returns what the account and a contact show each other, seen from the account.
+    pub relation: fn(&World, JidRef<'_>, JidRef<'_>) -> Subscription,
+    /// Returns the circle of those who see the presence of the account; `None` if nobody does.
+    pub watchers: fn(&mut World, JidRef<'_>) -> Option<Circle>,
+    /// Returns the circle of those whose presence the account sees; `None` if that is nobody.
+    pub watched: fn(&mut World, JidRef<'_>) -> Option<Circle>,
+    /// Tells whether the account sees anybody's presence.
+    pub has_watched: fn(&World, JidRef<'_>) -> bool,
+    /// Returns the members of the circle of watchers one by one, of everybody those who are here, on whatever shard.
+    pub each_watcher: fn(&World, JidRef<'_>) -> Vec<Jid>,
+    /// Returns the roster items of the account, each contact once.
+    pub items: fn(&World, JidRef<'_>) -> Vec<RosterItem>,
+    /// Returns the roster item of one contact.
+    pub item: fn(&World, JidRef<'_>, JidRef<'_>) -> Option<RosterItem>,
 }
 
 /// Members of groups.
@@ -52,7 +53,7 @@ pub struct Circle {
 }
 
 /// What all accounts of a domain that are here get.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 enum ForEverybody {
     /// Presence.
     Show(Packet),
@@ -60,18 +61,83 @@ enum ForEverybody {
     Probe(Jid),
 }
 
+/// Gives something to all accounts of a domain that are on a shard, but for a few.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Everybody {
+    domain: String,
+    what: ForEverybody,
+    except: Vec<Jid>,
+}
+
+impl Letter for Everybody {
+    const NAME: &'static str = "hub everybody";
+
+    /// Finds the accounts of this shard.
+    fn open(self, world: &mut World) {
+        let mut to = Names::default();
+        for (_, user) in &world.users {
+            if let Some((hash, bare)) = world.names.get(user.name)
+                && bare.rsplit_once('@').is_some_and(|(_, of)| of == self.domain)
+                && !self.except.iter().any(|jid| jid.as_str() == bare)
+            {
+                to.push(hash, bare);
+            }
+        }
+        match self.what {
+            ForEverybody::Show(packet) => world.give(&packet, &to),
+            ForEverybody::Probe(from) => world.answer_shared_probes(&from, &to),
+        }
+    }
+}
+
+/// Asks those accounts of a shard whom a resource sees by group for their presence.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ProbeMembers {
+    from: Jid,
+    #[serde(with = "shared_names")]
+    to: Arc<Names>,
+}
+
+impl Letter for ProbeMembers {
+    const NAME: &'static str = "hub probe members";
+
+    fn open(self, world: &mut World) {
+        world.answer_shared_probes(&self.from, &self.to);
+    }
+}
+
+/// Writes names that are shared within the process, and reads them.
+mod shared_names {
+    use std::sync::Arc;
+
+    use rookery_fanout::Names;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(names: &Arc<Names>, serializer: S) -> Result<S::Ok, S::Error> {
+        names.as_ref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Names>, D::Error> {
+        Names::deserialize(deserializer).map(Arc::new)
+    }
+}
+
 impl World {
-    /// What an account and a contact show each other by group, seen from the account.
+    fn shared_contacts(&self, owner: JidRef<'_>) -> Option<SharedContacts> {
+        self.registry.shared_contacts(self.domain(owner.domain()))
+    }
+
+    /// Returns what an account and a contact show each other by group, seen from the account.
     pub fn shared_relation(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription {
-        match self.registry.shared_contacts(self.domain(owner.domain())) {
+        match self.shared_contacts(owner) {
             Some(shared) if owner.bare_str() != contact.bare_str() => {
-                shared.relation(self, owner.bare(), contact.bare())
+                (shared.relation)(self, owner.bare(), contact.bare())
             }
             _ => Subscription::None,
         }
     }
 
-    /// Whether an account shows its presence to somebody by group.
+    /// Tells whether an account shows its presence to somebody by group.
     pub(crate) fn shows_by_group(&self, owner: &str, asker: JidRef<'_>) -> bool {
         if !self.registry.has_shared_contacts() {
             return false;
@@ -83,7 +149,7 @@ impl World {
         }
     }
 
-    /// The accounts that have sessions on this shard.
+    /// Returns the accounts that have sessions on this shard.
     pub fn accounts_here(&self) -> Vec<Jid> {
         let names = self.users.iter().filter_map(|(_, user)| self.names.get(user.name));
         names.filter_map(|(_, bare)| Jid::parse(bare).ok()).collect()
@@ -110,71 +176,55 @@ impl World {
     /// Shows a session to those who see it by group; they are added to those whom a broadcast to contacts leaves out.
     pub(crate) fn show_to_circle(&mut self, link: Link, packet: &Packet, left_out: &mut BTreeSet<Box<str>>) {
         let Some(owner) = self.outboxes.address(link).map(Jid::to_bare) else { return };
-        let Some(circle) = self.circle(&owner, |shared, world| shared.watchers(world, owner.as_ref())) else { return };
+        let watchers = self.shared_contacts(owner.as_ref()).map(|shared| shared.watchers);
+        let Some(circle) = watchers.and_then(|watchers| watchers(self, owner.as_ref())) else { return };
         // They get it here, and not as contacts of the own roster once more.
         let own = self.own_watchers(owner.as_ref()).into_iter();
         let own = own.filter(|contact| self.shared_relation(owner.as_ref(), contact.as_ref()).from());
         left_out.extend(own.map(|contact| contact.as_str().into()));
-        let mut except = self.concealed_in(link, &owner, &circle);
+        let mut except = self.concealed_from_circle(link, owner.as_ref());
         except.push(owner);
         self.fan_out_roll(packet, &circle.members, &except);
         if let Some(domain) = circle.everybody_of {
-            self.for_everybody(domain, &ForEverybody::Show(packet.clone()), except);
+            self.for_everybody(&Everybody { domain, what: ForEverybody::Show(packet.clone()), except });
         }
     }
 
-    /// The members from whom a session conceals itself.
-    fn concealed_in(&self, link: Link, owner: &Jid, circle: &Circle) -> Vec<Jid> {
+    /// Returns those who would see a session by group, but for whom it conceals itself.
+    fn concealed_from_circle(&self, link: Link, owner: JidRef<'_>) -> Vec<Jid> {
         if !self.has_documents(link) {
             return Vec::new();
         }
-        let mut members = self.members(owner.as_ref(), circle);
-        members.retain(|jid| self.conceals(owner.as_ref(), Some(link), jid.as_ref()));
+        let mut members = self.watchers_by_group(owner);
+        members.retain(|jid| self.conceals(owner, Some(link), jid.as_ref()));
         members
     }
 
-    /// Who sees the presence of an account by group.
+    /// Returns those who see the presence of an account by group.
     pub(crate) fn watchers_by_group(&self, account: JidRef<'_>) -> Vec<Jid> {
-        let owner = account.bare().to_jid();
-        let circle = self.circle(&owner, |shared, world| shared.watchers(world, owner.as_ref()));
-        let mut members = circle.map(|circle| self.members(account, &circle)).unwrap_or_default();
-        members.retain(|jid| *jid != owner);
+        let owner = account.bare();
+        let mut members =
+            self.shared_contacts(owner).map(|shared| (shared.each_watcher)(self, owner)).unwrap_or_default();
+        members.retain(|jid| jid.as_ref() != owner);
         members
     }
 
-    /// The members of a circle of an account; of everybody those who are here.
-    fn members(&self, owner: JidRef<'_>, circle: &Circle) -> Vec<Jid> {
-        let shared = self.registry.shared_contacts(self.domain(owner.domain()));
-        let present = circle.everybody_of.as_ref().zip(shared).map(|(domain, shared)| shared.present(domain));
-        let named = circle.members.chunks().flat_map(|(_, names)| names.iter());
-        let named = named.filter_map(|(_, name)| Jid::parse(name).ok());
-        named.chain(present.unwrap_or_default()).collect()
-    }
-
-    /// Whether an account has any contact by group.
+    /// Tells whether an account has any contact by group.
     pub(crate) fn has_shared(&self, owner: &Jid) -> bool {
-        self.circle(owner, |shared, world| shared.watched(world, owner.as_ref())).is_some()
+        self.shared_contacts(owner.as_ref()).is_some_and(|shared| (shared.has_watched)(self, owner.bare()))
     }
 
     /// Asks those whom a session sees by group.
     pub(crate) fn probe_circle(&mut self, from: &Jid) {
         let owner = from.to_bare();
-        let Some(circle) = self.circle(&owner, |shared, world| shared.watched(world, owner.as_ref())) else { return };
+        let watched = self.shared_contacts(owner.as_ref()).map(|shared| shared.watched);
+        let Some(circle) = watched.and_then(|watched| watched(self, owner.as_ref())) else { return };
         for (shard, names) in circle.members.chunks() {
-            if shard == self.shard() {
-                self.answer_shared_probes(from, names);
-            } else {
-                let (from, names) = (from.clone(), names.clone());
-                self.run_at(shard, move |world| world.answer_shared_probes(&from, &names));
-            }
+            self.send_letter(shard, ProbeMembers { from: from.clone(), to: names.clone() });
         }
         if let Some(domain) = circle.everybody_of {
-            self.for_everybody(domain, &ForEverybody::Probe(from.clone()), vec![owner]);
+            self.for_everybody(&Everybody { domain, what: ForEverybody::Probe(from.clone()), except: vec![owner] });
         }
-    }
-
-    fn circle(&self, owner: &Jid, ask: impl FnOnce(&dyn SharedContacts, &World) -> Option<Circle>) -> Option<Circle> {
-        ask(self.registry.shared_contacts(self.domain(owner.domain()))?, self)
     }
 
     /// Answers for the members who are here. Those who are away have nothing to say: the store is not asked.
@@ -200,37 +250,15 @@ impl World {
         user.zip(asker).and_then(|(user, asker)| user.contact(asker)).is_some_and(|contact| contact.from())
     }
 
-    fn for_everybody(&mut self, domain: String, what: &ForEverybody, except: Vec<Jid>) {
-        let except: Arc<[Jid]> = except.into();
-        let here = self.shard();
-        for shard in (0..self.shards()).filter(|&shard| shard != here) {
-            let (domain, what, except) = (domain.clone(), what.clone(), except.clone());
-            self.run_at(shard, move |world| world.give_everybody(&domain, &what, &except));
-        }
-        self.give_everybody(&domain, what, &except);
-    }
-
-    /// The same for the accounts of this shard.
-    fn give_everybody(&mut self, domain: &str, what: &ForEverybody, except: &[Jid]) {
-        let mut to = Names::default();
-        for (_, user) in &self.users {
-            if let Some((hash, bare)) = self.names.get(user.name)
-                && bare.rsplit_once('@').is_some_and(|(_, of)| of == domain)
-                && !except.iter().any(|jid| jid.as_str() == bare)
-            {
-                to.push(hash, bare);
-            }
-        }
-        match what {
-            ForEverybody::Show(packet) => self.give(packet, &to),
-            ForEverybody::Probe(from) => self.answer_shared_probes(from, &to),
+    fn for_everybody(&mut self, letter: &Everybody) {
+        for shard in 0..self.shards() {
+            self.send_letter(shard, letter.clone());
         }
     }
 
-    /// The roster items of an account with its contacts by group.
+    /// Returns the roster items of an account with its contacts by group.
     pub(crate) fn with_shared(&self, owner: JidRef<'_>, own: Vec<RosterItem>) -> Vec<RosterItem> {
-        let shared = self.registry.shared_contacts(self.domain(owner.domain()));
-        let shared = shared.map(|shared| shared.items(self, owner)).unwrap_or_default();
+        let shared = self.shared_contacts(owner).map(|shared| (shared.items)(self, owner)).unwrap_or_default();
         let mut items = own;
         let known: HashMap<Jid, usize, RandomState> =
             items.iter().enumerate().map(|(at, item)| (item.jid.clone(), at)).collect();
@@ -243,11 +271,11 @@ impl World {
         items
     }
 
-    /// One item of an account as its clients see it: what it keeps itself, and what it has by group.
+    /// Returns one item of an account as its clients see it: what it keeps itself, and what it has by group.
     pub fn joined(&self, owner: JidRef<'_>, contact: &Jid, own: Option<RosterItem>) -> Option<RosterItem> {
-        let shared = self.registry.shared_contacts(self.domain(owner.domain()));
+        let shared = self.shared_contacts(owner);
         let Some(shared) = shared.filter(|_| contact.is_bare() && *contact != owner.bare()) else { return own };
-        match (own, shared.item(self, owner, contact.as_ref())) {
+        match (own, (shared.item)(self, owner, contact.as_ref())) {
             (Some(mut own), Some(item)) => {
                 join(&mut own, item);
                 Some(own)

@@ -13,14 +13,13 @@ use super::{
     AnyLetter, BeforeLogin, Extras, Filter, Hook, Hooks, IqHandler, LoginHook, LoginSeen, Module, Registry, Round,
     SessionHook, Target, Verdict,
 };
-use crate::World;
 use crate::conceal::Conceal;
 use crate::documents::Read;
 use crate::federation::RemoteService;
 use crate::passage::Passages;
-use crate::roster;
 use crate::settings::Domain;
-use crate::shared::SharedContacts;
+use crate::shared::{self, SharedContacts};
+use crate::{World, ask, roster};
 
 impl Registry {
     /// The tables of these modules.
@@ -29,6 +28,9 @@ impl Registry {
         let mut own = Hooks { module: "hub", registry: &mut registry };
         own.question::<roster::EndLogins>();
         own.letter::<roster::Befriend>();
+        own.letter::<ask::Answered>();
+        own.letter::<shared::Everybody>();
+        own.letter::<shared::ProbeMembers>();
         for module in &modules {
             module.install(&mut Hooks { module: module.name(), registry: &mut registry });
         }
@@ -157,11 +159,11 @@ impl Registry {
         self.shared_contacts.is_some()
     }
 
-    /// Who knows the contacts by groups, where that is on.
-    pub(crate) fn shared_contacts(&self, domain: Option<&Domain>) -> Option<&dyn SharedContacts> {
+    /// Returns what knows the contacts by groups, where that is on.
+    pub(crate) fn shared_contacts(&self, domain: Option<&Domain>) -> Option<SharedContacts> {
         let hook = self.shared_contacts.as_ref()?;
         domain?.module(hook.module)?;
-        Some(&*hook.call)
+        Some(hook.call)
     }
 
     /// Whether any document asks for the roster; `document` finds one by its name.

@@ -22,7 +22,6 @@ pub mod directory;
 pub mod groups;
 mod news;
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,25 +57,23 @@ struct Compiled {
 /// Gives accounts the contacts that the operator wants.
 #[derive(Debug)]
 pub struct SharedRoster {
-    state: Rc<State>,
+    common: Common,
 }
 
+/// What a shard knows of groups.
 #[derive(Debug)]
 struct State {
     common: Common,
-    now: RefCell<Option<Compiled>>,
-    news: News,
-    circles: RefCell<Circles>,
+    /// The groups that the shard has used last.
+    now: Option<Compiled>,
+    /// The audiences by these groups: by domain, whether of those who see an account, and its groups.
+    circles: HashMap<(String, bool, Vec<usize>), Circle>,
 }
 
-/// The audiences: by domain, whether of those who see an account, and its groups.
-type Circles = HashMap<(String, bool, Vec<usize>), Circle>;
-
 impl SharedRoster {
-    /// The module of one shard.
+    /// Makes the module of one shard.
     pub fn new(common: Common) -> Self {
-        let (now, news, circles) = Default::default();
-        Self { state: Rc::new(State { common, now, news, circles }) }
+        Self { common }
     }
 }
 
@@ -102,143 +99,193 @@ impl Module for SharedRoster {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        hooks.shared_contacts(Contacts(self.state.clone()));
-        let state = self.state.clone();
-        hooks.reachable(move |world, link| state.came(world, link));
-        let state = self.state.clone();
-        hooks.session_ended(move |world, link| state.went(world, link));
-        let directories = self.state.common.directories.clone();
-        hooks.account_removed(move |_, account| {
-            directories.with(account.domain(), |directory| directory.gone(&account.bare().to_jid()));
+        hooks.state(State { common: self.common.clone(), now: None, circles: HashMap::new() });
+        hooks.state(News::default());
+        hooks.shared_contacts(SharedContacts {
+            relation,
+            watchers: |world, owner| circle(world, owner, true),
+            watched: |world, owner| circle(world, owner, false),
+            has_watched,
+            each_watcher,
+            items: items_of,
+            item: item_of,
         });
-        let state = self.state.clone();
-        hooks.every(ROUND_MS, move |world| state.round(world));
-        let state = self.state.clone();
+        hooks.reachable(|world, link| came(world, link));
+        hooks.session_ended(|world, link| went(world, link));
+        hooks.account_removed(|world, account| {
+            directories(world).with(account.domain(), |directory| directory.gone(&account.bare().to_jid()));
+        });
+        hooks.every(ROUND_MS, round);
         let subscribe = Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]);
         // Who is a contact by group needn't be asked.
-        hooks.before_route(Phase::Act, subscribe, move |world, packet, to| {
-            let relation = packet.sender().map(|sender| state.relation(world, sender.bare(), to.bare()));
+        hooks.before_route(Phase::Act, subscribe, |world, packet, to| {
+            let relation = packet.sender().map(|sender| relation(world, sender.bare(), to.bare()));
             if relation.is_some_and(Subscription::to) { Delivery::Taken } else { Delivery::Pass }
         });
     }
 }
 
-impl State {
-    /// The groups of the settings in force.
-    fn groups(&self, world: &World) -> Compiled {
-        let settings = world.settings();
-        if let Some(now) = self.now.borrow().as_ref().filter(|now| Arc::ptr_eq(&now.settings, settings)) {
-            return now.clone();
-        }
-        let mut compiled = self.common.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = match compiled.take() {
-            Some(compiled) if Arc::ptr_eq(&compiled.settings, settings) => compiled,
-            before => Compiled::new(settings.clone(), before),
-        };
-        *compiled = Some(now.clone());
-        self.circles.take();
-        self.now.replace(Some(now.clone()));
-        now
-    }
+fn directories(world: &World) -> &Directories {
+    &world.state::<State>().common.directories
+}
 
-    fn relation(&self, world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription {
-        let groups = self.groups(world);
-        groups.groups.get(owner.domain()).map_or(Subscription::None, |groups| groups.relation(owner, contact))
+/// Returns the groups of the settings in force.
+fn in_force(world: &World) -> Compiled {
+    let (state, settings) = (world.state::<State>(), world.settings());
+    if let Some(now) = state.now.as_ref().filter(|now| Arc::ptr_eq(&now.settings, settings)) {
+        return now.clone();
     }
+    let mut compiled = state.common.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = match compiled.take() {
+        Some(compiled) if Arc::ptr_eq(&compiled.settings, settings) => compiled,
+        before => Compiled::new(settings.clone(), before),
+    };
+    *compiled = Some(now.clone());
+    now
+}
 
-    /// The audience of an account, or those whom it sees.
-    fn circle(&self, world: &World, owner: JidRef<'_>, of_watchers: bool) -> Option<Circle> {
-        let compiled = self.groups(world);
-        let groups = compiled.groups.get(owner.domain())?;
-        let mine = groups.key(owner);
-        let key = (owner.domain().to_owned(), of_watchers, mine.clone());
-        if let Some(circle) = self.circles.borrow().get(&key) {
-            return Some(circle.clone()).filter(|circle| !is_empty(circle));
-        }
-        let members = if of_watchers { groups.watchers(&mine) } else { groups.watched(&mine) };
-        let circle = circle(world, owner.domain(), &members);
-        self.circles.borrow_mut().insert(key, circle.clone());
-        Some(circle).filter(|circle| !is_empty(circle))
+/// The same, after which they are at hand without a lock.
+fn take_up(world: &mut World) -> Compiled {
+    let now = in_force(world);
+    let state = world.state_mut::<State>();
+    if !state.now.as_ref().is_some_and(|known| Arc::ptr_eq(&known.settings, &now.settings)) {
+        state.circles.clear();
+        state.now = Some(now.clone());
     }
+    now
+}
 
-    /// What a roster has of a contact by group.
-    fn item(&self, groups: &Groups, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<RosterItem> {
-        let (is_account, is_online) = self.common.directories.with(owner.domain(), |directory| {
-            (directory.all().contains(contact.as_str()), directory.online().contains(contact.as_str()))
-        });
-        let has = |named: &BTreeSet<Jid>, all: bool, online: bool| {
-            named.contains(contact.as_str()) || all && is_account || online && is_online
-        };
-        let mine = groups.key(owner);
-        let shown = groups.shown(&mine).filter(|&(_, named, all, online)| has(named, all, online));
-        let names: Vec<String> = shown.map(|(name, ..)| name.to_owned()).collect();
-        let subscription = groups.relation_of(&mine, contact);
-        (!names.is_empty()).then(|| RosterItem { groups: names, subscription, ..RosterItem::new(contact.to_jid()) })
+fn relation(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription {
+    let groups = in_force(world);
+    groups.groups.get(owner.domain()).map_or(Subscription::None, |groups| groups.relation(owner, contact))
+}
+
+/// Returns the audience of an account, or those whom it sees.
+fn circle(world: &mut World, owner: JidRef<'_>, of_watchers: bool) -> Option<Circle> {
+    let compiled = take_up(world);
+    let groups = compiled.groups.get(owner.domain())?;
+    let mine = groups.key(owner);
+    let key = (owner.domain().to_owned(), of_watchers, mine.clone());
+    if let Some(circle) = world.state::<State>().circles.get(&key) {
+        return Some(circle.clone()).filter(|circle| !is_empty(circle));
     }
+    let members = if of_watchers { groups.watchers(&mine) } else { groups.watched(&mine) };
+    let mut roll = Roll::default();
+    for jid in named(&members, owner.domain()) {
+        world.enroll(&mut roll, jid.as_ref());
+    }
+    let everybody_of = members.everybody.then(|| owner.domain().to_owned());
+    let circle = Circle { members: Rc::new(roll), everybody_of };
+    world.state_mut::<State>().circles.insert(key, circle.clone());
+    Some(circle).filter(|circle| !is_empty(circle))
+}
 
-    /// The contacts by group of the accounts of a domain with a [key](Groups::key); they may be among them.
-    fn items(&self, groups: &Groups, domain: &str, mine: &[usize]) -> BTreeMap<Jid, RosterItem> {
-        let (all, online) = self.common.directories.with(domain, |directory| (directory.all(), directory.online()));
-        let mut items = BTreeMap::<Jid, RosterItem>::new();
-        for (name, named, has_all, has_online) in groups.shown(mine) {
-            let all = has_all.then_some(&*all).into_iter().flatten();
-            let online = has_online.then_some(&*online).into_iter().flatten();
-            for jid in named.iter().chain(all).chain(online) {
-                let item = items.entry(jid.clone()).or_insert_with(|| {
-                    let subscription = groups.relation_of(mine, jid.as_ref());
-                    RosterItem { subscription, ..RosterItem::new(jid.clone()) }
-                });
-                if item.groups.last().is_none_or(|last| last != name) {
-                    item.groups.push(name.to_owned());
-                }
+fn has_watched(world: &World, owner: JidRef<'_>) -> bool {
+    let compiled = in_force(world);
+    let mut shown = compiled.groups.get(owner.domain()).into_iter();
+    shown.any(|groups| {
+        groups.shown(&groups.key(owner)).any(|(_, named, all, online)| all || online || !named.is_empty())
+    })
+}
+
+fn each_watcher(world: &World, owner: JidRef<'_>) -> Vec<Jid> {
+    let compiled = in_force(world);
+    let Some(groups) = compiled.groups.get(owner.domain()) else { return Vec::new() };
+    let members = groups.watchers(&groups.key(owner));
+    let online = directories(world).with(owner.domain(), |directory| directory.online());
+    let present = members.everybody.then_some(&*online).into_iter().flatten();
+    named(&members, owner.domain()).chain(present).cloned().collect()
+}
+
+fn items_of(world: &World, owner: JidRef<'_>) -> Vec<RosterItem> {
+    let compiled = in_force(world);
+    let Some(groups) = compiled.groups.get(owner.domain()) else { return Vec::new() };
+    let mut items = items(directories(world), groups, owner.domain(), &groups.key(owner));
+    items.remove(owner.bare_str());
+    items.into_values().collect()
+}
+
+fn item_of(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<RosterItem> {
+    item(directories(world), in_force(world).groups.get(owner.domain())?, owner, contact)
+}
+
+/// Returns what a roster has of a contact by group.
+fn item(directories: &Directories, groups: &Groups, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<RosterItem> {
+    let (is_account, is_online) = directories.with(owner.domain(), |directory| {
+        (directory.all().contains(contact.as_str()), directory.online().contains(contact.as_str()))
+    });
+    let has = |named: &BTreeSet<Jid>, all: bool, online: bool| {
+        named.contains(contact.as_str()) || all && is_account || online && is_online
+    };
+    let mine = groups.key(owner);
+    let shown = groups.shown(&mine).filter(|&(_, named, all, online)| has(named, all, online));
+    let names: Vec<String> = shown.map(|(name, ..)| name.to_owned()).collect();
+    let subscription = groups.relation_of(&mine, contact);
+    (!names.is_empty()).then(|| RosterItem { groups: names, subscription, ..RosterItem::new(contact.to_jid()) })
+}
+
+/// Returns the contacts by group of the accounts of a domain with a [key](Groups::key); they may be among them.
+fn items(directories: &Directories, groups: &Groups, domain: &str, mine: &[usize]) -> BTreeMap<Jid, RosterItem> {
+    let (all, online) = directories.with(domain, |directory| (directory.all(), directory.online()));
+    let mut items = BTreeMap::<Jid, RosterItem>::new();
+    for (name, named, has_all, has_online) in groups.shown(mine) {
+        let all = has_all.then_some(&*all).into_iter().flatten();
+        let online = has_online.then_some(&*online).into_iter().flatten();
+        for jid in named.iter().chain(all).chain(online) {
+            let item = items.entry(jid.clone()).or_insert_with(|| {
+                let subscription = groups.relation_of(mine, jid.as_ref());
+                RosterItem { subscription, ..RosterItem::new(jid.clone()) }
+            });
+            if item.groups.last().is_none_or(|last| last != name) {
+                item.groups.push(name.to_owned());
             }
         }
-        items
     }
+    items
+}
 
-    fn came(&self, world: &World, link: Link) {
-        let Some(account) = world.address(link).map(Jid::to_bare) else { return };
-        if self.has_everybody(world, account.domain()) {
-            self.common.directories.with(account.domain(), |directory| directory.came(&account));
-        }
+fn came(world: &World, link: Link) {
+    let Some(account) = world.address(link).map(Jid::to_bare) else { return };
+    if has_everybody(world, account.domain()) {
+        directories(world).with(account.domain(), |directory| directory.came(&account));
     }
+}
 
-    fn went(&self, world: &World, link: Link) {
-        let Some(account) = world.address(link).map(Jid::to_bare) else { return };
-        let others = world.links_of(account.as_ref()).into_iter().filter(|&other| other != link);
-        let mut others = others.filter_map(|link| world.session_at(link));
-        if self.has_everybody(world, account.domain()) && !others.any(|session| session.takes_messages()) {
-            self.common.directories.with(account.domain(), |directory| directory.went(&account));
-        }
+fn went(world: &World, link: Link) {
+    let Some(account) = world.address(link).map(Jid::to_bare) else { return };
+    let others = world.links_of(account.as_ref()).into_iter().filter(|&other| other != link);
+    let mut others = others.filter_map(|link| world.session_at(link));
+    if has_everybody(world, account.domain()) && !others.any(|session| session.takes_messages()) {
+        directories(world).with(account.domain(), |directory| directory.went(&account));
     }
+}
 
-    fn has_everybody(&self, world: &World, domain: &str) -> bool {
-        self.groups(world).groups.get(domain).is_some_and(|groups| groups.need_all() || groups.need_online())
+fn has_everybody(world: &World, domain: &str) -> bool {
+    in_force(world).groups.get(domain).is_some_and(|groups| groups.need_all() || groups.need_online())
+}
+
+/// Looks for what has changed since the last round, to tell the clients of this shard.
+fn round(world: &mut World) {
+    let now = take_up(world);
+    let lists = world.shard() == 0;
+    for (domain, _) in now.groups.iter().filter(|(_, groups)| lists && groups.need_all()) {
+        list_accounts(world, domain);
     }
+    news::look(world, &now);
+}
 
-    /// Looks for what has changed since the last round, to tell the clients of this shard.
-    fn round(self: &Rc<Self>, world: &mut World) {
-        let now = self.groups(world);
-        let lists = world.shard() == 0;
-        for (domain, _) in now.groups.iter().filter(|(_, groups)| lists && groups.need_all()) {
-            self.list_accounts(world, domain);
-        }
-        self.news.look(self, world, &now);
-    }
-
-    /// Asks for the accounts of a domain, once in a while.
-    fn list_accounts(&self, world: &mut World, domain: &str) {
-        let now = world.time();
-        let is_due = self.common.directories.with(domain, |directory| {
-            let is_due = directory.asked_ms.is_none_or(|asked| now.saturating_sub(asked) >= LISTING_MS);
-            if is_due {
-                directory.asked_ms = Some(now);
-            }
-            is_due
-        });
+/// Asks for the accounts of a domain, once in a while.
+fn list_accounts(world: &mut World, domain: &str) {
+    let now = world.time();
+    let is_due = directories(world).with(domain, |directory| {
+        let is_due = directory.asked_ms.is_none_or(|asked| now.saturating_sub(asked) >= LISTING_MS);
         if is_due {
-            list(self.common.directories.clone(), world, domain.to_owned(), None, BTreeSet::new());
+            directory.asked_ms = Some(now);
         }
+        is_due
+    });
+    if is_due {
+        list(world, domain.to_owned(), None, BTreeSet::new());
     }
 }
 
@@ -261,7 +308,7 @@ impl Compiled {
 }
 
 /// Lists the accounts of a domain, page by page, each behind the last one of the page before in the order of the store: addresses have another one.
-fn list(directories: Directories, world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSet<Jid>) {
+fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSet<Jid>) {
     let page = world.stores.accounts.list(&domain, last.as_ref().map(Jid::as_ref), PAGE);
     world.wait(page, move |world, page| match page {
         Ok(page) => {
@@ -269,58 +316,21 @@ fn list(directories: Directories, world: &mut World, domain: String, last: Optio
             let last = page.last().cloned();
             found.extend(page);
             match is_last {
-                true => directories.with(&domain, |directory| directory.set_all(found)),
-                false => list(directories, world, domain, last, found),
+                true => directories(world).with(&domain, |directory| directory.set_all(found)),
+                false => list(world, domain, last, found),
             }
         }
         Err(error) => error!(domain, %error, "the accounts for shared roster groups could not be listed"),
     });
 }
 
-fn circle(world: &World, domain: &str, members: &Members<'_>) -> Circle {
-    let mut roll = Roll::default();
-    for jid in members.named.iter().filter(|jid| !members.everybody || jid.domain() != domain) {
-        world.enroll(&mut roll, jid.as_ref());
-    }
-    Circle { members: Rc::new(roll), everybody_of: members.everybody.then(|| domain.to_owned()) }
+/// Returns the members that a circle names, beside everybody of a domain if it has these.
+fn named<'g>(members: &'g Members<'g>, domain: &'g str) -> impl Iterator<Item = &'g Jid> {
+    members.named.iter().copied().filter(move |jid| !members.everybody || jid.domain() != domain)
 }
 
 fn is_empty(circle: &Circle) -> bool {
     circle.members.is_empty() && circle.everybody_of.is_none()
-}
-
-/// What the hub asks.
-struct Contacts(Rc<State>);
-
-impl SharedContacts for Contacts {
-    fn relation(&self, world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription {
-        self.0.relation(world, owner, contact)
-    }
-
-    fn watchers(&self, world: &World, owner: JidRef<'_>) -> Option<Circle> {
-        self.0.circle(world, owner, true)
-    }
-
-    fn watched(&self, world: &World, owner: JidRef<'_>) -> Option<Circle> {
-        self.0.circle(world, owner, false)
-    }
-
-    fn items(&self, world: &World, owner: JidRef<'_>) -> Vec<RosterItem> {
-        let compiled = self.0.groups(world);
-        let Some(groups) = compiled.groups.get(owner.domain()) else { return Vec::new() };
-        let mut items = self.0.items(groups, owner.domain(), &groups.key(owner));
-        items.remove(owner.bare_str());
-        items.into_values().collect()
-    }
-
-    fn item(&self, world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<RosterItem> {
-        let compiled = self.0.groups(world);
-        self.0.item(compiled.groups.get(owner.domain())?, owner, contact)
-    }
-
-    fn present(&self, domain: &str) -> Vec<Jid> {
-        self.0.common.directories.with(domain, |directory| directory.online()).iter().cloned().collect()
-    }
 }
 
 const NAME: &str = "shared_roster";

@@ -9,7 +9,6 @@
 //! * What is told of a contact is what holds when it is told, so that the order of changes doesn't matter.
 //! * What waits to be told takes two words per account, whatever the number of contacts.
 
-use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,17 +17,18 @@ use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_store::{RosterItem, Subscription};
 
+use super::directory::Directories;
 use super::groups::Groups;
-use super::{Compiled, State};
+use super::{Compiled, directories, item, items};
 
 /// How far the clients of a shard have been told.
 #[derive(Debug, Default)]
 pub(super) struct News {
-    told: RefCell<Option<Compiled>>,
+    told: Option<Compiled>,
     /// By domain, of its directory.
-    seen: RefCell<HashMap<String, u64>>,
+    seen: HashMap<String, u64>,
     /// Accounts that have yet to hear of something.
-    due: RefCell<VecDeque<(Jid, Rc<Difference>)>>,
+    due: VecDeque<(Jid, Rc<Difference>)>,
 }
 
 /// What has changed for accounts that are in the same groups, before and after.
@@ -43,128 +43,132 @@ struct Difference {
 /// Accounts that are in the same groups: their domain, and the keys before and after.
 type Class = (String, Vec<usize>, Vec<usize>);
 
-impl News {
-    /// Looks for changes, unless the last ones are still being told.
-    pub(super) fn look(&self, state: &Rc<State>, world: &mut World, now: &Compiled) {
-        if !self.due.borrow().is_empty() {
-            return;
-        }
-        let told = self.told.replace(Some(now.clone()));
-        if let Some(told) = told.filter(|told| !Arc::ptr_eq(&told.groups, &now.groups)) {
-            self.regroup(state, world, &told, now);
-        }
-        for (domain, groups) in now.groups.iter().filter(|(_, groups)| groups.need_all() || groups.need_online()) {
-            self.changes(state, world, domain, groups);
-        }
-        step(state.clone(), world);
+/// Looks for changes, unless the last ones are still being told.
+pub(super) fn look(world: &mut World, now: &Compiled) {
+    let news = world.state_mut::<News>();
+    if !news.due.is_empty() {
+        return;
     }
-
-    /// The groups are others now: rosters and presence follow.
-    fn regroup(&self, state: &State, world: &World, before: &Compiled, now: &Compiled) {
-        let none = Groups::default();
-        let mut differences = HashMap::<Class, Rc<Difference>>::new();
-        for account in world.accounts_here() {
-            let of = |all: &Compiled| all.groups.get(account.domain()).map(|groups| groups.key(account.as_ref()));
-            let class = (account.domain().to_owned(), of(before).unwrap_or_default(), of(now).unwrap_or_default());
-            let difference = differences.entry(class).or_insert_with_key(|(domain, old, new)| {
-                let before = before.groups.get(domain).unwrap_or(&none);
-                let now = now.groups.get(domain).unwrap_or(&none);
-                Rc::new(state.difference(domain, (before, old), (now, new)))
-            });
-            if **difference != Difference::default() {
-                self.due.borrow_mut().push_back((account, difference.clone()));
-            }
-        }
+    let told = news.told.replace(now.clone());
+    if let Some(told) = told.filter(|told| !Arc::ptr_eq(&told.groups, &now.groups)) {
+        regroup(world, &told, now);
     }
+    for (domain, groups) in now.groups.iter().filter(|(_, groups)| groups.need_all() || groups.need_online()) {
+        changes(world, domain, groups);
+    }
+    step(world);
+}
 
-    /// Accounts that are new or gone, or have come or gone.
-    fn changes(&self, state: &State, world: &World, domain: &str, groups: &Groups) {
-        let from = self.seen.borrow().get(domain).copied().unwrap_or_default();
-        let (changes, behind) = state.common.directories.with(domain, |directory| directory.since(from));
-        self.seen.borrow_mut().insert(domain.to_owned(), behind);
-        let those = |online: bool, wanted: bool| {
-            let these = changes.iter().filter(move |change| wanted && change.online == online);
-            these.map(|change| &change.account)
-        };
-        let lists = [false, true].map(|all| {
-            [false, true].map(|online| {
-                let (all, online) = (all && groups.need_all(), online && groups.need_online());
-                let contacts: BTreeSet<&Jid> = those(false, all).chain(those(true, online)).collect();
-                let contacts = contacts.into_iter().cloned().collect();
-                Rc::new(Difference { contacts, watchers: Vec::new() })
-            })
+/// The groups are others now: rosters and presence follow.
+fn regroup(world: &mut World, before: &Compiled, now: &Compiled) {
+    let none = Groups::default();
+    let mut differences = HashMap::<Class, Rc<Difference>>::new();
+    let mut due = Vec::new();
+    for account in world.accounts_here() {
+        let of = |all: &Compiled| all.groups.get(account.domain()).map(|groups| groups.key(account.as_ref()));
+        let class = (account.domain().to_owned(), of(before).unwrap_or_default(), of(now).unwrap_or_default());
+        let difference = differences.entry(class).or_insert_with_key(|(domain, old, new)| {
+            let before = before.groups.get(domain).unwrap_or(&none);
+            let now = now.groups.get(domain).unwrap_or(&none);
+            Rc::new(difference(directories(world), domain, (before, old), (now, new)))
         });
-        if lists.iter().flatten().all(|list| list.contacts.is_empty()) {
-            return;
+        if **difference != Difference::default() {
+            due.push((account, difference.clone()));
         }
-        for account in world.accounts_here().into_iter().filter(|account| account.domain() == domain) {
-            let mine = groups.key(account.as_ref());
-            let (mut all, mut online) = (false, false);
-            for (_, _, has_all, has_online) in groups.shown(&mine) {
-                (all, online) = (all || has_all, online || has_online);
-            }
-            let [of_none, of_all] = &lists;
-            let [without, with] = if all { of_all } else { of_none };
-            let list = if online { with } else { without };
-            if !list.contacts.is_empty() {
-                self.due.borrow_mut().push_back((account, list.clone()));
-            }
+    }
+    world.state_mut::<News>().due.extend(due);
+}
+
+/// Accounts that are new or gone, or have come or gone.
+fn changes(world: &mut World, domain: &str, groups: &Groups) {
+    let from = world.state::<News>().seen.get(domain).copied().unwrap_or_default();
+    let (changes, behind) = directories(world).with(domain, |directory| directory.since(from));
+    world.state_mut::<News>().seen.insert(domain.to_owned(), behind);
+    let those = |online: bool, wanted: bool| {
+        let these = changes.iter().filter(move |change| wanted && change.online == online);
+        these.map(|change| &change.account)
+    };
+    let lists = [false, true].map(|all| {
+        [false, true].map(|online| {
+            let (all, online) = (all && groups.need_all(), online && groups.need_online());
+            let contacts: BTreeSet<&Jid> = those(false, all).chain(those(true, online)).collect();
+            let contacts = contacts.into_iter().cloned().collect();
+            Rc::new(Difference { contacts, watchers: Vec::new() })
+        })
+    });
+    if lists.iter().flatten().all(|list| list.contacts.is_empty()) {
+        return;
+    }
+    for account in world.accounts_here().into_iter().filter(|account| account.domain() == domain) {
+        let mine = groups.key(account.as_ref());
+        let (mut all, mut online) = (false, false);
+        for (_, _, has_all, has_online) in groups.shown(&mine) {
+            (all, online) = (all || has_all, online || has_online);
+        }
+        let [of_none, of_all] = &lists;
+        let [without, with] = if all { of_all } else { of_none };
+        let list = if online { with } else { without };
+        if !list.contacts.is_empty() {
+            world.state_mut::<News>().due.push_back((account, list.clone()));
         }
     }
 }
 
 /// Tells some accounts, and goes on a little later.
-fn step(state: Rc<State>, world: &mut World) {
+fn step(world: &mut World) {
     let mut told = 0;
     while told < STEP {
-        let Some((account, difference)) = state.news.due.borrow_mut().pop_front() else { return };
+        let Some((account, difference)) = world.state_mut::<News>().due.pop_front() else { return };
         told += 1 + difference.contacts.len() + difference.watchers.len();
-        state.tell(world, &account, &difference);
+        tell(world, &account, &difference);
     }
-    world.after(PAUSE_MS, move |world| step(state, world));
+    world.after(PAUSE_MS, step);
 }
 
-impl State {
-    /// What is another for accounts that had these groups with this key before, and have these now.
-    fn difference(&self, domain: &str, before: (&Groups, &[usize]), now: (&Groups, &[usize])) -> Difference {
-        let (old, new) = (self.items(before.0, domain, before.1), self.items(now.0, domain, now.1));
-        let contacts: BTreeSet<&Jid> = old.keys().chain(new.keys()).collect();
-        let contacts = contacts.into_iter().filter(|contact| old.get(*contact) != new.get(*contact)).cloned();
-        let is_seen = |(groups, mine): (&Groups, &[usize]), by: &Jid| groups.relation_of(mine, by.as_ref()).from();
-        let online = self.common.directories.with(domain, |directory| directory.online());
-        let (old, new) = (before.0.watchers(before.1), now.0.watchers(now.1));
-        let everybody = (old.everybody || new.everybody).then_some(&*online).into_iter().flatten();
-        let all: BTreeSet<&Jid> = old.named.into_iter().chain(new.named).chain(everybody).collect();
-        let watchers = all.into_iter().filter(|by| is_seen(before, by) != is_seen(now, by));
-        let watchers = watchers.map(|by| (by.clone(), is_seen(now, by)));
-        Difference { contacts: contacts.collect(), watchers: watchers.collect() }
-    }
+/// Returns what is another for accounts that had these groups with this key before, and have these now.
+fn difference(
+    directories: &Directories,
+    domain: &str,
+    before: (&Groups, &[usize]),
+    now: (&Groups, &[usize]),
+) -> Difference {
+    let (old, new) = (items(directories, before.0, domain, before.1), items(directories, now.0, domain, now.1));
+    let contacts: BTreeSet<&Jid> = old.keys().chain(new.keys()).collect();
+    let contacts = contacts.into_iter().filter(|contact| old.get(*contact) != new.get(*contact)).cloned();
+    let is_seen = |(groups, mine): (&Groups, &[usize]), by: &Jid| groups.relation_of(mine, by.as_ref()).from();
+    let online = directories.with(domain, |directory| directory.online());
+    let (old, new) = (before.0.watchers(before.1), now.0.watchers(now.1));
+    let everybody = (old.everybody || new.everybody).then_some(&*online).into_iter().flatten();
+    let all: BTreeSet<&Jid> = old.named.into_iter().chain(new.named).chain(everybody).collect();
+    let watchers = all.into_iter().filter(|by| is_seen(before, by) != is_seen(now, by));
+    let watchers = watchers.map(|by| (by.clone(), is_seen(now, by)));
+    Difference { contacts: contacts.collect(), watchers: watchers.collect() }
+}
 
-    /// Tells the clients of an account of contacts, and shows it to others or hides it from them.
-    fn tell(&self, world: &mut World, account: &Jid, difference: &Difference) {
-        let compiled = self.groups(world);
-        let groups = compiled.groups.get(account.domain());
-        let mut items = Vec::new();
-        for contact in difference.contacts.iter().filter(|contact| *contact != account) {
-            let own = world.own_subscription(account.as_ref(), contact.as_ref());
-            if own.is_some_and(|own| own != Subscription::None) {
-                tell_of_own(world, account, contact);
-                continue;
-            }
-            let item = groups.and_then(|groups| self.item(groups, account.as_ref(), contact.as_ref()));
-            items.push((contact.clone(), item));
+/// Tells the clients of an account of contacts, and shows it to others or hides it from them.
+fn tell(world: &mut World, account: &Jid, difference: &Difference) {
+    let compiled = super::in_force(world);
+    let groups = compiled.groups.get(account.domain());
+    let mut items = Vec::new();
+    for contact in difference.contacts.iter().filter(|contact| *contact != account) {
+        let own = world.own_subscription(account.as_ref(), contact.as_ref());
+        if own.is_some_and(|own| own != Subscription::None) {
+            tell_of_own(world, account, contact);
+            continue;
         }
-        world.push_shared(account.as_ref(), items);
-        for (by, is_shown) in difference.watchers.iter().filter(|(by, _)| by != account) {
-            if world.own_subscription(account.as_ref(), by.as_ref()).is_some_and(Subscription::from) {
-                continue;
-            }
-            for link in world.links_of(account.as_ref()) {
-                if *is_shown {
-                    world.show_session_to(link, by.as_ref());
-                } else {
-                    world.hide_session_from(link, by.as_ref());
-                }
+        let item = groups.and_then(|groups| item(directories(world), groups, account.as_ref(), contact.as_ref()));
+        items.push((contact.clone(), item));
+    }
+    world.push_shared(account.as_ref(), items);
+    for (by, is_shown) in difference.watchers.iter().filter(|(by, _)| by != account) {
+        if world.own_subscription(account.as_ref(), by.as_ref()).is_some_and(Subscription::from) {
+            continue;
+        }
+        for link in world.links_of(account.as_ref()) {
+            if *is_shown {
+                world.show_session_to(link, by.as_ref());
+            } else {
+                world.hide_session_from(link, by.as_ref());
             }
         }
     }
