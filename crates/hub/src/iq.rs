@@ -25,6 +25,8 @@ pub struct Iq {
     pub payload: Element,
     /// The session that asks, if it is on this shard: its lane can be held.
     pub origin: Option<SessionRef>,
+    /// The bytes of the stanza that it came in: while it waits, it takes as many at least.
+    pub bytes: usize,
 }
 
 impl Iq {
@@ -32,7 +34,8 @@ impl Iq {
     pub fn read(stanza: Stanza<'_>, from: Jid, to: Jid, origin: Option<SessionRef>) -> Option<Self> {
         let payload = stanza.children().next()?.element();
         let id = stanza.id()?.into_owned();
-        Some(Self { from, to, id, set: stanza.raw_type().is_some_and(|raw| raw.bytes == b"set"), payload, origin })
+        let set = stanza.raw_type().is_some_and(|raw| raw.bytes == b"set");
+        Some(Self { from, to, id, set, payload, origin, bytes: stanza.bytes().len() })
     }
 
     /// Whether an account asks about itself.

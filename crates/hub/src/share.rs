@@ -54,6 +54,17 @@ impl Share {
         self.remove(&sender(packet), packet.bytes().len());
     }
 
+    /// Counts so many bytes that are about to wait for a sender, a bare JID. Returns `false` if they may not.
+    #[must_use]
+    pub fn take_bytes(&mut self, sender: &str, bytes: usize) -> bool {
+        self.admit(sender, bytes)
+    }
+
+    /// Stops counting bytes that wait no more.
+    pub fn give_back_bytes(&mut self, sender: &str, bytes: usize) {
+        self.remove(sender, bytes);
+    }
+
     /// Counts what another line held, which goes on waiting in this one.
     pub fn add(&mut self, other: &Self) {
         self.all = self.all.plus(other.all);

@@ -2,7 +2,10 @@
 //! it.
 
 use rookery_hub::Value;
+use rookery_store::held::Held;
+use rookery_store::memory::Memory;
 use rookery_testkit::{Config, befriend};
+use rookery_xml::ns;
 
 use super::*;
 
@@ -257,4 +260,39 @@ fn long_lists_come_in_parts() {
         "<iq type='get' id='d' to='{SERVICE}'><query xmlns='http://jabber.org/protocol/disco#items'/></iq>"
     ));
     assert!(xml(&listed).len() < 300_000 && xml(&listed).contains("http://jabber.org/protocol/rsm"));
+}
+
+/// What waits for a node while the store is slow is bounded in bytes, and each sender has a share of it: the flood of one
+/// leaves room for others, whichever nodes it is for, and nothing is counted for ever.
+#[test]
+fn a_flood_of_requests_while_the_store_is_slow_hits_its_sender_alone() {
+    let held = Held::new(Memory::stores());
+    held.set_flowing(true);
+    let server = Server::with(Config { shards: 1, stores: held.stores(), ..Config::default() });
+    let mut mallory = server.online("mallory/x");
+    let mut romeo = server.online("romeo/orchard");
+    let refusals = |client: &mut Client| {
+        let errors = client.all().into_iter().filter_map(|stanza| stanza.child("error", ns::CLIENT).cloned());
+        errors.filter(|error| error.child("resource-constraint", ns::STANZA_ERRORS).is_some()).count()
+    };
+    let request =
+        |action: &str| format!("<iq type='set' id='q' to='{SERVICE}'><pubsub xmlns='{PUBSUB}'>{action}</pubsub></iq>");
+    for round in ["first", "second"] {
+        held.set_flowing(false);
+        let mut refused = 0;
+        for number in 0..40 {
+            let node = format!("{round} {}", number % 2);
+            mallory.send(&request(&sized(&node, "i", 200_000)));
+            server.settle();
+            refused += refusals(&mut mallory);
+        }
+        assert!((19..40).contains(&refused), "a quarter of 16 MiB is room for 20: {refused} in the {round} round");
+        romeo.send(&request(&sized(&format!("{round} 0"), "i", 100)));
+        romeo.expect_nothing();
+        held.set_flowing(true);
+        held.release_all();
+        server.settle();
+        assert_eq!(refusals(&mut romeo), 0, "it had its turn");
+        assert_eq!(refusals(&mut mallory), 0, "the others had theirs");
+    }
 }

@@ -10,7 +10,7 @@ use rookery_xml::{Element, Kind, Writer, ns};
 
 use super::node::{Node, Subscription};
 use super::notify::fleeting;
-use super::state::{self, Key};
+use super::state::{self, Key, Sent};
 use super::subscribe;
 
 /// §8.6: asks the owners of a node whether somebody may subscribe.
@@ -47,10 +47,11 @@ fn request(world: &mut World, key: &Key, subscriber: &Jid) -> Option<Packet> {
 pub(super) fn message(world: &mut World, packet: &Packet, host: &Jid) {
     let Some((key, subscriber, allow)) = decision(packet, host) else { return };
     let Some(owner) = packet.sender() else { return };
-    state::with_node(world, key.clone(), move |world, node| {
+    let sent = Sent { from: owner, bytes: packet.bytes().len() };
+    state::with_node(world, key.clone(), sent, move |world, sent, node| {
         let Ok(Some(node)) = node else { return };
         let is_pending = node.subscriptions.get(&subscriber).is_some_and(|subscription| subscription.pending);
-        if node.is_owner(owner.as_ref()) && is_pending {
+        if node.is_owner(sent.from.as_ref()) && is_pending {
             decide(world, key, &node, subscriber, allow);
         }
     });

@@ -9,7 +9,7 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::config::{Access, Config};
 use super::node::Node;
-use super::state::{Key, defaults};
+use super::state::{Key, Sent, defaults};
 use super::vcard::{self, Photo};
 use super::{create, pep, publish};
 
@@ -93,11 +93,12 @@ fn put(
     let key = (account.clone(), node.to_owned());
     let config = Config { access: Access::Open, ..Config::of_account(node) };
     let payload = Writer::write(payload).into_bytes();
-    create::ensure(world, key.clone(), config, move |world, node| {
+    let sent = Sent { from: account, bytes: payload.len() };
+    create::ensure(world, key.clone(), sent, config, move |world, sent, node| {
         if let Ok(node) = node {
             publish::put(world, key, node, id, payload, |world, kept| {
                 if kept.is_ok() {
-                    then(world, account);
+                    then(world, sent.from);
                 }
             });
         }

@@ -112,7 +112,7 @@ fn replace(world: &mut World, iq: Iq, storage: Option<Element>, then: impl FnOnc
     }
     let Some(wanted) = conferences(&storage) else { return world.reply_error(&iq, Condition::JidMalformed) };
     let key = (iq.to.to_bare(), ns::BOOKMARKS.to_owned());
-    create::ensure(world, key.clone(), config(), move |world, node| {
+    create::ensure(world, key.clone(), iq, config(), move |world, iq, node| {
         let node = match node {
             Ok(node) if node.config.access == Access::Whitelist => node,
             // XEP-0411 §5: nobody else may see them.

@@ -14,7 +14,7 @@ use super::error::{failed, specific};
 use super::limits::{Limits, MAX_CONFIG};
 use super::node::Node;
 use super::request::Call;
-use super::state::{self, Change, Key, defaults};
+use super::state::{self, Asks, Change, Key, defaults};
 use super::{may_create, pep};
 
 /// §8.1: the node isn't there yet.
@@ -54,29 +54,30 @@ pub(super) fn create_for(
     make(world, call, key, config, then);
 }
 
-/// Finds a node of an account that the server itself needs, or makes it. `then` gets the error if
-/// there can't be one.
-pub(super) fn ensure(
+/// Finds a node of an account that the server itself needs, or makes it, for what asks. `then` gets
+/// the error if there can't be one.
+pub(super) fn ensure<A: Asks>(
     world: &mut World,
     key: Key,
+    asks: A,
     config: Config,
-    then: impl FnOnce(&mut World, Result<Rc<Node>, StanzaError>) + 'static,
+    then: impl FnOnce(&mut World, A, Result<Rc<Node>, StanzaError>) + 'static,
 ) {
-    state::with_node(world, key.clone(), move |world, found| match found {
-        Ok(Some(node)) => then(world, Ok(node)),
-        Err(error) => then(world, Err(failed(&error))),
+    state::with_node(world, key.clone(), asks, move |world, asks, found| match found {
+        Ok(Some(node)) => then(world, asks, Ok(node)),
+        Err(error) => then(world, asks, Err(failed(&error))),
         Ok(None) => {
             state::hold(world, &key);
             let (host, room) = (key.0.as_ref(), Limits::of(world, &key.0).room());
             let made = world.stores.pubsub.create_node(host, &key.1, config.to_bytes(), host, room);
             world.wait(made, move |world, made| {
                 if let Err(error) = created(world, &key, made) {
-                    then(world, Err(error));
+                    then(world, asks, Err(error));
                     return state::let_go(world, key, Change::Forget);
                 }
                 let node = Node::new(config, key.0.clone());
                 pep::made(world, &key);
-                then(world, Ok(Rc::new(node.clone())));
+                then(world, asks, Ok(Rc::new(node.clone())));
                 state::let_go(world, key, Change::Put(Box::new(node)));
             });
         }

@@ -59,7 +59,7 @@ pub(super) const MORE_FEATURES: [&str; 6] = [
 /// §5.3, §5.4: what a node is.
 pub(super) fn node_info(world: &mut World, call: Call, node: &str) {
     let key = call.key(node);
-    state::with_node(world, key.clone(), move |world, node| match node {
+    state::with_node(world, key.clone(), call, move |world, call, node| match node {
         Ok(Some(node)) if Node::shows_to(&node.config, node.affiliation(call.from()), &call.relation()) => {
             let identity = Identity { category: "pubsub", type_: "leaf", name: Some(node.config.title.as_str()) };
             let identity = Identity { name: identity.name.filter(|name| !name.is_empty()), ..identity };
@@ -104,7 +104,7 @@ fn meta_data(node: &Node) -> Form {
 /// §5.5: the items of a node, for those who may retrieve them.
 pub(super) fn node_items(world: &mut World, call: Call, node: &str) {
     let key = call.key(node);
-    state::with_node(world, key.clone(), move |world, node| {
+    state::with_node(world, key.clone(), call, move |world, call, node| {
         let node = match node {
             Ok(Some(node)) => node,
             Ok(None) => return call.refuse(world, Condition::ItemNotFound),

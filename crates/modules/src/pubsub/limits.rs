@@ -14,6 +14,7 @@ use rookery_store::pubsub::Room;
 use rookery_xml::ns;
 
 use super::notify::TOLD_BYTES;
+use super::state::WAITING;
 use super::{NAME, pep};
 
 /// The limits that the operator sets a host.
@@ -171,6 +172,8 @@ pub(super) const OF_SERVICE: &[Bound] = &[
     OF_NODE[5],
     OF_NODE[6],
     OF_NODE[7],
+    OF_WAITING[0],
+    OF_WAITING[1],
     OF_ACCOUNT_SUBSCRIPTIONS,
 ];
 
@@ -190,6 +193,8 @@ pub(super) const OF_ACCOUNTS: &[Bound] = &[
     OF_NODE[5],
     OF_NODE[6],
     OF_NODE[7],
+    OF_WAITING[0],
+    OF_WAITING[1],
     OF_ACCOUNT_SUBSCRIPTIONS,
     Bound::on(
         "accounts that a session has told its capabilities by directed presence",
@@ -226,6 +231,13 @@ const OF_NODE: [Bound; 8] = [
     .or("one more gets <policy-violation/>"),
     Bound::on("an item whose notification has its payload", Per::Stanza, Most::Fixed(TOLD_BYTES as u64), Unit::Bytes)
         .or("a larger one is told of without it"),
+];
+
+const OF_WAITING: [Bound; 2] = [
+    Bound::on("requests that wait for a node", Per::Shard, Most::Fixed(WAITING.number as u64), Unit::Number)
+        .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
+    Bound::on("requests that wait for a node", Per::Shard, Most::Fixed(WAITING.bytes as u64), Unit::Bytes)
+        .or("the sender gets <resource-constraint/>; one sender has a quarter at most"),
 ];
 
 const OF_ACCOUNT_SUBSCRIPTIONS: Bound =

@@ -287,7 +287,7 @@ fn next_affiliated(
 /// §8.7.4: who waits for approval gets it with a higher affiliation; an outcast keeps no subscription.
 fn settle(world: &mut World, key: &Key, jid: Jid, affiliation: Option<Affiliation>) {
     let key = key.clone();
-    state::with_node(world, key.clone(), move |world, node| {
+    state::with_node(world, key.clone(), (), move |world, (), node| {
         let Ok(Some(node)) = node else { return };
         let theirs: Vec<_> =
             node.subscriptions_of(jid.as_ref()).map(|(jid, found)| (jid.clone(), found.pending)).collect();

@@ -243,7 +243,7 @@ fn discovered(world: &mut World, iq: Iq, node: Option<String>, domain: &Domain) 
             pending::discovered(world, call.iq, &node);
         }
         Some(node) => {
-            state::with_node(world, call.key(&node), move |world, found| {
+            state::with_node(world, call.key(&node), call, move |world, call, found| {
                 let found = found.ok().flatten().filter(|found| found.asks_roster(call.from()));
                 let owner = found.and_then(|found| local_owner(world, &found));
                 let then = move |world: &mut World, call: Call| match is_info {
@@ -290,7 +290,7 @@ fn run(world: &mut World, call: Call, action: Action) {
     }
     let Some(node) = action.node().map(str::to_owned) else { return };
     let key = call.key(&node);
-    state::with_node(world, key, move |world, found| match found {
+    state::with_node(world, key, call, move |world, call, found| match found {
         Ok(Some(found)) => with_relation(world, call, action, found),
         Ok(None) => without_node(world, call, action),
         Err(error) => call.refuse(world, failed(&error)),

@@ -70,7 +70,7 @@ fn all_nodes(world: &mut World, iq: Iq) {
 /// §8.7.4: the requests for one.
 fn one_node(world: &mut World, call: Call, node: &str) {
     let key = call.key(node);
-    state::with_node(world, key.clone(), move |world, found| match found {
+    state::with_node(world, key.clone(), call, move |world, call, found| match found {
         Ok(Some(node)) if node.is_owner(call.from()) => {
             answer(world, &call.iq, "completed", None);
             let waiting = node.subscriptions.iter().filter(|(_, subscription)| subscription.pending);

@@ -8,12 +8,12 @@
 //!
 //! * A node that is at hand is what the store has, or is held.
 //! * Nothing is borrowed while an operation runs: it may use any node, its own too.
-//! * The memory for nodes at hand is bounded by their number and by what they say of others, that for what waits by its length.
+//! * The memory for nodes at hand is bounded by their number and by what they say of others, that for what waits by number and bytes, of which one sender has a quarter at most.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
-use rookery_hub::{Custody, World};
+use rookery_hub::{Bounds, Custody, Iq, Share, World};
 use rookery_jid::Jid;
 use rookery_store::StoreError;
 
@@ -21,24 +21,77 @@ use super::Service;
 use super::config::Config;
 use super::node::Node;
 use super::pep::Pep;
+use super::request::Call;
 
 /// What names a node: its host and its id.
 pub(crate) type Key = (Jid, String);
 
-/// What needs a node: it gets it, nothing if there is no such node, or why the store did not tell.
-type Operation = Box<dyn FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>)>;
+/// A node; nothing if there is no such node, or why the store did not tell.
+pub(super) type Found = Result<Option<Rc<Node>>, StoreError>;
+
+/// An operation that needs a node.
+type Operation = Box<dyn FnOnce(&mut World, Found)>;
 
 /// One that waits in line, and for whom.
 type Waiting = (Operation, Option<Custody>);
 
+/// Carries what asks for a node, and takes memory while it waits.
+pub(super) trait Asks: 'static {
+    /// Returns the bare JID whose share of what may wait it takes, and how many bytes; `None` for a
+    /// part of an operation that has had its turn, which is never refused.
+    fn takes(&self) -> Option<(&str, usize)>;
+}
+
+impl Asks for () {
+    fn takes(&self) -> Option<(&str, usize)> {
+        None
+    }
+}
+
+impl Asks for Iq {
+    fn takes(&self) -> Option<(&str, usize)> {
+        Some((self.from.as_ref().bare_str(), self.bytes))
+    }
+}
+
+impl Asks for Call {
+    fn takes(&self) -> Option<(&str, usize)> {
+        self.iq.takes()
+    }
+}
+
+/// Asks with what an address has sent that is no request.
+pub(super) struct Sent {
+    pub from: Jid,
+    pub bytes: usize,
+}
+
+impl Asks for Sent {
+    fn takes(&self) -> Option<(&str, usize)> {
+        Some((self.from.as_ref().bare_str(), self.bytes))
+    }
+}
+
 /// The nodes that a shard is home to, of all services or of all accounts.
-#[derive(Default)]
 pub(super) struct Nodes {
     at_hand: AtHand,
     busy: HashMap<Key, Busy>,
+    /// The share that each sender has of what waits for nodes.
+    waiting: Share,
     /// The accounts whose requests for subscriptions owners have heard of late, by node, and since
     /// when they are remembered, milliseconds.
     asked: (HashSet<(Key, Jid)>, u64),
+}
+
+impl Default for Nodes {
+    fn default() -> Self {
+        Self {
+            at_hand: AtHand::default(),
+            busy: HashMap::new(),
+            waiting: Share::new(WAITING),
+            asked: (HashSet::new(), 0),
+        }
+    }
 }
 
 impl std::fmt::Debug for Nodes {
@@ -83,33 +136,41 @@ fn nodes<'w>(world: &'w mut World, host: &Jid) -> &'w mut Nodes {
     }
 }
 
-/// Runs `operation` with a node, after what waits for that node already.
-pub(super) fn with_node(
+/// Runs `operation` with a node and what asks for it, after what waits for that node already. What
+/// may not wait hears that the store is busy.
+pub(super) fn with_node<A: Asks>(
     world: &mut World,
     key: Key,
-    operation: impl FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>) + 'static,
+    asks: A,
+    operation: impl FnOnce(&mut World, A, Found) + 'static,
 ) {
     let nodes = nodes(world, &key.0);
-    match nodes.busy.get(&key) {
-        Some(busy) if busy.line.len() >= MAX_WAITING => operation(world, Err(StoreError::Busy)),
-        Some(_) => wait(world, &key, operation),
-        None => match nodes.at_hand.get(&key) {
-            Some(node) => operation(world, Ok(Some(node))),
-            None => {
-                wait(world, &key, operation);
-                go_on(world, key);
-            }
-        },
+    if nodes.busy.contains_key(&key) {
+        return wait(world, &key, asks, operation);
+    }
+    match nodes.at_hand.get(&key) {
+        Some(node) => operation(world, asks, Ok(Some(node))),
+        None => {
+            wait(world, &key, asks, operation);
+            go_on(world, key);
+        }
     }
 }
 
-/// Lets an operation wait for a node.
-fn wait(
-    world: &mut World,
-    key: &Key,
-    operation: impl FnOnce(&mut World, Result<Option<Rc<Node>>, StoreError>) + 'static,
-) {
-    let waiting: Waiting = (Box::new(operation), world.custody());
+/// Lets an operation wait for a node, if its sender has room for it.
+fn wait<A: Asks>(world: &mut World, key: &Key, asks: A, operation: impl FnOnce(&mut World, A, Found) + 'static) {
+    let waiting = &mut nodes(world, &key.0).waiting;
+    if asks.takes().is_some_and(|(sender, bytes)| !waiting.take_bytes(sender, bytes)) {
+        return operation(world, asks, Err(StoreError::Busy));
+    }
+    let host = key.0.clone();
+    let operation: Operation = Box::new(move |world, found| {
+        if let Some((sender, bytes)) = asks.takes() {
+            nodes(world, &host).waiting.give_back_bytes(sender, bytes);
+        }
+        operation(world, asks, found);
+    });
+    let waiting: Waiting = (operation, world.custody());
     nodes(world, &key.0).busy.entry(key.clone()).or_default().line.push_back(waiting);
 }
 
@@ -244,5 +305,5 @@ const MAX_AT_HAND: usize = 20_000;
 const ASKED_MS: u64 = 3_600_000;
 /// Requests that are remembered.
 const MAX_ASKED: usize = 10_000;
-/// Operations that may wait for one node.
-const MAX_WAITING: usize = 1000;
+/// Operations that may wait for the nodes of a shard, with the bytes of the stanzas that ask for them.
+pub(super) const WAITING: Bounds = Bounds { number: 16_384, bytes: 16 << 20 };
