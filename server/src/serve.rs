@@ -119,7 +119,6 @@ impl Threads {
         } else {
             let folder = start.loaded.source.folder.uploads();
             let files = rookery_web::upload::Files::new(folder, start.database.stores.slots.clone());
-            let data = start.loaded.source.folder.path().to_owned();
             let reach = rookery_web::Reach {
                 door: shards.door(),
                 files,
@@ -127,7 +126,7 @@ impl Threads {
                 chat: rookery_web::chat::Files::new(start.loaded.source.folder.path()),
                 stores: start.database.stores.clone(),
                 modules: start.shared.clone(),
-                export: Arc::new(move |jid, stores| crate::user::export(&data, jid, stores)),
+                exports: start.loaded.source.folder.path().to_owned(),
             };
             let front = rookery_web::start(web, web_settings(&start.loaded), reach);
             Some(front.map_err(|error| Failure::Failed(format!("the web front can't be started: {error}")))?)

@@ -21,7 +21,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("shard", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("testkit", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
     ("behaviour", &[]),
-    ("web", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
+    ("portability", &["jid", "xml", "sasl", "store", "hub", "modules"]),
+    ("web", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "portability", "shard"]),
     ("relay", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules"]),
     ("bench", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
 ];

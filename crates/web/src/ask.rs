@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modules::operations::{Outcome, Refusal};
+use rookery_portability::export::to_unnamed_file;
 use rookery_shard::Census;
 use rookery_store::pending::Completer;
 use rookery_store::{Pending, StoreError};
 use tokio::time::timeout;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::Shared;
 use crate::body::Body;
@@ -44,9 +45,10 @@ impl Shared {
     /// The store or the disk failed.
     pub async fn export(&self, account: Jid) -> Outcome<Body> {
         let _turn = self.exports.acquire().await.map_err(|_| Refusal::Store(StoreError::Closed))?;
-        let (export, stores) = (self.export.clone(), self.stores.clone());
+        let (folder, stores) = (self.exports_folder.clone(), self.stores.clone());
         let write = move || {
-            let file = export(&account, &stores)?;
+            let mut damaged = |what: &str| warn!(what, "an export is not complete");
+            let file = to_unnamed_file(&account, &folder, &stores, &mut damaged).map_err(|error| error.to_string())?;
             let len = file.metadata().map_err(|error| error.to_string())?.len();
             Ok::<_, String>(Body::file(file, 0, len))
         };

@@ -46,15 +46,14 @@ mod storage;
 pub mod upload;
 pub mod websocket;
 
-use std::fs::File;
 use std::io;
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use rookery_hub::{Domain, Network};
-use rookery_jid::Jid;
 use rookery_modules::operations::rooms;
 use rookery_sasl::server::Decoy;
 use rookery_shard::{Door, LoginTerms};
@@ -129,7 +128,8 @@ pub(crate) struct Shared {
     pub modules: rookery_modules::Shared,
     pub samples: samples::Samples,
     pub admin: admin::Admin,
-    export: Export,
+    /// The folder where exports are written.
+    exports_folder: PathBuf,
     /// One export at a time: it takes one of the few threads for what blocks.
     exports: Semaphore,
     pub counts: metrics::Counts,
@@ -152,12 +152,9 @@ pub struct Reach {
     pub stores: Stores,
     /// What the modules of all shards have in common.
     pub modules: rookery_modules::Shared,
-    /// Exports accounts.
-    pub export: Export,
+    /// The folder where exports of accounts are written, each in a file without a name.
+    pub exports: PathBuf,
 }
-
-/// Makes a file of all that is kept for an account (XEP-0227), which goes when it is closed; or says why not. It may block.
-pub type Export = Arc<dyn Fn(&Jid, &Stores) -> Result<File, String> + Send + Sync>;
 
 impl std::fmt::Debug for Reach {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -171,7 +168,7 @@ impl std::fmt::Debug for Reach {
 /// What the system says when it gives no thread or no descriptor.
 pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
-    let Reach { door, files, chat, challenges, stores, modules, export } = reach;
+    let Reach { door, files, chat, challenges, stores, modules, exports } = reach;
     let settings = RwLock::new(Arc::new(settings));
     let counts = metrics::Counts::default();
     let shared = Arc::new(Shared {
@@ -184,7 +181,7 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         modules,
         samples: samples::Samples::default(),
         admin: admin::Admin::default(),
-        export,
+        exports_folder: exports,
         exports: Semaphore::new(1),
         counts,
         waiting: AtomicUsize::new(0),

@@ -4,12 +4,11 @@ mod csv;
 mod import;
 mod invite;
 mod password;
-mod pie;
+mod portability;
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use rookery_store::{Stores, wait};
 use crate::arguments::UserCommand;
 use crate::clock;
 use crate::config::Config;
-use crate::database::{self, Database};
+use crate::database::Database;
 use crate::failure::Failure;
 use crate::folder::Folder;
 use crate::loaded::Source;
@@ -61,28 +60,12 @@ pub fn run(source: &Source, command: UserCommand) -> Result<(), Failure> {
             remove(&address(&jid).map_err(Failure::Failed)?, &config, &source.folder, &open()?)
         }
         UserCommand::List { domain } => list(domain.as_deref(), &config, &open()?),
-        UserCommand::Import { file } if is_xml(&file)? => pie::import::run(&file, &config, &open()?),
+        UserCommand::Import { file } if is_xml(&file)? => portability::import(&file, &config, &open()?),
         UserCommand::Import { file } => import::run(&file, &config, &open()?),
         UserCommand::Invite { what, valid } => invite::invite(&invited(&what, &config)?, valid.days, &config, &open()?),
         UserCommand::ResetLink { jid, valid } => invite::reset(&account(&jid, &config)?, valid.days, &config, &open()?),
-        UserCommand::Export { what, file } => pie::export::run(&exported(&what)?, &file, &open()?),
+        UserCommand::Export { what, file } => portability::export(&exported(&what)?, &file, &open()?),
     }
-}
-
-/// All that is kept for an account as a document (XEP-0227), for the web front of a running server. However large it is, it takes no memory: it is a file in
-/// a folder that has no name any more and goes with whoever reads it. It blocks.
-///
-/// # Errors
-///
-/// What failed, in words.
-pub fn export(folder: &Path, jid: &Jid, stores: &Stores) -> Result<File, String> {
-    let number = u64::from_ne_bytes(database::random().map_err(|failure| failure.to_string())?);
-    let path = folder.join(format!("export-{number:016x}"));
-    let opened = fs::OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
-    let mut file = opened.map_err(|error| Failure::file(&path, &error).to_string())?;
-    fs::remove_file(&path).map_err(|error| Failure::file(&path, &error).to_string())?;
-    pie::export::document(jid, stores, &mut file)?;
-    Ok(file)
 }
 
 fn add(jid: &Jid, credentials: Credentials, config: &Config, database: &Database) -> Result<(), Failure> {

@@ -1,95 +1,117 @@
-//! `rookery user import` of an export: walks through the file, and says with line numbers what it leaves out.
+//! Reads an export: walks through the file, and tells with line numbers what it leaves out.
 
-use std::collections::HashSet;
+use std::fmt;
 use std::path::Path;
 
 use rookery_jid::Jid;
+use rookery_store::{StoreError, Stores};
 
 use super::account::Account;
 use super::input::{Input, Next, Tag};
 use super::{PIE, SCRAM};
-use crate::config::Config;
-use crate::database::Database;
-use crate::failure::Failure;
-use crate::user::{named, tell_rights};
-use crate::welcome::say;
 
-/// Imports a file. An account that exists is left alone.
+/// The side of an import that its caller gives: where accounts may go, and who hears how it goes.
+pub trait Importer {
+    /// Returns whether accounts of this domain, in its prepared form, are imported.
+    fn serves(&self, domain: &str) -> bool;
+
+    /// Hears that an account is imported.
+    fn imported(&mut self, account: &Jid);
+
+    /// Hears of something that is left out, with file and line.
+    fn left_out(&mut self, what: &str);
+}
+
+/// The terms of an import.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// Iterations of PBKDF2 for passwords that are in the file.
+    pub scram_iterations: u32,
+    /// The time of what has none in the file, milliseconds since 1970.
+    pub unix_ms: u64,
+}
+
+/// The numbers of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Accounts that were made.
+    pub accounts: u64,
+    /// Things that were left out.
+    pub left_out: u64,
+}
+
+/// Imports a file. An account that exists is left alone. The numbers tell how far it came, even where it ended early.
 ///
 /// # Errors
 ///
-/// [`Failure::Told`] if something was left out, [`Failure::Failed`] if the file can't be read to its end or the store failed; what was imported before stays.
-pub fn run(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
-    let mut input = Input::open(file).map_err(|error| Failure::file(file, &error))?;
-    let mut import =
-        Import { config, database, accounts: 0, left_out: 0, named: named(config, database)?, told: Vec::new() };
-    let walked = import.file(&mut input);
-    say(&format!("{} accounts imported, {} things left out\n", import.accounts, import.left_out));
-    tell_rights(&import.told);
-    walked?;
-    if import.left_out > 0 { Err(Failure::Told) } else { Ok(()) }
+/// The file can't be read to its end, or the store failed; what was imported before stays.
+pub fn from_file(
+    path: &Path,
+    terms: Terms,
+    stores: &Stores,
+    importer: &mut dyn Importer,
+) -> (Counts, Result<(), ImportError>) {
+    let mut import = Import { stores, terms, importer, counts: Counts::default() };
+    let walked = Input::open(path)
+        .map_err(|error| ImportError::File(format!("{}: {error}", path.display())))
+        .and_then(|mut input| import.file(&mut input));
+    (import.counts, walked)
 }
 
 /// An import on its way.
-pub struct Import<'a> {
-    config: &'a Config,
-    pub database: &'a Database,
-    accounts: u64,
-    left_out: u64,
-    /// Accounts that have rights by their names, and those of them that were imported.
-    named: HashSet<Jid>,
-    told: Vec<Jid>,
+pub(crate) struct Import<'a> {
+    pub stores: &'a Stores,
+    pub terms: Terms,
+    importer: &'a mut dyn Importer,
+    counts: Counts,
 }
 
-/// What ends an import: the file is broken, or the store fails.
+/// The reason why an import ended before its time.
 #[derive(Debug)]
-pub enum Broken {
-    /// The file, and where.
+pub enum ImportError {
+    /// The file is broken: where, and how.
     File(String),
-    /// Something else.
-    Failed(Failure),
+    /// The store failed.
+    Store(StoreError),
 }
 
-impl From<String> for Broken {
-    fn from(what: String) -> Self {
-        Broken::File(what)
-    }
-}
-
-impl From<rookery_store::StoreError> for Broken {
-    fn from(error: rookery_store::StoreError) -> Self {
-        Broken::Failed(error.into())
-    }
-}
-
-impl From<Broken> for Failure {
-    fn from(broken: Broken) -> Self {
-        match broken {
-            Broken::File(what) => Failure::Failed(what),
-            Broken::Failed(failure) => failure,
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(what) => f.write_str(what),
+            Self::Store(error) => error.fmt(f),
         }
     }
 }
 
-impl Import<'_> {
-    /// Iterations of PBKDF2 for passwords that are in the file.
-    pub fn iterations(&self) -> u32 {
-        self.config.login.scram_iterations
-    }
+impl std::error::Error for ImportError {}
 
+impl From<String> for ImportError {
+    fn from(what: String) -> Self {
+        Self::File(what)
+    }
+}
+
+impl From<StoreError> for ImportError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Import<'_> {
     /// Says that something is left out.
     pub fn leave_out(&mut self, input: &Input, line: u64, what: &str) {
-        self.left_out += 1;
-        eprintln!("{}:{line}: {what}", input.path.display());
+        self.counts.left_out += 1;
+        self.importer.left_out(&format!("{}:{line}: {what}", input.path.display()));
     }
 
     /// A whole file: the root element may also be a single host or user (§5).
-    fn file(&mut self, input: &mut Input) -> Result<(), Broken> {
+    fn file(&mut self, input: &mut Input) -> Result<(), ImportError> {
         let root = input.root()?;
         match () {
             () if root.is("server-data", PIE) => self.server(input),
             () if root.is("host", PIE) => self.host(input, &root),
-            () => Err(Broken::File(format!(
+            () => Err(ImportError::File(format!(
                 "{}:{}: this is no export of accounts (XEP-0227)",
                 input.path.display(),
                 root.line
@@ -98,7 +120,7 @@ impl Import<'_> {
     }
 
     /// §4.1: the hosts.
-    fn server(&mut self, input: &mut Input) -> Result<(), Broken> {
+    fn server(&mut self, input: &mut Input) -> Result<(), ImportError> {
         while let Next::Start(tag) = input.next()? {
             match () {
                 () if tag.is("host", PIE) => self.host(input, &tag)?,
@@ -113,10 +135,10 @@ impl Import<'_> {
     }
 
     /// §4.2: the accounts of a host.
-    fn host(&mut self, input: &mut Input, host: &Tag) -> Result<(), Broken> {
+    fn host(&mut self, input: &mut Input, host: &Tag) -> Result<(), ImportError> {
         let name = host.attr("jid").unwrap_or_default();
         let domain = rookery_jid::prepare_domain(name).ok().map(|name| name.into_owned());
-        let Some(domain) = domain.filter(|domain| self.config.domain(domain).is_some()) else {
+        let Some(domain) = domain.filter(|domain| self.importer.serves(domain)) else {
             self.leave_out(
                 input,
                 host.line,
@@ -138,7 +160,7 @@ impl Import<'_> {
     }
 
     /// §4.3.
-    fn user(&mut self, input: &mut Input, user: &Tag, domain: &str) -> Result<(), Broken> {
+    fn user(&mut self, input: &mut Input, user: &Tag, domain: &str) -> Result<(), ImportError> {
         let name = user.attr("name").unwrap_or_default();
         let jid = match Jid::new(Some(name), domain, None) {
             Ok(jid) => jid,
@@ -160,8 +182,8 @@ impl Import<'_> {
         }
         let jid = account.jid.clone();
         if account.finish(self, input)? {
-            self.accounts += 1;
-            self.told.extend(self.named.get(&jid).cloned());
+            self.counts.accounts += 1;
+            self.importer.imported(&jid);
         }
         Ok(())
     }
@@ -171,8 +193,8 @@ impl Import<'_> {
         &mut self,
         input: &mut Input,
         tag: Tag,
-        then: impl FnOnce(&mut Self, &mut Input, Tag) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
+        then: impl FnOnce(&mut Self, &mut Input, Tag) -> Result<(), ImportError>,
+    ) -> Result<(), ImportError> {
         let opened = input.included(&tag);
         input.skip()?;
         match opened {
@@ -188,7 +210,7 @@ impl Import<'_> {
     }
 
     /// Leaves out what nobody here knows.
-    pub fn unknown(&mut self, input: &mut Input, tag: Tag) -> Result<(), Broken> {
+    pub fn unknown(&mut self, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.leave_out(input, tag.line, &format!("{} is unknown here", tag.name()));
         Ok(input.skip()?)
     }

@@ -1,6 +1,7 @@
-//! `rookery user export`: an account, or all of a domain, into a file.
+//! An account, or all of a domain, into a file.
 
-use std::fs::{self, File};
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -9,93 +10,113 @@ use rookery_hub::delay;
 use rookery_jid::Jid;
 use rookery_modules::archive::id;
 use rookery_store::pubsub::Wanted;
-use rookery_store::{ArchiveQuery, RosterItem, Stores, wait};
+use rookery_store::{ArchiveQuery, RosterItem, StoreError, Stores, wait};
 use rookery_xml::{Element, Writer, ns};
 
 use super::nodes::{write_item, write_node};
 use super::parts::{DOCUMENTS, PRIVATE, write_document, write_keys};
 use super::{ARCHIVE, OURS, PIE};
-use crate::database::Database;
-use crate::failure::Failure;
-use crate::welcome::say;
 
-/// Exports an account, or with a domain all of its accounts. The file is readable for its owner alone; one that exists is left alone.
+/// The reason why an export ended before its time.
+#[derive(Debug)]
+pub enum ExportError {
+    /// The file can't be written.
+    File(io::Error),
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ExportError {}
+
+impl From<io::Error> for ExportError {
+    fn from(error: io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<StoreError> for ExportError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Exports an account, or with a domain all of its accounts, into a new file that is readable for its owner alone. Returns the number
+/// of accounts. `damaged` is told of each stanza in the store that can't be read and is left out.
 ///
 /// # Errors
 ///
-/// [`Failure::Failed`] if there is no such account, or if the file or the store failed. What was written then is removed.
-pub fn run(what: &Jid, file: &Path, database: &Database) -> Result<(), Failure> {
-    if what.local().is_some() && !wait(database.stores.accounts.exists(what.as_ref()))? {
-        return Err(super::super::no_account(what));
-    }
-    let opened = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
-    let opened = opened.map_err(|error| Failure::file(file, &error))?;
+/// The file exists or can't be written, or the store failed. What was written then is removed.
+pub fn to_new_file(
+    what: &Jid,
+    path: &Path,
+    stores: &Stores,
+    damaged: &mut dyn FnMut(&str),
+) -> Result<usize, ExportError> {
+    let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let mut out = BufWriter::new(opened);
-    let written = write(what, &mut out, &database.stores);
+    let written = write(what, &mut out, stores, damaged);
     let synced = written.and_then(|accounts| {
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         Ok(accounts)
     });
-    match synced {
-        Ok(accounts) => {
-            say(&format!("exported {accounts} accounts to {}\n", file.display()));
-            Ok(())
-        }
-        Err(error) => {
-            // Half an export would be taken for a whole one.
-            let _ = fs::remove_file(file);
-            Err(match error {
-                Wrong::File(error) => Failure::file(file, &error),
-                Wrong::Failed(failure) => failure,
-            })
-        }
+    if synced.is_err() {
+        // Half an export would be taken for a whole one.
+        let _ = fs::remove_file(path);
     }
+    synced
 }
 
-/// The same for one account, into a file that is open.
+/// Exports an account into a file in `folder` that has no name any more and goes with its last reader: however large it is, it takes no
+/// memory. `damaged` is told of what is left out, as by [`to_new_file`].
 ///
 /// # Errors
 ///
-/// What failed, in words.
-pub fn document(account: &Jid, stores: &Stores, file: &mut File) -> Result<(), String> {
+/// The file can't be written, or the store failed.
+pub fn to_unnamed_file(
+    account: &Jid,
+    folder: &Path,
+    stores: &Stores,
+    damaged: &mut dyn FnMut(&str),
+) -> Result<File, ExportError> {
+    let mut number = [0; 8];
+    getrandom::fill(&mut number).map_err(|error| io::Error::other(error.to_string()))?;
+    let path = folder.join(format!("export-{:016x}", u64::from_ne_bytes(number)));
+    let in_folder = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let opened = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
+    let file = opened.map_err(in_folder)?;
+    fs::remove_file(&path).map_err(in_folder)?;
     let mut out = BufWriter::new(file);
-    let written = write(account, &mut out, stores).and_then(|_| Ok(out.flush()?));
-    written.map_err(|wrong| match wrong {
-        Wrong::File(error) => error.to_string(),
-        Wrong::Failed(failure) => failure.to_string(),
-    })
+    write(account, &mut out, stores, damaged)?;
+    Ok(out.into_inner().map_err(io::IntoInnerError::into_error)?)
 }
 
-enum Wrong {
-    File(io::Error),
-    Failed(Failure),
-}
-
-impl From<io::Error> for Wrong {
-    fn from(error: io::Error) -> Self {
-        Wrong::File(error)
-    }
-}
-
-impl From<rookery_store::StoreError> for Wrong {
-    fn from(error: rookery_store::StoreError) -> Self {
-        Wrong::Failed(error.into())
-    }
-}
-
-fn write(what: &Jid, out: &mut dyn Write, stores: &Stores) -> Result<usize, Wrong> {
+fn write(
+    what: &Jid,
+    out: &mut dyn Write,
+    stores: &Stores,
+    damaged: &mut dyn FnMut(&str),
+) -> Result<usize, ExportError> {
     write!(out, "<?xml version='1.0' encoding='UTF-8'?>\n<server-data xmlns='{PIE}'>\n")?;
     out.write_all(&open("host", &[("jid", what.domain())]))?;
     let mut accounts = 0;
     if what.local().is_some() {
-        Account { out, stores, jid: what }.write()?;
+        Account { out, stores, jid: what, damaged }.write()?;
         accounts = 1;
     } else {
         let mut after: Option<Jid> = None;
         loop {
             let page = wait(stores.accounts.list(what.domain(), after.as_ref().map(Jid::as_ref), PAGE))?;
             for jid in &page {
-                Account { out, stores, jid }.write()?;
+                Account { out, stores, jid, damaged }.write()?;
             }
             accounts += page.len();
             after = page.last().cloned();
@@ -113,10 +134,11 @@ struct Account<'a> {
     out: &'a mut dyn Write,
     stores: &'a Stores,
     jid: &'a Jid,
+    damaged: &'a mut dyn FnMut(&str),
 }
 
 impl Account<'_> {
-    fn write(mut self) -> Result<(), Wrong> {
+    fn write(mut self) -> Result<(), ExportError> {
         self.out.write_all(&open("user", &[("name", self.jid.local().unwrap_or_default())]))?;
         self.credentials()?;
         self.roster()?;
@@ -128,7 +150,7 @@ impl Account<'_> {
         Ok(())
     }
 
-    fn credentials(&mut self) -> Result<(), Wrong> {
+    fn credentials(&mut self) -> Result<(), ExportError> {
         if let Some(found) = wait(self.stores.accounts.credentials(self.jid.as_ref()))? {
             for keys in [&found.sha1, &found.sha256, &found.sha512].into_iter().filter(|keys| !keys.is_none()) {
                 self.element(&write_keys(keys))?;
@@ -141,7 +163,7 @@ impl Account<'_> {
     }
 
     /// §4.4 and §4.9: the roster as clients get it, then the requests that wait for an answer.
-    fn roster(&mut self) -> Result<(), Wrong> {
+    fn roster(&mut self) -> Result<(), ExportError> {
         let roster = wait(self.stores.rosters.get(self.jid.as_ref()))?;
         let visible = roster.items.iter().filter(|item| item.visible());
         let query = visible.fold(Element::new("query", ns::ROSTER), |query, item| query.with_child(item_element(item)));
@@ -153,7 +175,7 @@ impl Account<'_> {
     }
 
     /// §4.5: as they would be delivered, with the time when they came.
-    fn offline(&mut self) -> Result<(), Wrong> {
+    fn offline(&mut self) -> Result<(), ExportError> {
         let (mut after, mut is_open) = (0, false);
         loop {
             let page = wait(self.stores.offline.load(self.jid.as_ref(), after, PAGE_BYTES))?;
@@ -178,7 +200,7 @@ impl Account<'_> {
     }
 
     /// §4.6 to §4.8, and what modules keep besides.
-    fn documents(&mut self) -> Result<(), Wrong> {
+    fn documents(&mut self) -> Result<(), ExportError> {
         let (private, others): (Vec<_>, Vec<_>) = wait(self.stores.documents.starting(self.jid.as_ref(), ""))?
             .into_iter()
             .partition(|document| document.name.starts_with(PRIVATE));
@@ -196,7 +218,7 @@ impl Account<'_> {
     }
 
     /// §4.10: first what belongs to all nodes, then their items, page by page.
-    fn nodes(&mut self) -> Result<(), Wrong> {
+    fn nodes(&mut self) -> Result<(), ExportError> {
         let mut ids = Vec::new();
         loop {
             let after = ids.last().map_or("", String::as_str);
@@ -238,7 +260,7 @@ impl Account<'_> {
     }
 
     /// §4.11, page by page.
-    fn archive(&mut self) -> Result<(), Wrong> {
+    fn archive(&mut self) -> Result<(), ExportError> {
         let (mut after, mut is_open) = (0, false);
         loop {
             let query = ArchiveQuery { after, limit: ARCHIVE_PAGE, max_bytes: PAGE_BYTES, ..ArchiveQuery::default() };
@@ -265,22 +287,22 @@ impl Account<'_> {
     }
 
     /// A stanza that the store keeps.
-    fn stanza(&mut self, bytes: &[u8]) -> Result<(), Wrong> {
+    fn stanza(&mut self, bytes: &[u8]) -> Result<(), ExportError> {
         match self.read(bytes) {
             Some(stanza) => self.element(&stanza),
             None => Ok(()),
         }
     }
 
-    fn read(&self, bytes: &[u8]) -> Option<Element> {
+    fn read(&mut self, bytes: &[u8]) -> Option<Element> {
         let read = Element::parse(bytes);
         if let Err(fault) = &read {
-            eprintln!("{}: a stanza in the store is damaged and left out: {fault}", self.jid);
+            (self.damaged)(&format!("{}: a stanza in the store is damaged and left out: {fault}", self.jid));
         }
         read.ok()
     }
 
-    fn element(&mut self, element: &Element) -> Result<(), Wrong> {
+    fn element(&mut self, element: &Element) -> Result<(), ExportError> {
         // The writer leaves the namespace of a client's stream out, which is another one here.
         let mut wrapped = Writer::with_ns("x", PIE);
         wrapped.element(element);

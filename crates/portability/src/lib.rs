@@ -3,6 +3,11 @@
 //! Both ways are streams: of an archive, however large, a page is in memory. What this server keeps and the standard has no word for (that an account
 //! is disabled, documents of modules) stands in elements of the namespace [`OURS`], so that what Rookery exports it also imports.
 //!
+//! # Invariants
+//!
+//! * Nothing here prints, exits or reads a configuration: the caller says where accounts go, and is told what is left out.
+//! * Everything blocks, on the store and on files: nothing here may run on a shard.
+//!
 //! # Layout
 //!
 //! [`export`] writes, [`import`] reads: `input` is the file as events and elements, with its line numbers and what it includes; `account` is one
@@ -21,5 +26,5 @@ const PIE: &str = "urn:xmpp:pie:0";
 const SCRAM: &str = "urn:xmpp:pie:0#scram";
 /// Archives (§4.11).
 const ARCHIVE: &str = "urn:xmpp:pie:0#mam";
-/// What only this server knows.
-const OURS: &str = "urn:rookery:export:0";
+/// The namespace of what only this server knows.
+pub const OURS: &str = "urn:rookery:export:0";

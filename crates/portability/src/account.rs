@@ -15,7 +15,7 @@ use rookery_store::{
 };
 use rookery_xml::{Element, Writer, ns};
 
-use super::import::{Broken, Import, is_keys};
+use super::import::{Import, ImportError, is_keys};
 use super::input::{Input, Next, Tag};
 use super::nodes::{read_affiliation, read_config, read_item, read_subscription};
 use super::parts::{DOCUMENTS, PRIVATE, complete, keys_in_password, name_of, read_document, read_keys, time};
@@ -58,12 +58,12 @@ impl Account {
     }
 
     /// Whether there is one of that name.
-    pub fn exists(&self, import: &Import<'_>) -> Result<bool, Broken> {
-        Ok(wait(import.database.stores.accounts.exists(self.jid.as_ref()))?)
+    pub fn exists(&self, import: &Import<'_>) -> Result<bool, ImportError> {
+        Ok(wait(import.stores.accounts.exists(self.jid.as_ref()))?)
     }
 
     /// Takes one part of what is kept for it.
-    pub fn part(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), Broken> {
+    pub fn part(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         match () {
             () if is_keys(&tag) => self.keys(import, input, tag),
             () if tag.is("query", ns::ROSTER) => self.roster(import, input),
@@ -74,7 +74,7 @@ impl Account {
             () if tag.is("disabled", OURS) => {
                 input.skip()?;
                 self.make(import)?;
-                let disabled = import.database.stores.accounts.set_disabled(self.jid.as_ref(), true);
+                let disabled = import.stores.accounts.set_disabled(self.jid.as_ref(), true);
                 self.write(0, Box::pin(async move { disabled.await.map(drop) }))
             }
             () if tag.is("pubsub", ns::PUBSUB_OWNER) => self.nodes(import, input),
@@ -88,15 +88,15 @@ impl Account {
     }
 
     /// The file has no more of it. `false` if there was nothing that makes an account.
-    pub fn finish(mut self, import: &mut Import<'_>, input: &Input) -> Result<bool, Broken> {
+    pub fn finish(mut self, import: &mut Import<'_>, input: &Input) -> Result<bool, ImportError> {
         self.make(import)?;
         if !self.is_open {
             let what =
                 format!("{} has no password in the file: set one with `rookery user passwd {}`", self.jid, self.jid);
             import.leave_out(input, self.line, &what);
         } else if self.password.is_none() {
-            let (credentials, lacks) = complete(self.keys.clone()).map_err(Broken::File)?;
-            wait(import.database.stores.accounts.set_credentials(self.jid.as_ref(), credentials))?;
+            let (credentials, lacks) = complete(self.keys.clone()).map_err(ImportError::File)?;
+            wait(import.stores.accounts.set_credentials(self.jid.as_ref(), credentials))?;
             if lacks {
                 let names: Vec<_> = self.keys.iter().map(|keys| name_of(keys.hash)).collect();
                 let what = format!(
@@ -114,11 +114,12 @@ impl Account {
     }
 
     /// Makes the account, if it isn't made yet.
-    fn make(&mut self, import: &Import<'_>) -> Result<(), Broken> {
+    fn make(&mut self, import: &Import<'_>) -> Result<(), ImportError> {
         if self.is_made {
             return Ok(());
         }
-        let derived = self.password.as_ref().map(|password| Credentials::derive(password, import.iterations()));
+        let derived =
+            self.password.as_ref().map(|password| Credentials::derive(password, import.terms.scram_iterations));
         let credentials = match derived {
             Some(Ok(credentials)) => {
                 self.is_open = true;
@@ -126,15 +127,15 @@ impl Account {
             }
             _ => {
                 self.password = None;
-                complete(self.keys.clone()).map_err(Broken::File)?.0
+                complete(self.keys.clone()).map_err(ImportError::File)?.0
             }
         };
-        wait(import.database.stores.accounts.create(self.jid.as_ref(), credentials))?;
+        wait(import.stores.accounts.create(self.jid.as_ref(), credentials))?;
         self.is_made = true;
         Ok(())
     }
 
-    fn keys(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), Broken> {
+    fn keys(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         let line = tag.line;
         let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
         match read_keys(&element) {
@@ -149,7 +150,7 @@ impl Account {
     }
 
     /// §4.4, item by item.
-    fn roster(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+    fn roster(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         while let Next::Start(tag) = input.next()? {
             let line = tag.line;
@@ -162,17 +163,17 @@ impl Account {
         Ok(())
     }
 
-    fn put_item(&mut self, import: &Import<'_>, item: RosterItem) -> Result<(), Broken> {
+    fn put_item(&mut self, import: &Import<'_>, item: RosterItem) -> Result<(), ImportError> {
         let contact = item.jid.clone();
         let edit: EditRoster = Box::new(move |before, _| {
             Edit::Put(RosterItem { pending_in: before.and_then(|before| before.pending_in.clone()), ..item.clone() })
         });
-        let changed = import.database.stores.rosters.change(self.jid.as_ref(), contact.as_ref(), edit);
+        let changed = import.stores.rosters.change(self.jid.as_ref(), contact.as_ref(), edit);
         self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
     }
 
     /// §4.9: a request that waits for an answer.
-    fn request(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), Broken> {
+    fn request(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.make(import)?;
         let line = tag.line;
         let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
@@ -189,12 +190,12 @@ impl Account {
                 None => RosterItem::requested(contact.clone(), stanza.clone()),
             })
         });
-        let changed = import.database.stores.rosters.change(self.jid.as_ref(), from.as_ref(), edit);
+        let changed = import.stores.rosters.change(self.jid.as_ref(), from.as_ref(), edit);
         self.write(BYTES_PER_ITEM, Box::pin(async move { changed.await.map(drop) }))
     }
 
     /// §4.5, message by message.
-    fn offline(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+    fn offline(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         while let Next::Start(tag) = input.next()? {
             let line = tag.line;
@@ -204,21 +205,21 @@ impl Account {
                 import.leave_out(input, line, "among the offline messages something that is none");
                 continue;
             }
-            let unix_ms = take_delay(&mut message, self.jid.domain());
+            let unix_ms = take_delay(&mut message, self.jid.domain()).unwrap_or(import.terms.unix_ms);
             message.set_attr("to", self.jid.as_str());
             let stanza = Writer::write(&message).into_bytes();
             let bytes = stanza.len();
             let sender = message.attr("from").and_then(|from| Jid::parse(from).ok());
             let sender = sender.as_ref().unwrap_or(&self.jid).as_ref();
             let unbounded = OfflineRoom::UNBOUNDED;
-            let pushed = import.database.stores.offline.push(self.jid.as_ref(), sender, stanza, unix_ms, unbounded);
+            let pushed = import.stores.offline.push(self.jid.as_ref(), sender, stanza, unix_ms, unbounded);
             self.write(bytes, Box::pin(async move { pushed.await.map(drop) }))?;
         }
         Ok(())
     }
 
     /// §4.6: element by element, each a document of its own.
-    fn private(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+    fn private(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         while let Next::Start(tag) = input.next()? {
             if let Some(element) = self.element(import, input, tag)? {
@@ -234,9 +235,9 @@ impl Account {
     }
 
     /// Bookmarks of the older kind become items of the newer one (XEP-0402 §6), unless the file has such already.
-    fn bookmarks(&mut self, import: &Import<'_>, storage: &Element) -> Result<(), Broken> {
+    fn bookmarks(&mut self, import: &Import<'_>, storage: &Element) -> Result<(), ImportError> {
         let (config, items) = bookmarks::imported(storage);
-        let pubsub = import.database.stores.pubsub.clone();
+        let pubsub = import.stores.pubsub.clone();
         let host = self.jid.clone();
         let made = wait(pubsub.create_node(host.as_ref(), ns::BOOKMARKS, config, host.as_ref(), Room::ANY))?;
         if made == Created::Exists {
@@ -244,7 +245,7 @@ impl Account {
         }
         for (id, payload) in items {
             let bytes = payload.len() + BYTES_PER_ITEM;
-            let item = Item { id, publisher: host.clone(), unix_ms: crate::clock::now() * 1000, payload };
+            let item = Item { id, publisher: host.clone(), unix_ms: import.terms.unix_ms, payload };
             let published = pubsub.publish(host.as_ref(), ns::BOOKMARKS, item, KEPT, Room::ANY);
             self.write(bytes, Box::pin(async move { published.await.map(drop) }))?;
         }
@@ -252,9 +253,9 @@ impl Account {
     }
 
     /// §4.10: configurations, affiliations and subscriptions of nodes.
-    fn nodes(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+    fn nodes(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
-        let pubsub = import.database.stores.pubsub.clone();
+        let pubsub = import.stores.pubsub.clone();
         let host = self.jid.clone();
         while let Next::Start(tag) = input.next()? {
             let line = tag.line;
@@ -294,9 +295,9 @@ impl Account {
     }
 
     /// §4.10: items, one by one. A node without configuration gets the usual one.
-    fn items(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+    fn items(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
-        let pubsub = import.database.stores.pubsub.clone();
+        let pubsub = import.stores.pubsub.clone();
         let host = self.jid.clone();
         while let Next::Start(tag) = input.next()? {
             let Some(node) = tag.attr("node").filter(|node| !node.is_empty()).map(str::to_owned) else {
@@ -317,7 +318,7 @@ impl Account {
             while let Next::Start(tag) = input.next()? {
                 let line = tag.line;
                 let Some(element) = self.element(import, input, tag)? else { continue };
-                let Some(item) = read_item(&element, &host, crate::clock::now() * 1000) else {
+                let Some(item) = read_item(&element, &host, import.terms.unix_ms) else {
                     import.leave_out(input, line, "an item without an id");
                     continue;
                 };
@@ -330,7 +331,7 @@ impl Account {
     }
 
     /// §4.11, message by message.
-    fn archive(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), Broken> {
+    fn archive(&mut self, import: &mut Import<'_>, input: &mut Input) -> Result<(), ImportError> {
         self.make(import)?;
         let (mut batch, mut bytes) = (Vec::new(), 0);
         loop {
@@ -348,7 +349,7 @@ impl Account {
                 }
             }
             if !batch.is_empty() && (is_end || batch.len() >= BATCH || bytes >= BATCH_BYTES) {
-                let append = import.database.stores.archive.append(std::mem::take(&mut batch));
+                let append = import.stores.archive.append(std::mem::take(&mut batch));
                 self.write(std::mem::take(&mut bytes), append)?;
             }
             if is_end {
@@ -378,7 +379,7 @@ impl Account {
         input: &mut Input,
         tag: Tag,
         document: &str,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), ImportError> {
         self.make(import)?;
         match self.element(import, input, tag)? {
             Some(element) => self.put(import, document, Writer::write(&element).into_bytes()),
@@ -386,7 +387,7 @@ impl Account {
         }
     }
 
-    fn document(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), Broken> {
+    fn document(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
         self.make(import)?;
         let line = tag.line;
         let Some(element) = self.element(import, input, tag)? else { return Ok(()) };
@@ -399,14 +400,19 @@ impl Account {
         }
     }
 
-    fn put(&mut self, import: &Import<'_>, name: &str, bytes: Vec<u8>) -> Result<(), Broken> {
+    fn put(&mut self, import: &Import<'_>, name: &str, bytes: Vec<u8>) -> Result<(), ImportError> {
         let length = bytes.len();
-        let put = import.database.stores.documents.put(self.jid.as_ref(), name, Some(bytes));
+        let put = import.stores.documents.put(self.jid.as_ref(), name, Some(bytes));
         self.write(length, put)
     }
 
     /// An element, unless it is too large.
-    fn element(&mut self, import: &mut Import<'_>, input: &mut Input, tag: Tag) -> Result<Option<Element>, Broken> {
+    fn element(
+        &mut self,
+        import: &mut Import<'_>,
+        input: &mut Input,
+        tag: Tag,
+    ) -> Result<Option<Element>, ImportError> {
         let (line, name) = (tag.line, tag.name());
         let element = input.element(tag)?;
         if element.is_none() {
@@ -416,7 +422,7 @@ impl Account {
     }
 
     /// Lets the store write, a stretch ahead of the file.
-    fn write(&mut self, bytes: usize, write: Pending<()>) -> Result<(), Broken> {
+    fn write(&mut self, bytes: usize, write: Pending<()>) -> Result<(), ImportError> {
         self.writing.push_back((bytes, write));
         self.bytes += bytes;
         while (self.writing.len() > AHEAD || self.bytes > BYTES_AHEAD)
@@ -449,14 +455,14 @@ fn roster_item(element: &Element) -> Option<RosterItem> {
 }
 
 /// When a message came, by the stamp of the server that kept it, which is taken out: this server writes its own when it delivers.
-fn take_delay(message: &mut Element, domain: &str) -> u64 {
+fn take_delay(message: &mut Element, domain: &str) -> Option<u64> {
     let is_stamp = |child: &Element| {
         let is_delay = child.is("delay", ns::DELAY) || child.is("x", LEGACY_DELAY);
         is_delay && child.attr("from").is_none_or(|from| from == domain)
     };
     let stamp = message.children().filter(|child| is_stamp(child)).find_map(|child| time(child.attr("stamp")?));
     message.retain_children(|child| !is_stamp(child));
-    stamp.unwrap_or_else(|| crate::clock::now() * 1000)
+    stamp
 }
 
 /// Writes that the store may have before it.

@@ -1,0 +1,75 @@
+//! `rookery user export`, and `rookery user import` of an export (XEP-0227): what operators are told of it.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use rookery_jid::Jid;
+use rookery_portability::export::{ExportError, to_new_file};
+use rookery_portability::import::{ImportError, Importer, Terms, from_file};
+use rookery_store::wait;
+
+use super::{named, no_account, tell_rights};
+use crate::clock;
+use crate::config::Config;
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::welcome::say;
+
+/// Exports an account, or with a domain all of its accounts. A file that exists is left alone.
+///
+/// # Errors
+///
+/// [`Failure::Failed`] if there is no such account, or if the file or the store failed.
+pub fn export(what: &Jid, file: &Path, database: &Database) -> Result<(), Failure> {
+    if what.local().is_some() && !wait(database.stores.accounts.exists(what.as_ref()))? {
+        return Err(no_account(what));
+    }
+    let exported = to_new_file(what, file, &database.stores, &mut |damaged| eprintln!("{damaged}"));
+    let accounts = exported.map_err(|error| match error {
+        ExportError::File(error) => Failure::file(file, &error),
+        ExportError::Store(error) => error.into(),
+    })?;
+    say(&format!("exported {accounts} accounts to {}\n", file.display()));
+    Ok(())
+}
+
+/// Imports a file. An account that exists is left alone.
+///
+/// # Errors
+///
+/// [`Failure::Told`] if something was left out, [`Failure::Failed`] if the file can't be read to its end or the store failed; what was
+/// imported before stays.
+pub fn import(file: &Path, config: &Config, database: &Database) -> Result<(), Failure> {
+    let mut operator = Operator { config, named: named(config, database)?, told: Vec::new() };
+    let terms = Terms { scram_iterations: config.login.scram_iterations, unix_ms: clock::now() * 1000 };
+    let (counts, walked) = from_file(file, terms, &database.stores, &mut operator);
+    say(&format!("{} accounts imported, {} things left out\n", counts.accounts, counts.left_out));
+    tell_rights(&operator.told);
+    walked.map_err(|error| match error {
+        ImportError::File(what) => Failure::Failed(what),
+        ImportError::Store(error) => error.into(),
+    })?;
+    if counts.left_out > 0 { Err(Failure::Told) } else { Ok(()) }
+}
+
+/// The operator at the command line.
+struct Operator<'a> {
+    config: &'a Config,
+    /// Accounts that have rights by their names, and those of them that were imported.
+    named: HashSet<Jid>,
+    told: Vec<Jid>,
+}
+
+impl Importer for Operator<'_> {
+    fn serves(&self, domain: &str) -> bool {
+        self.config.domain(domain).is_some()
+    }
+
+    fn imported(&mut self, account: &Jid) {
+        self.told.extend(self.named.get(account).cloned());
+    }
+
+    fn left_out(&mut self, what: &str) {
+        eprintln!("{what}");
+    }
+}
