@@ -9,6 +9,7 @@ use rookery_stream::error::{Condition, StanzaError, StreamError};
 use rookery_xml::Kind;
 use tracing::warn;
 
+use crate::passage::Notes;
 use crate::session::{Contact, Session, SessionRef, User};
 use crate::settings::Conflict;
 use crate::world::Event;
@@ -347,14 +348,14 @@ impl World {
     fn not_delivered(&mut self, packet: &Packet, to: JidRef<'_>, when: Option<u64>) {
         let hash = self.hash(to.bare_str());
         let is_message = packet.kind() == Kind::Message;
-        match when.filter(|when| is_message && when + LATE_MS <= self.time()) {
+        let came_ms = when.filter(|when| is_message && when + LATE_MS <= self.time());
+        let notes = Notes { has_passed: true, came_ms, ..Notes::default() };
+        match came_ms {
             _ if packet.kind() == Kind::Presence => {}
             Some(when) => {
-                self.late_since = Some(when);
-                self.deliver_again(hash, &packet.with_child(&delay::element(to.domain(), when)), to);
-                self.late_since = None;
+                self.deliver(hash, &packet.with_child(&delay::element(to.domain(), when)), to, notes);
             }
-            None => self.deliver_again(hash, packet, to),
+            None => self.deliver(hash, packet, to, notes),
         }
     }
 

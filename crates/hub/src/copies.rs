@@ -11,6 +11,7 @@ use rookery_jid::{Jid, JidRef};
 
 use crate::World;
 use crate::mail::Mail;
+use crate::passage::Notes;
 
 impl World {
     /// Sends one packet to many addresses, bare or full, here or elsewhere. Nobody sees who else gets it.
@@ -97,11 +98,11 @@ impl World {
 
     fn deliver_copy(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, is_state: bool) {
         if !is_state || to.resource().is_some() {
-            return self.deliver(hash, packet, to);
+            return self.deliver(hash, packet, to, Notes::default());
         }
         let on = self.filters(to.domain()).delivery;
         let registry = self.registry.clone();
-        if let Some(packet) = registry.before_delivery().pass(self, on, packet, to, to) {
+        if let Some(packet) = registry.before_delivery().pass(self, on, packet, to, to, &mut Notes::default()) {
             self.show(hash, &packet, to.bare_str());
         }
     }

@@ -26,7 +26,7 @@ use crate::World;
 use crate::custody::Custody;
 use crate::known::Known;
 use crate::module::Registry;
-use crate::passage::Traits;
+use crate::passage::{Notes, Traits};
 use crate::session::SessionRef;
 use crate::share::{Bounds, Share};
 use crate::world::Event;
@@ -73,7 +73,7 @@ impl Default for Absent {
 }
 
 enum State {
-    Loading(VecDeque<(Packet, Jid, Option<Custody>)>),
+    Loading(VecDeque<(Packet, Jid, Notes, Option<Custody>)>),
     Loaded(Loaded),
 }
 
@@ -315,14 +315,14 @@ impl World {
     }
 
     /// Whether a stanza has to wait behind others that wait for the documents of an account without session. It may have one by now.
-    pub(crate) fn is_behind_others(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
+    pub(crate) fn is_behind_others(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
         if self.absent.waiting.is_empty() {
             return false;
         }
         let custody = self.custody();
         let Some(State::Loading(queue)) = self.absent.accounts.get_mut(to.bare_str()) else { return false };
         if self.absent.waiting.take(packet) {
-            queue.push_back((packet.clone(), to.to_jid(), custody));
+            queue.push_back((packet.clone(), to.to_jid(), notes.clone(), custody));
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
         }
@@ -330,7 +330,13 @@ impl World {
     }
 
     /// Whether the documents of an account without session are at hand. If not, they are loaded and the stanza is delivered then.
-    pub(crate) fn has_documents_of(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) -> bool {
+    pub(crate) fn has_documents_of(
+        &mut self,
+        user: Option<u32>,
+        packet: &Packet,
+        to: JidRef<'_>,
+        notes: &Notes,
+    ) -> bool {
         if user.is_some() || !self.registry.has_documents() {
             return true;
         }
@@ -340,15 +346,15 @@ impl World {
             return true;
         }
         if self.absent.waiting.take(packet) {
-            self.load_absent(packet, to);
+            self.load_absent(packet, to, notes);
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
         }
         false
     }
 
-    fn load_absent(&mut self, packet: &Packet, to: JidRef<'_>) {
-        let queue = VecDeque::from([(packet.clone(), to.to_jid(), self.custody())]);
+    fn load_absent(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes) {
+        let queue = VecDeque::from([(packet.clone(), to.to_jid(), notes.clone(), self.custody())]);
         self.absent.accounts.insert(to.bare_str().into(), State::Loading(queue));
         let loaded = self.stores.documents.starting(to, PREFIX);
         let account = to.bare().to_jid();
@@ -375,8 +381,8 @@ impl World {
                 if self.user_named(hash, account.as_str()).is_none() {
                     self.keep_absent(account.as_str(), at_hand);
                 }
-                for (packet, to, custody) in queue {
-                    self.in_custody(custody, |world| world.deliver(hash, &packet, to.as_ref()));
+                for (packet, to, notes, custody) in queue {
+                    self.in_custody(custody, |world| world.deliver(hash, &packet, to.as_ref(), notes));
                 }
             }
             Err(error) => {
@@ -385,7 +391,7 @@ impl World {
                     true => Condition::ResourceConstraint,
                     false => Condition::InternalServerError,
                 };
-                for (packet, to, _) in queue {
+                for (packet, to, ..) in queue {
                     self.bounce(&packet, to.as_ref(), refusal.clone().into());
                 }
             }

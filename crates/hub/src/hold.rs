@@ -11,6 +11,7 @@ use rookery_observe::{Bound, Most, Per, Unit};
 
 use crate::World;
 use crate::custody::Custody;
+use crate::passage::Notes;
 use crate::share::{Bounds, Share};
 
 /// What waits for an account.
@@ -27,15 +28,8 @@ pub(crate) struct Held {
 pub(crate) struct Waiting {
     packet: Packet,
     pub(crate) to: Jid,
-    passed: Passed,
+    notes: Notes,
     custody: Option<Custody>,
-}
-
-/// Whether a stanza has passed the modules that see deliveries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Passed {
-    Yes,
-    No,
 }
 
 /// Somebody's claim that stanzas for an account wait. It must be given back to [`World::release`].
@@ -48,11 +42,11 @@ pub struct Hold {
 
 impl Held {
     /// Takes a stanza into the queue. Returns `false` if there is no place for it, or for more of its sender.
-    pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, passed: Passed, custody: Option<Custody>) -> bool {
+    pub(crate) fn keep(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes, custody: Option<Custody>) -> bool {
         if !self.share.take(packet) {
             return false;
         }
-        self.queue.push_back(Waiting { packet: packet.clone(), to: to.to_jid(), passed, custody });
+        self.queue.push_back(Waiting { packet: packet.clone(), to: to.to_jid(), notes: notes.clone(), custody });
         true
     }
 }
@@ -97,11 +91,8 @@ impl World {
 
     /// Delivers a stanza that waited.
     pub(crate) fn deliver_held(&mut self, hash: u64, waiting: Waiting) {
-        let Waiting { packet, to, passed, custody } = waiting;
-        self.in_custody(custody, |world| match passed {
-            Passed::Yes => world.deliver_again(hash, &packet, to.as_ref()),
-            Passed::No => world.deliver(hash, &packet, to.as_ref()),
-        });
+        let Waiting { packet, to, notes, custody } = waiting;
+        self.in_custody(custody, |world| world.deliver(hash, &packet, to.as_ref(), notes));
     }
 }
 

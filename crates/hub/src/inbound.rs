@@ -12,6 +12,7 @@ use rookery_xml::{Kind, Stanza, ns};
 
 use crate::World;
 use crate::iq::Iq;
+use crate::passage::Notes;
 use crate::world::Event;
 
 /// Whether the driver may go on reading from the session.
@@ -173,7 +174,7 @@ impl World {
         }
         let account = account.clone();
         let registry = self.registry.clone();
-        registry.before_route().pass(self, on, packet, to, account.as_ref())
+        registry.before_route().pass(self, on, packet, to, account.as_ref(), &mut Notes::default())
     }
 
     /// Whether an account whose home this is may send a stanza to one of many recipients, by its own rules: those whom it blocks get nothing of

@@ -83,7 +83,7 @@ pub use login::LoginAnswer;
 pub use management::NotResumed;
 pub use module::{Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict};
 pub use network::{Network, household};
-pub use passage::{Delivery, Stanzas, Wanted};
+pub use passage::{Delivery, Notes, Passage, Stanzas, Wanted};
 pub use question::{Question, Reply};
 pub use roll::Roll;
 pub use rookery_observe::bound::{Bound, Most, Per, Unit};

@@ -22,6 +22,7 @@ use serde_bytes::Bytes;
 use crate::custody::Custody;
 use crate::errand::Errand;
 use crate::module::{AnyLetter, Registry};
+use crate::passage::Notes;
 use crate::question::{self, Asker};
 use crate::{World, letter};
 
@@ -258,7 +259,7 @@ impl World {
             Mail::Route { to, packet } if !self.is_domain(to.domain()) => self.route(&packet, to.as_ref()),
             Mail::Route { to, packet } => {
                 let hash = self.hash(to.bare_str());
-                self.deliver(hash, &packet, to.as_ref());
+                self.deliver(hash, &packet, to.as_ref(), Notes::default());
             }
             Mail::Copies { to, packet } => self.give(&packet, &to),
             Mail::Bundle { to, packets } => self.bundle(packets, &to),

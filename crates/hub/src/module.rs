@@ -21,7 +21,7 @@ use crate::documents::Read;
 use crate::federation::RemoteService;
 use crate::iq::Iq;
 use crate::letter::{self, Letter};
-use crate::passage::{Delivery, Passage, Passages, Stanzas, Wanted, Wish};
+use crate::passage::{self, Delivery, Passage, Passages, Stanzas, Wanted, Wish};
 use crate::question::{self, Question};
 use crate::settings::{Domain, OptionSpec};
 use crate::shared::SharedContacts;
@@ -95,6 +95,8 @@ pub enum Verdict {
 pub type IqHandler = Box<dyn Fn(&mut World, Iq)>;
 /// Sees a stanza with the address that it goes to.
 pub type Filter = Box<dyn Fn(&mut World, &Packet, JidRef<'_>) -> Verdict>;
+/// Sees a message that nobody took.
+type Undelivered = Box<dyn Fn(&mut World, Passage<'_>) -> Verdict>;
 /// Gets every stanza for a service of a domain.
 pub type Serve = Box<dyn Fn(&mut World, &Packet, JidRef<'_>, &Domain)>;
 /// Tells the multicast service of a remote domain for one of ours, if one is known: our domain, the remote one.
@@ -184,7 +186,7 @@ pub struct Registry {
     roster_with: Vec<(&'static str, Asks)>,
     screens: Vec<Hook<Screen>>,
     shared_contacts: Option<Hook<SharedContacts>>,
-    undelivered: Vec<Hook<Filter>>,
+    undelivered: Vec<Hook<Undelivered>>,
     reachable: Vec<Hook<SessionHook>>,
     ended: Vec<Hook<SessionHook>>,
     logins: Vec<Hook<LoginHook>>,
@@ -290,7 +292,7 @@ impl Hooks<'_> {
         &mut self,
         phase: Phase,
         wanted: impl Into<Wanted>,
-        call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
+        call: impl Fn(&mut World, Passage<'_>) -> Delivery + 'static,
     ) {
         self.registry.before_route.add(self.wish(phase, wanted, Box::new(call)));
     }
@@ -302,7 +304,7 @@ impl Hooks<'_> {
         &mut self,
         phase: Phase,
         wanted: impl Into<Wanted>,
-        call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
+        call: impl Fn(&mut World, Passage<'_>) -> Delivery + 'static,
     ) {
         self.registry.before_delivery.add(self.wish(phase, wanted, Box::new(call)));
     }
@@ -313,8 +315,8 @@ impl Hooks<'_> {
         &mut self,
         document: &'static str,
         phase: Phase,
-        before_route: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
-        before_delivery: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
+        before_route: impl Fn(&mut World, Passage<'_>) -> Delivery + 'static,
+        before_delivery: impl Fn(&mut World, Passage<'_>) -> Delivery + 'static,
     ) {
         let wanted = Wanted::from(Stanzas::ALL).with_document(document);
         let wish = self.wish(phase, wanted, Box::new(before_route));
@@ -358,14 +360,14 @@ impl Hooks<'_> {
         &mut self,
         phase: Phase,
         wanted: impl Into<Wanted>,
-        call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Delivery + 'static,
+        call: impl Fn(&mut World, Passage<'_>) -> Delivery + 'static,
     ) {
         self.registry.before_service.add(self.wish(phase, wanted, Box::new(call)));
     }
 
     /// Gets messages for an account that no resource takes (RFC 6121 §8.5.2.2.1), and for an account that doesn't exist.
-    pub fn undelivered(&mut self, phase: Phase, call: impl Fn(&mut World, &Packet, JidRef<'_>) -> Verdict + 'static) {
-        let hook = self.hook(phase, Box::new(call) as Filter);
+    pub fn undelivered(&mut self, phase: Phase, call: impl Fn(&mut World, Passage<'_>) -> Verdict + 'static) {
+        let hook = self.hook(phase, Box::new(call) as Undelivered);
         insert(&mut self.registry.undelivered, hook);
     }
 
@@ -480,7 +482,7 @@ impl Hooks<'_> {
         Hook { module: self.module, phase, call }
     }
 
-    fn wish(&self, phase: Phase, wanted: impl Into<Wanted>, call: Passage) -> Hook<Wish> {
+    fn wish(&self, phase: Phase, wanted: impl Into<Wanted>, call: passage::Filter) -> Hook<Wish> {
         self.hook(phase, Wish { wanted: wanted.into(), call })
     }
 }

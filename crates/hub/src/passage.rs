@@ -32,8 +32,33 @@ pub enum Delivery {
     As(Packet),
 }
 
-/// Sees a stanza with the address that it goes to.
-pub type Passage = Box<dyn Fn(&mut World, &Packet, JidRef<'_>) -> Delivery>;
+/// A stanza on its way, as a filter finds it.
+#[derive(Debug)]
+pub struct Passage<'a> {
+    /// The stanza, as the filters before left it.
+    pub packet: &'a Packet,
+    /// The address that it goes to.
+    pub to: JidRef<'a>,
+    /// What those have learnt about it.
+    pub notes: &'a mut Notes,
+}
+
+/// What is known of a stanza on its way and isn't in its bytes: it travels with the stanza, also while that waits.
+#[derive(Debug, Clone, Default)]
+pub struct Notes {
+    /// When it came, in milliseconds since 1970, where that was before now: it comes back from a session that did not
+    /// get it.
+    pub came_ms: Option<u64>,
+    /// The id under which its sender's archive has it (XEP-0313), on its way out.
+    pub recorded: Option<Box<str>>,
+    /// The guards against strangers have let its sender pass.
+    pub is_cleared: bool,
+    /// It has passed the filters of a delivery.
+    pub(crate) has_passed: bool,
+}
+
+/// Sees a stanza that passes.
+pub type Filter = Box<dyn Fn(&mut World, Passage<'_>) -> Delivery>;
 
 /// A set of stanzas, by kind and type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -139,7 +164,7 @@ pub(crate) struct Traits {
 /// A filter with what it wants to see.
 pub(crate) struct Wish {
     pub(crate) wanted: Wanted,
-    pub(crate) call: Passage,
+    pub(crate) call: Filter,
 }
 
 /// The filters of one passage, and sets of them: a bit each, by their places.
@@ -216,7 +241,9 @@ impl Passages {
             let Some(Hook { phase: Phase::Guard, call: Wish { wanted, call }, .. }) = self.hooks.get(at) else {
                 continue;
             };
-            if wanted.is_met(world, packet, account) && matches!(call(world, packet, to), Delivery::Taken) {
+            if wanted.is_met(world, packet, account)
+                && matches!(call(world, Passage { packet, to, notes: &mut Notes::default() }), Delivery::Taken)
+            {
                 return false;
             }
         }
@@ -231,6 +258,7 @@ impl Passages {
         packet: &'p Packet,
         to: JidRef<'_>,
         account: JidRef<'_>,
+        notes: &mut Notes,
     ) -> Option<Cow<'p, Packet>> {
         let mut wanting = on & self.by_slot[slot(packet.kind(), packet.type_())];
         let mut passing = Cow::Borrowed(packet);
@@ -241,7 +269,7 @@ impl Passages {
             if !wanted.is_met(world, &passing, account) {
                 continue;
             }
-            match call(world, &passing, to) {
+            match call(world, Passage { packet: &passing, to, notes }) {
                 Delivery::Pass => {}
                 Delivery::Taken => return None,
                 Delivery::As(packet) => passing = Cow::Owned(packet),

@@ -13,9 +13,9 @@ use rookery_xml::{Kind, Namespaces, Writer, ns};
 
 use crate::World;
 use crate::destination::Destination;
-use crate::hold::Passed;
 use crate::mail::Mail;
 use crate::module::Verdict;
+use crate::passage::{Notes, Passage};
 
 impl World {
     /// Sends a stanza on its way to an address.
@@ -32,7 +32,7 @@ impl World {
         let hash = self.hash(to.bare_str());
         let shard = home(hash, self.shards());
         if shard == self.shard() {
-            self.deliver(hash, packet, to);
+            self.deliver(hash, packet, to, Notes::default());
         } else {
             self.post(shard, Mail::Route { to: to.to_jid(), packet: packet.clone() });
         }
@@ -56,23 +56,36 @@ impl World {
         }
     }
 
+    /// Delivers a stanza to an account whose home this is, with what a module has learnt about it: it comes back from a
+    /// filter that had to wait.
+    pub fn deliver_noted(&mut self, packet: &Packet, to: JidRef<'_>, notes: Notes) {
+        self.deliver(self.hash(to.bare_str()), packet, to, notes);
+    }
+
     /// Delivers a stanza at the home of an account, past the modules that want to see it before. `hash` is that of the bare JID.
-    pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
+    pub(crate) fn deliver(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>, mut notes: Notes) {
         let user = self.user_named(hash, to.bare_str());
-        if self.is_behind_others(packet, to)
-            || self.is_kept_back(user, packet, to, Passed::No)
-            || !self.has_documents_of(user, packet, to)
+        if notes.has_passed {
+            // It comes back from a session that ended before it was sent.
+            if !self.is_kept_back(user, packet, to, &notes) {
+                self.apply_rules(user, packet, to, &mut notes);
+            }
+            return;
+        }
+        if self.is_behind_others(packet, to, &notes)
+            || self.is_kept_back(user, packet, to, &notes)
+            || !self.has_documents_of(user, packet, to, &notes)
         {
             return;
         }
         let on = self.filters(to.domain()).delivery;
         if !self.registry.before_delivery().want(on, packet, || self.traits(user, to.bare_str())) {
-            return self.apply_rules(user, packet, to);
+            return self.apply_rules(user, packet, to, &mut notes);
         }
         let registry = self.registry.clone();
-        if let Some(packet) = registry.before_delivery().pass(self, on, packet, to, to) {
+        if let Some(packet) = registry.before_delivery().pass(self, on, packet, to, to, &mut notes) {
             // Filters may have ended sessions.
-            self.apply_rules(self.user_named(hash, to.bare_str()), &packet, to);
+            self.apply_rules(self.user_named(hash, to.bare_str()), &packet, to, &mut notes);
         }
     }
 
@@ -84,38 +97,30 @@ impl World {
             return Some(packet);
         }
         let registry = self.registry.clone();
-        registry.before_delivery().pass(self, on, &packet, to, to).map(Cow::into_owned)
-    }
-
-    /// Delivers a stanza that has passed the modules already: it comes back from a session that ended before it was sent.
-    pub(crate) fn deliver_again(&mut self, hash: u64, packet: &Packet, to: JidRef<'_>) {
-        let user = self.user_named(hash, to.bare_str());
-        if !self.is_kept_back(user, packet, to, Passed::Yes) {
-            self.apply_rules(user, packet, to);
-        }
+        registry.before_delivery().pass(self, on, &packet, to, to, &mut Notes::default()).map(Cow::into_owned)
     }
 
     /// Whether a stanza has to wait for earlier ones of its account, or can't since too many do.
-    fn is_kept_back(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, passed: Passed) -> bool {
+    fn is_kept_back(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
         let user = user.and_then(|user| self.users.get_mut(user as usize));
         let Some(held) = user.and_then(|user| user.held.as_mut()) else { return false };
-        if !held.keep(packet, to, passed, self.custody.clone()) {
+        if !held.keep(packet, to, notes, self.custody.clone()) {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
         }
         true
     }
 
     /// Applies the delivery rules.
-    fn apply_rules(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
+    fn apply_rules(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &mut Notes) {
         match packet.kind() {
-            Kind::Message => self.deliver_message(user, packet, to),
+            Kind::Message => self.deliver_message(user, packet, to, notes),
             Kind::Presence => self.deliver_presence(user, packet, to),
             _ => self.deliver_iq(user, packet, to),
         }
     }
 
     /// RFC 6121 §8.5.2.1.1, §8.5.2.2.1 and §8.5.3, messages.
-    fn deliver_message(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>) {
+    fn deliver_message(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &mut Notes) {
         let session = to.resource().and_then(|resource| self.find_resource(user, resource));
         if session.is_some_and(|link| self.push(link, packet, To::Full)) {
             return;
@@ -123,7 +128,7 @@ impl World {
         match Destination::without_session(packet.type_(), to) {
             Destination::Account => {
                 if !self.push_to_account(user, packet) && packet.type_() != StanzaType::Headline {
-                    self.undelivered(packet, to);
+                    self.undelivered(Passage { packet, to, notes });
                 }
             }
             Destination::Refused => self.bounce(packet, to, Condition::ServiceUnavailable.into()),
@@ -145,9 +150,10 @@ impl World {
     }
 
     /// A message that no resource takes: a module may keep it, else the sender hears of it.
-    pub(crate) fn undelivered(&mut self, packet: &Packet, to: JidRef<'_>) {
+    fn undelivered(&mut self, passage: Passage<'_>) {
         let registry = self.registry.clone();
-        if registry.undelivered(self, packet, to) == Verdict::Pass {
+        let (packet, to) = (passage.packet, passage.to);
+        if registry.undelivered(self, passage) == Verdict::Pass {
             self.bounce(packet, to, Condition::ServiceUnavailable.into());
         }
     }

@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::World;
 use crate::mail::Mail;
 use crate::module::Registry;
-use crate::passage::Traits;
+use crate::passage::{Notes, Traits};
 use crate::settings::{Domain, Settings};
 
 /// What serves a host.
@@ -101,7 +101,8 @@ impl World {
         if !registry.before_service().want(on, packet, Traits::default) {
             registry.serve(service.hook, self, packet, to, domain);
         } else if let Ok(name) = Jid::parse(&domain.name)
-            && let Some(packet) = registry.before_service().pass(self, on, packet, to, name.as_ref())
+            && let Some(packet) =
+                registry.before_service().pass(self, on, packet, to, name.as_ref(), &mut Notes::default())
         {
             registry.serve(service.hook, self, &packet, to, domain);
         }

@@ -84,8 +84,6 @@ pub struct World {
     pub(crate) encodes_mail: bool,
     /// Stanzas of sessions that ended, while they are being sent on their way again.
     pub(crate) given_back: Option<VecDeque<(Packet, Jid, Option<u64>)>>,
-    /// When the stanza came that is being sent on its way again.
-    pub(crate) late_since: Option<u64>,
     pub(crate) taken: Taken,
     is_stopping: bool,
     shard: usize,
@@ -178,7 +176,6 @@ impl World {
             wakeups,
             events: VecDeque::new(),
             given_back: None,
-            late_since: None,
             taken: Taken::default(),
             mail: (0..place.shards.max(1)).map(|_| Vec::new()).collect(),
             encodes_mail: false,
@@ -217,11 +214,6 @@ impl World {
         self.started_ms.get_or_insert(now_ms);
         self.unix_ms = unix_ms;
         self.taken.note(self.outboxes.pushed_total(), unix_ms);
-    }
-
-    /// When the stanza that is being delivered came, in milliseconds since 1970: now, unless it comes back from a session that did not get it.
-    pub fn received_at(&self) -> u64 {
-        self.late_since.unwrap_or(self.unix_ms)
     }
 
     /// The time of day, in milliseconds since 1970.

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::world::Place;
 use rookery_hub::{
-    Delivery, Domain, Event, Hooks, Module, Options, Phase, Registry, Settings, Stanzas, Target, Wakeups, World,
+    Delivery, Domain, Event, Hooks, Module, Options, Passage, Phase, Registry, Settings, Stanzas, Target, Wakeups,
+    World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -41,12 +42,12 @@ impl Module for Spy {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         let (name, seen) = (self.name, self.seen.clone());
-        hooks.before_route(self.phase, Stanzas::MESSAGES, move |_, packet, to| {
+        hooks.before_route(self.phase, Stanzas::MESSAGES, move |_, Passage { packet, to, .. }| {
             seen.borrow_mut().push(format!("{name} {to}"));
             pass(name, packet, to)
         });
         let seen = self.seen.clone();
-        hooks.before_delivery(self.phase, DELIVERIES, move |_, packet, to| {
+        hooks.before_delivery(self.phase, DELIVERIES, move |_, Passage { packet, to, .. }| {
             let marked = String::from_utf8_lossy(packet.bytes()).matches("<mark").count();
             seen.borrow_mut().push(format!("{name} delivers {marked} {to}"));
             pass(name, packet, to)

@@ -18,13 +18,15 @@
 //! cut out.
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
-use rookery_hub::{Delivery, Destination, Hooks, Iq, Module, Phase, SessionRef, Stanzas, Target, Wanted, World};
+use rookery_hub::{
+    Delivery, Destination, Hooks, Iq, Module, Passage, Phase, SessionRef, Stanzas, Target, Wanted, World,
+};
 use rookery_jid::JidRef;
 use rookery_modkit::payload::{has, is_invitation, is_of_instant_messaging};
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Writer, ns};
 
-use crate::archive::{self, Archives};
+use crate::archive;
 
 /// Copies what a user sends and gets to those of the user's devices that want it.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ impl Module for Carbons {
         let copied = Wanted::from(COPIED).with_carbons();
         hooks.before_route(Phase::Record, copied, sent);
         let forgeable = Wanted::from(FORGEABLE).naming(&[ns::CARBONS]);
-        hooks.before_delivery(Phase::Act, forgeable, |_, packet, _| without_forged(packet));
+        hooks.before_delivery(Phase::Act, forgeable, |_, passage| without_forged(passage.packet));
         hooks.before_delivery(Phase::Record, copied, received);
     }
 }
@@ -80,7 +82,7 @@ fn switch(world: &mut World, iq: Iq) {
 }
 
 /// Copies what a session sends to the others of its account (§8).
-fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delivery {
     let Some(from) = packet.sender() else { return Delivery::Pass };
     let mut links = world.links_with_carbons(from.as_ref());
     links.retain(|&link| world.address(link) != Some(&from));
@@ -88,15 +90,13 @@ fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     if links.is_empty() || from.bare() == to.bare() || !is_eligible(packet, Direction::Sent, to) {
         return Delivery::Pass;
     }
-    let is_archived = world.domain(from.domain()).is_some_and(|domain| domain.module(archive::NAME).is_some());
-    let id = world.state_mut::<Archives>().take_sent().filter(|_| is_archived);
-    let copied = id.map(|id| packet.with_child(&archive::stanza_id(from.as_ref(), &id)));
+    let copied = notes.recorded.as_deref().map(|id| packet.with_child(&archive::stanza_id(from.as_ref(), id)));
     give(world, &links, "sent", from.as_ref(), copied.as_ref().unwrap_or(packet), to);
     Delivery::Pass
 }
 
 /// §7: what comes for an account, to those of its sessions that don't get it anyway.
-fn received(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let mut links = world.links_with_carbons(to);
     if links.is_empty() {
         return Delivery::Pass;

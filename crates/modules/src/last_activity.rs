@@ -3,9 +3,8 @@
 //! The time of an account is that of its last unavailable presence, which the hub keeps for probes; so it is known of those who were available. Nobody
 //! learns it who may not see the presence of the account (§7), nor whether the account exists: both are `forbidden` alike.
 
-use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Delivery, Hooks, Iq, Module, Phase, Stanzas, Target, Wanted, World};
-use rookery_jid::JidRef;
+use rookery_fanout::StanzaType;
+use rookery_hub::{Delivery, Hooks, Iq, Module, Passage, Phase, Stanzas, Target, Wanted, World};
 use rookery_modkit::asker::{Asker, condition, with_asker};
 use rookery_modkit::request::is_get;
 use rookery_store::LastSeen;
@@ -77,7 +76,7 @@ fn of_account(world: &mut World, iq: Iq) {
 }
 
 /// §4: a resource is asked by those only who may see its presence. Whether it is there is nobody else's business, so that the answer is the same.
-fn guard(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     if to.resource().is_none() || !mentions(packet.bytes(), ns::LAST_ACTIVITY.as_bytes()) {
         return Delivery::Pass;
     }

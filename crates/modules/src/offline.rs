@@ -13,8 +13,8 @@ use std::collections::HashMap;
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{
-    Bound, Bounds, Hold, Hooks, Module, Most, OptionSpec, Per, Phase, SessionRef, Share, Target, Unit, Value, Verdict,
-    World, delay,
+    Bound, Bounds, Hold, Hooks, Module, Most, OptionSpec, Passage, Per, Phase, SessionRef, Share, Target, Unit, Value,
+    Verdict, World, delay,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
@@ -127,7 +127,7 @@ fn is_fleeting(name: &str, namespace: &str) -> bool {
 struct Pushes(Share);
 
 /// Keeps a message for an account that no resource takes; the account need not exist.
-fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdict {
     match fate(packet) {
         Fate::Refused => return Verdict::Pass,
         Fate::Unstored => {
@@ -150,7 +150,8 @@ fn keep(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     // Without a sender it is the server's own.
     let sender = packet.sender().unwrap_or_else(|| to.to_jid());
     let stanza = packet.addressed(to.bare_str());
-    let pushed = world.stores.offline.push(to, sender.as_ref(), stanza, world.received_at(), room);
+    let pushed =
+        world.stores.offline.push(to, sender.as_ref(), stanza, notes.came_ms.unwrap_or_else(|| world.time()), room);
     let (packet, to) = (packet.clone(), to.to_jid());
     world.wait(pushed, move |world, pushed| {
         if is_counted {

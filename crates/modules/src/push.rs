@@ -19,7 +19,7 @@ use std::rc::Rc;
 use rookery_fanout::outbox::quiet::{Urgency, urgency};
 use rookery_fanout::{Attention, Link, Packet, StanzaType};
 use rookery_hub::{
-    Answer, Bound, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Target, Unit, Value, Verdict, World,
+    Answer, Bound, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Target, Unit, Value, Verdict, World,
 };
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_modkit::asker::condition;
@@ -62,7 +62,7 @@ impl Module for Push {
         hooks.document(NAME, read);
         hooks.iq(Target::Account, ns::PUSH, switch);
         hooks.state(News::default());
-        hooks.undelivered(Phase::Guard, |world, packet, to| {
+        hooks.undelivered(Phase::Guard, |world, Passage { packet, to, .. }| {
             notify(world, packet, to);
             Verdict::Pass
         });

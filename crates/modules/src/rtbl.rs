@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Answer, Delivery, Hooks, Module, OptionSpec, Phase, Stanzas, Value, Verdict, World};
+use rookery_hub::{Answer, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Stanzas, Value, Verdict, World};
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_modkit::option;
 use rookery_stream::error::Condition;
@@ -117,7 +117,7 @@ impl Lists {
 }
 
 /// Sees what comes for a room, or an occupant of one.
-fn guard(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     if !world.state::<Lists>().0.any.load(Ordering::Relaxed)
         || to.local().is_none()
         || packet.type_() == StanzaType::Error

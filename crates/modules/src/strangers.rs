@@ -6,9 +6,9 @@
 
 use std::collections::HashMap;
 
-use rookery_fanout::{Packet, StanzaType};
+use rookery_fanout::StanzaType;
 use rookery_hub::{
-    Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Per, Phase, Stanzas, Unit, Value, Wanted, World,
+    Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Passage, Per, Phase, Stanzas, Unit, Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
@@ -28,8 +28,6 @@ struct Counts {
     sent: HashMap<Jid, u64>,
     /// From strangers of other servers, by the address that receives.
     received: HashMap<Jid, u64>,
-    /// The stanza that is delivered now has been looked at.
-    is_cleared: bool,
 }
 
 impl Module for Strangers {
@@ -70,7 +68,7 @@ impl Module for Strangers {
     }
 }
 
-fn going(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let limit = options(world, sender.domain()).map_or(0, |options| options.number(SENT));
     let is_own = sender.bare_str() == to.bare_str();
@@ -85,8 +83,8 @@ fn going(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     Delivery::Taken
 }
 
-fn coming(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
-    if std::mem::take(&mut world.state_mut::<Counts>().is_cleared) {
+fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delivery {
+    if notes.is_cleared {
         return Delivery::Pass;
     }
     let Some(sender) = packet.sender().filter(|sender| !world.is_here(sender.domain())) else { return Delivery::Pass };
@@ -104,15 +102,15 @@ fn coming(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
     };
     match contact {
         Some(_) => world.bounce(packet, to, refusal.into()),
-        None => look_up(world, packet, &sender, to, refusal),
+        None => look_up(world, Passage { packet, to, notes }, &sender, refusal),
     }
     Delivery::Taken
 }
 
 /// Asks the store whether a sender is a contact of an account that has no session. Those to one account keep their order.
-fn look_up(world: &mut World, packet: &Packet, sender: &Jid, to: JidRef<'_>, refusal: Condition) {
+fn look_up(world: &mut World, Passage { packet, to, notes }: Passage<'_>, sender: &Jid, refusal: Condition) {
     let item = world.stores.rosters.item(to.bare(), sender.bare());
-    let (packet, to) = (packet.clone(), to.to_jid());
+    let (packet, to, mut notes) = (packet.clone(), to.to_jid(), notes.clone());
     world.wait(item, move |world, item| {
         let passes = match item {
             Ok(item) => item.is_some_and(|item| item.subscription != Subscription::None),
@@ -126,9 +124,8 @@ fn look_up(world: &mut World, packet: &Packet, sender: &Jid, to: JidRef<'_>, ref
         if !passes {
             return world.bounce(&packet, to.as_ref(), refusal.into());
         }
-        world.state_mut::<Counts>().is_cleared = true;
-        world.route(&packet, to.as_ref());
-        world.state_mut::<Counts>().is_cleared = false;
+        notes.is_cleared = true;
+        world.deliver_noted(&packet, to.as_ref(), notes);
     });
 }
 

@@ -10,13 +10,13 @@ use rookery_jid::JidRef;
 use rookery_xml::{Built, Element};
 
 use super::{
-    AnyLetter, BeforeLogin, Extras, Filter, Hook, Hooks, IqHandler, LoginHook, LoginSeen, Module, Registry, Round,
-    SessionHook, Target, Verdict,
+    AnyLetter, BeforeLogin, Extras, Hook, Hooks, IqHandler, LoginHook, LoginSeen, Module, Registry, Round, SessionHook,
+    Target, Verdict,
 };
 use crate::conceal::Conceal;
 use crate::documents::Read;
 use crate::federation::RemoteService;
-use crate::passage::Passages;
+use crate::passage::{Passage, Passages};
 use crate::settings::Domain;
 use crate::shared::{self, SharedContacts};
 use crate::{World, ask, roster};
@@ -103,7 +103,13 @@ impl Registry {
     }
 
     pub(crate) fn to_domain(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
-        filter(&self.to_domain, world, packet, to, to.domain())
+        for hook in &self.to_domain {
+            let on = world.domain(to.domain()).is_some_and(|domain| domain.module(hook.module).is_some());
+            if on && (hook.call)(world, packet, to) == Verdict::Taken {
+                return Verdict::Taken;
+            }
+        }
+        Verdict::Pass
     }
 
     pub(crate) fn stopping(&self, world: &mut World) {
@@ -180,8 +186,15 @@ impl Registry {
         self.conceal.as_ref().map(|hook| hook.call.0)
     }
 
-    pub(crate) fn undelivered(&self, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
-        filter(&self.undelivered, world, packet, to, to.domain())
+    pub(crate) fn undelivered(&self, world: &mut World, passage: Passage<'_>) -> Verdict {
+        let Passage { packet, to, notes } = passage;
+        for hook in &self.undelivered {
+            let on = world.domain(to.domain()).is_some_and(|domain| domain.module(hook.module).is_some());
+            if on && (hook.call)(world, Passage { packet, to, notes }) == Verdict::Taken {
+                return Verdict::Taken;
+            }
+        }
+        Verdict::Pass
     }
 
     pub(crate) fn session_reachable(&self, world: &mut World, link: Link) {
@@ -252,16 +265,6 @@ impl Registry {
     pub(crate) fn session_ended(&self, world: &mut World, link: Link) {
         tell(&self.ended, world, link);
     }
-}
-
-fn filter(hooks: &[Hook<Filter>], world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &str) -> Verdict {
-    for hook in hooks {
-        let on = world.domain(domain).is_some_and(|domain| domain.module(hook.module).is_some());
-        if on && (hook.call)(world, packet, to) == Verdict::Taken {
-            return Verdict::Taken;
-        }
-    }
-    Verdict::Pass
 }
 
 fn tell(hooks: &[Hook<SessionHook>], world: &mut World, link: Link) {

@@ -46,8 +46,8 @@ pub(crate) use retract::{Retracted, retract, tombstone_mark};
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
-    Bound, Delivery, Destination, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value,
-    Wanted, World,
+    Bound, Delivery, Destination, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Stanzas, Target, Unit,
+    Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -112,10 +112,10 @@ impl Module for Archive {
         hooks.state(sweep::Sweeps::default());
         hooks.question::<Purge>();
         hooks.iq(Target::Account, ns::MAM, asked);
-        hooks.before_route(Phase::Record, SENT, sent);
+        hooks.before_route(Phase::Record, CONVERSATION, sent);
         hooks.before_delivery(Phase::Record, CONVERSATION, received);
         let others = Wanted::from(OTHERS).naming(&[ns::STANZA_ID, ns::DELAY]);
-        hooks.before_delivery(Phase::Record, others, |world, packet, to| {
+        hooks.before_delivery(Phase::Record, others, |world, Passage { packet, to, .. }| {
             own::without(world, packet, to).map_or(Delivery::Pass, Delivery::As)
         });
         hooks.stopping(write);
@@ -231,10 +231,8 @@ fn asked(world: &mut World, iq: Iq) {
 }
 
 /// Records a message that a session sends. To the own account it is recorded where it arrives.
-fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
-    // Every message that is copied comes by here, so that nothing of an earlier one is left.
-    world.state_mut::<Archives>().set_sent(None);
-    let Some(from) = packet.sender().filter(|_| CONVERSATION.has(packet)) else { return Delivery::Pass };
+fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delivery {
+    let Some(from) = packet.sender() else { return Delivery::Pass };
     let stripped = own::without(world, packet, from.as_ref());
     let passing = stripped.as_ref().unwrap_or(packet);
     if from.bare() != to.bare() && is_worth_keeping(passing) {
@@ -242,13 +240,13 @@ fn sent(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
         if id.is_some() {
             retract::heed(world, from.as_ref(), &to.to_jid(), passing);
         }
-        world.state_mut::<Archives>().set_sent(id);
+        notes.recorded = id.map(String::into_boxed_str);
     }
     stripped.map_or(Delivery::Pass, Delivery::As)
 }
 
 /// Records a message for an account.
-fn received(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let stripped = own::without(world, packet, to);
     let passing = stripped.as_ref().unwrap_or(packet);
     let id = match packet.sender().filter(|_| is_worth_keeping(passing)) {
@@ -313,7 +311,6 @@ const GROUPCHAT_FIELD: &str = "urn:xmpp:mam:2#groupchat-field";
 pub(crate) const NAME: &str = "archive";
 const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);
 /// The stanzas that carbons are made of.
-const SENT: Stanzas = CONVERSATION.and(Stanzas::of(Kind::Message, &[StanzaType::Error]));
 const OTHERS: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Groupchat, StanzaType::Headline, StanzaType::Error]);
 /// Namespaces whose elements may keep a message with a body out of archives.
 const SPECIAL: Namespaces = Namespaces::of(&[ns::HINTS, ns::MAM, ns::CARBONS]);

@@ -36,8 +36,6 @@ pub(crate) struct Archives {
     /// Bytes that wait or are not confirmed, by cause: see [`cause`].
     caused: Caused,
     today: Day,
-    /// Under which id the message that a session is sending was recorded for its sender.
-    sent: Option<String>,
     /// Accounts that were removed, and until when what is recorded in their names doesn't wait.
     removed: Vec<(Jid, u64)>,
 }
@@ -141,16 +139,6 @@ impl Archives {
         }
         self.removed.retain(|(_, until_ms)| *until_ms > now_ms);
         self.removed.iter().any(|(account, _)| account.as_ref() == owner.bare())
-    }
-
-    /// Remembers under which id the message that a session is sending was recorded for its sender.
-    pub(super) fn set_sent(&mut self, id: Option<String>) {
-        self.sent = id;
-    }
-
-    /// Returns the id that [`Archives::set_sent`] was given last, once.
-    pub(crate) fn take_sent(&mut self) -> Option<String> {
-        self.sent.take()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
-use rookery_hub::{Delivery, World};
+use rookery_hub::{Delivery, Passage, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Element, Kind, Writer, ns};
@@ -13,7 +13,7 @@ use super::rules::{Acquaintance, List, Passing, Rules};
 use super::sessions::Sessions;
 
 /// Sees a stanza that a session sends. One to a blocked address comes back as an error, if it is one that is answered at all.
-pub(crate) fn going(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let Some(rules) = world.document::<Rules>(sender.bare(), DOCUMENT) else { return Delivery::Pass };
     let list = world.state::<Sessions>().list_for(&rules, sender.as_ref());
@@ -29,7 +29,7 @@ pub(crate) fn going(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Deliv
 }
 
 /// Sees a stanza for an account, or for one of its sessions.
-pub(crate) fn coming(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let Some(rules) = world.document::<Rules>(to, DOCUMENT) else { return Delivery::Pass };
     let stops = |sender: &Jid| is_stopped(world, &rules, packet, sender.as_ref(), to);

@@ -33,7 +33,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasher;
 
 use rookery_fanout::{Link, Packet, StanzaType};
-use rookery_hub::{Bound, Delivery, Hooks, Iq, Letter, Module, OptionSpec, Phase, Stanzas, Target, Wanted, World};
+use rookery_hub::{
+    Bound, Delivery, Hooks, Iq, Letter, Module, OptionSpec, Passage, Phase, Stanzas, Target, Wanted, World,
+};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::pubsub::{Affiliation, News};
 use rookery_xml::{Kind, ns};
@@ -116,7 +118,7 @@ impl Module for PersonalEventing {
         let available = Stanzas::of(Kind::Presence, &[StanzaType::Available]);
         let unavailable = Stanzas::of(Kind::Presence, &[StanzaType::Unavailable]);
         for wanted in [Wanted::from(available).naming(&[ns::CAPS]), Wanted::from(unavailable)] {
-            hooks.before_route(Phase::Record, wanted, |world, packet, to| {
+            hooks.before_route(Phase::Record, wanted, |world, Passage { packet, to, .. }| {
                 interest::directed(world, packet, to);
                 Delivery::Pass
             });
@@ -224,7 +226,7 @@ fn related(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, Call) + 'sta
 }
 
 /// An owner's decision about a subscription to an own node (XEP-0060 §8.6).
-fn decided(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Delivery {
+fn decided(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     // Most messages are for others, and pass by a look at a few bytes.
     let is_own = to.is_bare() && packet.from_escaped().starts_with(to.as_str().as_bytes());
     if !is_own || packet.sender().is_none_or(|sender| sender.bare() != to) {

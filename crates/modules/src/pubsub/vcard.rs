@@ -55,7 +55,7 @@ impl Module for Vcard {
         hooks.own_presence(stamped);
         let available = Stanzas::of(Kind::Presence, &[StanzaType::Available]);
         let stamping = Wanted::from(available).with_document(PHOTO);
-        hooks.before_route(Phase::Act, stamping, |world, packet, _| match stamped(world, packet) {
+        hooks.before_route(Phase::Act, stamping, |world, passage| match stamped(world, passage.packet) {
             Some(packet) => Delivery::As(packet),
             None => Delivery::Pass,
         });

@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rookery_fanout::{Link, StanzaType};
 use rookery_hub::{
-    Circle, Delivery, Hooks, Module, OptionSpec, Phase, Roll, Settings, SharedContacts, Stanzas, Value, World,
+    Circle, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Roll, Settings, SharedContacts, Stanzas, Value, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -118,7 +118,7 @@ impl Module for SharedRoster {
         hooks.every(ROUND_MS, round);
         let subscribe = Stanzas::of(Kind::Presence, &[StanzaType::Subscribe]);
         // Who is a contact by group needn't be asked.
-        hooks.before_route(Phase::Act, subscribe, |world, packet, to| {
+        hooks.before_route(Phase::Act, subscribe, |world, Passage { packet, to, .. }| {
             let relation = packet.sender().map(|sender| relation(world, sender.bare(), to.bare()));
             if relation.is_some_and(Subscription::to) { Delivery::Taken } else { Delivery::Pass }
         });
