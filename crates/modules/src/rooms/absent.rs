@@ -6,22 +6,21 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, ns};
 
-use super::actor::State;
-use super::directory::{Entry, Full, Most};
+use super::directory::{Directory, Entry, Full, Most};
 use super::join;
 use super::limits::Limits;
 use super::occupant::nick_key;
 use super::room::Room;
 
 /// A stanza for a room that doesn't exist. The room, if it is created by that; it has not seen the stanza yet.
-pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<Box<Room>> {
+pub(crate) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<Box<Room>> {
     let enters = packet.kind() == Kind::Presence && packet.type_() == StanzaType::Available && join::enters(packet);
     let sender = packet.sender()?;
     if !enters || to.resource().and_then(nick_key).is_none() {
         refuse(world, packet, to);
         return None;
     }
-    match create(state, world, to.bare().to_jid(), &sender) {
+    match create(world, to.bare().to_jid(), &sender) {
         Ok(room) => Some(Box::new(room)),
         Err(error) => {
             join::refuse(world, packet, to, error);
@@ -30,7 +29,7 @@ pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: Jid
     }
 }
 
-fn create(state: &State, world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, StanzaError> {
+fn create(world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, StanzaError> {
     if creator.resource().is_none() || !Room::may_create(world, jid.domain(), creator) {
         // §10.1.1.
         return Err(Condition::NotAllowed.into());
@@ -47,7 +46,7 @@ fn create(state: &State, world: &mut World, jid: Jid, creator: &Jid) -> Result<R
     };
     let name = jid.local().unwrap_or_default().to_owned();
     let entry = Entry { name, is_public: false, is_stored: false, creator: Some(creator.to_bare()) };
-    state.directory.add(jid.as_ref(), entry, most).map_err(|full| match full {
+    world.state::<Directory>().add(jid.as_ref(), entry, most).map_err(|full| match full {
         Full::Service => {
             StanzaError::new(Condition::ResourceConstraint).with_text("the service has no place for more rooms")
         }
@@ -56,7 +55,7 @@ fn create(state: &State, world: &mut World, jid: Jid, creator: &Jid) -> Result<R
             StanzaError::new(Condition::NotAllowed).with_text("your server's users have as many rooms as they may")
         }
     })?;
-    let mut room = Room::new(state, world, jid, creator.as_ref()).ok_or(Condition::ItemNotFound)?;
+    let mut room = Room::new(world, jid, creator.as_ref()).ok_or(Condition::ItemNotFound)?;
     room.forget_past(world);
     Ok(room)
 }

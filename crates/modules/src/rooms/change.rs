@@ -11,6 +11,7 @@ use super::occupant::{Occupant, nick_key};
 use super::role::Role;
 use super::room::{Room, bytes_of};
 use super::shown::Shown;
+use super::unsaved::Unsaved;
 
 /// Somebody who was removed, for the others to hear of.
 type Parted = (Occupant, Vec<u16>, Option<String>, (Affiliation, Role));
@@ -227,12 +228,12 @@ impl Room {
         changes: Vec<Affiliated>,
         then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
     ) {
-        let (room, unsaved) = (self.jid.clone(), self.unsaved.clone());
+        let room = self.jid.clone();
         let users: Vec<_> = changes.iter().map(|change| change.user.clone()).collect();
-        unsaved.begin(&room);
+        world.state_mut::<Unsaved>().begin(&room);
         let kept = world.stores.rooms.affiliate(room.as_ref(), changes);
         world.wait(kept, move |world, kept| {
-            unsaved.end(&room, kept.is_ok(), users);
+            world.state_mut::<Unsaved>().end(&room, kept.is_ok(), users);
             if let Err(error) = &kept {
                 world.store_failed("keeping affiliations", &room, error);
             }

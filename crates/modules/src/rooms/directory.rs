@@ -9,9 +9,10 @@ use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::rsm::{Answer, Part, Request};
-use rookery_store::ListedRoom;
+use rookery_store::{ListedRoom, StoreError};
 use rookery_stream::error::Condition;
 
 use super::holdings::Holdings;
@@ -102,6 +103,22 @@ pub(crate) struct Entry {
     pub creator: Option<Jid>,
 }
 
+/// Goes on when it is known which rooms a service has.
+pub(crate) fn with_list(
+    world: &mut World,
+    host: &str,
+    then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+) {
+    if world.state::<Directory>().is_filled(host) {
+        return then(world, Ok(()));
+    }
+    let (list, host) = (world.stores.rooms.list(host), host.to_owned());
+    world.wait(list, move |world, list| {
+        let filled = list.map(|list| world.state::<Directory>().fill(&host, list));
+        then(world, filled);
+    });
+}
+
 impl Hosted {
     fn insert(&mut self, local: String, entry: Entry) {
         self.count(entry.creator.as_ref(), |count| count + 1);
@@ -176,8 +193,8 @@ impl Directory {
         }
     }
 
-    /// Whether what the store has of a service is here.
-    pub(crate) fn is_filled(&self, host: &str) -> bool {
+    /// Tells whether what the store has of a service is here.
+    fn is_filled(&self, host: &str) -> bool {
         self.hosts().get(host).is_some_and(|hosted| hosted.is_filled)
     }
 

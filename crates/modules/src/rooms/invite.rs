@@ -12,6 +12,7 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::approve;
+use super::directory::Directory;
 use super::register::REGISTER;
 use super::role::Role;
 use super::room::Room;
@@ -76,7 +77,7 @@ impl Room {
     /// Tells whether the account of a session may have the room write to so many more users who
     /// have not asked for it.
     pub(super) fn may_write(&self, world: &World, from: &Jid, count: usize) -> bool {
-        self.directory.holdings.may_write(from.bare(), count, self.limits.invitations, world.time())
+        world.state::<Directory>().holdings.may_write(from.bare(), count, self.limits.invitations, world.time())
     }
 
     /// §9.5: whoever is invited to a members-only room becomes a member.

@@ -7,6 +7,7 @@ use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind, Writer, ns};
 
+use super::directory::Directory;
 use super::history::Wanted;
 use super::occupant::{Occupant, Seat, nick_key, occupant_id};
 use super::rate::Bucket;
@@ -121,7 +122,7 @@ impl Room {
         self.may_enter(world, from, affiliation, request)?;
         self.may_have_nick(to, from, key)?;
         let is_here = world.is_here(from.domain());
-        if !self.directory.holdings.take_seat(from.as_ref(), is_here, &self.limits) {
+        if !world.state::<Directory>().holdings.take_seat(from.as_ref(), is_here, &self.limits) {
             let error = StanzaError::new(Condition::ResourceConstraint);
             return Err(error.with_text("you are in as many rooms as you may be"));
         }
@@ -129,7 +130,7 @@ impl Room {
             Some(at) => self.may_stir(world, at, 2 * self.occupants.len()).map(|()| Default::default()),
             None => self.may_come(world, &from.to_bare()),
         };
-        let paces = paces.inspect_err(|_| self.directory.holdings.leave_seat(from.as_ref(), is_here))?;
+        let paces = paces.inspect_err(|_| world.state::<Directory>().holdings.leave_seat(from.as_ref(), is_here))?;
         let seat = Seat { jid: from.clone(), presence: reflected(packet), number: self.next_number() };
         world.enroll(self.roll_for(from.bare(), affiliation, key), from.as_ref());
         let at = match self.nicks.get(key).copied() {

@@ -12,7 +12,7 @@ use super::approve::Waiting;
 use super::config::Config;
 use super::limits::Limits;
 use super::room::Room;
-use super::unsaved::not_kept_yet;
+use super::unsaved::{self, Unsaved, not_kept_yet};
 use super::voices::Voices;
 
 /// The document of a room, read.
@@ -97,11 +97,11 @@ impl Room {
             iq.into_iter().for_each(|iq| world.reply_done(iq));
             return;
         }
-        let (room, unsaved, iq) = (self.jid.clone(), self.unsaved.clone(), iq.cloned());
-        unsaved.begin(&room);
+        let (room, iq) = (self.jid.clone(), iq.cloned());
+        world.state_mut::<Unsaved>().begin(&room);
         let kept = world.stores.rooms.put(room.as_ref(), self.document());
         world.wait(kept, move |world, kept| {
-            unsaved.end(&room, kept.is_ok(), []);
+            world.state_mut::<Unsaved>().end(&room, kept.is_ok(), []);
             if let Err(error) = &kept {
                 world.store_failed("keeping a room", &room, error);
             }
@@ -116,20 +116,20 @@ impl Room {
     pub(crate) fn keep_configuration(&mut self, world: &mut World, iq: &Iq, changes: Vec<Affiliated>) {
         let was_stored = self.is_stored();
         self.is_changed = false;
-        self.set_stored(self.config.is_persistent);
-        let (iq, room, unsaved) = (iq.clone(), self.jid.clone(), self.unsaved.clone());
+        self.set_stored(world, self.config.is_persistent);
+        let (iq, room) = (iq.clone(), self.jid.clone());
         let rooms = world.stores.rooms.clone();
         let changes: Vec<_> = if was_stored { changes } else { self.affiliations.values().cloned().collect() };
         let users: Vec<_> = changes.iter().map(|change| change.user.clone()).collect();
         match (was_stored, self.is_stored()) {
             (false, false) => world.reply_done(&iq),
-            (true, false) => unsaved.remove(world, &room, move |world, removed| told(world, &iq, removed)),
+            (true, false) => unsaved::remove(world, &room, move |world, removed| told(world, &iq, removed)),
             (_, true) => {
-                unsaved.begin(&room);
+                world.state_mut::<Unsaved>().begin(&room);
                 let put = rooms.put(room.as_ref(), self.document());
                 let affiliated = rooms.affiliate(room.as_ref(), changes);
                 let answer = move |world: &mut World, kept: Result<(), StoreError>| {
-                    unsaved.end(&room, kept.is_ok(), users);
+                    world.state_mut::<Unsaved>().end(&room, kept.is_ok(), users);
                     if let Err(error) = &kept {
                         world.store_failed("keeping a room", &room, error);
                     }

@@ -6,6 +6,7 @@ use rookery_jid::Jid;
 use rookery_store::Affiliation;
 use rookery_xml::{Element, ns};
 
+use super::directory::Directory;
 use super::occupant::{Occupant, nick_key};
 use super::role::Role;
 use super::room::Room;
@@ -71,7 +72,7 @@ impl Room {
 
     fn leave_seat(&mut self, world: &World, session: &Jid) {
         if self.seats.remove(session).is_some() {
-            self.directory.holdings.leave_seat(session.as_ref(), world.is_here(session.domain()));
+            world.state::<Directory>().holdings.leave_seat(session.as_ref(), world.is_here(session.domain()));
         }
     }
 

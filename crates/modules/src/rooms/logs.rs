@@ -6,12 +6,10 @@
 //! Invariants: nothing that occupants write ends a line of the text or is read as HTML; a room's name never leads out of its folder; private
 //! messages are not logged, and neither are real addresses.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, create_dir_all};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_jid::Jid;
@@ -24,7 +22,7 @@ use super::shown::Shown;
 
 /// What waits to be written, by room.
 #[derive(Debug, Default)]
-pub(crate) struct Logs(RefCell<HashMap<Jid, Waiting>>);
+pub(crate) struct Logs(HashMap<Jid, Waiting>);
 
 /// A room with lines that wait, or are being written.
 #[derive(Debug, Default)]
@@ -96,52 +94,55 @@ impl Room {
         }
         let (Some(folder), Some(occupant)) = (&self.limits.logs, self.occupants.get(at)) else { return };
         let line = Line { unix_ms: world.time(), nick: occupant.nick().to_owned(), what };
-        self.logs.add(world, Path::new(folder), &self.jid, &self.config.lang, line);
+        if world.state_mut::<Logs>().add(&self.jid, &self.config.lang, line) {
+            write(world, folder.into(), self.jid.clone());
+        }
     }
 }
 
 impl Logs {
-    fn add(self: &Rc<Self>, world: &mut World, folder: &Path, room: &Jid, lang: &str, line: Line) {
-        let is_idle = !self.0.borrow().contains_key(room);
-        {
-            let mut rooms = self.0.borrow_mut();
-            let waiting = rooms.entry(room.clone()).or_default();
-            let bytes = line.bytes();
-            lang.clone_into(&mut waiting.lang);
-            if waiting.bytes + bytes > MOST_WAITING {
-                waiting.lost += 1;
-            } else {
-                waiting.bytes += bytes;
-                waiting.lines.push(line);
-            }
+    /// Lets a line wait. `true` if nothing waits for the room or is being written yet.
+    fn add(&mut self, room: &Jid, lang: &str, line: Line) -> bool {
+        let is_idle = !self.0.contains_key(room);
+        let waiting = self.0.entry(room.clone()).or_default();
+        let bytes = line.bytes();
+        lang.clone_into(&mut waiting.lang);
+        if waiting.bytes + bytes > MOST_WAITING {
+            waiting.lost += 1;
+        } else {
+            waiting.bytes += bytes;
+            waiting.lines.push(line);
         }
-        if is_idle {
-            self.write(world, folder.to_owned(), room.clone());
-        }
+        is_idle
     }
 
-    /// Writes what waits for a room, then what has come meanwhile.
-    fn write(self: &Rc<Self>, world: &mut World, folder: PathBuf, room: Jid) {
-        let waiting = self.0.borrow_mut().get_mut(&room).map(std::mem::take).unwrap_or_default();
-        if waiting.lines.is_empty() && waiting.lost == 0 {
-            self.0.borrow_mut().remove(&room);
-            return;
+    /// Takes out what waits for a room, which is being written from now on. `None` if there is nothing: it is written then.
+    fn take(&mut self, room: &Jid) -> Option<Waiting> {
+        let waiting = self.0.get_mut(room).map(std::mem::take);
+        let waiting = waiting.filter(|waiting| !waiting.lines.is_empty() || waiting.lost > 0);
+        if waiting.is_none() {
+            self.0.remove(room);
         }
-        let Waiting { lang, lines, lost, .. } = waiting;
-        let (logs, path, name) = (self.clone(), place(&folder, &room), room.clone());
-        let written = world.background.run(room.as_str(), move || append(&path, &name, &lang, &lines));
-        world.wait(written, move |world, written| {
-            let failed = match written {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(error) => Some(error.to_string()),
-            };
-            if let Some(error) = failed.or_else(|| (lost > 0).then(|| format!("{lost} lines: too much waits"))) {
-                warn!(%room, error, "the log of a room lacks what was said");
-            }
-            logs.write(world, folder, room);
-        });
+        waiting
     }
+}
+
+/// Writes what waits for a room, then what has come meanwhile.
+fn write(world: &mut World, folder: PathBuf, room: Jid) {
+    let Some(Waiting { lang, lines, lost, .. }) = world.state_mut::<Logs>().take(&room) else { return };
+    let (path, name) = (place(&folder, &room), room.clone());
+    let written = world.background.run(room.as_str(), move || append(&path, &name, &lang, &lines));
+    world.wait(written, move |world, written| {
+        let failed = match written {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(error) = failed.or_else(|| (lost > 0).then(|| format!("{lost} lines: too much waits"))) {
+            warn!(%room, error, "the log of a room lacks what was said");
+        }
+        write(world, folder, room);
+    });
 }
 
 impl Line {

@@ -66,26 +66,24 @@ mod stir;
 mod unsaved;
 mod voices;
 
-use std::rc::Rc;
-
 use rookery_fanout::Packet;
 use rookery_hub::{Bound, Domain, Hooks, Module, OptionSpec, World};
 use rookery_jid::JidRef;
 
-use actor::State;
+use actor::Actors;
 pub use directory::Directory;
 pub(crate) use join::turn_away;
 
 /// Rooms in which many talk to each other.
 #[derive(Debug)]
 pub struct Rooms {
-    state: Rc<State>,
+    directory: Directory,
 }
 
 impl Rooms {
-    /// The rooms of one shard. All shards share the directory.
+    /// Makes the module for one shard. All shards share the directory.
     pub fn new(directory: Directory) -> Self {
-        Self { state: State::new(directory) }
+        Self { directory }
     }
 }
 
@@ -132,46 +130,32 @@ impl Module for Rooms {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        let state = self.state.clone();
-        hooks.service(move |world, packet, to, domain| serve(&state, world, packet, to, domain));
-        let directory = self.state.directory.clone();
+        hooks.state(self.directory.clone());
+        hooks.state(Actors::default());
+        hooks.state(unsaved::Unsaved::default());
+        hooks.state(logs::Logs::default());
+        hooks.letter::<speak::Whisper>();
+        hooks.question::<operate::Describe>();
+        hooks.question::<operate::Destroy>();
+        hooks.service(serve);
         // The store has forgotten what the account was to rooms; those that are here do so too.
-        hooks.account_removed(move |_, user| directory.account_removed(user.bare().to_jid()));
-        let state = self.state.clone();
-        hooks.stopping(move |world| state.shut_down(world));
-        let state = self.state.clone();
-        hooks.letters(move |world, letter| match letter.downcast::<operate::Work>() {
-            Ok(work) => state.operate(world, *work),
-            Err(letter) => {
-                if let Ok(whisper) = letter.downcast::<speak::Whisper>() {
-                    whisper.deliver(world);
-                }
-            }
-        });
-        let state = self.state.clone();
-        hooks.every(unsaved::RETRY_MS, move |world| state.save_again(world));
-        let state = self.state.clone();
-        hooks.every(HEED_MS, move |world| state.heed_removals(world));
+        hooks.account_removed(|world, user| world.state::<Directory>().account_removed(user.bare().to_jid()));
+        hooks.stopping(actor::shut_down);
+        hooks.every(unsaved::RETRY_MS, actor::save_again);
+        hooks.every(HEED_MS, actor::heed_removals);
     }
 }
 
-/// A stanza for the service, for a room or for an occupant.
-fn serve(state: &Rc<State>, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+/// Gives a stanza to the service, or to the room that it is for.
+fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
     if to.local().is_none() {
-        return state.when_listed(world, packet, to, |state, world, packet, to| {
-            let settings = world.settings().clone();
-            let name = world.domain_of(to.domain()).map(|domain| domain.name.clone());
-            if let Some(domain) = settings.domains.iter().find(|domain| Some(&domain.name) == name.as_ref()) {
-                service::receive(state, world, packet, to, domain);
-            }
-        });
+        return actor::when_listed(world, packet, to, service::receive);
     }
     let home = world.home_of(to.bare());
     if home != world.shard() {
         return world.hand_to_service(home, packet, to);
     }
-    let _ = domain;
-    state.when_listed(world, packet, to, State::receive);
+    actor::when_listed(world, packet, to, actor::receive);
 }
 
 /// The milliseconds after which rooms that nobody speaks to hear again of accounts that were

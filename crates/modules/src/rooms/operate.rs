@@ -1,38 +1,91 @@
 //! Describes and destroys rooms for operators, and lets a room go on with a request once the store
-//! has answered. A request comes to the room's home shard as a letter, and waits for its turn there
+//! has answered. Operators ask a room's home shard; what is asked of a room waits for its turn there
 //! like a stanza.
 
-use rookery_hub::{ErrandReply, Iq, World};
+use rookery_hub::{Iq, Question, Reply, World};
 use rookery_jid::Jid;
 use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
+use serde::{Deserialize, Serialize};
 
+use super::actor;
+use super::directory::with_list;
 use super::role::affiliation_name;
 use super::room::Room;
 
-/// A request to a room.
-pub(crate) struct Work {
+/// What a room answers an operator; `None` where there is no such room.
+type Found<T> = Result<Option<T>, StoreError>;
+
+/// Asks the home of a room, by its bare JID, what it is and who is there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Describe(pub Jid);
+
+impl Question for Describe {
+    const NAME: &'static str = "rooms describe";
+    const PATIENCE_MS: u64 = PATIENCE_MS;
+    type Answer = Found<Described>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        ask(world, self.0, reply, What::Describe);
+    }
+}
+
+/// Asks the home of a room to destroy it, for a reason.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Destroy {
     /// The bare JID of the room.
     pub room: Jid,
-    /// What is asked; the answer is `None` where there is no such room.
+    pub reason: Option<String>,
+}
+
+impl Question for Destroy {
+    const NAME: &'static str = "rooms destroy";
+    const PATIENCE_MS: u64 = PATIENCE_MS;
+    type Answer = Found<()>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        let Self { room, reason } = self;
+        ask(world, room, reply, |reply| What::Destroy(reason, reply));
+    }
+}
+
+fn ask<T: Serialize + 'static>(
+    world: &mut World,
+    room: Jid,
+    reply: Reply<Found<T>>,
+    what: impl FnOnce(Reply<Found<T>>) -> What + 'static,
+) {
+    let host = room.domain().to_owned();
+    with_list(world, &host, move |world, listed| match listed {
+        Ok(()) => actor::operate(world, Work { room, what: what(reply) }),
+        Err(error) => reply.give(world, Err(error)),
+    });
+}
+
+/// Work of a room that is no stanza.
+#[derive(Debug)]
+pub(super) struct Work {
+    /// The bare JID of the room.
+    pub room: Jid,
     pub what: What,
 }
 
-/// What may be asked of a room.
-pub(crate) enum What {
-    /// What it is, and who is there.
-    Describe(ErrandReply<Result<Option<Described>, StoreError>>),
+/// The kinds of such work.
+#[derive(Debug)]
+pub(super) enum What {
+    /// To say what the room is, and who is there.
+    Describe(Reply<Found<Described>>),
     /// To be no more, for a reason.
-    Destroy(Option<String>, ErrandReply<Result<Option<()>, StoreError>>),
+    Destroy(Option<String>, Reply<Found<()>>),
     /// To go on with a user's request to register, now that it is known how many rooms know the
     /// user.
     Register { iq: Iq, known_in: u64 },
 }
 
 /// A room as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
     /// Its name for people.
     pub name: String,
@@ -49,27 +102,21 @@ pub struct Described {
 }
 
 /// An occupant as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inside {
     /// The nick.
     pub nick: String,
     /// The full JIDs of its sessions.
     pub sessions: Vec<Jid>,
     /// Its role.
-    pub role: &'static str,
+    pub role: String,
     /// Its affiliation.
-    pub affiliation: &'static str,
-}
-
-impl std::fmt::Debug for Work {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Work").field("room", &self.room).finish_non_exhaustive()
-    }
+    pub affiliation: String,
 }
 
 impl Work {
-    /// There is no such room, or the store failed to bring it.
-    pub(crate) fn without_room(self, world: &mut World, failed: Option<StoreError>) {
+    /// Answers that there is no such room, or that the store failed to bring it.
+    pub(super) fn without_room(self, world: &mut World, failed: Option<StoreError>) {
         match self.what {
             What::Describe(reply) => reply.give(world, failed.map_or(Ok(None), Err)),
             What::Destroy(_, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
@@ -82,8 +129,8 @@ impl Work {
 }
 
 impl Room {
-    /// Does what an operator asks for.
-    pub(crate) fn operated(&mut self, world: &mut World, work: Work) {
+    /// Does what is asked of the room.
+    pub(super) fn operated(&mut self, world: &mut World, work: Work) {
         if self.is_over {
             return work.without_room(world, None);
         }
@@ -109,8 +156,8 @@ impl Room {
             .map(|(_, occupant)| Inside {
                 nick: occupant.nick().to_owned(),
                 sessions: occupant.seats.iter().map(|seat| seat.jid.clone()).collect(),
-                role: occupant.role.name(),
-                affiliation: affiliation_name(occupant.affiliation),
+                role: occupant.role.name().to_owned(),
+                affiliation: affiliation_name(occupant.affiliation).to_owned(),
             })
             .collect();
         occupants.sort_unstable_by(|a, b| a.nick.cmp(&b.nick));
@@ -124,7 +171,7 @@ impl Room {
         }
     }
 
-    fn end(&mut self, world: &mut World, reason: Option<&str>, reply: ErrandReply<Result<Option<()>, StoreError>>) {
+    fn end(&mut self, world: &mut World, reason: Option<&str>, reply: Reply<Found<()>>) {
         let destroy = Element::new("destroy", ns::MUC_USER);
         let destroy = match reason {
             Some(reason) => destroy.with_child(Element::new("reason", ns::MUC_USER).with_text(reason)),
@@ -133,3 +180,6 @@ impl Room {
         self.destroy_with(world, &destroy, move |world, removed| reply.give(world, removed.map(Some)));
     }
 }
+
+/// How long a room may take to answer an operator, in milliseconds: it may have to come from the store.
+const PATIENCE_MS: u64 = 10_000;

@@ -10,9 +10,11 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
 use super::config::{ADMINS, Config, OWNERS, ROOMCONFIG, unacceptable};
+use super::directory::Directory;
 use super::keep::told;
 use super::leave::destroyed;
 use super::room::Room;
+use super::unsaved;
 
 impl Room {
     /// A request in `muc#owner`.
@@ -166,11 +168,11 @@ impl Room {
         let was_stored = self.is_stored();
         self.forget_past(world);
         self.is_over = true;
-        self.directory.remove(self.jid.as_ref());
+        world.state::<Directory>().remove(self.jid.as_ref());
         if !was_stored {
             return then(world, Ok(()));
         }
-        self.unsaved.clone().remove(world, &self.jid, then);
+        unsaved::remove(world, &self.jid, then);
     }
 }
 

@@ -11,6 +11,7 @@ use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
+use super::actor;
 use super::approve::more_fields;
 use super::occupant::nick_key;
 use super::operate::{What, Work};
@@ -115,10 +116,7 @@ impl Room {
     fn count_rooms(&self, world: &mut World, iq: &Iq) {
         let (room, iq, counted) = (self.jid.clone(), iq.clone(), world.stores.rooms.known_in(iq.from.as_ref()));
         world.wait(counted, move |world, counted| match counted {
-            Ok(known_in) => {
-                let work = Work { room, what: What::Register { iq, known_in } };
-                world.tell(world.shard(), super::NAME, Box::new(work));
-            }
+            Ok(known_in) => actor::operate(world, Work { room, what: What::Register { iq, known_in } }),
             Err(error) => {
                 world.store_failed("counting the rooms of a user", &iq.from, &error);
                 world.reply_error(&iq, condition(&error));

@@ -1,7 +1,6 @@
 //! A room: plain data, and which part of it deals with what comes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::{Packet, StanzaType};
@@ -13,14 +12,12 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind};
 use slab::Slab;
 
-use super::actor::State;
 use super::approve::Waiting;
 use super::config::Config;
 use super::directory::{Directory, Entry};
 use super::history::History;
 use super::keep::Kept;
 use super::limits::Limits;
-use super::logs::Logs;
 use super::occupant::{Occupant, nick_key};
 use super::rate::Bucket;
 use super::role::{Actor, Role};
@@ -82,10 +79,7 @@ pub(crate) struct Room {
     pub deeds: Bucket,
     /// The rates of accounts that have left, if they were fast.
     pub former: Former,
-    pub limits: Rc<Limits>,
-    pub directory: Directory,
-    pub logs: Rc<Logs>,
-    pub unsaved: Unsaved,
+    pub limits: Limits,
     settings: Arc<Settings>,
     /// How many removed accounts it has forgotten.
     removed_seen: usize,
@@ -100,10 +94,10 @@ pub(crate) struct Room {
 
 impl Room {
     /// A new room, which is locked and has one owner. `None` where the host has no rooms any more.
-    pub(crate) fn new(state: &State, world: &mut World, jid: Jid, owner: JidRef<'_>) -> Option<Self> {
+    pub(crate) fn new(world: &mut World, jid: Jid, owner: JidRef<'_>) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let secret = format!("{}{}", world.unique_text(), world.unique_text());
-        let mut room = Self::with(state, world, jid, Config::new(&limits), limits, secret);
+        let mut room = Self::with(world, jid, Config::new(&limits), limits, secret);
         room.is_locked = true;
         let owner = owner.bare().to_jid();
         room.creator = Some(owner.clone());
@@ -112,16 +106,11 @@ impl Room {
     }
 
     /// A room from the store, as it was when so many accounts had been removed. `None` if it can't be read, or its host has no rooms any more.
-    pub(crate) fn stored(
-        state: &State,
-        world: &mut World,
-        jid: &Jid,
-        (stored, removed_seen): (&StoredRoom, usize),
-    ) -> Option<Self> {
+    pub(crate) fn stored(world: &mut World, jid: &Jid, (stored, removed_seen): (&StoredRoom, usize)) -> Option<Self> {
         let limits = Limits::of(world.domain_of(jid.domain())?);
         let document = &stored.document;
         let Kept { config, secret, hat_list, hats, waiting, voices } = Kept::read(document, &limits)?;
-        let mut room = Self::with(state, world, jid.clone(), config, limits, secret);
+        let mut room = Self::with(world, jid.clone(), config, limits, secret);
         room.subject = document.subject.as_deref().and_then(|bytes| Packet::scanned(bytes).ok());
         room.set_vcard(document.vcard.as_deref().and_then(|bytes| Element::parse(bytes).ok()));
         (room.hat_list, room.hats) = (hat_list, hats);
@@ -134,7 +123,7 @@ impl Room {
         Some(room)
     }
 
-    fn with(state: &State, world: &World, jid: Jid, config: Config, limits: Limits, secret: String) -> Self {
+    fn with(world: &World, jid: Jid, config: Config, limits: Limits, secret: String) -> Self {
         Self {
             jid,
             config,
@@ -164,12 +153,9 @@ impl Room {
             courtesy: Bucket::default(),
             deeds: Bucket::default(),
             former: Former::default(),
-            limits: Rc::new(limits),
-            directory: state.directory.clone(),
-            logs: state.logs.clone(),
-            unsaved: state.unsaved.clone(),
+            limits,
             settings: world.settings().clone(),
-            removed_seen: state.directory.removed_count(),
+            removed_seen: world.state::<Directory>().removed_count(),
             last_number: 0,
             is_over: false,
             is_stored: false,
@@ -178,8 +164,8 @@ impl Room {
     }
 
     /// Whether nothing is lost when it is forgotten: it is gone, empty and not to be kept, or empty and in the store.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.is_over || self.occupants.is_empty() && !self.unsaved.has(&self.jid)
+    pub(crate) fn is_idle(&self, world: &World) -> bool {
+        self.is_over || self.occupants.is_empty() && !world.state::<Unsaved>().has(&self.jid)
     }
 
     /// Whether the store has it, so that it can be loaded again.
@@ -188,11 +174,11 @@ impl Room {
     }
 
     /// The store has it from now on, or no longer.
-    pub(crate) fn set_stored(&mut self, is_stored: bool) {
+    pub(crate) fn set_stored(&mut self, world: &World, is_stored: bool) {
         self.is_stored = is_stored;
         let (name, creator) = (self.name().to_owned(), self.creator.clone());
         let is_public = self.config.is_public && !self.is_locked;
-        self.directory.set(self.jid.as_ref(), Entry { name, is_public, is_stored, creator });
+        world.state::<Directory>().set(self.jid.as_ref(), Entry { name, is_public, is_stored, creator });
     }
 
     /// A stanza for the room or for somebody in it.
@@ -237,11 +223,12 @@ impl Room {
 
     /// An account that is removed leaves nothing here: whoever gets its name must not inherit its rights. The store has forgotten it already.
     pub(crate) fn forget_removed(&mut self, world: &mut World) {
-        let count = self.directory.removed_count();
+        let directory = world.state::<Directory>();
+        let count = directory.removed_count();
         if count == self.removed_seen {
             return;
         }
-        let users = self.directory.removed_since(self.removed_seen, |user| self.knows(user));
+        let users = directory.removed_since(self.removed_seen, |user| self.knows(user));
         self.removed_seen = count;
         for user in &users {
             self.hats.remove(user);
@@ -256,7 +243,7 @@ impl Room {
         }
         // What was written meanwhile may have come to the store after it had forgotten them.
         if !users.is_empty() {
-            self.set_stored(self.is_stored);
+            self.set_stored(world, self.is_stored);
             self.keep_soon();
         }
     }
@@ -271,8 +258,8 @@ impl Room {
     }
 
     /// Tells whether accounts were removed since the room last forgot some.
-    pub(crate) fn has_removed(&self) -> bool {
-        self.removed_seen < self.directory.removed_count()
+    pub(crate) fn has_removed(&self, directory: &Directory) -> bool {
+        self.removed_seen < directory.removed_count()
     }
 
     /// Takes over what the operator has changed.
@@ -280,7 +267,7 @@ impl Room {
         if !Arc::ptr_eq(&self.settings, world.settings()) {
             self.settings = world.settings().clone();
             if let Some(domain) = world.domain_of(self.jid.domain()) {
-                self.limits = Rc::new(Limits::of(domain));
+                self.limits = Limits::of(domain);
                 self.config.is_logged &= self.limits.logs.is_some();
             }
         }

@@ -10,16 +10,19 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, ns};
 
 use super::NAME;
-use super::actor::State;
 use super::admin::{MOST_LISTED, item_bytes};
+use super::directory::Directory;
 use super::info::FEATURES;
 use super::limits::REQUESTS;
 
 /// A stanza for the service.
-pub(crate) fn receive(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+pub(crate) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
+    let settings = world.settings().clone();
+    let name = world.domain_of(to.domain()).map(|domain| domain.name.clone());
+    let Some(domain) = settings.domains.iter().find(|domain| Some(&domain.name) == name.as_ref()) else { return };
     match (packet.kind(), packet.type_()) {
         _ if to.resource().is_some() => world.bounce(packet, to, Condition::ItemNotFound.into()),
-        (Kind::Iq, StanzaType::Get | StanzaType::Set) => asked(state, world, packet, to, domain),
+        (Kind::Iq, StanzaType::Get | StanzaType::Set) => asked(world, packet, to, domain),
         (Kind::Iq, _) => {}
         // §7.2.1: a room has a name.
         (Kind::Presence, _) => world.bounce(packet, to, Condition::JidMalformed.into()),
@@ -35,13 +38,13 @@ fn service_features() -> Vec<&'static str> {
     features
 }
 
-fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
+fn asked(world: &mut World, packet: &Packet, to: JidRef<'_>, domain: &Domain) {
     let Some(from) = packet.sender() else { return };
     let Some(iq) = Iq::read(packet.stanza(), from, to.to_jid(), None) else {
         return world.bounce(packet, to, Condition::BadRequest.into());
     };
     let rate = domain.module(NAME).map_or(0, |options| options.number(REQUESTS));
-    if !state.directory.holdings.may_ask(iq.from.bare(), rate, world.time()) {
+    if !world.state::<Directory>().holdings.may_ask(iq.from.bare(), rate, world.time()) {
         return world.reply_error(&iq, StanzaError::new(Condition::ResourceConstraint).with_text("you ask too fast"));
     }
     let has_node = iq.payload.attr("node").is_some_and(|node| !node.is_empty());
@@ -55,7 +58,7 @@ fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, doma
             world.reply(&iq, reply);
         }
         ns::DISCO_ITEMS if is_get(world, &iq, "query") => {
-            if let Err(condition) = list(state, world, &iq) {
+            if let Err(condition) = list(world, &iq) {
                 world.reply_error(&iq, condition);
             }
         }
@@ -71,11 +74,11 @@ fn asked(state: &State, world: &mut World, packet: &Packet, to: JidRef<'_>, doma
 }
 
 /// The rooms that everybody may find, as much of the list as is asked for and fits (XEP-0059).
-fn list(state: &State, world: &mut World, iq: &Iq) -> Result<(), Condition> {
+fn list(world: &mut World, iq: &Iq) -> Result<(), Condition> {
     let request = rsm::Request::read(&iq.payload)?;
     let wanted = request.clone().unwrap_or_default();
     let bytes = |jid: &str, name: &str| item_bytes([jid, name]);
-    let (rooms, answer) = state.directory.public(iq.to.domain(), &wanted, MOST_LISTED, bytes)?;
+    let (rooms, answer) = world.state::<Directory>().public(iq.to.domain(), &wanted, MOST_LISTED, bytes)?;
     let items: Vec<_> = rooms.iter().map(|(jid, name)| (jid.as_str(), name.as_str())).collect();
     let is_part = request.is_some() || answer.count.is_some_and(|count| items.len() < count);
     reply_page(world, iq, &items, is_part.then_some(&answer));

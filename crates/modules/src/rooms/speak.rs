@@ -1,12 +1,12 @@
 //! Messages: to everybody (XEP-0045 §7.4), the subject (§8.1), to one occupant (§7.5), and errors that come back (§18.1).
 
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::World;
+use rookery_hub::{Letter, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Child, Element, Stanza, Writer, ns};
+use serde::{Deserialize, Serialize};
 
-use super::NAME;
 use super::past::is_lasting;
 use super::role::Role;
 use super::room::Room;
@@ -15,16 +15,18 @@ use crate::archive::stanza_id;
 
 /// A private message on its way to the home of the account that gets it: the users whom that
 /// account has blocked are known there, by any name that they have in a room.
-#[derive(Debug)]
-pub(crate) struct Whisper {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Whisper {
     packet: Packet,
     by: Jid,
     to: Vec<Jid>,
 }
 
-impl Whisper {
+impl Letter for Whisper {
+    const NAME: &'static str = "rooms whisper";
+
     /// Gives the message to the sessions that it is for. Its sender hears nothing of a block, which would tell who has a nick.
-    pub(crate) fn deliver(self, world: &mut World) {
+    fn open(self, world: &mut World) {
         let Self { packet, by, to } = self;
         let is_blocked = to.first().is_some_and(|to| world.conceals(to.bare(), None, by.as_ref()));
         for session in to.iter().filter(|_| !is_blocked) {
@@ -157,8 +159,8 @@ impl Room {
         let packet = packet.with_child(&mark).with_child(&pseudonym.finish());
         let whisper = Whisper { packet, by: sender.account.clone(), to: target.addresses() };
         match world.is_here(target.account.domain()) {
-            true => world.tell(world.home_of(target.account.as_ref()), NAME, Box::new(whisper)),
-            false => whisper.deliver(world),
+            true => world.send_letter_home(target.account.as_ref(), whisper),
+            false => whisper.open(world),
         }
     }
 

@@ -9,6 +9,7 @@ use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
+use super::directory::Directory;
 use super::occupant::Occupant;
 use super::rate::Bucket;
 use super::room::Room;
@@ -90,7 +91,7 @@ impl Room {
         let (rate, now) = (self.limits.requests, world.time());
         let may = match self.occupant_of(&iq.from) {
             Some(at) => self.occupants.get_mut(at).is_some_and(|occupant| occupant.stir.take_many(cost, rate, now)),
-            None if changes == 0 => self.directory.holdings.may_ask(iq.from.bare(), rate, now),
+            None if changes == 0 => world.state::<Directory>().holdings.may_ask(iq.from.bare(), rate, now),
             None if is_admin => self.deeds.take_many(cost, rate, now),
             // A user who registers lets others be told.
             None => self.may_write(world, &iq.from, 1),

@@ -1,9 +1,7 @@
 //! Rooms whose changes the store did not take. A change counts once it is made, since occupants have seen it; whoever made it is told that it is
 //! not kept yet, and the room is written again, as it is by then, until the store has it. Such a room is not forgotten when it is empty.
 
-use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::rc::Rc;
 
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
@@ -12,9 +10,9 @@ use rookery_stream::error::{ErrorType, StanzaError};
 
 use super::room::Room;
 
-/// What the store is about to have, or lacks, of the rooms of a shard. Clones mean the same.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Unsaved(Rc<RefCell<HashMap<Jid, Lack>>>);
+/// What the store is about to have, or lacks, of the rooms of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Unsaved(HashMap<Jid, Lack>);
 
 /// What the store lacks of a room.
 #[derive(Debug, Default)]
@@ -30,14 +28,14 @@ pub(crate) struct Lack {
 }
 
 impl Unsaved {
-    /// A write begins.
-    pub(crate) fn begin(&self, room: &Jid) {
-        self.0.borrow_mut().entry(room.clone()).or_default().pending += 1;
+    /// Notes that a write begins.
+    pub(crate) fn begin(&mut self, room: &Jid) {
+        self.0.entry(room.clone()).or_default().pending += 1;
     }
 
-    /// A write has ended. If it failed, it has to be repeated, with the affiliations of these users.
-    pub(crate) fn end(&self, room: &Jid, is_kept: bool, users: impl IntoIterator<Item = Jid>) {
-        if let Some(lack) = self.0.borrow_mut().get_mut(room) {
+    /// Notes that a write has ended. If it failed, it has to be repeated, with the affiliations of these users.
+    pub(crate) fn end(&mut self, room: &Jid, is_kept: bool, users: impl IntoIterator<Item = Jid>) {
+        if let Some(lack) = self.0.get_mut(room) {
             lack.pending = lack.pending.saturating_sub(1);
             if !is_kept {
                 lack.is_refused = true;
@@ -46,44 +44,38 @@ impl Unsaved {
         }
     }
 
-    /// Whether the store lacks something of a room, or might.
+    /// Tells whether the store lacks something of a room, or might.
     pub(crate) fn has(&self, room: &Jid) -> bool {
-        self.0.borrow().get(room).is_some_and(Lack::is_real)
+        self.0.get(room).is_some_and(Lack::is_real)
     }
 
-    /// Rooms that no write is under way of, with what is to be written again.
-    pub(crate) fn take(&self) -> HashMap<Jid, Lack> {
-        self.0.borrow_mut().extract_if(|_, lack| lack.pending == 0).collect()
+    /// Takes out the rooms that no write is under way of, with what is to be written again.
+    pub(crate) fn take(&mut self) -> HashMap<Jid, Lack> {
+        self.0.extract_if(|_, lack| lack.pending == 0).collect()
     }
 
     /// Puts back what can't be written now.
-    pub(crate) fn put_back(&self, room: Jid, lack: Lack) {
-        let mut all = self.0.borrow_mut();
-        let kept = all.entry(room).or_default();
+    pub(crate) fn put_back(&mut self, room: Jid, lack: Lack) {
+        let kept = self.0.entry(room).or_default();
         kept.is_refused |= lack.is_refused;
         kept.is_destroyed |= lack.is_destroyed;
         kept.users.extend(lack.users);
     }
+}
 
-    /// Removes a room that was destroyed, or is not to stay, from the store.
-    pub(crate) fn remove(
-        &self,
-        world: &mut World,
-        room: &Jid,
-        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
-    ) {
-        self.begin(room);
-        let (unsaved, room, removed) = (self.clone(), room.clone(), world.stores.rooms.remove(room.as_ref()));
-        world.wait(removed, move |world, removed| {
-            unsaved.end(&room, removed.is_ok(), []);
-            if let Err(error) = &removed {
-                world.store_failed("removing a room", &room, error);
-                let lack = Lack { is_destroyed: true, is_refused: true, ..Lack::default() };
-                unsaved.put_back(room, lack);
-            }
-            then(world, removed.map(drop));
-        });
-    }
+/// Removes a room that was destroyed, or is not to stay, from the store.
+pub(crate) fn remove(world: &mut World, room: &Jid, then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static) {
+    world.state_mut::<Unsaved>().begin(room);
+    let (room, removed) = (room.clone(), world.stores.rooms.remove(room.as_ref()));
+    world.wait(removed, move |world, removed| {
+        world.state_mut::<Unsaved>().end(&room, removed.is_ok(), []);
+        if let Err(error) = &removed {
+            world.store_failed("removing a room", &room, error);
+            let lack = Lack { is_destroyed: true, is_refused: true, ..Lack::default() };
+            world.state_mut::<Unsaved>().put_back(room, lack);
+        }
+        then(world, removed.map(drop));
+    });
 }
 
 impl Lack {
@@ -102,7 +94,7 @@ impl Room {
     /// Writes what the store lacks.
     pub(crate) fn save_again(&mut self, world: &mut World, lack: Lack) {
         if lack.is_destroyed {
-            self.unsaved.clone().remove(world, &self.jid, |_, _| {});
+            remove(world, &self.jid, |_, _| {});
         }
         if !lack.is_refused || !self.is_stored() {
             return;

@@ -23,11 +23,10 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
         return Ok(html);
     };
     let after = Some(visit.value("after")).filter(|after| !after.is_empty()).and_then(|after| Jid::parse(after).ok());
-    let directory = visit.shared.modules.rooms.clone();
     let mut found = visit
         .shared
         .ask(move |world, answer| {
-            rooms::list(world, &directory, &host, after, PAGE, |_, found| answer.complete(Ok(found)));
+            rooms::list(world, &host, after, PAGE, |_, found| answer.complete(Ok(found)));
         })
         .await?;
     let is_cut = found.len() > PAGE;
@@ -47,11 +46,11 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 
 /// One room.
 pub async fn room(visit: &Visit) -> Outcome<Html> {
-    let (room, directory) = (visit.address()?, visit.shared.modules.rooms.clone());
+    let room = visit.address()?;
     let of = room.clone();
     let described = visit
         .shared
-        .ask(move |world, answer| rooms::describe(world, &directory, of, |_, found| answer.complete(Ok(found))))
+        .ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(Ok(found))))
         .await?;
     let mut html = Html::of("<h1 id=\"room\">{}</h1>", &[&described.name]);
     html.push(&facts(&room, &described));
@@ -74,7 +73,7 @@ pub async fn room(visit: &Visit) -> Outcome<Html> {
 
 /// Destroys a room.
 pub async fn destroy(visit: &Visit) -> Outcome<Done> {
-    let (room, directory) = (visit.address()?, visit.shared.modules.rooms.clone());
+    let room = visit.address()?;
     visit.is_sure(&room)?;
     let reason = Some(visit.value("reason").trim().to_owned()).filter(|reason| !reason.is_empty());
     if !reason.as_deref().is_none_or(|reason| messages::is_sayable(reason) && reason.chars().count() <= MAX_REASON) {
@@ -83,7 +82,7 @@ pub async fn destroy(visit: &Visit) -> Outcome<Done> {
     let of = room.clone();
     visit
         .shared
-        .ask(move |world, answer| rooms::destroy(world, &directory, of, reason, |_, done| answer.complete(Ok(done))))
+        .ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(Ok(done))))
         .await?;
     let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
     visit.note(&domain, format!("destroyed a room: {room}"));

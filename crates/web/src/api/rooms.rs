@@ -13,11 +13,10 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let settings = call.shared.settings();
     let host = settings.hub.domains.iter().find(|found| found.name == domain).and_then(rooms::host);
     let host = host.ok_or_else(|| Refusal::Off(format!("the module `rooms` is off in {domain}")))?;
-    let directory = call.shared.modules.rooms.clone();
     let mut found = call
         .shared
         .ask(move |world, answer| {
-            rooms::list(world, &directory, &host, after, limit, |_, found| answer.complete(Ok(found)));
+            rooms::list(world, &host, after, limit, |_, found| answer.complete(Ok(found)));
         })
         .await?;
     let is_cut = found.len() > limit;
@@ -28,24 +27,22 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
 }
 
 pub(super) async fn get(call: Call) -> Result<Reply, Problem> {
-    let (room, directory) = (call.address(0)?, call.shared.modules.rooms.clone());
+    let room = call.address(0)?;
     let of = room.clone();
-    let described = call
-        .shared
-        .ask(move |world, answer| rooms::describe(world, &directory, of, |_, found| answer.complete(Ok(found))))
-        .await?;
+    let described =
+        call.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(Ok(found)))).await?;
     Ok(Reply::json(&shown(&room, &described)))
 }
 
 pub(super) async fn destroy(call: Call) -> Result<Reply, Problem> {
-    let (room, directory) = (call.address(0)?, call.shared.modules.rooms.clone());
+    let room = call.address(0)?;
     let reason = call.query.text("reason").map(str::to_owned);
     if !reason.as_deref().is_none_or(messages::is_sayable) {
         return Err(Refusal::Impossible("the reason has characters that XML has no word for".into()).into());
     }
     let of = room.clone();
     call.shared
-        .ask(move |world, answer| rooms::destroy(world, &directory, of, reason, |_, done| answer.complete(Ok(done))))
+        .ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(Ok(done))))
         .await?;
     let domain = call.shared.domain_of(room.domain()).unwrap_or_default();
     call.note(&domain, format!("destroyed a room: {room}"));
