@@ -14,12 +14,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
-use rookery_hub::{Hooks, Module, Phase, Verdict, World};
+use rookery_hub::{Hooks, Letter, Module, Phase, Verdict, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
 use rookery_xml::{Built, Element, Kind, Writer, ns};
+use serde::{Deserialize, Serialize};
 
 use crate::rights::{Rights, with_rights};
 
@@ -30,7 +31,7 @@ pub struct Announce {
 }
 
 impl Announce {
-    /// The module for one shard; `motds` is the same for all shards.
+    /// Makes the module for one shard; `motds` is the same for all shards.
     pub fn new(motds: Motds) -> Self {
         Self { motds }
     }
@@ -50,10 +51,11 @@ impl Module for Announce {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        let motds = self.motds.clone();
-        hooks.to_domain(Phase::Act, move |world, packet, to| by_message(&motds, world, packet, to));
-        let motds = self.motds.clone();
-        hooks.reachable(move |world, link| greet(&motds, world, link));
+        hooks.state(self.motds.clone());
+        hooks.letter::<ToOnline>();
+        hooks.letter::<MotdForOnline>();
+        hooks.to_domain(Phase::Act, by_message);
+        hooks.reachable(greet);
     }
 }
 
@@ -69,7 +71,7 @@ struct Motd {
     text: Text,
 }
 
-/// What is announced.
+/// The text of what is announced.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Text {
     /// In a line.
@@ -85,7 +87,7 @@ impl Text {
         Some(Self { subject: message.child_text("subject", ns::CLIENT), body })
     }
 
-    /// The message, in the name of a domain.
+    /// Writes the message, in the name of a domain.
     fn message(&self, type_: &str, from: &str, id: &str) -> Built {
         let mut message = Writer::new("message");
         message.attr("type", type_).attr("id", id).attr("from", from);
@@ -116,115 +118,121 @@ impl Motds {
     fn table(&self) -> MutexGuard<'_, HashMap<String, Option<Motd>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Goes on with the message of the day of a domain, if it has one.
-    fn with(
-        &self,
-        world: &mut World,
-        domain: &str,
-        then: impl FnOnce(&mut World, Result<Option<Motd>, StoreError>) + 'static,
-    ) {
-        if let Some(known) = self.table().get(domain).cloned() {
-            return then(world, Ok(known));
+/// Goes on with the message of the day of a domain, if it has one.
+fn with_motd(
+    world: &mut World,
+    domain: &str,
+    then: impl FnOnce(&mut World, Result<Option<Motd>, StoreError>) + 'static,
+) {
+    let known = world.state::<Motds>().table().get(domain).cloned();
+    if let Some(known) = known {
+        return then(world, Ok(known));
+    }
+    let domain = domain.to_owned();
+    let kept = world.stores.meta.get(&key(&domain));
+    world.wait(kept, move |world, kept| {
+        let motd = kept.map(|kept| kept.as_deref().and_then(Motd::read));
+        let motd = motd.map(|motd| world.state::<Motds>().table().entry(domain).or_insert(motd).clone());
+        then(world, motd);
+    });
+}
+
+/// Replaces or removes it.
+fn put_motd(
+    world: &mut World,
+    domain: &str,
+    motd: Option<Motd>,
+    then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+) {
+    let bytes = motd.as_ref().map(Motd::write).unwrap_or_default();
+    let kept = world.stores.meta.put(&key(domain), bytes);
+    let domain = domain.to_owned();
+    world.wait(kept, move |world, kept| {
+        if kept.is_ok() {
+            world.state::<Motds>().table().insert(domain, motd);
         }
-        let (motds, domain) = (self.clone(), domain.to_owned());
-        let kept = world.stores.meta.get(&key(&domain));
-        world.wait(kept, move |world, kept| {
-            let motd = kept.map(|kept| kept.as_deref().and_then(Motd::read));
-            let motd = motd.map(|motd| motds.table().entry(domain).or_insert(motd).clone());
-            then(world, motd);
-        });
-    }
+        then(world, kept);
+    });
+}
 
-    /// Replaces or removes it.
-    fn set(
-        &self,
-        world: &mut World,
-        domain: &str,
-        motd: Option<Motd>,
-        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
-    ) {
-        let bytes = motd.as_ref().map(Motd::write).unwrap_or_default();
-        let kept = world.stores.meta.put(&key(domain), bytes);
-        let (motds, domain) = (self.clone(), domain.to_owned());
-        world.wait(kept, move |world, kept| {
-            if kept.is_ok() {
-                motds.table().insert(domain, motd);
-            }
-            then(world, kept);
-        });
-    }
+/// Goes on with the text of the message of the day.
+pub(crate) fn motd(
+    world: &mut World,
+    domain: &str,
+    then: impl FnOnce(&mut World, Result<Option<Text>, StoreError>) + 'static,
+) {
+    with_motd(world, domain, |world, motd| then(world, motd.map(|motd| motd.map(|motd| motd.text))));
+}
 
-    /// The text of the message of the day.
-    pub(crate) fn text(
-        &self,
-        world: &mut World,
-        domain: &str,
-        then: impl FnOnce(&mut World, Result<Option<Text>, StoreError>) + 'static,
-    ) {
-        self.with(world, domain, |world, motd| then(world, motd.map(|motd| motd.map(|motd| motd.text))));
-    }
+/// Sets a new message of the day, and gives it to those who are here.
+pub(crate) fn set_motd(
+    world: &mut World,
+    domain: &str,
+    text: Text,
+    then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+) {
+    let motd = Motd { id: world.unique_text(), text };
+    let (here, domain_name) = (motd.clone(), domain.to_owned());
+    put_motd(world, domain, Some(motd), move |world, kept| {
+        if kept.is_ok() {
+            give_to_online(world, &domain_name, here);
+        }
+        then(world, kept);
+    });
+}
 
-    /// Sets a new message of the day, and gives it to those who are here.
-    pub(crate) fn announce(
-        &self,
-        world: &mut World,
-        domain: &str,
-        text: Text,
-        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
-    ) {
-        let motd = Motd { id: world.unique_text(), text };
-        let (here, domain_name) = (motd.clone(), domain.to_owned());
-        self.set(world, domain, Some(motd), move |world, kept| {
-            if kept.is_ok() {
-                give_to_online(world, domain_name, here);
-            }
-            then(world, kept);
-        });
-    }
+/// Changes the text for those who haven't got it yet; a first one is for everybody who comes.
+pub(crate) fn update_motd(
+    world: &mut World,
+    domain: &str,
+    text: Text,
+    then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+) {
+    let name = domain.to_owned();
+    with_motd(world, domain, move |world, before| match before {
+        Ok(before) => {
+            let id = before.map_or_else(|| world.unique_text(), |before| before.id);
+            put_motd(world, &name, Some(Motd { id, text }), then);
+        }
+        Err(error) => then(world, Err(error)),
+    });
+}
 
-    /// Changes the text for those who haven't got it yet; a first one is for everybody who comes.
-    pub(crate) fn update(
-        &self,
-        world: &mut World,
-        domain: &str,
-        text: Text,
-        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
-    ) {
-        let (motds, name) = (self.clone(), domain.to_owned());
-        self.with(world, domain, move |world, before| match before {
-            Ok(before) => {
-                let id = before.map_or_else(|| world.unique_text(), |before| before.id);
-                motds.set(world, &name, Some(Motd { id, text }), then);
-            }
-            Err(error) => then(world, Err(error)),
-        });
-    }
+/// Removes it.
+pub(crate) fn delete_motd(
+    world: &mut World,
+    domain: &str,
+    then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
+) {
+    put_motd(world, domain, None, then);
+}
 
-    /// Removes it.
-    pub(crate) fn delete(
-        &self,
-        world: &mut World,
-        domain: &str,
-        then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
-    ) {
-        self.set(world, domain, None, then);
+/// Brings a message to everybody in a domain who is available on a shard.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct ToOnline {
+    domain: String,
+    message: Packet,
+}
+
+impl Letter for ToOnline {
+    const NAME: &'static str = "announce to online";
+
+    fn open(self, world: &mut World) {
+        let online: Vec<_> = world.present(&self.domain).filter_map(|(bare, _)| Jid::parse(bare).ok()).collect();
+        world.fan_out(&self.message, online.iter().map(Jid::as_ref));
     }
 }
 
 /// Tells everybody in a domain who is available.
 pub(crate) fn to_online(world: &mut World, domain: &str, text: &Text) {
     let id = world.unique_text();
-    let (message, domain) = (text.message("headline", domain, &id), domain.to_owned());
-    world.ask_shards(
-        move |world| {
-            let online: Vec<_> = world.present(&domain).filter_map(|(bare, _)| Jid::parse(bare).ok()).collect();
-            if let Ok(packet) = Packet::built(&message) {
-                world.fan_out(&packet, online.iter().map(Jid::as_ref));
-            }
-        },
-        |_, _| {},
-    );
+    let Ok(message) = Packet::built(&text.message("headline", domain, &id)) else { return };
+    let letter = ToOnline { domain: domain.to_owned(), message };
+    for shard in 0..world.shards() {
+        world.send_letter(shard, letter.clone());
+    }
 }
 
 /// Tells all accounts of a domain: who is away gets it later.
@@ -253,29 +261,42 @@ fn to_all(world: &mut World, domain: String, packet: Packet, after: Option<Jid>)
     });
 }
 
-/// Gives a message of the day to those who are online, and remembers that they have it.
-fn give_to_online(world: &mut World, domain: String, motd: Motd) {
-    let message = motd.text.message("headline", &domain, &motd.id);
-    world.ask_shards(
-        move |world| {
-            let present = world.present(&domain).map(|(bare, links)| (bare.to_owned(), links));
-            let present: Vec<_> = present.collect();
-            let Ok(packet) = Packet::built(&message) else { return };
-            let mut have = Vec::new();
-            for (bare, links) in present {
-                let takes = |&link: &Link| world.session_at(link).is_some_and(|session| session.takes_messages());
-                let links: Vec<_> = links.into_iter().filter(takes).collect();
-                if let (false, Ok(jid)) = (links.is_empty(), Jid::parse(&bare)) {
-                    for link in links {
-                        world.push(link, &packet, To::Bare);
-                    }
-                    have.push(jid);
+/// Brings a message of the day to those of a shard who take messages, and has it remembered that they have it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct MotdForOnline {
+    domain: String,
+    id: String,
+    message: Packet,
+}
+
+impl Letter for MotdForOnline {
+    const NAME: &'static str = "announce message of the day";
+
+    fn open(self, world: &mut World) {
+        let present = world.present(&self.domain).map(|(bare, links)| (bare.to_owned(), links));
+        let present: Vec<_> = present.collect();
+        let mut have = Vec::new();
+        for (bare, links) in present {
+            let takes = |&link: &Link| world.session_at(link).is_some_and(|session| session.takes_messages());
+            let links: Vec<_> = links.into_iter().filter(takes).collect();
+            if let (false, Ok(jid)) = (links.is_empty(), Jid::parse(&bare)) {
+                for link in links {
+                    world.push(link, &self.message, To::Bare);
                 }
+                have.push(jid);
             }
-            remember(world, have.into_iter(), motd.id.clone());
-        },
-        |_, _| {},
-    );
+        }
+        remember(world, have.into_iter(), self.id);
+    }
+}
+
+/// Gives a message of the day to those who are online.
+fn give_to_online(world: &mut World, domain: &str, motd: Motd) {
+    let Ok(message) = Packet::built(&motd.text.message("headline", domain, &motd.id)) else { return };
+    let letter = MotdForOnline { domain: domain.to_owned(), id: motd.id, message };
+    for shard in 0..world.shards() {
+        world.send_letter(shard, letter.clone());
+    }
 }
 
 /// Remembers that accounts have got a message of the day, one after the other: the store has other things to do as well.
@@ -290,12 +311,12 @@ fn remember(world: &mut World, mut accounts: std::vec::IntoIter<Jid>, id: String
     });
 }
 
-/// A resource takes messages: it gets the message of the day, unless its account has it.
-fn greet(motds: &Motds, world: &mut World, link: Link) {
+/// Gives a resource that takes messages the message of the day, unless its account has it.
+fn greet(world: &mut World, link: Link) {
     let Some(account) = world.address(link).map(Jid::to_bare) else { return };
     let Some(session) = world.reference(link) else { return };
     let domain = account.domain().to_owned();
-    motds.with(world, &domain, move |world, motd| {
+    with_motd(world, &domain, move |world, motd| {
         // A store that fails has told so; the message comes another time.
         let Ok(Some(motd)) = motd else { return };
         let seen = world.stores.documents.get(account.as_ref(), SEEN);
@@ -312,8 +333,8 @@ fn greet(motds: &Motds, world: &mut World, link: Link) {
     });
 }
 
-/// A message to one of the addresses.
-fn by_message(motds: &Motds, world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
+/// Sees a message to one of the addresses.
+fn by_message(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     let Some(what) = to.resource().and_then(|resource| resource.strip_prefix("announce/")) else {
         return Verdict::Pass;
     };
@@ -322,16 +343,16 @@ fn by_message(motds: &Motds, world: &mut World, packet: &Packet, to: JidRef<'_>)
         return Verdict::Pass;
     }
     let Some(from) = packet.sender() else { return Verdict::Pass };
-    let (motds, packet, domain, to) = (motds.clone(), packet.clone(), to.domain().to_owned(), to.to_jid());
+    let (packet, domain, to) = (packet.clone(), to.domain().to_owned(), to.to_jid());
     with_rights(world, &domain, &from, move |world, rights| match rights {
-        Ok(Rights::Admin | Rights::Server) => carry_out(&motds, world, packet, to),
+        Ok(Rights::Admin | Rights::Server) => carry_out(world, packet, to),
         Ok(_) => world.bounce(&packet, to.as_ref(), Condition::Forbidden.into()),
         Err(error) => world.bounce(&packet, to.as_ref(), error),
     });
     Verdict::Taken
 }
 
-fn carry_out(motds: &Motds, world: &mut World, packet: Packet, to: Jid) {
+fn carry_out(world: &mut World, packet: Packet, to: Jid) {
     let domain = to.domain().to_owned();
     let what = to.resource().and_then(|resource| resource.strip_prefix("announce/")).unwrap_or_default().to_owned();
     let text = Text::of(&packet);
@@ -342,17 +363,17 @@ fn carry_out(motds: &Motds, world: &mut World, packet: Packet, to: Jid) {
         }
     };
     match (what.as_str(), text) {
-        ("motd/delete", _) => motds.delete(world, &domain, told),
+        ("motd/delete", _) => delete_motd(world, &domain, told),
         // There is nothing to announce, as in a chat state.
         (_, None) => {}
         ("online", Some(text)) => to_online(world, &domain, &text),
-        ("motd", Some(text)) => motds.announce(world, &domain, text, told),
-        ("motd/update", Some(text)) => motds.update(world, &domain, text, told),
+        ("motd", Some(text)) => set_motd(world, &domain, text, told),
+        ("motd/update", Some(text)) => update_motd(world, &domain, text, told),
         (_, Some(text)) => to_everybody(world, &domain, &text),
     }
 }
 
-/// Where the store keeps the message of the day of a domain.
+/// Returns the key under which the store keeps the message of the day of a domain.
 fn key(domain: &str) -> String {
     format!("motd/{domain}")
 }

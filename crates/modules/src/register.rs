@@ -36,7 +36,7 @@ pub struct Register {
 }
 
 impl Register {
-    /// The module for one shard; `creations` is the same for all shards.
+    /// Makes the module for one shard; `creations` is the same for all shards.
     pub fn new(creations: Creations) -> Self {
         Self { creations }
     }
@@ -76,12 +76,10 @@ impl Module for Register {
             let by_anybody = creates.then(|| Writer::with_ns("register", ns::REGISTER_FEATURE).finish());
             [by_token].into_iter().chain(by_anybody).collect()
         });
-        let (creations, shown) = (self.creations.clone(), tokens::Shown::default());
-        let of_guests = shown.clone();
-        hooks.before_login(ns::REGISTER, move |world, guest, iq| {
-            creation::request(world, guest, iq, &creations, &of_guests);
-        });
-        hooks.before_login(ns::PREAUTH, move |world, guest, iq| tokens::preauth(world, guest, iq, &shown));
+        hooks.state(self.creations.clone());
+        hooks.state(tokens::Shown::default());
+        hooks.before_login(ns::REGISTER, creation::request);
+        hooks.before_login(ns::PREAUTH, tokens::preauth);
         hooks.iq(Target::Server, ns::REGISTER, of_account);
         hooks.iq(Target::Account, ns::REGISTER, of_account);
     }
@@ -140,7 +138,7 @@ const INVITATION_DAYS: OptionSpec = OptionSpec {
     check: option::at_least_one,
 };
 
-/// A request of somebody who has logged in, to the domain or to the own account.
+/// Answers a request of somebody who has logged in, to the domain or to the own account.
 fn of_account(world: &mut World, iq: Iq) {
     // Only the account's own stream to its own domain will do; whoever asks by another way has no account here to change.
     let Some(session) = iq.origin.filter(|_| iq.from.domain() == iq.to.domain() && (iq.to.is_domain() || iq.is_own()))
@@ -160,7 +158,7 @@ fn of_account(world: &mut World, iq: Iq) {
     }
 }
 
-/// §3.1: what is known of a registered account. Its password is not.
+/// Tells what is known of a registered account (§3.1). Its password is not.
 fn reply_registered(world: &mut World, iq: &Iq) {
     let mut reply = iq.result();
     reply.start_ns("query", ns::REGISTER).text_child("registered", "");
@@ -169,7 +167,7 @@ fn reply_registered(world: &mut World, iq: &Iq) {
     world.reply(iq, reply);
 }
 
-/// §3.2. The answer comes first: the stream ends with the account.
+/// Removes the account (§3.2). The answer comes first: the stream ends with the account.
 fn remove(world: &mut World, iq: &Iq) {
     world.reply_done(iq);
     let account = iq.from.to_bare();
@@ -188,7 +186,7 @@ fn remove(world: &mut World, iq: &Iq) {
     });
 }
 
-/// §3.3.
+/// Changes the password (§3.3).
 fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
     let username = iq.payload.child_text("username", ns::REGISTER).unwrap_or_default();
     let password = iq.payload.child_text("password", ns::REGISTER).unwrap_or_default();
@@ -227,7 +225,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
     });
 }
 
-/// Whether a new password has as many characters as the operator wants.
+/// Tells whether a new password has as many characters as the operator wants.
 fn long_enough(options: &Options, password: &str) -> Result<(), StanzaError> {
     let least = options.number(MIN_PASSWORD.key);
     if password.chars().count() as u64 >= least {

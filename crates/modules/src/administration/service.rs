@@ -43,10 +43,10 @@ pub(crate) const COMMANDS: &[Command] = &[
             order.ask(world, with_text(form, "motd", "Message of the Day", None));
         }],
         run: |world, order| {
-            let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
+            let domain = order.domain().to_owned();
             let text = text(&order, "motd");
             let body = text.body.clone();
-            motds.announce(world, &domain, text, move |world, kept| match kept {
+            announce::set_motd(world, &domain, text, move |world, kept| match kept {
                 Ok(()) => {
                     note(world, &order, "set the message of the day", &body);
                     order.done(world, "the message of the day was set");
@@ -61,8 +61,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         module: announce::NAME,
         may: Rights::Admin,
         stages: &[|world, order| {
-            let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
-            motds.text(world, &domain, |world, text| match text {
+            let domain = order.domain().to_owned();
+            announce::motd(world, &domain, |world, text| match text {
                 Ok(text) => {
                     let form =
                         form("Editing the Message of the Day", "Fill out this form to edit the message of the day.");
@@ -72,10 +72,10 @@ pub(crate) const COMMANDS: &[Command] = &[
             });
         }],
         run: |world, order| {
-            let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
+            let domain = order.domain().to_owned();
             let text = text(&order, "motd");
             let body = text.body.clone();
-            motds.update(world, &domain, text, move |world, kept| match kept {
+            announce::update_motd(world, &domain, text, move |world, kept| match kept {
                 Ok(()) => {
                     note(world, &order, "changed the message of the day", &body);
                     order.done(world, "the message of the day was changed for those who have not got it yet");
@@ -91,8 +91,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         may: Rights::Admin,
         stages: &[],
         run: |world, order| {
-            let (motds, domain) = (order.shared().motds.clone(), order.domain().to_owned());
-            motds.delete(world, &domain, |world, kept| match kept {
+            let domain = order.domain().to_owned();
+            announce::delete_motd(world, &domain, |world, kept| match kept {
                 Ok(()) => {
                     note(world, &order, "removed the message of the day", order.domain());
                     order.done(world, "there is no message of the day any more");

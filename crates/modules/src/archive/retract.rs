@@ -186,6 +186,20 @@ mod tests {
     }
 
     #[test]
+    fn few_messages_are_being_taken_back_at_a_time() {
+        let mut under_way = UnderWay::default();
+        let jid = |number: usize| Jid::parse(&format!("u{number}@x")).unwrap();
+        for number in 0..MOST_UNDER_WAY / MOST_UNDER_WAY_OF_ONE {
+            (0..MOST_UNDER_WAY_OF_ONE).for_each(|_| assert!(under_way.begin(&jid(number))));
+            assert!(!under_way.begin(&jid(number)), "of one account");
+        }
+        let other = jid(MOST_UNDER_WAY);
+        assert!(!under_way.begin(&other), "of all");
+        under_way.end(&jid(0));
+        assert!(under_way.begin(&other));
+    }
+
+    #[test]
     fn only_what_was_said_by_the_same_is_buried() {
         let jid = |text| Jid::parse(text).unwrap();
         let message = Retracted::Said { with: jid("lord@c.example"), sender: jid("romeo@m.example"), id: "w1".into() };

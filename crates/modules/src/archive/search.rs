@@ -236,6 +236,36 @@ mod tests {
     }
 
     #[test]
+    fn searches_are_few_and_a_refused_one_leaves_nothing() {
+        let mut searches = Searches::default();
+        let jid = |number: usize| Jid::parse(&format!("u{number}@x")).unwrap();
+        for number in 0..MOST_SEARCHES / MOST_SEARCHES_OF_ONE {
+            (0..MOST_SEARCHES_OF_ONE).for_each(|_| assert!(searches.enter(jid(number).as_ref())));
+            assert!(!searches.enter(jid(number).as_ref()), "one account has few");
+        }
+        let other = jid(MOST_SEARCHES);
+        assert!(!searches.enter(other.as_ref()), "the shard has as many as it may");
+        assert!(!searches.of.contains_key(&other));
+        searches.leave(jid(0).as_ref());
+        assert!(searches.enter(other.as_ref()));
+        searches.leave(other.as_ref());
+        assert!(!searches.of.contains_key(&other) && searches.of.contains_key(&jid(0)));
+    }
+
+    #[test]
+    fn searches_have_their_turns_one_after_the_other() {
+        let mut searches = Searches::default();
+        let turns = [searches.turn(), searches.turn(), searches.turn()];
+        for waiting in [2, 1, 0] {
+            assert!(searches.is_busy);
+            assert_eq!(searches.waiting.len(), waiting);
+            searches.pass();
+        }
+        assert!(!searches.is_busy);
+        drop(turns);
+    }
+
+    #[test]
     fn an_occupant_is_known_by_what_the_room_noted() {
         let stanza = "<message from='coven@chat.example/hag' type='groupchat'><body>hi</body>\
                       <x xmlns='http://jabber.org/protocol/muc#user'><item jid='hag@x.example/pda'/></x></message>";

@@ -5,7 +5,7 @@ use rookery_jid::Jid;
 use rookery_xml::Writer;
 
 use super::{Outcome, Refusal};
-use crate::announce::{self, Motds, Text};
+use crate::announce::{self, Text};
 
 /// Who gets an announcement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,20 +35,14 @@ pub fn announce(world: &mut World, domain: &str, to: Audience, text: &Text) {
     }
 }
 
-/// The message of the day, if there is one.
-pub fn motd(
-    world: &mut World,
-    motds: &Motds,
-    domain: &str,
-    then: impl FnOnce(&mut World, Outcome<Option<Text>>) + 'static,
-) {
-    motds.text(world, domain, |world, text| then(world, text.map_err(Refusal::from)));
+/// Goes on with the message of the day, if there is one.
+pub fn motd(world: &mut World, domain: &str, then: impl FnOnce(&mut World, Outcome<Option<Text>>) + 'static) {
+    announce::motd(world, domain, |world, text| then(world, text.map_err(Refusal::from)));
 }
 
 /// Sets the message of the day and gives it to who is here; or removes it.
 pub fn set_motd(
     world: &mut World,
-    motds: &Motds,
     domain: &str,
     text: Option<Text>,
     then: impl FnOnce(&mut World, Outcome<()>) + 'static,
@@ -56,12 +50,12 @@ pub fn set_motd(
     let kept =
         |world: &mut World, kept: Result<(), rookery_store::StoreError>| then(world, kept.map_err(Refusal::from));
     match text {
-        Some(text) => motds.announce(world, domain, text, kept),
-        None => motds.delete(world, domain, kept),
+        Some(text) => announce::set_motd(world, domain, text, kept),
+        None => announce::delete_motd(world, domain, kept),
     }
 }
 
-/// Whether XML can say a text: it has no word for most control characters (XML 1.0 §2.2).
+/// Tells whether XML can say a text: it has no word for most control characters (XML 1.0 §2.2).
 pub fn is_sayable(text: &str) -> bool {
     let is_char = |char: char| matches!(char, '\t' | '\n' | '\r' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..='\u{10FFFF}');
     text.chars().all(is_char)

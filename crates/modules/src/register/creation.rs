@@ -18,8 +18,8 @@ use crate::operations::sessions;
 use crate::rights::with_reserved;
 
 /// Answers a request of a guest: with what to fill in, or by creating the account.
-pub(super) fn request(world: &mut World, guest: Guest, iq: Iq, creations: &Creations, shown: &Shown) {
-    let invitation = shown.of(guest).filter(|invitation| invitation.domain == iq.to.domain());
+pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {
+    let invitation = world.state::<Shown>().of(guest).filter(|invitation| invitation.domain == iq.to.domain());
     let options = match may_create(world, guest, &iq, invitation.as_ref()) {
         Ok(options) => options,
         Err(error) => return world.refuse_guest(guest, &iq, error),
@@ -29,13 +29,13 @@ pub(super) fn request(world: &mut World, guest: Guest, iq: Iq, creations: &Creat
         return ask(world, guest, &iq, &instructions, invitation.as_ref());
     }
     let iq_again = iq.clone();
-    match Creation::read(world, guest, iq, creations, (invitation, shown.clone())) {
+    match Creation::read(world, guest, iq, invitation) {
         Ok(creation) => creation.check(world),
         Err(error) => world.refuse_guest(guest, &iq_again, error),
     }
 }
 
-/// Whether accounts can be created at all, and over such a connection. A token opens what is closed to others.
+/// Tells whether accounts can be created at all, and over such a connection. A token opens what is closed to others.
 fn may_create<'w>(
     world: &'w World,
     guest: Guest,
@@ -55,7 +55,7 @@ fn may_create<'w>(
     Ok(options)
 }
 
-/// What is to be filled in: as elements for older clients, and as a form (XEP-0077 §5, XEP-0004).
+/// Asks for what is to be filled in: as elements for older clients, and as a form (XEP-0077 §5, XEP-0004).
 fn ask(world: &mut World, guest: Guest, iq: &Iq, instructions: &str, invitation: Option<&Invitation>) {
     let name = invitation.and_then(fixed_name).unwrap_or_default();
     let mut reply = iq.result();
@@ -69,7 +69,7 @@ fn ask(world: &mut World, guest: Guest, iq: &Iq, instructions: &str, invitation:
     world.reply_to_guest(guest, reply);
 }
 
-/// The one name that an invitation is good for, if there is only one.
+/// Returns the one name that an invitation is good for, if there is only one.
 fn fixed_name(invitation: &Invitation) -> Option<String> {
     match &invitation.purpose {
         Purpose::Account(name) => name.clone(),
@@ -87,18 +87,11 @@ struct Creation {
     slot: Slot,
     /// The invitation that the connection has shown.
     invitation: Option<Invitation>,
-    shown: Shown,
 }
 
 impl Creation {
     /// Reads a filled-in form, and takes the address's turn if all is well.
-    fn read(
-        world: &World,
-        guest: Guest,
-        iq: Iq,
-        creations: &Creations,
-        (invitation, shown): (Option<Invitation>, Shown),
-    ) -> Result<Self, StanzaError> {
+    fn read(world: &World, guest: Guest, iq: Iq, invitation: Option<Invitation>) -> Result<Self, StanzaError> {
         if iq.payload.child("remove", ns::REGISTER).is_some() {
             // §3.2, table: there is no account to remove before login.
             return Err(Condition::UnexpectedRequest.into());
@@ -122,12 +115,12 @@ impl Creation {
         long_enough(options, &password)?;
         let slot = match invitation.is_some() || rate::is_trusted(options, guest.address) {
             true => Slot::unlimited(),
-            false => creations.take(guest.address, world.time(), options)?,
+            false => world.state::<Creations>().take(guest.address, world.time(), options)?,
         };
-        Ok(Self { guest, iq, account, password, slot, invitation, shown })
+        Ok(Self { guest, iq, account, password, slot, invitation })
     }
 
-    /// Names that are not to be had are refused before any work is done for them.
+    /// Refuses names that are not to be had before any work is done for them.
     fn check(self, world: &mut World) {
         if self.resets() {
             return self.derive(world);
@@ -140,7 +133,7 @@ impl Creation {
         });
     }
 
-    /// A name that exists is taken, and so is one that an invitation is for (XEP-0401 §4).
+    /// Asks whether the name is free: one that exists is taken, and so is one that an invitation is for (XEP-0401 §4).
     fn look_up(self, world: &mut World) {
         let exists = world.stores.accounts.exists(self.account.as_ref());
         let reserved = world.stores.invitations.is_reserved(self.account.as_ref(), world.time());
@@ -163,14 +156,14 @@ impl Creation {
         });
     }
 
-    /// A token is good once: of two connections that have shown it, one registers.
+    /// Uses the token up, which is good once: of two connections that have shown it, one registers.
     fn use_token(self, world: &mut World, credentials: Credentials) {
         let Some(invitation) = self.invitation.clone() else { return self.create(world, credentials) };
         // §3: that it has expired since it was shown doesn't matter.
         let taken = world.stores.invitations.take(&invitation.token, 0);
         world.wait(taken, move |world, taken| match taken {
             Ok(Some(_)) => {
-                self.shown.forget(&invitation.token);
+                world.state_mut::<Shown>().forget(&invitation.token);
                 match self.resets() {
                     true => self.set_password(world, credentials),
                     false => self.create(world, credentials),
@@ -217,7 +210,7 @@ impl Creation {
         welcome(world, &self.account);
     }
 
-    /// The token is not used up by a registration that fails (XEP-0445 §3).
+    /// Gives the token back, which is not used up by a registration that fails (XEP-0445 §3).
     fn give_token_back(self, world: &mut World, then: impl FnOnce(Self, &mut World) + 'static) {
         let Some(invitation) = self.invitation.clone() else { return then(self, world) };
         let kept = world.stores.invitations.put(invitation, world.time(), usize::MAX);
@@ -229,12 +222,12 @@ impl Creation {
         });
     }
 
-    /// Whether a password is to be set rather than an account created.
+    /// Tells whether a password is to be set rather than an account created.
     fn resets(&self) -> bool {
         self.invitation.as_ref().is_some_and(|invitation| invitation.purpose == Purpose::Password)
     }
 
-    /// Whether the invitation is for this very name.
+    /// Tells whether the invitation is for this very name.
     fn is_invited_as(&self) -> bool {
         self.invitation.as_ref().and_then(fixed_name).as_deref() == self.account.local()
     }
@@ -255,7 +248,7 @@ impl Creation {
     }
 }
 
-/// Username and password, from the form if there is one, which then has to be complete (XEP-0077 §5).
+/// Reads username and password, from the form if there is one, which then has to be complete (XEP-0077 §5).
 fn filled_in(iq: &Iq) -> Result<(String, String), StanzaError> {
     let needed = || not_acceptable("a username and a password are needed");
     let (username, password) = match iq.payload.child("x", ns::DATA_FORMS) {

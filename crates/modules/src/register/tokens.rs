@@ -3,9 +3,7 @@
 //! A token that was shown once counts for its connection until that ends, whether it expires meanwhile or not (§3); it is used up by the registration
 //! that succeeds, and by nothing else.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use rookery_hub::{Guest, Iq, World};
 use rookery_modkit::asker::condition;
@@ -15,44 +13,41 @@ use rookery_xml::ns;
 
 use super::NAME;
 
-/// The tokens that connections of this shard have shown. Clones mean the same.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Shown(Rc<RefCell<VecDeque<(u64, Invitation)>>>);
+/// The tokens that connections of this shard have shown.
+#[derive(Debug, Default)]
+pub(super) struct Shown(VecDeque<(u64, Invitation)>);
 
 impl Shown {
-    /// The invitation that a connection has shown.
+    /// Returns the invitation that a connection has shown.
     pub fn of(&self, guest: Guest) -> Option<Invitation> {
-        let shown = self.0.borrow();
-        shown.iter().find(|(connection, _)| *connection == guest.connection).map(|(_, found)| found.clone())
+        self.0.iter().find(|(connection, _)| *connection == guest.connection).map(|(_, found)| found.clone())
     }
 
     /// Forgets an invitation that was used.
-    pub fn forget(&self, token: &str) {
-        self.0.borrow_mut().retain(|(_, shown)| shown.token != token);
+    pub fn forget(&mut self, token: &str) {
+        self.0.retain(|(_, shown)| shown.token != token);
     }
 
-    fn put(&self, guest: Guest, invitation: Invitation) {
-        let mut shown = self.0.borrow_mut();
-        shown.retain(|(connection, _)| *connection != guest.connection);
-        if shown.len() == MAX_SHOWN {
-            shown.pop_front();
+    fn put(&mut self, guest: Guest, invitation: Invitation) {
+        self.0.retain(|(connection, _)| *connection != guest.connection);
+        if self.0.len() == MAX_SHOWN {
+            self.0.pop_front();
         }
-        shown.push_back((guest.connection, invitation));
+        self.0.push_back((guest.connection, invitation));
     }
 }
 
 /// Answers `<preauth/>`.
-pub(super) fn preauth(world: &mut World, guest: Guest, iq: Iq, shown: &Shown) {
+pub(super) fn preauth(world: &mut World, guest: Guest, iq: Iq) {
     let is_on = world.domain(iq.to.domain()).is_some_and(|domain| domain.module(NAME).is_some());
     let token = iq.payload.attr("token").filter(|_| iq.set && iq.payload.is("preauth", ns::PREAUTH));
     let Some(token) = token.filter(|_| is_on) else {
         return world.refuse_guest(guest, &iq, Condition::BadRequest);
     };
     let found = world.stores.invitations.get(token, world.time());
-    let shown = shown.clone();
     world.wait(found, move |world, found| match found {
         Ok(Some(invitation)) if invitation.domain == iq.to.domain() => {
-            shown.put(guest, invitation);
+            world.state_mut::<Shown>().put(guest, invitation);
             world.reply_to_guest(guest, iq.result());
         }
         Ok(_) => {

@@ -15,10 +15,10 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     html.push(&announcement(visit));
     html.add("</div>", &[]);
     for domain in visit.domains.iter().filter(|domain| visit.shared.has_module(domain, "announce")) {
-        let (motds, of) = (visit.shared.modules.motds.clone(), domain.clone());
+        let of = domain.clone();
         let text = visit
             .shared
-            .ask(move |world, answer| messages::motd(world, &motds, &of, |_, text| answer.complete(Ok(text))))
+            .ask(move |world, answer| messages::motd(world, &of, |_, text| answer.complete(Ok(text))))
             .await?;
         html.push(&motd(visit, domain, text.as_ref()));
     }
@@ -59,10 +59,10 @@ async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> Outcome<
         Some(_) => ("set the message of the day", "The message of the day is set."),
         None => ("removed the message of the day", "There is no message of the day any more."),
     };
-    let (motds, of) = (visit.shared.modules.motds.clone(), domain.clone());
+    let of = domain.clone();
     visit
         .shared
-        .ask(move |world, answer| messages::set_motd(world, &motds, &of, text, |_, set| answer.complete(Ok(set))))
+        .ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(Ok(set))))
         .await?;
     visit.note(&domain, act.to_owned());
     Ok(Done::new("/messages", words))

@@ -39,10 +39,10 @@ pub(super) async fn announce(call: Call) -> Result<Reply, Problem> {
 }
 
 pub(super) async fn motd(call: Call) -> Result<Reply, Problem> {
-    let (domain, motds) = (on(&call)?, call.shared.modules.motds.clone());
+    let domain = on(&call)?;
     let text = call
         .shared
-        .ask(move |world, answer| messages::motd(world, &motds, &domain, |_, text| answer.complete(Ok(text))))
+        .ask(move |world, answer| messages::motd(world, &domain, |_, text| answer.complete(Ok(text))))
         .await?;
     let text = text.ok_or_else(|| Problem::missing("there is no message of the day"))?;
     Ok(Reply::json(&json!({ "subject": text.subject, "body": text.body })))
@@ -58,10 +58,10 @@ pub(super) async fn delete_motd(call: Call) -> Result<Reply, Problem> {
 }
 
 async fn put(call: Call, text: Option<Text>, what: &str) -> Result<Reply, Problem> {
-    let (domain, motds) = (on(&call)?, call.shared.modules.motds.clone());
+    let domain = on(&call)?;
     let of = domain.clone();
     call.shared
-        .ask(move |world, answer| messages::set_motd(world, &motds, &of, text, |_, set| answer.complete(Ok(set))))
+        .ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(Ok(set))))
         .await?;
     call.note(&domain, what.to_owned());
     Ok(Reply::done())
