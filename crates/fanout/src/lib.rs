@@ -8,6 +8,7 @@
 //! * [`packet`]: a stanza in canonical form, built once and shared by every outbox that holds it.
 //! * [`audience`]: who shall get a packet, grouped by the shard that owns them.
 //! * [`multicast`]: XEP-0033: the header, the forms of a stanza that has one, and who gets which.
+//! * [`link`]: the index of a session within its shard, and lists that go by it.
 //! * [`outbox`]: the bounded queue of one session; the only way to its connection.
 //! * `wire`: packets and audiences between shards.
 //!
@@ -20,13 +21,15 @@
 //! * An outbox never grows beyond its hard limit; what is refused is handed back, not lost.
 
 pub mod audience;
+pub mod link;
 pub mod multicast;
 pub mod outbox;
 pub mod packet;
 mod wire;
 
 pub use audience::{Audience, Names};
+pub use link::{Link, Places};
 pub use outbox::framing::{Framing, begin_message};
 pub use outbox::managed::{Asking, Bounds, TooHigh};
-pub use outbox::{Attention, Limits, Link, Outboxes, Pushed, To, Unsent};
+pub use outbox::{Attention, Limits, Outboxes, Pushed, To, Unsent};
 pub use packet::{Packet, StanzaType};

@@ -36,20 +36,11 @@ use std::collections::HashMap;
 
 use rookery_jid::Jid;
 
+use crate::link::{Link, Places};
 use crate::packet::Packet;
 use framing::Framing;
 use queue::{Drained, Item, Queue, Roomy, is_state, rendered_len};
 use quiet::Urgency;
-
-/// Index of a connection and its session within one shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Link(pub u32);
-
-impl Link {
-    fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// The stamp rule: which `to` a copy carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +104,7 @@ pub enum Pushed {
 /// All outboxes of a shard.
 #[derive(Debug, Default)]
 pub struct Outboxes {
-    slots: Vec<Slot>,
+    slots: Places<Slot>,
     dirty: Vec<Link>,
     // Boxed as the slots hold them, so that a queue moves between both without a copy.
     #[expect(clippy::vec_box)]
@@ -181,10 +172,7 @@ impl Outboxes {
 
     /// Opens the outbox of a session that has bound `address` (a full JID).
     pub fn open(&mut self, link: Link, address: Jid) {
-        if self.slots.len() <= link.index() {
-            self.slots.resize_with(link.index() + 1, Slot::default);
-        }
-        if let Some(slot) = self.slots.get_mut(link.index()) {
+        if let Some(slot) = self.slots.open(link) {
             slot.address = Some(address);
             slot.abandoned = false;
             slot.attention = Attention::Active;
@@ -194,19 +182,19 @@ impl Outboxes {
 
     /// Says how the session's stanzas are told apart from now on. Nothing of them may be half sent.
     pub fn set_framing(&mut self, link: Link, framing: Framing) {
-        if let Some(slot) = self.slots.get_mut(link.index()) {
+        if let Some(slot) = self.slots.get_mut(link) {
             slot.framing = framing;
         }
     }
 
     /// How its stanzas are told apart.
     pub fn framing(&self, link: Link) -> Framing {
-        self.slots.get(link.index()).map(|slot| slot.framing).unwrap_or_default()
+        self.slots.get(link).map(|slot| slot.framing).unwrap_or_default()
     }
 
     /// The full JID that the session has bound.
     pub fn address(&self, link: Link) -> Option<&Jid> {
-        self.slots.get(link.index())?.address.as_ref()
+        self.slots.get(link)?.address.as_ref()
     }
 
     /// Appends a copy of `packet` for one session.
@@ -217,7 +205,7 @@ impl Outboxes {
     /// Appends a copy. `paced`: see [`paced`].
     #[inline]
     fn append(&mut self, link: Link, packet: &Packet, to: To, mut paced: bool) -> Pushed {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return Pushed::Gone };
+        let Some(slot) = self.slots.get_mut(link) else { return Pushed::Gone };
         let Some(address) = slot.address.as_ref().filter(|_| !slot.abandoned) else { return Pushed::Gone };
         let size = rendered_len(packet, address, to);
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
@@ -275,7 +263,7 @@ impl Outboxes {
 
     /// Says whether the client of a connected session is being looked at. What waited for that is sent when it is.
     pub fn set_active(&mut self, link: Link, active: bool) {
-        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else { return };
+        let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         if slot.attention == Attention::Detached {
             return;
         }
@@ -287,12 +275,12 @@ impl Outboxes {
 
     /// Whether somebody reads what the session is sent.
     pub fn attention(&self, link: Link) -> Attention {
-        self.slots.get(link.index()).map(|slot| slot.attention).unwrap_or_default()
+        self.slots.get(link).map(|slot| slot.attention).unwrap_or_default()
     }
 
     /// The session is to be flushed.
     fn mark(&mut self, link: Link) {
-        if let Some(slot) = self.slots.get_mut(link.index())
+        if let Some(slot) = self.slots.get_mut(link)
             && !slot.dirty
         {
             slot.dirty = true;
@@ -305,7 +293,7 @@ impl Outboxes {
     pub fn take_dirty(&mut self) -> Vec<Link> {
         let dirty = std::mem::take(&mut self.dirty);
         for link in &dirty {
-            if let Some(slot) = self.slots.get_mut(link.index()) {
+            if let Some(slot) = self.slots.get_mut(*link) {
                 slot.dirty = false;
             }
         }
@@ -322,19 +310,19 @@ impl Outboxes {
 
     /// Whether something waits for this session.
     pub fn has_waiting(&self, link: Link) -> bool {
-        self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| !queue.items.is_empty())
+        self.slots.get(link).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| !queue.items.is_empty())
     }
 
     /// Bytes that wait for this session, or for its acknowledgement.
     pub fn waiting_bytes(&self, link: Link) -> usize {
-        let queue = self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref());
+        let queue = self.slots.get(link).and_then(|slot| slot.queue.as_ref());
         queue.map_or(0, |queue| queue.held().saturating_sub(queue.taken))
     }
 
     /// Whether a session takes that many more bytes and its bounds stay half empty for what else there is. With nothing waiting it takes
     /// anything.
     pub fn has_room(&self, link: Link, bytes: usize) -> bool {
-        let Some(queue) = self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()) else { return true };
+        let Some(queue) = self.slots.get(link).and_then(|slot| slot.queue.as_ref()) else { return true };
         let waiting = self.waiting_bytes(link);
         let is_below = |most: usize| waiting + bytes <= most / 2;
         let takes = |managed: &managed::Managed| managed.has_room(queue, waiting + bytes);
@@ -345,7 +333,7 @@ impl Outboxes {
     /// stanzas marked [`To::Kept`] that were not wholly sent. Dropped uncalled when another call takes its place. A session that
     /// acknowledges what it gets has been sent nothing before it has acknowledged it.
     pub fn when_drained(&mut self, link: Link, call: impl FnOnce(usize) + Send + 'static) {
-        match self.slots.get_mut(link.index()).and_then(|slot| slot.queue.as_mut()) {
+        match self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()) {
             Some(queue) if !queue.is_drained() => queue.drained = Some(Drained(Box::new(call))),
             _ => call(0),
         }
@@ -375,7 +363,7 @@ impl Outboxes {
     /// Appends the bytes that wait for a session to `out`, as far as whole stanzas fit below `max` (at least one
     /// stanza). Nothing is removed: see [`Outboxes::sent`].
     pub fn render(&self, link: Link, max: usize, out: &mut Vec<u8>) {
-        let Some(slot) = self.slots.get(link.index()) else { return };
+        let Some(slot) = self.slots.get(link) else { return };
         let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
         let start = out.len();
         let mut skip = queue.taken;
@@ -396,14 +384,14 @@ impl Outboxes {
 
     /// So many rendered bytes from the front are encrypted already, though the transport has not taken them: they must leave as they are.
     pub fn commit(&mut self, link: Link, bytes: usize) {
-        if let Some(queue) = self.slots.get_mut(link.index()).and_then(|slot| slot.queue.as_mut()) {
+        if let Some(queue) = self.slots.get_mut(link).and_then(|slot| slot.queue.as_mut()) {
             queue.committed = queue.taken + bytes;
         }
     }
 
     /// Removes `bytes` rendered bytes from the front, after the transport has taken them.
     pub fn sent(&mut self, link: Link, bytes: usize) {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let Some(slot) = self.slots.get_mut(link) else { return };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let mut taken = queue.taken + bytes;
         queue.committed = 0;
@@ -431,7 +419,7 @@ impl Outboxes {
         if queue.fat() > 0 {
             self.weigh(link);
         }
-        let slot = self.slots.get_mut(link.index());
+        let slot = self.slots.get_mut(link);
         let is_done = |queue: &mut Box<Queue>| queue.items.is_empty() && queue.managed.is_none();
         if let Some(queue) = slot.and_then(|slot| slot.queue.take_if(is_done)) {
             self.reuse(queue);
@@ -446,7 +434,7 @@ impl Outboxes {
     /// nothing more is taken. The address stays until [`Outboxes::close`], and so does a stanza whose beginning is on the wire, for
     /// [`Outboxes::unfinished`].
     pub fn abandon(&mut self, link: Link) -> Vec<Unsent> {
-        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else {
+        let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else {
             return Vec::new();
         };
         if std::mem::replace(&mut slot.abandoned, true) {
@@ -475,7 +463,7 @@ impl Outboxes {
 
     /// Appends the rest of a stanza whose beginning the transport has taken: whatever a stream ends with has to follow a whole stanza.
     pub fn unfinished(&self, link: Link, out: &mut Vec<u8>) {
-        let Some(slot) = self.slots.get(link.index()) else { return };
+        let Some(slot) = self.slots.get(link) else { return };
         let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
         if let Some(item) = queue.items.front().filter(|_| queue.taken > 0) {
             let mut whole = Vec::new();
@@ -486,20 +474,20 @@ impl Outboxes {
 
     /// Whether the transport has taken part of a stanza and not the rest.
     pub fn is_begun(&self, link: Link) -> bool {
-        self.slots.get(link.index()).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| queue.taken > 0)
+        self.slots.get(link).and_then(|slot| slot.queue.as_ref()).is_some_and(|queue| queue.taken > 0)
     }
 
     /// Closes the outbox. What it still holds is forgotten: see [`Outboxes::abandon`].
     pub fn close(&mut self, link: Link) {
         self.drop_queue(link);
-        if let Some(slot) = self.slots.get_mut(link.index()) {
+        if let Some(slot) = self.slots.get_mut(link) {
             slot.address = None;
             slot.attention = Attention::Active;
         }
     }
 
     fn drop_queue(&mut self, link: Link) {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let Some(slot) = self.slots.get_mut(link) else { return };
         let Some(mut queue) = slot.queue.take() else { return };
         queue.tell_unsent();
         if let Some(address) = &slot.address {

@@ -149,12 +149,8 @@ impl World {
         };
         self.outboxes.open(link, address.clone());
         self.paid.open(link);
-        let at = link.0 as usize;
-        if self.sessions.len() <= at {
-            self.sessions.resize_with(at + 1, || None);
-        }
-        if let Some(slot) = self.sessions.get_mut(at) {
-            *slot = Some(session);
+        if let Some(place) = self.sessions.open(link) {
+            *place = Some(session);
         }
         SessionRef { link, serial }
     }
@@ -282,7 +278,7 @@ impl World {
     pub(crate) fn forget(&mut self, link: Link) {
         self.give_back(link);
         self.outboxes.close(link);
-        let Some(session) = self.sessions.get_mut(link.0 as usize).and_then(Option::take) else { return };
+        let Some(session) = self.sessions.get_mut(link).and_then(Option::take) else { return };
         if let Some(user) = self.users.get_mut(session.user as usize) {
             user.links.retain(|&other| other != link);
             if user.links.is_empty() {

@@ -3,7 +3,7 @@
 //! Each session has a bucket of bytes and stanzas that empties with time, kept as one number: the time until which what it has sent is paid for. If that
 //! lies further ahead than the burst allows, reading pauses until it doesn't.
 
-use rookery_fanout::Link;
+use rookery_fanout::{Link, Places};
 
 use crate::session::SessionRef;
 use crate::world::Event;
@@ -36,16 +36,12 @@ impl Rate {
 
 /// Until when, in microseconds of the shard's clock, what each link has sent is paid for.
 #[derive(Debug, Default)]
-pub(crate) struct Paid(Vec<u64>);
+pub(crate) struct Paid(Places<u64>);
 
 impl Paid {
     /// A new session begins with an empty bucket.
     pub(crate) fn open(&mut self, link: Link) {
-        let at = link.0 as usize;
-        if self.0.len() <= at {
-            self.0.resize(at + 1, 0);
-        }
-        if let Some(until) = self.0.get_mut(at) {
+        if let Some(until) = self.0.open(link) {
             *until = 0;
         }
     }
@@ -56,7 +52,7 @@ impl World {
     pub(crate) fn charge(&mut self, link: Link, bytes: usize) -> Option<u64> {
         let rate = self.settings.rate;
         let now_us = self.now_ms * 1000;
-        let until = self.paid.0.get_mut(link.0 as usize)?;
+        let until = self.paid.0.get_mut(link)?;
         *until = (*until).max(now_us).saturating_add(rate.cost_us(bytes));
         let ahead = *until - now_us;
         let burst = rate.burst_seconds.saturating_mul(SECOND_US);

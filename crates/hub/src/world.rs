@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use rookery_fanout::audience::home;
-use rookery_fanout::{Link, Outboxes, Packet};
+use rookery_fanout::{Link, Outboxes, Packet, Places};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::Counters;
 use rookery_store::{Background, Stores};
@@ -60,7 +60,7 @@ pub struct World {
     pub(crate) names: Names,
     pub(crate) users: Slab<User>,
     pub(crate) absent: Absent,
-    pub(crate) sessions: Vec<Option<Session>>,
+    pub(crate) sessions: Places<Option<Session>>,
     pub(crate) tasks: Slab<Task>,
     pub(crate) paid: Paid,
     pub(crate) timers: Timers,
@@ -160,7 +160,7 @@ impl World {
             names: Names::default(),
             users: Slab::new(),
             absent: Absent::default(),
-            sessions: Vec::new(),
+            sessions: Places::default(),
             tasks: Slab::new(),
             paid: Paid::default(),
             timers: Timers::default(),
@@ -198,8 +198,7 @@ impl World {
         self.outboxes.set_limits(settings.outbox);
         self.counters.stages.measure(settings.profile);
         self.settings = settings;
-        for at in 0..self.sessions.len() {
-            let link = Link(at as u32);
+        for link in self.sessions.links() {
             if let Some(address) = self.outboxes.address(link)
                 && !self.is_domain(address.domain())
             {
@@ -285,7 +284,7 @@ impl World {
 
     /// A session by its link, if one is there.
     pub fn session_at(&self, link: Link) -> Option<&Session> {
-        self.sessions.get(link.0 as usize)?.as_ref()
+        self.sessions.get(link)?.as_ref()
     }
 
     /// The session that a reference means, if it still lives.
@@ -359,7 +358,7 @@ impl World {
     }
 
     pub(crate) fn at_mut(&mut self, link: Link) -> Option<&mut Session> {
-        self.sessions.get_mut(link.0 as usize)?.as_mut()
+        self.sessions.get_mut(link)?.as_mut()
     }
 
     pub(crate) fn session_mut(&mut self, session: SessionRef) -> Option<&mut Session> {

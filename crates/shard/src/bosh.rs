@@ -165,7 +165,7 @@ impl<D: Driver> Shard<D> {
         // The machine may have something to go on with: an answer that it has just got.
         self.negotiate(link, &[]);
         while self.connection_of(key).is_some() {
-            let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+            let Some(connection) = self.connections.get_mut(link) else { return };
             let is_open = match &connection.stage {
                 Stage::Negotiating(negotiation) => !negotiation.asked,
                 Stage::Bound => true,
@@ -198,7 +198,7 @@ impl<D: Driver> Shard<D> {
 
     /// A stream begins anew.
     fn restart(&mut self, link: Link, opening: &Opening) {
-        let is_bound = self.connections.get(link.0 as usize).is_some_and(Connection::is_bound);
+        let is_bound = self.connections.get(link).is_some_and(Connection::is_bound);
         if is_bound {
             self.opened_again(link, 0);
         } else {
@@ -311,7 +311,7 @@ impl<D: Driver> Shard<D> {
     /// Answers with what waits, if anything does.
     fn answer(&mut self, link: Link) {
         let now = self.now_ms;
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let is_bound = connection.is_bound();
         let Transport::Bosh(session) = &mut connection.transport else { return };
         let mut rendered = std::mem::take(&mut self.rendered);
@@ -350,7 +350,7 @@ impl<D: Driver> Shard<D> {
         session.has_news = true;
         self.answer(link);
         let (now, stopping) = (self.now_ms, self.stopping);
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return true };
+        let Some(connection) = self.connections.get_mut(link) else { return true };
         if matches!(connection.stage, Stage::Lingering) {
             return true;
         }
@@ -406,7 +406,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn session(&mut self, link: Link) -> Option<&mut Session> {
-        match &mut self.connections.get_mut(link.0 as usize)?.transport {
+        match &mut self.connections.get_mut(link)?.transport {
             Transport::Bosh(session) => Some(session),
             _ => None,
         }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use rookery_fanout::Link;
 use rookery_observe::Counters;
 
 use crate::attempts::Tally;
@@ -63,8 +62,8 @@ impl<D: Driver> Shard<D> {
             return;
         }
         census.connections += self.connections.iter().filter(|(_, connection)| connection.is_connected()).count();
-        for (key, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
-            let Some(address) = self.world.address(Link(key as u32)) else { continue };
+        for (link, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
+            let Some(address) = self.world.address(link) else { continue };
             let transport = if connection.is_connected() { connection.transport.name() } else { "none" };
             let tls = match &connection.transport {
                 Transport::Bosh(session) => session.is_secure(),

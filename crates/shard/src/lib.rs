@@ -13,7 +13,7 @@
 //! # Layout
 //!
 //! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
-//! * `entering`: who comes in. [`connection`]: the data of one connection. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
+//! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
 //!   [`resumption`]: when a session changes its connection.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket. [`census`]: what shards count. `measuring`: how
 //!   long things take.
@@ -24,6 +24,7 @@ pub mod attempts;
 pub mod bosh;
 pub mod census;
 pub mod connection;
+mod connections;
 pub mod driver;
 mod entering;
 pub mod epoll;

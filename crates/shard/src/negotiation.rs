@@ -20,8 +20,7 @@ use crate::shard::{Question, Shard};
 impl<D: Driver> Shard<D> {
     /// Gives the machine what came in, and deals with what it wants until it wants more input.
     pub(crate) fn negotiate(&mut self, link: Link, bytes: &[u8]) {
-        let key = link.0 as usize;
-        let mut input = match self.connections.get_mut(key).and_then(|connection| connection.carry.take()) {
+        let mut input = match self.connections.get_mut(link).and_then(|connection| connection.carry.take()) {
             Some(mut carry) => {
                 carry.bytes.extend_from_slice(bytes);
                 carry.bytes
@@ -62,7 +61,7 @@ impl<D: Driver> Shard<D> {
                 },
                 event => self.deal_with(link, event),
             }
-            if !matches!(self.connections.get(key).map(|connection| &connection.stage), Some(Stage::Negotiating(_))) {
+            if !matches!(self.connections.get(link).map(|connection| &connection.stage), Some(Stage::Negotiating(_))) {
                 break;
             }
         }
@@ -74,7 +73,7 @@ impl<D: Driver> Shard<D> {
         if input.is_empty() {
             return;
         }
-        if let Some(connection) = self.connections.get_mut(link.0 as usize) {
+        if let Some(connection) = self.connections.get_mut(link) {
             connection.carry = Some(Box::new(Carry { bytes: input, scanner: Box::default() }));
             let asked = matches!(&connection.stage, Stage::Negotiating(negotiation) if negotiation.asked);
             let full = connection.carry.as_ref().is_some_and(|carry| carry.bytes.len() > MAX_AHEAD);
@@ -105,7 +104,7 @@ impl<D: Driver> Shard<D> {
                 self.world.change_tokens(key, TokenChange { account, client, used, invalidate, issue });
             }
             Event::Failed { account, failure } => {
-                let Some(peer) = self.connections.get(link.0 as usize).map(|connection| connection.peer) else {
+                let Some(peer) = self.connections.get(link).map(|connection| connection.peer) else {
                     return;
                 };
                 let name = account.as_ref().map_or("unknown", Jid::as_str);
@@ -125,7 +124,7 @@ impl<D: Driver> Shard<D> {
             }
             Event::Bind { resource } => {
                 let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
-                let (Some(account), Some(connection)) = (account, self.connections.get_mut(link.0 as usize)) else {
+                let (Some(account), Some(connection)) = (account, self.connections.get_mut(link)) else {
                     return;
                 };
                 connection.in_world = true;
@@ -134,7 +133,7 @@ impl<D: Driver> Shard<D> {
             }
             Event::BindInline { resource } => {
                 let account = self.with_machine(link, |machine| machine.account().cloned()).flatten();
-                let (Some(account), Some(connection)) = (account, self.connections.get_mut(link.0 as usize)) else {
+                let (Some(account), Some(connection)) = (account, self.connections.get_mut(link)) else {
                     return;
                 };
                 connection.in_world = true;
@@ -150,7 +149,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn take_attempt(&mut self, link: Link) -> Option<Attempt> {
-        match &mut self.connections.get_mut(link.0 as usize)?.stage {
+        match &mut self.connections.get_mut(link)?.stage {
             Stage::Negotiating(negotiation) => negotiation.attempt.take(),
             _ => None,
         }
@@ -158,7 +157,7 @@ impl<D: Driver> Shard<D> {
 
     fn start_tls(&mut self, link: Link) {
         let tls = self.generation.tls.as_ref().map(ServerTls::accept);
-        match (tls, self.connections.get_mut(link.0 as usize)) {
+        match (tls, self.connections.get_mut(link)) {
             (Some(Ok(tls)), Some(connection)) => {
                 connection.tls = Some(tls);
                 if let Stage::Negotiating(negotiation) = &mut connection.stage {
@@ -175,7 +174,7 @@ impl<D: Driver> Shard<D> {
 
     /// The handshake is complete.
     pub(crate) fn tls_established(&mut self, link: Link) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &connection.tls else { return };
         let bindings = tls.bindings();
         if let Stage::Negotiating(negotiation) = &mut connection.stage
@@ -193,7 +192,7 @@ impl<D: Driver> Shard<D> {
             machine.host().map(|host| host.name.clone()).zip(Some(machine.facts().secure))
         });
         let Some((host, secure)) = host.flatten() else { return };
-        let Some(address) = self.connections.get(link.0 as usize).map(|connection| connection.peer.ip()) else {
+        let Some(address) = self.connections.get(link).map(|connection| connection.peer.ip()) else {
             return;
         };
         let guest = Guest { connection: self.key_of(link), address, secure };
@@ -231,7 +230,7 @@ impl<D: Driver> Shard<D> {
 
     /// The world's answer to a request to bind a resource.
     pub(crate) fn bound(&mut self, link: Link, bound: Result<Jid, BindError>) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         if bound.is_err() {
             connection.in_world = false;
         }
@@ -266,7 +265,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn is_bound(&mut self, link: Link) {
         let session = self.world.address(link).cloned();
         self.note_login(link, session.as_ref(), None);
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Stage::Negotiating(negotiation) = std::mem::replace(&mut connection.stage, Stage::Bound) else { return };
         if let Some(tls) = &mut connection.tls {
             tls.forget_handshake();
@@ -276,7 +275,7 @@ impl<D: Driver> Shard<D> {
         if framing == Framing::Bosh {
             self.count_what_is_sent(link);
         }
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(kept) = negotiation.machine.into_bound() else { return };
         if !kept.prefixes.is_empty() {
             connection.prefixes = Some(kept.prefixes.into_boxed_slice());
@@ -290,7 +289,7 @@ impl<D: Driver> Shard<D> {
     fn note_login(&mut self, link: Link, who: Option<&Jid>, failure: Option<&'static str>) {
         let of_machine = |machine: &mut C2s| (machine.mechanism(), machine.host().map(|host| host.name.clone()));
         let Some((mechanism, host)) = self.with_machine(link, of_machine) else { return };
-        let Some(connection) = self.connections.get(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get(link) else { return };
         let domain = who.map_or(host.as_deref().unwrap_or_default(), Jid::domain);
         let (address, transport) = (connection.peer.ip(), connection.transport.name());
         let who = who.map(Jid::as_ref);
@@ -306,7 +305,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn asked(&mut self, link: Link, asked: bool) {
-        if let Some(connection) = self.connections.get_mut(link.0 as usize)
+        if let Some(connection) = self.connections.get_mut(link)
             && let Stage::Negotiating(negotiation) = &mut connection.stage
         {
             negotiation.asked = asked;
@@ -318,7 +317,7 @@ impl<D: Driver> Shard<D> {
         let is_of =
             |stage: &Stage| matches!(stage, Stage::Negotiating(negotiation) if negotiation.machine.is_of(account));
         let found = self.connections.iter().filter(|(_, connection)| is_of(&connection.stage));
-        let links: Vec<Link> = found.map(|(key, _)| Link(key as u32)).collect();
+        let links: Vec<Link> = found.map(|(link, _)| link).collect();
         for link in links {
             self.fail(link, &StreamError::NotAuthorized, Some("the account has changed"));
         }
@@ -333,7 +332,7 @@ impl<D: Driver> Shard<D> {
 
     /// Runs `act` on the machine of a connection that is still negotiating.
     pub(crate) fn with_machine<T>(&mut self, link: Link, act: impl FnOnce(&mut C2s) -> T) -> Option<T> {
-        match &mut self.connections.get_mut(link.0 as usize)?.stage {
+        match &mut self.connections.get_mut(link)?.stage {
             Stage::Negotiating(negotiation) => Some(act(&mut negotiation.machine)),
             _ => None,
         }

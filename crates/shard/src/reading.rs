@@ -27,7 +27,7 @@ pub(crate) enum Pass {
 impl<D: Driver> Shard<D> {
     /// Reads a socket once and works off what came.
     pub(crate) fn readable(&mut self, link: Link) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(socket) = &connection.socket else { return };
         if connection.paused {
             // It is not watched for input: what is reported is that it broke, and that again and again until it is closed.
@@ -47,7 +47,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn received(&mut self, link: Link, bytes: &mut [u8]) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &mut connection.tls else { return self.input(link, bytes) };
         let mut plain = std::mem::take(&mut self.plain);
         let mut out = Vec::new();
@@ -77,7 +77,7 @@ impl<D: Driver> Shard<D> {
 
     /// Works off what the transport brought.
     pub(crate) fn input(&mut self, link: Link, bytes: &mut [u8]) {
-        let Some(connection) = self.connections.get(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get(link) else { return };
         match (&connection.transport, &connection.stage) {
             (Transport::Stream, Stage::Negotiating(_)) => self.negotiate(link, bytes),
             (Transport::Stream, Stage::Bound) => self.stanzas(link, bytes),
@@ -90,7 +90,7 @@ impl<D: Driver> Shard<D> {
 
     /// Works off the stanzas in `bytes`, behind what was left of an unfinished one.
     fn stanzas(&mut self, link: Link, bytes: &[u8]) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let pass = match connection.carry.take() {
             None => {
                 let mut scanner = self.scanner.take().unwrap_or_default();
@@ -129,7 +129,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn carry(&mut self, link: Link, carry: Box<Carry>) {
-        if let Some(connection) = self.connections.get_mut(link.0 as usize)
+        if let Some(connection) = self.connections.get_mut(link)
             && matches!(connection.stage, Stage::Bound)
         {
             connection.carry = Some(carry);
@@ -186,7 +186,7 @@ impl<D: Driver> Shard<D> {
 
     /// A stanza that relies on prefixes of the stream header.
     pub(crate) fn rare(&mut self, link: Link, bytes: &[u8], limits: &Limits) -> Result<Intake, Fault> {
-        let connection = self.connections.get(link.0 as usize);
+        let connection = self.connections.get(link);
         let prefixes = connection.and_then(|connection| connection.prefixes.as_deref()).unwrap_or_default();
         let canonical = slow::canonical(bytes, ns::CLIENT, prefixes)?;
         let stanza = Stanza::parse(&canonical, &Limits { bytes: limits.bytes.saturating_mul(2), ..*limits })?;
@@ -195,7 +195,7 @@ impl<D: Driver> Shard<D> {
 
     /// Stops or resumes reading from a connection.
     pub(crate) fn pause(&mut self, link: Link, paused: bool) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         if connection.paused == paused {
             return;
         }

@@ -50,7 +50,7 @@ impl<D: Driver> Shard<D> {
 
     /// The world keeps the session of a connection that is gone.
     pub(crate) fn detached(&mut self, link: Link) {
-        if let Some(connection) = self.connections.get_mut(link.0 as usize) {
+        if let Some(connection) = self.connections.get_mut(link) {
             connection.stage = Stage::Detached;
             connection.tls = None;
             connection.prefixes = None;
@@ -78,7 +78,7 @@ impl<D: Driver> Shard<D> {
         self.with_machine(link, |machine| machine.resumed(jid, handled, &mut out));
         self.write_raw(link, &out);
         self.take_over(link, session);
-        if self.connections.get(session.0 as usize).is_none_or(|connection| connection.socket.is_none()) {
+        if self.connections.get(session).is_none_or(|connection| connection.socket.is_none()) {
             // The system could not watch it: it is closed already.
             return;
         }
@@ -93,7 +93,7 @@ impl<D: Driver> Shard<D> {
 
     /// What an older connection has begun to write it will end: whatever follows there has to follow a whole stanza.
     fn end_begun_stanza(&mut self, session: Link) {
-        if let Some(connection) = self.connections.get_mut(session.0 as usize)
+        if let Some(connection) = self.connections.get_mut(session)
             && connection.tls.is_none()
             && let Some(unsent) = &mut connection.unsent
         {
@@ -103,7 +103,7 @@ impl<D: Driver> Shard<D> {
 
     /// Moves a connection to the link of a session. If that has an older connection still, it ends with `conflict`.
     fn take_over(&mut self, link: Link, session: Link) {
-        let Some(mut new) = self.connections.try_remove(link.0 as usize) else { return };
+        let Some(mut new) = self.connections.remove(link) else { return };
         if let Some(socket) = &new.socket {
             self.driver.remove(socket);
         }
@@ -111,12 +111,12 @@ impl<D: Driver> Shard<D> {
         new.wants_write = false;
         new.paused = false;
         new.serial = self.next_serial();
-        let Some(place) = self.connections.get_mut(session.0 as usize) else { return };
+        let Some(place) = self.connections.get_mut(session) else { return };
         let old = std::mem::replace(place, new);
         if let Some(socket) = &old.socket {
             self.driver.remove(socket);
         }
-        let added = self.connections.get(session.0 as usize).and_then(|connection| connection.socket.as_ref());
+        let added = self.connections.get(session).and_then(|connection| connection.socket.as_ref());
         if let Some(socket) = added
             && self.driver.add(socket, session.0).is_err()
         {

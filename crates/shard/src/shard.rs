@@ -17,11 +17,11 @@ use rookery_stream::bosh::Condition;
 use rookery_stream::error::StreamError;
 use rookery_stream::websocket::Frames;
 use rookery_xml::Scanner;
-use slab::Slab;
 use tracing::info;
 
 use crate::attempts::Whence;
 use crate::connection::{Connection, Stage, Transport};
+use crate::connections::Connections;
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
 use crate::letters::{Generation, Letter, Post, Posted};
@@ -32,13 +32,13 @@ pub struct Shard<D: Driver> {
     pub(crate) driver: D,
     /// The world behind the connections.
     pub world: World,
-    pub(crate) connections: Slab<Connection<D::Socket>>,
+    pub(crate) connections: Connections<D::Socket>,
     pub(crate) generation: Arc<Generation>,
     pub(crate) gate: Arc<Gate>,
     pub(crate) post: Arc<Post<D::Socket>>,
     index: usize,
     serial: u32,
-    timers: BinaryHeap<Reverse<(u64, u32, u32, Timer)>>,
+    timers: BinaryHeap<Reverse<(u64, Link, u32, Timer)>>,
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
     /// Connections that end when their sessions are settled: the shard stops.
@@ -115,7 +115,7 @@ impl<D: Driver> Shard<D> {
         Self {
             driver: setup.driver,
             world: setup.world,
-            connections: Slab::new(),
+            connections: Connections::default(),
             generation: setup.generation,
             gate: setup.gate,
             post: setup.post,
@@ -226,7 +226,7 @@ impl<D: Driver> Shard<D> {
             Event::Released(link) => self.released(link),
             Event::GuestReply(connection, built) => self.guest_reply(connection, &built),
             Event::Peer(link, reply) => {
-                let peer = self.connections.get(link.0 as usize).map(|connection| connection.peer);
+                let peer = self.connections.get(link).map(|connection| connection.peer);
                 reply.give(&mut self.world, peer);
             }
             Event::Login(connection, answer) => self.login_answer(connection, answer),
@@ -263,21 +263,21 @@ impl<D: Driver> Shard<D> {
             Stage::Negotiating(negotiation) => Some(negotiation.deadline_ms),
             _ => None,
         };
-        let key = self.connections.insert(connection) as u32;
-        let connection = self.connections.get(key as usize)?;
+        let link = self.connections.insert(connection);
+        let connection = self.connections.get(link)?;
         if let Some(socket) = &connection.socket
-            && let Err(error) = self.driver.add(socket, key)
+            && let Err(error) = self.driver.add(socket, link.0)
         {
             info!(%peer, %error, "a connection can't be watched and is closed");
-            self.connections.remove(key as usize);
+            self.connections.remove(link);
             self.gate.leave(peer.ip());
             return None;
         }
         if let Some(deadline) = deadline {
-            self.timers.push(Reverse((deadline, key, self.serial, Timer::Login)));
+            self.timers.push(Reverse((deadline, link, self.serial, Timer::Login)));
         }
-        self.bosh_placed(Link(key));
-        Some(Link(key))
+        self.bosh_placed(link);
+        Some(link)
     }
 
     /// A number for a connection at a link, by which it is told from those before.
@@ -288,7 +288,7 @@ impl<D: Driver> Shard<D> {
 
     /// Sends a connection that has logged in to the home of its account.
     pub(crate) fn move_to(&mut self, link: Link, shard: usize) {
-        let Some(mut connection) = self.connections.try_remove(link.0 as usize) else { return };
+        let Some(mut connection) = self.connections.remove(link) else { return };
         if let Some(socket) = &connection.socket {
             self.driver.remove(socket);
         }
@@ -314,7 +314,7 @@ impl<D: Driver> Shard<D> {
     fn stop(&mut self) {
         self.stopping = true;
         self.world.stop();
-        let links: Vec<Link> = self.connections.iter().map(|(key, _)| Link(key as u32)).collect();
+        let links: Vec<Link> = self.connections.links();
         // What waits for the clients goes before the end of their streams, and what they need not send again.
         links.iter().for_each(|&link| self.world.say_handled(link));
         self.settle();
@@ -323,8 +323,8 @@ impl<D: Driver> Shard<D> {
         self.dismiss_settled();
         for link in self.leaving.clone() {
             self.pause(link, true);
-            let serial = self.connections.get(link.0 as usize).map_or(0, |connection| connection.serial);
-            self.timers.push(Reverse((self.now_ms + LAST_ANSWER_MS, link.0, serial, Timer::Leave)));
+            let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
+            self.timers.push(Reverse((self.now_ms + LAST_ANSWER_MS, link, serial, Timer::Leave)));
         }
     }
 
@@ -348,7 +348,7 @@ impl<D: Driver> Shard<D> {
 
     /// The world has let go of a session.
     fn released(&mut self, link: Link) {
-        if let Some(connection) = self.connections.get_mut(link.0 as usize) {
+        if let Some(connection) = self.connections.get_mut(link) {
             connection.in_world = false;
             self.forget_if_done(link);
         }
@@ -356,7 +356,7 @@ impl<D: Driver> Shard<D> {
 
     /// Closes the socket. The world hears of it if it has a session there.
     pub(crate) fn lost(&mut self, link: Link) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         if let Some(socket) = connection.socket.take() {
             self.driver.remove(&socket);
             self.gate.leave(connection.peer.ip());
@@ -387,29 +387,29 @@ impl<D: Driver> Shard<D> {
     }
 
     fn forget_if_done(&mut self, link: Link) {
-        let key = link.0 as usize;
-        if self.connections.get(key).is_some_and(|connection| !connection.is_connected() && !connection.in_world) {
-            self.connections.remove(key);
+        if self.connections.get(link).is_some_and(|connection| !connection.is_connected() && !connection.in_world) {
+            self.connections.remove(link);
         }
     }
 
     /// The connection behind a key that the world was given with a question.
     pub(crate) fn connection_of(&self, key: u64) -> Option<Link> {
+        // The lower half is the link: see `key_of`.
         let link = Link(key as u32);
-        let connection = self.connections.get(link.0 as usize)?;
+        let connection = self.connections.get(link)?;
         (u64::from(connection.serial) == key >> 32).then_some(link)
     }
 
     /// The key of a connection for questions to the world.
     pub(crate) fn key_of(&self, link: Link) -> u64 {
-        let serial = self.connections.get(link.0 as usize).map_or(0, |connection| connection.serial);
+        let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
         u64::from(serial) << 32 | u64::from(link.0)
     }
 
     /// Has the world answer a login question, later or not at all if attempts like it have failed
     /// too often.
     pub(crate) fn ask(&mut self, link: Link, question: Question) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
         let (account, client, is_exempt) = match &question {
             Question::Credentials(account) | Question::Verify(account, _) => {
@@ -428,12 +428,12 @@ impl<D: Driver> Shard<D> {
             return self.ask_now(link, question);
         }
         negotiation.waiting = Some(question);
-        self.timers.push(Reverse((self.now_ms + wait, link.0, connection.serial, Timer::Attempt)));
+        self.timers.push(Reverse((self.now_ms + wait, link, connection.serial, Timer::Attempt)));
     }
 
     /// Goes on with an attempt that has waited for its turn, or for its refusal.
     fn turn_has_come(&mut self, link: Link) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Stage::Negotiating(negotiation) = &mut connection.stage else { return };
         let Some(question) = negotiation.waiting.take() else { return };
         match negotiation.attempt {
@@ -472,15 +472,14 @@ impl<D: Driver> Shard<D> {
     }
 
     fn timers(&mut self) {
-        while let Some(&Reverse((due, key, serial, timer))) = self.timers.peek() {
+        while let Some(&Reverse((due, link, serial, timer))) = self.timers.peek() {
             if due > self.now_ms {
                 return;
             }
             self.timers.pop();
-            if self.connections.get(key as usize).is_none_or(|connection| connection.serial != serial) {
+            if self.connections.get(link).is_none_or(|connection| connection.serial != serial) {
                 continue;
             }
-            let link = Link(key);
             match timer {
                 Timer::Login => self.login_timed_out(link),
                 Timer::Linger => self.lost(link),
@@ -496,13 +495,13 @@ impl<D: Driver> Shard<D> {
 
     /// Has a session of BOSH looked at.
     pub(crate) fn look_at(&mut self, link: Link, due_ms: u64) {
-        let serial = self.connections.get(link.0 as usize).map_or(0, |connection| connection.serial);
-        self.timers.push(Reverse((due_ms, link.0, serial, Timer::Bosh)));
+        let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
+        self.timers.push(Reverse((due_ms, link, serial, Timer::Bosh)));
     }
 
     pub(crate) fn linger(&mut self, link: Link) {
-        let serial = self.connections.get(link.0 as usize).map_or(0, |connection| connection.serial);
-        self.timers.push(Reverse((self.now_ms + LINGER_MS, link.0, serial, Timer::Linger)));
+        let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
+        self.timers.push(Reverse((self.now_ms + LINGER_MS, link, serial, Timer::Linger)));
     }
 }
 

@@ -43,7 +43,7 @@ impl<D: Driver> Shard<D> {
         if self.connection_of(key).is_none() {
             return;
         }
-        let is_bound = matches!(self.connections.get(link.0 as usize), Some(connection) if connection.is_bound());
+        let is_bound = matches!(self.connections.get(link), Some(connection) if connection.is_bound());
         if is_bound {
             self.frames(link, &mut []);
         } else if self.websocket(link).is_some_and(|frames| frames.kept() > MAX_AHEAD) {
@@ -53,7 +53,7 @@ impl<D: Driver> Shard<D> {
 
     /// Whether the machine takes a further element now.
     fn listens(&self, link: Link) -> bool {
-        let stage = self.connections.get(link.0 as usize).map(|connection| &connection.stage);
+        let stage = self.connections.get(link).map(|connection| &connection.stage);
         matches!(stage, Some(Stage::Negotiating(negotiation)) if !negotiation.asked)
     }
 
@@ -180,7 +180,7 @@ impl<D: Driver> Shard<D> {
     /// Answers a ping as soon as no frame is half written.
     pub(crate) fn write_pong(&mut self, link: Link) {
         let is_begun = self.world.outboxes.is_begun(link);
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Transport::WebSocket(frames) = &mut connection.transport else { return };
         if is_begun || connection.unsent.is_some() || matches!(connection.stage, Stage::Lingering) {
             return;
@@ -201,7 +201,7 @@ impl<D: Driver> Shard<D> {
 
     /// The client closes the WebSocket and not the stream: to the session that is a lost connection (RFC 7395 §3.6).
     fn closed_by_peer(&mut self, link: Link) {
-        let is_free = self.connections.get(link.0 as usize).is_some_and(|connection| connection.unsent.is_none());
+        let is_free = self.connections.get(link).is_some_and(|connection| connection.unsent.is_none());
         if is_free && !self.world.outboxes.is_begun(link) {
             self.write_closing(link);
         }
@@ -222,7 +222,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn websocket(&mut self, link: Link) -> Option<&mut Frames> {
-        match &mut self.connections.get_mut(link.0 as usize)?.transport {
+        match &mut self.connections.get_mut(link)?.transport {
             Transport::WebSocket(frames) => Some(frames),
             Transport::Stream | Transport::Bosh(_) => None,
         }

@@ -43,7 +43,7 @@ impl<D: Driver> Shard<D> {
         }
         loop {
             self.write_pong(link);
-            let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+            let Some(connection) = self.connections.get_mut(link) else { return };
             let is_free = connection.unsent.is_none() && connection.socket.is_some();
             if !is_free || !matches!(connection.stage, Stage::Bound) || !self.world.outboxes.has_waiting(link) {
                 return;
@@ -67,7 +67,7 @@ impl<D: Driver> Shard<D> {
 
     /// Writes rendered stanzas without TLS: what the system doesn't take stays in the outbox.
     fn write_plain(&mut self, link: Link, rendered: &[u8]) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(socket) = &connection.socket else { return };
         let sent = match self.driver.send(socket, rendered) {
             Ok(sent) => sent,
@@ -87,7 +87,7 @@ impl<D: Driver> Shard<D> {
 
     /// Writes what the machine of a stream says, as the transport wants it.
     pub(crate) fn write_raw(&mut self, link: Link, bytes: &[u8]) {
-        match self.connections.get(link.0 as usize).map(|connection| &connection.transport) {
+        match self.connections.get(link).map(|connection| &connection.transport) {
             Some(Transport::WebSocket(_)) => {
                 let mut frames = Vec::new();
                 framing::write(bytes, |message| {
@@ -107,7 +107,7 @@ impl<D: Driver> Shard<D> {
         if bytes.is_empty() {
             return;
         }
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &mut connection.tls else { return self.write_wire(link, bytes, covers) };
         let mut cipher = std::mem::take(&mut self.cipher);
         cipher.clear();
@@ -127,7 +127,7 @@ impl<D: Driver> Shard<D> {
         if bytes.is_empty() {
             return;
         }
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(socket) = &connection.socket else { return };
         if let Some(unsent) = &mut connection.unsent {
             unsent.bytes.extend_from_slice(bytes);
@@ -147,7 +147,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn keep_unsent(&mut self, link: Link, bytes: &[u8], covers: usize) {
-        if let Some(connection) = self.connections.get_mut(link.0 as usize) {
+        if let Some(connection) = self.connections.get_mut(link) {
             connection.unsent = Some(Box::new(Unsent { bytes: bytes.to_vec(), at: 0, covers }));
             self.world.outboxes.commit(link, covers);
             self.write_interest(link);
@@ -156,7 +156,7 @@ impl<D: Driver> Shard<D> {
 
     /// Brings what the socket is watched for up to date.
     pub(crate) fn write_interest(&mut self, link: Link) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let wants = connection.unsent.is_some();
         if connection.wants_write != wants {
             connection.wants_write = wants;
@@ -168,7 +168,7 @@ impl<D: Driver> Shard<D> {
 
     /// A connection that was full takes bytes again.
     pub(crate) fn writable(&mut self, link: Link) {
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         let (Some(socket), Some(unsent)) = (&connection.socket, &mut connection.unsent) else { return };
         let rest = unsent.bytes.get(unsent.at..).unwrap_or_default();
         if !rest.is_empty() {
@@ -187,7 +187,7 @@ impl<D: Driver> Shard<D> {
         let covers = unsent.covers;
         connection.unsent = None;
         self.world.outboxes.sent(link, covers);
-        if let Some(connection) = self.connections.get(link.0 as usize)
+        if let Some(connection) = self.connections.get(link)
             && matches!(connection.stage, Stage::Lingering)
             && let Some(socket) = &connection.socket
         {
@@ -200,7 +200,7 @@ impl<D: Driver> Shard<D> {
     /// Ends a stream with an error (RFC 6120 §4.9.1.1).
     pub(crate) fn fail(&mut self, link: Link, error: &StreamError, text: Option<&str>) {
         let mut out = Vec::new();
-        match self.connections.get(link.0 as usize).map(|connection| &connection.stage) {
+        match self.connections.get(link).map(|connection| &connection.stage) {
             // The machine knows whether the stream's header is out already.
             Some(Stage::Negotiating(_)) => {
                 self.with_machine(link, |machine| machine.close(error, text, &mut out));
@@ -218,7 +218,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         self.flush_link(link);
-        let Some(connection) = self.connections.get_mut(link.0 as usize) else { return };
+        let Some(connection) = self.connections.get_mut(link) else { return };
         if matches!(connection.stage, Stage::Lingering) {
             return;
         }
@@ -235,13 +235,13 @@ impl<D: Driver> Shard<D> {
             self.write_closing(link);
         }
         let mut farewell = Vec::new();
-        if let Some(connection) = self.connections.get_mut(link.0 as usize)
+        if let Some(connection) = self.connections.get_mut(link)
             && let Some(tls) = &mut connection.tls
         {
             tls.close_notify(&mut farewell);
         }
         self.write_wire(link, &farewell, 0);
-        if let Some(connection) = self.connections.get(link.0 as usize)
+        if let Some(connection) = self.connections.get(link)
             && connection.unsent.is_none()
             && let Some(socket) = &connection.socket
         {
@@ -256,7 +256,7 @@ impl<D: Driver> Shard<D> {
 
     /// A connection whose login was given up while the world was still answering.
     pub(crate) fn forget_unless_connected(&mut self, link: Link) {
-        if self.connections.get(link.0 as usize).is_some_and(|connection| !connection.is_connected()) {
+        if self.connections.get(link).is_some_and(|connection| !connection.is_connected()) {
             self.lost(link);
         }
     }

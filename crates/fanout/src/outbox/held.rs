@@ -43,7 +43,7 @@ impl Limits {
 impl Outboxes {
     /// Brings the bytes that a session adds to its account's up to date.
     pub(super) fn weigh(&mut self, link: Link) {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let Some(slot) = self.slots.get_mut(link) else { return };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let bytes = queue.held();
         if bytes <= self.limits.soft {

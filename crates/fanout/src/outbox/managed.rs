@@ -68,7 +68,7 @@ impl Outboxes {
     /// Begins to count what a session is sent, and to keep it until it is acknowledged. What waits already is counted only where
     /// `counts_waiting` says that the client will take it so.
     pub fn manage(&mut self, link: Link, bounds: Bounds, counts_waiting: bool) {
-        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else { return };
+        let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
         queue.managed = Some(Box::new(Managed {
             unacked: VecDeque::new(),
@@ -85,7 +85,7 @@ impl Outboxes {
 
     /// Appends an element that is no stanza, see [`To::Nobody`].
     pub fn push_element(&mut self, link: Link, packet: &Packet) {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let Some(slot) = self.slots.get_mut(link) else { return };
         if slot.abandoned || slot.address.is_none() || slot.attention == Attention::Detached {
             return;
         }
@@ -101,7 +101,7 @@ impl Outboxes {
     /// # Errors
     /// There never were so many.
     pub fn acknowledge(&mut self, link: Link, h: u32) -> Result<(), TooHigh> {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return Ok(()) };
+        let Some(slot) = self.slots.get_mut(link) else { return Ok(()) };
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return Ok(()) };
         let Queue { managed: Some(managed), items, .. } = &**queue else { return Ok(()) };
         let news = h.wrapping_sub(managed.acknowledged());
@@ -148,7 +148,7 @@ impl Outboxes {
 
     /// The connection of a managed session is gone: everything waits from now on, what was on its way included.
     pub fn detach(&mut self, link: Link) {
-        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some()) else { return };
+        let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some()) else { return };
         slot.attention = Attention::Detached;
         let Some(queue) = &mut slot.queue else { return };
         queue.taken = 0;
@@ -174,7 +174,7 @@ impl Outboxes {
 
     /// The last stanza that the client of a session has not acknowledged and that a user wants to be told of.
     pub fn newest_urgent(&self, link: Link) -> Option<Packet> {
-        let queue = self.slots.get(link.index())?.queue.as_ref()?;
+        let queue = self.slots.get(link)?.queue.as_ref()?;
         let unacked = queue.managed.iter().flat_map(|managed| &managed.unacked);
         let mut all = unacked.chain(&queue.items).rev();
         all.find(|item| quiet::urgency(&item.packet) == Urgency::Now).map(|item| item.packet.clone())
@@ -183,7 +183,7 @@ impl Outboxes {
     /// A new connection carries on with a detached session, whose client has acknowledged all that it has handled: what it has not waits
     /// again, in its place before what came since.
     pub fn resume(&mut self, link: Link) {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let Some(slot) = self.slots.get_mut(link) else { return };
         slot.attention = Attention::Active;
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let Some(managed) = &mut queue.managed else { return };
@@ -213,7 +213,7 @@ impl Outboxes {
     /// Asks for an acknowledgement where it is time to: everything was sent, and there is enough of it, or it has been a moment
     /// (`is_late`). Sparse stanzas share one request that way, and a long run gets one at its end.
     pub fn ask(&mut self, link: Link, is_late: bool) {
-        let Some(slot) = self.slots.get_mut(link.index()) else { return };
+        let Some(slot) = self.slots.get_mut(link) else { return };
         let Some(queue) = slot.queue.as_mut().filter(|_| slot.attention != Attention::Detached) else { return };
         let Some(managed) = queue.managed.as_mut().filter(|_| slot.framing != Framing::Bosh) else { return };
         if is_late {
@@ -245,7 +245,7 @@ impl Outboxes {
     }
 
     fn managed(&self, link: Link) -> Option<&Managed> {
-        self.slots.get(link.index())?.queue.as_ref()?.managed.as_deref()
+        self.slots.get(link)?.queue.as_ref()?.managed.as_deref()
     }
 }
 
@@ -317,7 +317,7 @@ mod tests {
         let mut outboxes = Outboxes::default();
         outboxes.open(LINK, Jid::parse("u@x/r").unwrap());
         outboxes.manage(LINK, Bounds { stanzas: 10, bytes: 10_000 }, false);
-        let queue = outboxes.slots[0].queue.as_mut().unwrap();
+        let queue = outboxes.slots.get_mut(LINK).unwrap().queue.as_mut().unwrap();
         queue.managed.as_mut().unwrap().sent = count;
         outboxes
     }

@@ -24,8 +24,7 @@ impl Outboxes {
     /// ends. A session that acknowledges what it gets has room when it has acknowledged enough.
     pub fn when_room(&mut self, link: Link, call: impl FnOnce() + Send + 'static) {
         let soft = self.limits.soft;
-        let Some(slot) = self.slots.get_mut(link.index()).filter(|slot| slot.address.is_some() && !slot.abandoned)
-        else {
+        let Some(slot) = self.slots.get_mut(link).filter(|slot| slot.address.is_some() && !slot.abandoned) else {
             return;
         };
         match slot.queue.as_mut().filter(|queue| queue.held().saturating_sub(queue.taken) > soft) {

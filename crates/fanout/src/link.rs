@@ -1,0 +1,79 @@
+//! The index that connection, session and outbox of one client share within a shard, and lists with
+//! a place for each of them.
+
+/// Index of a connection and its session within one shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Link(pub u32);
+
+const _: () = assert!(size_of::<usize>() >= size_of::<u32>(), "every link is an index");
+
+impl Link {
+    /// Returns the link of a place in a list; the last link for places beyond, which no shard has the
+    /// memory for.
+    pub fn at(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the place in a list.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A list with a place for each link: plain data, as long as the highest link has ever been.
+#[derive(Debug)]
+pub struct Places<T>(Vec<T>);
+
+impl<T> Default for Places<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Places<T> {
+    /// Returns what is at a link; `None` for a link that never had a place.
+    pub fn get(&self, link: Link) -> Option<&T> {
+        self.0.get(link.index())
+    }
+
+    /// Returns what is at a link, to change it.
+    pub fn get_mut(&mut self, link: Link) -> Option<&mut T> {
+        self.0.get_mut(link.index())
+    }
+
+    /// Returns all places in the order of their links.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+
+    /// Returns all links that have a place.
+    pub fn links(&self) -> impl Iterator<Item = Link> + use<T> {
+        (0..self.0.len()).map(Link::at)
+    }
+}
+
+impl<T: Default> Places<T> {
+    /// Returns the place of a link, which is made if there is none yet.
+    pub fn open(&mut self, link: Link) -> Option<&mut T> {
+        if self.0.len() <= link.index() {
+            self.0.resize_with(link.index() + 1, T::default);
+        }
+        self.get_mut(link)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_made_with_those_before_it_and_stays() {
+        let mut places = Places::<u8>::default();
+        assert!(places.get(Link(0)).is_none() && places.get_mut(Link(2)).is_none());
+        *places.open(Link(2)).unwrap() = 7;
+        *places.open(Link(0)).unwrap() = 1;
+        assert_eq!(places.iter().copied().collect::<Vec<_>>(), [1, 0, 7]);
+        assert_eq!(places.links().collect::<Vec<_>>(), [Link(0), Link(1), Link(2)]);
+        assert_eq!(places.get(Link(3)), None);
+    }
+}
