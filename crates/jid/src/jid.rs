@@ -23,7 +23,9 @@ pub struct JidRef<'a> {
     parts: Parts,
 }
 
-/// Where the parts lie within the text. The longest text is 3 × 1023 + 2 bytes, which fits.
+const _: () = assert!(3 * MAX_PART + 2 <= u16::MAX as usize, "every place in the longest address fits");
+
+/// Where the parts lie within the text.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts {
     /// Length of the localpart; 0 if there is none, because an empty one is refused.

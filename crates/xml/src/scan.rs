@@ -16,7 +16,7 @@
 //! forbids; and no stanza of which prefixes make a small one of a very large one ([`Fault::NamespacesTooBig`]).
 
 use crate::fault::Fault;
-use crate::lex::{self, QName, Stop};
+use crate::lex::{self, MAX_NAME, QName, Stop};
 use crate::limits::{Limits, MAX_DEPTH};
 use crate::scope::{Namespace, Scope, default_may_be};
 use crate::stanza::Stanza;
@@ -87,6 +87,9 @@ struct Open {
     len: u16,
     bound: u8,
 }
+
+const _: () = assert!(MAX_NAME <= u16::MAX as usize, "the length of a name fits");
+const _: () = assert!(MAX_DEPTH <= u8::MAX as usize, "a depth fits");
 
 impl Default for Scanner {
     fn default() -> Self {

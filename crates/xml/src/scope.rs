@@ -4,7 +4,7 @@
 //! and by namespace at the end of the tag, in the rare case that any of them has a prefix.
 
 use crate::fault::Fault;
-use crate::lex::QName;
+use crate::lex::{MAX_NAME, QName};
 use crate::limits::{Limits, MAX_ATTRIBUTES, MAX_NAMESPACE, MAX_NAMESPACES};
 use crate::ns;
 use crate::unescape::same_text;
@@ -42,6 +42,11 @@ struct Name {
     /// Where its local part starts within it.
     local: u16,
 }
+
+const _: () = assert!(MAX_NAME <= u16::MAX as usize, "the length of a name fits");
+const _: () = assert!(MAX_NAMESPACE <= u16::MAX as usize, "the length of a namespace fits");
+const _: () = assert!(MAX_ATTRIBUTES <= u8::MAX as usize, "the number of attributes fits");
+const _: () = assert!(MAX_NAMESPACES <= u8::MAX as usize, "the number of bound prefixes fits");
 
 /// A prefix and what it is bound to.
 #[derive(Clone, Copy, Debug, Default)]
