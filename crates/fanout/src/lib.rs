@@ -29,7 +29,7 @@ mod wire;
 
 pub use audience::{Audience, Names};
 pub use link::{Link, Places};
-pub use outbox::framing::{Framing, begin_message};
+pub use outbox::framing::begin_message;
 pub use outbox::managed::{Asking, Bounds, TooHigh};
 pub use outbox::{Attention, Limits, Outboxes, Pushed, To, Unsent};
 pub use packet::{Packet, StanzaType};

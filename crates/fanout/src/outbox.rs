@@ -34,11 +34,11 @@ pub mod quiet;
 
 use std::collections::HashMap;
 
+use rookery_base::Transport;
 use rookery_jid::Jid;
 
 use crate::link::{Link, Places};
 use crate::packet::Packet;
-use framing::Framing;
 use queue::{Drained, Item, Queue, Roomy, is_state, rendered_len};
 use quiet::Urgency;
 
@@ -128,7 +128,7 @@ struct Slot {
     /// See [`Outboxes::abandon`].
     abandoned: bool,
     attention: Attention,
-    framing: Framing,
+    transport: Transport,
 }
 
 /// Whether somebody reads what a session is sent.
@@ -176,20 +176,20 @@ impl Outboxes {
             slot.address = Some(address);
             slot.abandoned = false;
             slot.attention = Attention::Active;
-            slot.framing = Framing::Stream;
+            slot.transport = Transport::Tcp;
         }
     }
 
-    /// Says how the session's stanzas are told apart from now on. Nothing of them may be half sent.
-    pub fn set_framing(&mut self, link: Link, framing: Framing) {
+    /// Says what carries the session's stanzas from now on. Nothing of them may be half sent.
+    pub fn set_transport(&mut self, link: Link, transport: Transport) {
         if let Some(slot) = self.slots.get_mut(link) {
-            slot.framing = framing;
+            slot.transport = transport;
         }
     }
 
-    /// How its stanzas are told apart.
-    pub fn framing(&self, link: Link) -> Framing {
-        self.slots.get(link).map(|slot| slot.framing).unwrap_or_default()
+    /// Returns what carries its stanzas.
+    pub fn transport(&self, link: Link) -> Transport {
+        self.slots.get(link).map(|slot| slot.transport).unwrap_or_default()
     }
 
     /// The full JID that the session has bound.
@@ -221,7 +221,7 @@ impl Outboxes {
             let urgency = quiet::urgency(packet);
             if let Urgency::Latest(tag) = urgency {
                 item.tag = tag;
-                self.waiting = self.waiting.saturating_sub(queue.forget_superseded(&item, address, slot.framing));
+                self.waiting = self.waiting.saturating_sub(queue.forget_superseded(&item, address, slot.transport));
             }
             if urgency == Urgency::Now {
                 pushed = Pushed::Unattended;
@@ -230,7 +230,7 @@ impl Outboxes {
             waits = slot.attention == Attention::Detached || is_late;
         }
         if queue.bytes + size > self.limits.soft {
-            if let Some(freed) = queue.replace_superseded(packet, to, address, slot.framing) {
+            if let Some(freed) = queue.replace_superseded(packet, to, address, slot.transport) {
                 self.waiting = self.waiting.saturating_sub(freed);
                 return Pushed::Queued;
             }
@@ -368,11 +368,11 @@ impl Outboxes {
         let start = out.len();
         let mut skip = queue.taken;
         for item in &queue.items {
-            if out.len() > start && out.len() - start + item.wire_len(address, slot.framing) > max {
+            if out.len() > start && out.len() - start + item.wire_len(address, slot.transport) > max {
                 break;
             }
             let from = out.len();
-            item.render(address, slot.framing, out);
+            item.render(address, slot.transport, out);
             if skip > 0 {
                 // The rest of a stanza whose beginning the transport has taken in an earlier flush.
                 out.copy_within(from + skip.., from);
@@ -397,7 +397,7 @@ impl Outboxes {
         queue.committed = 0;
         while let Some(item) = queue.items.front() {
             let size = rendered_len(&item.packet, address, item.to);
-            let wire = item.wire_len(address, slot.framing);
+            let wire = item.wire_len(address, slot.transport);
             if taken < wire {
                 break;
             }
@@ -467,7 +467,7 @@ impl Outboxes {
         let (Some(queue), Some(address)) = (&slot.queue, &slot.address) else { return };
         if let Some(item) = queue.items.front().filter(|_| queue.taken > 0) {
             let mut whole = Vec::new();
-            item.render(address, slot.framing, &mut whole);
+            item.render(address, slot.transport, &mut whole);
             out.extend_from_slice(whole.get(queue.taken..).unwrap_or_default());
         }
     }

@@ -22,7 +22,7 @@
 
 use std::collections::VecDeque;
 
-use rookery_fanout::{Asking, Attention, Bounds, Framing, Link, Packet, TooHigh};
+use rookery_fanout::{Asking, Attention, Bounds, Link, Packet, TooHigh};
 use rookery_jid::Jid;
 use rookery_stream::c2s::{Enable, Features, failed};
 use rookery_stream::error::{Condition, StreamError};
@@ -119,7 +119,7 @@ impl World {
     /// The condition for `<failed/>`.
     pub fn enable(&mut self, link: Link, enable: Enable, inline: bool) -> Result<Built, Condition> {
         // BOSH has acknowledgements of its own, and a session there outlives its connections anyway.
-        let is_managed_otherwise = self.outboxes.framing(link) == Framing::Bosh;
+        let is_managed_otherwise = !self.outboxes.transport(link).is_managed();
         let options = self.module_of(link, MODULE).filter(|_| !is_managed_otherwise);
         let options = options.ok_or(Condition::FeatureNotImplemented)?;
         let bounded = |key| u32::try_from(options.number(key)).unwrap_or(u32::MAX);

@@ -10,6 +10,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use rookery_base::Transport;
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 use rookery_observe::Bound;
@@ -140,8 +141,8 @@ pub struct LoginSeen<'a> {
     pub domain: &'a str,
     /// Where the client is.
     pub address: std::net::IpAddr,
-    /// What carries the stream: `tcp`, `websocket` or `bosh`.
-    pub transport: &'static str,
+    /// What carries the stream.
+    pub transport: Transport,
     /// The mechanism, if one was chosen.
     pub mechanism: Option<&'static str>,
     /// The condition that the client was told (RFC 6120 §6.5) if it failed.

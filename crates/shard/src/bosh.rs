@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rookery_base::Transport;
 use rookery_fanout::{Bounds, Link};
 use rookery_hub::Intake;
 use rookery_stream::bosh::{Answer, Condition, Opening, Session, Whose};
@@ -17,7 +18,7 @@ use rookery_stream::c2s::Facts;
 use rookery_stream::error::StreamError;
 use rookery_xml::{Fault, Scan, Scanner};
 
-use crate::connection::{Connection, Negotiation, Stage, Transport};
+use crate::connection::{Connection, Negotiation, Stage, Wire};
 use crate::driver::Driver;
 use crate::letters::{BoshRequest, Letter};
 use crate::shard::Shard;
@@ -65,8 +66,8 @@ impl Sids {
 impl<S> Connection<S> {
     /// The id of its session, if it is one of BOSH.
     pub(crate) fn sid(&self) -> Option<u128> {
-        match &self.transport {
-            Transport::Bosh(session) => Some(session.sid()),
+        match &self.wire {
+            Wire::Bosh(session) => Some(session.sid()),
             _ => None,
         }
     }
@@ -114,13 +115,13 @@ impl<D: Driver> Shard<D> {
         let facts = Facts {
             secure: is_secure,
             tls_available: false,
-            is_resumed_by_transport: true,
+            transport: Transport::Bosh,
             ..self.facts_without_tls(peer, is_local)
         };
         let session = Session::new((self.ids)(), &request, opening, self.generation.bosh, is_secure, self.now_ms);
         let negotiation = Negotiation { opening: Some(place), ..self.negotiation(facts) };
         let mut connection = Connection::new(None, peer, 0, negotiation);
-        connection.transport = Transport::Bosh(Box::new(session));
+        connection.wire = Wire::Bosh(Box::new(session));
         let Some(link) = self.insert(connection) else { return };
         let now = self.now_ms;
         if let Some(session) = self.session(link) {
@@ -175,7 +176,7 @@ impl<D: Driver> Shard<D> {
                 return;
             }
             let is_bound = connection.is_bound();
-            let Transport::Bosh(session) = &mut connection.transport else { return };
+            let Wire::Bosh(session) = &mut connection.wire else { return };
             let Some(request) = session.unread() else { return };
             if let Some(opening) = request.restart.take() {
                 // XEP-0206 §5: what else is in it is not looked at.
@@ -313,7 +314,7 @@ impl<D: Driver> Shard<D> {
         let now = self.now_ms;
         let Some(connection) = self.connections.get_mut(link) else { return };
         let is_bound = connection.is_bound();
-        let Transport::Bosh(session) = &mut connection.transport else { return };
+        let Wire::Bosh(session) = &mut connection.wire else { return };
         let mut rendered = std::mem::take(&mut self.rendered);
         while session.is_awaited(now) {
             let has_stanzas = is_bound && session.has_news && self.world.outboxes.has_waiting(link);
@@ -357,7 +358,7 @@ impl<D: Driver> Shard<D> {
         let was_in_world = connection.in_world;
         connection.stage = Stage::Lingering;
         connection.carry = None;
-        let Transport::Bosh(session) = &mut connection.transport else { return true };
+        let Wire::Bosh(session) = &mut connection.wire else { return true };
         session.close(last, now);
         let is_over = session.is_over();
         if was_in_world {
@@ -406,8 +407,8 @@ impl<D: Driver> Shard<D> {
     }
 
     fn session(&mut self, link: Link) -> Option<&mut Session> {
-        match &mut self.connections.get_mut(link)?.transport {
-            Transport::Bosh(session) => Some(session),
+        match &mut self.connections.get_mut(link)?.wire {
+            Wire::Bosh(session) => Some(session),
             _ => None,
         }
     }

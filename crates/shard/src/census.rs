@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use rookery_base::Transport;
 use rookery_observe::Counters;
 
 use crate::attempts::Tally;
-use crate::connection::Transport;
+use crate::connection::Wire;
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -41,8 +42,8 @@ pub struct Census {
 /// How a session is connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Carrier {
-    /// `tcp`, `websocket`, `bosh`, or `none` for a session that waits for its client to come back.
-    pub transport: &'static str,
+    /// `None` for a session that waits for its client to come back.
+    pub transport: Option<Transport>,
     /// Whether TLS ends here.
     pub tls: bool,
 }
@@ -64,9 +65,9 @@ impl<D: Driver> Shard<D> {
         census.connections += self.connections.iter().filter(|(_, connection)| connection.is_connected()).count();
         for (link, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
             let Some(address) = self.world.address(link) else { continue };
-            let transport = if connection.is_connected() { connection.transport.name() } else { "none" };
-            let tls = match &connection.transport {
-                Transport::Bosh(session) => session.is_secure(),
+            let transport = connection.is_connected().then(|| connection.wire.transport());
+            let tls = match &connection.wire {
+                Wire::Bosh(session) => session.is_secure(),
                 _ => connection.tls.is_some(),
             };
             let carrier = Carrier { transport, tls };

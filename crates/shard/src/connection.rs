@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use rookery_fanout::Framing;
+use rookery_base::Transport;
 use rookery_observe::Since;
 use rookery_stream::bosh::Session;
 use rookery_stream::c2s::C2s;
@@ -23,7 +23,7 @@ pub struct Connection<S> {
     pub(crate) serial: u32,
     pub(crate) stage: Stage,
     pub(crate) tls: Option<ServerTls>,
-    pub(crate) transport: Transport,
+    pub(crate) wire: Wire,
     /// What came in and could not be used yet.
     pub(crate) carry: Option<Box<Carry>>,
     /// What must go out before anything else.
@@ -36,9 +36,9 @@ pub struct Connection<S> {
     pub(crate) wants_write: bool,
 }
 
-/// What carries the stream.
+/// What carries the stream, with its state.
 #[derive(Debug, Default)]
-pub(crate) enum Transport {
+pub(crate) enum Wire {
     /// The bytes of the connection are the stream (RFC 6120).
     #[default]
     Stream,
@@ -48,21 +48,13 @@ pub(crate) enum Transport {
     Bosh(Box<Session>),
 }
 
-impl Transport {
-    /// Its name, for labels.
-    pub(crate) fn name(&self) -> &'static str {
+impl Wire {
+    /// Returns which transport it is.
+    pub(crate) fn transport(&self) -> Transport {
         match self {
-            Self::Stream => "tcp",
-            Self::WebSocket(_) => "websocket",
-            Self::Bosh(_) => "bosh",
-        }
-    }
-
-    pub(crate) fn framing(&self) -> Framing {
-        match self {
-            Self::Stream => Framing::Stream,
-            Self::WebSocket(_) => Framing::WebSocket,
-            Self::Bosh(_) => Framing::Bosh,
+            Self::Stream => Transport::Tcp,
+            Self::WebSocket(_) => Transport::WebSocket,
+            Self::Bosh(_) => Transport::Bosh,
         }
     }
 }
@@ -120,7 +112,7 @@ impl<S> Connection<S> {
             serial,
             stage: Stage::Negotiating(Box::new(negotiation)),
             tls: None,
-            transport: Transport::Stream,
+            wire: Wire::Stream,
             carry: None,
             unsent: None,
             prefixes: None,
@@ -132,7 +124,7 @@ impl<S> Connection<S> {
 
     /// Whether the client can be reached, now or with its next request.
     pub(crate) fn is_connected(&self) -> bool {
-        self.socket.is_some() || matches!(self.transport, Transport::Bosh(_))
+        self.socket.is_some() || matches!(self.wire, Wire::Bosh(_))
     }
 
     /// Whether it carries a session of the world.

@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 
+use rookery_base::Transport;
 use rookery_observe::Since;
 use rookery_stream::c2s::{C2s, Facts};
 use rookery_stream::tls::ServerTls;
 use rookery_stream::websocket::Frames;
 use tracing::debug;
 
-use crate::connection::{Connection, Negotiation, Transport};
+use crate::connection::{Connection, Negotiation, Wire};
 use crate::driver::Driver;
 use crate::gate::Opening;
 use crate::letters::Handed;
@@ -41,19 +42,21 @@ impl<D: Driver> Shard<D> {
 
     /// A connection that was begun elsewhere.
     pub(crate) fn handed(&mut self, handed: Handed<D::Socket>) {
-        let Handed { socket, peer, tls, mut input, is_encrypted_by_proxy, is_local, is_websocket } = handed;
+        let Handed { socket, peer, tls, mut input, is_encrypted_by_proxy, is_local, transport } = handed;
         if !self.may_enter(peer) {
             return;
         }
         let secure = tls.is_some() || is_encrypted_by_proxy;
         // A script in a browser doesn't see the channel, so it can't bind to it, and libraries for browsers stumble over the offer.
-        let bindings = tls.as_ref().filter(|_| !is_websocket).map(ServerTls::bindings).unwrap_or_default();
+        let bindings =
+            tls.as_ref().filter(|_| transport == Transport::Tcp).map(ServerTls::bindings).unwrap_or_default();
         // TLS is established, or it isn't to be: a WebSocket has no STARTTLS (RFC 7395 §3.9).
-        let facts = Facts { secure, tls_available: false, bindings, ..self.facts_without_tls(peer, is_local) };
+        let facts =
+            Facts { secure, tls_available: false, bindings, transport, ..self.facts_without_tls(peer, is_local) };
         let mut connection = Connection::new(Some(socket), peer, 0, self.negotiation(facts));
         connection.tls = tls;
-        if is_websocket {
-            connection.transport = Transport::WebSocket(Frames::default());
+        if transport == Transport::WebSocket {
+            connection.wire = Wire::WebSocket(Frames::default());
         }
         if let Some(link) = self.insert(connection) {
             self.input(link, &mut input);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rookery_base::Transport;
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Network, Settings};
 use rookery_observe::Since;
@@ -99,8 +100,9 @@ pub struct Handed<S> {
     /// may speak from there: a proxy for clients that nobody knows, or a page of another site in a
     /// browser.
     pub is_local: bool,
-    /// Whether it is a WebSocket (RFC 7395) rather than a stream that was found by ALPN (XEP-0368).
-    pub is_websocket: bool,
+    /// A WebSocket (RFC 7395), or TCP for a stream that was found by ALPN (XEP-0368). Requests of BOSH
+    /// come one by one instead.
+    pub transport: Transport,
 }
 
 /// A request of BOSH (XEP-0124).

@@ -1,6 +1,7 @@
 //! A connection until it has bound a resource: carries the questions of the stream's machine to the world and the answers back.
 
-use rookery_fanout::{Framing, Link};
+use rookery_base::Transport;
+use rookery_fanout::Link;
 use rookery_hub::{BindError, Guest, Iq, LoginSeen, NotResumed, TokenChange};
 use rookery_jid::Jid;
 use rookery_observe::Since;
@@ -235,9 +236,9 @@ impl<D: Driver> Shard<D> {
             connection.in_world = false;
         }
         let is_bound = bound.is_ok();
-        let framing = connection.transport.framing();
+        let transport = connection.wire.transport();
         if is_bound {
-            self.world.outboxes.set_framing(link, framing);
+            self.world.outboxes.set_transport(link, transport);
         }
         let mut out = Vec::new();
         let bound = bound.map_err(|error| error.to_stanza_error());
@@ -270,9 +271,9 @@ impl<D: Driver> Shard<D> {
         if let Some(tls) = &mut connection.tls {
             tls.forget_handshake();
         }
-        let framing = connection.transport.framing();
-        self.world.outboxes.set_framing(link, framing);
-        if framing == Framing::Bosh {
+        let transport = connection.wire.transport();
+        self.world.outboxes.set_transport(link, transport);
+        if transport == Transport::Bosh {
             self.count_what_is_sent(link);
         }
         let Some(connection) = self.connections.get_mut(link) else { return };
@@ -291,7 +292,7 @@ impl<D: Driver> Shard<D> {
         let Some((mechanism, host)) = self.with_machine(link, of_machine) else { return };
         let Some(connection) = self.connections.get(link) else { return };
         let domain = who.map_or(host.as_deref().unwrap_or_default(), Jid::domain);
-        let (address, transport) = (connection.peer.ip(), connection.transport.name());
+        let (address, transport) = (connection.peer.ip(), connection.wire.transport());
         let who = who.map(Jid::as_ref);
         self.world.login_seen(&LoginSeen { who, domain, address, transport, mechanism, failure });
     }

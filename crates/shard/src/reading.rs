@@ -6,7 +6,7 @@ use rookery_stream::error::StreamError;
 use rookery_xml::{Fault, Limits, Scan, Scanner, Stanza, ns, slow};
 use tracing::debug;
 
-use crate::connection::{Carry, Stage, Transport};
+use crate::connection::{Carry, Stage, Wire};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -78,12 +78,12 @@ impl<D: Driver> Shard<D> {
     /// Works off what the transport brought.
     pub(crate) fn input(&mut self, link: Link, bytes: &mut [u8]) {
         let Some(connection) = self.connections.get(link) else { return };
-        match (&connection.transport, &connection.stage) {
-            (Transport::Stream, Stage::Negotiating(_)) => self.negotiate(link, bytes),
-            (Transport::Stream, Stage::Bound) => self.stanzas(link, bytes),
-            (Transport::WebSocket(_), Stage::Negotiating(_)) => self.frames_before(link, bytes),
-            (Transport::WebSocket(_), Stage::Bound) => self.frames(link, bytes),
-            (Transport::Bosh(_), _) => self.read_requests(link),
+        match (&connection.wire, &connection.stage) {
+            (Wire::Stream, Stage::Negotiating(_)) => self.negotiate(link, bytes),
+            (Wire::Stream, Stage::Bound) => self.stanzas(link, bytes),
+            (Wire::WebSocket(_), Stage::Negotiating(_)) => self.frames_before(link, bytes),
+            (Wire::WebSocket(_), Stage::Bound) => self.frames(link, bytes),
+            (Wire::Bosh(_), _) => self.read_requests(link),
             _ => {}
         }
     }

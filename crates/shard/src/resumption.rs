@@ -7,7 +7,7 @@ use rookery_fanout::Link;
 use rookery_hub::NotResumed;
 use rookery_stream::error::StreamError;
 
-use crate::connection::{Connection, Stage, Transport};
+use crate::connection::{Connection, Stage, Wire};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -54,7 +54,7 @@ impl<D: Driver> Shard<D> {
             connection.stage = Stage::Detached;
             connection.tls = None;
             connection.prefixes = None;
-            connection.transport = Transport::Stream;
+            connection.wire = Wire::Stream;
             connection.wants_write = false;
         }
     }

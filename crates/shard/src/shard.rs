@@ -20,7 +20,7 @@ use rookery_xml::Scanner;
 use tracing::info;
 
 use crate::attempts::Whence;
-use crate::connection::{Connection, Stage, Transport};
+use crate::connection::{Connection, Stage, Wire};
 use crate::connections::Connections;
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
@@ -363,13 +363,13 @@ impl<D: Driver> Shard<D> {
         }
         connection.carry = None;
         connection.unsent = None;
-        match &mut connection.transport {
-            Transport::Stream => {}
-            Transport::WebSocket(frames) => *frames = Frames::default(),
-            Transport::Bosh(session) => {
+        match &mut connection.wire {
+            Wire::Stream => {}
+            Wire::WebSocket(frames) => *frames = Frames::default(),
+            Wire::Bosh(session) => {
                 self.post.sids.forget(session.sid());
                 session.end(Some(Condition::ItemNotFound), None);
-                connection.transport = Transport::Stream;
+                connection.wire = Wire::Stream;
                 self.gate.leave(connection.peer.ip());
             }
         }

@@ -10,7 +10,7 @@ use rookery_stream::websocket::framing::{self, Framed};
 use rookery_stream::websocket::{Frame, FrameFault, Frames, Kept};
 use rookery_xml::{Fault, Kind, Scan, Scanner};
 
-use crate::connection::{Stage, Transport};
+use crate::connection::{Stage, Wire};
 use crate::driver::Driver;
 use crate::negotiation::MAX_AHEAD;
 use crate::reading::{Pass, STREAM_END};
@@ -181,7 +181,7 @@ impl<D: Driver> Shard<D> {
     pub(crate) fn write_pong(&mut self, link: Link) {
         let is_begun = self.world.outboxes.is_begun(link);
         let Some(connection) = self.connections.get_mut(link) else { return };
-        let Transport::WebSocket(frames) = &mut connection.transport else { return };
+        let Wire::WebSocket(frames) = &mut connection.wire else { return };
         if is_begun || connection.unsent.is_some() || matches!(connection.stage, Stage::Lingering) {
             return;
         }
@@ -222,9 +222,9 @@ impl<D: Driver> Shard<D> {
     }
 
     fn websocket(&mut self, link: Link) -> Option<&mut Frames> {
-        match &mut self.connections.get_mut(link)?.transport {
-            Transport::WebSocket(frames) => Some(frames),
-            Transport::Stream | Transport::Bosh(_) => None,
+        match &mut self.connections.get_mut(link)?.wire {
+            Wire::WebSocket(frames) => Some(frames),
+            Wire::Stream | Wire::Bosh(_) => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use rookery_stream::error::StreamError;
 use rookery_stream::websocket::framing;
 use tracing::debug;
 
-use crate::connection::{Stage, Transport, Unsent};
+use crate::connection::{Stage, Unsent, Wire};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
@@ -53,7 +53,7 @@ impl<D: Driver> Shard<D> {
             self.world.outboxes.render(link, WRITE, &mut rendered);
             self.writes = self.writes.wrapping_add(1);
             if self.writes.is_multiple_of(SAMPLED) {
-                self.world.counters.writes.of(connection.transport.name()).record(rendered.len() as u64);
+                self.world.counters.writes.of(connection.wire.transport().label()).record(rendered.len() as u64);
             }
             if connection.tls.is_some() {
                 self.write_through(link, &rendered, rendered.len());
@@ -87,8 +87,8 @@ impl<D: Driver> Shard<D> {
 
     /// Writes what the machine of a stream says, as the transport wants it.
     pub(crate) fn write_raw(&mut self, link: Link, bytes: &[u8]) {
-        match self.connections.get(link).map(|connection| &connection.transport) {
-            Some(Transport::WebSocket(_)) => {
+        match self.connections.get(link).map(|connection| &connection.wire) {
+            Some(Wire::WebSocket(_)) => {
                 let mut frames = Vec::new();
                 framing::write(bytes, |message| {
                     begin_message(message.len(), &mut frames);
@@ -96,8 +96,8 @@ impl<D: Driver> Shard<D> {
                 });
                 self.write_through(link, &frames, 0);
             }
-            Some(Transport::Stream) => self.write_through(link, bytes, 0),
-            Some(Transport::Bosh(_)) => self.say(link, bytes),
+            Some(Wire::Stream) => self.write_through(link, bytes, 0),
+            Some(Wire::Bosh(_)) => self.say(link, bytes),
             None => {}
         }
     }

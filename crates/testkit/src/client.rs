@@ -3,6 +3,7 @@
 //! Whenever it is asked for what it got, the server works until nothing moves any more; so what is not there then does not come, and
 //! silence can be asserted without waiting.
 
+use rookery_base::Transport;
 use rookery_jid::Jid;
 use rookery_xml::{Element, Writer, ns};
 
@@ -249,7 +250,11 @@ impl Client {
 
     /// Closes the stream and the connection (RFC 6120 §4.4).
     pub fn close(&mut self) {
-        self.send(if self.wire.is_websocket { websocket::CLOSE_STREAM } else { "</stream:stream>" });
+        self.send(if self.wire.transport == Transport::WebSocket {
+            websocket::CLOSE_STREAM
+        } else {
+            "</stream:stream>"
+        });
         loop {
             match self.take() {
                 Some(Item::End) => break,

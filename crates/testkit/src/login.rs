@@ -1,6 +1,7 @@
 //! A client's way to a session: stream, TLS, SASL, binding (RFC 6120 §4 to §7).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_base::Transport;
 use rookery_jid::Jid;
 use rookery_sasl::Mechanism;
 use rookery_sasl::client::{Announced, Exchange, Login};
@@ -49,7 +50,11 @@ impl Client {
 
     /// Opens a stream and takes header and features.
     pub fn open(&mut self, domain: &str) -> &Element {
-        self.send(&if self.wire.is_websocket { websocket::open(domain) } else { stream_header(domain) });
+        self.send(&if self.wire.transport == Transport::WebSocket {
+            websocket::open(domain)
+        } else {
+            stream_header(domain)
+        });
         self.expect_header();
         let features = self.expect_element();
         assert!(features.is("features", ns::STREAMS), "features were expected, not {features:?}");

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rookery_base::Transport;
 use rookery_fanout::Packet;
 use rookery_hub::{Errand, Place, Registry, Wakeups, World};
 use rookery_jid::Jid;
@@ -135,12 +136,12 @@ impl Server {
             input: Vec::new(),
             is_encrypted_by_proxy: false,
             is_local: true,
-            is_websocket: true,
+            transport: Transport::WebSocket,
         };
         running.post.send(shard, Letter::Handed(Box::new(handed)));
         drop(running);
         let mut client = Client::new(self, end);
-        client.wire.is_websocket = true;
+        client.wire.transport = Transport::WebSocket;
         client
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use rookery_base::Transport;
 use rookery_sasl::ChannelBindings;
 use rookery_stream::tls::client::{ClientSettings, ClientTls, Newest};
 use rookery_xml::header::{self, Header};
@@ -37,8 +38,8 @@ pub struct Wire {
     items: VecDeque<Item>,
     /// What came in all, decrypted, for those who look at bytes.
     pub plain: Vec<u8>,
-    /// Stanzas are messages of a WebSocket (RFC 7395).
-    pub is_websocket: bool,
+    /// What carries the stream: TCP or a WebSocket.
+    pub transport: Transport,
     /// What came in control frames, opcode first (RFC 6455 §5.5).
     pub controls: Vec<(u8, Vec<u8>)>,
 }
@@ -55,7 +56,7 @@ impl Wire {
             appetite: usize::MAX,
             items: VecDeque::new(),
             plain: Vec::new(),
-            is_websocket: false,
+            transport: Transport::Tcp,
             controls: Vec::new(),
         }
     }
@@ -87,7 +88,7 @@ impl Wire {
 
     /// Sends text: as one message, where there are messages.
     pub fn send(&mut self, text: &[u8]) {
-        if self.is_websocket {
+        if self.transport == Transport::WebSocket {
             self.send_bytes(&websocket::frame(true, websocket::TEXT, text));
         } else {
             self.send_bytes(text);
@@ -143,7 +144,7 @@ impl Wire {
 
     fn cut(&mut self) {
         let mut at = 0;
-        while let Some(len) = if self.is_websocket { self.frame(at) } else { self.item(at) } {
+        while let Some(len) = if self.transport == Transport::WebSocket { self.frame(at) } else { self.item(at) } {
             at += len;
         }
         self.input.drain(..at);

@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use rookery_base::Transport;
 use rookery_hub::Network;
 use rookery_observe::Since;
 use rookery_shard::Handed;
@@ -171,7 +172,6 @@ async fn begin(
 /// An XMPP client that came to the port for browsers goes where XMPP clients are.
 fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &Shared) -> io::Result<()> {
     let Parts { socket, tls, input } = conduit.into_parts()?;
-    let is_websocket = false;
     shared.door.hand_over(Handed {
         socket,
         peer,
@@ -179,7 +179,7 @@ fn give_stream(conduit: Conduit, peer: SocketAddr, shared: &Shared) -> io::Resul
         input,
         is_encrypted_by_proxy: false,
         is_local: true,
-        is_websocket,
+        transport: Transport::Tcp,
     });
     Ok(())
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::{Response, StatusCode};
+use rookery_base::Transport;
 use rookery_observe::{Histogram, Stage};
 use rookery_shard::{Carrier, Cause, Census};
 
@@ -79,7 +80,7 @@ fn shards(page: &mut Page, census: &Census) {
 fn sessions(page: &mut Page, census: &Census) {
     page.head("rookery_sessions", GAUGE, "Sessions by domain and by how they are connected.");
     for ((domain, Carrier { transport, tls }), count) in &census.by_domain {
-        let domain = label(domain);
+        let (domain, transport) = (label(domain), transport.map_or("none", Transport::label));
         page.line(
             "rookery_sessions",
             &format!("{{domain=\"{domain}\",transport=\"{transport}\",tls=\"{tls}\"}}"),
@@ -245,7 +246,7 @@ mod tests {
 
     #[test]
     fn every_sample_has_a_head_and_follows_the_conventions() {
-        let carrier = Carrier { transport: "websocket", tls: true };
+        let carrier = Carrier { transport: Some(Transport::WebSocket), tls: true };
         let by_domain = [(("a\"b.example".to_owned(), carrier), 3)].into();
         let mut counters = rookery_observe::Counters::default();
         counters.delivery.record_many(100, 3);
@@ -282,7 +283,7 @@ mod tests {
 
     #[test]
     fn the_dashboard_shows_what_is_there() {
-        let carrier = Carrier { transport: "tcp", tls: true };
+        let carrier = Carrier { transport: Some(Transport::Tcp), tls: true };
         let by_domain = [(("example.org".to_owned(), carrier), 1)].into();
         let mut counters = rookery_observe::Counters::default();
         counters.stages.measure(true);

@@ -6,6 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Version};
+use rookery_base::Transport;
 use rookery_shard::Handed;
 use sha1::{Digest, Sha1};
 
@@ -52,7 +53,7 @@ pub(crate) fn give(conduit: Conduit, origin: Origin, site: Site, shared: &Shared
         input,
         is_encrypted_by_proxy: origin.by_proxy,
         is_local: origin.way.is_known() && site == Site::Own,
-        is_websocket: true,
+        transport: Transport::WebSocket,
     });
     Ok(())
 }

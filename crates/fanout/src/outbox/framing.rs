@@ -3,44 +3,42 @@
 //! What waits is counted as it is on a stream, whatever the transport: a session may change its transport while stanzas wait (XEP-0198 §5).
 //! Only what the transport has taken is counted in its own bytes.
 
-/// How the stanzas of a session are told apart on the wire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Framing {
-    /// One after the other on a stream that has declared their namespace (RFC 6120).
-    #[default]
-    Stream,
-    /// Each in a message of text, and each a document of its own that declares its namespace (RFC 7395 §3.3).
-    WebSocket,
-    /// One after the other in answers to requests, each declaring its namespace (XEP-0206 §2).
-    Bosh,
+use rookery_base::Transport;
+
+/// How the stanzas of a session are told apart on the wire: one after the other (RFC 6120, XEP-0206
+/// §2), or each in a message of text (RFC 7395 §3.3).
+pub(super) trait Framing: Copy {
+    /// Returns the length on the wire of what has `len` bytes on a stream. `relies`: it needs the
+    /// namespace of the stream.
+    fn wire_len(self, len: usize, relies: bool) -> usize;
+
+    /// Writes what goes before a stanza that has `len` bytes on a stream.
+    fn begin(self, len: usize, relies: bool, out: &mut Vec<u8>);
+
+    /// Returns what is written behind the name of a stanza's root.
+    fn declaration(self, relies: bool) -> &'static [u8];
 }
 
-impl Framing {
-    /// The length on the wire of what has `len` bytes on a stream. `declares`: it relies on the namespace of the stream.
-    pub(super) fn wire_len(self, len: usize, declares: bool) -> usize {
+impl Framing for Transport {
+    fn wire_len(self, len: usize, relies: bool) -> usize {
         match self {
-            Self::Stream => len,
-            Self::Bosh => len + self.declaration(declares).len(),
+            Self::Tcp => len,
+            Self::Bosh => len + self.declaration(relies).len(),
             Self::WebSocket => {
-                let len = len + self.declaration(declares).len();
+                let len = len + self.declaration(relies).len();
                 head_len(len) + len
             }
         }
     }
 
-    /// Writes what goes before a stanza that has `len` bytes on a stream.
-    pub(super) fn begin(self, len: usize, declares: bool, out: &mut Vec<u8>) {
+    fn begin(self, len: usize, relies: bool, out: &mut Vec<u8>) {
         if self == Self::WebSocket {
-            begin_message(len + self.declaration(declares).len(), out);
+            begin_message(len + self.declaration(relies).len(), out);
         }
     }
 
-    /// What is written behind the name of a stanza's root.
-    pub(super) fn declaration(self, declares: bool) -> &'static [u8] {
-        match self {
-            Self::WebSocket | Self::Bosh if declares => CLIENT,
-            _ => b"",
-        }
+    fn declaration(self, relies: bool) -> &'static [u8] {
+        if relies && self.declares() { CLIENT } else { b"" }
     }
 }
 

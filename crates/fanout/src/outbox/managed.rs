@@ -11,7 +11,6 @@
 
 use std::collections::VecDeque;
 
-use super::framing::Framing;
 use super::queue::{Drained, Item, Queue, Roomy, Tally, rendered_len};
 use super::quiet::{self, Urgency};
 use super::{Attention, Link, Outboxes, To};
@@ -126,7 +125,7 @@ impl Outboxes {
         managed.asked = false;
         if managed.unacked.is_empty() {
             managed.unacked.shrink_to(IDLE_CAPACITY);
-        } else if slot.framing != Framing::Bosh && !std::mem::replace(&mut managed.asking, true) {
+        } else if slot.transport.is_managed() && !std::mem::replace(&mut managed.asking, true) {
             self.asking.push(Asking::Later(link));
         }
         let (drained, has_room) = (queue.take_drained(), queue.take_those_in_wait(self.limits.soft));
@@ -215,7 +214,7 @@ impl Outboxes {
     pub fn ask(&mut self, link: Link, is_late: bool) {
         let Some(slot) = self.slots.get_mut(link) else { return };
         let Some(queue) = slot.queue.as_mut().filter(|_| slot.attention != Attention::Detached) else { return };
-        let Some(managed) = queue.managed.as_mut().filter(|_| slot.framing != Framing::Bosh) else { return };
+        let Some(managed) = queue.managed.as_mut().filter(|_| slot.transport.is_managed()) else { return };
         if is_late {
             managed.asking = false;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use rookery_base::Transport;
 use rookery_jid::Jid;
 use rookery_xml::Kind;
 
@@ -190,11 +191,11 @@ impl Queue {
 
     /// Drops the waiting item that a newer one makes obsolete, if there is one. Answers the bytes that this saved. What the
     /// transport has begun with stays.
-    pub fn forget_superseded(&mut self, newer: &Item, address: &Jid, framing: Framing) -> usize {
+    pub fn forget_superseded(&mut self, newer: &Item, address: &Jid, transport: Transport) -> usize {
         let is_obsolete = |item: &Item| {
             item.tag == newer.tag && item.to == newer.to && item.packet.from_escaped() == newer.packet.from_escaped()
         };
-        let begun = self.begun(address, framing);
+        let begun = self.begun(address, transport);
         let at = self.items.iter().skip(begun).position(is_obsolete);
         let Some(item) = at.and_then(|at| self.items.remove(at + begun)) else { return 0 };
         let size = rendered_len(&item.packet, address, item.to);
@@ -204,11 +205,17 @@ impl Queue {
 
     /// Puts `packet` in the place of the waiting presence of the same sender that it supersedes, if there is one.
     /// Answers the bytes that this saved. The first item stays, and so does what the transport has begun with.
-    pub fn replace_superseded(&mut self, packet: &Packet, to: To, address: &Jid, framing: Framing) -> Option<usize> {
+    pub fn replace_superseded(
+        &mut self,
+        packet: &Packet,
+        to: To,
+        address: &Jid,
+        transport: Transport,
+    ) -> Option<usize> {
         if !is_state(packet) {
             return None;
         }
-        let begun = self.begun(address, framing).max(1);
+        let begun = self.begun(address, transport).max(1);
         let at = self.items.iter().skip(begun).position(|item| {
             item.to == to && is_state(&item.packet) && item.packet.from_escaped() == packet.from_escaped()
         })? + begun;
@@ -227,9 +234,9 @@ impl Queue {
     }
 
     /// How many items, from the first, have left in part, or are encrypted already.
-    fn begun(&self, address: &Jid, framing: Framing) -> usize {
+    fn begun(&self, address: &Jid, transport: Transport) -> usize {
         let mut rest = self.taken.max(self.committed);
-        let sizes = self.items.iter().map(|item| item.wire_len(address, framing));
+        let sizes = self.items.iter().map(|item| item.wire_len(address, transport));
         let is_begun = |size: usize| {
             let begun = rest > 0;
             rest = rest.saturating_sub(size);
@@ -253,11 +260,11 @@ impl Item {
     }
 
     /// Writes it as the transport wants it.
-    pub fn render(&self, address: &Jid, framing: Framing, out: &mut Vec<u8>) {
-        if framing != Framing::Stream {
-            framing.begin(rendered_len(&self.packet, address, self.to), self.declares(), out);
+    pub fn render(&self, address: &Jid, transport: Transport, out: &mut Vec<u8>) {
+        if transport != Transport::Tcp {
+            transport.begin(rendered_len(&self.packet, address, self.to), self.declares(), out);
         }
-        let declaration = framing.declaration(self.declares());
+        let declaration = transport.declaration(self.declares());
         match self.to {
             To::Bare | To::Kept => self.packet.render(declaration, address.bare_str().as_bytes(), out),
             To::Nobody => out.extend_from_slice(self.packet.bytes()),
@@ -269,8 +276,8 @@ impl Item {
     }
 
     /// The length of [`Item::render`].
-    pub fn wire_len(&self, address: &Jid, framing: Framing) -> usize {
-        framing.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
+    pub fn wire_len(&self, address: &Jid, transport: Transport) -> usize {
+        transport.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
     }
 
     /// Whether its root relies on the namespace that a stream has declared: what is no stanza has its own.

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rookery_base::Transport;
 use rookery_hub::{Hooks, LoginSeen, World};
 use rookery_jid::{Jid, JidRef};
 
@@ -31,8 +32,8 @@ pub struct Login {
     pub domain: Box<str>,
     /// Where the client is.
     pub address: IpAddr,
-    /// What carries the stream: `tcp`, `websocket` or `bosh`.
-    pub transport: &'static str,
+    /// What carries the stream.
+    pub transport: Transport,
     /// The mechanism, if one was chosen.
     pub mechanism: Option<&'static str>,
     /// The condition that the client was told (RFC 6120 §6.5) if it failed.
@@ -89,7 +90,7 @@ mod tests {
             who: Some(romeo.as_ref()),
             domain: "a.example",
             address,
-            transport: "tcp",
+            transport: Transport::Tcp,
             mechanism: Some("SCRAM-SHA-256"),
             failure: None,
         };

@@ -91,7 +91,7 @@ fn authentication(offer: &Offer<'_>, out: &mut Vec<u8>) {
         feature.start("mechanism").text(mechanism.name()).end();
     }
     feature.start("inline");
-    let is_managed = !offer.facts.is_resumed_by_transport;
+    let is_managed = offer.facts.transport.is_managed();
     if sasl2.resumption && is_managed {
         feature.start_ns("sm", ns::SM).end();
     }
@@ -161,7 +161,7 @@ fn pre_approval(_: &Offer<'_>, out: &mut Vec<u8>) {
 /// What the host announces after login, e.g. its entity capabilities (XEP-0115 §6.3).
 fn host_after_login(offer: &Offer<'_>, out: &mut Vec<u8>) {
     match offer.host {
-        Some(_) if offer.facts.is_resumed_by_transport => host_after_enabling(offer, out),
+        Some(_) if !offer.facts.transport.is_managed() => host_after_enabling(offer, out),
         Some(host) => out.extend_from_slice(&host.after_login_features),
         None => {}
     }

@@ -1,5 +1,6 @@
 //! What the operator decides about client streams, and what is known of one connection.
 
+use rookery_base::Transport;
 use rookery_sasl::{ChannelBindings, Mechanism, offered, server::Decoy};
 use rookery_xml::Limits;
 
@@ -63,8 +64,8 @@ pub struct Facts {
     pub plaintext_login_allowed: bool,
     /// The channel bindings of the TLS connection; empty without TLS.
     pub bindings: ChannelBindings,
-    /// The transport acknowledges and outlives connections by itself, as BOSH does: there is no stream management (XEP-0198) on it.
-    pub is_resumed_by_transport: bool,
+    /// What carries the stream; it decides whether there is stream management (XEP-0198) on it.
+    pub transport: Transport,
 }
 
 impl Facts {

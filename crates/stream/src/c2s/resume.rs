@@ -56,7 +56,7 @@ impl C2s {
     /// are told so (§3), which costs the client nothing: a few of them it may send.
     pub(super) fn manage(&mut self, element: &Element, out: &mut Vec<u8>) {
         let condition = match element.name() {
-            _ if self.facts.is_resumed_by_transport => Condition::FeatureNotImplemented,
+            _ if !self.facts.transport.is_managed() => Condition::FeatureNotImplemented,
             "resume" if matches!(self.phase, Phase::Bind) => match requested(element) {
                 Some((previd, h)) => {
                     self.phase = Phase::Resuming { previd: previd.clone() };

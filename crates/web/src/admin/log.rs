@@ -41,7 +41,7 @@ fn logins(visit: &Visit, html: &mut Html) {
     );
     for login in &visit.shared.modules.logins.recent(&visit.domains, SHOWN) {
         let who = login.who.as_ref().map_or("unknown", |who| who.as_str());
-        let by = format!("{}, {}", login.transport, login.mechanism.unwrap_or("no mechanism"));
+        let by = format!("{}, {}", login.transport.label(), login.mechanism.unwrap_or("no mechanism"));
         html.add(
             "<tr><td class=\"when\">{}<td>{}<td>{}<td>{}<td>{}</tr>",
             &[&when(login.unix_ms), &who, &login.address, &by, &login.failure.unwrap_or("logged in")],

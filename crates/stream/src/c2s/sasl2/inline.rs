@@ -84,7 +84,7 @@ impl C2s {
             self.pending = Some(event);
         } else if let Some(wanted) = inline.request.resume.take() {
             match wanted {
-                _ if self.facts.is_resumed_by_transport => {
+                _ if !self.facts.transport.is_managed() => {
                     inline.add(&resume::failed(&Condition::FeatureNotImplemented, None));
                 }
                 Some((previd, h)) => {

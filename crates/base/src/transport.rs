@@ -1,0 +1,38 @@
+//! What carries the stream of a client.
+
+/// How a client's stream is carried: whoever writes to a session, counts it or tells of it means one of
+/// these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum Transport {
+    /// A TCP connection, whose bytes are the stream (RFC 6120). A session without a connection writes
+    /// for one, too.
+    #[default]
+    Tcp,
+    /// The messages of a WebSocket, each a document of its own (RFC 7395).
+    WebSocket,
+    /// Requests of HTTP and the answers to them (XEP-0124, XEP-0206).
+    Bosh,
+}
+
+impl Transport {
+    /// Returns its name, as labels of metrics and pages for administrators show it.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::WebSocket => "websocket",
+            Self::Bosh => "bosh",
+        }
+    }
+
+    /// Tells whether stream management (XEP-0198) acknowledges and resumes what it carries. BOSH does
+    /// both by itself: its sessions outlive connections, and requests acknowledge answers.
+    pub const fn is_managed(self) -> bool {
+        !matches!(self, Self::Bosh)
+    }
+
+    /// Tells whether each stanza declares its namespace: there is no header of a stream that would
+    /// (RFC 7395 §3.3, XEP-0206 §2).
+    pub const fn declares(self) -> bool {
+        !matches!(self, Self::Tcp)
+    }
+}
