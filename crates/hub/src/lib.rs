@@ -81,7 +81,9 @@ pub use iq::Iq;
 pub use letter::Letter;
 pub use login::LoginAnswer;
 pub use management::NotResumed;
-pub use module::{Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict};
+pub use module::{
+    DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict,
+};
 pub use network::{Network, household};
 pub use passage::{Delivery, Notes, Passage, Stanzas, Wanted};
 pub use question::{Question, Reply};

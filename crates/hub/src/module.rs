@@ -4,12 +4,14 @@
 //! module cares about passes by without a call. Order is by [`Phase`], within a phase by the module table; there are no magic numbers.
 //! Whether a module is on is decided per domain, by the operator; one that is off is neither called nor shown in disco.
 
+mod document;
 mod registry;
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+pub use document::{DocumentName, DocumentSpec, Exported};
 use rookery_base::Transport;
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
@@ -56,6 +58,11 @@ pub trait Module {
 
     /// The bounds of what anybody can make it keep or do. Operators read them in `doc/limits.md`, with the values in force.
     fn bounds(&self) -> &'static [Bound] {
+        &[]
+    }
+
+    /// The documents that it keeps for accounts. One that isn't here may not be written.
+    fn documents(&self) -> &'static [DocumentSpec] {
         &[]
     }
 

@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::login::LoginAnswer;
 use crate::world::Event;
-use crate::{World, delay};
+use crate::{DocumentName, DocumentSpec, World, delay};
 
 /// The module whose switch and options decide about tokens.
 pub const MODULE: &str = "fast";
@@ -256,6 +256,8 @@ fn unhex(text: &str) -> Option<[u8; 32]> {
 
 /// What the names of the documents begin with.
 const PREFIX: &str = "fast/";
+/// The documents that tokens are kept in.
+pub const DOCUMENTS: DocumentSpec = DocumentSpec::of_ours(DocumentName::Several(PREFIX));
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
-use rookery_hub::{Hooks, Letter, Module, Phase, Verdict, World};
+use rookery_hub::{DocumentName, DocumentSpec, Hooks, Letter, Module, Phase, Verdict, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
@@ -48,6 +48,10 @@ impl Module for Announce {
 
     fn standards(&self) -> &'static [(&'static str, &'static str)] {
         &[("XEP-0133", "1.3.1")]
+    }
+
+    fn documents(&self) -> &'static [DocumentSpec] {
+        const { &[DocumentSpec::of_ours(DocumentName::One(SEEN))] }
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {

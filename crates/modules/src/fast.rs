@@ -4,8 +4,8 @@
 //!
 //! Left out: TLS 0-RTT, which no stream accepts; `HT-SHA-256-UNIQ`, whose binding TLS 1.3 doesn't have.
 
-use rookery_hub::tokens::{CLIENTS, DAYS, MODULE, ROTATE_HOURS};
-use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Unit, Value};
+use rookery_hub::tokens::{CLIENTS, DAYS, DOCUMENTS, MODULE, ROTATE_HOURS};
+use rookery_hub::{Bound, DocumentSpec, Hooks, Module, Most, OptionSpec, Per, Unit, Value};
 use rookery_modkit::option;
 
 /// Logging in with tokens.
@@ -35,6 +35,10 @@ impl Module for Fast {
 
     fn bounds(&self) -> &'static [Bound] {
         &BOUNDS
+    }
+
+    fn documents(&self) -> &'static [DocumentSpec] {
+        &[DOCUMENTS]
     }
 
     fn install(&self, _: &mut Hooks<'_>) {}

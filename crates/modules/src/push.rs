@@ -19,7 +19,8 @@ use std::rc::Rc;
 use rookery_fanout::outbox::quiet::{Urgency, urgency};
 use rookery_fanout::{Attention, Link, Packet, StanzaType};
 use rookery_hub::{
-    Answer, Bound, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Target, Unit, Value, Verdict, World,
+    Answer, Bound, DocumentName, DocumentSpec, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Target, Unit,
+    Value, Verdict, World,
 };
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_modkit::asker::condition;
@@ -55,6 +56,10 @@ impl Module for Push {
 
     fn bounds(&self) -> &'static [Bound] {
         &BOUNDS
+    }
+
+    fn documents(&self) -> &'static [DocumentSpec] {
+        const { &[DocumentSpec::of_ours(DocumentName::AtHand(NAME))] }
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {

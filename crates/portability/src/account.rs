@@ -18,7 +18,7 @@ use rookery_xml::{Element, Writer, ns};
 use super::import::{Import, ImportError, is_keys};
 use super::input::{Input, Next, Tag};
 use super::nodes::{read_affiliation, read_config, read_item, read_subscription};
-use super::parts::{DOCUMENTS, PRIVATE, complete, keys_in_password, name_of, read_document, read_keys, time};
+use super::parts::{complete, keys_in_password, name_of, read_document, read_keys, time};
 use super::{ARCHIVE, OURS, PIE};
 
 /// An account.
@@ -80,8 +80,8 @@ impl Account {
             () if tag.is("pubsub", ns::PUBSUB_OWNER) => self.nodes(import, input),
             () if tag.is("pubsub", ns::PUBSUB) => self.items(import, input),
             () if tag.is("archive", ARCHIVE) => self.archive(import, input),
-            () => match DOCUMENTS.iter().find(|(name, ns, _)| tag.is(name, ns)) {
-                Some((.., document)) => self.known_document(import, input, tag, document),
+            () => match import.document_of(&tag) {
+                Some(document) => self.known_document(import, input, tag, &document),
                 None => import.unknown(input, tag),
             },
         }
@@ -227,7 +227,7 @@ impl Account {
                     self.bookmarks(import, &element)?;
                     continue;
                 }
-                let name = format!("{PRIVATE}{} {}", element.name(), element.ns());
+                let name = format!("{}{} {}", import.private, element.name(), element.ns());
                 self.put(import, &name, Writer::write(&element).into_bytes())?;
             }
         }

@@ -6,15 +6,15 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use rookery_hub::delay;
+use rookery_hub::{DocumentSpec, Exported, delay};
 use rookery_jid::Jid;
 use rookery_modules::archive::id;
 use rookery_store::pubsub::Wanted;
-use rookery_store::{ArchiveQuery, RosterItem, StoreError, Stores, wait};
+use rookery_store::{ArchiveQuery, Document, RosterItem, StoreError, Stores, wait};
 use rookery_xml::{Element, Writer, ns};
 
 use super::nodes::{write_item, write_node};
-use super::parts::{DOCUMENTS, PRIVATE, write_document, write_keys};
+use super::parts::{documents, write_document, write_keys};
 use super::{ARCHIVE, OURS, PIE};
 
 /// The reason why an export ended before its time.
@@ -108,15 +108,16 @@ fn write(
     write!(out, "<?xml version='1.0' encoding='UTF-8'?>\n<server-data xmlns='{PIE}'>\n")?;
     out.write_all(&open("host", &[("jid", what.domain())]))?;
     let mut accounts = 0;
+    let specs = &documents();
     if what.local().is_some() {
-        Account { out, stores, jid: what, damaged }.write()?;
+        Account { out, stores, jid: what, damaged, specs }.write()?;
         accounts = 1;
     } else {
         let mut after: Option<Jid> = None;
         loop {
             let page = wait(stores.accounts.list(what.domain(), after.as_ref().map(Jid::as_ref), PAGE))?;
             for jid in &page {
-                Account { out, stores, jid, damaged }.write()?;
+                Account { out, stores, jid, damaged, specs }.write()?;
             }
             accounts += page.len();
             after = page.last().cloned();
@@ -135,6 +136,7 @@ struct Account<'a> {
     stores: &'a Stores,
     jid: &'a Jid,
     damaged: &'a mut dyn FnMut(&str),
+    specs: &'a [DocumentSpec],
 }
 
 impl Account<'_> {
@@ -201,17 +203,22 @@ impl Account<'_> {
 
     /// §4.6 to §4.8, and what modules keep besides.
     fn documents(&mut self) -> Result<(), ExportError> {
+        let form =
+            |document: &Document| self.specs.iter().find(|spec| spec.name.is(&document.name)).map(|spec| spec.export);
         let (private, others): (Vec<_>, Vec<_>) = wait(self.stores.documents.starting(self.jid.as_ref(), ""))?
             .into_iter()
-            .partition(|document| document.name.starts_with(PRIVATE));
+            .partition(|document| form(document) == Some(Exported::Private));
         let private: Vec<_> = private.iter().filter_map(|document| Element::parse(&document.bytes).ok()).collect();
         if !private.is_empty() {
             self.element(&private.into_iter().fold(Element::new("query", ns::PRIVATE), Element::with_child))?;
         }
         for document in others {
-            let known = DOCUMENTS.iter().find(|(.., name)| *name == document.name);
-            let element = known
-                .and_then(|(name, ns, _)| Element::parse(&document.bytes).ok().filter(|element| element.is(name, ns)));
+            let element = match form(&document) {
+                Some(Exported::Element { name, ns }) => {
+                    Element::parse(&document.bytes).ok().filter(|element| element.is(name, ns))
+                }
+                _ => None,
+            };
             self.element(&element.unwrap_or_else(|| write_document(&document.name, &document.bytes)))?;
         }
         Ok(())

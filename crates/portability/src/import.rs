@@ -3,11 +3,13 @@
 use std::fmt;
 use std::path::Path;
 
+use rookery_hub::{DocumentSpec, Exported};
 use rookery_jid::Jid;
 use rookery_store::{StoreError, Stores};
 
 use super::account::Account;
 use super::input::{Input, Next, Tag};
+use super::parts::{documents, private};
 use super::{PIE, SCRAM};
 
 /// The side of an import that its caller gives: where accounts may go, and who hears how it goes.
@@ -51,7 +53,9 @@ pub fn from_file(
     stores: &Stores,
     importer: &mut dyn Importer,
 ) -> (Counts, Result<(), ImportError>) {
-    let mut import = Import { stores, terms, importer, counts: Counts::default() };
+    let documents = documents();
+    let private = private(&documents).unwrap_or_default();
+    let mut import = Import { stores, terms, documents, private, importer, counts: Counts::default() };
     let walked = Input::open(path)
         .map_err(|error| ImportError::File(format!("{}: {error}", path.display())))
         .and_then(|mut input| import.file(&mut input));
@@ -62,6 +66,9 @@ pub fn from_file(
 pub(crate) struct Import<'a> {
     pub stores: &'a Stores,
     pub terms: Terms,
+    documents: Vec<DocumentSpec>,
+    /// What the names of documents begin with that hold private elements.
+    pub private: String,
     importer: &'a mut dyn Importer,
     counts: Counts,
 }
@@ -99,6 +106,12 @@ impl From<StoreError> for ImportError {
 }
 
 impl Import<'_> {
+    /// Returns the name of the document that this element is in the file.
+    pub fn document_of(&self, tag: &Tag) -> Option<String> {
+        let is_it = |spec: &&DocumentSpec| matches!(spec.export, Exported::Element { name, ns } if tag.is(name, ns));
+        self.documents.iter().find(is_it).map(|spec| spec.name.stored())
+    }
+
     /// Says that something is left out.
     pub fn leave_out(&mut self, input: &Input, line: u64, what: &str) {
         self.counts.left_out += 1;

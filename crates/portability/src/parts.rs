@@ -2,19 +2,24 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use rookery_hub::{DocumentSpec, Exported};
 use rookery_sasl::{Credentials, Hash, Keys};
-use rookery_xml::{Element, ns};
+use rookery_xml::Element;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::{OURS, SCRAM};
 
-/// Documents that are elements of their own in the file: name and namespace of the element, name of the document.
-pub const DOCUMENTS: [(&str, &str, &str); 2] =
-    [("query", ns::PRIVACY, "at-hand/privacy"), ("vCard", ns::VCARD, "vcard")];
+/// Returns the documents that modules keep for accounts.
+pub fn documents() -> Vec<DocumentSpec> {
+    let modules = rookery_modules::table(&rookery_modules::Shared::default());
+    modules.iter().flat_map(|module| module.documents()).copied().collect()
+}
 
-/// What the names of documents begin with that hold private elements (XEP-0049); behind it are the element's name and namespace.
-pub const PRIVATE: &str = "private ";
+/// Returns what the names of documents begin with that hold private elements (XEP-0049); behind it are the element's name and namespace.
+pub fn private(documents: &[DocumentSpec]) -> Option<String> {
+    documents.iter().find(|spec| spec.export == Exported::Private).map(|spec| spec.name.stored())
+}
 
 /// The SCRAM mechanisms by their hash.
 pub const MECHANISMS: [(Hash, &str); 3] =
@@ -141,6 +146,27 @@ const LEAST_ITERATIONS: u32 = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rookery_xml::ns;
+
+    #[test]
+    fn each_document_has_one_form_in_the_file() {
+        let documents = documents();
+        let names: Vec<_> = documents.iter().map(|spec| spec.name.stored()).collect();
+        for (at, name) in names.iter().enumerate() {
+            let others = documents.iter().enumerate().filter(|(other, _)| *other != at);
+            let overlapping: Vec<_> = others.filter(|(_, other)| other.name.is(name)).collect();
+            assert!(overlapping.is_empty(), "{name:?} is declared by {overlapping:?} too");
+        }
+        let count = |wanted: fn(&Exported) -> bool| documents.iter().filter(|spec| wanted(&spec.export)).count();
+        assert_eq!(count(|export| matches!(export, Exported::Private)), 1, "they share one element");
+        // The parts of XEP-0227 that are documents here, in its order.
+        for (name, ns) in [("query", ns::PRIVACY), ("vCard", ns::VCARD)] {
+            assert!(documents.iter().any(|spec| spec.export == Exported::Element { name, ns }), "{name}");
+        }
+        for ours in ["at-hand/archive", "at-hand/push", "at-hand/photo", "fast/00", "announce/seen"] {
+            assert!(documents.iter().any(|spec| spec.name.is(ours) && spec.export == Exported::Bytes), "{ours}");
+        }
+    }
 
     #[test]
     fn keys_are_read_as_written() {

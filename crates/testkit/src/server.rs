@@ -23,6 +23,7 @@ use rookery_xml::{Limits, Stanza};
 use crate::bosh::Pending;
 use crate::client::Client;
 use crate::config::{Config, ITERATIONS};
+use crate::declared::Declared;
 use crate::login::Security;
 use crate::net::{self, Network, Peer, Socket};
 use crate::remote::{Left, Sent, Streams};
@@ -370,7 +371,8 @@ impl Running {
             Arc::new(move || u128::from(counter.fetch_add(1, Ordering::Relaxed)) * 0x9e37_79b9_7f4a_7c15_f39c_c060);
         let sent = Sent::default();
         let shuffled = config.shuffle.map(|seed| Shuffled::new(config.stores.clone(), seed));
-        let stores = shuffled.as_ref().map_or_else(|| config.stores.clone(), Shuffled::stores);
+        let mut stores = shuffled.as_ref().map_or_else(|| config.stores.clone(), Shuffled::stores);
+        stores.documents = Arc::new(Declared::new(stores.documents.clone(), &rookery_modules::table(&shared)));
         let shards = awake.iter().enumerate().map(|(index, awake)| {
             let place = Place { shard: index, shards: count, keys: [1, 2, 3, 4 + now_ms] };
             let registry = Registry::new(rookery_modules::table(&shared));

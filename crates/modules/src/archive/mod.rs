@@ -46,8 +46,8 @@ pub(crate) use retract::{Retracted, retract, tombstone_mark};
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
-    Bound, Delivery, Destination, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Stanzas, Target, Unit,
-    Value, Wanted, World,
+    Bound, Delivery, Destination, DocumentName, DocumentSpec, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase,
+    Stanzas, Target, Unit, Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -96,6 +96,10 @@ impl Module for Archive {
 
     fn bounds(&self) -> &'static [Bound] {
         &BOUNDS
+    }
+
+    fn documents(&self) -> &'static [DocumentSpec] {
+        const { &[DocumentSpec::of_ours(DocumentName::AtHand(prefs::DOCUMENT))] }
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {

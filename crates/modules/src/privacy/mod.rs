@@ -26,7 +26,9 @@ mod report;
 pub mod rules;
 mod sessions;
 
-use rookery_hub::{Bound, Hooks, Module, Most, OptionSpec, Per, Phase, Target, Unit, Value};
+use rookery_hub::{
+    Bound, DocumentName, DocumentSpec, Exported, Hooks, Module, Most, OptionSpec, Per, Phase, Target, Unit, Value,
+};
 use rookery_modkit::option;
 use rookery_xml::ns;
 
@@ -61,6 +63,13 @@ impl Module for Privacy {
 
     fn bounds(&self) -> &'static [Bound] {
         &BOUNDS
+    }
+
+    fn documents(&self) -> &'static [DocumentSpec] {
+        &[DocumentSpec {
+            name: DocumentName::AtHand(DOCUMENT),
+            export: Exported::Element { name: "query", ns: ns::PRIVACY },
+        }]
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {

@@ -2,7 +2,9 @@
 //!
 //! Bookmarks of that kind are those of XEP-0402: see `bookmarks`.
 
-use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Per, Target, Unit, Value, World};
+use rookery_hub::{
+    Bound, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Target, Unit, Value, World,
+};
 use rookery_modkit::asker::condition;
 use rookery_modkit::option;
 use rookery_store::{Document, DocumentRoom, DocumentsPut};
@@ -34,6 +36,10 @@ impl Module for Private {
 
     fn bounds(&self) -> &'static [Bound] {
         BOUNDS
+    }
+
+    fn documents(&self) -> &'static [DocumentSpec] {
+        &[DocumentSpec { name: DocumentName::Several(PREFIX), export: Exported::Private }]
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {

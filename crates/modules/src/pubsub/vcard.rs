@@ -8,7 +8,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
-    Bound, Delivery, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value, Wanted, World,
+    Bound, Delivery, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Stanzas,
+    Target, Unit, Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
@@ -44,6 +45,18 @@ impl Module for Vcard {
 
     fn bounds(&self) -> &'static [Bound] {
         &[CARD]
+    }
+
+    fn documents(&self) -> &'static [DocumentSpec] {
+        const {
+            &[
+                DocumentSpec {
+                    name: DocumentName::One(DOCUMENT),
+                    export: Exported::Element { name: "vCard", ns: ns::VCARD },
+                },
+                DocumentSpec::of_ours(DocumentName::AtHand(PHOTO)),
+            ]
+        }
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {

@@ -1,0 +1,66 @@
+//! The documents that modules keep for accounts: their names, and what becomes of them when an account moves to another server.
+
+use crate::documents::stored_name;
+
+/// A kind of document that a module keeps for accounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DocumentSpec {
+    /// Its name in the store.
+    pub name: DocumentName,
+    /// Its form in a file of XEP-0227.
+    pub export: Exported,
+}
+
+/// The name of a kind of document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DocumentName {
+    /// There is one, of this name.
+    One(&'static str),
+    /// There is one, kept at hand under this name ([`Hooks::document`](crate::Hooks::document)).
+    AtHand(&'static str),
+    /// There are several, whose names begin so.
+    Several(&'static str),
+}
+
+/// The form of a document in a file of XEP-0227.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exported {
+    /// The document is this element, which other servers know as well.
+    Element {
+        /// The name of the element.
+        name: &'static str,
+        /// Its namespace.
+        ns: &'static str,
+    },
+    /// Each document is an element of private XML storage (XEP-0227 §4.6), named by that element's
+    /// name and namespace.
+    Private,
+    /// Only this server knows what it means: its bytes are exported.
+    Bytes,
+}
+
+impl DocumentSpec {
+    /// Returns a spec of one document that only this server can read.
+    pub const fn of_ours(name: DocumentName) -> Self {
+        Self { name, export: Exported::Bytes }
+    }
+}
+
+impl DocumentName {
+    /// Returns whether a document of this name in the store is meant.
+    pub fn is(&self, stored: &str) -> bool {
+        match self {
+            Self::One(name) => *name == stored,
+            Self::AtHand(name) => stored_name(name) == stored,
+            Self::Several(beginning) => stored.starts_with(beginning),
+        }
+    }
+
+    /// Returns the name in the store, or what the names begin with.
+    pub fn stored(&self) -> String {
+        match self {
+            Self::One(name) | Self::Several(name) => (*name).to_owned(),
+            Self::AtHand(name) => stored_name(name),
+        }
+    }
+}
