@@ -40,4 +40,5 @@ mod slow_readers;
 mod strangers;
 mod subscriptions;
 mod upload;
+mod waits;
 mod websocket;

@@ -24,7 +24,7 @@
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves on other shards; [`errand`]: work there.
 //!   [`mail`]: all that shards tell each other.
 //! * [`rate`]: how fast a session may send.
-//! * [`task`]: waiting for the store; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
+//! * [`task`]: waiting for the store; `label`: under which name it is counted; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
 pub mod ask;
 pub mod bind;
@@ -40,6 +40,7 @@ pub mod hold;
 pub mod inbound;
 pub mod iq;
 pub(crate) mod known;
+mod label;
 pub mod letter;
 pub mod login;
 pub mod mail;

@@ -23,6 +23,7 @@ use crate::conceal::Conceal;
 use crate::documents::Read;
 use crate::federation::RemoteService;
 use crate::iq::Iq;
+use crate::label::Labels;
 use crate::letter::{self, Letter};
 use crate::passage::{self, Delivery, Passage, Passages, Stanzas, Wanted, Wish};
 use crate::question::{self, Question};
@@ -177,6 +178,7 @@ pub(crate) struct Hook<T> {
 #[derive(Default)]
 pub struct Registry {
     modules: Vec<Box<dyn Module>>,
+    pub(crate) labels: Labels,
     iqs: HashMap<Target, HashMap<&'static str, Vec<Hook<IqHandler>>>>,
     before_login: HashMap<&'static str, Hook<BeforeLogin>>,
     services: Vec<Hook<Serve>>,
@@ -232,6 +234,12 @@ impl std::fmt::Debug for Hooks<'_> {
 }
 
 impl Hooks<'_> {
+    /// Counts the waits of a crate by its files instead of by its name, which is `module_path!()` at
+    /// its root: for one that holds several modules.
+    pub fn collection(&mut self, name: &'static str) {
+        self.registry.labels.add(name);
+    }
+
     /// Handles IQs whose payload has this namespace.
     pub fn iq(&mut self, target: Target, namespace: &'static str, call: impl Fn(&mut World, Iq) + 'static) {
         let hook = self.hook(Phase::Act, Box::new(call) as IqHandler);

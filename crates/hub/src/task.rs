@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use rookery_observe::{Since, module_of};
+use rookery_observe::Since;
 use rookery_store::{Pending, StoreError};
 
 use crate::World;
@@ -101,7 +101,8 @@ impl<T, F: FnOnce(&mut World, Result<T, StoreError>)> Job for Waiting<T, F> {
 
     fn finish(self: Box<Self>, world: &mut World) {
         if let Some(outcome) = self.outcome {
-            world.counters.store_waits.of(module_of::<F>()).record_time(self.since.elapsed());
+            let label = world.registry.labels.label::<F>();
+            world.counters.store_waits.of(label).record_time(self.since.elapsed());
             (self.then)(world, outcome);
         }
     }

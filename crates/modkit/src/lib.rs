@@ -19,3 +19,6 @@ pub mod option;
 pub mod payload;
 pub mod request;
 pub mod rsm;
+
+/// The name of this crate in paths.
+pub const CRATE: &str = module_path!();

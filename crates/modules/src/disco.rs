@@ -31,6 +31,10 @@ impl Module for Disco {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
+        // Here because every server has this module.
+        for name in [crate::CRATE, rookery_modkit::CRATE] {
+            hooks.collection(name);
+        }
         for target in [Target::Server, Target::Account] {
             hooks.feature(target, ns::DISCO_INFO);
             hooks.feature(target, ns::DISCO_ITEMS);

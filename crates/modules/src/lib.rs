@@ -56,6 +56,9 @@ pub mod version;
 
 pub use standards::xep_table;
 
+/// The name of this crate in paths.
+const CRATE: &str = module_path!();
+
 use rookery_hub::Module;
 
 /// What the modules of all shards have in common. Made once per server; every shard's [`table`] gets a clone.

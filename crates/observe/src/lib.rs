@@ -16,7 +16,7 @@ pub use bound::{Bound, Most, Per, Unit};
 pub use histogram::{Histogram, Named};
 pub use multicast::{Stage, Stages};
 pub use vital::vital;
-pub use wait::{Since, module_of};
+pub use wait::Since;
 
 /// The counters of one shard since its start.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]

@@ -1,0 +1,63 @@
+//! The names under which waits for the store are counted.
+//!
+//! A wait belongs to the code that wrote its continuation, and a closure's type has the path of the
+//! place where it was written. Such a path is read by one rule, so that no crate is known here by
+//! its name: a crate of ours gives its name, unless it has declared itself a collection
+//! ([`crate::Hooks::collection`]), whose files have names of their own.
+
+use std::any::type_name;
+
+/// The crates that are collections.
+#[derive(Debug, Default)]
+pub(crate) struct Labels {
+    collections: Vec<&'static str>,
+}
+
+impl Labels {
+    /// Takes a crate for a collection.
+    pub(crate) fn add(&mut self, collection: &'static str) {
+        self.collections.push(collection);
+    }
+
+    /// Returns the name for what was written where `F` was, `other` if that wasn't in a crate of
+    /// ours. The language promises no form of types' names, so only counters may depend on it.
+    pub(crate) fn label<F>(&self) -> &'static str {
+        self.read(type_name::<F>())
+    }
+
+    fn read(&self, path: &'static str) -> &'static str {
+        let (name, rest) = path.split_once("::").unwrap_or((path, ""));
+        if self.collections.contains(&name) {
+            return rest.split("::").next().unwrap_or(rest);
+        }
+        name.strip_prefix("rookery_").unwrap_or("other")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn continuations_are_known_by_their_crate_or_by_their_file_in_a_collection() {
+        let mut labels = Labels::default();
+        labels.add("rookery_modules");
+        for (path, label) in [
+            ("rookery_modules::archive::query::page::{{closure}}", "archive"),
+            ("rookery_modules::rights::may<T>::{{closure}}", "rights"),
+            ("rookery_pubsub::pep::notify::{{closure}}", "pubsub"),
+            ("rookery_hub::roster::<impl rookery_hub::world::World>::load::{{closure}}", "hub"),
+            ("alloc::boxed::Box<dyn core::ops::FnOnce()>", "other"),
+        ] {
+            assert_eq!(labels.read(path), label, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_closure_is_named_by_the_crate_that_wrote_it() {
+        fn of<F>(_: F) -> &'static str {
+            Labels::default().label::<F>()
+        }
+        assert_eq!(of(|| ()), "hub");
+    }
+}
