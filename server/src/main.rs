@@ -8,6 +8,7 @@
 //! - [`start`] opens everything, tells the operator what happened ([`welcome`], [`state`]) and hands over to [`serve`].
 //! - [`folder`], [`database`], [`certificate`], [`watch`], [`acme`], [`listener`] and [`open_files`] are the things that a server needs from its machine.
 //! - [`dpm`] serves readings of devices beside it, and shows them in the chat.
+//! - [`clock`] writes dates for people, [`logging`] the log.
 //! - [`check`] looks all of that over without changing it; [`user`] and [`token`] change accounts and tokens,
 //!   [`install`] gets what browsers are served, also beside a running server.
 

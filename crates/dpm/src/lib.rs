@@ -13,6 +13,7 @@
 //!   set, [`service`] talks to clients, [`simulator`] plays front-ends that are not there. None of them opens a socket or asks for the time.
 //! - [`history`] is what was recorded, [`grpc`] the protocol of newer clients.
 //! - [`stages`] tells where the time goes, [`bounds`] what clients can make it keep; [`inside`] is a client without a socket.
+//! - [`time`] is handed in by the driver, [`when`] is what is left of an event once requests are merged.
 //! - [`driver`] puts sockets around them, [`cli`] is the command line, [`demo`] starts simulated front-ends.
 //!
 //! Facts about the protocols come from public clients and the public ACNET daemon, checked byte by byte against recordings.

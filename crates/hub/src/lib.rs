@@ -23,7 +23,8 @@
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
 //! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves on other shards; [`errand`]: work there.
 //!   [`mail`]: all that shards tell each other.
-//! * [`rate`]: how fast a session may send.
+//! * [`rate`]: how fast a session may send. `pace`: how fast it gets what the server sends of its own accord. [`share`]: how much of a
+//!   line one sender may fill.
 //! * [`task`]: waiting for the store; `label`: under which name it is counted; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
 pub mod ask;

@@ -14,7 +14,8 @@
 //! # Layout
 //!
 //! The modules of the [`table`] have a file or a folder each. Besides: [`operations`] is what operators do, by whatever way, [`rights`] tells
-//! administrators from others, [`process`] carries their wish to stop, [`standards`] lists what is implemented.
+//! administrators from others, [`process`] carries their wish to stop, [`standards`] lists what is
+//! implemented; `caps2` hashes what a domain can do, `lookalike` tells which names are taken for others.
 
 pub mod administration;
 pub mod announce;

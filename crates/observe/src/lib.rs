@@ -2,6 +2,12 @@
 //! copy of every shard's. Beside them, the
 //! [bounds](bound) that the parts of the server declare, and what becomes of a thread that
 //! [panics](mod@vital).
+//!
+//! # Layout
+//!
+//! Here: the counters. [`histogram`]: how many of each size. [`stages`], [`multicast`]: where the time of a
+//! multicast goes. [`wait`]: how long something takes. [`bound`]: limits, as operators read them.
+//! [`vital`](mod@vital): threads without which the process is to end.
 
 pub mod bound;
 pub mod histogram;

@@ -20,7 +20,8 @@
 //!
 //! # Layout
 //!
-//! [`server`] and [`client`] are the machines; [`Mechanism`], [`ChannelBindings`], [`Credentials`] and [`Failure`] their vocabulary.
+//! [`server`] and [`client`] are the machines; `mechanism`, `binding`, `credentials` and `failure` hold their vocabulary, `prep` prepares
+//! names and passwords.
 //! `message` reads and escapes SCRAM's attribute lists, `hash` is the only file that names a hash crate, `downgrade` is XEP-0474.
 //! [`token`] is another kind of mechanism, for clients that have logged in before.
 

@@ -19,7 +19,8 @@
 //!
 //! # Layout
 //!
-//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms`, `slots` and `meta` hold a trait each and its types; `pending` is the future;
+//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms`, `slots`, `invitations` and `meta` hold a trait each and its types; `pending` is the future, `error` why it fails;
+//! `background` has threads for slow work that is none of the store's;
 //! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory`, and `held` and `shuffled` by way of `forward`, serve tests.
 
 pub mod accounts;

@@ -18,7 +18,7 @@
 //! This file is the machine: its phases and which file handles what in which phase. `policy` is what the operator and the connection
 //! give, `features` composes the stream features, `header` opens streams, `starttls`, `sasl` and `bind` are the three steps, `resume` stands for the last;
 //! `sasl2` is another framing of the second step, with the third in it;
-//! `login` is an authentication whatever elements carry it.
+//! `event` is what the machine tells its owner; `login` is an authentication whatever elements carry it.
 
 mod bind;
 mod event;

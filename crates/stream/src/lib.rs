@@ -1,8 +1,12 @@
 //! Sans-io protocol machines of a stream: negotiation, TLS, stream errors.
 //!
-//! Bytes and answers go in, bytes and events come out; no socket, no clock, no thread. [`c2s`] takes a client from its first byte to
-//! a bound resource, [`tls`] encrypts what it says, [`websocket`] puts it into frames, [`bosh`] into answers to requests, [`error`] holds
-//! the words with which stanzas and streams are refused.
+//! Bytes and answers go in, bytes and events come out; no socket, no clock, no thread.
+//!
+//! # Layout
+//!
+//! [`c2s`] takes a client from its first byte to a bound resource, [`tls`] encrypts what it says, [`websocket`] puts it into
+//! frames, [`bosh`] into answers to requests, [`error`] holds the words with which stanzas and streams are refused. `items` cuts
+//! what the server says into first-level elements, for transports that carry each on its own.
 
 pub mod bosh;
 pub mod c2s;

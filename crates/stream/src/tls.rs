@@ -19,8 +19,8 @@
 //!
 //! # Layout
 //!
-//! [`ServerTls`] is one connection, [`TlsSettings`] with its [`Identity`]s what all connections share, [`certificate`] makes and reads
-//! certificates, [`client`] is the other side for load generators and tests.
+//! This file: [`ServerTls`], one connection. `settings`: what all connections share. `record` drives rustls, `exporter` takes from it what it
+//! shows in passing, `error` says whose fault a failure is. [`certificate`] makes and reads certificates, [`client`] is the other side for load generators and tests.
 
 pub mod certificate;
 pub mod client;

@@ -18,6 +18,8 @@
 //! waits with those that wait, `route` finds who answers:
 //! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`]. `access` says who may come to what is for operators, [`site`] whose pages may send requests,
 //! `ask` puts questions to the shards, `form` reads what requests say, `coding` compresses answers.
+//! `reply` and `body` are answers, [`range`] the part of a file that is asked for; `storage` keeps uploaded files. [`samples`] are what the
+//! graphs of the admin page are drawn from; [`bounds`] is what strangers can take of all that.
 
 mod accept;
 mod access;

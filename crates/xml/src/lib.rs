@@ -10,6 +10,7 @@
 //! - Nothing here recurses, panics or grows without bound over what a peer sends.
 //!
 //! # Layout
+//! - `limits`: how much one stanza may ask for; `fault`: why bytes can't be read.
 //! - `lex`: the pieces of XML, over bytes that may end anywhere; `stride`: many of those bytes at a time. `scope`:
 //!   prefixes and attributes in sight. `scan` puts them together, `view` is what it notes, `stanza` what it hands out.
 //! - `namespaces`: which ones a stanza may name. `outline`: what is kept of a scan with bytes that are passed on.

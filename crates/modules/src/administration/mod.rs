@@ -7,7 +7,9 @@
 //!
 //! `removed`: what the command line wants done with accounts. [`border`]: black- and whitelists.
 //!
-//! Left out: getting a password (§4.6, retracted: no server with SCRAM keys knows one). `lastlogin` (§4.9) is when an account was last here: now for one that
+//! # Left out
+//!
+//! Getting a password (§4.6, retracted: no server with SCRAM keys knows one). `lastlogin` (§4.9) is when an account was last here: now for one that
 //! is online, else when its last session ended.
 
 pub(crate) mod accounts;

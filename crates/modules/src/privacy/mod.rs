@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! [`rules`]: the rules, pure. `passage`: what they do to stanzas that come and go. [`blocking`] and `lists`: the requests of the two standards.
-//! `report`: what users say of whom they block (XEP-0377). `change`: from one set of rules to the next, with what contacts and resources have to hear.
+//! `sessions`: which list each session has made active. `report`: what users say of whom they block (XEP-0377). `change`: from one set of rules to the next, with what contacts and resources have to hear.
 //!
 //! # Invariants
 //!

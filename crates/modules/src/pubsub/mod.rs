@@ -13,7 +13,9 @@
 //! # Layout
 //!
 //! `request` reads what is asked for; `config` and `node` are the data, and say who may do what; `create`, `publish`, `items`, `subscribe`,
-//! `approval`, `pending`, `owner` and `members` carry it out; `discovery` answers service discovery; `error` makes the errors. `bookmarks`, `avatar`,
+//! `approval`, `pending`, `owner` and `members` carry it out, `notify` tells the others; `state` has the nodes that are in use.
+//! [`pep`] makes every account a host of nodes: `interest` knows which news a client wants, `directed` hears of capabilities that it told one
+//! account alone; `discovery` answers service discovery; `error` makes the errors. `bookmarks`, `avatar`,
 //! [`private`] and [`vcard`] keep an account's data beside its nodes or in them. `limits` are those
 //! of the operator.
 //!

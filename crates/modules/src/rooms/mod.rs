@@ -8,7 +8,7 @@
 //! * `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
 //! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`, `hats`. `change`: what becomes of roles and affiliations;
 //!   `notices`: who else hears of that; `voices`: what of it counts at the next visit. `approve`: requests that wait for an admin. `relay`: IQs between occupants. `stir`: how fast all that may go. `service`: the service itself.
-//! * [`operate`]: what operators see and do. `keep`: what the store has; `past`: the archive and the history; `logs`: files for people.
+//! * [`operate`]: what operators see and do. `bounds`: what rooms may hold. `unsaved`: rooms whose changes the store did not take. `keep`: what the store has; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
 //!

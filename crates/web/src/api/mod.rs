@@ -12,7 +12,7 @@
 //!
 //! # Layout
 //!
-//! [`field`]: parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`, `domains`, `invitations`: the operations.
+//! [`table`]: the operations, each with what it takes; [`describe`]: their description. [`field`]: parameters. [`problem`]: errors (RFC 9457). `users`, `sessions`, `rooms`, `messages`, `domains`, `invitations`: the operations.
 
 pub mod describe;
 mod domains;
