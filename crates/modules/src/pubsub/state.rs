@@ -8,7 +8,8 @@
 //!
 //! * A node that is at hand is what the store has, or is held.
 //! * Nothing is borrowed while an operation runs: it may use any node, its own too.
-//! * The memory for nodes at hand is bounded by their number and by what they say of others, that for what waits by number and bytes, of which one sender has a quarter at most.
+//! * The memory for nodes at hand is bounded by their number and by what they say of others.
+//! * What waits is bounded in number and in bytes, of which one sender has a quarter at most.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
