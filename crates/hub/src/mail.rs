@@ -115,12 +115,12 @@ fn shared<S: Serializer>(names: &Arc<Audience>, serializer: S) -> Result<S::Ok, 
     names.serialize(serializer)
 }
 
-fn written<S: Serializer>(letter: &Box<dyn letter::Carried>, serializer: S) -> Result<S::Ok, S::Error> {
-    named(letter.name(), letter.encode(), serializer)
+fn written<S: Serializer>(letter: &impl AsRef<dyn letter::Carried>, serializer: S) -> Result<S::Ok, S::Error> {
+    named(letter.as_ref().name(), letter.as_ref().encode(), serializer)
 }
 
-fn asked<S: Serializer>(question: &Box<dyn question::Carried>, serializer: S) -> Result<S::Ok, S::Error> {
-    named(question.name(), question.encode(), serializer)
+fn asked<S: Serializer>(question: &impl AsRef<dyn question::Carried>, serializer: S) -> Result<S::Ok, S::Error> {
+    named(question.as_ref().name(), question.as_ref().encode(), serializer)
 }
 
 fn named<S: Serializer>(name: &str, bytes: Result<Vec<u8>, Malformed>, serializer: S) -> Result<S::Ok, S::Error> {

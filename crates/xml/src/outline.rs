@@ -26,7 +26,7 @@ pub struct Outline {
     lang: Short,
 }
 
-const _: () = assert!(1 + MAX_NAME <= u16::MAX as usize, "the end of a root's name fits");
+const _: () = assert!(MAX_NAME < u16::MAX as usize, "the end of a root's name fits");
 const _: () = assert!(size_of::<Outline>() == 20, "every packet has one");
 
 /// A range within the first 64 KiB; empty for none.
