@@ -37,6 +37,7 @@ mod services;
 mod shared_roster;
 mod shuffled;
 mod slow_readers;
+mod statements;
 mod strangers;
 mod subscriptions;
 mod upload;

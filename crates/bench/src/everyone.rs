@@ -131,7 +131,7 @@ impl LastPresence for Everyone {
         done(None)
     }
 
-    fn of(&self, _asker: JidRef<'_>, _owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
+    fn of(&self, _asker: JidRef<'_>, _owners: Vec<Jid>, _document: &str) -> Pending<Vec<(LastSeen, Option<Vec<u8>>)>> {
         done(Vec::new())
     }
 }

@@ -138,25 +138,22 @@ impl World {
         }
     }
 
-    /// Answers probes with the last presence of accounts that are away, without those that conceal it from the asker: their documents are asked for
-    /// in one go.
-    pub(crate) fn show_last(&mut self, asker: Jid, mut seen: Vec<LastSeen>) {
-        let registry = self.registry.clone();
-        let Some(document) = registry.concealing().filter(|_| !seen.is_empty()) else {
-            return seen.iter().for_each(|last| self.show_one_last(&asker, last));
-        };
-        let owners: Vec<Jid> = seen.iter().map(|last| last.owner.clone()).collect();
-        let documents = self.stores.documents.of(owners, &crate::documents::stored_name(document));
-        self.wait(documents, move |world, documents| match documents {
-            Ok(documents) => {
-                seen.retain(|last| {
-                    let of_owner = documents.iter().find(|(owner, _)| *owner == last.owner);
-                    of_owner.is_none_or(|(owner, bytes)| !world.conceals_by(owner, document, bytes, &asker))
-                });
-                seen.iter().for_each(|last| world.show_one_last(&asker, last));
+    /// Returns the name in the store of the document by which accounts conceal themselves; an empty one, which no document has, if none does.
+    pub(crate) fn concealing_document(&self) -> String {
+        self.registry.concealing().map(crate::documents::stored_name).unwrap_or_default()
+    }
+
+    /// Answers probes with the last presence of accounts that are away, without those that conceal it from the asker by the document that comes with it.
+    pub(crate) fn show_last(&mut self, asker: Jid, seen: Vec<(LastSeen, Option<Vec<u8>>)>) {
+        let concealing = self.registry.concealing();
+        for (last, bytes) in seen {
+            let is_concealed = concealing
+                .zip(bytes)
+                .is_some_and(|(document, bytes)| self.conceals_by(&last.owner, document, &bytes, &asker));
+            if !is_concealed {
+                self.show_one_last(&asker, &last);
             }
-            Err(error) => world.store_failed("answering a presence probe", &asker, &error),
-        });
+        }
     }
 
     /// Whether an account that may be away conceals itself from an asker, by a document as the store has it. A damaged one conceals nothing, as where it

@@ -69,23 +69,23 @@ impl World {
         });
     }
 
-    /// The credentials of an account, if there is one, and whether it is disabled; `None` if the store failed. Both are asked for in any case, so that
+    /// The credentials of an account, if there is one, and whether it is disabled; `None` if the store failed. One statement tells both, so that
     /// the time tells nothing.
     pub(crate) fn with_credentials(
         &mut self,
         account: Jid,
         then: impl FnOnce(&mut World, Option<(Option<Credentials>, bool)>) + 'static,
     ) {
-        let found = self.stores.accounts.credentials(account.as_ref());
-        let disabled = self.stores.accounts.is_disabled(account.as_ref());
-        self.wait(found, move |world, found| {
-            world.wait(disabled, move |world, disabled| match found.and_then(|found| Ok((found, disabled?))) {
-                Ok(found) => then(world, Some(found)),
-                Err(error) => {
-                    world.store_failed("loading the credentials", &account, &error);
-                    then(world, None);
-                }
-            });
+        let found = self.stores.accounts.for_login(account.as_ref());
+        self.wait(found, move |world, found| match found {
+            Ok(found) => {
+                let (credentials, is_disabled) = found.unzip();
+                then(world, Some((credentials, is_disabled.unwrap_or_default())));
+            }
+            Err(error) => {
+                world.store_failed("loading the credentials", &account, &error);
+                then(world, None);
+            }
         });
     }
 }

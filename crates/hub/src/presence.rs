@@ -298,7 +298,8 @@ impl World {
 
     fn answer_for_those_away(&mut self, from: &Jid, mut away: Vec<Jid>) {
         let (from, rest) = (from.clone(), away.split_off(away.len().min(AWAY)));
-        let seen = self.stores.last_presence.of(from.bare(), away);
+        let document = self.concealing_document();
+        let seen = self.stores.last_presence.of(from.bare(), away, &document);
         self.wait(seen, move |world, seen| match seen {
             Ok(seen) => {
                 world.show_last(from.clone(), seen);
@@ -444,7 +445,7 @@ fn last_word(packet: &Packet, address: &Jid, owner: &Jid) -> Vec<u8> {
 /// Bytes of an account's last presence that are kept as they are.
 const LAST_WORD: usize = 4096;
 /// The number of absent contacts whose last presence is loaded at a time.
-const AWAY: usize = 64;
+const AWAY: usize = 512;
 
 /// Unavailable presence in the name of a resource that can't send its own.
 fn unavailable(address: &Jid) -> Option<Packet> {

@@ -59,8 +59,8 @@ fn of_account(world: &mut World, iq: Iq) {
         if !world.links_of(iq.to.as_ref()).is_empty() {
             return reply(world, &iq, 0, "");
         }
-        let seen = world.stores.last_presence.of(iq.from.bare(), vec![iq.to.clone()]);
-        world.wait(seen, move |world, seen| match seen.map(|seen| seen.into_iter().next()) {
+        let seen = world.stores.last_presence.of(iq.from.bare(), vec![iq.to.clone()], "");
+        world.wait(seen, move |world, seen| match seen.map(|seen| seen.into_iter().next().map(|(seen, _)| seen)) {
             Ok(Some(last)) => {
                 let seconds = world.time().saturating_sub(last.unix_ms) / 1000;
                 reply(world, &iq, seconds, &status(&last));

@@ -246,6 +246,8 @@ impl Delivery {
         world.wait(loaded, move |world, loaded| match loaded {
             // Somebody else has taken over, and loads what this one has not got out.
             _ if !self.is_current(world) => self.wait_until_sent(world),
+            // Nothing has waited: what comes from now on goes to the session.
+            Ok(messages) if messages.is_empty() && self.last == 0 => self.end(world),
             Ok(messages) if messages.is_empty() => self.wait_until_sent(world),
             Ok(messages) => self.portion(world, &messages),
             Err(error) => {

@@ -11,6 +11,12 @@ pub trait Accounts: Send + Sync {
     /// The SCRAM keys of an account (RFC 5802 §3), `None` if there is no such account.
     fn credentials(&self, account: JidRef<'_>) -> Pending<Option<Credentials>>;
 
+    /// The SCRAM keys of an account, and whether it is disabled; `None` if there is no such account.
+    fn for_login(&self, account: JidRef<'_>) -> Pending<Option<(Credentials, bool)>> {
+        let (found, disabled) = (self.credentials(account), self.is_disabled(account));
+        Box::pin(async move { Ok(found.await?.zip(Some(disabled.await?))) })
+    }
+
     /// Creates an account with an empty roster. `false`, and nothing changed, if it exists.
     fn create(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool>;
 

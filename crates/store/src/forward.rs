@@ -129,6 +129,7 @@ macro_rules! forward {
 
 forward! { Accounts in accounts {
     credentials(account: jid) -> Option<Credentials>, of Owners::of(account);
+    for_login(account: jid) -> Option<(Credentials, bool)>, of Owners::of(account);
     create(account: jid, credentials: [Credentials]) -> bool, of Owners::of(account);
     create_many(accounts: [Vec<(Jid, Credentials)>]) -> Vec<bool>,
         of Owners::many(accounts.iter().map(|(account, _)| account.as_ref()));
@@ -203,7 +204,7 @@ forward! { Slots in slots {
 forward! { LastPresence in last_presence {
     put(owner: jid, unix_ms: [u64], stanza: [Vec<u8>]) -> (), of Owners::of(owner);
     last(owner: jid) -> Option<LastSeen>, of Owners::of(owner);
-    of(asker: jid, owners: [Vec<Jid>]) -> Vec<LastSeen>, of { let _ = asker; Owners::many(owners.iter().map(Jid::as_ref)) };
+    of(asker: jid, owners: [Vec<Jid>], document: text) -> Vec<(LastSeen, Option<Vec<u8>>)>, of { let _ = asker; Owners::many(owners.iter().map(Jid::as_ref)) };
 }}
 
 forward! { Pubsub in pubsub {

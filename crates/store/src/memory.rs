@@ -10,6 +10,7 @@ mod rooms;
 mod roster;
 mod slots;
 
+use crate::offline::MOST_LOADED;
 use crate::{
     Accounts, Affiliated, Changed, Changes, Document, DocumentRoom, Documents, DocumentsPut, EditRoster, LastPresence,
     LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument, Rooms, Roster,
@@ -197,7 +198,7 @@ impl Offline for Memory {
         let Some(account) = world.account(owner) else { return ready(Ok(Vec::new())) };
         let (mut messages, mut room) = (Vec::new(), max_bytes);
         for (_, (_, message)) in account.offline.range((Bound::Excluded(after), Bound::Unbounded)) {
-            if message.stanza.len() > room && !messages.is_empty() {
+            if messages.len() == MOST_LOADED || (message.stanza.len() > room && !messages.is_empty()) {
                 break;
             }
             room = room.saturating_sub(message.stanza.len());
@@ -289,12 +290,13 @@ impl LastPresence for Memory {
         ready(Ok(found.map(|(unix_ms, stanza)| LastSeen { owner, unix_ms, stanza })))
     }
 
-    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
+    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<(LastSeen, Option<Vec<u8>>)>> {
         let world = self.world();
         let seen = owners.into_iter().filter_map(|owner| {
             let account = world.account(owner.as_ref())?;
             let (unix_ms, stanza) = account.last_presence.clone()?;
-            account.roster.lets_see(asker.bare()).then_some(LastSeen { owner, unix_ms, stanza })
+            let document = account.documents.get(document).cloned();
+            account.roster.lets_see(asker.bare()).then_some((LastSeen { owner, unix_ms, stanza }, document))
         });
         ready(Ok(seen.collect()))
     }

@@ -19,7 +19,7 @@ pub trait Offline: Send + Sync {
     ) -> Pending<Pushed>;
 
     /// The oldest messages with an id above `after` (0: from the first), of at most `max_bytes` of stanza bytes
-    /// together, but at least one if there is any. Nothing for an owner that isn't an account.
+    /// together and [`MOST_LOADED`], but at least one if there is any. Nothing for an owner that isn't an account.
     ///
     /// They stay until they are [removed](Offline::remove): whoever delivers them loses none if it fails halfway.
     fn load(&self, owner: JidRef<'_>, after: u64, max_bytes: usize) -> Pending<Vec<OfflineMessage>>;
@@ -30,6 +30,9 @@ pub trait Offline: Send + Sync {
     /// How many messages wait.
     fn count(&self, owner: JidRef<'_>) -> Pending<u64>;
 }
+
+/// Messages that are loaded at a time at most: a database on a network sends all that it is asked for.
+pub const MOST_LOADED: usize = 200;
 
 /// Bounds what may wait for one account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,9 +13,9 @@ pub trait LastPresence: Send + Sync {
     fn last(&self, owner: JidRef<'_>) -> Pending<Option<LastSeen>>;
 
     /// The last presence of those `owners` whose roster lets `asker` see it (subscription `from` or `both`), in the
-    /// order of `owners`. Owners who have none, or don't let, or don't exist are left out, so an asker can't tell
+    /// order of `owners`, each with the owner's document of that name, if there is one. Owners who have none, or don't let, or don't exist are left out, so an asker can't tell
     /// which it was.
-    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>>;
+    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<(LastSeen, Option<Vec<u8>>)>>;
 }
 
 /// The last presence of one account.

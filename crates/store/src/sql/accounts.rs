@@ -1,17 +1,31 @@
 //! The operations of [`Accounts`](crate::Accounts).
 
 use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::many::{Among, Rows, by_domain};
 use super::{archive, pubsub, rooms, statements::*};
 use crate::StoreError;
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, Hash, Keys};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::ControlFlow;
 
 pub(crate) fn credentials(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<Credentials>, StoreError> {
-    let Some(id) = id(c, account)? else { return Ok(None) };
-    let mut keys = all(c, KEYS, &[Value::Integer(id)], read_keys)?;
-    let mut take = |hash: Hash| keys.iter().position(|keys| keys.hash == hash).map(|at| keys.swap_remove(at));
+    Ok(for_login(c, account)?.map(|(credentials, _)| credentials))
+}
+
+pub(crate) fn for_login(
+    c: &mut dyn Connection,
+    account: JidRef<'_>,
+) -> Result<Option<(Credentials, bool)>, StoreError> {
+    let read = |row: &dyn Row| {
+        let keys = row.optional_bytes(2)?.is_some().then(|| read_keys(row)).transpose()?;
+        Ok((keys, row.integer(5)? != 0))
+    };
+    let (mut keys, disabled): (Vec<_>, Vec<_>) = all(c, FOR_LOGIN, &account_values(account), read)?.into_iter().unzip();
+    let Some(disabled) = disabled.first() else { return Ok(None) };
+    let mut take = |hash| keys.iter_mut().find_map(|keys| keys.take_if(|keys| keys.hash == hash));
     match (take(Hash::Sha1), take(Hash::Sha256), take(Hash::Sha512)) {
-        (Some(sha1), Some(sha256), Some(sha512)) => Ok(Some(Credentials { sha1, sha256, sha512 })),
+        (Some(sha1), Some(sha256), Some(sha512)) => Ok(Some((Credentials { sha1, sha256, sha512 }, *disabled))),
         _ => Err(c.corrupt(format!("SCRAM keys of {} are missing", account.as_str()))),
     }
 }
@@ -26,12 +40,55 @@ pub(crate) fn create(
         return Ok(false);
     }
     let Some(id) = id(c, account)? else { return Err(c.corrupt("an account vanished while it was created".into())) };
-    insert_keys(c, id, credentials)?;
+    INSERT_KEYS.insert(c, &keys_of(id, credentials))?;
     Ok(true)
 }
 
 pub(crate) fn create_many(c: &mut dyn Connection, accounts: &[(Jid, Credentials)]) -> Result<Vec<bool>, StoreError> {
-    accounts.iter().map(|(account, credentials)| create(c, account.bare(), credentials)).collect()
+    let mut known: HashSet<(&str, String)> = HashSet::new();
+    for (domain, ids) in ids_of(c, accounts)? {
+        known.extend(ids.into_keys().map(|local| (domain, local)));
+    }
+    // A name that comes twice is new once.
+    let names = accounts.iter().map(|(account, _)| (account.domain(), localpart(account).to_owned()));
+    let created: Vec<bool> = names.map(|name| known.insert(name)).collect();
+    let new = || accounts.iter().zip(&created).filter(|(_, is_new)| **is_new).map(|(account, _)| account);
+    let version = one(c, NEXT_ROSTER_VERSION, &[], |row| row.integer(0))?.unwrap_or(1);
+    let rows = new().map(|(account, _)| {
+        let [domain, local] = account_values(account.as_ref());
+        [domain, local, Value::Integer(version), Value::Integer(version)]
+    });
+    INSERT_ACCOUNTS.insert(c, &rows.collect::<Vec<_>>())?;
+    let ids = ids_of(c, accounts)?;
+    let mut keys = Vec::with_capacity(created.len() * 3);
+    for (account, credentials) in new() {
+        let id = ids.get(account.domain()).and_then(|ids| ids.get(localpart(account)));
+        let Some(id) = id else { return Err(c.corrupt("an account vanished while it was created".into())) };
+        keys.extend(keys_of(*id, credentials));
+    }
+    INSERT_KEYS.insert(c, &keys)?;
+    Ok(created)
+}
+
+/// The keys of those accounts that there are, by domain and localpart.
+fn ids_of<'a>(
+    c: &mut dyn Connection,
+    accounts: &'a [(Jid, Credentials)],
+) -> Result<BTreeMap<&'a str, HashMap<String, i64>>, StoreError> {
+    let mut found = BTreeMap::new();
+    for (domain, locals) in by_domain(accounts.iter().map(|(account, _)| account)) {
+        let mut ids = HashMap::new();
+        IDS.query(c, (&[Value::Text(domain)], &locals, &[]), &mut |row| {
+            ids.insert(row.text(0)?.to_owned(), row.integer(1)?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        found.insert(domain, ids);
+    }
+    Ok(found)
+}
+
+fn localpart(account: &Jid) -> &str {
+    account.local().unwrap_or_default()
 }
 
 pub(crate) fn set_credentials(
@@ -41,7 +98,7 @@ pub(crate) fn set_credentials(
 ) -> Result<bool, StoreError> {
     let Some(id) = id(c, account)? else { return Ok(false) };
     c.execute(REMOVE_KEYS, &[Value::Integer(id)])?;
-    insert_keys(c, id, credentials)?;
+    INSERT_KEYS.insert(c, &keys_of(id, credentials))?;
     Ok(true)
 }
 
@@ -135,22 +192,18 @@ pub(crate) fn id(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<i
     one(c, ACCOUNT, &account_values(account), |row| row.integer(0))
 }
 
-fn insert_keys(c: &mut dyn Connection, account: i64, credentials: &Credentials) -> Result<(), StoreError> {
-    for hash in Hash::ALL {
+fn keys_of(account: i64, credentials: &Credentials) -> [[Value<'_>; 6]; 3] {
+    Hash::ALL.map(|hash| {
         let keys = credentials.keys(hash);
-        c.execute(
-            INSERT_KEYS,
-            &[
-                Value::Integer(keys.iterations.into()),
-                Value::Bytes(&keys.salt),
-                Value::Bytes(&keys.stored_key),
-                Value::Bytes(&keys.server_key),
-                Value::Integer(account),
-                Value::Integer(number_of(hash)),
-            ],
-        )?;
-    }
-    Ok(())
+        [
+            Value::Integer(keys.iterations.into()),
+            Value::Bytes(&keys.salt),
+            Value::Bytes(&keys.stored_key),
+            Value::Bytes(&keys.server_key),
+            Value::Integer(account),
+            Value::Integer(number_of(hash)),
+        ]
+    })
 }
 
 fn read_keys(row: &dyn Row) -> Result<Keys, StoreError> {
@@ -173,6 +226,29 @@ fn number_of(hash: Hash) -> i64 {
         Hash::Sha512 => 512,
     }
 }
+
+/// The keys of each hash, and whether the account is disabled. Values: domain, localpart.
+const FOR_LOGIN: &str = "\
+    SELECT k.hash, k.iterations, k.salt, k.stored_key, k.server_key, CASE WHEN d.account IS NULL THEN 0 ELSE 1 END \
+    FROM accounts a LEFT JOIN scram_keys k ON k.account = a.id LEFT JOIN disabled_accounts d ON d.account = a.id \
+    WHERE a.domain = ? AND a.localpart = ?";
+
+/// Values: domain, localparts.
+static IDS: Among = Among::new("SELECT localpart, id FROM accounts WHERE domain = ? AND localpart IN ", "");
+
+const NEXT_ROSTER_VERSION: &str = "SELECT value FROM counters WHERE name = 'next_roster_version'";
+
+/// Values: domain, localpart, version, version.
+static INSERT_ACCOUNTS: Rows = Rows::new(
+    "INSERT INTO accounts (domain, localpart, roster_version, roster_oldest, roster_items, offline_messages) VALUES",
+    "(?, ?, ?, ?, 0, 0)",
+);
+
+/// Values: iterations, salt, stored key, server key, account, hash.
+static INSERT_KEYS: Rows = Rows::new(
+    "INSERT INTO scram_keys (iterations, salt, stored_key, server_key, account, hash) VALUES",
+    "(?, ?, ?, ?, ?, ?)",
+);
 
 /// Values: account, account.
 const DISABLE: &str = "\

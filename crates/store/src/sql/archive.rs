@@ -10,21 +10,23 @@
 
 use super::archives::Place;
 use super::connection::{Connection, EachRow, Value, account_values, all, one};
+use super::many::{Among, Rows, by_domain};
 use super::sizes::{self, Removed, Sizes};
 use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, Gathered};
 use crate::{ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, StoreError, Swept};
 use rookery_jid::JidRef;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
-use std::sync::LazyLock;
 
 pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Result<(), StoreError> {
     let (mut rows, mut doubtful, mut sizes) = (Vec::with_capacity(messages.len()), Vec::new(), Sizes::default());
-    for message in messages {
-        if message.contacts_only && !is_contact(c, message)? {
+    let (wanted, mut notes) = (wanted(c, messages)?, Vec::new());
+    learn(c, &wanted)?;
+    for message in wanted {
+        let Some(Place { archive, is_newest }) = c.known_archives().place(message.owner.as_ref(), message.id) else {
             continue;
-        }
-        let Some(Place { archive, is_newest }) = place(c, message)? else { continue };
-        note_conversation(c, archive, message, is_newest)?;
+        };
+        note_conversation(c, archive, message, is_newest, &mut notes);
         if is_newest {
             sizes.count(c, message);
             rows.push((archive, message));
@@ -34,17 +36,9 @@ pub(crate) fn append(c: &mut dyn Connection, messages: &[ArchivedMessage]) -> Re
     }
     // Neighbours in the keys are written one after the other.
     rows.sort_by_key(|(archive, message)| (*archive, message.id));
-    let (many, rest) = rows.as_chunks::<MANY>();
-    for rows in many {
-        append_together(c, &APPEND_MANY, rows)?;
-    }
-    let (some, rest) = rest.as_chunks::<SOME>();
-    for rows in some {
-        append_together(c, &APPEND_SOME, rows)?;
-    }
-    for row in rest {
-        append_one(c, *row)?;
-    }
+    let values: Vec<_> = rows.iter().map(|(archive, message)| row_values(*archive, message)).collect();
+    APPEND_ROWS.insert(c, &values)?;
+    NOTES_MADE.insert(c, &notes)?;
     for row in doubtful {
         if append_one(c, row)? {
             sizes.count_older(c, row)?;
@@ -62,10 +56,8 @@ pub(crate) fn page(
         let is_known = query.known.is_empty() && query.ids.as_ref().is_none_or(Vec::is_empty);
         return Ok(is_known.then(|| ArchivePage { count: (query.count_to > 0).then_some(0), ..ArchivePage::default() }));
     };
-    for &id in &query.known {
-        if one(c, HAS, &[Value::Integer(archive), Value::number(id)], |_| Ok(()))?.is_none() {
-            return Ok(None);
-        }
+    if !has_all(c, archive, &query.known)? {
+        return Ok(None);
     }
     match &query.ids {
         Some(ids) => by_ids(c, archive, ids, query),
@@ -153,40 +145,24 @@ fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -
     Ok(removed)
 }
 
-/// Notes that an archive has messages of a conversation in the stretch of this one. What is known of older stretches may have been removed.
+/// Collects the notes that an archive has messages of a conversation in the stretch of this one. What is known of older stretches may have been removed.
 fn note_conversation(
     c: &mut dyn Connection,
     archive: i64,
     message: &ArchivedMessage,
     is_newest: bool,
-) -> Result<(), StoreError> {
+    notes: &mut Vec<[Value<'static>; 3]>,
+) {
     let (key, stretch) = (contact_key(message.with.bare_str()), stretch(message.id));
     if c.known_archives().learn_conversation((archive, key, stretch)) || !is_newest {
-        c.execute(NOTE, &[Value::Integer(archive), Value::Integer(key), Value::number(stretch)])?;
+        notes.push([Value::Integer(archive), Value::Integer(key), Value::number(stretch)]);
     }
-    Ok(())
-}
-
-/// Writes messages that aren't there yet.
-fn append_together(
-    c: &mut dyn Connection,
-    statement: &'static str,
-    rows: &[(i64, &ArchivedMessage)],
-) -> Result<(), StoreError> {
-    let values: Vec<_> = rows.iter().flat_map(|(archive, message)| row_values(*archive, message)).collect();
-    c.execute(statement, &values).map(drop)
 }
 
 /// Writes a message if it isn't there yet. Returns whether it was written.
 fn append_one(c: &mut dyn Connection, (archive, message): (i64, &ArchivedMessage)) -> Result<bool, StoreError> {
     let [archive, id, key, contact, resource, stanza] = row_values(archive, message);
     Ok(c.execute(APPEND, &[archive, id, key, contact, resource, stanza, archive, id])? > 0)
-}
-
-/// A statement for so many rows. Values: archive, id, contact's key, contact, resource and stanza of each.
-fn append_rows(rows: usize) -> String {
-    let values = vec!["(?, ?, ?, ?, ?, ?)"; rows].join(", ");
-    format!("INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) VALUES {values}")
 }
 
 /// The stretch in which an id lies.
@@ -210,30 +186,54 @@ fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 6] {
     ]
 }
 
-/// Whether the other party is in the owner's roster.
-fn is_contact(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<bool, StoreError> {
-    let [domain, local] = account_values(message.owner.as_ref());
-    let contact = Value::Text(message.with.bare_str());
-    Ok(one(c, CONTACT, &[domain, local, contact], |_| Ok(()))?.is_some())
+/// Returns those messages that are to be kept: some only if the other party is in the owner's roster.
+fn wanted<'m>(c: &mut dyn Connection, messages: &'m [ArchivedMessage]) -> Result<Vec<&'m ArchivedMessage>, StoreError> {
+    let doubtful: Vec<_> = messages.iter().filter(|message| message.contacts_only).collect();
+    let mut contacts = HashSet::new();
+    for (domain, locals) in by_domain(doubtful.iter().map(|message| &message.owner)) {
+        let of_domain = doubtful.iter().filter(|message| message.owner.domain() == domain);
+        let mut with: Vec<_> = of_domain.map(|message| message.with.bare_str()).collect();
+        with.sort_unstable();
+        with.dedup();
+        let with: Vec<_> = with.into_iter().map(Value::Text).collect();
+        for locals in locals.chunks(OWNERS) {
+            let mut padded = locals.to_vec();
+            padded.resize(OWNERS, locals[locals.len() - 1]);
+            let before = [&[Value::Text(domain)], &padded[..]].concat();
+            CONTACTS.query(c, (&before, &with, &[]), &mut |row| {
+                contacts.insert((domain, row.text(0)?.to_owned(), row.text(1)?.to_owned()));
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+    }
+    let is_wanted = |message: &&ArchivedMessage| {
+        let (owner, with) = (&message.owner, message.with.bare_str());
+        let contact = (owner.domain(), owner.local().unwrap_or_default().to_owned(), with.to_owned());
+        !message.contacts_only || contacts.contains(&contact)
+    };
+    Ok(messages.iter().filter(is_wanted).collect())
 }
 
-/// Returns the place of a message in its archive, which is made if there may be one.
-fn place(c: &mut dyn Connection, message: &ArchivedMessage) -> Result<Option<Place>, StoreError> {
-    let owner = message.owner.as_ref();
-    if let Some(place) = c.known_archives().place(owner, message.id) {
-        return Ok(Some(place));
+/// Makes the archives of these messages known, and those that there may be and aren't.
+fn learn(c: &mut dyn Connection, messages: &[&ArchivedMessage]) -> Result<(), StoreError> {
+    c.known_archives().make_room();
+    let mut unknown: Vec<_> =
+        messages.iter().filter(|message| !c.known_archives().knows(message.owner.as_ref())).collect();
+    unknown.sort_unstable_by_key(|message| &message.owner);
+    unknown.dedup_by_key(|message| &message.owner);
+    sizes::learn(c, unknown.iter().map(|message| &message.owner))?;
+    unknown.retain(|message| !c.known_archives().knows(message.owner.as_ref()));
+    if unknown.is_empty() {
+        return Ok(());
     }
-    let mut found = sizes::learn(c, owner)?;
-    if !found {
-        let [domain, local] = account_values(owner);
-        let make = match message.of {
-            ArchiveOf::Account => MAKE_FOR_ACCOUNT,
-            ArchiveOf::Room => MAKE_FOR_ROOM,
-        };
-        c.execute(make, &[domain, local, domain, local])?;
-        found = sizes::learn(c, owner)?;
+    let (accounts, rooms): (Vec<&ArchivedMessage>, Vec<_>) =
+        unknown.iter().copied().partition(|message| message.of == ArchiveOf::Account);
+    for (domain, locals) in by_domain(accounts.iter().map(|message| &message.owner)) {
+        MAKE_FOR_ACCOUNTS.execute(c, (&[Value::Text(domain)], &locals, &[]))?;
     }
-    Ok(if found { c.known_archives().place(owner, message.id) } else { None })
+    let rooms: Vec<_> = rooms.iter().map(|message| account_values(message.owner.as_ref())).collect();
+    MAKE_FOR_ROOMS.insert(c, &rooms)?;
+    sizes::learn(c, unknown.iter().map(|message| &message.owner))
 }
 
 fn archive(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
@@ -246,20 +246,34 @@ fn by_ids(
     ids: &[u64],
     query: &ArchiveQuery,
 ) -> Result<Option<ArchivePage>, StoreError> {
-    for &id in ids {
-        if one(c, HAS, &[Value::Integer(archive), Value::number(id)], |_| Ok(()))?.is_none() {
-            return Ok(None);
-        }
+    if !has_all(c, archive, ids)? {
+        return Ok(None);
     }
-    let mut page = Gathered::new(query);
-    for id in query.wanted(ids) {
-        let values = [Value::Integer(archive), Value::number(id)];
-        let stanza = one(c, STANZA, &values, |row| row.bytes(0).map(<[u8]>::to_vec))?.unwrap_or_default();
-        if !page.take(id, &stanza) {
-            break;
+    let (mut page, wanted) = (Gathered::new(query), query.wanted(ids));
+    'page: for ids in wanted.chunks(STANZAS_AT_ONCE) {
+        let values: Vec<_> = ids.iter().copied().map(Value::number).collect();
+        let mut stanzas = HashMap::new();
+        STANZAS.query(c, (&[Value::Integer(archive)], &values, &[]), &mut |row| {
+            stanzas.insert(row.number(0)?, row.bytes(1)?.to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for id in ids {
+            if !page.take(*id, stanzas.get(id).map(Vec::as_slice).unwrap_or_default()) {
+                break 'page;
+            }
         }
     }
     Ok(Some(page.page()))
+}
+
+/// Tells whether an archive has messages with all of these ids.
+fn has_all(c: &mut dyn Connection, archive: i64, ids: &[u64]) -> Result<bool, StoreError> {
+    let (values, mut found): (Vec<_>, _) = (ids.iter().copied().map(Value::number).collect(), HashSet::new());
+    HAS.query(c, (&[Value::Integer(archive)], &values, &[]), &mut |row| {
+        found.insert(row.number(0)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(ids.iter().all(|id| found.contains(id)))
 }
 
 /// The messages of an archive that are asked for.
@@ -349,16 +363,16 @@ const MOST_COUNTED: u64 = 100;
 /// Values: domain, localpart.
 const ARCHIVE: &str = "SELECT id FROM archives WHERE domain = ? AND localpart = ?";
 
-/// Values: domain, localpart, domain, localpart.
-const MAKE_FOR_ACCOUNT: &str = "\
-    INSERT INTO archives (domain, localpart, account) SELECT domain, localpart, id FROM accounts \
-    WHERE domain = ? AND localpart = ? \
-    AND NOT EXISTS (SELECT 1 FROM archives WHERE domain = ? AND localpart = ?)";
+/// Values: domain, localparts.
+static MAKE_FOR_ACCOUNTS: Among = Among::new(
+    "INSERT INTO archives (domain, localpart, account) SELECT a.domain, a.localpart, a.id FROM accounts a \
+     WHERE NOT EXISTS (SELECT 1 FROM archives known WHERE known.domain = a.domain AND known.localpart = a.localpart) \
+     AND a.domain = ? AND a.localpart IN ",
+    "",
+);
 
-/// Values as for [`MAKE_FOR_ACCOUNT`].
-const MAKE_FOR_ROOM: &str = "\
-    INSERT INTO archives (domain, localpart, account) SELECT ?, ?, NULL FROM counters \
-    WHERE name = 'next_roster_version' AND NOT EXISTS (SELECT 1 FROM archives WHERE domain = ? AND localpart = ?)";
+/// Values: domain, localpart.
+static MAKE_FOR_ROOMS: Rows = Rows::new("INSERT INTO archives (domain, localpart, account) VALUES", "(?, ?, NULL)");
 
 /// No domain is empty: what is there is nobody's, and waits to be removed. Values: new localpart, archive.
 const LET_GO: &str = "UPDATE archives SET domain = '', localpart = ?, account = NULL WHERE id = ?";
@@ -378,26 +392,33 @@ const APPEND: &str = "\
     AND NOT EXISTS (SELECT 1 FROM archive_messages WHERE owner = ? AND id = ?)";
 
 /// Values: archive, contact's key, stretch.
-const NOTE: &str = "INSERT OR IGNORE INTO archive_conversations (owner, contact_key, stretch) VALUES (?, ?, ?)";
+static NOTES_MADE: Rows =
+    Rows::new("INSERT OR IGNORE INTO archive_conversations (owner, contact_key, stretch) VALUES", "(?, ?, ?)");
 
-/// Rows that are written by one statement, where there are as many: each statement costs a note of what would undo it.
-const MANY: usize = 200;
-/// And where there are fewer.
-const SOME: usize = 20;
+/// Values: archive, id, contact's key, contact, resource, stanza.
+static APPEND_ROWS: Rows = Rows::new(
+    "INSERT INTO archive_messages (owner, id, contact_key, contact, resource, stanza) VALUES",
+    "(?, ?, ?, ?, ?, ?)",
+);
 
-static APPEND_MANY: LazyLock<String> = LazyLock::new(|| append_rows(MANY));
-static APPEND_SOME: LazyLock<String> = LazyLock::new(|| append_rows(SOME));
+/// Values: domain, eight localparts, contacts.
+static CONTACTS: Among = Among::new(
+    "SELECT a.localpart, i.contact FROM accounts a JOIN roster_items i ON i.owner = a.id \
+     WHERE a.domain = ? AND a.localpart IN (?, ?, ?, ?, ?, ?, ?, ?) AND i.listed = 1 AND i.contact IN ",
+    "",
+);
 
-/// Values: domain, localpart, contact.
-const CONTACT: &str = "\
-    SELECT 1 FROM accounts JOIN roster_items ON roster_items.owner = accounts.id \
-    WHERE domain = ? AND localpart = ? AND contact = ? AND listed = 1";
+/// The owners whose contacts are looked up at once.
+const OWNERS: usize = 8;
 
-/// Values: archive, id.
-const HAS: &str = "SELECT 1 FROM archive_messages WHERE owner = ? AND id = ?";
+/// Values: archive, ids.
+static HAS: Among = Among::new("SELECT id FROM archive_messages WHERE owner = ? AND id IN ", "");
 
-/// Values: archive, id.
-const STANZA: &str = "SELECT stanza FROM archive_messages WHERE owner = ? AND id = ?";
+/// Values: archive, ids.
+static STANZAS: Among = Among::new("SELECT id, stanza FROM archive_messages WHERE owner = ? AND id IN ", "");
+
+/// Stanzas that are loaded at once when they are asked for by their ids.
+const STANZAS_AT_ONCE: usize = 64;
 
 /// Values: stanza, archive, id.
 const REPLACE: &str = "UPDATE archive_messages SET stanza = ? WHERE owner = ? AND id = ?";

@@ -32,6 +32,11 @@ pub(crate) struct Place {
 }
 
 impl KnownArchives {
+    /// Tells whether an owner's archive is known.
+    pub(crate) fn knows(&self, owner: JidRef<'_>) -> bool {
+        self.archives.contains_key(owner.bare_str())
+    }
+
     /// Returns the place of a message with this id in an owner's archive, if that is known. The message counts as one of the archive's then.
     pub(crate) fn place(&mut self, owner: JidRef<'_>, id: u64) -> Option<Place> {
         let archive = self.archives.get_mut(owner.bare_str())?;
@@ -74,12 +79,15 @@ impl KnownArchives {
         })
     }
 
-    /// Remembers an owner's archive.
-    pub(crate) fn learn(&mut self, owner: JidRef<'_>, archive: Archive) {
+    /// Makes room for the archives of a group of messages. Those who write now will be known again after a look-up.
+    pub(crate) fn make_room(&mut self) {
         if self.archives.len() >= MOST_ARCHIVES {
-            // Those who write now will be known again after a look-up each.
             self.archives.clear();
         }
+    }
+
+    /// Remembers an owner's archive.
+    pub(crate) fn learn(&mut self, owner: JidRef<'_>, archive: Archive) {
         self.archives.insert(owner.bare_str().into(), archive);
     }
 

@@ -2,13 +2,15 @@
 
 use super::accounts;
 use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::many::{Among, by_domain};
 use crate::{Document, DocumentRoom, DocumentsPut, StoreError};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-    let Some(owner) = accounts::id(c, owner)? else { return Ok(None) };
-    one(c, DOCUMENT, &[Value::Integer(owner), Value::Text(name)], |row| Ok(row.bytes(0)?.to_vec()))
+    let [domain, local] = account_values(owner);
+    one(c, DOCUMENT, &[domain, local, Value::Text(name)], |row| Ok(row.bytes(0)?.to_vec()))
 }
 
 pub(crate) fn put(
@@ -17,10 +19,19 @@ pub(crate) fn put(
     name: &str,
     bytes: Option<&[u8]>,
 ) -> Result<(), StoreError> {
-    let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
-    match bytes {
-        None => drop(c.execute(REMOVE_DOCUMENT, &[Value::Integer(owner), Value::Text(name)])?),
-        Some(bytes) => write(c, owner, name, bytes)?,
+    let [domain, local] = account_values(owner);
+    let done = match bytes {
+        None => c.execute(REMOVE_DOCUMENT, &[domain, local, Value::Text(name)])?,
+        Some(bytes) => {
+            let (bytes, name) = (Value::Bytes(bytes), Value::Text(name));
+            match c.execute(UPDATE_DOCUMENT_OF, &[bytes, name, domain, local])? {
+                0 => c.execute(INSERT_DOCUMENT_OF, &[bytes, name, domain, local])?,
+                done => done,
+            }
+        }
+    };
+    if done == 0 && accounts::id(c, owner)?.is_none() {
+        return Err(StoreError::NoAccount);
     }
     Ok(())
 }
@@ -66,23 +77,24 @@ fn write(c: &mut dyn Connection, owner: i64, name: &str, bytes: &[u8]) -> Result
 }
 
 pub(crate) fn starting(c: &mut dyn Connection, owner: JidRef<'_>, prefix: &str) -> Result<Vec<Document>, StoreError> {
-    let Some(owner) = accounts::id(c, owner)? else { return Ok(Vec::new()) };
     let read = |row: &dyn Row| Ok(Document { name: row.text(0)?.to_owned(), bytes: row.bytes(1)?.to_vec() });
-    let (owner, first) = (Value::Integer(owner), Value::Text(prefix));
+    let ([domain, local], first) = (account_values(owner), Value::Text(prefix));
     match behind(prefix) {
-        Some(end) => all(c, DOCUMENTS_UP_TO, &[owner, first, Value::Text(&end)], read),
-        None => all(c, DOCUMENTS, &[owner, first], read),
+        Some(end) => all(c, DOCUMENTS_UP_TO, &[domain, local, first, Value::Text(&end)], read),
+        None => all(c, DOCUMENTS, &[domain, local, first], read),
     }
 }
 
 pub(crate) fn of(c: &mut dyn Connection, owners: &[Jid], name: &str) -> Result<Vec<(Jid, Vec<u8>)>, StoreError> {
-    let mut found = Vec::new();
-    for owner in owners {
-        let [domain, local] = account_values(owner.bare());
-        let read = |row: &dyn Row| Ok((owner.clone(), row.bytes(0)?.to_vec()));
-        found.extend(one(c, DOCUMENT_OF, &[domain, local, Value::Text(name)], read)?);
+    let mut found = BTreeMap::new();
+    for (domain, locals) in by_domain(owners) {
+        DOCUMENTS_OF.query(c, (&[Value::Text(name), Value::Text(domain)], &locals, &[]), &mut |row| {
+            found.insert((domain, row.text(0)?.to_owned()), row.bytes(1)?.to_vec());
+            Ok(ControlFlow::Continue(()))
+        })?;
     }
-    Ok(found)
+    let of = |owner: &Jid| found.get(&(owner.domain(), owner.local().unwrap_or_default().to_owned())).cloned();
+    Ok(owners.iter().filter_map(|owner| Some((owner.clone(), of(owner)?))).collect())
 }
 
 /// The least text behind all that begin with a prefix; `None` if there is none.
@@ -97,20 +109,37 @@ fn behind(prefix: &str) -> Option<String> {
     None
 }
 
-/// Values: owner, name.
-const DOCUMENT: &str = "SELECT bytes FROM documents WHERE owner = ? AND name = ?";
+/// The key of an account's row. Values: domain, localpart.
+macro_rules! owner {
+    () => {
+        "(SELECT id FROM accounts WHERE domain = ? AND localpart = ?)"
+    };
+}
 
 /// Values: domain, localpart, name.
-const DOCUMENT_OF: &str = "\
-    SELECT d.bytes FROM accounts a, documents d \
-    WHERE a.domain = ? AND a.localpart = ? AND d.owner = a.id AND d.name = ?";
+const DOCUMENT: &str = concat!("SELECT bytes FROM documents WHERE owner = ", owner!(), " AND name = ?");
 
-/// Values: owner, first name.
-const DOCUMENTS: &str = "SELECT name, bytes FROM documents WHERE owner = ? AND name >= ? ORDER BY name";
+/// Values: name, domain, localparts.
+static DOCUMENTS_OF: Among = Among::new(
+    "SELECT a.localpart, d.bytes FROM accounts a JOIN documents d ON d.owner = a.id AND d.name = ? \
+     WHERE a.domain = ? AND a.localpart IN ",
+    "",
+);
 
-/// Values: owner, first name, name behind the last.
+/// Values: domain, localpart, first name.
+const DOCUMENTS: &str =
+    concat!("SELECT name, bytes FROM documents WHERE owner = ", owner!(), " AND name >= ? ORDER BY name");
+
+/// Values: domain, localpart, first name, name behind the last.
 const DOCUMENTS_UP_TO: &str =
-    "SELECT name, bytes FROM documents WHERE owner = ? AND name >= ? AND name < ? ORDER BY name";
+    concat!("SELECT name, bytes FROM documents WHERE owner = ", owner!(), " AND name >= ? AND name < ? ORDER BY name");
+
+/// Values: bytes, name, domain, localpart.
+const UPDATE_DOCUMENT_OF: &str = concat!("UPDATE documents SET bytes = ? WHERE name = ? AND owner = ", owner!());
+
+/// Values: bytes, name, domain, localpart.
+const INSERT_DOCUMENT_OF: &str = "\
+    INSERT INTO documents (bytes, name, owner) SELECT ?, ?, id FROM accounts WHERE domain = ? AND localpart = ?";
 
 /// Values: owner, first name.
 const SIZES: &str = "SELECT name, LENGTH(bytes) FROM documents WHERE owner = ? AND name >= ?";
@@ -124,5 +153,5 @@ const UPDATE_DOCUMENT: &str = "UPDATE documents SET bytes = ? WHERE owner = ? AN
 /// Values: bytes, owner, name.
 const INSERT_DOCUMENT: &str = "INSERT INTO documents (bytes, owner, name) SELECT ?, ?, ?";
 
-/// Values: owner, name.
-const REMOVE_DOCUMENT: &str = "DELETE FROM documents WHERE owner = ? AND name = ?";
+/// Values: domain, localpart, name.
+const REMOVE_DOCUMENT: &str = concat!("DELETE FROM documents WHERE owner = ", owner!(), " AND name = ?");

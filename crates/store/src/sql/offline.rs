@@ -1,7 +1,8 @@
 //! The operations of [`Offline`](crate::Offline).
 
 use super::connection::{Connection, Row, Value, account_values, one};
-use super::{accounts, statements::*};
+use super::statements::*;
+use crate::offline::MOST_LOADED;
 use crate::{OfflineMessage, OfflineRoom, Pushed, StoreError};
 use rookery_jid::JidRef;
 use std::ops::ControlFlow;
@@ -39,9 +40,10 @@ pub(crate) fn load(
     after: u64,
     max_bytes: usize,
 ) -> Result<Vec<OfflineMessage>, StoreError> {
-    let Some(owner) = accounts::id(c, owner)? else { return Ok(Vec::new()) };
+    let [domain, local] = account_values(owner);
     let (mut messages, mut room) = (Vec::new(), max_bytes);
-    c.query(LOAD_OFFLINE, &[Value::Integer(owner), Value::number(after)], &mut |row| {
+    let values = [domain, local, Value::number(after), Value::number(MOST_LOADED as u64)];
+    c.query(LOAD_OFFLINE, &values, &mut |row| {
         let stanza = row.bytes(2)?;
         if stanza.len() > room && !messages.is_empty() {
             return Ok(ControlFlow::Break(()));

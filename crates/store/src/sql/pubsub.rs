@@ -11,6 +11,7 @@ use super::{accounts, rosters};
 use crate::StoreError;
 use crate::pubsub::*;
 use rookery_jid::{Jid, JidRef};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 pub(crate) fn node(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<Option<Node>, StoreError> {
@@ -292,45 +293,102 @@ pub(crate) fn news(
     mut after: Option<(Jid, String)>,
 ) -> Result<(Vec<News>, bool), StoreError> {
     let (mut found, mut bytes) = (Vec::new(), 0);
-    for host in owners {
-        // The roster is only asked where there is something to tell.
-        let mut contact = None;
-        for node in nodes {
-            if let Some((last_host, last_node)) = &after {
-                if last_host == host && last_node == node {
-                    after = None;
+    let (asker, names) =
+        (Value::Text(asker.bare_str()), nodes.iter().map(|node| Value::Text(node)).collect::<Vec<_>>());
+    for hosts in owners.chunks(HOSTS) {
+        let mut heads = news_heads(c, asker, hosts, &names)?;
+        let mut due = Vec::new();
+        for host in hosts {
+            for node in nodes {
+                match &after {
+                    Some((last_host, last_node)) if last_host == host && last_node == node => after = None,
+                    Some(_) => {}
+                    None => due.extend(
+                        heads.remove(&(host.bare_str().to_owned(), node.clone())).map(|head| (host, node, head)),
+                    ),
                 }
-                continue;
             }
+        }
+        let mut due = due.into_iter().peekable();
+        while due.peek().is_some() {
             if bytes >= PAGE_BYTES {
                 return Ok((found, true));
             }
-            let Some(head) = head(c, host.as_ref(), node)?.filter(|head| head.items > 0) else { continue };
-            let id = Value::Integer(head.id);
-            let newest = page(c, ITEMS_BEFORE, &[id, Value::Integer(0), Value::Integer(i64::MAX), Value::Integer(1)])?;
-            let Some((_, item)) = newest.into_iter().next() else { continue };
-            if contact.is_none() {
-                contact = Some(match rosters::item(c, host.as_ref(), asker.bare()) {
-                    Err(StoreError::NoAccount) => None,
-                    item => item?,
+            let portion: Vec<_> = due.by_ref().take(ITEMS_AT_ONCE).collect();
+            let ids: Vec<_> = portion.iter().map(|(.., head)| Value::Integer(head.id)).collect();
+            let mut items = newest(c, &ids)?;
+            for (host, node, head) in portion {
+                let Some(item) = items.remove(&head.id) else { continue };
+                if bytes >= PAGE_BYTES {
+                    return Ok((found, true));
+                }
+                bytes += item.bytes();
+                found.push(News {
+                    host: host.clone(),
+                    node: node.clone(),
+                    config: head.config,
+                    affiliation: head.affiliation,
+                    sees_presence: head.sees_presence,
+                    groups: head.groups,
+                    item,
                 });
             }
-            let contact = contact.as_ref().and_then(Option::as_ref);
-            let asker = Value::Text(asker.bare_str());
-            bytes += item.bytes();
-            found.push(News {
-                host: host.clone(),
-                node: node.clone(),
-                config: head.config,
-                affiliation: one(c, AFFILIATION, &[id, asker], |row| read_affiliation(row, 0))?,
-                sees_presence: contact.is_some_and(|contact| contact.subscription.from()),
-                groups: contact.map(|contact| contact.groups.clone()).unwrap_or_default(),
-                item,
-            });
         }
     }
     Ok((found, false))
 }
+
+/// What news of a node need besides the item.
+struct NewsHead {
+    id: i64,
+    config: Vec<u8>,
+    affiliation: Option<Affiliation>,
+    sees_presence: bool,
+    groups: Vec<String>,
+}
+
+/// The nodes of these hosts that hold an item, by host and node.
+fn news_heads(
+    c: &mut dyn Connection,
+    asker: Value<'_>,
+    hosts: &[Jid],
+    nodes: &[Value<'_>],
+) -> Result<HashMap<(String, String), NewsHead>, StoreError> {
+    let mut hosts: Vec<_> = hosts.iter().map(|host| Value::Text(host.bare_str())).collect();
+    let Some(last) = hosts.last().copied() else { return Ok(HashMap::new()) };
+    let query = if hosts.len() == 1 { &NEWS_OF_ONE } else { &NEWS };
+    hosts.resize(if hosts.len() == 1 { 1 } else { HOSTS }, last);
+    let (before, mut heads) = ([&[asker, asker], &hosts[..]].concat(), HashMap::new());
+    query.query(c, (&before, nodes, &[]), &mut |row| {
+        let groups = row.optional_text(6)?.map(|groups| rosters::groups(row, groups)).transpose()?;
+        let head = NewsHead {
+            id: row.integer(2)?,
+            config: row.bytes(3)?.to_vec(),
+            affiliation: read_optional_affiliation(row, 4)?,
+            // Subscriptions 2 and 3 are `from` and `both`.
+            sees_presence: row.integer(5)? >= 2,
+            groups: groups.unwrap_or_default(),
+        };
+        heads.insert((row.text(0)?.to_owned(), row.text(1)?.to_owned()), head);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(heads)
+}
+
+/// The newest items of nodes, by the nodes' keys.
+fn newest(c: &mut dyn Connection, nodes: &[Value<'_>]) -> Result<HashMap<i64, Item>, StoreError> {
+    let mut items = HashMap::new();
+    NEWEST_ITEMS.query(c, (&[], nodes, &[]), &mut |row| {
+        items.insert(row.integer(4)?, read_item(row)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(items)
+}
+
+/// Accounts whose nodes are looked up at once.
+const HOSTS: usize = 64;
+/// Items that are loaded at once.
+const ITEMS_AT_ONCE: usize = 64;
 
 pub(crate) fn accounts_nodes(
     c: &mut dyn Connection,
@@ -463,14 +521,23 @@ fn page(c: &mut dyn Connection, sql: &'static str, values: &[Value<'_>]) -> Resu
 
 fn by_ids(c: &mut dyn Connection, node: Value<'_>, ids: &[String], since: Value<'_>) -> Result<Vec<Item>, StoreError> {
     let (mut items, mut room) = (Vec::new(), PAGE_BYTES);
-    for id in ids {
-        let Some(item) = one(c, ITEM, &[node, Value::Text(id), since], read_item)? else { continue };
-        let bytes = item.bytes();
-        if bytes > room && !items.is_empty() {
-            break;
+    for ids in ids.chunks(ITEMS_AT_ONCE) {
+        let (values, mut found): (Vec<_>, _) = (ids.iter().map(|id| Value::Text(id)).collect(), HashMap::new());
+        ITEMS_NAMED.query(c, (&[node, since], &values, &[]), &mut |row| {
+            let item = read_item(row)?;
+            found.insert(item.id.clone(), item);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for id in ids {
+            // As often as it is asked for.
+            let Some(item) = found.get(id).cloned() else { continue };
+            let bytes = item.bytes();
+            if bytes > room && !items.is_empty() {
+                return Ok(items);
+            }
+            room = room.saturating_sub(bytes);
+            items.push(item);
         }
-        room = room.saturating_sub(bytes);
-        items.push(item);
     }
     Ok(items)
 }

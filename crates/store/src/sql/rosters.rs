@@ -4,33 +4,51 @@
 //! `roster_removals` until it comes back or too many others vanished.
 
 use super::connection::{Connection, Row, Value, account_values, all, one};
-use super::{accounts, statements::*};
+use super::statements::*;
 use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect};
 use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, StoreError, Subscription};
 use rookery_jid::{Jid, JidRef};
+use std::ops::ControlFlow;
 
 pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Roster, StoreError> {
-    let head = head(c, owner)?;
-    let items = all(c, ROSTER_ITEMS, &[Value::Integer(head.owner)], read_item)?;
-    Ok(Roster { version: head.version, items: items.into_iter().map(|(_, item)| item).collect() })
+    let (version, _, items) = items_since(c, owner, -1)?;
+    Ok(Roster { version, items: items.into_iter().map(|(_, item)| item).collect() })
 }
 
 pub(crate) fn since(c: &mut dyn Connection, owner: JidRef<'_>, version: u64) -> Result<Option<Changes>, StoreError> {
-    let head = head(c, owner)?;
-    if version < head.oldest || version > head.version {
+    let (now, oldest, items) = items_since(c, owner, i64::try_from(version).unwrap_or(i64::MAX))?;
+    if version < oldest || version > now {
         return Ok(None);
     }
-    let values = [Value::Integer(head.owner), Value::number(version)];
+    let [domain, local] = account_values(owner);
+    let values = [domain, local, Value::number(version)];
     let mut changes = all(c, REMOVALS_SINCE, &values, |row| Ok((row.number(1)?, Change::Removed(row.jid(0)?))))?;
-    let items = all(c, ROSTER_ITEMS_SINCE, &values, read_item)?;
     changes.extend(items.into_iter().filter(|(_, item)| item.visible()).map(|(v, item)| (v, Change::Put(item))));
     changes.sort_unstable_by_key(|(version, _)| *version);
-    Ok(Some(Changes { version: head.version, changes }))
+    Ok(Some(Changes { version: now, changes }))
+}
+
+/// The roster's version, the oldest one whose changes since are known, and the items that changed behind a version (-1: all), each with its own.
+fn items_since(
+    c: &mut dyn Connection,
+    owner: JidRef<'_>,
+    version: i64,
+) -> Result<(u64, u64, Vec<(u64, RosterItem)>), StoreError> {
+    let [domain, local] = account_values(owner);
+    let (mut head, mut items) = (None, Vec::new());
+    c.query(ROSTER_ITEMS, &[Value::Integer(version), domain, local], &mut |row| {
+        head = Some((row.number(9)?, row.number(10)?));
+        if row.optional_text(0)?.is_some() {
+            items.push(read_item(row)?);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let (version, oldest) = head.ok_or(StoreError::NoAccount)?;
+    Ok((version, oldest, items))
 }
 
 pub(crate) fn contacts(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Vec<(Jid, Subscription)>, StoreError> {
-    let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
-    all(c, CONTACTS, &[Value::Integer(owner)], |row| Ok((row.jid(0)?, read_subscription(row, 1)?)))
+    of_owner(c, CONTACTS, &account_values(owner), |row| Ok((row.jid(0)?, read_subscription(row, 1)?)))
 }
 
 pub(crate) fn pending_in(
@@ -39,9 +57,23 @@ pub(crate) fn pending_in(
     after: Option<&Jid>,
     limit: usize,
 ) -> Result<Vec<(Jid, Vec<u8>)>, StoreError> {
-    let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
-    let values = [Value::Integer(owner), Value::Text(after.map_or("", Jid::as_str)), Value::number(limit as u64)];
-    all(c, REQUESTS, &values, |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))
+    let [domain, local] = account_values(owner);
+    let values = [Value::Text(after.map_or("", Jid::as_str)), domain, local, Value::number(limit as u64)];
+    of_owner(c, REQUESTS, &values, |row| Ok((row.jid(0)?, row.bytes(1)?.to_vec())))
+}
+
+/// All rows of a query that gives an owner who has nothing one row, with a first column of NULL.
+fn of_owner<T>(
+    c: &mut dyn Connection,
+    sql: &'static str,
+    values: &[Value<'_>],
+    read: impl Fn(&dyn Row) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let rows = all(c, sql, values, |row| row.optional_text(0)?.is_some().then(|| read(row)).transpose())?;
+    if rows.is_empty() {
+        return Err(StoreError::NoAccount);
+    }
+    Ok(rows.into_iter().flatten().collect())
 }
 
 fn size(c: &mut dyn Connection, owner: i64) -> Result<RosterSize, StoreError> {
@@ -59,11 +91,9 @@ pub(crate) fn item(
     contact: JidRef<'_>,
 ) -> Result<Option<RosterItem>, StoreError> {
     let [domain, local] = account_values(owner);
-    let read = |row: &dyn Row| match row.optional_text(0)? {
-        None => Ok(None),
-        Some(_) => read_item(row).map(|(_, item)| Some(item)),
-    };
-    one(c, ITEM_OF, &[Value::Text(contact.as_str()), domain, local], read)?.ok_or(StoreError::NoAccount)
+    let values = [Value::Text(contact.as_str()), domain, local];
+    let found = of_owner(c, ITEM_OF, &values, |row| read_item(row).map(|(_, item)| item))?;
+    Ok(found.into_iter().next())
 }
 
 pub(crate) fn change(
@@ -107,14 +137,12 @@ pub(crate) fn change(
 struct Head {
     owner: i64,
     version: u64,
-    /// The oldest version whose changes since are all known.
-    oldest: u64,
     items: u64,
 }
 
 fn head(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Head, StoreError> {
     one(c, ROSTER, &account_values(owner), |row| {
-        Ok(Head { owner: row.integer(0)?, version: row.number(1)?, oldest: row.number(2)?, items: row.number(3)? })
+        Ok(Head { owner: row.integer(0)?, version: row.number(1)?, items: row.number(2)? })
     })?
     .ok_or(StoreError::NoAccount)
 }
@@ -187,7 +215,7 @@ fn read_item(row: &dyn Row) -> Result<(u64, RosterItem), StoreError> {
     let item = RosterItem {
         jid: row.jid(0)?,
         name: row.optional_text(2)?.map(str::to_owned),
-        groups: read_groups(groups).ok_or_else(|| row.corrupt(format!("roster groups {groups:?}")))?,
+        groups: self::groups(row, groups)?,
         subscription: read_subscription(row, 4)?,
         ask: row.integer(5)? != 0,
         approved: row.integer(6)? != 0,
@@ -209,6 +237,11 @@ fn read_subscription(row: &dyn Row, column: usize) -> Result<Subscription, Store
 /// rows of a roster for something that is only ever read with the item.
 fn write_groups(groups: &[String]) -> String {
     groups.iter().map(|group| format!("{}:{group}", group.len())).collect()
+}
+
+/// Reads the groups of an item.
+pub(crate) fn groups(row: &dyn Row, text: &str) -> Result<Vec<String>, StoreError> {
+    read_groups(text).ok_or_else(|| row.corrupt(format!("roster groups {text:?}")))
 }
 
 fn read_groups(mut text: &str) -> Option<Vec<String>> {

@@ -12,9 +12,12 @@
 use super::archive::stretch;
 use super::archives::Archive;
 use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::many::{Among, by_domain};
 use crate::archive::{BYTES_PER_MESSAGE, FAIR_PART};
 use crate::{ArchivedMessage, StoreError};
-use rookery_jid::JidRef;
+use rookery_jid::{Jid, JidRef};
+use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 
 /// Collects the archives that a group of messages makes larger.
 #[derive(Default)]
@@ -98,16 +101,34 @@ impl<'m> Sizes<'m> {
     }
 }
 
-/// Learns the state that the database has of an owner's archive. Returns whether there is one.
-pub(super) fn learn(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<bool, StoreError> {
-    let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?, row.number(2)?));
-    let Some((id, bytes, counted)) = one(c, ARCHIVE, &account_values(owner), read)? else { return Ok(false) };
-    let mut archive = Archive::new(id, bytes, counted);
-    for newer in all(c, UNCOUNTED, &[Value::Integer(id), Value::number(counted)], Removed::read)? {
-        archive.add(newer.id, newer.contact_key, newer.size);
+/// Learns the state that the database has of those of these owners' archives that there are.
+pub(super) fn learn<'j>(
+    c: &mut dyn Connection,
+    owners: impl Iterator<Item = &'j Jid> + Clone,
+) -> Result<(), StoreError> {
+    let mut found = BTreeMap::new();
+    for (domain, locals) in by_domain(owners.clone()) {
+        ARCHIVES.query(c, (&[Value::Text(domain)], &locals, &[]), &mut |row| {
+            let owner = (domain, row.text(0)?.to_owned());
+            found.insert(row.integer(1)?, (owner, Archive::new(row.integer(1)?, row.number(2)?, row.number(3)?)));
+            Ok(ControlFlow::Continue(()))
+        })?;
     }
-    c.known_archives().learn(owner, archive);
-    Ok(true)
+    let ids: Vec<_> = found.keys().copied().map(Value::Integer).collect();
+    UNCOUNTED.query(c, (&[], &ids, &[]), &mut |row| {
+        if let Some((_, archive)) = found.get_mut(&row.integer(3)?) {
+            let newer = Removed::read(row)?;
+            archive.add(newer.id, newer.contact_key, newer.size);
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    let mut found: HashMap<_, _> = found.into_values().collect();
+    for owner in owners {
+        if let Some(archive) = found.remove(&(owner.domain(), owner.local().unwrap_or_default().to_owned())) {
+            c.known_archives().learn(owner.as_ref(), archive);
+        }
+    }
+    Ok(())
 }
 
 /// Takes messages that go, or are replaced, out of the counts of their archive.
@@ -249,9 +270,16 @@ const ARCHIVE: &str = "SELECT id, bytes, counted FROM archives WHERE domain = ? 
 /// Values: archive.
 const COUNTED: &str = "SELECT counted FROM archives WHERE id = ?";
 
-/// Values: archive, id.
-const UNCOUNTED: &str =
-    "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? AND id > ? ORDER BY id";
+/// Values: domain, localparts.
+static ARCHIVES: Among =
+    Among::new("SELECT localpart, id, bytes, counted FROM archives WHERE domain = ? AND localpart IN ", "");
+
+/// Values: archives.
+static UNCOUNTED: Among = Among::new(
+    "SELECT m.id, m.contact_key, length(m.stanza), m.owner FROM archives a \
+     JOIN archive_messages m ON m.owner = a.id AND m.id > a.counted WHERE a.id IN ",
+    " ORDER BY m.owner, m.id",
+);
 
 /// Values: bytes, id, archive.
 const SETTLE: &str = "UPDATE archives SET bytes = ?, counted = ? WHERE id = ?";

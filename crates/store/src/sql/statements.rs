@@ -31,30 +31,20 @@ pub(crate) const COUNT_ACCOUNTS_OF_DOMAIN: &str = "SELECT COUNT(*) FROM accounts
 // SCRAM keys: one row per account and hash.
 
 /// Values: account.
-pub(crate) const KEYS: &str = "SELECT hash, iterations, salt, stored_key, server_key FROM scram_keys WHERE account = ?";
-
-/// Values: iterations, salt, stored key, server key, account, hash.
-pub(crate) const INSERT_KEYS: &str = "\
-    INSERT INTO scram_keys (iterations, salt, stored_key, server_key, account, hash) SELECT ?, ?, ?, ?, ?, ?";
-
-/// Values: account.
 pub(crate) const REMOVE_KEYS: &str = "DELETE FROM scram_keys WHERE account = ?";
 
 // Rosters.
 
 /// The account with what its row keeps of the roster.
 pub(crate) const ROSTER: &str =
-    "SELECT id, roster_version, roster_oldest, roster_items FROM accounts WHERE domain = ? AND localpart = ?";
+    "SELECT id, roster_version, roster_items FROM accounts WHERE domain = ? AND localpart = ?";
 
-/// Values: owner.
+/// The items behind a version, with the roster's head; one row without an item if there is none. Values: version, domain, localpart.
 pub(crate) const ROSTER_ITEMS: &str = "\
-    SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
-    FROM roster_items WHERE owner = ? ORDER BY contact";
-
-/// Values: owner, version.
-pub(crate) const ROSTER_ITEMS_SINCE: &str = "\
-    SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
-    FROM roster_items WHERE owner = ? AND version > ?";
+    SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in, \
+    a.roster_version, a.roster_oldest \
+    FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND i.version > ? \
+    WHERE a.domain = ? AND a.localpart = ? ORDER BY i.contact";
 
 /// Values: owner, contact.
 pub(crate) const ROSTER_ITEM: &str = "\
@@ -78,14 +68,16 @@ pub(crate) const REMOVE_ROSTER_ITEM: &str = "DELETE FROM roster_items WHERE owne
 /// Values: version, items, owner.
 pub(crate) const UPDATE_ROSTER: &str = "UPDATE accounts SET roster_version = ?, roster_items = ? WHERE id = ?";
 
-/// Values: owner.
-pub(crate) const CONTACTS: &str =
-    "SELECT contact, subscription FROM roster_items WHERE owner = ? AND subscription > 0 ORDER BY contact";
+/// One row without a contact if there is none. Values: domain, localpart.
+pub(crate) const CONTACTS: &str = "\
+    SELECT i.contact, i.subscription FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND i.subscription > 0 \
+    WHERE a.domain = ? AND a.localpart = ? ORDER BY i.contact";
 
-/// Values: owner, contact, number.
+/// One row without a contact if there is none. Values: contact, domain, localpart, number.
 pub(crate) const REQUESTS: &str = "\
-    SELECT contact, pending_in FROM roster_items \
-    WHERE owner = ? AND contact > ? AND pending_in IS NOT NULL ORDER BY contact LIMIT ?";
+    SELECT i.contact, i.pending_in FROM accounts a \
+    LEFT JOIN roster_items i ON i.owner = a.id AND i.contact > ? AND i.pending_in IS NOT NULL \
+    WHERE a.domain = ? AND a.localpart = ? ORDER BY i.contact LIMIT ?";
 
 /// The number of items that clients see, their bytes, and the number of all. Values: owner.
 pub(crate) const ROSTER_SIZE: &str = "\
@@ -94,8 +86,10 @@ pub(crate) const ROSTER_SIZE: &str = "\
             OCTET_LENGTH(contact) + COALESCE(OCTET_LENGTH(name), 0) + OCTET_LENGTH(roster_groups) AS bytes \
         FROM roster_items WHERE owner = ?) AS sizes";
 
-/// Values: owner, version.
-pub(crate) const REMOVALS_SINCE: &str = "SELECT contact, version FROM roster_removals WHERE owner = ? AND version > ?";
+/// Values: domain, localpart, version.
+pub(crate) const REMOVALS_SINCE: &str = "\
+    SELECT contact, version FROM roster_removals \
+    WHERE owner = (SELECT id FROM accounts WHERE domain = ? AND localpart = ?) AND version > ?";
 
 /// Values: owner, contact, version.
 pub(crate) const INSERT_REMOVAL: &str = "INSERT INTO roster_removals (owner, contact, version) SELECT ?, ?, ?";
@@ -138,28 +132,24 @@ pub(crate) const OFFLINE_BYTES: &str =
 pub(crate) const INSERT_OFFLINE: &str =
     "INSERT INTO offline_messages (owner, unix_ms, sender, stanza) SELECT ?, ?, ?, ?";
 
-/// Values: owner, id.
-pub(crate) const LOAD_OFFLINE: &str =
-    "SELECT id, unix_ms, stanza FROM offline_messages WHERE owner = ? AND id > ? ORDER BY id";
+/// Values: domain, localpart, id, limit.
+pub(crate) const LOAD_OFFLINE: &str = "\
+    SELECT id, unix_ms, stanza FROM offline_messages \
+    WHERE owner = (SELECT id FROM accounts WHERE domain = ? AND localpart = ?) AND id > ? ORDER BY id LIMIT ?";
 
 /// Values: owner, id.
 pub(crate) const REMOVE_OFFLINE: &str = "DELETE FROM offline_messages WHERE owner = ? AND id <= ?";
 
 // Last presence.
 
-/// Values: time, stanza, owner.
-pub(crate) const UPDATE_PRESENCE: &str = "UPDATE last_presence SET unix_ms = ?, stanza = ? WHERE owner = ?";
+/// Values: time, stanza, domain, localpart.
+pub(crate) const UPDATE_PRESENCE: &str = "\
+    UPDATE last_presence SET unix_ms = ?, stanza = ? \
+    WHERE owner = (SELECT id FROM accounts WHERE domain = ? AND localpart = ?)";
 
-/// Values: time, stanza, owner.
-pub(crate) const INSERT_PRESENCE: &str = "INSERT INTO last_presence (unix_ms, stanza, owner) SELECT ?, ?, ?";
-
-/// Subscriptions 2 and 3 are `from` and `both`. Values: domain, localpart, asker.
-pub(crate) const PRESENCE_FOR: &str = "\
-    SELECT last_presence.unix_ms, last_presence.stanza FROM accounts \
-    JOIN roster_items ON roster_items.owner = accounts.id \
-    JOIN last_presence ON last_presence.owner = accounts.id \
-    WHERE accounts.domain = ? AND accounts.localpart = ? \
-    AND roster_items.contact = ? AND roster_items.subscription >= 2";
+/// Values: time, stanza, domain, localpart.
+pub(crate) const INSERT_PRESENCE: &str = "\
+    INSERT INTO last_presence (unix_ms, stanza, owner) SELECT ?, ?, id FROM accounts WHERE domain = ? AND localpart = ?";
 
 // Settings.
 

@@ -20,6 +20,7 @@ use crate::{
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::vital;
 use rookery_sasl::Credentials;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -29,6 +30,7 @@ use std::thread::{self, JoinHandle};
 pub struct SqlStore {
     queue: Arc<Queue>,
     trouble: Arc<Trouble>,
+    statements: Arc<AtomicU64>,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -39,10 +41,11 @@ impl SqlStore {
     {
         let queue = Arc::new(Queue::new(bounds));
         let trouble = Arc::<Trouble>::default();
-        let (served, noted) = (queue.clone(), trouble.clone());
-        let serve = move || worker::run(connection, served, noted);
+        let statements = Arc::<AtomicU64>::default();
+        let (served, noted, counted) = (queue.clone(), trouble.clone(), statements.clone());
+        let serve = move || worker::run(connection, served, noted, counted);
         let worker = thread::Builder::new().name("store".into()).spawn(|| vital(serve))?;
-        Ok(SqlStore { queue, trouble, worker: Mutex::new(Some(worker)) })
+        Ok(SqlStore { queue, trouble, statements, worker: Mutex::new(Some(worker)) })
     }
 
     /// Carries out what is queued, closes the database and returns when that is done: for shutdown. Operations queued
@@ -55,6 +58,11 @@ impl SqlStore {
             // It catches every panic of callers; if it panicked anyway, the panic hook has said so.
             drop(worker.join());
         }
+    }
+
+    /// Returns the number of statements that operations have been made of so far, without those that begin and end transactions.
+    pub fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
     }
 
     fn read<T: Send + 'static>(
@@ -91,6 +99,11 @@ impl Accounts for SqlStore {
     fn credentials(&self, account: JidRef<'_>) -> Pending<Option<Credentials>> {
         let account = account.bare().to_jid();
         self.read(0, move |c| accounts::credentials(c, account.as_ref()))
+    }
+
+    fn for_login(&self, account: JidRef<'_>) -> Pending<Option<(Credentials, bool)>> {
+        let account = account.bare().to_jid();
+        self.read(0, move |c| accounts::for_login(c, account.as_ref()))
     }
 
     fn create(&self, account: JidRef<'_>, credentials: Credentials) -> Pending<bool> {
@@ -342,10 +355,10 @@ impl LastPresence for SqlStore {
         self.read(0, move |c| presence::last(c, owner.as_ref()))
     }
 
-    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>) -> Pending<Vec<LastSeen>> {
-        let asker = asker.bare().to_jid();
+    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<(LastSeen, Option<Vec<u8>>)>> {
+        let (asker, document) = (asker.bare().to_jid(), document.to_owned());
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
-        self.read(bytes, move |c| presence::of(c, asker.as_ref(), &owners))
+        self.read(bytes, move |c| presence::of(c, asker.as_ref(), &owners, &document))
     }
 }
 

@@ -15,17 +15,19 @@
 //!   does on an I/O error and when an update, but not an insert, finds the file full.
 
 use super::connection::Transactions;
+use super::counted::Counted;
 use super::operation::Operation;
 use super::queue::Queue;
 use super::trouble::Trouble;
 use crate::StoreError;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// Runs the queue until it is closed and empty.
-pub(crate) fn run(connection: impl Transactions, queue: Arc<Queue>, trouble: Arc<Trouble>) {
+pub(crate) fn run(connection: impl Transactions, queue: Arc<Queue>, trouble: Arc<Trouble>, statements: Arc<AtomicU64>) {
     let queue = Served(queue);
-    let mut worker = Worker { connection, batch: Batch::default(), trouble };
+    let mut worker = Worker { connection, batch: Batch::default(), trouble, statements };
     while let Some(operation) = queue.0.wait() {
         worker.run_batch(operation, &queue.0);
     }
@@ -47,6 +49,8 @@ struct Worker<C> {
     connection: C,
     batch: Batch,
     trouble: Arc<Trouble>,
+    /// How many the operations have asked for.
+    statements: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -96,7 +100,7 @@ impl<C: Transactions> Worker<C> {
             return operation.tell(Some(error));
         }
         // Its own error is kept in the operation, and a read has nothing to undo.
-        let outcome = operation.run(&mut self.connection);
+        let outcome = self.run_operation(operation.as_mut());
         if self.batch.transaction == Some(Access::Read) {
             return operation.tell(None);
         }
@@ -124,7 +128,7 @@ impl<C: Transactions> Worker<C> {
         for run in 1.. {
             let is_last = run >= RUNS;
             self.connection.begin_operation()?;
-            let ran = operation.run(&mut self.connection);
+            let ran = self.run_operation(operation);
             let is_done = ran.is_ok();
             let Err(error) = ran.and_then(|()| self.connection.keep_operation()) else { break };
             if !self.connection.in_transaction() || (is_done && (is_last || !error.is_conflict())) {
@@ -139,6 +143,10 @@ impl<C: Transactions> Worker<C> {
             }
         }
         Ok(())
+    }
+
+    fn run_operation(&mut self, operation: &mut dyn Operation) -> Result<(), StoreError> {
+        operation.run(&mut Counted { connection: &mut self.connection, statements: &self.statements })
     }
 
     fn notice_loss(&mut self, error: StoreError) {

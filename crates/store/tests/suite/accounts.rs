@@ -126,7 +126,7 @@ pub fn a_removed_account_leaves_nothing(stores: &Stores) {
     assert_eq!(done(stores.rosters.get(romeo.as_ref())).items, []);
     assert_eq!(done(stores.offline.load(romeo.as_ref(), 0, usize::MAX)), []);
     put(stores, &romeo, subscribed(juliet.as_str(), Subscription::Both));
-    assert_eq!(done(stores.last_presence.of(juliet.as_ref(), vec![romeo.clone()])), []);
+    assert_eq!(done(stores.last_presence.of(juliet.as_ref(), vec![romeo.clone()], "")), []);
     assert_eq!(done(stores.rosters.contacts(juliet.as_ref())), [(romeo, Subscription::Both)], "others' rosters stay");
 }
 

@@ -22,12 +22,10 @@ pub fn only_those_who_may_see_it_do(stores: &Stores) {
     owners.extend([stranger, silent, jid("nobody@a.example")]);
     owners.reverse();
 
-    let seen = done(stores.last_presence.of(asker.as_ref(), owners));
-    let expected = ["both@a.example", "from@a.example"].map(|owner| LastSeen {
-        owner: jid(owner),
-        unix_ms: 7,
-        stanza: owner.into(),
-    });
+    done(stores.documents.put(jid("both@a.example").as_ref(), "conceals", Some(vec![1])));
+    let seen = done(stores.last_presence.of(asker.as_ref(), owners, "conceals"));
+    let expected = [("both@a.example", Some(vec![1])), ("from@a.example", None)]
+        .map(|(owner, document)| (LastSeen { owner: jid(owner), unix_ms: 7, stanza: owner.into() }, document));
     assert_eq!(seen, expected);
 }
 
@@ -36,9 +34,9 @@ pub fn the_last_one_counts(stores: &Stores) {
     put(stores, &owner, RosterItem { subscription: Subscription::From, ..RosterItem::new(asker.clone()) });
     done(stores.last_presence.put(owner.as_ref(), 1, b"first".to_vec()));
     done(stores.last_presence.put(owner.as_ref(), 2, b"second".to_vec()));
-    let seen = done(stores.last_presence.of(asker.as_ref(), vec![owner.clone()]));
+    let seen = done(stores.last_presence.of(asker.as_ref(), vec![owner.clone()], "conceals"));
     let last = LastSeen { owner: owner.clone(), unix_ms: 2, stanza: b"second".to_vec() };
-    assert_eq!(seen, std::slice::from_ref(&last));
+    assert_eq!(seen, [(last.clone(), None)]);
     assert_eq!(done(stores.last_presence.last(owner.as_ref())), Some(last));
     assert_eq!(done(stores.last_presence.last(asker.as_ref())), None);
     let nobody = jid("nobody@a.example");

@@ -2,6 +2,8 @@
 //!
 //! They keep to the rules of `sql/statements.rs`. The bytes of an item are written down once (`size!`).
 
+use crate::sql::many::Among;
+
 /// Values: host, node.
 pub(super) const NODE: &str = "SELECT id, config, items, creator, bytes FROM pubsub_nodes WHERE host = ? AND node = ?";
 
@@ -168,9 +170,45 @@ pub(super) const OLDER_ITEMS: &str =
 /// Values: node, item, time.
 pub(super) const POSITION: &str = "SELECT position FROM pubsub_items WHERE node = ? AND item = ? AND unix_ms >= ?";
 
-/// Values: node, item, time.
-pub(super) const ITEM: &str =
-    "SELECT item, publisher, unix_ms, payload FROM pubsub_items WHERE node = ? AND item = ? AND unix_ms >= ?";
+/// Values: node, time, items.
+pub(super) static ITEMS_NAMED: Among = Among::new(
+    "SELECT item, publisher, unix_ms, payload FROM pubsub_items WHERE node = ? AND unix_ms >= ? AND item IN ",
+    "",
+);
+
+/// Values: nodes.
+pub(super) static NEWEST_ITEMS: Among = Among::new(
+    "SELECT i.item, i.publisher, i.unix_ms, i.payload, i.node FROM pubsub_nodes n \
+     JOIN pubsub_items i ON i.node = n.id \
+     AND i.position = (SELECT MAX(newest.position) FROM pubsub_items newest WHERE newest.node = n.id) WHERE n.id IN ",
+    "",
+);
+
+/// The nodes that hold an item, with what the asker is to them and to their account. Values: asker, asker, hosts, nodes.
+macro_rules! news {
+    ($hosts:literal) => {
+        Among::new(
+            concat!(
+                "SELECT n.host, n.node, n.id, n.config, COALESCE(f.affiliation, 0), COALESCE(r.subscription, 0), r.roster_groups \
+                 FROM pubsub_nodes n \
+                 LEFT JOIN pubsub_affiliations f ON f.node = n.id AND f.entity = ? \
+                 LEFT JOIN roster_items r ON r.owner = n.account AND r.contact = ? \
+                 WHERE n.items > 0 AND n.host IN (",
+                $hosts,
+                ") AND n.node IN "
+            ),
+            "",
+        )
+    };
+}
+
+pub(super) static NEWS_OF_ONE: Among = news!("?");
+
+/// For 64 hosts.
+pub(super) static NEWS: Among = news!(
+    "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
+     ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?"
+);
 
 /// Values: node, time, position, limit.
 pub(super) const ITEMS_AFTER: &str = "\

@@ -263,7 +263,7 @@ fn failure(database: &str, error: Error) -> StoreError {
 const MAIN: &str = "main";
 
 /// All statements of this crate fit.
-const CACHED_STATEMENTS: usize = 64;
+const CACHED_STATEMENTS: usize = 512;
 
 /// What the log is cut down to after a burst made it longer, in bytes.
 const LOG_BYTES: u32 = 64 << 20;

@@ -174,7 +174,12 @@ impl Rig {
     /// Runs what is queued, on this thread.
     fn run(&self) {
         self.queue.close();
-        super::run(Handle(self.engine.clone(), KnownArchives::default()), self.queue.clone(), Arc::default());
+        super::run(
+            Handle(self.engine.clone(), KnownArchives::default()),
+            self.queue.clone(),
+            Arc::default(),
+            Arc::default(),
+        );
     }
 
     fn state<T>(&self, look: impl FnOnce(&mut Engine) -> T) -> T {

@@ -1,0 +1,32 @@
+//! Counts the statements of the operations: each is a way to the database and back where that is another machine.
+
+use super::archives::KnownArchives;
+use super::connection::{Connection, EachRow, Value};
+use crate::StoreError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A connection with a count of what it was asked. What begins and ends transactions goes past it.
+pub(crate) struct Counted<'a, C> {
+    pub(crate) connection: &'a mut C,
+    pub(crate) statements: &'a AtomicU64,
+}
+
+impl<C: Connection> Connection for Counted<'_, C> {
+    fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+        self.connection.execute(sql, values)
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[Value<'_>], each: &mut EachRow<'_>) -> Result<(), StoreError> {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+        self.connection.query(sql, values, each)
+    }
+
+    fn corrupt(&self, what: String) -> StoreError {
+        self.connection.corrupt(what)
+    }
+
+    fn known_archives(&mut self) -> &mut KnownArchives {
+        self.connection.known_archives()
+    }
+}

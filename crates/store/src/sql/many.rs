@@ -1,0 +1,100 @@
+//! One statement for many: what would else be a loop of one statement for each contact, owner or id.
+//!
+//! Texts of statements are static, so that a connection prepares each once: there are a few of fixed sizes.
+
+use super::connection::{Connection, EachRow, Value};
+use crate::StoreError;
+use rookery_jid::Jid;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+/// A statement with a list of values after an `IN`. A list that is shorter than the next size is filled up with its last
+/// value, a longer one takes several statements.
+pub(crate) struct Among {
+    before: &'static str,
+    after: &'static str,
+    texts: [OnceLock<String>; LISTS.len()],
+}
+
+impl Among {
+    /// The list stands between the two texts.
+    pub(crate) const fn new(before: &'static str, after: &'static str) -> Among {
+        Among { before, after, texts: [const { OnceLock::new() }; LISTS.len()] }
+    }
+
+    /// Runs a query for a list, and shows all rows. Values: those in front of the list, the list, those behind it.
+    pub(crate) fn query(
+        &'static self,
+        c: &mut dyn Connection,
+        (before, list, after): (&[Value<'_>], &[Value<'_>], &[Value<'_>]),
+        each: &mut EachRow<'_>,
+    ) -> Result<(), StoreError> {
+        self.portions(list).try_for_each(|(text, portion)| c.query(text, &[before, &portion, after].concat(), each))
+    }
+
+    /// Runs a statement that gives no rows for a list.
+    pub(crate) fn execute(
+        &'static self,
+        c: &mut dyn Connection,
+        (before, list, after): (&[Value<'_>], &[Value<'_>], &[Value<'_>]),
+    ) -> Result<(), StoreError> {
+        let mut portions = self.portions(list);
+        portions.try_for_each(|(text, portion)| c.execute(text, &[before, &portion, after].concat()).map(drop))
+    }
+
+    fn portions<'v>(&'static self, list: &'v [Value<'v>]) -> impl Iterator<Item = (&'static str, Vec<Value<'v>>)> {
+        list.chunks(LISTS[LISTS.len() - 1]).map(|portion| {
+            let at = LISTS.iter().position(|size| *size >= portion.len()).unwrap_or_default();
+            let mut values = portion.to_vec();
+            values.resize(LISTS[at], portion[portion.len() - 1]);
+            let text = || format!("{}({}){}", self.before, vec!["?"; LISTS[at]].join(", "), self.after);
+            (self.texts[at].get_or_init(text).as_str(), values)
+        })
+    }
+}
+
+/// A statement that inserts rows, as many at a time as there are.
+pub(crate) struct Rows {
+    into: &'static str,
+    row: &'static str,
+    texts: [OnceLock<String>; ROWS.len()],
+}
+
+impl Rows {
+    /// `into`: all in front of the rows; `row`: one row with its values in brackets.
+    pub(crate) const fn new(into: &'static str, row: &'static str) -> Rows {
+        Rows { into, row, texts: [const { OnceLock::new() }; ROWS.len()] }
+    }
+
+    /// Inserts all of these rows.
+    pub(crate) fn insert<const N: usize>(
+        &'static self,
+        c: &mut dyn Connection,
+        mut rows: &[[Value<'_>; N]],
+    ) -> Result<(), StoreError> {
+        for (size, text) in ROWS.into_iter().zip(&self.texts) {
+            while let Some((portion, rest)) = rows.split_at_checked(size) {
+                let text = text.get_or_init(|| format!("{} {}", self.into, vec![self.row; size].join(", ")));
+                c.execute(text, portion.as_flattened())?;
+                rows = rest;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the localparts of accounts, by domain: an `IN` has single values.
+pub(crate) fn by_domain<'j>(accounts: impl IntoIterator<Item = &'j Jid>) -> BTreeMap<&'j str, Vec<Value<'j>>> {
+    let mut domains: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for account in accounts {
+        let local = account.local().unwrap_or_default();
+        domains.entry(account.domain()).or_default().push(Value::Text(local));
+    }
+    domains
+}
+
+/// The sizes of lists. With the largest, 1000 contacts are two statements.
+const LISTS: [usize; 4] = [1, 8, 64, 512];
+
+/// The numbers of rows, largest first. Each statement costs SQLite a note of what would undo it.
+const ROWS: [usize; 8] = [200, 64, 32, 16, 8, 4, 2, 1];
