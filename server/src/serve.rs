@@ -125,7 +125,8 @@ impl Threads {
                 challenges,
                 chat: rookery_web::chat::Files::new(start.loaded.source.folder.path()),
                 stores: start.database.stores.clone(),
-                modules: start.shared.clone(),
+                journal: start.shared.journal.clone(),
+                logins: start.shared.logins.clone(),
                 exports: start.loaded.source.folder.path().to_owned(),
             };
             let front = rookery_web::start(web, web_settings(&start.loaded), reach);

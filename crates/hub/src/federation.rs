@@ -108,7 +108,7 @@ impl World {
     /// Whether modules let an address of another server communicate with a host of this one.
     fn lets_cross(&self, remote: Option<JidRef<'_>>, host: &str) -> bool {
         let domain = self.domain_of(host);
-        remote.zip(domain).is_none_or(|(remote, domain)| self.registry.lets_cross(remote, domain))
+        remote.zip(domain).is_none_or(|(remote, domain)| self.registry.lets_cross(self, remote, domain))
     }
 
     fn leave(&mut self, outgoing: Outgoing) {

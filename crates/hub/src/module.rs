@@ -115,7 +115,7 @@ type Asks = Box<dyn Fn(&dyn Any) -> bool>;
 /// Whether a session may have a stanza.
 type Screen = Box<dyn Fn(&World, Link, &Packet) -> bool>;
 /// Decides whether an address of another server and one of our domains may communicate.
-pub(crate) type Border = Box<dyn Fn(JidRef<'_>, &str) -> bool>;
+pub(crate) type Border = fn(&World, JidRef<'_>, &str) -> bool;
 /// Runs again and again.
 pub(crate) type Round = Box<dyn Fn(&mut World)>;
 /// Gives presence of a session another form, or leaves it.
@@ -272,8 +272,8 @@ impl Hooks<'_> {
 
     /// Decides whether an address of another server and a domain of this one, which has the module, may communicate: for all that comes in from there and
     /// leaves for there.
-    pub fn border(&mut self, call: impl Fn(JidRef<'_>, &str) -> bool + 'static) {
-        let hook = self.hook(Phase::Guard, Box::new(call) as Border);
+    pub fn border(&mut self, call: fn(&World, JidRef<'_>, &str) -> bool) {
+        let hook = self.hook(Phase::Guard, call);
         self.registry.borders.push(hook);
     }
 

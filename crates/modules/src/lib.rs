@@ -113,11 +113,12 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(fast::Fast),
         Box::new(multicast::Multicast),
         Box::new(rooms::Rooms::new(shared.rooms.clone())),
-        Box::new(commands::Commands::new(shared.clone())),
+        Box::new(commands::Commands),
         Box::new(administration::Administration::new(
             shared.borders.clone(),
             shared.journal.clone(),
             shared.logins.clone(),
+            shared.process.clone(),
         )),
         Box::new(announce::Announce::new(shared.motds.clone())),
         Box::new(pubsub::Pubsub),

@@ -56,6 +56,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use rookery_hub::{Domain, Network};
+use rookery_modules::operations::journal::Journal;
+use rookery_modules::operations::logins::Logins;
 use rookery_modules::operations::rooms;
 use rookery_sasl::server::Decoy;
 use rookery_shard::{Door, LoginTerms};
@@ -127,7 +129,8 @@ pub(crate) struct Shared {
     pub chat: chat::Files,
     pub challenges: acme::Challenges,
     pub stores: Stores,
-    pub modules: rookery_modules::Shared,
+    pub journal: Journal,
+    pub logins: Logins,
     pub samples: samples::Samples,
     pub admin: admin::Admin,
     /// The folder where exports are written.
@@ -152,8 +155,10 @@ pub struct Reach {
     pub challenges: acme::Challenges,
     /// All stores.
     pub stores: Stores,
-    /// What the modules of all shards have in common.
-    pub modules: rookery_modules::Shared,
+    /// What administrators did.
+    pub journal: Journal,
+    /// Who logged in of late, and who failed to.
+    pub logins: Logins,
     /// The folder where exports of accounts are written, each in a file without a name.
     pub exports: PathBuf,
 }
@@ -170,7 +175,7 @@ impl std::fmt::Debug for Reach {
 /// What the system says when it gives no thread or no descriptor.
 pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::Result<Running> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING).build()?;
-    let Reach { door, files, chat, challenges, stores, modules, exports } = reach;
+    let Reach { door, files, chat, challenges, stores, journal, logins, exports } = reach;
     let settings = RwLock::new(Arc::new(settings));
     let counts = metrics::Counts::default();
     let shared = Arc::new(Shared {
@@ -180,7 +185,8 @@ pub fn start(listeners: Vec<Listener>, settings: Settings, reach: Reach) -> io::
         chat,
         challenges,
         stores,
-        modules,
+        journal,
+        logins,
         samples: samples::Samples::default(),
         admin: admin::Admin::default(),
         exports_folder: exports,

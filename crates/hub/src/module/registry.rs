@@ -121,9 +121,9 @@ impl Registry {
     }
 
     /// Whether an address of another server may communicate with a domain.
-    pub(crate) fn lets_cross(&self, remote: JidRef<'_>, domain: &Domain) -> bool {
+    pub(crate) fn lets_cross(&self, world: &World, remote: JidRef<'_>, domain: &Domain) -> bool {
         let mut on = self.borders.iter().filter(|hook| domain.module(hook.module).is_some());
-        on.all(|hook| (hook.call)(remote, &domain.name))
+        on.all(|hook| (hook.call)(world, remote, &domain.name))
     }
 
     pub(crate) fn rounds(&self) -> usize {

@@ -95,37 +95,29 @@ impl Borders {
             all.remove(domain);
         }
     }
-
-    /// Reads the lists of all domains.
-    fn load(&self, world: &mut World) {
-        let domains: Vec<_> = world.settings().domains.iter().map(|domain| domain.name.clone()).collect();
-        for (domain, which) in domains.iter().flat_map(|domain| [(domain, Which::Black), (domain, Which::White)]) {
-            let kept = world.stores.meta.get(&which.key(domain));
-            let (borders, domain) = (self.clone(), domain.clone());
-            world.wait(kept, move |_, kept| match kept {
-                Ok(bytes) => borders.set(&domain, which, read(bytes.as_deref().unwrap_or_default())),
-                Err(error) => tracing::error!(%error, %domain, "the {} can't be read", which.name()),
-            });
-        }
-    }
 }
 
 /// Guards the borders of the domains.
-pub(super) fn install(hooks: &mut Hooks<'_>, borders: &Borders) {
-    let first = borders.clone();
-    hooks.starting(move |world| {
-        if world.shard() == 0 {
-            first.load(world);
-        }
-    });
-    let again = borders.clone();
-    hooks.every(PERIOD_MS, move |world| {
-        if world.shard() == 0 {
-            again.load(world);
-        }
-    });
-    let borders = borders.clone();
-    hooks.border(move |remote, domain| borders.let_pass(remote, domain));
+pub(super) fn install(hooks: &mut Hooks<'_>) {
+    hooks.starting(load);
+    hooks.every(PERIOD_MS, load);
+    hooks.border(|world, remote, domain| world.state::<Borders>().let_pass(remote, domain));
+}
+
+/// Reads the lists of all domains, on the first shard.
+fn load(world: &mut World) {
+    if world.shard() > 0 {
+        return;
+    }
+    let domains: Vec<_> = world.settings().domains.iter().map(|domain| domain.name.clone()).collect();
+    for (domain, which) in domains.iter().flat_map(|domain| [(domain, Which::Black), (domain, Which::White)]) {
+        let kept = world.stores.meta.get(&which.key(domain));
+        let domain = domain.clone();
+        world.wait(kept, move |world, kept| match kept {
+            Ok(bytes) => world.state::<Borders>().set(&domain, which, read(bytes.as_deref().unwrap_or_default())),
+            Err(error) => tracing::error!(%error, %domain, "the {} can't be read", which.name()),
+        });
+    }
 }
 
 fn read(bytes: &[u8]) -> HashSet<String> {
@@ -171,7 +163,7 @@ fn set(world: &mut World, order: Order, which: Which) {
     world.wait(kept, move |world, kept: Result<(), StoreError>| match kept {
         Ok(()) => {
             note(world, &order, &format!("changed the {}", which.name()), &format!("{} entries", list.len()));
-            order.shared().borders.set(&domain, which, list);
+            world.state::<Borders>().set(&domain, which, list);
             order.done(world, &format!("the {} was changed", which.name()));
         }
         Err(error) => order.store_failed(world, "keeping a list of domains", &error),

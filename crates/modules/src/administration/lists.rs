@@ -4,15 +4,17 @@
 //! doesn't say `away` or `xa`; *idle* one whose resources all say so.
 
 use rookery_fanout::Link;
-use rookery_hub::World;
+use rookery_hub::{Hooks, Question, Reply, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Field;
 use rookery_store::Pending;
 use rookery_xml::ns;
+use serde::{Deserialize, Serialize};
 
 use super::{NAME, form, result};
 use crate::commands::order::{Order, Outcome};
 use crate::commands::{Command, Step};
+use crate::operations::Gathered;
 use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -36,18 +38,18 @@ pub(crate) const COMMANDS: &[Command] = &[
         "http://jabber.org/protocol/admin#get-online-users-num",
         "Get the number of online users",
         |world, order| {
-            count(world, order, "onlineusersnum", |_, _| true);
+            count(world, order, "onlineusersnum", Choice::Online);
         },
     ),
     number(
         "http://jabber.org/protocol/admin#get-active-users-num",
         "Get the number of active users",
         |world, order| {
-            count(world, order, "activeusersnum", is_active);
+            count(world, order, "activeusersnum", Choice::Active);
         },
     ),
     number("http://jabber.org/protocol/admin#get-idle-users-num", "Get the number of idle users", |world, order| {
-        count(world, order, "idleusersnum", is_idle);
+        count(world, order, "idleusersnum", Choice::Idle);
     }),
     list(
         "http://jabber.org/protocol/admin#get-registered-users-list",
@@ -68,14 +70,14 @@ pub(crate) const COMMANDS: &[Command] = &[
         },
     ),
     list("http://jabber.org/protocol/admin#get-online-users-list", "Get the list of online users", |world, order| {
-        list_present(world, order, "onlineuserjids", |_, _| true);
+        list_present(world, order, "onlineuserjids", Choice::Online);
     }),
     list("http://jabber.org/protocol/admin#get-active-users", "Get the list of active users", |world, order| {
-        list_present(world, order, "activeuserjids", is_active);
+        list_present(world, order, "activeuserjids", Choice::Active);
     }),
     list("http://jabber.org/protocol/admin#get-idle-users", "Get the list of idle users", |world, order| {
         // Not an oversight: the standard's own name for the field of this list (§4.22).
-        list_present(world, order, "activeuserjids", is_idle);
+        list_present(world, order, "activeuserjids", Choice::Idle);
     }),
 ];
 
@@ -117,43 +119,112 @@ impl Page {
 
 fn tell_stored(world: &mut World, order: Order, var: &'static str, count: Pending<u64>) {
     world.wait(count, move |world, count| match count {
-        Ok(count) => tell(world, order, var, count),
+        Ok(count) => tell(world, order, var, (count, false)),
         Err(error) => order.store_failed(world, "counting accounts", &error),
     });
 }
 
-fn tell(world: &mut World, order: Order, var: &str, count: u64) {
+fn tell(world: &mut World, order: Order, var: &str, (count, is_partial): (u64, bool)) {
     let form = result().field(Field::text_single(var).value(&count.to_string()));
-    order.complete(world, Outcome::result(form.element()));
+    order.complete(world, noted(Outcome::result(form.element()), is_partial));
+}
+
+/// Says in an outcome what is missing.
+fn noted(outcome: Outcome, is_partial: bool) -> Outcome {
+    match is_partial {
+        true => outcome.note("warn", "a part of the server has not answered in time: its users are missing"),
+        false => outcome,
+    }
 }
 
 fn list_stored(world: &mut World, order: Order, var: &'static str, listed: Pending<Vec<Jid>>) {
     world.wait(listed, move |world, listed| match listed {
-        Ok(listed) => show(world, order, var, listed.iter().map(ToString::to_string).collect()),
+        Ok(listed) => {
+            let items = listed.iter().map(ToString::to_string).collect();
+            show(world, order, var, Gathered { items, is_partial: false });
+        }
         Err(error) => order.store_failed(world, "listing accounts", &error),
     });
 }
 
 /// A choice among the accounts that are online, by their sessions.
-type Choice = fn(&World, &[Link]) -> bool;
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+enum Choice {
+    Online,
+    Active,
+    Idle,
+}
+
+impl Choice {
+    fn takes(self, world: &World, links: &[Link]) -> bool {
+        match self {
+            Self::Online => true,
+            Self::Active => is_active(world, links),
+            Self::Idle => is_idle(world, links),
+        }
+    }
+}
+
+pub(super) fn install(hooks: &mut Hooks<'_>) {
+    hooks.question::<Count>();
+    hooks.question::<List>();
+}
 
 fn count(world: &mut World, order: Order, var: &'static str, choice: Choice) {
-    let domain = order.domain().to_owned();
-    let work = move |world: &mut World| world.present(&domain).filter(|(_, links)| choice(world, links)).count() as u64;
-    world.ask_shards(work, move |world, counts| tell(world, order, var, counts.iter().sum()));
+    let asked = Count { domain: order.domain().to_owned(), choice };
+    world.put_to_all(asked, move |world, counts| {
+        let count = counts.iter().flatten().sum();
+        tell(world, order, var, (count, counts.contains(&None)));
+    });
+}
+
+/// Asks a shard how many accounts of a domain are there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Count {
+    domain: String,
+    choice: Choice,
+}
+
+impl Question for Count {
+    const NAME: &'static str = "administration count";
+    type Answer = u64;
+
+    fn ask(self, world: &mut World, reply: Reply<u64>) {
+        let count = world.present(&self.domain).filter(|(_, links)| self.choice.takes(world, links)).count();
+        reply.give(world, count as u64);
+    }
 }
 
 fn list_present(world: &mut World, order: Order, var: &'static str, choice: Choice) {
-    let (domain, Page { limit, after }) = (order.domain().to_owned(), Page::of(&order));
-    let work = move |world: &mut World| {
-        let after = after.as_ref().map_or("", Jid::as_str);
-        let chosen = world.present(&domain).filter(|(bare, links)| *bare > after && choice(world, links));
-        first(chosen.map(|(bare, _)| bare).collect(), limit + 1)
-    };
-    world.ask_shards(work, move |world, found| {
-        let found = first(found.iter().flatten().map(String::as_str).collect(), limit + 1);
-        show(world, order, var, found);
+    let Page { limit, after } = Page::of(&order);
+    let asked = List { domain: order.domain().to_owned(), choice, after, most: limit + 1 };
+    world.put_to_all(asked, move |world, found| {
+        let Gathered { items, is_partial } = Gathered::from(found);
+        let items = first(items.iter().map(String::as_str).collect(), limit + 1);
+        show(world, order, var, Gathered { items, is_partial });
     });
+}
+
+/// Asks a shard for the bare JIDs of the first so many accounts of a domain behind one.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct List {
+    domain: String,
+    choice: Choice,
+    after: Option<Jid>,
+    most: usize,
+}
+
+impl Question for List {
+    const NAME: &'static str = "administration list";
+    type Answer = Vec<String>;
+
+    fn ask(self, world: &mut World, reply: Reply<Self::Answer>) {
+        let Self { domain, choice, after, most } = self;
+        let after = after.as_ref().map_or("", Jid::as_str);
+        let chosen = world.present(&domain).filter(|(bare, links)| *bare > after && choice.takes(world, links));
+        let found = first(chosen.map(|(bare, _)| bare).collect(), most);
+        reply.give(world, found);
+    }
 }
 
 /// The first so many names, in order.
@@ -167,7 +238,8 @@ fn first(mut names: Vec<&str>, limit: usize) -> Vec<String> {
 }
 
 /// Shows a part of a list that was asked for with one more than is shown, as far as it fits one stanza: users choose long names.
-fn show(world: &mut World, order: Order, var: &str, mut names: Vec<String>) {
+fn show(world: &mut World, order: Order, var: &str, listed: Gathered<String>) {
+    let Gathered { items: mut names, is_partial } = listed;
     let limit = Page::of(&order).limit;
     let mut bytes = 0;
     let fits = |name: &&String| {
@@ -179,6 +251,7 @@ fn show(world: &mut World, order: Order, var: &str, mut names: Vec<String>) {
     names.truncate(most);
     let last = names.last().cloned();
     let outcome = Outcome::result(result().field(Field::text_multi(var).with_values(names)).element());
+    let outcome = noted(outcome, is_partial);
     order.complete(
         world,
         match last.filter(|_| is_cut) {

@@ -31,6 +31,7 @@ use crate::commands::order::{Order, Outcome};
 use crate::operations::journal::{self, Entry, Journal};
 use crate::operations::logins::{self, Logins};
 use crate::operations::{self, Outcome as Came, Refusal};
+use crate::process::Process;
 
 /// Lets administrators look after a domain from their clients.
 #[derive(Debug)]
@@ -38,12 +39,13 @@ pub struct Administration {
     borders: border::Borders,
     journal: Journal,
     logins: Logins,
+    process: Process,
 }
 
 impl Administration {
-    /// The module for one shard; what it is given is the same for all shards.
-    pub fn new(borders: border::Borders, journal: Journal, logins: Logins) -> Self {
-        Self { borders, journal, logins }
+    /// Makes the module for one shard; what it is given is the same for all shards.
+    pub fn new(borders: border::Borders, journal: Journal, logins: Logins, process: Process) -> Self {
+        Self { borders, journal, logins, process }
     }
 }
 
@@ -70,9 +72,14 @@ impl Module for Administration {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         removed::install(hooks);
-        border::install(hooks, &self.borders);
-        journal::install(hooks, &self.journal);
-        logins::install(hooks, &self.logins);
+        hooks.state(self.borders.clone());
+        hooks.state(self.journal.clone());
+        hooks.state(self.logins.clone());
+        hooks.state(self.process.clone());
+        border::install(hooks);
+        journal::install(hooks);
+        lists::install(hooks);
+        logins::install(hooks);
         operations::install(hooks);
     }
 }
@@ -188,7 +195,7 @@ fn next(
 
 /// Notes what was done by a command.
 pub(crate) fn note(world: &World, order: &Order, what: &str, whom: &str) {
-    order.shared().journal.note(Entry {
+    world.state::<Journal>().note(Entry {
         unix_ms: world.time(),
         who: order.from().bare_str().to_owned(),
         by: "command".into(),

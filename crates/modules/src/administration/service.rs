@@ -10,7 +10,7 @@ use super::{NAME, form, note};
 use crate::announce::{self, Text};
 use crate::commands::Command;
 use crate::commands::order::Order;
-use crate::process::Wish;
+use crate::process::{Process, Wish};
 use crate::rights::{self, Rights, with_named};
 
 pub(crate) const COMMANDS: &[Command] = &[
@@ -246,7 +246,7 @@ fn set_admins(world: &mut World, order: Order) {
 
 /// §4.30, §4.31.
 fn ask_end(world: &mut World, order: Order, title: &str, what: &str) {
-    if !order.shared().process.listens() {
+    if !world.state::<Process>().listens() {
         return order.refuse(world, Condition::FeatureNotImplemented);
     }
     let delay = Field::list_single("delay")
@@ -281,10 +281,9 @@ fn end(world: &mut World, order: Order, wish: Wish) {
     tracing::warn!(administrator = %order.from(), ?wish, seconds, "an administrator ends the service");
     let act = if wish == Wish::Restart { "restarts the server" } else { "shuts the server down" };
     note(world, &order, act, &format!("in {seconds} seconds"));
-    let process = order.shared().process.clone();
     order.done(world, &format!("the server does so in {seconds} seconds"));
     // At least a moment: the answer and the announcement go first.
-    world.after((seconds * 1000).max(LAST_WORDS_MS), move |_| process.wish(wish));
+    world.after((seconds * 1000).max(LAST_WORDS_MS), move |world| world.state::<Process>().wish(wish));
 }
 
 /// Subject and text of an announcement.

@@ -18,29 +18,17 @@ pub(crate) mod order;
 mod request;
 mod session;
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use rookery_hub::{Bound, Domain, Hooks, Module, Target, World};
 use rookery_xml::ns;
 
+use crate::administration;
 use crate::rights::Rights;
-use crate::{Shared, administration};
 use order::Order;
 use session::Sessions;
 
 /// Lets clients run commands of the server.
 #[derive(Debug)]
-pub struct Commands {
-    context: Rc<Context>,
-}
-
-/// What all commands of a shard have in common.
-#[derive(Debug)]
-pub(crate) struct Context {
-    sessions: RefCell<Sessions>,
-    pub(crate) shared: Shared,
-}
+pub struct Commands;
 
 /// A command.
 pub(crate) struct Command {
@@ -60,13 +48,6 @@ pub(crate) struct Command {
 
 /// A part of a command.
 pub(crate) type Step = fn(&mut World, Order);
-
-impl Commands {
-    /// The module for one shard.
-    pub fn new(shared: Shared) -> Self {
-        Self { context: Rc::new(Context { sessions: RefCell::default(), shared }) }
-    }
-}
 
 impl Module for Commands {
     fn name(&self) -> &'static str {
@@ -91,8 +72,8 @@ impl Module for Commands {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Server, ns::COMMANDS);
-        let context = self.context.clone();
-        hooks.iq(Target::Server, ns::COMMANDS, move |world, iq| request::handle(&context, world, iq));
+        hooks.state(Sessions::default());
+        hooks.iq(Target::Server, ns::COMMANDS, request::handle);
     }
 }
 

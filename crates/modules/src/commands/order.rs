@@ -1,7 +1,5 @@
 //! A command on its way, as the command itself sees it.
 
-use std::rc::Rc;
-
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::asker::condition;
@@ -10,13 +8,11 @@ use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::session::Session;
-use super::{Command, Context};
-use crate::Shared;
+use super::Command;
+use super::session::{Session, Sessions};
 
 /// A command that somebody runs. It ends with [`Order::ask`], [`Order::done`], [`Order::complete`], [`Order::fail`] or [`Order::refuse`].
 pub(crate) struct Order {
-    pub(super) context: Rc<Context>,
     pub(super) command: &'static Command,
     pub(super) iq: Iq,
     /// The id of its session.
@@ -69,11 +65,6 @@ impl Order {
         self.iq.to.domain()
     }
 
-    /// What the modules of all shards have in common.
-    pub fn shared(&self) -> &Shared {
-        &self.context.shared
-    }
-
     /// The first value of a field, of whichever stage; `None` if it is empty.
     pub fn value(&self, var: &str) -> Option<&str> {
         self.answers.iter().rev().find_map(|form| form.value(var)).filter(|value| !value.is_empty())
@@ -106,7 +97,7 @@ impl Order {
         reply.element(&form.element());
         let (owner, node, at_ms) = (self.iq.from.clone(), self.command.node, world.time());
         let session = Session { owner, node, answers: self.answers, required, at_ms };
-        self.context.sessions.borrow_mut().put(self.id, session);
+        world.state_mut::<Sessions>().put(self.id, session);
         world.reply(&self.iq, reply);
     }
 
@@ -124,7 +115,7 @@ impl Order {
         if let Some(result) = &outcome.result {
             reply.element(result);
         }
-        self.end();
+        self.end(world);
         world.reply(&self.iq, reply);
     }
 
@@ -136,7 +127,7 @@ impl Order {
 
     /// Ends it with an error.
     pub fn refuse(self, world: &mut World, error: impl Into<StanzaError>) {
-        self.end();
+        self.end(world);
         world.reply_error(&self.iq, error);
     }
 
@@ -149,8 +140,8 @@ impl Order {
     /// Refuses a form that is none, or lacks what it must have (`bad-payload`); the session goes on, and another one may be sent.
     pub(super) fn send_back(self, world: &mut World, text: impl Into<String>) {
         match self.before {
-            Some(session) => self.context.sessions.borrow_mut().put(self.id, session),
-            None => self.context.sessions.borrow_mut().end(&self.id),
+            Some(session) => world.state_mut::<Sessions>().put(self.id, session),
+            None => world.state_mut::<Sessions>().end(&self.id),
         }
         world.reply_error(&self.iq, specific(Condition::BadRequest, "bad-payload").with_text(text.into()));
     }
@@ -159,8 +150,8 @@ impl Order {
         stage + 1 >= self.command.stages.len()
     }
 
-    pub(super) fn end(&self) {
-        self.context.sessions.borrow_mut().end(&self.id);
+    pub(super) fn end(&self, world: &mut World) {
+        world.state_mut::<Sessions>().end(&self.id);
     }
 
     pub(super) fn reply(&self, status: &str) -> Writer {

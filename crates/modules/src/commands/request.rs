@@ -1,15 +1,13 @@
 //! Requests to run a command, and the errors of XEP-0050 §4.4.
 
-use std::rc::Rc;
-
 use rookery_hub::{Iq, World};
 use rookery_modkit::form::Form;
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
 use super::order::{Order, specific};
-use super::session::{Gone, Session};
-use super::{Command, Context, find};
+use super::session::{Gone, Session, Sessions};
+use super::{Command, find};
 use crate::rights::with_rights;
 
 /// What is to be done with a session (§3.4).
@@ -23,7 +21,7 @@ enum Action {
 }
 
 /// Answers a request.
-pub(super) fn handle(context: &Rc<Context>, world: &mut World, iq: Iq) {
+pub(super) fn handle(world: &mut World, iq: Iq) {
     let (action, node) = match read(&iq) {
         Ok(read) => read,
         Err(error) => return world.reply_error(&iq, error),
@@ -31,9 +29,9 @@ pub(super) fn handle(context: &Rc<Context>, world: &mut World, iq: Iq) {
     let Some(command) = world.domain(iq.to.domain()).and_then(|domain| find(domain, node)) else {
         return world.reply_error(&iq, Condition::ItemNotFound);
     };
-    let (context, domain, from) = (context.clone(), iq.to.domain().to_owned(), iq.from.clone());
+    let (domain, from) = (iq.to.domain().to_owned(), iq.from.clone());
     with_rights(world, &domain, &from, move |world, rights| match rights {
-        Ok(rights) if rights >= command.may => permitted(context, world, iq, command, action),
+        Ok(rights) if rights >= command.may => permitted(world, iq, command, action),
         Ok(_) => world.reply_error(&iq, Condition::Forbidden),
         Err(error) => world.reply_error(&iq, error),
     });
@@ -53,20 +51,20 @@ fn read(iq: &Iq) -> Result<(Action, &str), StanzaError> {
     Ok((action, node))
 }
 
-fn permitted(context: Rc<Context>, world: &mut World, iq: Iq, command: &'static Command, action: Action) {
+fn permitted(world: &mut World, iq: Iq, command: &'static Command, action: Action) {
     let Some(id) = iq.payload.attr("sessionid").map(str::to_owned) else {
         if action != Action::Execute {
             // There is nothing yet to go on with, to go back from or to end.
             return world.reply_error(&iq, bad_action());
         }
         let id = world.unique_text();
-        return go(world, Order { context, command, iq, id, before: None, answers: Vec::new() });
+        return go(world, Order { command, iq, id, before: None, answers: Vec::new() });
     };
-    let taken = context.sessions.borrow_mut().take(&id, &iq.from, command.node, world.time());
+    let now = world.time();
+    let taken = world.state_mut::<Sessions>().take(&id, &iq.from, command.node, now);
     match taken {
         Ok(session) => {
-            let order =
-                Order { context, command, iq, id, answers: session.answers.clone(), before: Some(session.clone()) };
+            let order = Order { command, iq, id, answers: session.answers.clone(), before: Some(session.clone()) };
             go_on(world, order, session, action);
         }
         Err(Gone::Ended) => {
@@ -86,13 +84,13 @@ fn go_on(world: &mut World, mut order: Order, session: Session, action: Action) 
         Action::Prev => stage > 0,
     };
     if !is_possible {
-        order.context.sessions.borrow_mut().put(order.id, session);
+        world.state_mut::<Sessions>().put(order.id, session);
         return world.reply_error(&order.iq, bad_action());
     }
     match action {
         Action::Cancel => {
             let reply = order.reply("canceled");
-            order.end();
+            order.end(world);
             world.reply(&order.iq, reply);
         }
         Action::Prev => {

@@ -47,7 +47,7 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let modules: Vec<Box<dyn Module>> = vec![Box::new(Commands::new(Shared::default()))];
+        let modules: Vec<Box<dyn Module>> = vec![Box::new(Commands)];
         let on = modules.iter().map(|module| (module.name(), Options::defaults(module.options()))).collect();
         let settings = Settings { domains: vec![Domain { name: "x".into(), modules: on }], ..Settings::default() };
         let stores = Memory::stores();

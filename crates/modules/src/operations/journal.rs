@@ -104,33 +104,30 @@ impl Entry {
 }
 
 /// Reads and keeps the journal, on the first shard.
-pub(crate) fn install(hooks: &mut Hooks<'_>, journal: &Journal) {
-    let filled = journal.clone();
-    hooks.starting(move |world| read(world, &filled));
-    let kept = journal.clone();
-    hooks.every(PERIOD_MS, move |world| keep(world, &kept));
-    let kept = journal.clone();
-    hooks.stopping(move |world| keep(world, &kept));
+pub(crate) fn install(hooks: &mut Hooks<'_>) {
+    hooks.starting(read);
+    hooks.every(PERIOD_MS, keep);
+    hooks.stopping(keep);
 }
 
-fn read(world: &mut World, journal: &Journal) {
+fn read(world: &mut World) {
     if world.shard() > 0 {
         return;
     }
-    let journal = journal.clone();
     let kept = world.stores.meta.get(KEY);
-    world.wait(kept, move |_, kept| match kept {
-        Ok(kept) => journal.fill(&String::from_utf8_lossy(&kept.unwrap_or_default())),
+    world.wait(kept, |world, kept| match kept {
+        Ok(kept) => world.state::<Journal>().fill(&String::from_utf8_lossy(&kept.unwrap_or_default())),
         Err(error) => tracing::error!(%error, "the journal of administrators can't be read; it is tried again"),
     });
 }
 
-fn keep(world: &mut World, journal: &Journal) {
+fn keep(world: &mut World) {
     if world.shard() > 0 {
         return;
     }
+    let journal = world.state::<Journal>();
     if !journal.lock().is_filled {
-        return read(world, journal);
+        return read(world);
     }
     if let Some(bytes) = journal.take_unkept() {
         let kept = world.stores.meta.put(KEY, bytes);

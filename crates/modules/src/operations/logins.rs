@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_base::Transport;
-use rookery_hub::{Hooks, LoginSeen, World};
+use rookery_hub::{Hooks, LoginSeen};
 use rookery_jid::{Jid, JidRef};
 
 /// The newest logins. Clones are handles on the same ones.
@@ -69,9 +69,8 @@ impl Logins {
 }
 
 /// Notes the logins to domains with the module.
-pub(crate) fn install(hooks: &mut Hooks<'_>, logins: &Logins) {
-    let logins = logins.clone();
-    hooks.login(move |world: &World, seen| logins.note(world.time(), seen));
+pub(crate) fn install(hooks: &mut Hooks<'_>) {
+    hooks.login(|world, seen| world.state::<Logins>().note(world.time(), seen));
 }
 
 /// Logins that are kept, of those that succeeded and of those that failed.

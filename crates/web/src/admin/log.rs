@@ -21,7 +21,7 @@ fn acts(visit: &Visit, html: &mut Html) {
         &[],
     );
     let of_server = visit.domains.iter().any(|domain| domain == visit.shared.settings().hub.default_domain());
-    for entry in &visit.shared.modules.journal.recent(&visit.domains, of_server, SHOWN) {
+    for entry in &visit.shared.journal.recent(&visit.domains, of_server, SHOWN) {
         html.add(
             "<tr><td class=\"when\">{}<td>{}<td>{}<td>{}</tr>",
             &[&when(entry.unix_ms), &entry.who, &entry.by, &entry.act],
@@ -39,7 +39,7 @@ fn logins(visit: &Visit, html: &mut Html) {
          <tr><th>When (UTC)<th>Who<th>From<th>By<th>Outcome</tr></thead><tbody>",
         &[],
     );
-    for login in &visit.shared.modules.logins.recent(&visit.domains, SHOWN) {
+    for login in &visit.shared.logins.recent(&visit.domains, SHOWN) {
         let who = login.who.as_ref().map_or("unknown", |who| who.as_str());
         let by = format!("{}, {}", login.transport.label(), login.mechanism.unwrap_or("no mechanism"));
         html.add(

@@ -64,7 +64,7 @@ pub async fn sign_in(shared: &Shared, origin: Origin, given: &[(String, String)]
         }
     };
     let domain = account.as_ref().map(|account| own_domain(shared, account)).unwrap_or_default();
-    let note = |act: &str| shared.modules.journal.note(entry(&counted, origin, &domain, act.to_owned()));
+    let note = |act: &str| shared.journal.note(entry(&counted, origin, &domain, act.to_owned()));
     let password = match verify(shared, account.clone(), value(given, "password").to_owned()).await {
         Ok(password) => password,
         Err(refusal) => {

@@ -137,7 +137,7 @@ impl Visit {
 
     /// Notes what was done.
     pub fn note(&self, domain: &str, act: String) {
-        self.shared.modules.journal.note(entry(self.seen.account.as_str(), self.origin, domain, act));
+        self.shared.journal.note(entry(self.seen.account.as_str(), self.origin, domain, act));
     }
 }
 

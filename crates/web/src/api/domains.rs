@@ -60,7 +60,7 @@ pub(super) async fn log(call: Call) -> Result<Reply, Problem> {
     let domains = settings.hub.domains.iter().map(|domain| domain.name.clone());
     let domains: Vec<_> = domains.filter(|domain| call.token.is_for(domain)).collect();
     let limit = call.query.number("limit").unwrap_or(PAGE) as usize;
-    let entries = call.shared.modules.journal.recent(&domains, call.token.domain.is_none(), limit);
+    let entries = call.shared.journal.recent(&domains, call.token.domain.is_none(), limit);
     let items: Vec<_> = entries
         .iter()
         .map(|entry| {

@@ -164,7 +164,7 @@ impl Call {
 
     /// Notes what was done.
     pub fn note(&self, domain: &str, act: String) {
-        self.shared.modules.journal.note(Entry {
+        self.shared.journal.note(Entry {
             unix_ms: now_ms(),
             who: format!("token {}", self.token.name),
             by: format!("api from {}", self.origin.address.ip().to_canonical()),
