@@ -43,3 +43,11 @@ mod subscriptions;
 mod upload;
 mod waits;
 mod websocket;
+
+/// Property tests try the same cases in every run.
+#[test]
+fn property_tests_have_a_seed() {
+    let seed = proptest::test_runner::Config::default().rng_seed;
+    let is_fixed = matches!(seed, proptest::test_runner::RngSeed::Fixed(_));
+    assert!(is_fixed, "cargo has to run in a folder of this repository, whose .cargo/config.toml has the seed");
+}

@@ -249,7 +249,7 @@ fn a_restart_in_mid_stream() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     /// However the shards take turns, however bytes are cut and the store dawdles: each sender's messages arrive in order, none is
     /// lost, none is doubled.

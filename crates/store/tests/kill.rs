@@ -5,7 +5,6 @@
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::{Edit, OfflineRoom, RosterItem, Stores, Subscription, sqlite, wait};
-use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,7 +22,7 @@ fn acknowledged_writes_survive_a_kill() {
     let database = directory.path().join("rookery.db");
     let mut acknowledged = 0;
     for round in 0..ROUNDS {
-        let heard = killed_child(&database);
+        let heard = killed_child(&database, round);
         acknowledged = heard.unwrap_or(acknowledged);
         let kept = verified(&database, acknowledged);
         assert!(kept >= acknowledged, "round {round}: {acknowledged} were acknowledged, {kept} kept");
@@ -31,8 +30,8 @@ fn acknowledged_writes_survive_a_kill() {
     assert!(acknowledged > ROUNDS, "the children wrote {acknowledged}");
 }
 
-/// Starts a child, kills it at a random moment, and gives the last number that it acknowledged.
-fn killed_child(database: &Path) -> Option<u64> {
+/// Starts a child, kills it at a moment that differs from round to round, and returns the last number that it acknowledged.
+fn killed_child(database: &Path, round: u64) -> Option<u64> {
     let mut child = Command::new(std::env::current_exe().expect("this test"))
         .args(["--exact", "acknowledged_writes_survive_a_kill", "--nocapture"])
         .env(DATABASE, database)
@@ -46,11 +45,11 @@ fn killed_child(database: &Path) -> Option<u64> {
         numbers.inspect(|_| heard.send(()).unwrap_or_default()).last()
     });
     // One child in eight is killed around its start, the others at some moment after their first acknowledgement.
-    let random = RandomState::new().hash_one(child.id());
-    if !random.is_multiple_of(8) {
+    if !round.is_multiple_of(8) {
         first_heard.recv().expect("a child that writes");
     }
-    thread::sleep(Duration::from_micros((random >> 8) % 40_000));
+    // The multiples of a prime spread over the 40 ms.
+    thread::sleep(Duration::from_micros(round * 7_919 % 40_000));
     child.kill().expect("a child that runs");
     child.wait().expect("a child that was killed");
     reader.join().expect("the reader")

@@ -180,7 +180,7 @@ fn run(security: Security, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_or_doubled_or_out_of_order(steps in vec(step(), 1..60)) {

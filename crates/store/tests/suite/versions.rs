@@ -94,7 +94,7 @@ pub fn a_successor_never_matches_an_old_cache(stores: &Stores) {
 
 /// After any changes, what happened since any version turns a copy from then into the roster of now.
 pub fn replayed_changes_give_the_roster(stores: &Stores) {
-    let mut runner = TestRunner::new(Config { cases: 48, failure_persistence: None, ..Config::default() });
+    let mut runner = TestRunner::new(Config { cases: 48, source_file: Some(file!()), ..Config::default() });
     let case = Cell::new(0);
     let steps = proptest::collection::vec((0_u8..5, edit()), 0..40);
     let outcome = runner.run(&steps, |steps| {
