@@ -2,11 +2,12 @@
 //!
 //! Each test is a scenario in `tests/dpm`, which starts a service with simulated front-ends on free ports, and a KDC where it needs one. What the clients need
 //! installs itself: Python packages below `target/`, programs by Debian's package system. acsys-python is in no registry: it is fetched from its
-//! repository, or taken from the folder that `ROOKERY_ACSYS` names; where neither works its scenarios say so and try nothing.
+//! repository, or taken from the folder that `ROOKERY_ACSYS` names.
+//!
+//! A scenario that can't be run fails, unless `ROOKERY_SKIP` names it: `dpm.acsys_clients` where acsys-python is not to be had.
 
 #[macro_use]
 mod clients {
-    pub mod debian;
     pub mod python;
     #[macro_use]
     pub mod scenarios;
@@ -15,9 +16,9 @@ mod clients {
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
 
-use clients::{debian, python::python};
+use clients::python::python;
 
 scenarios! {
     pacsys_clients {
@@ -65,6 +66,9 @@ scenarios! {
 
 #[test]
 fn every_scenario_is_a_test() {
+    if rookery_needs::skips("dpm.every_scenario_is_a_test") {
+        return;
+    }
     let output = script("--list");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let listed = String::from_utf8(output.stdout).expect("text");
@@ -75,12 +79,13 @@ fn every_scenario_is_a_test() {
 /// Runs a scenario, named as script and function; it has to succeed.
 #[track_caller]
 fn run(scenario: &str) {
-    if scenario.starts_with("acsys_clients.") && acsys().is_none() {
-        eprintln!(
-            "{scenario} is not tried: acsys-python is not to be had from {ACSYS}; ROOKERY_ACSYS may name its folder"
-        );
+    if rookery_needs::skips(&format!("dpm.{scenario}")) {
         return;
     }
+    assert!(
+        acsys().is_some() || !scenario.starts_with("acsys_clients."),
+        "acsys-python is not to be had from {ACSYS}: ROOKERY_ACSYS may name its folder, or ROOKERY_SKIP=dpm.acsys_clients leave this out"
+    );
     let output = script(scenario);
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{scenario}: {}\n{said}", output.status);
@@ -118,19 +123,15 @@ fn fetch_acsys() -> Option<PathBuf> {
 
 /// A Python with what the clients need, once the programs are there.
 fn interpreter() -> Command {
-    // cargo runs tests on several threads; the package system works for one at a time.
-    static PROGRAMS: Once = Once::new();
-    PROGRAMS.call_once(|| {
-        debian::need(&[
-            ("krb5kdc", "krb5-kdc"),
-            ("kadmin.local", "krb5-admin-server"),
-            ("kinit", "krb5-user"),
-            // What the Python package gssapi is built with.
-            ("krb5-config", "libkrb5-dev"),
-            ("gcc", "gcc"),
-            ("python3-config", "python3-dev"),
-        ]);
-    });
+    rookery_needs::programs(&[
+        ("krb5kdc", "krb5-kdc"),
+        ("kadmin.local", "krb5-admin-server"),
+        ("kinit", "krb5-user"),
+        // What the Python package gssapi is built with.
+        ("krb5-config", "libkrb5-dev"),
+        ("gcc", "gcc"),
+        ("python3-config", "python3-dev"),
+    ]);
     python("dpm", REQUIREMENTS)
 }
 

@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("shard", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub"]),
     ("testkit", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "shard"]),
     ("behaviour", &[]),
+    ("needs", &[]),
     ("portability", &["jid", "xml", "sasl", "store", "hub", "modules"]),
     ("web", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules", "portability", "shard"]),
     ("relay", &["jid", "xml", "sasl", "stream", "fanout", "store", "observe", "hub", "modules"]),

@@ -7,7 +7,10 @@ use rookery_gssapi::Acceptor;
 
 #[test]
 fn what_is_missing_is_told() {
-    let Some(keytab) = keytab("missing") else { return };
+    if rookery_needs::skips("gssapi.what_is_missing_is_told") {
+        return;
+    }
+    let keytab = keytab("missing");
     let none = Acceptor::open(&keytab.with_extension("nowhere"), PRINCIPAL).expect_err("no file");
     assert!(none.to_string().contains("nowhere"), "{none}");
     let other = Acceptor::open(&keytab, "daeset/elsewhere@FNAL.GOV").expect_err("no key");
@@ -16,7 +19,10 @@ fn what_is_missing_is_told() {
 
 #[test]
 fn who_proves_nothing_is_nobody() {
-    let Some(keytab) = keytab("nobody") else { return };
+    if rookery_needs::skips("gssapi.who_proves_nothing_is_nobody") {
+        return;
+    }
+    let keytab = keytab("nobody");
     let acceptor = Acceptor::open(&keytab, PRINCIPAL).expect("the key is there");
     // Nothing, noise, the head of a Kerberos token with nothing in it, and SPNEGO.
     for token in ["", "00", "60", "6080", "601506092a864886f71201020201006e0830060201050201", "60060606 2b0601050502"] {
@@ -38,9 +44,10 @@ fn who_proves_nothing_is_nobody() {
     }
 }
 
-/// A keytab with one key, in the form that MIT documents: version 0x0502, then for each key its length, principal, time, number and bytes. `None`, and a word
-/// about it, on a machine without the library.
-fn keytab(name: &str) -> Option<PathBuf> {
+/// Writes a keytab with one key, in the form that MIT documents: version 0x0502, then for each key its length, principal, time, number and
+/// bytes. Sees to it that the library is there.
+fn keytab(name: &str) -> PathBuf {
+    rookery_needs::library("libgssapi_krb5.so.2", "libgssapi-krb5-2");
     let counted = |text: &str| [&(text.len() as u16).to_be_bytes()[..], text.as_bytes()].concat();
     let mut entry = 2u16.to_be_bytes().to_vec();
     for text in ["FNAL.GOV", "daeset", "localhost"] {
@@ -52,13 +59,7 @@ fn keytab(name: &str) -> Option<PathBuf> {
     let file = [&[5, 2][..], &(entry.len() as u32).to_be_bytes(), &entry].concat();
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.keytab"));
     fs::write(&path, file).expect("a file below target/");
-    match Acceptor::open(&path, PRINCIPAL) {
-        Err(error) if error.to_string().contains("cannot be loaded") => {
-            eprintln!("not tried: {error}");
-            None
-        }
-        _ => Some(path),
-    }
+    path
 }
 
 const PRINCIPAL: &str = "daeset/localhost@FNAL.GOV";

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::debian;
-
 /// The folder with the libraries and the script that uses them: made once below `target/`, and anew when the list of libraries changes.
 ///
 /// # Panics
@@ -15,7 +13,7 @@ use super::debian;
 pub fn folder() -> &'static Path {
     static READY: OnceLock<PathBuf> = OnceLock::new();
     READY.get_or_init(|| {
-        debian::need(&[("node", "nodejs"), ("npm", "npm")]);
+        rookery_needs::programs(&[("node", "nodejs"), ("npm", "npm")]);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("node");
         fs::create_dir_all(&folder).expect("a folder below target/");
         // Another run of the tests may be making the same.

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::debian;
-
 /// A Python with the packages of a list: made once below `target/`, in a folder of this name, and anew when the list changes.
 ///
 /// # Panics
@@ -52,7 +50,7 @@ impl Python {
 
     /// In an environment of its own, or, where Debian's python3-venv is missing and can't be installed, in a folder of packages.
     fn make(folder: &Path, requirements: &str) -> Python {
-        debian::need(&[("python3", "python3")]);
+        rookery_needs::programs(&[("python3", "python3")]);
         let _ = fs::remove_file(folder.join(MADE_FOR));
         let (venv, packages) = (folder.join("venv"), folder.join("packages"));
         for old in [&venv, &packages] {

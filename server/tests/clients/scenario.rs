@@ -1,42 +1,45 @@
 //! Running scenarios.
 
-use std::io::{Write, stderr};
 use std::path::PathBuf;
 use std::process::Output;
-use std::sync::Once;
 
-use super::debian;
-use super::others;
 use super::python::python;
 
 /// Runs a scenario, named as script and function; it has to succeed.
 #[track_caller]
 pub fn run(scenario: &str) {
-    // cargo runs tests on several threads; the package system works for one at a time.
-    static PROGRAMS: Once = Once::new();
-    PROGRAMS.call_once(|| {
-        debian::need(&[
-            ("profanity", "profanity"),
-            ("go-sendxmpp", "go-sendxmpp"),
-            ("openssl", "openssl"),
-            ("chromium", "chromium"),
-            ("npm", "npm"),
-            ("pebble", "pebble"),
-        ]);
-    });
-    let servers: &[_] = match scenario.strip_prefix("foreign.accounts_come_from_") {
-        Some("ejabberd") => &[("ejabberdctl", "ejabberd"), ("erl", "erlang-base")],
-        Some("prosody") => &[("prosodyctl", "prosody"), ("prosody-migrator", "prosody"), ("lua5.4", "lua5.4")],
-        _ => &[],
-    };
-    if let Err(missing) = others::need(servers) {
-        // Not by a macro: that would show it only if the test failed.
-        let _ = writeln!(stderr(), "{scenario} is skipped: {missing}");
+    if rookery_needs::skips(&format!("clients.{scenario}")) {
         return;
     }
+    rookery_needs::programs(programs(scenario));
+    rookery_needs::servers(servers(scenario));
     let output = script(scenario);
     let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{scenario}: {}\n{said}", output.status);
+}
+
+/// The programs that a scenario uses, each with its Debian package.
+fn programs(scenario: &str) -> &'static [(&'static str, &'static str)] {
+    let (script, function) = scenario.split_once('.').unwrap_or_default();
+    match script {
+        "terminal" => &[("profanity", "profanity")],
+        "others" if function.starts_with("go_sendxmpp") => &[("go-sendxmpp", "go-sendxmpp")],
+        "operation" => &[("openssl", "openssl")],
+        "certificates" => &[("openssl", "openssl"), ("pebble", "pebble")],
+        "pages" => &[("chromium", "chromium")],
+        _ => &[],
+    }
+}
+
+/// The other servers that a scenario uses, each with its Debian package.
+fn servers(scenario: &str) -> &'static [(&'static str, &'static str)] {
+    match scenario {
+        "foreign.accounts_come_from_ejabberd" => &[("ejabberdctl", "ejabberd"), ("erl", "erlang-base")],
+        "foreign.accounts_come_from_prosody" => {
+            &[("prosodyctl", "prosody"), ("prosody-migrator", "prosody"), ("lua5.4", "lua5.4")]
+        }
+        _ => &[],
+    }
 }
 
 /// The names of all scenarios, a line each.

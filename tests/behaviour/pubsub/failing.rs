@@ -79,6 +79,7 @@ fn a_card_outlives_a_store_that_fails() {
         ask(&mut scene.hamlet, "", "set", PUBSUB, &publish);
         scene.hamlet.all();
         if !held.has_failed() {
+            assert!(at > 0, "nothing has failed");
             return;
         }
         let kept = scene.hamlet.ask("<iq type='get' id='v'><vCard xmlns='vcard-temp'/></iq>");

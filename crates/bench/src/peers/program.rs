@@ -115,12 +115,6 @@ pub(super) fn loads(quick: bool) -> Vec<Load> {
     ]
 }
 
-/// The least load that shows that a server works: four accounts.
-#[cfg(test)]
-pub(super) fn small() -> Load {
-    load("chat-1", "chat", 4, 0, "chat --pairs 2 --seconds 0.3 --warm-up 0.1")
-}
-
 fn load(name: &'static str, title: &'static str, accounts: usize, friends: usize, arguments: &str) -> Load {
     let arguments = arguments.split(' ').map(str::to_owned).collect();
     Load { name, title, population: Population { accounts, friends }, raw: None, transport: Transport::Tcp, arguments }

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rookery_jid::Jid;
@@ -24,14 +24,9 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Ou
     let values = [("DOMAIN", DOMAIN), ("PORT", &port), ("WEB", &web), ("ITERATIONS", &iterations)];
     fs::write(data.join("rookery.toml"), filled(CONFIG, &values))?;
     fill(&data, population)?;
-    let mut command = tied(program()?);
+    let mut command = tied(env::current_exe()?);
     command.arg("serve").arg("--data-dir").arg(&data).current_dir(folder);
     Ok(Ready { command, file: None })
-}
-
-/// The executable: the one that `ROOKERY_BIN` names, else the one that runs now.
-fn program() -> Outcome<PathBuf> {
-    Ok(env::var_os("ROOKERY_BIN").map_or_else(env::current_exe, |given| Ok(given.into()))?)
 }
 
 fn fill(data: &Path, population: Population) -> Outcome<()> {

@@ -1,7 +1,5 @@
-//! Each server comes up with its accounts, takes logins, relays, and is gone afterwards. Servers that aren't installed are skipped, and so is
-//! our own where `ROOKERY_BIN` doesn't name its executable: a test is none.
-
-use std::env;
+//! What is run and what becomes of failures. That each server comes up, relays and goes is a test of the binary (`server/tests/peers.rs`),
+//! which is one of them.
 
 use clap::Parser;
 
@@ -11,44 +9,6 @@ use super::*;
 struct Line {
     #[command(flatten)]
     peers: Peers,
-}
-
-fn relays(peer: Peer) {
-    if let Some(missing) = peer.missing() {
-        eprintln!("skipped: {missing}");
-        return;
-    }
-    let population = Population { accounts: 4, friends: 3 };
-    let server = started::start(peer, population).unwrap();
-    let (pid, address) = (server.pid(), server.address);
-    let result = program::small().run(peer, &server).unwrap();
-    assert!(result.is_done(), "{}", result.ended);
-    assert!(result.delivered > 0 && result.sessions == 4);
-    assert_eq!(result.lost + result.duplicated + result.reordered + result.errors, 0);
-    assert!(
-        result.memory.is_some_and(|memory| memory.peak > 1 << 20),
-        "this is the server's process, not its starter's"
-    );
-    drop(server);
-    assert!(!fs::exists(format!("/proc/{pid}")).unwrap());
-    assert!(std::net::TcpStream::connect(address).is_err());
-}
-
-#[test]
-fn ejabberd_comes_up_relays_and_goes() {
-    relays(Peer::Ejabberd);
-}
-
-#[test]
-fn prosody_comes_up_relays_and_goes() {
-    relays(Peer::Prosody);
-}
-
-#[test]
-fn rookery_comes_up_relays_and_goes() {
-    if env::var_os("ROOKERY_BIN").is_some() {
-        relays(Peer::Rookery);
-    }
 }
 
 #[test]
@@ -67,7 +27,7 @@ fn only_what_was_asked_for_is_planned() {
 
 #[test]
 fn a_server_that_does_not_come_up_costs_its_own_runs_only() {
-    let load = program::small();
+    let load = &program::loads(true)[0];
     let result = load.nothing("it ended while it started");
     assert!(!result.is_done());
     assert!(told(&result).starts_with("FAILED: it ended"));

@@ -1,0 +1,13 @@
+//! What tests need of the machine they run on.
+//!
+//! A test that lacks something (a program, a library, a way to another host) fails: one that passes because it tried nothing would hide
+//! that for ever. What is missing is installed where that is possible; on a machine where it isn't, the operator names the tests that are
+//! left out in the variable `ROOKERY_SKIP`, and [`skips`] keeps the list of them for the end of the run.
+
+mod debian;
+mod servers;
+mod skip;
+
+pub use debian::{library, programs};
+pub use servers::servers;
+pub use skip::skips;
