@@ -88,7 +88,7 @@ Examples:
   rookery bench peers --only rookery,ejabberd --scenarios multicast --out target/bench/multicast
 
 Rookery is this program; ejabberd and Prosody are Debian's packages of these names. Each runs in a temporary folder on a
-free port of the loopback interface, under the configurations of bench/peers/.";
+free port of the loopback interface, under the configurations of crates/bench/peers/.";
 
 const REGISTER_EXAMPLES: &str = "\
 Examples:

@@ -40,7 +40,7 @@ pub(super) fn prepare(folder: &Path, ports: Ports, population: Population) -> Ou
     ];
     fs::write(&accounts, filled(ACCOUNTS, &values))?;
     let mut command = tied(ERL);
-    // The schedulers don't spin when they have nothing to do: see bench/peers/README.md.
+    // The schedulers don't spin when they have nothing to do: see crates/bench/peers/README.md.
     command.args(["+K", "true", "+P", "1000000", "+Q", "262144"]);
     command.args(["+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none"]);
     command.args(["-noinput", "-mnesia", "dir"]).arg(format!("\"{}\"", spool.display()));
@@ -62,5 +62,5 @@ fn libraries() -> Outcome<String> {
 }
 
 const ERL: &str = "/usr/bin/erl";
-const CONFIG: &str = include_str!("../../../../bench/peers/ejabberd.yml");
-const ACCOUNTS: &str = include_str!("../../../../bench/peers/ejabberd-accounts.erl");
+const CONFIG: &str = include_str!("../../peers/ejabberd.yml");
+const ACCOUNTS: &str = include_str!("../../peers/ejabberd-accounts.erl");

@@ -2,7 +2,7 @@
 //!
 //! Every run has a fresh server in a temporary folder on a free port of the loopback interface, so that no run inherits memory or open files
 //! of another. Accounts and rosters are written into the servers' storage beforehand: registering them isn't what is measured. The
-//! configurations are the templates in `bench/peers/`, which say why they are fair.
+//! configurations are the templates in `crates/bench/peers/`, which say why they are fair.
 //!
 //! Beside the servers runs the [`raw`] limit: sockets without XMPP.
 //!

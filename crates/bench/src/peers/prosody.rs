@@ -71,7 +71,7 @@ fn encoded(name: &str) -> String {
     text
 }
 
-const CONFIG: &str = include_str!("../../../../bench/peers/prosody.cfg.lua");
+const CONFIG: &str = include_str!("../../peers/prosody.cfg.lua");
 
 #[cfg(test)]
 mod tests {

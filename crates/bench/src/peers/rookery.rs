@@ -53,4 +53,4 @@ fn befriend(stores: &Stores, owner: &Jid, contact: &Jid) -> rookery_store::Pendi
     stores.rosters.change(owner.as_ref(), contact.as_ref(), Box::new(move |_, _| Edit::Put(item.clone())))
 }
 
-const CONFIG: &str = include_str!("../../../../bench/peers/rookery.toml");
+const CONFIG: &str = include_str!("../../peers/rookery.toml");

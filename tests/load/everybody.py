@@ -1,6 +1,6 @@
 """What a shared roster group of everybody (`@all@`) costs: the server's CPU and memory for each login, with few accounts and with many.
 
-    ROOKERY=target/release/rookery python3 bench/everybody.py --accounts 10 1000 10000 --logins 200
+    ROOKERY=target/release/rookery python3 tests/load/everybody.py --accounts 10 1000 10000 --logins 200
 
 Starts a server of its own on loopback for each number of accounts. Some of them log in one after the other, ask for their roster, become available and stay.
 A roster of N contacts is N items and presence of M who are there is M stanzas, whatever the server: what must not grow is what a login costs beyond them.
@@ -10,19 +10,10 @@ Needs nothing but Python 3.11.
 import argparse
 import asyncio
 import sys
-from pathlib import Path
 
-from cuts import TABLES, Wire
-from rookery import Rookery
+from server import Wire, spent, started
 
 GROUP = '\n[modules.shared_roster]\ngroups = ["Everybody: @all@"]\n'
-
-
-def spent(pid):
-    """Seconds of CPU, and resident bytes."""
-    ticks = Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return (int(ticks[11]) + int(ticks[12])) / 100, pages * 4096
 
 
 async def log_in(port, user):
@@ -49,8 +40,7 @@ async def drain(wires):
 
 
 async def measure(accounts, logins):
-    tables = "plaintext_loopback = true\nplain_without_tls = true\n" + TABLES + GROUP
-    async with Rookery(tables=tables) as server:
+    async with started(GROUP) as server:
         names = [f"user{number}" for number in range(accounts)]
         file = server.folder / "accounts.csv"
         file.write_text("".join(f"{name}@localhost,secret\n" for name in names))

@@ -1,6 +1,6 @@
 """What a page of 50 out of a large archive (XEP-0313) costs: the server's CPU for each, wherever in the archive it lies.
 
-    ROOKERY=target/release/rookery python3 bench/pages.py --messages 1000000 --pages 1000
+    ROOKERY=target/release/rookery python3 tests/load/pages.py --messages 1000000 --pages 1000
 
 Starts a server of its own on loopback with one account, whose archive is imported (XEP-0227): a conversation each with a hundred contacts in turn, half a
 minute apart. Then it is asked for pages from its beginning, its end and from times in between, of everything and of one conversation.
@@ -13,9 +13,7 @@ import random
 import time
 from datetime import datetime, timedelta, timezone
 
-from cuts import TABLES, Wire
-from everybody import spent
-from rookery import Rookery
+from server import Wire, spent, started
 
 BEGIN = datetime(2025, 1, 1, tzinfo=timezone.utc)
 APART = timedelta(seconds=30)
@@ -52,7 +50,7 @@ async def ask(wire, field, value, rest):
 
 
 async def measure(options):
-    async with Rookery(tables="plaintext_loopback = true\nplain_without_tls = true\n" + TABLES) as server:
+    async with started() as server:
         file = server.folder / "export.xml"
         export(file, options.messages)
         begun = time.monotonic()

@@ -1,6 +1,6 @@
 """Cuts connections at random under load, and checks that every message arrives once and in order, in both directions.
 
-    ROOKERY=target/release/rookery python3 bench/cuts.py --seconds 60 --pairs 40 --rate 20
+    ROOKERY=target/release/rookery python3 tests/load/cuts.py --seconds 60 --pairs 40 --rate 20
 
 Starts a server of its own on loopback. In each pair a phone with stream management (XEP-0198) and a desk without talk to each other; the phone's
 connection is cut at random, in whatever it does, and it comes back by SASL2 with the resumption inline. Needs nothing but Python 3.11.
@@ -9,79 +9,14 @@ Ends with 1 if anything was lost, doubled or out of order.
 
 import argparse
 import asyncio
-import base64
 import logging
 import random
 import re
 import sys
 import time
 from collections import deque
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests/clients"))
-
-from rookery import Rookery
-
-TABLES = "[limits]\nconnections_per_address = 0\nlogin_failures = 100"
-STANZA = re.compile(
-    r"<(?:(message|presence|iq)\b[^>]*?(?:/>|>.*?</\1>)|(r|a|enabled|resumed|failed)\b([^>]*)/?>)", re.S
-)
-
-
-class Wire:
-    """A stream over TCP, cut into what matters here."""
-
-    def __init__(self, port):
-        self.port, self.heard = port, ""
-
-    async def open(self, user, along):
-        """Logs in; answers with `<success/>`."""
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 20)
-        self.send(
-            "<?xml version='1.0'?><stream:stream to='localhost' version='1.0' xmlns='jabber:client' "
-            "xmlns:stream='http://etherx.jabber.org/streams'>"
-        )
-        await self.until("</stream:features>")
-        initial = base64.b64encode(f"\0{user}\0secret".encode()).decode()
-        self.send(
-            "<authenticate xmlns='urn:xmpp:sasl:2' mechanism='PLAIN'>"
-            f"<initial-response>{initial}</initial-response>{along}</authenticate>"
-        )
-        success = await self.until("</success>", "</failure>")
-        assert "</success>" in success, success
-        if "<resumed" not in success:
-            await self.until("</stream:features>")
-        return success
-
-    def send(self, text):
-        self.writer.write(text.encode())
-
-    async def more(self):
-        bytes_read = await self.reader.read(65536)
-        if not bytes_read:
-            raise ConnectionResetError
-        self.heard += bytes_read.decode(errors="replace")
-
-    async def until(self, *ends):
-        while True:
-            at = min((self.heard.find(end) + len(end) for end in ends if end in self.heard), default=0)
-            if at:
-                text, self.heard = self.heard[:at], self.heard[at:]
-                return text
-            await self.more()
-
-    def items(self):
-        """What is complete, in order: kind, attributes or text."""
-        end = 0
-        for found in STANZA.finditer(self.heard):
-            end = found.end()
-            yield found[1] or found[2], found[0] if found[1] else found[3]
-        self.heard = self.heard[end:]
-
-    def cut(self):
-        self.writer.transport.abort()
-
-
+from server import Wire, spent, started
 class Talker:
     """Sends numbers and checks those that come."""
 
@@ -216,8 +151,7 @@ async def main(options):
     # It tells of every write to a connection that was cut.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     users = [f"{role}{number}" for number in range(options.pairs) for role in ("desk", "phone")]
-    tables = "plaintext_loopback = true\nplain_without_tls = true\n" + TABLES
-    async with Rookery(tables=tables) as server:
+    async with started() as server:
         accounts = server.folder / "accounts.csv"
         accounts.write_text("".join(f"{user}@localhost,secret\n" for user in users))
         server.command("user", "import", str(accounts))
@@ -225,8 +159,7 @@ async def main(options):
         pairs = [pair(number, server.port, options.seconds, options.rate) for number in range(options.pairs)]
         ended = await asyncio.gather(*pairs)
         took = time.monotonic() - began
-        ticks = Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")")[1].split()
-        cpu = (int(ticks[11]) + int(ticks[12])) / 100
+        cpu, _ = spent(server.process.pid)
     sent = sum(talker.sent for both in ended for talker in both)
     heard = sum(phone.expected + desk.expected for phone, desk in ended)
     wrong = [wrong for both in ended for talker in both for wrong in talker.wrong]
