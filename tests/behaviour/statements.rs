@@ -123,7 +123,7 @@ fn operations() -> Vec<(&'static str, u64)> {
     let mut row = |name, work: &mut dyn FnMut()| rows.push((name, database.counted(work)));
     macro_rules! rows {
         ($($name:literal: $call:expr;)*) => {
-            $(row($name, &mut || drop(wait($call).expect($name)));)*
+            $(row($name, &mut || _ = wait($call).expect($name));)*
         };
     }
     let new =
