@@ -2,12 +2,14 @@
 //!
 //! # Layout
 //!
-//! * [`transport`]: what carries a client's stream.
+//! * [`one_shot`]: one answer for one who waits. [`transport`]: what carries a client's stream.
 //!
 //! # Invariants
 //!
-//! * Nothing here depends on another crate, keeps state or touches the outside.
+//! * Nothing here depends on another crate or touches the outside.
 
+pub mod one_shot;
 pub mod transport;
 
+pub use one_shot::{Abandoned, Awaited, Completer, one_shot, wait};
 pub use transport::Transport;

@@ -17,8 +17,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use rookery_store::Pending;
-use rookery_store::pending::{Completer, pending};
+use rookery_base::{Awaited, Completer, one_shot};
 
 use crate::World;
 
@@ -39,7 +38,7 @@ impl std::fmt::Debug for Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         if let Some(completer) = self.0.take() {
-            completer.complete(Ok(()));
+            completer.complete(());
         }
     }
 }
@@ -121,12 +120,12 @@ impl Ledger {
     }
 
     /// What to wait for until all that has come so far is settled; [`Ledger::closed`] then. `None` if something is waited for already.
-    pub fn close(&mut self) -> Option<Pending<()>> {
+    pub fn close(&mut self) -> Option<Awaited<()>> {
         if self.closing.is_some() {
             return None;
         }
         let open = self.open.take()?;
-        let (completer, settled) = pending();
+        let (completer, settled) = one_shot();
         // A custody is closed once.
         let _ = open.0.0.set(completer);
         let asked = std::mem::take(&mut self.asked);
@@ -169,8 +168,8 @@ impl Balance {
 mod tests {
     use super::*;
 
-    fn is_ready(pending: &mut Pending<()>) -> bool {
-        pending.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+    fn is_ready(settled: &mut Awaited<()>) -> bool {
+        std::pin::Pin::new(settled).poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
     }
 
     #[test]

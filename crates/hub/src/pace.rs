@@ -6,8 +6,8 @@
 //! - Everything that is loaded for it is loaded in portions: the next when the session has taken
 //!   the last. Meanwhile nothing else waits for it, but for those who ask for that (a lane).
 
+use rookery_base::one_shot;
 use rookery_fanout::{Link, Packet, Pushed, To};
-use rookery_store::pending::pending;
 use rookery_stream::error::StreamError;
 use tracing::warn;
 
@@ -26,8 +26,8 @@ impl World {
         if self.session(session).is_none() {
             return;
         }
-        let (completer, room) = pending::<()>();
-        self.outboxes.when_room(session.link, move || completer.complete(Ok(())));
+        let (completer, room) = one_shot::<()>();
+        self.outboxes.when_room(session.link, move || completer.complete(()));
         // The client reads when it likes: what it has sent is acknowledged before.
         self.in_custody(None, |world| {
             world.wait(room, move |world, room| {
@@ -41,8 +41,8 @@ impl World {
     /// Runs `then` as [`World::when_room`] does, for a request of the session: its later stanzas
     /// wait meanwhile.
     pub fn when_room_in_lane(&mut self, session: SessionRef, then: impl FnOnce(&mut World) + 'static) {
-        let (completer, room) = pending::<()>();
-        self.outboxes.when_room(session.link, move || completer.complete(Ok(())));
+        let (completer, room) = one_shot::<()>();
+        self.outboxes.when_room(session.link, move || completer.complete(()));
         self.wait_in_lane(session, room, move |world, room| {
             if room.is_ok() && world.session(session).is_some() {
                 then(world);

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use rookery_observe::Since;
-use rookery_store::{Pending, StoreError};
 
 use crate::World;
 use crate::custody::Custody;
@@ -82,17 +81,17 @@ trait Job {
     fn finish(self: Box<Self>, world: &mut World);
 }
 
-struct Waiting<T, F> {
-    pending: Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>,
-    outcome: Option<Result<T, StoreError>>,
+struct Waiting<P: Future, F> {
+    pending: P,
+    outcome: Option<P::Output>,
     then: F,
     since: Since,
 }
 
-impl<T, F: FnOnce(&mut World, Result<T, StoreError>)> Job for Waiting<T, F> {
+impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for Waiting<P, F> {
     fn poll(&mut self, context: &mut Context<'_>) -> bool {
         if self.outcome.is_none()
-            && let Poll::Ready(outcome) = self.pending.as_mut().poll(context)
+            && let Poll::Ready(outcome) = Pin::new(&mut self.pending).poll(context)
         {
             self.outcome = Some(outcome);
         }
@@ -109,31 +108,32 @@ impl<T, F: FnOnce(&mut World, Result<T, StoreError>)> Job for Waiting<T, F> {
 }
 
 impl World {
-    /// Runs `then` when the store has answered. Nothing is held back meanwhile.
-    pub fn wait<T: 'static>(
+    /// Runs `then` when the store, or whoever else was asked, has answered. Nothing is held back
+    /// meanwhile.
+    pub fn wait<P: Future + Unpin + 'static>(
         &mut self,
-        pending: Pending<T>,
-        then: impl FnOnce(&mut World, Result<T, StoreError>) + 'static,
+        pending: P,
+        then: impl FnOnce(&mut World, P::Output) + 'static,
     ) {
         self.spawn(None, pending, then);
     }
 
-    /// Runs `then` when the store has answered; until then the session's later stanzas wait in its lane.
-    pub fn wait_in_lane<T: 'static>(
+    /// Runs `then` as [`World::wait`] does; until then the session's later stanzas wait in its lane.
+    pub fn wait_in_lane<P: Future + Unpin + 'static>(
         &mut self,
         session: SessionRef,
-        pending: Pending<T>,
-        then: impl FnOnce(&mut World, Result<T, StoreError>) + 'static,
+        pending: P,
+        then: impl FnOnce(&mut World, P::Output) + 'static,
     ) {
         let held = self.session_mut(session).map(|session| session.rare().lane.waiting += 1);
         self.spawn(held.map(|()| session), pending, then);
     }
 
-    fn spawn<T: 'static>(
+    fn spawn<P: Future + Unpin + 'static>(
         &mut self,
         session: Option<SessionRef>,
-        pending: Pending<T>,
-        then: impl FnOnce(&mut World, Result<T, StoreError>) + 'static,
+        pending: P,
+        then: impl FnOnce(&mut World, P::Output) + 'static,
     ) {
         let entry = self.tasks.vacant_entry();
         let task = entry.key();

@@ -13,13 +13,13 @@
 use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 
+use rookery_base::{Completer, one_shot};
 use rookery_fanout::Packet;
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::disco::{Identity, Info, reply_items};
 use rookery_modkit::option;
 use rookery_modkit::request::{is_get, to_service};
-use rookery_store::pending::{Completer, pending};
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 use sha1::{Digest, Sha1};
@@ -288,7 +288,7 @@ fn activate(world: &mut World, iq: Iq, options: &Options, domain: &Domain) {
     let sid = iq.payload.attr("sid").filter(|sid| !sid.is_empty());
     let target = iq.payload.child("activate", ns::BYTESTREAMS).and_then(|target| Jid::parse(target.text().trim()).ok());
     let (Some(sid), Some(target)) = (sid, target) else { return world.reply_error(&iq, Condition::BadRequest) };
-    let (answer, joined) = pending();
+    let (answer, joined) = one_shot();
     let terms = Terms {
         streams: usize::try_from(options.number("streams")).unwrap_or(usize::MAX),
         streams_per_user: usize::try_from(options.number("streams_per_user")).unwrap_or(usize::MAX),

@@ -294,9 +294,9 @@ impl Delivery {
     /// Everybody else goes on. When the session has read what it got, or is gone, what was sent is removed from the store.
     fn wait_until_sent(mut self, world: &mut World) {
         self.let_go(world);
-        let (completer, drained) = rookery_store::pending::pending::<usize>();
-        world.outboxes.when_drained(self.session.link, move |unsent| completer.complete(Ok(unsent)));
-        let go_on = move |world: &mut World, unsent| {
+        let (completer, drained) = rookery_base::one_shot::<usize>();
+        world.outboxes.when_drained(self.session.link, move |unsent| completer.complete(unsent));
+        let go_on = move |world: &mut World, unsent: Result<usize, rookery_base::Abandoned>| {
             // Replaced by the delivery of a later round to the same session: what is sent twice then is removed by that one.
             let Ok(unsent) = unsent else { return };
             let sent = self.given.len().saturating_sub(unsent);

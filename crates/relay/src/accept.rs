@@ -84,7 +84,7 @@ async fn join(mut asked: mpsc::Receiver<Wish>, waiting: Arc<Waiting>) {
                 drop(place);
             });
         }
-        answer.complete(Ok(outcome));
+        answer.complete(outcome);
     }
 }
 

@@ -5,10 +5,9 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rookery_base::{Abandoned, Completer, one_shot, wait};
 use rookery_modules::bytestreams::{Outcome, Relay, Terms, Wish};
 use rookery_relay::Running;
-use rookery_store::pending::{Completer, pending};
-use rookery_store::{StoreError, wait};
 
 /// A relay, and the way to ask it that modules have.
 struct Proxy {
@@ -52,8 +51,8 @@ impl Proxy {
         stream
     }
 
-    fn join(&self, token: &str, terms: Terms) -> Result<Outcome, StoreError> {
-        let (answer, joined) = pending();
+    fn join(&self, token: &str, terms: Terms) -> Result<Outcome, Abandoned> {
+        let (answer, joined) = one_shot();
         let (domain, requester) = ("example.org".to_owned(), "romeo@example.org".to_owned());
         self.relay.ask(Wish { token: token.to_owned(), domain, requester, terms, answer });
         wait(joined)
@@ -205,22 +204,22 @@ fn a_wish_after_the_end_is_told() {
     let proxy = Proxy::new();
     let Proxy { relay, running, .. } = proxy;
     assert!(running.stop());
-    let (answer, joined) = pending();
+    let (answer, joined) = one_shot();
     relay.ask(wish(answer));
-    assert_eq!(wait(joined), Err(StoreError::Closed));
+    assert_eq!(wait(joined), Err(Abandoned));
 }
 
 #[test]
 fn a_relay_that_nobody_serves_drops_wishes() {
     let kept: Arc<Mutex<Vec<Completer<Outcome>>>> = Arc::default();
     let relay = Relay::default();
-    let (answer, joined) = pending();
+    let (answer, joined) = one_shot();
     relay.ask(wish(answer));
-    assert_eq!(wait(joined), Err(StoreError::Closed));
+    assert_eq!(wait(joined), Err(Abandoned));
     let keeps = kept.clone();
     relay.serve(1, move |wish| keeps.lock().unwrap().push(wish.answer));
     relay.serve(2, |_| panic!("the first one counts"));
-    let (answer, _joined) = pending();
+    let (answer, _joined) = one_shot();
     relay.ask(wish(answer));
     assert_eq!(kept.lock().unwrap().len(), 1);
 }

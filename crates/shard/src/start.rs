@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use rookery_base::{Awaited, Completer, one_shot};
 use rookery_hub::{Errand, Place, Registry, Wakeups, World};
 use rookery_observe::{Since, vital};
-use rookery_store::pending::{Completer, pending};
-use rookery_store::{Background, Pending, Stores};
+use rookery_store::{Background, Stores};
 use tracing::{error, warn};
 
 use crate::census::Census;
@@ -162,10 +162,10 @@ impl Door {
         self.post.send(turn % self.post.shards().max(1), Letter::Handed(Box::new(handed)));
     }
 
-    /// Runs `work` on the shard whose turn it is. It answers when it likes, through the completer; one that it drops answers
-    /// [`StoreError::Closed`](rookery_store::StoreError::Closed), as does that of a shard that has ended.
-    pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut World, Completer<T>) + Send + 'static) -> Pending<T> {
-        let (completer, answer) = pending();
+    /// Runs `work` on the shard whose turn it is. It answers when it likes, through the completer; one that it drops
+    /// is told, as is that of a shard that has ended.
+    pub fn ask<T: Send + 'static>(&self, work: impl FnOnce(&mut World, Completer<T>) + Send + 'static) -> Awaited<T> {
+        let (completer, answer) = one_shot();
         let now = Since::now();
         let posted = Posted { since: now, at: now };
         let turn = self.next.fetch_add(1, Ordering::Relaxed);

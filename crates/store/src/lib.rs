@@ -34,7 +34,7 @@ pub mod invitations;
 pub mod memory;
 pub mod meta;
 pub mod offline;
-pub mod pending;
+mod pending;
 pub mod presence;
 pub mod pubsub;
 pub mod rooms;
@@ -53,9 +53,10 @@ pub use error::StoreError;
 pub use invitations::{Invitation, Invitations, Purpose};
 pub use meta::Meta;
 pub use offline::{Offline, OfflineMessage, OfflineRoom, Pushed};
-pub use pending::{Pending, wait};
+pub use pending::Pending;
 pub use presence::{LastPresence, LastSeen};
 pub use pubsub::Pubsub;
+pub use rookery_base::wait;
 pub use rooms::{Affiliated, Affiliation, ListedRoom, RoomDocument, Rooms, StoredRoom};
 pub use rosters::{
     Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, Rosters, SizeOf, Subscription,

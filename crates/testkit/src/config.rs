@@ -113,7 +113,7 @@ impl Config {
                 }
                 _ => Outcome::Joined,
             };
-            wish.answer.complete(Ok(outcome));
+            wish.answer.complete(outcome);
         });
     }
 

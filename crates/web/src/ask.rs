@@ -2,13 +2,13 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rookery_base::{Abandoned, Completer};
 use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modules::operations::{Outcome, Refusal};
 use rookery_portability::export::to_unnamed_file;
 use rookery_shard::Census;
-use rookery_store::pending::Completer;
-use rookery_store::{Pending, StoreError};
+use rookery_store::Pending;
 use tokio::time::timeout;
 use tracing::{error, warn};
 
@@ -22,21 +22,22 @@ impl Shared {
     /// Runs an operation on a shard.
     ///
     /// # Errors
-    /// Why it wasn't carried out; [`StoreError::Closed`] too if no answer came in time, as when the server stops.
+    /// Why it wasn't carried out; [`Refusal::Late`] too if no answer came in time, as when the server
+    /// stops.
     pub async fn ask<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut World, Answer<T>) + Send + 'static,
     ) -> Outcome<T> {
         let answer = self.door.ask(work);
-        timeout(PATIENCE, answer).await.map_err(|_| Refusal::Store(StoreError::Closed))?.map_err(Refusal::from)?
+        timeout(PATIENCE, answer).await.map_err(|_| Refusal::Late)?.map_err(|Abandoned| Refusal::Late)?
     }
 
     /// Waits for a store.
     ///
     /// # Errors
-    /// What the store says.
+    /// What the store says; [`Refusal::Late`] if it says nothing in time.
     pub async fn wait<T>(&self, pending: Pending<T>) -> Outcome<T> {
-        timeout(PATIENCE, pending).await.map_err(|_| Refusal::Store(StoreError::Busy))?.map_err(Refusal::from)
+        timeout(PATIENCE, pending).await.map_err(|_| Refusal::Late)?.map_err(Refusal::from)
     }
 
     /// All that is kept for an account, as the body of an answer (XEP-0227).
@@ -44,7 +45,7 @@ impl Shared {
     /// # Errors
     /// The store or the disk failed.
     pub async fn export(&self, account: Jid) -> Outcome<Body> {
-        let _turn = self.exports.acquire().await.map_err(|_| Refusal::Store(StoreError::Closed))?;
+        let _turn = self.exports.acquire().await.map_err(|_| Refusal::Late)?;
         let (folder, stores) = (self.exports_folder.clone(), self.stores.clone());
         let write = move || {
             let mut damaged = |what: &str| warn!(what, "an export is not complete");
@@ -52,10 +53,10 @@ impl Shared {
             let len = file.metadata().map_err(|error| error.to_string())?.len();
             Ok::<_, String>(Body::file(file, 0, len))
         };
-        let written = tokio::task::spawn_blocking(write).await.map_err(|_| Refusal::Store(StoreError::Closed))?;
+        let written = tokio::task::spawn_blocking(write).await.map_err(|_| EXPORT)?;
         written.map_err(|cause| {
             error!(cause, "an account can't be exported");
-            Refusal::Store(StoreError::Closed)
+            EXPORT
         })
     }
 
@@ -78,5 +79,7 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
+/// What is told of an export that broke off.
+const EXPORT: Refusal = Refusal::Failed("the export");
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -214,6 +214,9 @@ pub(crate) fn refuse(world: &mut World, order: Order, refusal: Refusal) {
         Refusal::Late => {
             order.refuse(world, StanzaError::new(Condition::ResourceConstraint).with_text(refusal.to_string()))
         }
+        Refusal::Failed(_) => {
+            order.refuse(world, StanzaError::new(Condition::InternalServerError).with_text(refusal.to_string()));
+        }
         Refusal::Store(error) => order.store_failed(world, "a command of an administrator", &error),
     }
 }

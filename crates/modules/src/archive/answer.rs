@@ -83,11 +83,11 @@ fn metadata(world: &mut World, iq: Iq) {
 }
 
 /// Waits for the store, in the lane of the session that asked: who asks for the next page meanwhile gets it next.
-pub(super) fn wait<T: 'static>(
+pub(super) fn wait<P: Future + Unpin + 'static>(
     world: &mut World,
     iq: Iq,
-    pending: rookery_store::Pending<T>,
-    then: impl FnOnce(&mut World, &Iq, Result<T, StoreError>) + 'static,
+    pending: P,
+    then: impl FnOnce(&mut World, &Iq, P::Output) + 'static,
 ) {
     match iq.origin {
         Some(session) => world.wait_in_lane(session, pending, move |world, outcome| then(world, &iq, outcome)),

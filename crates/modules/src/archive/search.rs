@@ -13,10 +13,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use rookery_base::{Awaited, Completer, one_shot};
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::pending::{Completer, pending};
-use rookery_store::{ArchivePage, ArchiveQuery, Pending};
+use rookery_store::{ArchivePage, ArchiveQuery};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Stanza, ns};
 
@@ -56,8 +56,8 @@ impl Searches {
     }
 
     /// Waits for a turn, which lasts until [`Searches::pass`].
-    fn turn(&mut self) -> Pending<()> {
-        let (completer, turn) = pending();
+    fn turn(&mut self) -> Awaited<()> {
+        let (completer, turn) = one_shot();
         self.waiting.push_back(completer);
         self.give();
         turn
@@ -74,7 +74,7 @@ impl Searches {
             && let Some(next) = self.waiting.pop_front()
         {
             self.is_busy = true;
-            next.complete(Ok(()));
+            next.complete(());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Links that let somebody in without a password, once: to create an account, or to set a new password.
 
 use rookery_jid::Jid;
-use rookery_store::{Invitation, Pending, Purpose, StoreError, Stores};
+use rookery_store::{Invitation, Pending, Purpose, Stores};
 
 use super::{Outcome, Refusal};
 use crate::register::invite::{DAY_MS, MAX_OPEN, token};
@@ -45,7 +45,7 @@ pub fn make(stores: &Stores, wanted: Wanted, days: u64, now_ms: u64) -> Pending<
             Ok(token) => token,
             Err(error) => {
                 tracing::error!(%error, "no token can be made");
-                return Err(StoreError::Busy);
+                return Ok(Err(Refusal::Failed("making a token")));
             }
         };
         let expires_ms = now_ms.saturating_add(days.saturating_mul(DAY_MS));

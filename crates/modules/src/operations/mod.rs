@@ -74,6 +74,8 @@ pub enum Refusal {
     Late,
     /// The store failed, or the server is stopping.
     Store(StoreError),
+    /// Something else of the server failed, named here; the log says why.
+    Failed(&'static str),
 }
 
 impl Refusal {
@@ -106,6 +108,7 @@ impl fmt::Display for Refusal {
             | Self::Off(words) => f.write_str(words),
             Self::Late => f.write_str("the server has not answered in time; what was asked for may be done yet"),
             Self::Store(error) => error.fmt(f),
+            Self::Failed(what) => write!(f, "{what} failed; the server's log says why"),
         }
     }
 }

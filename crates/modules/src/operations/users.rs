@@ -315,7 +315,7 @@ fn derive(
                 }
                 Ok(Err(error @ CredentialsError::NoRandomness)) => {
                     tracing::error!(%error, "deriving the keys of a password failed");
-                    Err(Refusal::Store(StoreError::Busy))
+                    Err(Refusal::Failed("deriving the keys of the password"))
                 }
                 Err(error) => Err(error.into()),
             },

@@ -122,7 +122,7 @@ async fn verify(shared: &Shared, account: Option<Jid>, password: String) -> Outc
         Some(account) => {
             let credentials = shared.wait(shared.stores.accounts.credentials(account.as_ref())).await?;
             let domains = shared.ask(move |world, answer| {
-                administrators::domains_of(world, account, |_, found| answer.complete(Ok(Ok(found))));
+                administrators::domains_of(world, account, |_, found| answer.complete(Ok(found)));
             });
             (credentials, domains.await?)
         }

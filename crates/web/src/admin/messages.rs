@@ -16,10 +16,8 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     html.add("</div>", &[]);
     for domain in visit.domains.iter().filter(|domain| visit.shared.has_module(domain, "announce")) {
         let of = domain.clone();
-        let text = visit
-            .shared
-            .ask(move |world, answer| messages::motd(world, &of, |_, text| answer.complete(Ok(text))))
-            .await?;
+        let text =
+            visit.shared.ask(move |world, answer| messages::motd(world, &of, |_, text| answer.complete(text))).await?;
         html.push(&motd(visit, domain, text.as_ref()));
     }
     Ok(html)
@@ -48,7 +46,7 @@ async fn announce(visit: &Visit, domain: String) -> Outcome<Done> {
     visit.note(&domain, format!("announced to {whom}: {}", text.body));
     let work = move |world: &mut _, answer: Answer<()>| {
         messages::announce(world, &domain, to, &text);
-        answer.complete(Ok(Ok(())));
+        answer.complete(Ok(()));
     };
     visit.shared.ask(work).await?;
     Ok(Done::new("/messages", format!("The announcement is on its way to {whom}.")))
@@ -60,10 +58,7 @@ async fn set_motd(visit: &Visit, domain: String, text: Option<Text>) -> Outcome<
         None => ("removed the message of the day", "There is no message of the day any more."),
     };
     let of = domain.clone();
-    visit
-        .shared
-        .ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(Ok(set))))
-        .await?;
+    visit.shared.ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(set))).await?;
     visit.note(&domain, act.to_owned());
     Ok(Done::new("/messages", words))
 }

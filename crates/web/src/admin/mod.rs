@@ -205,7 +205,7 @@ async fn respond(request: Request<Incoming>, path: &str, origin: Origin, shared:
     }
     let account = seen.account.clone();
     let domains = shared
-        .ask(move |world, answer| administrators::domains_of(world, account, |_, found| answer.complete(Ok(Ok(found)))))
+        .ask(move |world, answer| administrators::domains_of(world, account, |_, found| answer.complete(Ok(found))))
         .await;
     let domains = match domains {
         Ok(domains) if domains.is_empty() => {
@@ -248,7 +248,7 @@ async fn show(path: &str, visit: &Visit) -> Response<Body> {
             let title = page.map_or_else(|| visit.value("jid"), |page| page.name);
             respond_with(StatusCode::OK, path, title, visit, &main)
         }
-        Err(refusal @ (Refusal::Store(_) | Refusal::Late)) => failed(&refusal),
+        Err(refusal @ (Refusal::Store(_) | Refusal::Late | Refusal::Failed(_))) => failed(&refusal),
         Err(refusal) => {
             let main = Html::of("<h1>Not found</h1><p id=\"missing\">{}</p>", &[&refusal]);
             respond_with(StatusCode::NOT_FOUND, path, "Not found", visit, &main)

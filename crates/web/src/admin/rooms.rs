@@ -26,7 +26,7 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
     let mut found = visit
         .shared
         .ask(move |world, answer| {
-            rooms::list(world, &host, after, PAGE, |_, found| answer.complete(Ok(found)));
+            rooms::list(world, &host, after, PAGE, |_, found| answer.complete(found));
         })
         .await?;
     let is_cut = found.len() > PAGE;
@@ -48,10 +48,8 @@ pub async fn page(visit: &Visit) -> Outcome<Html> {
 pub async fn room(visit: &Visit) -> Outcome<Html> {
     let room = visit.address()?;
     let of = room.clone();
-    let described = visit
-        .shared
-        .ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(Ok(found))))
-        .await?;
+    let described =
+        visit.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(found))).await?;
     let mut html = Html::of("<h1 id=\"room\">{}</h1>", &[&described.name]);
     html.push(&facts(&room, &described));
     html.push(&occupants(visit, &described));
@@ -80,10 +78,7 @@ pub async fn destroy(visit: &Visit) -> Outcome<Done> {
         return Err(Refusal::Impossible(format!("a reason has at most {MAX_REASON} characters")));
     }
     let of = room.clone();
-    visit
-        .shared
-        .ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(Ok(done))))
-        .await?;
+    visit.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done))).await?;
     let domain = visit.shared.domain_of(room.domain()).unwrap_or_default();
     visit.note(&domain, format!("destroyed a room: {room}"));
     Ok(Done::new(format!("/rooms?domain={}", encode(&domain)), format!("{room} was destroyed.")))

@@ -18,10 +18,8 @@ use crate::reply::{Body, reply};
 /// The page of an account.
 pub async fn page(visit: &Visit) -> Outcome<Html> {
     let account = visit.address()?;
-    let user = visit
-        .shared
-        .ask(move |world, answer| users::describe(world, account, |_, user| answer.complete(Ok(user))))
-        .await?;
+    let user =
+        visit.shared.ask(move |world, answer| users::describe(world, account, |_, user| answer.complete(user))).await?;
     let mut html = Html::of("<h1 id=\"account\">{}</h1>", &[&user.jid]);
     html.push(&facts(&user));
     html.push(&sessions_of(visit, &user));
@@ -70,7 +68,7 @@ async fn set_password(visit: &Visit, account: &Jid, here: String) -> Outcome<Don
     }
     visit
         .shared
-        .ask(move |world, answer| users::set_password(world, of, password, None, |_, set| answer.complete(Ok(set))))
+        .ask(move |world, answer| users::set_password(world, of, password, None, |_, set| answer.complete(set)))
         .await?;
     if visit.seen.account == *account
         && let Some(password) = stands_for(&visit.shared, account).await?
@@ -86,7 +84,7 @@ async fn set_disabled(visit: &Visit, account: &Jid, disabled: bool, here: String
     let of = account.clone();
     visit
         .shared
-        .ask(move |world, answer| users::set_disabled(world, of, disabled, |_, set| answer.complete(Ok(set))))
+        .ask(move |world, answer| users::set_disabled(world, of, disabled, |_, set| answer.complete(set)))
         .await?;
     let (act, words) = match disabled {
         true => ("disabled an account", "The account is disabled."),
@@ -105,7 +103,7 @@ async fn kick(visit: &Visit, account: &Jid, here: String) -> Outcome<Done> {
     };
     let of = address.clone();
     let ended =
-        visit.shared.ask(move |world, answer| sessions::end(world, of, |_, ended| answer.complete(Ok(ended)))).await?;
+        visit.shared.ask(move |world, answer| sessions::end(world, of, |_, ended| answer.complete(ended))).await?;
     visit.note(account.domain(), format!("ended {ended} sessions: {address}"));
     Ok(Done::new(
         here,
@@ -117,7 +115,7 @@ async fn erase(visit: &Visit, account: &Jid) -> Outcome<Done> {
     is_other(visit, account)?;
     visit.is_sure(account)?;
     let of = account.clone();
-    visit.shared.ask(move |world, answer| users::remove(world, of, |_, removed| answer.complete(Ok(removed)))).await?;
+    visit.shared.ask(move |world, answer| users::remove(world, of, |_, removed| answer.complete(removed))).await?;
     visit.note(account.domain(), format!("deleted an account: {account}"));
     Ok(Done::new(format!("/users?domain={}", encode(account.domain())), format!("{account} was erased.")))
 }

@@ -43,7 +43,7 @@ pub async fn add(visit: &Visit) -> Outcome<Done> {
     let made = account.clone();
     let has_rights = visit
         .shared
-        .ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(Ok(added))))
+        .ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(added)))
         .await?;
     visit.note(&domain, format!("created an account: {account}"));
     let more = if has_rights { " Its name was given rights before there was an account." } else { "" };

@@ -17,7 +17,7 @@ pub(super) async fn send(call: Call) -> Result<Reply, Problem> {
     call.note(&domain, format!("sent a message to {to}"));
     let work = move |world: &mut _, answer: crate::ask::Answer<()>| {
         messages::send(world, &domain, &to, &text);
-        answer.complete(Ok(Ok(())));
+        answer.complete(Ok(()));
     };
     call.shared.ask(work).await?;
     Ok(Reply::done().with_status(StatusCode::ACCEPTED))
@@ -32,7 +32,7 @@ pub(super) async fn announce(call: Call) -> Result<Reply, Problem> {
     call.note(&domain, format!("announced to {whom}: {}", text.body));
     let work = move |world: &mut _, answer: crate::ask::Answer<()>| {
         messages::announce(world, &domain, to, &text);
-        answer.complete(Ok(Ok(())));
+        answer.complete(Ok(()));
     };
     call.shared.ask(work).await?;
     Ok(Reply::done().with_status(StatusCode::ACCEPTED))
@@ -40,10 +40,8 @@ pub(super) async fn announce(call: Call) -> Result<Reply, Problem> {
 
 pub(super) async fn motd(call: Call) -> Result<Reply, Problem> {
     let domain = on(&call)?;
-    let text = call
-        .shared
-        .ask(move |world, answer| messages::motd(world, &domain, |_, text| answer.complete(Ok(text))))
-        .await?;
+    let text =
+        call.shared.ask(move |world, answer| messages::motd(world, &domain, |_, text| answer.complete(text))).await?;
     let text = text.ok_or_else(|| Problem::missing("there is no message of the day"))?;
     Ok(Reply::json(&json!({ "subject": text.subject, "body": text.body })))
 }
@@ -60,9 +58,7 @@ pub(super) async fn delete_motd(call: Call) -> Result<Reply, Problem> {
 async fn put(call: Call, text: Option<Text>, what: &str) -> Result<Reply, Problem> {
     let domain = on(&call)?;
     let of = domain.clone();
-    call.shared
-        .ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(Ok(set))))
-        .await?;
+    call.shared.ask(move |world, answer| messages::set_motd(world, &of, text, |_, set| answer.complete(set))).await?;
     call.note(&domain, what.to_owned());
     Ok(Reply::done())
 }

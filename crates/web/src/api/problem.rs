@@ -89,6 +89,7 @@ impl From<Refusal> for Problem {
             Refusal::Full(_) => (StatusCode::CONFLICT, "limit-reached"),
             Refusal::Off(_) => (StatusCode::CONFLICT, "module-off"),
             Refusal::Late => (StatusCode::SERVICE_UNAVAILABLE, "late"),
+            Refusal::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, "failed"),
             Refusal::Store(cause) => {
                 // What the store says names files of this machine.
                 error!(%cause, "a request to the API failed");

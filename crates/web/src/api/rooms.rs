@@ -16,7 +16,7 @@ pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let mut found = call
         .shared
         .ask(move |world, answer| {
-            rooms::list(world, &host, after, limit, |_, found| answer.complete(Ok(found)));
+            rooms::list(world, &host, after, limit, |_, found| answer.complete(found));
         })
         .await?;
     let is_cut = found.len() > limit;
@@ -30,7 +30,7 @@ pub(super) async fn get(call: Call) -> Result<Reply, Problem> {
     let room = call.address(0)?;
     let of = room.clone();
     let described =
-        call.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(Ok(found)))).await?;
+        call.shared.ask(move |world, answer| rooms::describe(world, of, |_, found| answer.complete(found))).await?;
     Ok(Reply::json(&shown(&room, &described)))
 }
 
@@ -41,9 +41,7 @@ pub(super) async fn destroy(call: Call) -> Result<Reply, Problem> {
         return Err(Refusal::Impossible("the reason has characters that XML has no word for".into()).into());
     }
     let of = room.clone();
-    call.shared
-        .ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(Ok(done))))
-        .await?;
+    call.shared.ask(move |world, answer| rooms::destroy(world, of, reason, |_, done| answer.complete(done))).await?;
     let domain = call.shared.domain_of(room.domain()).unwrap_or_default();
     call.note(&domain, format!("destroyed a room: {room}"));
     Ok(Reply::done())

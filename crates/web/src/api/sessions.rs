@@ -11,7 +11,7 @@ use super::{Call, Reply};
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let (domain, (after, limit)) = (call.domain(0)?, call.page()?);
     let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
-        sessions::list(world, &domain, after, limit, |_, found| answer.complete(Ok(Ok(found))));
+        sessions::list(world, &domain, after, limit, |_, found| answer.complete(Ok(found)));
     };
     let Gathered { items: mut found, is_partial }: Gathered<Jid> = call.shared.ask(work).await?;
     let is_cut = found.len() > limit;
@@ -31,7 +31,7 @@ pub(super) async fn of_user(call: Call) -> Result<Reply, Problem> {
         return Err(Problem::missing(format!("there is no account {account}")));
     }
     let work = move |world: &mut _, answer: crate::ask::Answer<_>| {
-        sessions::of(world, &account, |_, found| answer.complete(Ok(found)));
+        sessions::of(world, &account, |_, found| answer.complete(found));
     };
     let found: Vec<SessionInfo> = call.shared.ask(work).await?;
     let items: Vec<_> = found.iter().map(session).collect();
@@ -57,7 +57,7 @@ pub(super) async fn end_one(call: Call) -> Result<Reply, Problem> {
 }
 
 async fn end(call: &Call, address: Jid) -> Result<usize, Refusal> {
-    call.shared.ask(move |world, answer| sessions::end(world, address, |_, ended| answer.complete(Ok(ended)))).await
+    call.shared.ask(move |world, answer| sessions::end(world, address, |_, ended| answer.complete(ended))).await
 }
 
 pub(super) fn session(info: &SessionInfo) -> Value {

@@ -24,9 +24,7 @@ pub(super) async fn add(call: Call) -> Result<Reply, Problem> {
     let name = call.body.text("name").unwrap_or_default();
     let account = users::address(&call.shared.settings().hub, name, &domain)?;
     let (made, password) = (account.clone(), call.body.text("password").unwrap_or_default().to_owned());
-    call.shared
-        .ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(Ok(added))))
-        .await?;
+    call.shared.ask(move |world, answer| users::add(world, made, password, |_, added| answer.complete(added))).await?;
     call.note(&domain, format!("created an account: {account}"));
     let body = item(&Listed { jid: account.clone(), is_disabled: false });
     Ok(Reply::json(&body).created(&format!("/users/{}", encode(account.as_str()))))
@@ -34,10 +32,8 @@ pub(super) async fn add(call: Call) -> Result<Reply, Problem> {
 
 pub(super) async fn get(call: Call) -> Result<Reply, Problem> {
     let account = call.address(0)?;
-    let user = call
-        .shared
-        .ask(move |world, answer| users::describe(world, account, |_, user| answer.complete(Ok(user))))
-        .await?;
+    let user =
+        call.shared.ask(move |world, answer| users::describe(world, account, |_, user| answer.complete(user))).await?;
     let sessions: Vec<_> = user.sessions.iter().map(session).collect();
     Ok(Reply::json(&json!({
         "jid": user.jid.as_str(),
@@ -58,7 +54,7 @@ pub(super) async fn change(call: Call) -> Result<Reply, Problem> {
         let (account, password) = (account.clone(), password.to_owned());
         call.shared
             .ask(move |world, answer| {
-                users::set_password(world, account, password, None, |_, set| answer.complete(Ok(set)))
+                users::set_password(world, account, password, None, |_, set| answer.complete(set))
             })
             .await?;
     }
@@ -68,7 +64,7 @@ pub(super) async fn change(call: Call) -> Result<Reply, Problem> {
     if let Some(disabled) = call.body.switch("disabled") {
         let changed = account.clone();
         call.shared
-            .ask(move |world, answer| users::set_disabled(world, changed, disabled, |_, set| answer.complete(Ok(set))))
+            .ask(move |world, answer| users::set_disabled(world, changed, disabled, |_, set| answer.complete(set)))
             .await?;
         let what = if disabled { "disabled an account" } else { "re-enabled an account" };
         call.note(account.domain(), format!("{what}: {account}"));
@@ -79,9 +75,7 @@ pub(super) async fn change(call: Call) -> Result<Reply, Problem> {
 pub(super) async fn remove(call: Call) -> Result<Reply, Problem> {
     let account = call.address(0)?;
     let removed = account.clone();
-    call.shared
-        .ask(move |world, answer| users::remove(world, removed, |_, removed| answer.complete(Ok(removed))))
-        .await?;
+    call.shared.ask(move |world, answer| users::remove(world, removed, |_, removed| answer.complete(removed))).await?;
     call.note(account.domain(), format!("deleted an account: {account}"));
     Ok(Reply::done())
 }
@@ -90,7 +84,7 @@ pub(super) async fn empty_archive(call: Call) -> Result<Reply, Problem> {
     let account = call.address(0)?;
     let emptied = account.clone();
     call.shared
-        .ask(move |world, answer| users::empty_archive(world, emptied, |_, emptied| answer.complete(Ok(emptied))))
+        .ask(move |world, answer| users::empty_archive(world, emptied, |_, emptied| answer.complete(emptied)))
         .await?;
     call.note(account.domain(), format!("emptied an archive: {account}"));
     Ok(Reply::done())
