@@ -17,6 +17,7 @@
 //! No message of one to one but those that this module writes has `<sent/>` or `<received/>` when it reaches a session: what others put into theirs is
 //! cut out.
 
+use rookery_archive as archive;
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{
     Delivery, Destination, Hooks, Iq, Module, Passage, Phase, SessionRef, Stanzas, Target, Wanted, World,
@@ -25,8 +26,6 @@ use rookery_jid::JidRef;
 use rookery_modkit::payload::{has, is_invitation, is_of_instant_messaging};
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Writer, ns};
-
-use crate::archive;
 
 /// Copies what a user sends and gets to those of the user's devices that want it.
 #[derive(Debug)]

@@ -19,7 +19,6 @@
 
 pub mod administration;
 pub mod announce;
-pub mod archive;
 pub mod bytestreams;
 pub mod caps;
 mod caps2;
@@ -43,7 +42,6 @@ pub mod pubsub;
 pub mod push;
 pub mod register;
 pub mod rights;
-pub mod rooms;
 pub mod rtbl;
 pub mod sasl2;
 pub mod shared_roster;
@@ -72,7 +70,7 @@ pub struct Shared {
     /// Hashes of those who are kept out of rooms.
     pub block_lists: rtbl::Lists,
     /// Which rooms there are.
-    pub rooms: rooms::Directory,
+    pub rooms: rookery_rooms::Directory,
     /// With whom domains don't communicate.
     pub borders: administration::border::Borders,
     /// The messages of the day.
@@ -103,7 +101,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(shared_roster::SharedRoster::new(shared.groups.clone())),
         Box::new(rtbl::Rtbl::new(shared.block_lists.clone())),
         Box::new(last_activity::LastActivity),
-        Box::new(archive::Archive),
+        Box::new(rookery_archive::Archive),
         Box::new(carbons::Carbons),
         Box::new(offline::Offline),
         Box::new(stream_management::StreamManagement),
@@ -112,7 +110,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
         Box::new(sasl2::Sasl2Module),
         Box::new(fast::Fast),
         Box::new(multicast::Multicast),
-        Box::new(rooms::Rooms::new(shared.rooms.clone())),
+        Box::new(rookery_rooms::Rooms::new(shared.rooms.clone())),
         Box::new(commands::Commands),
         Box::new(administration::Administration::new(
             shared.borders.clone(),

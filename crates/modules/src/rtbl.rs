@@ -16,12 +16,11 @@ use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Answer, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Stanzas, Value, Verdict, World};
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_modkit::option;
+use rookery_rooms::turn_away;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Kind, ns};
 use sha2::{Digest, Sha256};
 use tracing::{info, warn};
-
-use crate::rooms::turn_away;
 
 /// Keeps listed abusers out of rooms.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rookery_archive::id;
 use rookery_hub::{DocumentSpec, Exported, delay};
 use rookery_jid::Jid;
-use rookery_modules::archive::id;
 use rookery_store::pubsub::Wanted;
 use rookery_store::{ArchiveQuery, Document, RosterItem, StoreError, Stores, wait};
 use rookery_xml::{Element, Writer, ns};

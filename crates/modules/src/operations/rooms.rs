@@ -2,14 +2,14 @@
 
 use rookery_hub::{Domain, World};
 use rookery_jid::Jid;
+pub use rookery_rooms::directory::Listed;
+use rookery_rooms::directory::with_list;
+use rookery_rooms::operate::{Describe, Destroy};
+pub use rookery_rooms::operate::{Described, Inside};
+use rookery_rooms::{Directory, NAME};
 use rookery_store::StoreError;
 
 use super::{Outcome, Refusal};
-pub use crate::rooms::directory::Listed;
-use crate::rooms::directory::with_list;
-use crate::rooms::operate::{Describe, Destroy};
-pub use crate::rooms::operate::{Described, Inside};
-use crate::rooms::{Directory, NAME};
 
 /// Returns the host of a domain's rooms; `None` where there are none.
 pub fn host(domain: &Domain) -> Option<String> {

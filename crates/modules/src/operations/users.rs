@@ -1,5 +1,6 @@
 //! Accounts: made, changed, looked at, removed.
 
+use rookery_archive::Purge;
 use rookery_hub::{Hooks, Question, Reply, Settings, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, CredentialsError};
@@ -9,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::sessions::{self, SessionInfo, Why};
 use super::{LONG_PATIENCE_MS, Outcome, Refusal};
 use crate::administration::service;
-use crate::archive::Purge;
 use crate::register::password;
 use crate::rights;
 

@@ -2,6 +2,7 @@
 //!
 //! An archive knows who spoke. Who may not see real addresses gets its messages without them.
 
+use rookery_archive::{self as archive, NAME as ARCHIVE, Record, Retracted, View, tombstone_mark};
 use rookery_fanout::Packet;
 use rookery_hub::{Iq, World};
 use rookery_modkit::payload;
@@ -11,7 +12,6 @@ use rookery_xml::{Element, Stanza, Writer, ns};
 
 use super::role::{Role, affiliation_name};
 use super::room::Room;
-use crate::archive::{self, NAME as ARCHIVE, Record, Retracted, View, tombstone_mark};
 
 impl Room {
     /// Whether what is said goes into the room's archive: where the owner wants it, and the operator has archives at all.

@@ -9,7 +9,7 @@ use super::{sweep, write};
 
 /// Empties an archive, at the home of its owner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Purge {
+pub struct Purge {
     /// The bare JID of the account.
     pub owner: Jid,
 }

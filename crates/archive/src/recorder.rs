@@ -27,7 +27,7 @@ use super::id::{self, Ids};
 
 /// What a shard has to write into archives.
 #[derive(Default)]
-pub(crate) struct Archives {
+pub struct Archives {
     ids: Ids,
     keys: RandomState,
     waiting: Waiting,
@@ -165,7 +165,7 @@ pub struct Record<'a> {
 }
 
 /// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store is too far behind, and the archive lacks it.
-pub(crate) fn record(world: &mut World, record: Record<'_>) -> Option<String> {
+pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
     let options = world.domain_of(record.owner.domain()).and_then(|domain| domain.module(super::NAME));
     let number = |key| options.map_or(0, |options| options.number(key));
     let most = match record.of {
@@ -216,7 +216,7 @@ fn write_in(world: &mut World, delay_ms: u64) {
 
 /// Writes what waits: what is of one owner together, since it lies side by side in the store, and in portions, so that others get their turn
 /// at the store in between.
-pub(crate) fn write(world: &mut World) {
+pub fn write(world: &mut World) {
     let Waiting { heaps, timer, custody, .. } = std::mem::take(&mut world.state_mut::<Archives>().waiting);
     if let Some(timer) = timer {
         world.cancel(timer);

@@ -104,11 +104,7 @@ pub(crate) struct Entry {
 }
 
 /// Goes on when it is known which rooms a service has.
-pub(crate) fn with_list(
-    world: &mut World,
-    host: &str,
-    then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
-) {
+pub fn with_list(world: &mut World, host: &str, then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static) {
     if world.state::<Directory>().is_filled(host) {
         return then(world, Ok(()));
     }
@@ -199,7 +195,7 @@ impl Directory {
     }
 
     /// All rooms of a service, `limit` at most, in the order of their localparts behind this one.
-    pub(crate) fn part(&self, host: &str, after: &str, limit: usize) -> Vec<Listed> {
+    pub fn part(&self, host: &str, after: &str, limit: usize) -> Vec<Listed> {
         let hosts = self.hosts();
         let Some(hosted) = hosts.get(host) else { return Vec::new() };
         let behind = hosted.rooms.range::<str, _>((Bound::Excluded(after), Bound::Unbounded)).take(limit);

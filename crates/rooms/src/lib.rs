@@ -72,7 +72,7 @@ use rookery_jid::JidRef;
 
 use actor::Actors;
 pub use directory::Directory;
-pub(crate) use join::turn_away;
+pub use join::turn_away;
 
 /// Rooms in which many talk to each other.
 #[derive(Debug)]
@@ -163,4 +163,4 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
 const HEED_MS: u64 = 5000;
 
 /// The key below `[modules]`.
-pub(crate) const NAME: &str = "rooms";
+pub const NAME: &str = "rooms";

@@ -20,11 +20,23 @@ use super::{id, write};
 
 /// Which message is taken back, and what says that it may be.
 #[derive(Debug, Clone)]
-pub(crate) enum Retracted {
-    /// In a room: the id that the room gave it, and the pseudonym of its sender, unless a moderator acts.
-    InRoom { id: String, sender: Option<String> },
-    /// In a conversation with this address: the `id` that its sender, a bare JID, gave it.
-    Said { with: Jid, sender: Jid, id: String },
+pub enum Retracted {
+    /// A message in a room.
+    InRoom {
+        /// The id that the room gave it.
+        id: String,
+        /// The pseudonym of its sender; `None` if a moderator acts.
+        sender: Option<String>,
+    },
+    /// A message in a conversation.
+    Said {
+        /// The address that the conversation is with.
+        with: Jid,
+        /// The bare JID of its sender.
+        sender: Jid,
+        /// The `id` that its sender gave it.
+        id: String,
+    },
 }
 
 /// The accounts for which messages are being taken back in a shard, one entry for each message.
@@ -51,7 +63,7 @@ impl UnderWay {
 }
 
 /// Puts a tombstone into the place of a message in an archive whose home this shard is. `retracted`: what [`tombstone_mark`] makes.
-pub(crate) fn retract(world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
+pub fn retract(world: &mut World, owner: JidRef<'_>, message: Retracted, retracted: Element) {
     let query = match &message {
         Retracted::InRoom { id: text, .. } => {
             let Some(id) = id::read(text) else { return };
@@ -117,7 +129,7 @@ pub(super) fn heed(world: &mut World, owner: JidRef<'_>, with: &Jid, packet: &Pa
 }
 
 /// The `<retracted/>` of a tombstone: by which message, and when.
-pub(crate) fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
+pub fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
     Element::new("retracted", ns::RETRACT).with_attr("stamp", delay::timestamp_ms(unix_ms)).with_attr("id", id)
 }
 

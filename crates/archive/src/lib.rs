@@ -39,10 +39,10 @@ mod retract;
 mod search;
 mod sweep;
 
-pub(crate) use answer::{View, answer};
-pub(crate) use purge::Purge;
-pub(crate) use recorder::{Archives, Record, record, write};
-pub(crate) use retract::{Retracted, retract, tombstone_mark};
+pub use answer::{View, answer};
+pub use purge::Purge;
+pub use recorder::{Archives, Record, record, write};
+pub use retract::{Retracted, retract, tombstone_mark};
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
@@ -56,7 +56,7 @@ use rookery_store::ArchiveOf;
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Namespaces, ns};
 
-pub(crate) use own::stanza_id;
+pub use own::stanza_id;
 use prefs::{Policy, Preferences};
 
 /// Keeps what users say and are told, for their other devices and for later.
@@ -312,7 +312,7 @@ fn is_excluding(child: &Child<'_>) -> bool {
 /// XEP-0313 §8: a query may say whether it wants groupchat, of which there is none.
 const GROUPCHAT_FIELD: &str = "urn:xmpp:mam:2#groupchat-field";
 /// The key below `[modules]`.
-pub(crate) const NAME: &str = "archive";
+pub const NAME: &str = "archive";
 const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);
 /// The stanzas that carbons are made of.
 const OTHERS: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Groupchat, StanzaType::Headline, StanzaType::Error]);

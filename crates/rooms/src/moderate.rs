@@ -1,5 +1,6 @@
 //! Moderation (XEP-0425): a moderator has a message retracted that somebody else has sent.
 
+use rookery_archive::{stanza_id, tombstone_mark};
 use rookery_fanout::Packet;
 use rookery_hub::{Iq, World};
 use rookery_stream::error::{Condition, StanzaError};
@@ -7,7 +8,6 @@ use rookery_xml::{Element, Writer, ns};
 
 use super::role::Role;
 use super::room::Room;
-use crate::archive::{stanza_id, tombstone_mark};
 
 impl Room {
     /// A request to retract a message by the id that the room gave it.

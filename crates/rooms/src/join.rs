@@ -36,7 +36,7 @@ pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: 
 }
 
 /// Answers what does not get to the room at all: presence that enters as [`refuse`] does, everything else by an error like any other.
-pub(crate) fn turn_away(world: &mut World, packet: &Packet, to: JidRef<'_>, condition: Condition) {
+pub fn turn_away(world: &mut World, packet: &Packet, to: JidRef<'_>, condition: Condition) {
     match (packet.kind(), packet.type_()) {
         (Kind::Presence, StanzaType::Available) => refuse(world, packet, to, condition.into()),
         _ => world.bounce(packet, to, condition.into()),

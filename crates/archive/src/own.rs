@@ -60,7 +60,7 @@ pub(super) fn without(world: &mut World, packet: &Packet, account: JidRef<'_>) -
 }
 
 /// The `<stanza-id/>` of an archive.
-pub(crate) fn stanza_id(by: JidRef<'_>, id: &str) -> Built {
+pub fn stanza_id(by: JidRef<'_>, id: &str) -> Built {
     let mut stanza_id = Writer::with_ns("stanza-id", ns::STANZA_ID);
     stanza_id.attr("by", by.bare_str()).attr("id", id);
     stanza_id.finish()

@@ -20,7 +20,7 @@ type Found<T> = Result<Option<T>, StoreError>;
 
 /// Asks the home of a room, by its bare JID, what it is and who is there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Describe(pub Jid);
+pub struct Describe(pub Jid);
 
 impl Question for Describe {
     const NAME: &'static str = "rooms describe";
@@ -34,9 +34,10 @@ impl Question for Describe {
 
 /// Asks the home of a room to destroy it, for a reason.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Destroy {
+pub struct Destroy {
     /// The bare JID of the room.
     pub room: Jid,
+    /// The reason that those who are there are told.
     pub reason: Option<String>,
 }
 

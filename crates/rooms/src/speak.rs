@@ -1,5 +1,6 @@
 //! Messages: to everybody (XEP-0045 §7.4), the subject (§8.1), to one occupant (§7.5), and errors that come back (§18.1).
 
+use rookery_archive::stanza_id;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Letter, World};
 use rookery_jid::{Jid, JidRef};
@@ -11,7 +12,6 @@ use super::past::is_lasting;
 use super::role::Role;
 use super::room::Room;
 use super::shown::is_forged;
-use crate::archive::stanza_id;
 
 /// A private message on its way to the home of the account that gets it: the users whom that
 /// account has blocked are known there, by any name that they have in a room.
