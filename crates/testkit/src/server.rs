@@ -44,6 +44,8 @@ struct Running {
     wishes: Arc<Mutex<Vec<Wish>>>,
     /// What the shards have in front of the store, if it is to be shuffled.
     shuffled: Option<Arc<Shuffled>>,
+    /// A shard that does nothing.
+    stalled: Option<usize>,
 }
 
 impl Default for Server {
@@ -216,6 +218,11 @@ impl Server {
     /// must not be asked for what they got, because that settles everything.
     pub fn step(&self, shard: usize) -> bool {
         self.0.borrow_mut().step(shard)
+    }
+
+    /// Keeps a shard from doing anything until another one is named, or none, as if it had far too much to do. What comes for it waits.
+    pub fn stall(&self, shard: Option<usize>) {
+        self.0.borrow_mut().stalled = shard;
     }
 
     /// Runs `work` on a shard, as threads outside of the server have it run, and settles.
@@ -396,7 +403,19 @@ impl Running {
             })
         });
         let shards = shards.collect();
-        Self { shards, config, post, awake, now_ms, next_shard: 0, next_port: 40_000, sent, wishes, shuffled }
+        Self {
+            shards,
+            config,
+            post,
+            awake,
+            now_ms,
+            next_shard: 0,
+            next_port: 40_000,
+            sent,
+            wishes,
+            shuffled,
+            stalled: None,
+        }
     }
 
     fn kill(&mut self) {
@@ -426,6 +445,9 @@ impl Running {
     }
 
     fn tick(&mut self, index: usize) -> bool {
+        if self.stalled == Some(index) {
+            return false;
+        }
         let shard = &mut self.shards[index];
         let ready = shard.driver().ready();
         let awake = self.awake[index].swap(false, Ordering::Relaxed);
@@ -446,7 +468,8 @@ impl Running {
     }
 
     fn next_timer(&self) -> Option<u64> {
-        self.shards.iter().filter_map(Shard::next_timer).min()
+        let at_work = self.shards.iter().enumerate().filter(|(index, _)| self.stalled != Some(*index));
+        at_work.filter_map(|(_, shard)| shard.next_timer()).min()
     }
 }
 

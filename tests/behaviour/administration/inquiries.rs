@@ -3,7 +3,7 @@
 use rookery_testkit::befriend;
 use rookery_xml::{Element, ns};
 
-use super::{Scene, noted, values};
+use super::{Scene, complete, completed, condition, execute, noted, values};
 
 #[test]
 fn rosters_are_shown() {
@@ -27,6 +27,48 @@ fn rosters_are_shown() {
             "a@other.example is no account of example.org"
         );
     }
+}
+
+#[test]
+fn lists_say_what_is_missing() {
+    let mut scene = Scene::new();
+    let _users = scene.names.clone().map(|name| scene.server.online(&format!("{name}/r")));
+    let all = values(&scene.succeed("get-online-users-num", &[]), "onlineusersnum");
+    assert_eq!(all, ["3"], "with the administrator");
+    let away = 1 - scene.server.home_of("bard");
+    scene.server.stall(Some(away));
+    scene.admin.send(&execute("get-online-users-num"));
+    scene.server.advance(10_000);
+    let answer = scene.admin.expect_element();
+    assert_eq!(values(completed(&answer), "onlineusersnum"), ["2"]);
+    let note = completed(&answer).child("note", ns::COMMANDS).expect("a note");
+    assert_eq!(note.attr("type"), Some("warn"), "{note:?}");
+
+    let form = scene.admin.ask(&execute("get-online-users-list"));
+    let form = form.child("command", ns::COMMANDS).expect("a form");
+    scene.admin.send(&complete(form, &[]));
+    scene.server.advance(10_000);
+    let answer = scene.admin.expect_element();
+    assert_eq!(values(completed(&answer), "onlineuserjids"), ["bard@example.org".to_owned(), scene.jid(1 - away)]);
+    let note = completed(&answer).child("note", ns::COMMANDS).expect("a note");
+    assert_eq!(note.attr("type"), Some("warn"), "{note:?}");
+}
+
+#[test]
+fn who_asks_for_what_nobody_does_is_told_so() {
+    let mut scene = Scene::new();
+    let away = 1 - scene.server.home_of("bard");
+    let mut user = scene.server.online(&format!("{}/r", scene.names[away]));
+    let form = scene.admin.ask(&execute("end-user-session"));
+    let form = form.child("command", ns::COMMANDS).expect("a form");
+    scene.server.stall(Some(away));
+    scene.admin.send(&complete(form, &[("accountjids", &[&scene.jid(away)])]));
+    scene.server.advance(10_000);
+    assert_eq!(condition(&scene.admin.expect_element()), "resource-constraint");
+    // It is done yet, when the shard comes to it.
+    scene.server.stall(None);
+    user.expect_stream_error("policy-violation");
+    scene.admin.expect_nothing();
 }
 
 #[test]

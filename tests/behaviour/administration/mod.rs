@@ -50,24 +50,34 @@ impl Scene {
 }
 
 fn run(client: &mut Client, command: &str, fields: &[(&str, &[&str])]) -> Element {
-    let node = format!("http://jabber.org/protocol/admin#{command}");
-    let first = client
-        .ask(&format!("<iq type='set' id='1' to='example.org'><command xmlns='{}' node='{node}'/></iq>", ns::COMMANDS));
+    let first = client.ask(&execute(command));
     let Some(found) = first.child("command", ns::COMMANDS).filter(|found| found.attr("status") == Some("executing"))
     else {
         return first;
     };
-    let session = found.attr("sessionid").expect("a session");
+    client.ask(&complete(found, fields))
+}
+
+/// The request to execute a command.
+fn execute(command: &str) -> String {
+    let node = format!("http://jabber.org/protocol/admin#{command}");
+    format!("<iq type='set' id='1' to='example.org'><command xmlns='{}' node='{node}'/></iq>", ns::COMMANDS)
+}
+
+/// The request to complete a command that has asked for these fields.
+fn complete(asked: &Element, fields: &[(&str, &[&str])]) -> String {
+    let attr = |name| asked.attr(name).unwrap_or_else(|| panic!("no {name}: {asked:?}"));
+    let (node, session) = (attr("node"), attr("sessionid"));
     let fields = fields.iter().map(|(var, values)| {
         let values: String = values.iter().map(|value| format!("<value>{value}</value>")).collect();
         format!("<field var='{var}'>{values}</field>")
     });
     let form = format!("<x xmlns='jabber:x:data' type='submit'>{}</x>", fields.collect::<String>());
-    client.ask(&format!(
+    format!(
         "<iq type='set' id='2' to='example.org'>\
          <command xmlns='{}' node='{node}' sessionid='{session}' action='complete'>{form}</command></iq>",
         ns::COMMANDS
-    ))
+    )
 }
 
 fn completed(answer: &Element) -> &Element {
