@@ -108,7 +108,7 @@ impl Module for Archive {
         }
         hooks.feature(Target::Account, GROUPCHAT_FIELD);
         hooks.feature(Target::Server, ns::HINTS);
-        hooks.document(prefs::DOCUMENT, Preferences::read);
+        hooks.document::<Preferences>();
         hooks.state(Archives::default());
         hooks.state(own::LastClaims::default());
         hooks.state(search::Searches::default());

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use rookery_hub::{Iq, World};
+use rookery_hub::{Document, Iq, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
 use rookery_stream::error::Condition;
@@ -41,20 +41,10 @@ impl Policy {
     }
 }
 
-impl Preferences {
-    /// What holds for a conversation (§2.2).
-    fn of(&self, with: JidRef<'_>) -> Policy {
-        // An entry with a resource means that one alone.
-        let has = |list: &BTreeSet<Jid>| list.contains(with.as_str()) || list.contains(with.bare_str());
-        match (has(&self.never), has(&self.always)) {
-            (true, _) => Policy::Never,
-            (_, true) => Policy::Always,
-            _ => self.default,
-        }
-    }
+impl Document for Preferences {
+    const NAME: &'static str = "archive";
 
-    /// Reads the document.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+    fn read(bytes: &[u8]) -> Option<Self> {
         let mut lines = std::str::from_utf8(bytes).ok()?.lines();
         let mut read = Self { default: Policy::read(lines.next()?)?, ..Self::default() };
         for line in lines {
@@ -66,6 +56,19 @@ impl Preferences {
             list.insert(Jid::parse(address).ok()?);
         }
         Some(read)
+    }
+}
+
+impl Preferences {
+    /// What holds for a conversation (§2.2).
+    fn of(&self, with: JidRef<'_>) -> Policy {
+        // An entry with a resource means that one alone.
+        let has = |list: &BTreeSet<Jid>| list.contains(with.as_str()) || list.contains(with.bare_str());
+        match (has(&self.never), has(&self.always)) {
+            (true, _) => Policy::Never,
+            (_, true) => Policy::Always,
+            _ => self.default,
+        }
     }
 
     fn write(&self) -> Vec<u8> {
@@ -114,7 +117,7 @@ pub(super) fn answer(world: &mut World, iq: Iq) {
         Err(error) => return world.reply_error(&iq, error),
     };
     let account = iq.to.clone();
-    world.set_document(account.as_ref(), DOCUMENT, Some(preferences.write()), move |world, kept| match kept {
+    world.set_document::<Preferences>(account.as_ref(), Some(preferences.write()), move |world, kept| match kept {
         Ok(()) => reply(world, &iq, &preferences),
         Err(error) => {
             world.store_failed("keeping archive preferences", &iq.to, &error);
@@ -125,14 +128,14 @@ pub(super) fn answer(world: &mut World, iq: Iq) {
 
 /// Whether, and how, a user wants a conversation to be archived.
 pub(super) fn wanted(world: &World, account: JidRef<'_>, with: JidRef<'_>) -> Policy {
-    match world.document::<Preferences>(account, DOCUMENT) {
+    match world.document::<Preferences>(account) {
         Some(preferences) => preferences.of(with),
         None => default(world, account),
     }
 }
 
 fn preferences(world: &World, account: JidRef<'_>) -> Preferences {
-    let set = world.document::<Preferences>(account, DOCUMENT).map(|preferences| (*preferences).clone());
+    let set = world.document::<Preferences>(account).map(|preferences| (*preferences).clone());
     set.unwrap_or_else(|| Preferences { default: default(world, account), ..Preferences::default() })
 }
 
@@ -148,8 +151,6 @@ fn reply(world: &mut World, iq: &Iq, preferences: &Preferences) {
     world.reply(iq, reply);
 }
 
-/// The name of the document.
-pub(super) const DOCUMENT: &str = "archive";
 /// Addresses in both lists together.
 const MAX_ADDRESSES: usize = 500;
 const WORDS: [(&str, Policy); 3] = [("always", Policy::Always), ("never", Policy::Never), ("roster", Policy::Roster)];

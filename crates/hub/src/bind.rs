@@ -267,8 +267,7 @@ impl World {
     /// The end of a session: presence, what was not delivered, memory.
     fn end(&mut self, link: Link) {
         self.become_unavailable(link, None);
-        let registry = self.registry.clone();
-        registry.session_ended(self, link);
+        self.call_of_session(|registry| &registry.sessions.ended, link);
         self.remember_handled(link);
         self.forget(link);
         self.events.push_back(Event::Released(link));

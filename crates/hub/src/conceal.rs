@@ -1,11 +1,9 @@
 //! From whom an account conceals its presence: those whom it blocks, or shuts out of what it shows (XEP-0191 §3.3, XEP-0016 §2.12).
 //!
-//! One module decides, by a document of the account that is at hand ([`Hooks::conceal`](crate::Hooks::conceal)). Broadcasts, directed presence at its
+//! One module decides, by a document of the account that is at hand ([`Document::conceals`](crate::Document::conceals)). Broadcasts, directed presence at its
 //! end, answers to probes and what follows subscriptions ask here; an account without the document costs a look at one field.
 
-use std::any::Any;
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::{Jid, JidRef};
@@ -14,17 +12,14 @@ use tracing::warn;
 
 use crate::{World, delay};
 
-/// Decides whether the account with this document, or this session of it, conceals its presence from a contact.
-pub(crate) type Conceal = Box<dyn Fn(&World, &dyn Any, Option<Link>, JidRef<'_>, JidRef<'_>) -> bool>;
-
 impl World {
     /// Whether an account whose home this is conceals its presence, that of one session or what concerns the whole account, from a contact.
     /// What modules tell of an account by themselves must stop here too, such as events of personal nodes (XEP-0163).
     pub fn conceals(&self, owner: JidRef<'_>, link: Option<Link>, contact: JidRef<'_>) -> bool {
-        let Some((document, decide)) = self.registry.conceal(self.domain(owner.domain())) else { return false };
+        let Some(document) = self.registry.concealing_in(self.domain(owner.domain())) else { return false };
         let is_own = owner.bare_str() == contact.bare_str();
-        let value = if is_own { None } else { self.document_any(owner, document) };
-        value.is_some_and(|value| decide(self, &*value, link, owner, contact))
+        let found = if is_own { None } else { self.document_any(owner, document) };
+        found.is_some_and(|document| document.conceals(self, link, owner, contact))
     }
 
     /// Whether a session conceals itself from the contact with this bare JID.
@@ -39,8 +34,9 @@ impl World {
 
     /// Goes on with those of some accounts, here or away, that conceal themselves from nobody or at least not from `asker`.
     pub fn unconcealed(&mut self, asker: Jid, mut owners: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
-        let registry = self.registry.clone();
-        let Some(document) = registry.concealing().filter(|_| !owners.is_empty()) else { return then(self, owners) };
+        let Some(document) = self.registry.concealing().filter(|_| !owners.is_empty()) else {
+            return then(self, owners);
+        };
         let documents = self.stores.documents.of(owners.clone(), &crate::documents::stored_name(document));
         self.wait(documents, move |world, documents| match documents {
             Ok(documents) => {
@@ -159,10 +155,12 @@ impl World {
     /// Whether an account that may be away conceals itself from an asker, by a document as the store has it. A damaged one conceals nothing, as where it
     /// is at hand.
     fn conceals_by(&self, owner: &Jid, document: &str, bytes: &[u8], asker: &Jid) -> bool {
-        let Some((_, decide)) = self.registry.conceal(self.domain(owner.domain())) else { return false };
-        let value: Option<Rc<dyn Any>> = self.registry.document(document).and_then(|(_, read)| read(bytes));
-        owner.bare() != asker.bare()
-            && value.is_some_and(|value| decide(self, &*value, None, owner.as_ref(), asker.as_ref()))
+        if owner.bare() == asker.bare() || self.registry.concealing_in(self.domain(owner.domain())).is_none() {
+            return false;
+        }
+        let read = self.registry.read_document(document, bytes);
+        let found = read.and_then(|(_, found)| found);
+        found.is_some_and(|document| document.conceals(self, None, owner.as_ref(), asker.as_ref()))
     }
 
     fn show_one_last(&mut self, asker: &Jid, last: &LastSeen) {

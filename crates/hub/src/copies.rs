@@ -11,7 +11,7 @@ use rookery_jid::{Jid, JidRef};
 
 use crate::World;
 use crate::mail::Mail;
-use crate::passage::Notes;
+use crate::passage::{DELIVERY, Notes};
 
 impl World {
     /// Sends one packet to many addresses, bare or full, here or elsewhere. Nobody sees who else gets it.
@@ -77,7 +77,7 @@ impl World {
         for (hash, name) in to.iter() {
             if is_state && !name.contains('/') {
                 let user = self.user_named(hash, name);
-                if !self.registry.before_delivery().want(on, packet, || self.traits(user, name)) {
+                if !self.registry().passing.before_delivery.want(on, packet, || self.traits(user, name)) {
                     if let Some(user) = user {
                         self.show_to(user, packet);
                     }
@@ -101,8 +101,7 @@ impl World {
             return self.deliver(hash, packet, to, Notes::default());
         }
         let on = self.filters(to.domain()).delivery;
-        let registry = self.registry.clone();
-        if let Some(packet) = registry.before_delivery().pass(self, on, packet, to, to, &mut Notes::default()) {
+        if let Some(packet) = self.pass(DELIVERY, on, packet, to, to, &mut Notes::default()) {
             self.show(hash, &packet, to.bare_str());
         }
     }

@@ -18,21 +18,18 @@ use ahash::RandomState;
 use rookery_fanout::{Link, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::{Bound, Most, Per, Unit};
-use rookery_store::{Document, StoreError};
+use rookery_store::{Document as Stored, StoreError};
 use rookery_stream::error::Condition;
 use tracing::warn;
 
 use crate::World;
 use crate::custody::Custody;
 use crate::known::Known;
-use crate::module::Registry;
+use crate::module::{AnyDocument, Document, Registry};
 use crate::passage::{Notes, Traits};
 use crate::session::SessionRef;
 use crate::share::{Bounds, Share};
 use crate::world::Event;
-
-/// Reads the bytes of a document; `None` if they are not what the module writes.
-pub(crate) type Read = Box<dyn Fn(&[u8]) -> Option<Rc<dyn Any>>>;
 
 /// The documents of one account.
 #[derive(Default)]
@@ -49,8 +46,8 @@ pub(crate) struct AtHand {
 /// A document: what counts, and what the store is known to have.
 struct Kept {
     name: &'static str,
-    now: Option<Rc<dyn Any>>,
-    stored: Option<Rc<dyn Any>>,
+    now: Option<Rc<dyn AnyDocument>>,
+    stored: Option<Rc<dyn AnyDocument>>,
     /// The bytes that it takes in the store: a measure of those it takes in memory.
     bytes: usize,
 }
@@ -119,10 +116,10 @@ impl Absent {
 }
 
 impl AtHand {
-    fn read(registry: &Registry, owner: JidRef<'_>, documents: &[Document]) -> Self {
+    fn read(registry: &Registry, owner: JidRef<'_>, documents: &[Stored]) -> Self {
         let found = documents.iter().filter_map(|document| {
-            let (name, read) = registry.document(document.name.strip_prefix(PREFIX)?)?;
-            let value = read(&document.bytes);
+            let name = document.name.strip_prefix(PREFIX)?;
+            let (name, value) = registry.read_document(name, &document.bytes)?;
             if value.is_none() {
                 warn!(account = %owner, document = document.name, "a document in the store is damaged; it counts as missing");
             }
@@ -132,8 +129,22 @@ impl AtHand {
         Self { documents: found.collect(), ..Self::default() }
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&Rc<dyn Any>> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Rc<dyn AnyDocument>> {
         self.documents.iter().find(|kept| kept.name == name)?.now.as_ref()
+    }
+
+    /// Tells whether any document needs the roster.
+    pub(crate) fn needs_roster(&self) -> bool {
+        self.now().any(|document| document.needs_roster())
+    }
+
+    /// Tells whether all documents let a session have a stanza that is for the bare JID.
+    fn may_reach(&self, world: &World, link: Link, packet: &Packet) -> bool {
+        self.now().all(|document| document.may_reach(world, link, packet))
+    }
+
+    fn now(&self) -> impl Iterator<Item = &Rc<dyn AnyDocument>> {
+        self.documents.iter().filter_map(|kept| kept.now.as_ref())
     }
 
     fn is_empty(&self) -> bool {
@@ -141,7 +152,7 @@ impl AtHand {
     }
 
     /// Sets what counts from now on.
-    fn set(&mut self, name: &'static str, value: Option<Rc<dyn Any>>, bytes: usize) {
+    fn set(&mut self, name: &'static str, value: Option<Rc<dyn AnyDocument>>, bytes: usize) {
         self.change(name, |kept| (kept.now, kept.bytes) = (value, bytes));
     }
 
@@ -150,7 +161,7 @@ impl AtHand {
     }
 
     /// The store has taken a value, or refused it: then what it has counts again, unless a later change counts already.
-    fn settle(&mut self, name: &'static str, value: Option<Rc<dyn Any>>, is_stored: bool) {
+    fn settle(&mut self, name: &'static str, value: Option<Rc<dyn AnyDocument>>, is_stored: bool) {
         self.change(name, |kept| {
             if is_stored {
                 kept.stored = value;
@@ -170,7 +181,7 @@ impl AtHand {
     }
 }
 
-fn is_same(one: &Option<Rc<dyn Any>>, other: &Option<Rc<dyn Any>>) -> bool {
+fn is_same(one: &Option<Rc<dyn AnyDocument>>, other: &Option<Rc<dyn AnyDocument>>) -> bool {
     match (one, other) {
         (Some(one), Some(other)) => Rc::ptr_eq(one, other),
         (one, other) => one.is_none() && other.is_none(),
@@ -186,21 +197,21 @@ impl std::fmt::Debug for AtHand {
 impl World {
     /// A document of an account whose home this is, as [`Hooks::document`](crate::Hooks::document) reads it: while the account has a session, or while a
     /// stanza for it is handled.
-    pub fn document<T: 'static>(&self, account: JidRef<'_>, name: &str) -> Option<Rc<T>> {
-        self.document_any(account, name)?.downcast().ok()
+    pub fn document<D: Document>(&self, account: JidRef<'_>) -> Option<Rc<D>> {
+        let document: Rc<dyn Any> = self.document_any(account, D::NAME)?;
+        document.downcast().ok()
     }
 
     /// Changes a document of an account whose home this is; `None` removes it. Whoever reads it from now on gets the new one. `then` runs when the store has
     /// answered; if that is an error, the change is taken back before.
-    pub fn set_document(
+    pub fn set_document<D: Document>(
         &mut self,
         account: JidRef<'_>,
-        name: &'static str,
         bytes: Option<Vec<u8>>,
         then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
     ) {
-        let registry = self.registry.clone();
-        let value = bytes.as_deref().and_then(|bytes| registry.document(name)?.1(bytes));
+        let name = D::NAME;
+        let value = bytes.as_deref().and_then(|bytes| self.registry.read_document(name, bytes)?.1);
         if let Some(at_hand) = self.at_hand_mut(account) {
             at_hand.set(name, value.clone(), bytes.as_ref().map_or(0, Vec::len));
         }
@@ -240,7 +251,7 @@ impl World {
         user.and_then(|user| user.at_hand.as_ref()).is_some_and(|at_hand| !at_hand.is_empty())
     }
 
-    pub(crate) fn document_any(&self, account: JidRef<'_>, name: &str) -> Option<Rc<dyn Any>> {
+    pub(crate) fn document_any(&self, account: JidRef<'_>, name: &str) -> Option<Rc<dyn AnyDocument>> {
         self.at_hand(account)?.get(name).cloned()
     }
 
@@ -398,7 +409,7 @@ impl World {
         }
     }
 
-    /// Whether modules decide for each session of an account what it gets of what is for the bare JID; see [`Hooks::screen`](crate::Hooks::screen).
+    /// Whether modules decide for each session of an account what it gets of what is for the bare JID; see [`Document::may_reach`].
     pub fn is_screened(&self, account: JidRef<'_>) -> bool {
         self.at_hand(account).is_some_and(|at_hand| at_hand.is_screened)
     }
@@ -415,7 +426,8 @@ impl World {
     /// Whether a session may have a stanza that is for the bare JID of its account.
     pub(crate) fn may_reach(&self, user: u32, link: Link, packet: &Packet) -> bool {
         let at_hand = self.users.get(user as usize).and_then(|user| user.at_hand.as_ref());
-        !at_hand.is_some_and(|at_hand| at_hand.is_screened) || self.registry.may_reach(self, link, packet)
+        !at_hand.is_some_and(|at_hand| at_hand.is_screened)
+            || at_hand.is_none_or(|at_hand| at_hand.may_reach(self, link, packet))
     }
 
     /// Goes on keeping the documents of an account whose last session has ended: stanzas that it did not get may still be on their way.

@@ -96,8 +96,7 @@ impl World {
     fn service_for(&mut self, distant: &Distant) -> Option<(Jid, usize)> {
         let sender = distant.packet().sender()?;
         let own = self.domain_of(sender.domain())?.name.clone();
-        let registry = self.registry.clone();
-        let service = registry.remote_service(self, &own, &distant.domain)?;
+        let service = self.remote_service(&own, &distant.domain)?;
         let limit = match distant.packet().kind() {
             Kind::Presence => service.presences,
             _ => service.messages,

@@ -12,7 +12,7 @@ use rookery_xml::{Kind, Stanza, ns};
 
 use crate::World;
 use crate::iq::Iq;
-use crate::passage::Notes;
+use crate::passage::{Notes, ROUTE};
 use crate::world::Event;
 
 /// Whether the driver may go on reading from the session.
@@ -169,20 +169,18 @@ impl World {
     pub(crate) fn leaving<'p>(&mut self, link: Link, packet: &'p Packet, to: JidRef<'_>) -> Option<Cow<'p, Packet>> {
         let account = self.outboxes.address(link)?;
         let on = self.filters(account.domain()).route;
-        if !self.registry.before_route().want(on, packet, || self.traits_of_session(link)) {
+        if !self.registry().passing.before_route.want(on, packet, || self.traits_of_session(link)) {
             return Some(Cow::Borrowed(packet));
         }
         let account = account.clone();
-        let registry = self.registry.clone();
-        registry.before_route().pass(self, on, packet, to, account.as_ref(), &mut Notes::default())
+        self.pass(ROUTE, on, packet, to, account.as_ref(), &mut Notes::default())
     }
 
     /// Whether an account whose home this is may send a stanza to one of many recipients, by its own rules: those whom it blocks get nothing of
     /// it, as when it writes to them alone (XEP-0191 §3.3). If not, its session has been told.
     pub fn may_leave(&mut self, packet: &Packet, account: JidRef<'_>, to: JidRef<'_>) -> bool {
-        let registry = self.registry.clone();
         let on = self.filters(account.domain()).route;
-        registry.before_route().guard(self, on, packet, to, account)
+        self.pass_guards(ROUTE, on, packet, to, account)
     }
 
     /// Whether an account whose home this is has any such rules.

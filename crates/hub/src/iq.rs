@@ -96,10 +96,8 @@ impl World {
             ns::BIND => return self.reply_error(&iq, Condition::NotAllowed),
             _ => {}
         }
-        let registry = self.registry.clone();
-        let settings = self.settings.clone();
-        let domain = self.place_of(iq.to.domain()).and_then(|at| settings.domains.get(at));
-        match domain.and_then(|domain| registry.iq(target, iq.payload.ns(), domain)) {
+        let domain = self.place_of(iq.to.domain()).and_then(|at| self.settings.domains.get(at));
+        match domain.and_then(|domain| self.registry.iq(target, iq.payload.ns(), domain)) {
             Some(handler) => handler(self, iq),
             None => self.reply_error(&iq, Condition::ServiceUnavailable),
         }
@@ -107,10 +105,8 @@ impl World {
 
     /// A request from a connection that has not logged in, for one of the domains. `false` if no module handles it.
     pub fn guest_iq(&mut self, guest: Guest, iq: Iq) -> bool {
-        let registry = self.registry.clone();
-        let settings = self.settings.clone();
-        let domain = self.place_of(iq.to.domain()).and_then(|at| settings.domains.get(at));
-        match domain.and_then(|domain| registry.guest_iq(iq.payload.ns(), domain)) {
+        let domain = self.place_of(iq.to.domain()).and_then(|at| self.settings.domains.get(at));
+        match domain.and_then(|domain| self.registry.guest_iq(iq.payload.ns(), domain)) {
             Some(handler) => {
                 handler(self, guest, iq);
                 true

@@ -17,7 +17,7 @@ use crate::session::SessionRef;
 pub(crate) type Known = HashMap<Jid, RosterItem, RandomState>;
 
 impl World {
-    /// The roster item of a contact, of an account whose roster is at hand; see [`Hooks::roster_with`](crate::Hooks::roster_with).
+    /// The roster item of a contact, of an account whose roster is at hand; see [`Document::needs_roster`](crate::Document::needs_roster).
     pub fn roster_item(&self, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<&RosterItem> {
         self.at_hand(owner)?.roster.as_ref()?.get(contact.bare_str())
     }
@@ -60,7 +60,7 @@ impl World {
         mut at_hand: AtHand,
         then: impl FnOnce(&mut World, Result<AtHand, StoreError>) + 'static,
     ) {
-        if !self.registry.want_roster(|name| at_hand.get(name)) {
+        if !at_hand.needs_roster() {
             return then(self, Ok(at_hand));
         }
         let roster = self.stores.rosters.get(account.as_ref());

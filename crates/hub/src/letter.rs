@@ -58,7 +58,7 @@ impl World {
         if shard == self.shard() {
             letter.open(self);
         } else {
-            self.post(shard, Mail::Written(Box::new(letter)));
+            self.post(shard, Mail::Letter(Box::new(letter)));
         }
     }
 

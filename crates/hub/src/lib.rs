@@ -84,7 +84,7 @@ pub use letter::Letter;
 pub use login::LoginAnswer;
 pub use management::NotResumed;
 pub use module::{
-    DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict,
+    Document, DocumentName, DocumentSpec, Exported, Guest, Hooks, LoginSeen, Module, Phase, Registry, Target, Verdict,
 };
 pub use network::{Network, household};
 pub use passage::{Delivery, Notes, Passage, Stanzas, Wanted};

@@ -31,7 +31,7 @@ pub enum LoginAnswer {
 impl World {
     /// A login has succeeded or failed.
     pub fn login_seen(&self, seen: &LoginSeen<'_>) {
-        self.registry.login(self, seen);
+        self.call_login(seen);
     }
 
     /// Loads the credentials of an account. Answered with [`Event::Login`]; `connection` is the driver's.

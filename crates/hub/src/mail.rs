@@ -21,7 +21,7 @@ use serde_bytes::Bytes;
 
 use crate::custody::Custody;
 use crate::errand::Errand;
-use crate::module::{AnyLetter, Registry};
+use crate::module::Registry;
 use crate::passage::Notes;
 use crate::question::{self, Asker};
 use crate::{World, letter};
@@ -48,7 +48,7 @@ pub(crate) enum Mail {
     /// A resource has become available and wants to know the presence of these accounts (RFC 6121 §4.3).
     Probe { from: Jid, to: Audience },
     /// A letter of a module to itself on the receiving shard.
-    Written(#[serde(serialize_with = "written")] Box<dyn letter::Carried>),
+    Letter(#[serde(serialize_with = "written")] Box<dyn letter::Carried>),
     /// A question to the receiving shard, and where its answer belongs.
     Question {
         #[serde(serialize_with = "asked")]
@@ -61,9 +61,6 @@ pub(crate) enum Mail {
         #[serde(with = "serde_bytes")]
         answer: Vec<u8>,
     },
-    /// What a module tells itself on the receiving shard.
-    #[serde(skip)]
-    Letter { module: &'static str, letter: AnyLetter },
     /// Work that came from another thread of this process.
     #[serde(skip)]
     Errand(Errand),
@@ -94,7 +91,7 @@ enum Read<'a> {
         to: Audience,
     },
     #[serde(borrow)]
-    Written(Named<'a>),
+    Letter(Named<'a>),
     Question {
         #[serde(borrow)]
         question: Named<'a>,
@@ -206,9 +203,9 @@ impl Parcel {
             Read::Service { to, packet } => Mail::Service { to, packet },
             Read::Distant(distant) => Mail::Distant(distant),
             Read::Probe { from, to } => Mail::Probe { from, to },
-            Read::Written(Named(name, bytes)) => {
+            Read::Letter(Named(name, bytes)) => {
                 let decode = registry.letter_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
-                Mail::Written(decode(bytes)?)
+                Mail::Letter(decode(bytes)?)
             }
             Read::Question { question: Named(name, bytes), asker } => {
                 let decode = registry.question_kind(name).ok_or_else(|| MailError::UnknownKind(name.to_owned()))?;
@@ -221,7 +218,7 @@ impl Parcel {
 
     /// Returns the same parcel after a way through its wire form; work of a thread of this process stays as it is.
     fn through_wire(self, registry: &Registry) -> Result<Self, MailError> {
-        if matches!(self.mail, Mail::Errand(_) | Mail::Letter { .. }) {
+        if matches!(self.mail, Mail::Errand(_)) {
             return Ok(self);
         }
         Ok(Self { custody: self.custody.clone(), ..Self::decode(&self.encode()?, registry)? })
@@ -266,13 +263,9 @@ impl World {
             Mail::Service { to, packet } => drop(self.serve(&packet, to.as_ref())),
             Mail::Distant(distant) => self.multicast_away(*distant),
             Mail::Probe { from, to } => self.answer_probes(&from, &to),
-            Mail::Written(letter) => letter.open(self),
+            Mail::Letter(letter) => letter.open(self),
             Mail::Question { question, asker } => question.ask(self, asker),
             Mail::Reply { asker, answer } => self.gather(asker, answer),
-            Mail::Letter { module, letter } => {
-                let registry = self.registry.clone();
-                registry.letter(self, module, letter);
-            }
             Mail::Errand(errand) => errand.run(self),
         }
     }

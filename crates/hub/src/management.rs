@@ -262,8 +262,7 @@ impl World {
         let (turn, seconds) = (managed.turn, managed.seconds);
         self.outboxes.detach(link);
         if let Some(packet) = self.outboxes.newest_urgent(link) {
-            let registry = self.registry.clone();
-            registry.unattended(self, &packet, link);
+            self.call_unattended(&packet, link);
         }
         self.after(u64::from(seconds) * 1000, move |world| {
             let is_same = |world: &World| world.managed(session.link).is_some_and(|managed| managed.turn == turn);

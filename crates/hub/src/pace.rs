@@ -55,8 +55,7 @@ impl World {
         match pushed {
             Pushed::Queued => true,
             Pushed::Unattended => {
-                let registry = self.registry.clone();
-                registry.unattended(self, packet, link);
+                self.call_unattended(packet, link);
                 true
             }
             Pushed::Crowded => {

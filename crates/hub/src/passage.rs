@@ -18,7 +18,7 @@ use rookery_jid::JidRef;
 use rookery_xml::{Kind, Namespaces};
 
 use crate::World;
-use crate::module::{Hook, Phase, insert};
+use crate::module::{Call, Hook, Phase, Registry};
 use crate::settings::{Domain, Options};
 
 /// What a filter makes of a stanza.
@@ -58,7 +58,7 @@ pub struct Notes {
 }
 
 /// Sees a stanza that passes.
-pub type Filter = Box<dyn Fn(&mut World, Passage<'_>) -> Delivery>;
+pub(crate) type Filter = fn(&mut World, Passage<'_>) -> Delivery;
 
 /// A set of stanzas, by kind and type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -162,6 +162,7 @@ pub(crate) struct Traits {
 }
 
 /// A filter with what it wants to see.
+#[derive(Clone, Copy)]
 pub(crate) struct Wish {
     pub(crate) wanted: Wanted,
     pub(crate) call: Filter,
@@ -170,7 +171,7 @@ pub(crate) struct Wish {
 /// The filters of one passage, and sets of them: a bit each, by their places.
 #[derive(Default)]
 pub(crate) struct Passages {
-    hooks: Vec<Hook<Wish>>,
+    hooks: Hook<Wish>,
     /// By kind and type.
     by_slot: [u64; SLOTS],
     /// Which ask for documents, copies, namespaces, other senders.
@@ -185,12 +186,12 @@ pub(crate) struct Passages {
 impl Passages {
     /// # Panics
     /// There are more than 64, at the start of the server.
-    pub(crate) fn add(&mut self, hook: Hook<Wish>) {
-        insert(&mut self.hooks, hook);
+    pub(crate) fn add(&mut self, wish: Call<Wish>) {
+        self.hooks.add(wish);
         assert!(self.hooks.len() <= u64::BITS as usize, "a passage has room for 64 filters");
         let hooks = &self.hooks;
         let set = |has: &dyn Fn(&Wanted) -> bool| {
-            let with = hooks.iter().enumerate().filter(|(_, hook)| has(&hook.call.wanted));
+            let with = hooks.all().enumerate().filter(|(_, hook)| has(&hook.call.wanted));
             with.fold(0, |set, (at, _)| set | 1 << at)
         };
         self.by_slot = std::array::from_fn(|slot| set(&|wanted| wanted.stanzas.has_slot(slot)));
@@ -198,15 +199,15 @@ impl Passages {
         self.with_carbons = set(&|wanted| wanted.carbons);
         self.naming = set(&|wanted| wanted.namespaces.is_some());
         self.from_elsewhere = set(&|wanted| wanted.elsewhere);
-        let named = hooks.iter().filter_map(|hook| hook.call.wanted.namespaces);
+        let named = hooks.all().filter_map(|hook| hook.call.wanted.namespaces);
         self.namespaces = named.fold(Namespaces::NONE, Namespaces::bitor);
     }
 
     /// The filters that are on in a domain.
     pub(crate) fn on(&self, domain: &Domain) -> u64 {
         let is_on =
-            |hook: &Hook<Wish>| domain.module(hook.module).is_some_and(|options| (hook.call.wanted.applies)(options));
-        self.hooks.iter().enumerate().fold(0, |set, (at, hook)| set | u64::from(is_on(hook)) << at)
+            |hook: Call<Wish>| domain.module(hook.module).is_some_and(|options| (hook.call.wanted.applies)(options));
+        self.hooks.all().enumerate().fold(0, |set, (at, hook)| set | u64::from(is_on(hook)) << at)
     }
 
     /// Whether any of those that are `on` may want this stanza of an account.
@@ -225,51 +226,71 @@ impl Passages {
         wanting != 0
     }
 
-    /// Whether the guards that are `on` and go by a document of the account let a stanza pass. One that doesn't has answered it.
-    pub(crate) fn guard(
-        &self,
-        world: &mut World,
+    /// Returns the filters, of those that are `on`, that want stanzas like this one, as a set.
+    fn wanting(&self, on: u64, packet: &Packet) -> u64 {
+        on & self.by_slot[slot(packet.kind(), packet.type_())]
+    }
+}
+
+/// One of the passages of a registry.
+pub(crate) type Which = fn(&Registry) -> &Passages;
+
+/// What sessions send.
+pub(crate) const ROUTE: Which = |registry| &registry.passing.before_route;
+/// What comes for accounts.
+pub(crate) const DELIVERY: Which = |registry| &registry.passing.before_delivery;
+/// What comes for services.
+pub(crate) const SERVICE: Which = |registry| &registry.passing.before_service;
+
+impl World {
+    /// Tells whether the guards that are `on` and go by a document of the account let a stanza pass. One that doesn't has
+    /// replied to it.
+    pub(crate) fn pass_guards(
+        &mut self,
+        which: Which,
         on: u64,
         packet: &Packet,
         to: JidRef<'_>,
         account: JidRef<'_>,
     ) -> bool {
-        let mut wanting = on & self.by_slot[slot(packet.kind(), packet.type_())] & self.with_document;
+        let passages = which(self.registry());
+        let mut wanting = passages.wanting(on, packet) & passages.with_document;
         while wanting != 0 {
             let at = wanting.trailing_zeros() as usize;
             wanting &= wanting - 1;
-            let Some(Hook { phase: Phase::Guard, call: Wish { wanted, call }, .. }) = self.hooks.get(at) else {
+            let Some(Call { phase: Phase::Guard, call: Wish { wanted, call }, .. }) =
+                which(self.registry()).hooks.get(at)
+            else {
                 continue;
             };
-            if wanted.is_met(world, packet, account)
-                && matches!(call(world, Passage { packet, to, notes: &mut Notes::default() }), Delivery::Taken)
-            {
+            let passage = Passage { packet, to, notes: &mut Notes::default() };
+            if wanted.is_met(self, packet, account) && matches!(call(self, passage), Delivery::Taken) {
                 return false;
             }
         }
         true
     }
 
-    /// The stanza of an account as the filters that are `on` leave it; `None` if one has taken it.
+    /// Returns the stanza of an account as the filters that are `on` leave it; `None` if one has taken it.
     pub(crate) fn pass<'p>(
-        &self,
-        world: &mut World,
+        &mut self,
+        which: Which,
         on: u64,
         packet: &'p Packet,
         to: JidRef<'_>,
         account: JidRef<'_>,
         notes: &mut Notes,
     ) -> Option<Cow<'p, Packet>> {
-        let mut wanting = on & self.by_slot[slot(packet.kind(), packet.type_())];
+        let mut wanting = which(self.registry()).wanting(on, packet);
         let mut passing = Cow::Borrowed(packet);
         while wanting != 0 {
             let at = wanting.trailing_zeros() as usize;
             wanting &= wanting - 1;
-            let Some(Hook { call: Wish { wanted, call }, .. }) = self.hooks.get(at) else { break };
-            if !wanted.is_met(world, &passing, account) {
+            let Some(Call { call: Wish { wanted, call }, .. }) = which(self.registry()).hooks.get(at) else { break };
+            if !wanted.is_met(self, &passing, account) {
                 continue;
             }
-            match call(world, Passage { packet: &passing, to, notes }) {
+            match call(self, Passage { packet: &passing, to, notes }) {
                 Delivery::Pass => {}
                 Delivery::Taken => return None,
                 Delivery::As(packet) => passing = Cow::Owned(packet),

@@ -56,17 +56,14 @@ impl World {
             self.show_requests(link);
         }
         if !was_reachable && priority >= 0 {
-            let registry = self.registry.clone();
-            registry.session_reachable(self, link);
+            self.call_of_session(|registry| &registry.sessions.reachable, link);
         }
-        let registry = self.registry.clone();
-        registry.session_presence(self, link);
+        self.call_of_session(|registry| &registry.sessions.presence, link);
     }
 
     fn presence_form(&mut self, link: Link, packet: &Packet) -> Option<Packet> {
         let domain = self.outboxes.address(link)?.domain().to_owned();
-        let registry = self.registry.clone();
-        registry.own_presence(self, &domain, packet)
+        self.own_presence(&domain, packet)
     }
 
     /// Broadcasts the presence of an account's sessions again, where modules give it another form than before.
@@ -105,8 +102,7 @@ impl World {
                 self.keep_last(&address, &packet);
             }
         }
-        let registry = self.registry.clone();
-        registry.session_presence(self, link);
+        self.call_of_session(|registry| &registry.sessions.presence, link);
         directed.retain(|to| !self.is_concealed(link, to.as_str()));
         self.fan_out(&packet, directed.iter().map(Jid::as_ref));
     }

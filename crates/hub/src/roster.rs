@@ -187,8 +187,7 @@ impl World {
         self.end_sessions_of_removed(account);
         self.end_logins(account);
         self.forget_documents(account.as_ref());
-        let registry = self.registry.clone();
-        registry.account_removed(self, account.as_ref());
+        self.call_account_removed(account.as_ref());
     }
 
     /// Ends the connections that are logging in to an account, or have and not bound a resource yet: what they have proved doesn't count any more.
@@ -223,8 +222,7 @@ impl World {
             self.set_contact(owner.as_ref(), contact, after.to(), after.from());
         }
         if !before.from() && after.from() {
-            let registry = self.registry.clone();
-            registry.shown(self, owner.as_ref(), contact.as_ref());
+            self.call_shown(owner.as_ref(), contact.as_ref());
         }
         let visible = |item: &Option<RosterItem>| item.clone().filter(RosterItem::visible);
         let change = match (visible(&changed.before), visible(&changed.after)) {

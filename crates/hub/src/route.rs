@@ -15,7 +15,7 @@ use crate::World;
 use crate::destination::Destination;
 use crate::mail::Mail;
 use crate::module::Verdict;
-use crate::passage::{Notes, Passage};
+use crate::passage::{DELIVERY, Notes, Passage};
 
 impl World {
     /// Sends a stanza on its way to an address.
@@ -41,8 +41,7 @@ impl World {
     /// A stanza for the server itself (RFC 6120 §10.5.2, §10.5.3).
     fn route_to_server(&mut self, packet: &Packet, to: JidRef<'_>) {
         if packet.kind() != Kind::Iq {
-            let registry = self.registry.clone();
-            if registry.to_domain(self, packet, to) == Verdict::Taken {
+            if self.call_to_domain(packet, to) == Verdict::Taken {
                 return;
             }
         }
@@ -79,11 +78,10 @@ impl World {
             return;
         }
         let on = self.filters(to.domain()).delivery;
-        if !self.registry.before_delivery().want(on, packet, || self.traits(user, to.bare_str())) {
+        if !self.registry().passing.before_delivery.want(on, packet, || self.traits(user, to.bare_str())) {
             return self.apply_rules(user, packet, to, &mut notes);
         }
-        let registry = self.registry.clone();
-        if let Some(packet) = registry.before_delivery().pass(self, on, packet, to, to, &mut notes) {
+        if let Some(packet) = self.pass(DELIVERY, on, packet, to, to, &mut notes) {
             // Filters may have ended sessions.
             self.apply_rules(self.user_named(hash, to.bare_str()), &packet, to, &mut notes);
         }
@@ -93,11 +91,10 @@ impl World {
     pub(crate) fn let_through(&mut self, packet: Packet, to: JidRef<'_>) -> Option<Packet> {
         let user = self.user_named(self.hash(to.bare_str()), to.bare_str());
         let on = self.filters(to.domain()).delivery;
-        if !self.registry.before_delivery().want(on, &packet, || self.traits(user, to.bare_str())) {
+        if !self.registry().passing.before_delivery.want(on, &packet, || self.traits(user, to.bare_str())) {
             return Some(packet);
         }
-        let registry = self.registry.clone();
-        registry.before_delivery().pass(self, on, &packet, to, to, &mut Notes::default()).map(Cow::into_owned)
+        self.pass(DELIVERY, on, &packet, to, to, &mut Notes::default()).map(Cow::into_owned)
     }
 
     /// Whether a stanza has to wait for earlier ones of its account, or can't since too many do.
@@ -151,9 +148,8 @@ impl World {
 
     /// A message that no resource takes: a module may keep it, else the sender hears of it.
     fn undelivered(&mut self, passage: Passage<'_>) {
-        let registry = self.registry.clone();
         let (packet, to) = (passage.packet, passage.to);
-        if registry.undelivered(self, passage) == Verdict::Pass {
+        if self.call_undelivered(passage) == Verdict::Pass {
             self.bounce(packet, to, Condition::ServiceUnavailable.into());
         }
     }

@@ -42,9 +42,9 @@ impl Served {
 impl Filters {
     fn of(domain: &Domain, registry: &Registry) -> Self {
         Self {
-            route: registry.before_route().on(domain),
-            delivery: registry.before_delivery().on(domain),
-            service: registry.before_service().on(domain),
+            route: registry.passing.before_route.on(domain),
+            delivery: registry.passing.before_delivery.on(domain),
+            service: registry.passing.before_service.on(domain),
         }
     }
 

@@ -13,7 +13,7 @@ use tracing::warn;
 use crate::World;
 use crate::mail::Mail;
 use crate::module::Registry;
-use crate::passage::{Notes, Traits};
+use crate::passage::{Notes, SERVICE, Traits};
 use crate::settings::{Domain, Settings};
 
 /// What serves a host.
@@ -95,16 +95,15 @@ impl World {
     /// A stanza for a service. `false` if nothing serves that host.
     pub(crate) fn serve(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
         let Some(service) = self.services.get(to.domain()).copied() else { return false };
-        let (registry, settings) = (self.registry.clone(), self.settings.clone());
+        let settings = self.settings.clone();
         let Some(domain) = settings.domains.get(service.domain) else { return true };
         let on = self.filters_at(service.domain).service;
-        if !registry.before_service().want(on, packet, Traits::default) {
-            registry.serve(service.hook, self, packet, to, domain);
+        if !self.registry.passing.before_service.want(on, packet, Traits::default) {
+            self.call_service(service.hook, packet, to, domain);
         } else if let Ok(name) = Jid::parse(&domain.name)
-            && let Some(packet) =
-                registry.before_service().pass(self, on, packet, to, name.as_ref(), &mut Notes::default())
+            && let Some(packet) = self.pass(SERVICE, on, packet, to, name.as_ref(), &mut Notes::default())
         {
-            registry.serve(service.hook, self, &packet, to, domain);
+            self.call_service(service.hook, &packet, to, domain);
         }
         true
     }

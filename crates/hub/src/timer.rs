@@ -5,7 +5,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::rc::Rc;
 
 use crate::World;
 
@@ -64,20 +63,16 @@ impl World {
 
     /// Begins to run what modules do again and again.
     pub(crate) fn start_rounds(&mut self) {
-        let registry = self.registry.clone();
-        registry.start(self);
-        for round in 0..self.registry.rounds() {
+        self.call_all(|registry| &registry.rounds.starting);
+        for round in 0..self.registry.rounds.every.len() {
             self.next_round(round);
         }
     }
 
     fn next_round(&mut self, round: usize) {
-        let Some(period_ms) = self.registry.round(round).map(|(period_ms, _)| period_ms) else { return };
+        let Some(&(period_ms, call)) = self.registry.rounds.every.get(round) else { return };
         self.after(period_ms, move |world| {
-            let registry: Rc<_> = world.registry.clone();
-            if let Some((_, call)) = registry.round(round) {
-                call(world);
-            }
+            call(world);
             world.next_round(round);
         });
     }

@@ -10,7 +10,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use ahash::RandomState;
@@ -28,9 +27,9 @@ use crate::delay::Taken;
 use crate::documents::Absent;
 use crate::errand::ErrandGatherings;
 use crate::federation::Federation;
-use crate::mail::{Mail, Parcel};
+use crate::mail::Parcel;
 use crate::management::Ended;
-use crate::module::{AnyLetter, Registry};
+use crate::module::Registry;
 use crate::names::Names;
 use crate::question::{Gatherings, Reply};
 use crate::rate::Paid;
@@ -48,7 +47,7 @@ pub struct World {
     pub(crate) served: Served,
     pub(crate) services: HashMap<String, Service, RandomState>,
     pub(crate) federation: Option<Box<dyn Federation>>,
-    pub(crate) registry: Rc<Registry>,
+    pub(crate) registry: Registry,
     /// Where the accounts, rosters and messages are.
     pub stores: Stores,
     /// Where work is done that takes milliseconds.
@@ -151,7 +150,7 @@ impl World {
             services: HashMap::default(),
             federation: None,
             states: std::mem::take(&mut registry.states),
-            registry: Rc::new(registry),
+            registry,
             stores,
             background,
             outboxes: Outboxes::new(settings.outbox),
@@ -223,8 +222,7 @@ impl World {
     /// The server stops: modules do now what they have put off. Its sessions end after this.
     pub fn stop(&mut self) {
         self.is_stopping = true;
-        let registry = self.registry.clone();
-        registry.stopping(self);
+        self.call_all(|registry| &registry.rounds.stopping);
     }
 
     /// Whether the server stops.
@@ -260,16 +258,6 @@ impl World {
     /// The shard that is home to what is no account, by any text that names it.
     pub fn home_of_text(&self, text: &str) -> usize {
         home(self.hash(text), self.mail.len())
-    }
-
-    /// Sends a letter to a module on another shard, or on this one: see [`Hooks::letters`](crate::Hooks::letters).
-    pub fn tell(&mut self, shard: usize, module: &'static str, letter: AnyLetter) {
-        if shard == self.shard {
-            let registry = self.registry.clone();
-            registry.letter(self, module, letter);
-        } else {
-            self.post(shard, Mail::Letter { module, letter });
-        }
     }
 
     /// How many sessions the shard has.

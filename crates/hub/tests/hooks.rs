@@ -1,9 +1,7 @@
 //! The hooks of modules: order by phase and not by registration, a stanza that one takes is seen by nobody else, and a module that is
 //! off for a domain is not called for its sessions.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use rookery_fanout::{Link, Packet, StanzaType};
@@ -18,18 +16,19 @@ use rookery_store::memory::Memory;
 use rookery_store::{Background, wait};
 use rookery_xml::{Kind, Limits, Stanza, Writer};
 
-type Seen = Rc<RefCell<Vec<String>>>;
+/// The calls of all spies.
+#[derive(Default)]
+struct Seen(Vec<String>);
 
-/// A module that writes down what it is called with, and takes stanzas to whoever is called like its name.
-struct Spy {
-    name: &'static str,
-    phase: Phase,
-    seen: Seen,
-}
+/// A module that writes down what it is called with, and takes stanzas for the address that has its name.
+struct Spy<const AT: usize>;
 
-impl Module for Spy {
+const NAMES: [&str; 3] = ["guard", "act", "record"];
+const PHASES: [Phase; 3] = [Phase::Guard, Phase::Act, Phase::Record];
+
+impl<const AT: usize> Module for Spy<AT> {
     fn name(&self) -> &'static str {
-        self.name
+        NAMES[AT]
     }
 
     fn summary(&self) -> &'static str {
@@ -41,24 +40,28 @@ impl Module for Spy {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        let (name, seen) = (self.name, self.seen.clone());
-        hooks.before_route(self.phase, Stanzas::MESSAGES, move |_, Passage { packet, to, .. }| {
-            seen.borrow_mut().push(format!("{name} {to}"));
-            pass(name, packet, to)
+        if AT == 0 {
+            hooks.state(Seen::default());
+        }
+        hooks.before_route(PHASES[AT], Stanzas::MESSAGES, |world, Passage { packet, to, .. }| {
+            note(world, format!("{} {to}", NAMES[AT]));
+            pass(NAMES[AT], packet, to)
         });
-        let seen = self.seen.clone();
-        hooks.before_delivery(self.phase, DELIVERIES, move |_, Passage { packet, to, .. }| {
+        hooks.before_delivery(PHASES[AT], DELIVERIES, |world, Passage { packet, to, .. }| {
             let marked = String::from_utf8_lossy(packet.bytes()).matches("<mark").count();
-            seen.borrow_mut().push(format!("{name} delivers {marked} {to}"));
-            pass(name, packet, to)
+            note(world, format!("{} delivers {marked} {to}", NAMES[AT]));
+            pass(NAMES[AT], packet, to)
         });
-        let seen = self.seen.clone();
-        hooks.session_ended(move |world, link| {
+        hooks.session_ended(|world, link| {
             let address = world.address(link).map(ToString::to_string).unwrap_or_default();
-            seen.borrow_mut().push(format!("{name} ended {address}"));
+            note(world, format!("{} ended {address}", NAMES[AT]));
         });
-        hooks.feature(Target::Server, self.name);
+        hooks.feature(Target::Server, NAMES[AT]);
     }
+}
+
+fn note(world: &mut World, seen: String) {
+    world.state_mut::<Seen>().0.push(seen);
 }
 
 /// Takes what is for its name, marks what is for the user.
@@ -78,15 +81,12 @@ const DELIVERIES: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal]).an
 
 struct Stage {
     world: World,
-    seen: Seen,
 }
 
 impl Stage {
     fn new(on: &[&'static str]) -> Self {
-        let seen = Seen::default();
-        let spy = |name, phase| Box::new(Spy { name, phase, seen: seen.clone() }) as Box<dyn Module>;
         // In the wrong order on purpose.
-        let modules = vec![spy("record", Phase::Record), spy("act", Phase::Act), spy("guard", Phase::Guard)];
+        let modules: Vec<Box<dyn Module>> = vec![Box::new(Spy::<2>), Box::new(Spy::<1>), Box::new(Spy::<0>)];
         let modules_on: HashMap<_, _> = on.iter().map(|name| (*name, Options::default())).collect();
         let domain = Domain { name: "example.org".into(), modules: modules_on };
         let settings = Settings { domains: vec![domain], ..Settings::default() };
@@ -101,19 +101,24 @@ impl Stage {
         world.bind(Link(0), &account(), Some("r"));
         while world.run_tasks() {}
         assert!(matches!(world.next_event(), Some(Event::Bound(Link(0), Ok(_)))));
-        Self { world, seen }
+        Self { world }
+    }
+
+    /// Returns what the spies have seen since it was asked last.
+    fn seen(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.world.state_mut::<Seen>().0)
     }
 
     fn available(&mut self) {
         let _ = self.world.stanza(Link(0), Stanza::parse(b"<presence/>", &Limits::AFTER_LOGIN).unwrap());
         while self.world.run_tasks() {}
-        self.seen.take();
+        self.seen();
     }
 
     fn say(&mut self, to: &str) -> Vec<String> {
         let stanza = format!("<message type='headline' to='{to}'/>");
         let _ = self.world.stanza(Link(0), Stanza::parse(stanza.as_bytes(), &Limits::AFTER_LOGIN).unwrap());
-        self.seen.take()
+        self.seen()
     }
 }
 
@@ -146,7 +151,7 @@ fn a_module_that_is_off_is_neither_called_nor_shown() {
 fn modules_hear_of_the_end_of_a_session_while_it_has_a_name() {
     let mut stage = Stage::new(&["record"]);
     stage.world.closed(Link(0));
-    assert_eq!(stage.seen.take(), ["record ended user@example.org/r"]);
+    assert_eq!(stage.seen(), ["record ended user@example.org/r"]);
     assert!(matches!(stage.world.next_event(), Some(Event::Released(Link(0)))));
 }
 
@@ -157,11 +162,11 @@ fn each_sees_a_delivery_as_the_one_before_left_it() {
     stage.world.route(&packet, account().as_ref());
     let user = "user@example.org";
     let expected = ["guard delivers 0", "act delivers 1", "record delivers 2"].map(|seen| format!("{seen} {user}"));
-    assert_eq!(stage.seen.take(), expected);
+    assert_eq!(stage.seen(), expected);
     // Of another type, nobody wanted to see it.
     let packet = Packet::scanned(b"<message from='x@example.net/r' type='chat'><body>hi</body></message>").unwrap();
     stage.world.route(&packet, account().as_ref());
-    assert_eq!(stage.seen.take(), Vec::<String>::new());
+    assert_eq!(stage.seen(), Vec::<String>::new());
 }
 
 #[test]
@@ -170,10 +175,10 @@ fn a_delivery_that_one_takes_goes_no_further_and_needs_no_account() {
     for stanza in [&b"<message from='x@example.net/r'/>"[..], b"<presence from='x@example.net/r'/>"] {
         let packet = Packet::scanned(stanza).unwrap();
         stage.world.route(&packet, Jid::parse("guard@example.org").unwrap().as_ref());
-        assert_eq!(stage.seen.take(), ["guard delivers 0 guard@example.org"]);
+        assert_eq!(stage.seen(), ["guard delivers 0 guard@example.org"]);
         let to = Jid::parse("nobody@example.org").unwrap();
         stage.world.fan_out(&packet, [to.as_ref()]);
-        assert_eq!(stage.seen.take(), ["guard delivers 0 nobody@example.org", "act delivers 0 nobody@example.org"]);
+        assert_eq!(stage.seen(), ["guard delivers 0 nobody@example.org", "act delivers 0 nobody@example.org"]);
     }
 }
 
@@ -183,7 +188,7 @@ fn what_comes_back_from_a_session_is_not_seen_again() {
     stage.available();
     let packet = Packet::scanned(b"<message from='x@example.net/r'><body>hi</body></message>").unwrap();
     stage.world.route(&packet, account().as_ref());
-    assert_eq!(stage.seen.take(), ["record delivers 0 user@example.org"]);
+    assert_eq!(stage.seen(), ["record delivers 0 user@example.org"]);
     stage.world.closed(Link(0));
-    assert_eq!(stage.seen.take(), ["record ended user@example.org/r"]);
+    assert_eq!(stage.seen(), ["record ended user@example.org/r"]);
 }

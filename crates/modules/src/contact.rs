@@ -1,6 +1,6 @@
 //! XEP-0157: Contact Addresses for XMPP Services.
 
-use rookery_hub::{Hooks, Module, OptionSpec, Options, Value};
+use rookery_hub::{Domain, Hooks, Module, OptionSpec, Options, Value};
 use rookery_modkit::option;
 use rookery_xml::{Element, ns};
 
@@ -25,9 +25,13 @@ impl Module for Contact {
         &OPTIONS
     }
 
-    fn install(&self, hooks: &mut Hooks<'_>) {
-        hooks.forms(|_, domain| domain.module("contact").and_then(form).into_iter().collect());
-    }
+    // Service discovery asks for its form.
+    fn install(&self, _: &mut Hooks<'_>) {}
+}
+
+/// Returns the data forms that tell a domain's addresses (XEP-0128): none where the module is off, or nothing is set.
+pub(crate) fn forms(domain: &Domain) -> Vec<Element> {
+    domain.module("contact").and_then(form).into_iter().collect()
 }
 
 const OPTIONS: [OptionSpec; 7] = [

@@ -10,6 +10,7 @@ use rookery_xml::ns;
 
 use crate::caps;
 use crate::commands::discovery;
+use crate::contact;
 use crate::pubsub::pep;
 use crate::version::NAME;
 
@@ -53,7 +54,7 @@ pub(crate) fn of_server<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
     features.sort_unstable();
     features.dedup();
     let identity = Identity { category: "server", type_: "im", name: Some(NAME) };
-    Info { identity, more: personal_eventing(domain), features, forms: registry.forms(domain) }
+    Info { identity, more: personal_eventing(domain), features, forms: contact::forms(domain) }
 }
 
 /// Returns what an account of a domain is and can do.

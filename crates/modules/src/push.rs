@@ -18,10 +18,7 @@ use std::rc::Rc;
 
 use rookery_fanout::outbox::quiet::{Urgency, urgency};
 use rookery_fanout::{Attention, Link, Packet, StanzaType};
-use rookery_hub::{
-    Answer, Bound, DocumentName, DocumentSpec, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Target, Unit,
-    Value, Verdict, World,
-};
+use rookery_hub::{Answer, Bound, Document, DocumentName, DocumentSpec, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Target, Unit, Value, Verdict, World};
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_modkit::asker::condition;
 use rookery_modkit::form::{Field, Form};
@@ -64,7 +61,7 @@ impl Module for Push {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         hooks.feature(Target::Account, ns::PUSH);
-        hooks.document(NAME, read);
+        hooks.document::<Registrations>();
         hooks.iq(Target::Account, ns::PUSH, switch);
         hooks.state(News::default());
         hooks.undelivered(Phase::Guard, |world, Passage { packet, to, .. }| {
@@ -108,7 +105,8 @@ struct Registration {
 }
 
 /// The registrations of an account, oldest first.
-type Registrations = Vec<Registration>;
+#[derive(Debug, Clone, Default)]
+struct Registrations(Vec<Registration>);
 
 /// Registrations that have something to be told, or have been told a moment ago: by account, service and node.
 #[derive(Debug, Default)]
@@ -145,17 +143,18 @@ fn switch(world: &mut World, iq: Iq) {
             {
                 return world.reply_error(&iq, Condition::NotAcceptable);
             }
-            all.retain(|other| other.service != service || other.node != node);
-            all.push(Registration { service, node, options });
+            all.0.retain(|other| other.service != service || other.node != node);
+            all.0.push(Registration { service, node, options });
             let domain = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
             let most = domain.map_or(0, |options| options.number(REGISTRATIONS.key)).max(1) as usize;
-            all.drain(..all.len().saturating_sub(most));
+            let too_many = all.0.len().saturating_sub(most);
+            all.0.drain(..too_many);
         }
         // §6: without a node, all of the service.
-        "disable" => all.retain(|other| other.service != service || (node.is_some() && other.node != node)),
+        "disable" => all.0.retain(|other| other.service != service || (node.is_some() && other.node != node)),
         _ => return world.reply_error(&iq, Condition::BadRequest),
     }
-    world.set_document(iq.to.clone().as_ref(), NAME, write(&all), move |world, kept| match kept {
+    world.set_document::<Registrations>(iq.to.clone().as_ref(), write(&all.0), move |world, kept| match kept {
         Ok(()) => world.reply_done(&iq),
         Err(error) => {
             world.store_failed("keeping a push service", &iq.to, &error);
@@ -170,7 +169,7 @@ fn is_usable(options: &Element) -> bool {
 }
 
 fn registrations(world: &World, account: JidRef<'_>) -> Option<Rc<Registrations>> {
-    world.document::<Registrations>(account, NAME)
+    world.document::<Registrations>(account)
 }
 
 /// Sees a stanza for a session that nobody looks at.
@@ -195,7 +194,7 @@ fn notify(world: &mut World, packet: &Packet, account: JidRef<'_>) {
         return;
     };
     let account = account.bare().to_jid();
-    for registration in &*all {
+    for registration in &all.0 {
         let is_idle = {
             let key = (account.clone(), registration.service.clone(), registration.node.clone());
             let told = world.state_mut::<News>().0.entry(key).or_default();
@@ -228,7 +227,7 @@ fn publish(world: &mut World, account: Jid, registration: Registration) {
         world.after(INTERVAL_MS, move |world| {
             let is_done = world.state::<News>().0.get(&key).is_none_or(|told| told.count == 0);
             // It may have been disabled meanwhile.
-            let is_there = registrations(world, account.as_ref()).is_none_or(|all| all.contains(&registration));
+            let is_there = registrations(world, account.as_ref()).is_none_or(|all| all.0.contains(&registration));
             if is_done || !is_there {
                 world.state_mut::<News>().0.remove(&key);
             } else {
@@ -241,9 +240,9 @@ fn publish(world: &mut World, account: Jid, registration: Registration) {
 /// §7.1: a service has refused.
 fn disable(world: &mut World, account: &Jid, refused: &Registration) {
     let Some(all) = registrations(world, account.as_ref()) else { return };
-    let left: Registrations = all.iter().filter(|other| *other != refused).cloned().collect();
+    let left = Registrations(all.0.iter().filter(|other| *other != refused).cloned().collect());
     let owner = account.clone();
-    world.set_document(account.as_ref(), NAME, write(&left), move |world, kept| {
+    world.set_document::<Registrations>(account.as_ref(), write(&left.0), move |world, kept| {
         if let Err(error) = kept {
             world.store_failed("disabling a push service", &owner, &error);
         }
@@ -291,14 +290,18 @@ fn write(all: &[Registration]) -> Option<Vec<u8>> {
     (!all.is_empty()).then(|| Writer::write(&root).into_bytes())
 }
 
-fn read(document: &[u8]) -> Option<Registrations> {
-    let root = Element::parse(document).ok()?;
-    let registration = |enable: &Element| {
-        let service = Jid::parse(enable.attr("jid")?).ok()?;
-        let (node, options) = (enable.attr("node").map(str::to_owned), enable.child("x", ns::DATA_FORMS).cloned());
-        Some(Registration { service, node, options })
-    };
-    Some(root.children().filter_map(registration).collect())
+impl Document for Registrations {
+    const NAME: &'static str = NAME;
+
+    fn read(document: &[u8]) -> Option<Self> {
+        let root = Element::parse(document).ok()?;
+        let registration = |enable: &Element| {
+            let service = Jid::parse(enable.attr("jid")?).ok()?;
+            let (node, options) = (enable.attr("node").map(str::to_owned), enable.child("x", ns::DATA_FORMS).cloned());
+            Some(Registration { service, node, options })
+        };
+        Some(Self(root.children().filter_map(registration).collect()))
+    }
 }
 
 const NAME: &str = "push";
@@ -342,7 +345,7 @@ mod tests {
             Registration { service: service.clone(), node: Some("it's <a> node".into()), options: Some(options) },
             Registration { service, node: None, options: None },
         ];
-        assert_eq!(read(&write(&all).unwrap()), Some(all));
+        assert_eq!(Registrations::read(&write(&all).unwrap()).unwrap().0, all);
         assert_eq!(write(&[]), None);
         assert_eq!(read(b"<"), None);
     }

@@ -83,7 +83,7 @@ fn mail() -> impl Strategy<Value = Mail> {
         (jid(), prop::collection::vec(packet(), 0..4)).prop_map(|(to, packets)| Mail::Bundle { to, packets }),
         (jid(), packet()).prop_map(|(to, packet)| Mail::Service { to, packet }),
         (jid(), names()).prop_map(|(from, to)| Mail::Probe { from, to }),
-        "\\PC{0,20}".prop_map(|text| Mail::Written(Box::new(Word(text)))),
+        "\\PC{0,20}".prop_map(|text| Mail::Letter(Box::new(Word(text)))),
         (any::<u64>(), prop::option::of(jid()), asker())
             .prop_map(|(number, jid, asker)| Mail::Question { question: Box::new(What(number, jid)), asker }),
         (asker(), any::<Vec<u8>>()).prop_map(|(asker, answer)| Mail::Reply { asker, answer }),
@@ -131,7 +131,7 @@ fn a_multicast_for_another_server_is_the_same_on_the_other_side() {
 #[test]
 fn what_this_server_does_not_know_is_refused() {
     let known = registry();
-    let word = Parcel { mail: Mail::Written(Box::new(Word("x".into()))), custody: None };
+    let word = Parcel { mail: Mail::Letter(Box::new(Word("x".into()))), custody: None };
     let bytes = word.encode().unwrap();
     let unknown = Parcel::decode(&bytes, &Registry::new(Vec::new())).unwrap_err();
     assert_eq!(unknown, MailError::UnknownKind("test word".to_owned()));

@@ -9,7 +9,7 @@ use rookery_xml::{Writer, ns};
 
 use super::rules::Rules;
 use super::sessions::{Sessions, sessions_of};
-use super::{DOCUMENT, MAX_ITEMS, MAX_RULES, NAME, change, report};
+use super::{MAX_ITEMS, MAX_RULES, NAME, change, report};
 
 /// Answers a request of the blocking command.
 pub(crate) fn answer(world: &mut World, iq: Iq) {
@@ -27,7 +27,7 @@ pub(crate) fn answer(world: &mut World, iq: Iq) {
 /// §3.2. Who asks hears of changes from now on.
 fn get(world: &mut World, session: SessionRef, iq: &Iq) {
     world.state_mut::<Sessions>().asked_for_blocks(session);
-    let rules = world.document::<Rules>(iq.to.as_ref(), DOCUMENT).unwrap_or_default();
+    let rules = world.document::<Rules>(iq.to.as_ref()).unwrap_or_default();
     let mut reply = iq.result();
     write(&mut reply, "blocklist", rules.blocked());
     world.reply(iq, reply);
@@ -43,8 +43,7 @@ fn set(world: &mut World, iq: Iq) {
         Ok(jids) => jids,
         Err(error) => return world.reply_error(&iq, error),
     };
-    let mut rules =
-        world.document::<Rules>(iq.to.as_ref(), DOCUMENT).map_or_else(Rules::default, |rules| (*rules).clone());
+    let mut rules = world.document::<Rules>(iq.to.as_ref()).map_or_else(Rules::default, |rules| (*rules).clone());
     if is_block {
         rules.block(&jids);
     } else if jids.is_empty() {

@@ -14,7 +14,6 @@ use rookery_jid::{Jid, JidRef};
 use rookery_store::{StoreError, Subscription};
 use rookery_xml::Writer;
 
-use super::DOCUMENT;
 use super::passage::{acquaintance, denies_known};
 use super::rules::{Acquaintance, List, Passing, Rules};
 use super::sessions::{Sessions, sessions_of};
@@ -40,18 +39,18 @@ pub(crate) fn replace(
     then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
 ) {
     let after = Rc::new(rules);
-    let before = world.document::<Rules>(account.as_ref(), DOCUMENT).unwrap_or_default();
+    let before = world.document::<Rules>(account.as_ref()).unwrap_or_default();
     let shift = Shift::of_rules(world, account, &before, &after);
     shift.shut(world);
     let account = account.clone();
-    world.set_document(account.clone().as_ref(), DOCUMENT, after.write(), move |world, kept| {
+    world.set_document::<Rules>(account.clone().as_ref(), after.write(), move |world, kept| {
         let is_kept = kept.is_ok();
         then(world, kept);
         if is_kept {
             return shift.open(world);
         }
         // The former rules count again, or those of a later change.
-        let now = world.document::<Rules>(account.as_ref(), DOCUMENT).unwrap_or_default();
+        let now = world.document::<Rules>(account.as_ref()).unwrap_or_default();
         Shift::of_rules(world, &account, &after, &now).open(world);
     });
 }

@@ -13,7 +13,7 @@ use rookery_xml::{Element, Writer, ns};
 use super::change::{self, Shift};
 use super::rules::{Fault, Item, List, Rules, Test};
 use super::sessions::{Sessions, screen, sessions_of};
-use super::{DOCUMENT, MAX_ITEMS, blocking};
+use super::{MAX_ITEMS, blocking};
 
 /// Answers a request of the privacy lists protocol.
 pub(crate) fn answer(world: &mut World, iq: Iq) {
@@ -241,7 +241,7 @@ fn push(world: &mut World, account: &Jid, name: &str, to: fn(&World, SessionRef)
 }
 
 fn rules_of(world: &World, account: &Jid) -> Rules {
-    world.document::<Rules>(account.as_ref(), DOCUMENT).map_or_else(Rules::default, |rules| (*rules).clone())
+    world.document::<Rules>(account.as_ref()).map_or_else(Rules::default, |rules| (*rules).clone())
 }
 
 fn failed(world: &mut World, iq: &Iq, error: &StoreError) {

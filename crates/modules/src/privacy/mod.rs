@@ -26,9 +26,7 @@ mod report;
 pub mod rules;
 mod sessions;
 
-use rookery_hub::{
-    Bound, DocumentName, DocumentSpec, Exported, Hooks, Module, Most, OptionSpec, Per, Phase, Target, Unit, Value,
-};
+use rookery_hub::{Bound, Document, DocumentName, DocumentSpec, Exported, Hooks, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value, Wanted};
 use rookery_modkit::option;
 use rookery_xml::ns;
 
@@ -76,25 +74,22 @@ impl Module for Privacy {
         hooks.feature(Target::Server, ns::BLOCKING);
         hooks.feature(Target::Server, ns::PRIVACY);
         hooks.feature(Target::Server, ns::REPORTING);
-        hooks.document(DOCUMENT, Rules::read);
-        hooks.roster_with(DOCUMENT, Rules::need_roster);
+        hooks.document::<Rules>();
         hooks.state(Sessions::default());
         hooks.state(Reports::default());
         hooks.iq(Target::Account, ns::BLOCKING, blocking::answer);
         hooks.every(HOUR_MS, |world| *world.state_mut() = Reports::default());
         hooks.iq(Target::Account, ns::PRIVACY, lists::answer);
-        hooks.before_passage_with(DOCUMENT, Phase::Guard, passage::going, passage::coming);
-        hooks.screen(passage::may_reach);
-        hooks.conceal(DOCUMENT, passage::conceals);
+        // Nobody else pays for these.
+        let with_rules = Wanted::from(Stanzas::ALL).with_document(Rules::NAME);
+        hooks.before_route(Phase::Guard, with_rules, passage::going);
+        hooks.before_delivery(Phase::Guard, with_rules, passage::coming);
         hooks.session_ended(sessions::ended);
     }
 }
 
 /// The key below `[modules]`.
 pub(crate) const NAME: &str = "privacy";
-
-/// What the rules are called among the documents of an account.
-pub(crate) const DOCUMENT: &str = "privacy";
 
 const BOUNDS: [Bound; 5] = [
     Bound::on(

@@ -3,19 +3,39 @@
 use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
-use rookery_hub::{Delivery, Passage, World};
+use rookery_hub::{Delivery, Document, Passage, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Element, Kind, Writer, ns};
 
-use super::DOCUMENT;
 use super::rules::{Acquaintance, List, Passing, Rules};
 use super::sessions::Sessions;
+
+impl Document for Rules {
+    const NAME: &'static str = "privacy";
+    const MAY_CONCEAL: bool = true;
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Rules::read(bytes)
+    }
+
+    fn needs_roster(&self) -> bool {
+        self.need_roster()
+    }
+
+    fn may_reach(&self, world: &World, link: Link, packet: &Packet) -> bool {
+        may_reach(world, self, link, packet)
+    }
+
+    fn conceals(&self, world: &World, link: Option<Link>, owner: JidRef<'_>, contact: JidRef<'_>) -> bool {
+        conceals(world, self, link, owner, contact)
+    }
+}
 
 /// Sees a stanza that a session sends. One to a blocked address comes back as an error, if it is one that is answered at all.
 pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
-    let Some(rules) = world.document::<Rules>(sender.bare(), DOCUMENT) else { return Delivery::Pass };
+    let Some(rules) = world.document::<Rules>(sender.bare()) else { return Delivery::Pass };
     let list = world.state::<Sessions>().list_for(&rules, sender.as_ref());
     let passing = match (packet.kind(), packet.type_()) {
         (Kind::Presence, StanzaType::Available | StanzaType::Unavailable) => Passing::PresenceOut,
@@ -31,7 +51,7 @@ pub(crate) fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) 
 /// Sees a stanza for an account, or for one of its sessions.
 pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
-    let Some(rules) = world.document::<Rules>(to, DOCUMENT) else { return Delivery::Pass };
+    let Some(rules) = world.document::<Rules>(to) else { return Delivery::Pass };
     let stops = |sender: &Jid| is_stopped(world, &rules, packet, sender.as_ref(), to);
     if !stops(&sender) {
         return if behind(packet).is_some_and(|behind| stops(&behind)) { Delivery::Taken } else { Delivery::Pass };
@@ -46,10 +66,9 @@ pub(crate) fn coming(world: &mut World, Passage { packet, to, .. }: Passage<'_>)
 }
 
 /// Tells whether a stanza for a bare JID may reach a certain session, which may have a list of its own.
-pub(crate) fn may_reach(world: &World, link: Link, packet: &Packet) -> bool {
+fn may_reach(world: &World, rules: &Rules, link: Link, packet: &Packet) -> bool {
     let (Some(sender), Some(address)) = (packet.sender(), world.address(link)) else { return true };
-    let Some(rules) = world.document::<Rules>(address.bare(), DOCUMENT) else { return true };
-    let Some(list) = world.state::<Sessions>().list_for(&rules, address.as_ref()) else { return true };
+    let Some(list) = world.state::<Sessions>().list_for(rules, address.as_ref()) else { return true };
     let mut senders = [Some(sender), behind(packet)].into_iter().flatten();
     !senders.any(|sender| denies(world, list, address.bare(), sender.as_ref(), coming_as(packet)))
 }
@@ -67,13 +86,7 @@ fn behind(packet: &Packet) -> Option<Jid> {
 }
 
 /// Tells whether an account, or one of its sessions, conceals its presence from a contact.
-pub(crate) fn conceals(
-    world: &World,
-    rules: &Rules,
-    link: Option<Link>,
-    owner: JidRef<'_>,
-    contact: JidRef<'_>,
-) -> bool {
+fn conceals(world: &World, rules: &Rules, link: Option<Link>, owner: JidRef<'_>, contact: JidRef<'_>) -> bool {
     let address = link.and_then(|link| world.address(link));
     let list = world.state::<Sessions>().list_for(rules, address.map_or(owner, |address| address.as_ref()));
     list.is_some_and(|list| denies(world, list, owner, contact, Passing::PresenceOut))

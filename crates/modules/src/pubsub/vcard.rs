@@ -7,10 +7,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{
-    Bound, Delivery, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Stanzas,
-    Target, Unit, Value, Wanted, World,
-};
+use rookery_hub::{Bound, Delivery, Document, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value, Wanted, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
 use rookery_modkit::option;
@@ -64,10 +61,10 @@ impl Module for Vcard {
         hooks.feature(Target::Account, ns::VCARD);
         hooks.feature(Target::Account, ns::AVATAR_CONVERSION);
         hooks.iq(Target::Account, ns::VCARD, asked);
-        hooks.document(PHOTO, |bytes| String::from_utf8(bytes.to_vec()).ok());
+        hooks.document::<PhotoHash>();
         hooks.own_presence(stamped);
         let available = Stanzas::of(Kind::Presence, &[StanzaType::Available]);
-        let stamping = Wanted::from(available).with_document(PHOTO);
+        let stamping = Wanted::from(available).with_document(PhotoHash::NAME);
         hooks.before_route(Phase::Act, stamping, |world, passage| match stamped(world, passage.packet) {
             Some(packet) => Delivery::As(packet),
             None => Delivery::Pass,
@@ -172,7 +169,7 @@ fn keep(world: &mut World, iq: Iq) {
         Ok(()) => {
             world.reply_done(&iq);
             let hash = photo.as_ref().map(|photo| photo.hash.clone()).unwrap_or_default();
-            let before = world.document::<String>(iq.to.as_ref(), PHOTO).map(|hash| (*hash).clone());
+            let before = world.document::<PhotoHash>(iq.to.as_ref()).map(|hash| hash.0.clone());
             if before.unwrap_or_default() != hash {
                 announce(world, &iq.to, hash);
                 avatar::photo(world, iq.to.clone(), photo);
@@ -217,7 +214,7 @@ pub(super) fn set_photo(world: &mut World, account: Jid, photo: Option<Photo>) {
 /// The photo of an account has another hash; empty for none. Those who are there show it at once.
 fn announce(world: &mut World, account: &Jid, hash: String) {
     let owner = account.clone();
-    world.set_document(account.as_ref(), PHOTO, Some(hash.into_bytes()), move |world, kept| {
+    world.set_document::<PhotoHash>(account.as_ref(), Some(hash.into_bytes()), move |world, kept| {
         if let Err(error) = kept {
             world.store_failed("keeping the hash of a photo", &owner, &error);
         }
@@ -225,18 +222,29 @@ fn announce(world: &mut World, account: &Jid, hash: String) {
     world.show_again(account.as_ref());
 }
 
+/// The hash of the photo that an account has; empty once it has none any more.
+struct PhotoHash(String);
+
+impl Document for PhotoHash {
+    const NAME: &'static str = "photo";
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        String::from_utf8(bytes.to_vec()).ok().map(Self)
+    }
+}
+
 /// XEP-0398 §4: presence with the hash of the photo, if it has none or another. An empty one is the client's wish to show none.
 fn stamped(world: &mut World, packet: &Packet) -> Option<Packet> {
     let sender = packet.sender()?;
-    let hash = world.document::<String>(sender.bare(), PHOTO)?;
+    let hash = world.document::<PhotoHash>(sender.bare())?;
     let stanza = packet.stanza();
     let said = stanza.child("x", ns::VCARD_UPDATE).map(|x| x.element().child_text("photo", ns::VCARD_UPDATE));
     match said {
-        Some(Some(said)) if said.is_empty() || said == *hash => return None,
+        Some(Some(said)) if said.is_empty() || said == hash.0 => return None,
         _ => {}
     }
     let mut x = Writer::with_ns("x", ns::VCARD_UPDATE);
-    x.text_child("photo", &hash);
+    x.text_child("photo", &hash.0);
     let bare = packet.without_children(|child| child.is("x", ns::VCARD_UPDATE));
     Some(bare.with_child(&x.finish()))
 }
@@ -253,5 +261,3 @@ pub(super) fn is_on(world: &World, host: JidRef<'_>) -> bool {
 
 /// The card of an account.
 const DOCUMENT: &str = "vcard";
-/// The hash of its photo, at hand; empty once there is none any more.
-const PHOTO: &str = "photo";

@@ -1,0 +1,275 @@
+//! What a module declares: which calls it wants, what it keeps, and what it shows.
+
+use rookery_fanout::{Link, Packet};
+use rookery_jid::JidRef;
+use rookery_xml::Built;
+
+use super::typed::{self, Document};
+use super::hook::{Call, Everywhere};
+use super::{
+    BeforeLogin, Border, Features, FindRemote, Guest, IqHandler, LoginSeen, OfAccount, OfContact, OfLogin, OfSession,
+    Phase, PresenceForm, Registry, Serve, Target, ToDomain, Unattended, Undelivered, Verdict,
+};
+use crate::World;
+use crate::federation::RemoteService;
+use crate::iq::Iq;
+use crate::letter::{self, Letter};
+use crate::passage::{Delivery, Passage, Wanted, Wish};
+use crate::question::{self, Question};
+use crate::settings::Domain;
+use crate::shared::SharedContacts;
+
+/// What a module declares, see [`Module::install`](crate::Module::install). A call is a plain function: it finds what it
+/// needs to know in the world, see [`Hooks::state`].
+pub struct Hooks<'a> {
+    pub(super) module: &'static str,
+    pub(super) registry: &'a mut Registry,
+}
+
+impl std::fmt::Debug for Hooks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hooks").field("module", &self.module).finish_non_exhaustive()
+    }
+}
+
+/// Keeping.
+impl Hooks<'_> {
+    /// Counts the waits of a crate by its files instead of by its name, which is `module_path!()` at
+    /// its root: for one that holds several modules.
+    pub fn collection(&mut self, name: &'static str) {
+        self.registry.labels.add(name);
+    }
+
+    /// Keeps a value for the module on every shard, which [`World::state`] gives by its type.
+    ///
+    /// # Panics
+    /// Another module has declared the type already, at the start of the server.
+    pub fn state<T: 'static>(&mut self, value: T) {
+        self.registry.states.declare(value);
+    }
+
+    /// Keeps a document of every account in memory while stanzas for it may come, see [`World::document`].
+    ///
+    /// # Panics
+    /// A document with that name has been declared already, at the start of the server.
+    pub fn document<D: Document>(&mut self) {
+        let accounts = &mut self.registry.accounts;
+        let before = accounts.documents.insert(D::NAME, typed::read::<D>);
+        assert!(before.is_none(), "two documents are called {}", D::NAME);
+        if D::MAY_CONCEAL {
+            accounts.conceals = Some((D::NAME, self.module));
+        }
+    }
+
+    /// Gives accounts contacts by groups. Of several modules that do, the last one counts.
+    pub fn shared_contacts(&mut self, contacts: SharedContacts) {
+        self.registry.accounts.shared_contacts = Some(self.call(Phase::Act, contacts));
+    }
+
+    /// Reads letters of this kind, see [`World::send_letter`].
+    ///
+    /// # Panics
+    /// A kind with that name has been declared already, at the start of the server.
+    pub fn letter<L: Letter>(&mut self) {
+        let before = self.registry.kinds.letters.insert(L::NAME, letter::decode::<L>);
+        assert!(before.is_none(), "two kinds of letters are called {}", L::NAME);
+    }
+
+    /// Answers questions of this kind, see [`World::put_to`].
+    ///
+    /// # Panics
+    /// A kind with that name has been declared already, at the start of the server.
+    pub fn question<Q: Question>(&mut self) {
+        let before = self.registry.kinds.questions.insert(Q::NAME, question::decode::<Q>);
+        assert!(before.is_none(), "two kinds of questions are called {}", Q::NAME);
+    }
+}
+
+/// Requests and services.
+impl Hooks<'_> {
+    /// Handles IQs whose payload has this namespace.
+    pub fn iq(&mut self, target: Target, namespace: &'static str, call: fn(&mut World, Iq)) {
+        let call = self.call(Phase::Act, call as IqHandler);
+        self.registry.requests.iqs.entry(target).or_default().entry(namespace).or_default().add(call);
+    }
+
+    /// Handles IQs that come before login and whose payload has this namespace. One module per namespace.
+    pub fn before_login(&mut self, namespace: &'static str, call: fn(&mut World, Guest, Iq)) {
+        let call = self.call(Phase::Act, call as BeforeLogin);
+        self.registry.requests.before_login.insert(namespace, call);
+    }
+
+    /// Serves a host of its own below each domain: the module's option `host`, in which `@` stands for the domain. Service
+    /// discovery lists it with the option `name`. One service per module.
+    pub fn service(&mut self, call: fn(&mut World, &Packet, JidRef<'_>, &Domain)) {
+        let call = self.call(Phase::Act, call as Serve);
+        self.registry.requests.services.add(call);
+    }
+
+    /// Knows the multicast services of other servers.
+    pub fn remote_service(&mut self, call: fn(&mut World, &str, &str) -> Option<RemoteService>) {
+        let call = self.call(Phase::Act, call as FindRemote);
+        self.registry.requests.remote_services.add(call);
+    }
+}
+
+/// Stanzas on their way.
+impl Hooks<'_> {
+    /// Decides whether an address of another server and a domain of this one, which has the module, may communicate: for
+    /// all that comes in from there and leaves for there.
+    pub fn border(&mut self, call: fn(&World, JidRef<'_>, &str) -> bool) {
+        let call = self.call(Phase::Guard, call as Border);
+        self.registry.passing.borders.add(call);
+    }
+
+    /// Sees messages and presence for a domain itself, with or without a resource.
+    pub fn to_domain(&mut self, phase: Phase, call: fn(&mut World, &Packet, JidRef<'_>) -> Verdict) {
+        let call = self.call(phase, call as ToDomain);
+        self.registry.passing.to_domain.add(call);
+    }
+
+    /// Sees what a local session sends to an address, stamped with its full JID, before it is routed. A message without
+    /// `to` counts as one to the sender's bare JID. A subscription stanza can be taken, but no other form of it counts. Not
+    /// seen: broadcasts of presence, IQs to the server or the sender's own account, and what modules send.
+    pub fn before_route(
+        &mut self,
+        phase: Phase,
+        wanted: impl Into<Wanted>,
+        call: fn(&mut World, Passage<'_>) -> Delivery,
+    ) {
+        let wish = self.call(phase, Wish { wanted: wanted.into(), call });
+        self.registry.passing.before_route.add(wish);
+    }
+
+    /// Sees what comes for an account of this server, bare or full JID, at the home of the account and before the rules of
+    /// RFC 6121 §8 are applied, whether the account exists or has a session there or not. The recipient's domain decides
+    /// whether the module is on. Not seen: replies to a session from its own account or server, and presence that the
+    /// account's own resources show each other.
+    pub fn before_delivery(
+        &mut self,
+        phase: Phase,
+        wanted: impl Into<Wanted>,
+        call: fn(&mut World, Passage<'_>) -> Delivery,
+    ) {
+        let wish = self.call(phase, Wish { wanted: wanted.into(), call });
+        self.registry.passing.before_delivery.add(wish);
+    }
+
+    /// Sees what comes for a service of a domain, or for anything on its host, before the service does; again on the shard
+    /// that the service hands it to.
+    pub fn before_service(
+        &mut self,
+        phase: Phase,
+        wanted: impl Into<Wanted>,
+        call: fn(&mut World, Passage<'_>) -> Delivery,
+    ) {
+        let wish = self.call(phase, Wish { wanted: wanted.into(), call });
+        self.registry.passing.before_service.add(wish);
+    }
+
+    /// Gets messages for an account that no resource takes (RFC 6121 §8.5.2.2.1), and for an account that doesn't exist.
+    pub fn undelivered(&mut self, phase: Phase, call: fn(&mut World, Passage<'_>) -> Verdict) {
+        let call = self.call(phase, call as Undelivered);
+        self.registry.passing.undelivered.add(call);
+    }
+}
+
+/// Sessions and accounts.
+impl Hooks<'_> {
+    /// Hears of every login to a domain that has the module, whether it succeeded or failed.
+    pub fn login(&mut self, call: fn(&World, &LoginSeen<'_>)) {
+        let call = self.call(Phase::Record, call as OfLogin);
+        self.registry.sessions.logins.add(call);
+    }
+
+    /// Hears when a resource starts to take messages: available with a priority that is not negative.
+    pub fn reachable(&mut self, call: fn(&mut World, Link)) {
+        let call = self.call(Phase::Act, call as OfSession);
+        self.registry.sessions.reachable.add(call);
+    }
+
+    /// Hears when the presence of a session has changed: it has become available, says something new while it is, or is
+    /// available no more, be it only to those whom it has told so by directed presence. The call comes after the broadcast;
+    /// [`Session::presence`](crate::Session::presence) is the state then.
+    pub fn presence(&mut self, call: fn(&mut World, Link)) {
+        let call = self.call(Phase::Act, call as OfSession);
+        self.registry.sessions.presence.add(call);
+    }
+
+    /// Sees available presence that a session broadcasts, before it is kept and sent, and may give it another form.
+    /// Directed presence is seen by [`Hooks::before_route`].
+    pub fn own_presence(&mut self, call: fn(&mut World, &Packet) -> Option<Packet>) {
+        let call = self.call(Phase::Act, call as PresenceForm);
+        self.registry.sessions.own_presence.add(call);
+    }
+
+    /// Hears of a stanza of some urgency for a session whose client is inactive or has no connection.
+    pub fn unattended(&mut self, call: fn(&mut World, &Packet, Link)) {
+        let call = self.call(Phase::Act, call as Unattended);
+        self.registry.sessions.unattended.add(call);
+    }
+
+    /// Hears when a session ends; its address is still known.
+    pub fn session_ended(&mut self, call: fn(&mut World, Link)) {
+        let call = self.call(Phase::Act, call as OfSession);
+        self.registry.sessions.ended.add(call);
+    }
+
+    /// Hears, at its home, that an account was removed: the store has nothing of it any more.
+    pub fn account_removed(&mut self, call: fn(&mut World, JidRef<'_>)) {
+        let call = self.call(Phase::Act, call as OfAccount);
+        self.registry.accounts.removed.add(call);
+    }
+
+    /// Hears, at the home of an account, that a contact sees its presence from now on: the account, the contact.
+    pub fn shown(&mut self, call: fn(&mut World, JidRef<'_>, JidRef<'_>)) {
+        let call = self.call(Phase::Act, call as OfContact);
+        self.registry.accounts.shown.add(call);
+    }
+}
+
+/// Rounds, on every shard and whatever domains have the module.
+impl Hooks<'_> {
+    /// Runs when the shard starts.
+    pub fn starting(&mut self, call: fn(&mut World)) {
+        let call = self.call(Phase::Act, call as Everywhere);
+        self.registry.rounds.starting.add(call);
+    }
+
+    /// Runs each time that so many milliseconds have passed: for sweeps, in small steps.
+    pub fn every(&mut self, period_ms: u64, call: fn(&mut World)) {
+        self.registry.rounds.every.push((period_ms, call));
+    }
+
+    /// Hears that the server stops, before its sessions end: what was put off has to be done now, and nothing put off any
+    /// more ([`World::is_stopping`]).
+    pub fn stopping(&mut self, call: fn(&mut World)) {
+        let call = self.call(Phase::Act, call as Everywhere);
+        self.registry.rounds.stopping.add(call);
+    }
+}
+
+/// Showing.
+impl Hooks<'_> {
+    /// Shows a feature in service discovery (XEP-0030).
+    pub fn feature(&mut self, target: Target, namespace: &'static str) {
+        let call = self.call(Phase::Act, namespace);
+        self.registry.shown.features.push((target, call));
+    }
+
+    /// Adds to the stream features before login (RFC 6120 §4.3.2).
+    pub fn stream_features(&mut self, call: fn(&Registry, &Domain) -> Vec<Built>) {
+        let call = self.call(Phase::Act, call as Features);
+        self.registry.shown.before_login.add(call);
+    }
+
+    /// Adds to the stream features after login.
+    pub fn login_features(&mut self, call: fn(&Registry, &Domain) -> Vec<Built>) {
+        let call = self.call(Phase::Act, call as Features);
+        self.registry.shown.after_login.add(call);
+    }
+
+    fn call<F>(&self, phase: Phase, call: F) -> Call<F> {
+        Call { module: self.module, phase, call }
+    }
+}

@@ -1,0 +1,69 @@
+//! Documents of accounts, as the modules that own them read them; see [`crate::documents`] for where they are kept.
+
+use std::any::Any;
+use std::rc::Rc;
+
+use rookery_fanout::{Link, Packet};
+use rookery_jid::JidRef;
+
+use crate::World;
+
+/// What a module needs of an account with every stanza: a document of the store that is kept in memory, by its type.
+///
+/// The module declares it with [`Hooks::document`](crate::Hooks::document).
+pub trait Document: Sized + 'static {
+    /// The name of the document in the store, which no other has.
+    const NAME: &'static str;
+
+    /// Reads the bytes of a document; `None` if they are not what the module writes.
+    fn read(bytes: &[u8]) -> Option<Self>;
+
+    /// Tells whether the roster of the account is needed in memory too, see [`World::roster_item`].
+    fn needs_roster(&self) -> bool {
+        false
+    }
+
+    /// Tells whether a session may have a stanza that is for the bare JID of the account, while that is
+    /// [screened](World::set_screened).
+    fn may_reach(&self, _world: &World, _link: Link, _packet: &Packet) -> bool {
+        true
+    }
+
+    /// Tells whether the account, or this session of it, conceals its presence from a contact (XEP-0191 §3.3, XEP-0016
+    /// §2.12); see [`World::conceals`]. Of an account that is away the store is asked only for documents that
+    /// [may conceal](Self::MAY_CONCEAL).
+    fn conceals(&self, _world: &World, _link: Option<Link>, _owner: JidRef<'_>, _contact: JidRef<'_>) -> bool {
+        false
+    }
+
+    /// Tells that [`Document::conceals`] has something to say. Of several documents that do, the last one counts.
+    const MAY_CONCEAL: bool = false;
+}
+
+/// A document of any type.
+pub(crate) trait AnyDocument: Any {
+    fn needs_roster(&self) -> bool;
+    fn may_reach(&self, world: &World, link: Link, packet: &Packet) -> bool;
+    fn conceals(&self, world: &World, link: Option<Link>, owner: JidRef<'_>, contact: JidRef<'_>) -> bool;
+}
+
+impl<D: Document> AnyDocument for D {
+    fn needs_roster(&self) -> bool {
+        D::needs_roster(self)
+    }
+
+    fn may_reach(&self, world: &World, link: Link, packet: &Packet) -> bool {
+        D::may_reach(self, world, link, packet)
+    }
+
+    fn conceals(&self, world: &World, link: Option<Link>, owner: JidRef<'_>, contact: JidRef<'_>) -> bool {
+        D::conceals(self, world, link, owner, contact)
+    }
+}
+
+/// Reads documents of one type.
+pub(crate) type Read = fn(&[u8]) -> Option<Rc<dyn AnyDocument>>;
+
+pub(crate) fn read<D: Document>(bytes: &[u8]) -> Option<Rc<dyn AnyDocument>> {
+    Some(Rc::new(D::read(bytes)?))
+}
