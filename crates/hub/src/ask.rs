@@ -48,16 +48,16 @@ impl World {
         payload: &Element,
         then: impl FnOnce(&mut World, Answer) + 'static,
     ) {
-        if self.asked.0.len() >= MAX_ASKED {
+        if self.waiting.asked.0.len() >= MAX_ASKED {
             return then(self, Answer::Nothing);
         }
         let id = format!("{PREFIX}{}-{}", self.shard(), self.unique_text());
-        self.asked.0.insert(id.clone(), (to.clone(), Box::new(then)));
+        self.waiting.asked.0.insert(id.clone(), (to.clone(), Box::new(then)));
         let mut request = Writer::new("iq");
         request.attr("type", if is_set { "set" } else { "get" }).attr("id", &id).attr("from", domain);
         request.element(payload);
         self.after(PATIENCE_MS, move |world| {
-            if let Some((_, then)) = world.asked.0.remove(&id) {
+            if let Some((_, then)) = world.waiting.asked.0.remove(&id) {
                 then(world, Answer::Nothing);
             }
         });
@@ -73,10 +73,10 @@ impl World {
         }
         let sender = packet.sender();
         let is_from = |(to, _): &(Jid, Then)| sender.as_ref() == Some(to);
-        if !self.asked.0.get(&*id).is_some_and(is_from) {
+        if !self.waiting.asked.0.get(&*id).is_some_and(is_from) {
             return;
         }
-        if let Some((_, then)) = self.asked.0.remove(&*id) {
+        if let Some((_, then)) = self.waiting.asked.0.remove(&*id) {
             then(self, read(packet));
         }
     }

@@ -47,7 +47,7 @@ impl World {
     /// Binds a resource for `account` (a bare JID whose home is this shard): the one asked for, or one that the server makes.
     /// Answered with [`Event::Bound`]; after an error the link is free again.
     pub fn bind(&mut self, link: Link, account: &Jid, resource: Option<&str>) {
-        self.bind_as(link, account, resource, self.settings.conflict);
+        self.bind_as(link, account, resource, self.catalogue.settings.conflict);
     }
 
     /// The same for a resource that belongs to one client: the session that has it is an older one of the same (XEP-0386 §3.2).
@@ -58,7 +58,7 @@ impl World {
     fn bind_as(&mut self, link: Link, account: &Jid, resource: Option<&str>, conflict: Conflict) {
         let address = match self.choose_address(account, resource, conflict) {
             Ok(address) => address,
-            Err(error) => return self.events.push_back(Event::Bound(link, Err(error))),
+            Err(error) => return self.out.events.push_back(Event::Bound(link, Err(error))),
         };
         let is_first = self.links_of(account.as_ref()).is_empty();
         let session = self.open_session(link, &address);
@@ -79,7 +79,7 @@ impl World {
     /// The connection of a session is gone. What it sent is worked off first, then it ends; see [`Event::Released`].
     pub fn closed(&mut self, link: Link) {
         let Some(session) = self.at_mut(link) else {
-            return self.events.push_back(Event::Released(link));
+            return self.out.events.push_back(Event::Released(link));
         };
         session.ending = true;
         session.gone = true;
@@ -104,7 +104,7 @@ impl World {
                 return Err(BindError::Conflict);
             }
             Some(older) => self.close(older, StreamError::Conflict, "the resource was bound by a newer session"),
-            None if links.len() >= self.settings.max_resources => match self.oldest_detached(&links) {
+            None if links.len() >= self.catalogue.settings.max_resources => match self.oldest_detached(&links) {
                 Some(oldest) => self.close(oldest, StreamError::Conflict, "newer sessions need the place"),
                 None => return Err(BindError::TooMany),
             },
@@ -119,19 +119,19 @@ impl World {
         let user = match self.user_named(hash, bare) {
             Some(user) => user,
             None => {
-                let name = self.names.intern(hash, bare);
-                let user = self.users.insert(User {
+                let name = self.people.names.intern(hash, bare);
+                let user = self.people.users.insert(User {
                     name,
                     links: Vec::with_capacity(1),
                     contacts: Box::default(),
                     held: None,
                     at_hand: None,
                 });
-                self.names.set_user(name, Some(user as u32));
+                self.people.names.set_user(name, Some(user as u32));
                 user as u32
             }
         };
-        if let Some(user) = self.users.get_mut(user as usize) {
+        if let Some(user) = self.people.users.get_mut(user as usize) {
             user.links.push(link);
         }
         let serial = self.next_serial();
@@ -148,8 +148,8 @@ impl World {
             rare: None,
         };
         self.outboxes.open(link, address.clone());
-        self.paid.open(link);
-        if let Some(place) = self.sessions.open(link) {
+        self.people.paid.open(link);
+        if let Some(place) = self.people.sessions.open(link) {
             *place = Some(session);
         }
         SessionRef { link, serial }
@@ -166,7 +166,7 @@ impl World {
             Ok(contacts) => {
                 self.set_contacts(user, &contacts);
                 self.counters.bound += 1;
-                self.events.push_back(Event::Bound(session.link, Ok(address)));
+                self.out.events.push_back(Event::Bound(session.link, Ok(address)));
             }
             Err(error) => {
                 let answer = match &error {
@@ -175,7 +175,7 @@ impl World {
                 };
                 self.store_failed("binding a resource", &address, &error);
                 self.forget(session.link);
-                self.events.push_back(Event::Bound(session.link, Err(answer)));
+                self.out.events.push_back(Event::Bound(session.link, Err(answer)));
             }
         }
     }
@@ -185,14 +185,14 @@ impl World {
         let mut cached: Vec<Contact> = Vec::with_capacity(contacts.len());
         for (jid, subscription) in contacts {
             let hash = self.hash(jid.bare_str());
-            let name = self.names.intern(hash, jid.bare_str());
+            let name = self.people.names.intern(hash, jid.bare_str());
             cached.push(Contact::new(name, subscription.to(), subscription.from()));
         }
         cached.sort_unstable();
-        let Some(user) = self.users.get_mut(user as usize) else { return };
+        let Some(user) = self.people.users.get_mut(user as usize) else { return };
         let old = std::mem::replace(&mut user.contacts, cached.into_boxed_slice());
         for contact in old {
-            self.names.release(contact.name());
+            self.people.names.release(contact.name());
         }
     }
 
@@ -200,8 +200,8 @@ impl World {
     pub(crate) fn set_contact(&mut self, owner: JidRef<'_>, contact: &Jid, to: bool, from: bool) {
         let hash = self.hash(owner.bare_str());
         let Some(at) = self.user_named(hash, owner.bare_str()) else { return };
-        let name = self.names.intern(self.hash(contact.bare_str()), contact.bare_str());
-        let Some(user) = self.users.get_mut(at as usize) else { return };
+        let name = self.people.names.intern(self.hash(contact.bare_str()), contact.bare_str());
+        let Some(user) = self.people.users.get_mut(at as usize) else { return };
         let mut contacts = std::mem::take(&mut user.contacts).into_vec();
         let known = contacts.iter().position(|contact| contact.name() == name);
         let had = known.map(|at| contacts.remove(at)).is_some();
@@ -214,7 +214,7 @@ impl World {
         // The cache holds one reference per contact, and this call has taken one.
         let references = usize::from(had) + 1 - usize::from(to || from);
         for _ in 0..references {
-            self.names.release(name);
+            self.people.names.release(name);
         }
     }
 
@@ -256,7 +256,7 @@ impl World {
                 found.rare = None;
             }
             if paused && !ending {
-                self.events.push_back(Event::Resume(session.link));
+                self.out.events.push_back(Event::Resume(session.link));
             }
         }
         if gone {
@@ -270,15 +270,15 @@ impl World {
         self.call_of_session(|registry| &registry.sessions.ended, link);
         self.remember_handled(link);
         self.forget(link);
-        self.events.push_back(Event::Released(link));
+        self.out.events.push_back(Event::Released(link));
     }
 
     /// Takes a session out of the world.
     pub(crate) fn forget(&mut self, link: Link) {
         self.give_back(link);
         self.outboxes.close(link);
-        let Some(session) = self.sessions.get_mut(link).and_then(Option::take) else { return };
-        if let Some(user) = self.users.get_mut(session.user as usize) {
+        let Some(session) = self.people.sessions.get_mut(link).and_then(Option::take) else { return };
+        if let Some(user) = self.people.users.get_mut(session.user as usize) {
             user.links.retain(|&other| other != link);
             if user.links.is_empty() {
                 self.forget_user(session.user);
@@ -292,27 +292,27 @@ impl World {
         let Some(address) = self.outboxes.address(link).cloned() else { return };
         let mut unsent = self.outboxes.abandon(link);
         unsent.retain(|unsent| unsent.to != To::Bare || !self.others_have(link, unsent.number));
-        let taken = &self.taken;
+        let taken = &self.clock.taken;
         let unsent = unsent.into_iter().map(|unsent| (taken.when(unsent.number), unsent));
         let unsent = unsent.map(|(when, unsent)| match unsent.to {
             To::Full | To::Copy => (unsent.packet, address.clone(), when),
             To::Bare | To::Kept | To::Nobody => (unsent.packet, address.to_bare(), when),
         });
-        let is_outermost = self.given_back.is_none();
-        self.given_back.get_or_insert_default().extend(unsent);
+        let is_outermost = self.out.given_back.is_none();
+        self.out.given_back.get_or_insert_default().extend(unsent);
         if !is_outermost {
             return;
         }
-        while let Some((packet, to, when)) = self.given_back.as_mut().and_then(VecDeque::pop_front) {
+        while let Some((packet, to, when)) = self.out.given_back.as_mut().and_then(VecDeque::pop_front) {
             self.not_delivered(&packet, to.as_ref(), when);
         }
-        self.given_back = None;
+        self.out.given_back = None;
     }
 
     /// Whether another resource of the account got its own copy of what this one got for the bare JID (RFC 6121 §8.5.2.1.1), `number`
     /// being the count of deliveries at that time.
     fn others_have(&self, link: Link, number: u64) -> bool {
-        let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
+        let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         let mut others = user.into_iter().flat_map(|user| &user.links).filter(|&&other| other != link);
         others.any(|&other| {
             self.session_at(other).is_some_and(|other| other.takes_messages() && other.reachable_since <= number)
@@ -320,16 +320,16 @@ impl World {
     }
 
     fn forget_user(&mut self, at: u32) {
-        let Some(user) = self.users.try_remove(at as usize) else { return };
-        if self.registry.has_documents()
-            && let Some(account) = self.names.get(user.name).map(|(_, account)| account.to_owned())
+        let Some(user) = self.people.users.try_remove(at as usize) else { return };
+        if self.catalogue.registry.has_documents()
+            && let Some(account) = self.people.names.get(user.name).map(|(_, account)| account.to_owned())
         {
             self.keep_absent(&account, user.at_hand.map(|at_hand| *at_hand).unwrap_or_default());
         }
-        self.names.set_user(user.name, None);
-        self.names.release(user.name);
+        self.people.names.set_user(user.name, None);
+        self.people.names.release(user.name);
         for contact in user.contacts {
-            self.names.release(contact.name());
+            self.people.names.release(contact.name());
         }
         for waiting in user.held.into_iter().flat_map(|held| held.queue) {
             let hash = self.hash(waiting.to.bare_str());
@@ -357,10 +357,10 @@ impl World {
     /// Counts an answer of the store that an operator has to know of, and logs it; one in a second at most, since a full disk makes one of each stanza.
     pub fn store_failed(&mut self, doing: &str, whose: &Jid, error: &StoreError) {
         self.counters.store_errors += 1;
-        self.untold_errors += 1;
-        if self.now_ms >= self.next_store_error_ms {
-            self.next_store_error_ms = self.now_ms + STORE_ERROR_MS;
-            let errors = std::mem::take(&mut self.untold_errors);
+        self.out.untold_errors += 1;
+        if self.clock.now_ms >= self.out.next_store_error_ms {
+            self.out.next_store_error_ms = self.clock.now_ms + STORE_ERROR_MS;
+            let errors = std::mem::take(&mut self.out.untold_errors);
             warn!(account = %whose.bare(), %error, errors, "{doing} failed");
         }
     }

@@ -16,7 +16,7 @@ impl World {
     /// Whether an account whose home this is conceals its presence, that of one session or what concerns the whole account, from a contact.
     /// What modules tell of an account by themselves must stop here too, such as events of personal nodes (XEP-0163).
     pub fn conceals(&self, owner: JidRef<'_>, link: Option<Link>, contact: JidRef<'_>) -> bool {
-        let Some(document) = self.registry.concealing_in(self.domain(owner.domain())) else { return false };
+        let Some(document) = self.catalogue.registry.concealing_in(self.domain(owner.domain())) else { return false };
         let is_own = owner.bare_str() == contact.bare_str();
         let found = if is_own { None } else { self.document_any(owner, document) };
         found.is_some_and(|document| document.conceals(self, link, owner, contact))
@@ -34,7 +34,7 @@ impl World {
 
     /// Goes on with those of some accounts, here or away, that conceal themselves from nobody or at least not from `asker`.
     pub fn unconcealed(&mut self, asker: Jid, mut owners: Vec<Jid>, then: impl FnOnce(&mut World, Vec<Jid>) + 'static) {
-        let Some(document) = self.registry.concealing().filter(|_| !owners.is_empty()) else {
+        let Some(document) = self.catalogue.registry.concealing().filter(|_| !owners.is_empty()) else {
             return then(self, owners);
         };
         let documents = self.stores.documents.of(owners.clone(), &crate::documents::stored_name(document));
@@ -92,15 +92,15 @@ impl World {
 
     fn subscribed(&self, account: JidRef<'_>, wanted: impl Fn(bool, bool) -> bool) -> Vec<Jid> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
-        let contacts = user.and_then(|user| self.users.get(user as usize)).map(|user| &*user.contacts);
+        let contacts = user.and_then(|user| self.people.users.get(user as usize)).map(|user| &*user.contacts);
         let wanted = contacts.unwrap_or_default().iter().filter(|contact| wanted(contact.to(), contact.from()));
-        wanted.filter_map(|contact| Jid::parse(self.names.get(contact.name())?.1).ok()).collect()
+        wanted.filter_map(|contact| Jid::parse(self.people.names.get(contact.name())?.1).ok()).collect()
     }
 
     /// Whether an address may see the presence of an account that has a session, whose home this is: the account itself, and contacts with a subscription.
     pub fn may_see_presence(&self, account: JidRef<'_>, asker: JidRef<'_>) -> bool {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
-        let user = user.and_then(|user| self.users.get(user as usize));
+        let user = user.and_then(|user| self.people.users.get(user as usize));
         user.is_some_and(|user| self.may_see(user, asker))
     }
 
@@ -114,8 +114,8 @@ impl World {
     /// The same without groups.
     pub fn own_subscription(&self, account: JidRef<'_>, contact: JidRef<'_>) -> Option<Subscription> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
-        let user = self.users.get(user as usize)?;
-        let name = self.names.find(self.hash(contact.bare_str()), contact.bare_str());
+        let user = self.people.users.get(user as usize)?;
+        let name = self.people.names.find(self.hash(contact.bare_str()), contact.bare_str());
         let found = name.and_then(|name| user.contact(name));
         Some(found.map_or(Subscription::None, |found| Subscription::new(found.to(), found.from())))
     }
@@ -136,12 +136,12 @@ impl World {
 
     /// Returns the name in the store of the document by which accounts conceal themselves; an empty one, which no document has, if none does.
     pub(crate) fn concealing_document(&self) -> String {
-        self.registry.concealing().map(crate::documents::stored_name).unwrap_or_default()
+        self.catalogue.registry.concealing().map(crate::documents::stored_name).unwrap_or_default()
     }
 
     /// Answers probes with the last presence of accounts that are away, without those that conceal it from the asker by the document that comes with it.
     pub(crate) fn show_last(&mut self, asker: Jid, seen: Vec<(LastSeen, Option<Vec<u8>>)>) {
-        let concealing = self.registry.concealing();
+        let concealing = self.catalogue.registry.concealing();
         for (last, bytes) in seen {
             let is_concealed = concealing
                 .zip(bytes)
@@ -155,10 +155,11 @@ impl World {
     /// Whether an account that may be away conceals itself from an asker, by a document as the store has it. A damaged one conceals nothing, as where it
     /// is at hand.
     fn conceals_by(&self, owner: &Jid, document: &str, bytes: &[u8], asker: &Jid) -> bool {
-        if owner.bare() == asker.bare() || self.registry.concealing_in(self.domain(owner.domain())).is_none() {
+        if owner.bare() == asker.bare() || self.catalogue.registry.concealing_in(self.domain(owner.domain())).is_none()
+        {
             return false;
         }
-        let read = self.registry.read_document(document, bytes);
+        let read = self.catalogue.registry.read_document(document, bytes);
         let found = read.and_then(|(_, found)| found);
         found.is_some_and(|document| document.conceals(self, None, owner.as_ref(), asker.as_ref()))
     }

@@ -46,14 +46,14 @@ impl Drop for Charge {
 impl World {
     /// A share in the custody of what is being worked on, for what is put off without [`World::wait`]; `None` if nobody waits for that.
     pub fn custody(&self) -> Option<Custody> {
-        self.custody.clone()
+        self.waiting.custody.clone()
     }
 
     /// Works in the custody of something that was put off; with `None` in nobody's, for what is not to delay an acknowledgement.
     pub fn in_custody<T>(&mut self, custody: Option<Custody>, work: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = std::mem::replace(&mut self.custody, custody);
+        let outer = std::mem::replace(&mut self.waiting.custody, custody);
         let done = work(self);
-        self.custody = outer;
+        self.waiting.custody = outer;
         done
     }
 }

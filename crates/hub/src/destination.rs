@@ -57,14 +57,14 @@ impl World {
 
     /// The same for a user.
     pub(crate) fn is_copying(&self, user: u32) -> bool {
-        let links = self.users.get(user as usize).map(|user| user.links.as_slice()).unwrap_or_default();
+        let links = self.people.users.get(user as usize).map(|user| user.links.as_slice()).unwrap_or_default();
         links.iter().any(|&link| self.session_at(link).is_some_and(|session| session.carbons))
     }
 
     /// The sessions of an account whose home this is that want copies. Costs no allocation where there is none.
     pub fn links_with_carbons(&self, account: JidRef<'_>) -> Vec<Link> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
-        let links = user.and_then(|user| self.users.get(user as usize)).map(|user| user.links.as_slice());
+        let links = user.and_then(|user| self.people.users.get(user as usize)).map(|user| user.links.as_slice());
         let wants = |link: &Link| self.session_at(*link).is_some_and(|session| session.carbons && !session.ending);
         links.unwrap_or_default().iter().copied().filter(wants).collect()
     }

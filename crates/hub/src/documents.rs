@@ -211,7 +211,7 @@ impl World {
         then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
     ) {
         let name = D::NAME;
-        let value = bytes.as_deref().and_then(|bytes| self.registry.read_document(name, bytes)?.1);
+        let value = bytes.as_deref().and_then(|bytes| self.catalogue.registry.read_document(name, bytes)?.1);
         if let Some(at_hand) = self.at_hand_mut(account) {
             at_hand.set(name, value.clone(), bytes.as_ref().map_or(0, Vec::len));
         }
@@ -247,7 +247,7 @@ impl World {
 
     /// Whether the account of a session has any document at hand.
     pub(crate) fn has_documents(&self, link: Link) -> bool {
-        let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
+        let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         user.and_then(|user| user.at_hand.as_ref()).is_some_and(|at_hand| !at_hand.is_empty())
     }
 
@@ -257,10 +257,10 @@ impl World {
 
     pub(crate) fn at_hand_mut(&mut self, account: JidRef<'_>) -> Option<&mut AtHand> {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
-        if let Some(user) = user.and_then(|user| self.users.get_mut(user as usize)) {
+        if let Some(user) = user.and_then(|user| self.people.users.get_mut(user as usize)) {
             return Some(user.at_hand.get_or_insert_default());
         }
-        match self.absent.accounts.get_mut(account.bare_str()) {
+        match self.people.absent.accounts.get_mut(account.bare_str()) {
             Some(State::Loaded(loaded)) => Some(&mut loaded.at_hand),
             _ => None,
         }
@@ -272,8 +272,8 @@ impl World {
 
     fn at_hand_of(&self, user: Option<u32>, bare: &str) -> Option<&AtHand> {
         match user {
-            Some(user) => self.users.get(user as usize)?.at_hand.as_deref(),
-            None => match self.absent.accounts.get(bare)? {
+            Some(user) => self.people.users.get(user as usize)?.at_hand.as_deref(),
+            None => match self.people.absent.accounts.get(bare)? {
                 State::Loaded(loaded) => Some(&loaded.at_hand),
                 State::Loading(_) => None,
             },
@@ -282,17 +282,17 @@ impl World {
 
     /// Loads what is needed of an account whose first session binds. Until then nothing is delivered to it.
     pub(crate) fn load_documents(&mut self, session: SessionRef, account: JidRef<'_>) {
-        if !self.registry.has_documents() {
+        if !self.catalogue.registry.has_documents() {
             return;
         }
-        self.absent.forget(account.bare_str());
+        self.people.absent.forget(account.bare_str());
         self.set_at_hand(account, Some(AtHand { is_loading: true, ..AtHand::default() }));
         let Some(hold) = self.hold(account) else { return };
         let loaded = self.stores.documents.starting(account, PREFIX);
         let account = account.bare().to_jid();
         self.wait_in_lane(session, loaded, move |world, loaded| match loaded {
             Ok(documents) => {
-                let at_hand = AtHand::read(&world.registry, account.as_ref(), &documents);
+                let at_hand = AtHand::read(&world.catalogue.registry, account.as_ref(), &documents);
                 world.with_roster(Some(session), &account.clone(), at_hand, move |world, at_hand| {
                     world.have_at_hand(session, &account, at_hand);
                     world.release(hold);
@@ -311,7 +311,7 @@ impl World {
             Err(error) => {
                 if self.session(session).is_some() {
                     self.forget(session.link);
-                    self.events.push_back(Event::Bound(session.link, Err(crate::BindError::Store)));
+                    self.out.events.push_back(Event::Bound(session.link, Err(crate::BindError::Store)));
                 }
                 self.refuse_without_documents(account, &error);
             }
@@ -320,19 +320,19 @@ impl World {
 
     fn set_at_hand(&mut self, account: JidRef<'_>, at_hand: Option<AtHand>) {
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str());
-        if let Some(user) = user.and_then(|user| self.users.get_mut(user as usize)) {
+        if let Some(user) = user.and_then(|user| self.people.users.get_mut(user as usize)) {
             user.at_hand = at_hand.map(Box::new);
         }
     }
 
     /// Whether a stanza has to wait behind others that wait for the documents of an account without session. It may have one by now.
     pub(crate) fn is_behind_others(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
-        if self.absent.waiting.is_empty() {
+        if self.people.absent.waiting.is_empty() {
             return false;
         }
         let custody = self.custody();
-        let Some(State::Loading(queue)) = self.absent.accounts.get_mut(to.bare_str()) else { return false };
-        if self.absent.waiting.take(packet) {
+        let Some(State::Loading(queue)) = self.people.absent.accounts.get_mut(to.bare_str()) else { return false };
+        if self.people.absent.waiting.take(packet) {
             queue.push_back((packet.clone(), to.to_jid(), notes.clone(), custody));
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
@@ -348,15 +348,15 @@ impl World {
         to: JidRef<'_>,
         notes: &Notes,
     ) -> bool {
-        if user.is_some() || !self.registry.has_documents() {
+        if user.is_some() || !self.catalogue.registry.has_documents() {
             return true;
         }
         let now = self.time();
-        self.absent.forget_old(now);
-        if self.absent.accounts.contains_key(to.bare_str()) {
+        self.people.absent.forget_old(now);
+        if self.people.absent.accounts.contains_key(to.bare_str()) {
             return true;
         }
-        if self.absent.waiting.take(packet) {
+        if self.people.absent.waiting.take(packet) {
             self.load_absent(packet, to, notes);
         } else {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
@@ -366,12 +366,12 @@ impl World {
 
     fn load_absent(&mut self, packet: &Packet, to: JidRef<'_>, notes: &Notes) {
         let queue = VecDeque::from([(packet.clone(), to.to_jid(), notes.clone(), self.custody())]);
-        self.absent.accounts.insert(to.bare_str().into(), State::Loading(queue));
+        self.people.absent.accounts.insert(to.bare_str().into(), State::Loading(queue));
         let loaded = self.stores.documents.starting(to, PREFIX);
         let account = to.bare().to_jid();
         self.wait(loaded, move |world, loaded| match loaded {
             Ok(documents) => {
-                let at_hand = AtHand::read(&world.registry, account.as_ref(), &documents);
+                let at_hand = AtHand::read(&world.catalogue.registry, account.as_ref(), &documents);
                 world.with_roster(None, &account.clone(), at_hand, move |world, at_hand| {
                     world.absent_loaded(&account, at_hand);
                 });
@@ -381,9 +381,9 @@ impl World {
     }
 
     fn absent_loaded(&mut self, account: &Jid, at_hand: Result<AtHand, StoreError>) {
-        let Some(State::Loading(queue)) = self.absent.accounts.remove(account.as_str()) else { return };
+        let Some(State::Loading(queue)) = self.people.absent.accounts.remove(account.as_str()) else { return };
         for (packet, ..) in &queue {
-            self.absent.waiting.give_back(packet);
+            self.people.absent.waiting.give_back(packet);
         }
         let hash = self.hash(account.as_str());
         match at_hand {
@@ -425,7 +425,7 @@ impl World {
 
     /// Whether a session may have a stanza that is for the bare JID of its account.
     pub(crate) fn may_reach(&self, user: u32, link: Link, packet: &Packet) -> bool {
-        let at_hand = self.users.get(user as usize).and_then(|user| user.at_hand.as_ref());
+        let at_hand = self.people.users.get(user as usize).and_then(|user| user.at_hand.as_ref());
         !at_hand.is_some_and(|at_hand| at_hand.is_screened)
             || at_hand.is_none_or(|at_hand| at_hand.may_reach(self, link, packet))
     }
@@ -435,14 +435,14 @@ impl World {
         at_hand.is_screened = false;
         if !at_hand.is_loading {
             let now = self.time();
-            self.absent.keep(account, now, at_hand);
-            self.absent.forget_old(now);
+            self.people.absent.keep(account, now, at_hand);
+            self.people.absent.forget_old(now);
         }
     }
 
     /// Forgets what an account had that was removed.
     pub(crate) fn forget_documents(&mut self, account: JidRef<'_>) {
-        self.absent.forget(account.bare_str());
+        self.people.absent.forget(account.bare_str());
     }
 }
 

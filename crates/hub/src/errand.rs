@@ -122,7 +122,7 @@ impl World {
     }
 
     fn await_errands<T: 'static>(&mut self, count: usize, then: impl FnOnce(&mut World, Vec<T>) + 'static) -> usize {
-        self.errands.insert(Gathering {
+        self.waiting.errands.insert(Gathering {
             answers: (0..count).map(|_| None).collect(),
             then: Box::new(move |world, answers| {
                 let answers = answers.into_iter().filter_map(|answer| (answer as Box<dyn Any>).downcast().ok());
@@ -133,12 +133,12 @@ impl World {
     }
 
     fn gather_errand(&mut self, gathering: usize, at: usize, answer: Answer) {
-        let Some(found) = self.errands.get_mut(gathering) else { return };
+        let Some(found) = self.waiting.errands.get_mut(gathering) else { return };
         if let Some(place) = found.answers.get_mut(at) {
             *place = Some(answer);
         }
         if found.answers.iter().all(Option::is_some) {
-            let Gathering { answers, then } = self.errands.remove(gathering);
+            let Gathering { answers, then } = self.waiting.errands.remove(gathering);
             then(self, answers.into_iter().flatten().collect());
         }
     }

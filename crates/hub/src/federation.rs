@@ -33,12 +33,12 @@ pub struct RemoteService {
 impl World {
     /// Lets stanzas for other domains leave. Without it there are no other servers.
     pub fn set_federation(&mut self, federation: Box<dyn Federation>) {
-        self.federation = Some(federation);
+        self.out.federation = Some(federation);
     }
 
     /// Whether stanzas can go to other servers.
     pub fn federates(&self) -> bool {
-        self.federation.is_some()
+        self.out.federation.is_some()
     }
 
     /// A stanza that came in from another server, on the home shard of that server's domain.
@@ -107,7 +107,7 @@ impl World {
     /// Whether modules let an address of another server communicate with a host of this one.
     fn lets_cross(&self, remote: Option<JidRef<'_>>, host: &str) -> bool {
         let domain = self.domain_of(host);
-        remote.zip(domain).is_none_or(|(remote, domain)| self.registry.lets_cross(self, remote, domain))
+        remote.zip(domain).is_none_or(|(remote, domain)| self.catalogue.registry.lets_cross(self, remote, domain))
     }
 
     fn leave(&mut self, outgoing: Outgoing) {
@@ -119,7 +119,7 @@ impl World {
         if !may_leave {
             return self.bounce(outgoing.packet(), outgoing.to().as_ref(), Condition::NotAllowed.into());
         }
-        if let Some(federation) = &mut self.federation {
+        if let Some(federation) = &mut self.out.federation {
             self.counters.remote_out += 1;
             federation.send(outgoing);
         }

@@ -56,7 +56,7 @@ impl World {
     pub fn hold(&mut self, account: JidRef<'_>) -> Option<Hold> {
         let serial = self.next_serial();
         let user = self.user_named(self.hash(account.bare_str()), account.bare_str())?;
-        let user = self.users.get_mut(user as usize)?;
+        let user = self.people.users.get_mut(user as usize)?;
         let held = user.held.get_or_insert_with(|| {
             Box::new(Held { serial, holders: 0, share: Share::new(HELD), queue: VecDeque::new() })
         });
@@ -68,7 +68,7 @@ impl World {
     pub fn release(&mut self, hold: Hold) {
         let hash = self.hash(hold.account.as_str());
         let held = |world: &Self| world.user_named(hash, hold.account.as_str());
-        let Some(user) = held(self).and_then(|user| self.users.get_mut(user as usize)) else { return };
+        let Some(user) = held(self).and_then(|user| self.people.users.get_mut(user as usize)) else { return };
         let Some(waiting) = user.held.as_mut().filter(|held| held.serial == hold.serial) else { return };
         waiting.holders -= 1;
         if waiting.holders > 0 {
@@ -79,7 +79,7 @@ impl World {
             share.give_back(&waiting.packet);
             self.deliver_held(hash, waiting);
             // One of them may have made a new claim: then the rest goes on waiting, before what came since.
-            let user = held(self).and_then(|user| self.users.get_mut(user as usize));
+            let user = held(self).and_then(|user| self.people.users.get_mut(user as usize));
             if let Some(again) = user.and_then(|user| user.held.as_mut()) {
                 share.add(&again.share);
                 queue.append(&mut again.queue);

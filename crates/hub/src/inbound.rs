@@ -37,7 +37,7 @@ impl World {
     }
 
     fn take_in(&mut self, link: Link, stanza: Stanza<'_>) -> Intake {
-        let limit = self.settings.lane_bytes;
+        let limit = self.catalogue.settings.lane_bytes;
         let Some(session) = self.at_mut(link) else { return Intake::Open };
         if stanza.kind() == Kind::Other && matches!(&*stanza.ns(), ns::SM | ns::CSI) {
             self.element(link, stanza);
@@ -56,7 +56,7 @@ impl World {
             return Intake::Open;
         }
         lane.paused = true;
-        self.events.push_back(Event::Pause(link));
+        self.out.events.push_back(Event::Pause(link));
         Intake::Full
     }
 

@@ -96,8 +96,8 @@ impl World {
             ns::BIND => return self.reply_error(&iq, Condition::NotAllowed),
             _ => {}
         }
-        let domain = self.place_of(iq.to.domain()).and_then(|at| self.settings.domains.get(at));
-        match domain.and_then(|domain| self.registry.iq(target, iq.payload.ns(), domain)) {
+        let domain = self.place_of(iq.to.domain()).and_then(|at| self.catalogue.settings.domains.get(at));
+        match domain.and_then(|domain| self.catalogue.registry.iq(target, iq.payload.ns(), domain)) {
             Some(handler) => handler(self, iq),
             None => self.reply_error(&iq, Condition::ServiceUnavailable),
         }
@@ -105,8 +105,8 @@ impl World {
 
     /// A request from a connection that has not logged in, for one of the domains. `false` if no module handles it.
     pub fn guest_iq(&mut self, guest: Guest, iq: Iq) -> bool {
-        let domain = self.place_of(iq.to.domain()).and_then(|at| self.settings.domains.get(at));
-        match domain.and_then(|domain| self.registry.guest_iq(iq.payload.ns(), domain)) {
+        let domain = self.place_of(iq.to.domain()).and_then(|at| self.catalogue.settings.domains.get(at));
+        match domain.and_then(|domain| self.catalogue.registry.guest_iq(iq.payload.ns(), domain)) {
             Some(handler) => {
                 handler(self, guest, iq);
                 true
@@ -117,7 +117,7 @@ impl World {
 
     /// The reply to a connection that has not logged in.
     pub fn reply_to_guest(&mut self, guest: Guest, reply: Writer) {
-        self.events.push_back(crate::Event::GuestReply(guest.connection, reply.finish()));
+        self.out.events.push_back(crate::Event::GuestReply(guest.connection, reply.finish()));
     }
 
     /// An error for a connection that has not logged in.

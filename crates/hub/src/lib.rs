@@ -5,7 +5,7 @@
 //!
 //! # Layout
 //!
-//! * [`world`]: what a shard owns and how a driver talks to it.
+//! * [`world`]: what a shard owns and how a driver talks to it; `parts`: in which parts.
 //! * [`login`]: what a connection asks before it has a session; [`bind`]: the life of a session.
 //! * [`inbound`]: what a session sends: checks, stamps, dispatch.
 //! * [`route`]: where a stanza goes: RFC 6121 §8; [`destination`]: who gets a message. [`copies`]: one packet for many; [`roll`]: an audience
@@ -50,6 +50,7 @@ pub mod module;
 pub mod names;
 pub mod network;
 mod pace;
+mod parts;
 pub mod passage;
 pub mod presence;
 pub mod question;

@@ -42,7 +42,7 @@ impl World {
                 Some((found, _)) => LoginAnswer::Credentials(found.map(Box::new)),
                 None => LoginAnswer::Failed,
             };
-            world.events.push_back(Event::Login(connection, answer));
+            world.out.events.push_back(Event::Login(connection, answer));
         });
     }
 
@@ -51,7 +51,7 @@ impl World {
         let name = account.local().unwrap_or_default().to_owned();
         self.with_credentials(account.clone(), move |world, found| {
             let Some((found, disabled)) = found else {
-                return world.events.push_back(Event::Login(connection, LoginAnswer::Failed));
+                return world.out.events.push_back(Event::Login(connection, LoginAnswer::Failed));
             };
             let verified =
                 world.background.verify(account.bare_str(), move || decoy.verify(found.as_ref(), &name, &password));
@@ -64,7 +64,7 @@ impl World {
                         LoginAnswer::Failed
                     }
                 };
-                world.events.push_back(Event::Login(connection, answer));
+                world.out.events.push_back(Event::Login(connection, answer));
             });
         });
     }

@@ -229,12 +229,12 @@ impl World {
     /// Lets all mail that comes in from now on pass through its wire form first, as if its sender were elsewhere: for
     /// tests.
     pub fn encode_mail(&mut self) {
-        self.encodes_mail = true;
+        self.out.encodes_mail = true;
     }
 
     /// Returns the mail that waits for another shard.
     pub fn take_mail(&mut self, shard: usize) -> Vec<Parcel> {
-        self.mail.get_mut(shard).map(std::mem::take).unwrap_or_default()
+        self.out.mail.get_mut(shard).map(std::mem::take).unwrap_or_default()
     }
 
     /// Reads mail from another shard.
@@ -242,9 +242,9 @@ impl World {
     /// # Panics
     /// After [`World::encode_mail`], where something was posted that has no wire form.
     pub fn mail(&mut self, parcel: Parcel) {
-        let parcel = if self.encodes_mail {
+        let parcel = if self.out.encodes_mail {
             let posted = format!("{parcel:?}");
-            parcel.through_wire(&self.registry).unwrap_or_else(|error| panic!("{error}: {posted}"))
+            parcel.through_wire(&self.catalogue.registry).unwrap_or_else(|error| panic!("{error}: {posted}"))
         } else {
             parcel
         };
@@ -272,7 +272,7 @@ impl World {
 
     pub(crate) fn post(&mut self, shard: usize, mail: Mail) {
         let custody = self.custody();
-        if let Some(batch) = self.mail.get_mut(shard) {
+        if let Some(batch) = self.out.mail.get_mut(shard) {
             batch.push(Parcel { mail, custody });
         }
     }

@@ -247,7 +247,7 @@ impl World {
     fn expect_answer(&mut self, session: SessionRef, question: u16) {
         self.after(ANSWER_MS, move |world| {
             if world.session(session).is_some() && world.outboxes.is_open(session.link, question) {
-                world.events.push_back(Event::Lost(session.link));
+                world.out.events.push_back(Event::Lost(session.link));
             }
         });
     }
@@ -289,7 +289,10 @@ impl World {
         }
         let has_id = |&link: &Link| self.managed(link).is_some_and(|managed| managed.id.as_deref() == Some(id));
         let found = self.links_of(account.as_ref()).into_iter().find(has_id);
-        found.ok_or_else(|| NotResumed { condition: Condition::ItemNotFound, handled: self.ended.handled(account, id) })
+        found.ok_or_else(|| NotResumed {
+            condition: Condition::ItemNotFound,
+            handled: self.people.ended.handled(account, id),
+        })
     }
 
     /// Lets a new connection take over a session that [`World::resumable`] has found and that [is settled](World::is_settled). Answers with how
@@ -320,7 +323,7 @@ impl World {
         if let Some(managed) = rare.and_then(|rare| rare.managed.take())
             && let Some(id) = managed.id
         {
-            self.ended.push(id, address, managed.ledger.end());
+            self.people.ended.push(id, address, managed.ledger.end());
         }
     }
 

@@ -28,10 +28,11 @@ use crate::shared::SharedContacts;
 use crate::state::States;
 use crate::{letter, question};
 
-pub(crate) use document::AnyDocument;
-pub use document::Document;
+pub use document::{DocumentName, DocumentSpec, Exported};
 pub(crate) use hook::{Call, Everywhere, Hook};
 pub use hooks::Hooks;
+pub(crate) use typed::AnyDocument;
+pub use typed::Document;
 
 /// One feature of the server that an operator can switch.
 pub trait Module {

@@ -166,9 +166,9 @@ impl World {
         if !self.federates() {
             return away;
         }
-        let contacts = self.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
+        let contacts = self.people.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
         for contact in contacts.iter().filter(|&&contact| wanted(contact)) {
-            let jid = self.names.get(contact.name()).and_then(|(_, bare)| Jid::parse(bare).ok());
+            let jid = self.people.names.get(contact.name()).and_then(|(_, bare)| Jid::parse(bare).ok());
             if let Some(jid) = jid.filter(|jid| !self.is_here(jid.domain()) && !left_out.contains(jid.as_str())) {
                 away.entry(jid.domain().to_owned()).or_default().push(jid);
             }
@@ -179,9 +179,9 @@ impl World {
     /// The contacts of this server, and of others, without those that are left out.
     fn audience(&self, user: u32, wanted: impl Fn(Contact) -> bool, left_out: &BTreeSet<Box<str>>) -> Audience {
         let mut audience = Audience::new(self.shards());
-        let contacts = self.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
+        let contacts = self.people.users.get(user as usize).map(|user| &*user.contacts).unwrap_or_default();
         for contact in contacts.iter().filter(|&&contact| wanted(contact)) {
-            if let Some((hash, bare)) = self.names.get(contact.name())
+            if let Some((hash, bare)) = self.people.names.get(contact.name())
                 && !left_out.contains(bare)
             {
                 audience.add(hash, bare);
@@ -230,7 +230,9 @@ impl World {
 
     /// Answers for an account that has available resources; `false` if it has none.
     pub(crate) fn answer_probe(&mut self, from: &Jid, hash: u64, bare: &str) -> bool {
-        let Some(user) = self.user_named(hash, bare).and_then(|at| self.users.get(at as usize)) else { return false };
+        let Some(user) = self.user_named(hash, bare).and_then(|at| self.people.users.get(at as usize)) else {
+            return false;
+        };
         let Some(present) = self.presence_for(user, from) else { return false };
         if present.is_empty() {
             // Whoever is blocked gets no answer at all (XEP-0191 §3.3).
@@ -287,9 +289,9 @@ impl World {
     }
 
     pub(crate) fn may_see(&self, user: &User, asker: JidRef<'_>) -> bool {
-        let name = self.names.find(self.hash(asker.bare_str()), asker.bare_str());
+        let name = self.people.names.find(self.hash(asker.bare_str()), asker.bare_str());
         name.is_some_and(|name| name == user.name || user.contact(name).is_some_and(Contact::from))
-            || self.names.get(user.name).is_some_and(|(_, owner)| self.shows_by_group(owner, asker))
+            || self.people.names.get(user.name).is_some_and(|(_, owner)| self.shows_by_group(owner, asker))
     }
 
     fn answer_for_those_away(&mut self, from: &Jid, mut away: Vec<Jid>) {
@@ -333,7 +335,7 @@ impl World {
     }
 
     fn remember<'a>(&mut self, link: Link, type_: StanzaType, to: impl IntoIterator<Item = JidRef<'a>>) -> bool {
-        let limit = self.settings.max_directed;
+        let limit = self.catalogue.settings.max_directed;
         let is_broadcasting = self.session_at(link).is_some_and(|session| session.is_available());
         let mut new = BTreeSet::new();
         for to in to {
@@ -357,7 +359,7 @@ impl World {
 
     /// Whether an address gets the user's broadcasts.
     fn is_subscribed(&self, link: Link, to: JidRef<'_>) -> bool {
-        let user = self.session_at(link).and_then(|session| self.users.get(session.user as usize));
+        let user = self.session_at(link).and_then(|session| self.people.users.get(session.user as usize));
         user.is_some_and(|user| self.may_see(user, to))
     }
 

@@ -169,7 +169,7 @@ impl World {
         };
         let gathering = self.await_answers(1, PEER_PATIENCE_MS, "a client's address", first);
         let asker = self.asker(gathering, 0);
-        self.events.push_back(Event::Peer(link, Reply { asker, custody: self.custody(), answer: PhantomData }));
+        self.out.events.push_back(Event::Peer(link, Reply { asker, custody: self.custody(), answer: PhantomData }));
     }
 
     fn put(&mut self, shard: usize, gathering: u64, at: usize, question: impl Question) {
@@ -193,10 +193,10 @@ impl World {
         what: &'static str,
         then: impl FnOnce(&mut World, Vec<Option<T>>) + 'static,
     ) -> u64 {
-        self.gatherings.last += 1;
-        let number = self.gatherings.last;
+        self.waiting.gatherings.last += 1;
+        let number = self.waiting.gatherings.last;
         let timer = self.after(patience_ms, move |world| {
-            if let Some(gathering) = world.gatherings.waiting.remove(&number) {
+            if let Some(gathering) = world.waiting.gatherings.waiting.remove(&number) {
                 let missing = gathering.answers.iter().filter(|answer| answer.is_none()).count();
                 warn!(what, missing, of = gathering.answers.len(), patience_ms, "shards have not answered in time");
                 (gathering.then)(world, gathering.answers);
@@ -210,17 +210,17 @@ impl World {
             then(world, answers.collect());
         });
         let answers = (0..count).map(|_| None).collect();
-        self.gatherings.waiting.insert(number, Gathering { answers, timer, then });
+        self.waiting.gatherings.waiting.insert(number, Gathering { answers, timer, then });
         number
     }
 
     pub(crate) fn gather(&mut self, asker: Asker, answer: Vec<u8>) {
-        let Some(found) = self.gatherings.waiting.get_mut(&asker.gathering) else { return };
+        let Some(found) = self.waiting.gatherings.waiting.get_mut(&asker.gathering) else { return };
         if let Some(place) = found.answers.get_mut(asker.at as usize) {
             *place = Some(answer);
         }
         if found.answers.iter().all(Option::is_some)
-            && let Some(Gathering { answers, timer, then }) = self.gatherings.waiting.remove(&asker.gathering)
+            && let Some(Gathering { answers, timer, then }) = self.waiting.gatherings.waiting.remove(&asker.gathering)
         {
             self.cancel(timer);
             then(self, answers);

@@ -50,9 +50,9 @@ impl Paid {
 impl World {
     /// Charges a session for a stanza; the milliseconds that it has to wait if that was too much.
     pub(crate) fn charge(&mut self, link: Link, bytes: usize) -> Option<u64> {
-        let rate = self.settings.rate;
-        let now_us = self.now_ms * 1000;
-        let until = self.paid.0.get_mut(link)?;
+        let rate = self.catalogue.settings.rate;
+        let now_us = self.clock.now_ms * 1000;
+        let until = self.people.paid.0.get_mut(link)?;
         *until = (*until).max(now_us).saturating_add(rate.cost_us(bytes));
         let ahead = *until - now_us;
         let burst = rate.burst_seconds.saturating_mul(SECOND_US);
@@ -87,7 +87,7 @@ impl World {
             found.rare = None;
         }
         if !ending {
-            self.events.push_back(Event::Resume(session.link));
+            self.out.events.push_back(Event::Resume(session.link));
         }
     }
 }

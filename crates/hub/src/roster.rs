@@ -94,7 +94,7 @@ impl World {
 
     /// §2.1.5, §2.3 to §2.5.
     fn roster_set(&mut self, session: SessionRef, iq: Iq) {
-        let wanted = match Wanted::read(&iq.payload, &self.settings.roster) {
+        let wanted = match Wanted::read(&iq.payload, &self.catalogue.settings.roster) {
             Ok(wanted) => wanted,
             Err(error) => return self.reply_error(&iq, error),
         };
@@ -108,7 +108,7 @@ impl World {
             // The operator wants it there.
             return self.reply_error(&iq, Condition::NotAllowed);
         }
-        let limits = self.settings.roster;
+        let limits = self.catalogue.settings.roster;
         let owner = iq.to.clone();
         let (name, groups) = (wanted.name.clone(), wanted.groups.clone());
         let edit = move |item: Option<&RosterItem>, size: SizeOf<'_>| wanted.edit(item, size, &limits);
@@ -268,7 +268,7 @@ impl Question for EndLogins {
     type Answer = ();
 
     fn ask(self, world: &mut World, reply: Reply<()>) {
-        world.events.push_back(Event::NoLogin(self.account));
+        world.out.events.push_back(Event::NoLogin(self.account));
         reply.give(world, ());
     }
 }
@@ -285,7 +285,7 @@ impl Letter for Befriend {
 
     fn open(self, world: &mut World) {
         let Self { owner, contact } = self;
-        let (new, limits) = (RosterItem::new(contact.clone()), world.settings.roster);
+        let (new, limits) = (RosterItem::new(contact.clone()), world.catalogue.settings.roster);
         let edit: EditRoster = Box::new(move |before, size| {
             let is_contact = before.is_some_and(RosterItem::visible);
             if !is_contact && !limits.take(&size(), new.bytes()) {

@@ -99,9 +99,9 @@ impl World {
 
     /// Whether a stanza has to wait for earlier ones of its account, or can't since too many do.
     fn is_kept_back(&mut self, user: Option<u32>, packet: &Packet, to: JidRef<'_>, notes: &Notes) -> bool {
-        let user = user.and_then(|user| self.users.get_mut(user as usize));
+        let user = user.and_then(|user| self.people.users.get_mut(user as usize));
         let Some(held) = user.and_then(|user| user.held.as_mut()) else { return false };
-        if !held.keep(packet, to, notes, self.custody.clone()) {
+        if !held.keep(packet, to, notes, self.waiting.custody.clone()) {
             self.bounce(packet, to, Condition::ResourceConstraint.into());
         }
         true
@@ -168,7 +168,7 @@ impl World {
 
     /// The session of a user that has bound a resource.
     pub(crate) fn find_resource(&self, user: Option<u32>, resource: &str) -> Option<Link> {
-        let user = self.users.get(user? as usize)?;
+        let user = self.people.users.get(user? as usize)?;
         user.links.iter().rev().copied().find(|&link| {
             self.outboxes.address(link).and_then(Jid::resource) == Some(resource)
                 && self.session_at(link).is_some_and(|session| !session.ending)
@@ -180,7 +180,7 @@ impl World {
         let mut at = 0;
         // By index: a session that overflows is only marked in here, it leaves the list later.
         while let Some(link) =
-            user.and_then(|user| self.users.get(user as usize)).and_then(|user| user.links.get(at).copied())
+            user.and_then(|user| self.people.users.get(user as usize)).and_then(|user| user.links.get(at).copied())
         {
             if self.session_at(link).is_some_and(|session| !session.ending) {
                 each(self, link);

@@ -65,7 +65,7 @@ impl World {
 
     /// One of the local domains by its name.
     pub fn domain(&self, name: &str) -> Option<&Domain> {
-        self.settings.domains.get(self.place_of(name)?)
+        self.catalogue.settings.domains.get(self.place_of(name)?)
     }
 
     /// The filters that are on in a domain.
@@ -75,20 +75,20 @@ impl World {
 
     /// The filters that are on in any domain.
     pub(crate) fn filters_anywhere(&self) -> Filters {
-        self.served.anywhere
+        self.catalogue.served.anywhere
     }
 
     /// The same for a place in the settings.
     pub(crate) fn filters_at(&self, domain: usize) -> Filters {
-        self.served.filters.get(domain).copied().unwrap_or_default()
+        self.catalogue.served.filters.get(domain).copied().unwrap_or_default()
     }
 
     /// The place of a domain in the settings.
     pub(crate) fn place_of(&self, name: &str) -> Option<usize> {
         // Most servers have one domain: that is known without a hash.
-        match self.settings.domains.as_slice() {
+        match self.catalogue.settings.domains.as_slice() {
             [only] => (only.name == name).then_some(0),
-            _ => self.served.by_name.get(name).copied(),
+            _ => self.catalogue.served.by_name.get(name).copied(),
         }
     }
 }

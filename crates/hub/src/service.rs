@@ -59,26 +59,29 @@ fn host_of(domain: &Domain, module: &str) -> Option<String> {
 impl World {
     /// Whether a host is one of this server: a domain or a service.
     pub fn is_here(&self, host: &str) -> bool {
-        self.is_domain(host) || self.services.contains_key(host)
+        self.is_domain(host) || self.catalogue.services.contains_key(host)
     }
 
     /// The domain that a host of this server belongs to: itself, or the one that it is a service of.
     pub fn domain_of(&self, host: &str) -> Option<&Domain> {
-        let service = || self.services.get(host).map(|service| service.domain);
-        self.settings.domains.get(self.place_of(host).or_else(service)?)
+        let service = || self.catalogue.services.get(host).map(|service| service.domain);
+        self.catalogue.settings.domains.get(self.place_of(host).or_else(service)?)
     }
 
     /// Whether a host is the service of this module.
     pub fn is_service_of(&self, host: &str, module: &str) -> bool {
-        self.services.get(host).is_some_and(|service| self.registry.service_module(service.hook) == Some(module))
+        self.catalogue
+            .services
+            .get(host)
+            .is_some_and(|service| self.catalogue.registry.service_module(service.hook) == Some(module))
     }
 
     /// The services of a domain, in the order of the module table.
     pub fn services_of(&self, domain: &str) -> Vec<Listed> {
         let Some(domain) = self.domain(domain) else { return Vec::new() };
-        let hosts = self.registry.services().filter_map(|(hook, module)| {
+        let hosts = self.catalogue.registry.services().filter_map(|(hook, module)| {
             let host = host_of(domain, module)?;
-            let is_it = self.services.get(&host).is_some_and(|service| service.hook == hook);
+            let is_it = self.catalogue.services.get(&host).is_some_and(|service| service.hook == hook);
             is_it.then(|| Listed {
                 host,
                 name: domain.module(module).map_or("", |options| options.text("name")).to_owned(),
@@ -94,11 +97,11 @@ impl World {
 
     /// A stanza for a service. `false` if nothing serves that host.
     pub(crate) fn serve(&mut self, packet: &Packet, to: JidRef<'_>) -> bool {
-        let Some(service) = self.services.get(to.domain()).copied() else { return false };
-        let settings = self.settings.clone();
+        let Some(service) = self.catalogue.services.get(to.domain()).copied() else { return false };
+        let settings = self.catalogue.settings.clone();
         let Some(domain) = settings.domains.get(service.domain) else { return true };
         let on = self.filters_at(service.domain).service;
-        if !self.registry.passing.before_service.want(on, packet, Traits::default) {
+        if !self.catalogue.registry.passing.before_service.want(on, packet, Traits::default) {
             self.call_service(service.hook, packet, to, domain);
         } else if let Ok(name) = Jid::parse(&domain.name)
             && let Some(packet) = self.pass(SERVICE, on, packet, to, name.as_ref(), &mut Notes::default())

@@ -75,8 +75,8 @@ impl Letter for Everybody {
     /// Finds the accounts of this shard.
     fn open(self, world: &mut World) {
         let mut to = Names::default();
-        for (_, user) in &world.users {
-            if let Some((hash, bare)) = world.names.get(user.name)
+        for (_, user) in &world.people.users {
+            if let Some((hash, bare)) = world.people.names.get(user.name)
                 && bare.rsplit_once('@').is_some_and(|(_, of)| of == self.domain)
                 && !self.except.iter().any(|jid| jid.as_str() == bare)
             {
@@ -124,7 +124,7 @@ mod shared_names {
 
 impl World {
     fn shared_contacts(&self, owner: JidRef<'_>) -> Option<SharedContacts> {
-        self.registry.shared_contacts(self.domain(owner.domain()))
+        self.catalogue.registry.shared_contacts(self.domain(owner.domain()))
     }
 
     /// Returns what an account and a contact show each other by group, seen from the account.
@@ -139,7 +139,7 @@ impl World {
 
     /// Tells whether an account shows its presence to somebody by group.
     pub(crate) fn shows_by_group(&self, owner: &str, asker: JidRef<'_>) -> bool {
-        if !self.registry.has_shared_contacts() {
+        if !self.catalogue.registry.has_shared_contacts() {
             return false;
         }
         match JidRef::parse_prepared(owner) {
@@ -151,7 +151,7 @@ impl World {
 
     /// Returns the accounts that have sessions on this shard.
     pub fn accounts_here(&self) -> Vec<Jid> {
-        let names = self.users.iter().filter_map(|(_, user)| self.names.get(user.name));
+        let names = self.people.users.iter().filter_map(|(_, user)| self.people.names.get(user.name));
         names.filter_map(|(_, bare)| Jid::parse(bare).ok()).collect()
     }
 
@@ -236,7 +236,7 @@ impl World {
             if bare == from.bare_str() || self.shows_itself_to(hash, bare, asker, from.bare_str()) {
                 continue;
             }
-            let user = self.user_named(hash, bare).and_then(|user| self.users.get(user as usize));
+            let user = self.user_named(hash, bare).and_then(|user| self.people.users.get(user as usize));
             let user = user.filter(|user| self.may_see(user, from.as_ref()));
             packets.extend(user.and_then(|user| self.presence_for(user, from)).into_iter().flatten());
         }
@@ -245,8 +245,8 @@ impl World {
     }
 
     fn shows_itself_to(&self, hash: u64, owner: &str, asker_hash: u64, asker: &str) -> bool {
-        let user = self.user_named(hash, owner).and_then(|user| self.users.get(user as usize));
-        let asker = self.names.find(asker_hash, asker);
+        let user = self.user_named(hash, owner).and_then(|user| self.people.users.get(user as usize));
+        let asker = self.people.names.find(asker_hash, asker);
         user.zip(asker).and_then(|(user, asker)| user.contact(asker)).is_some_and(|contact| contact.from())
     }
 

@@ -46,7 +46,7 @@ impl World {
     /// No module declares the type: a mistake in the module that asks, whatever peers send.
     #[track_caller]
     pub fn state<T: 'static>(&self) -> &T {
-        self.states.get().unwrap_or_else(|| undeclared::<T>())
+        self.catalogue.states.get().unwrap_or_else(|| undeclared::<T>())
     }
 
     /// Returns the value of this type for a change.
@@ -55,7 +55,7 @@ impl World {
     /// As [`World::state`].
     #[track_caller]
     pub fn state_mut<T: 'static>(&mut self) -> &mut T {
-        self.states.get_mut().unwrap_or_else(|| undeclared::<T>())
+        self.catalogue.states.get_mut().unwrap_or_else(|| undeclared::<T>())
     }
 }
 

@@ -151,7 +151,7 @@ impl World {
     }
 
     fn change(&self, owner: &Jid, contact: &Jid, event: Event) -> rookery_store::Pending<Changed> {
-        let (limits, jid) = (self.settings.roster, contact.clone());
+        let (limits, jid) = (self.catalogue.settings.roster, contact.clone());
         let edit = move |item: Option<&rookery_store::RosterItem>, size: rookery_store::SizeOf<'_>| {
             subscription::edit(&event, &jid, &limits, item, size)
         };

@@ -100,7 +100,7 @@ impl<P: Future + Unpin, F: FnOnce(&mut World, P::Output)> Job for Waiting<P, F> 
 
     fn finish(self: Box<Self>, world: &mut World) {
         if let Some(outcome) = self.outcome {
-            let label = world.registry.labels.label::<F>();
+            let label = world.catalogue.registry.labels.label::<F>();
             world.counters.store_waits.of(label).record_time(self.since.elapsed());
             (self.then)(world, outcome);
         }
@@ -135,26 +135,26 @@ impl World {
         pending: P,
         then: impl FnOnce(&mut World, P::Output) + 'static,
     ) {
-        let entry = self.tasks.vacant_entry();
+        let entry = self.waiting.tasks.vacant_entry();
         let task = entry.key();
-        let waker = Waker::from(Arc::new(TaskWaker { task, wakeups: self.wakeups.clone() }));
+        let waker = Waker::from(Arc::new(TaskWaker { task, wakeups: self.waiting.wakeups.clone() }));
         let mut job = Waiting { pending, outcome: None, then, since: Since::now() };
         if job.poll(&mut Context::from_waker(&waker)) {
-            self.wakeups.push(task);
+            self.waiting.wakeups.push(task);
         }
-        entry.insert(Task { job: Box::new(job), waker, session, custody: self.custody.clone() });
+        entry.insert(Task { job: Box::new(job), waker, session, custody: self.waiting.custody.clone() });
     }
 
     /// Looks at every task that was woken and runs the continuations of those that are done. `true` if there was any.
     pub fn run_tasks(&mut self) -> bool {
-        let woken = self.wakeups.take();
+        let woken = self.waiting.wakeups.take();
         for &task in &woken {
-            let Some(entry) = self.tasks.get_mut(task) else { continue };
+            let Some(entry) = self.waiting.tasks.get_mut(task) else { continue };
             let waker = entry.waker.clone();
             if !entry.job.poll(&mut Context::from_waker(&waker)) {
                 continue;
             }
-            let Task { job, session, custody, .. } = self.tasks.remove(task);
+            let Task { job, session, custody, .. } = self.waiting.tasks.remove(task);
             self.in_custody(custody, |world| job.finish(world));
             if let Some(session) = session {
                 self.lane_done(session);
@@ -165,6 +165,6 @@ impl World {
 
     /// How many continuations are outstanding.
     pub fn tasks_waiting(&self) -> usize {
-        self.tasks.len()
+        self.waiting.tasks.len()
     }
 }

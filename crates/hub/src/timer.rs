@@ -25,37 +25,37 @@ pub(crate) struct Timers {
 impl World {
     /// Runs `call` in that many milliseconds, unless the timer is cancelled.
     pub fn after(&mut self, delay_ms: u64, call: impl FnOnce(&mut World) + 'static) -> Timer {
-        self.timers.last += 1;
-        let timer = self.timers.last;
-        self.timers.due.push(Reverse((self.now_ms.saturating_add(delay_ms), timer)));
-        self.timers.calls.insert(timer, Box::new(call));
+        self.waiting.timers.last += 1;
+        let timer = self.waiting.timers.last;
+        self.waiting.timers.due.push(Reverse((self.clock.now_ms.saturating_add(delay_ms), timer)));
+        self.waiting.timers.calls.insert(timer, Box::new(call));
         Timer(timer)
     }
 
     /// Lets a call not come. One that has come already is no error.
     pub fn cancel(&mut self, timer: Timer) {
-        self.timers.calls.remove(&timer.0);
+        self.waiting.timers.calls.remove(&timer.0);
         // Those that were cancelled must not pile up behind one that is far away.
-        if self.timers.due.len() > 2 * self.timers.calls.len() + SLACK {
-            let calls = &self.timers.calls;
-            self.timers.due.retain(|Reverse((_, timer))| calls.contains_key(timer));
+        if self.waiting.timers.due.len() > 2 * self.waiting.timers.calls.len() + SLACK {
+            let calls = &self.waiting.timers.calls;
+            self.waiting.timers.due.retain(|Reverse((_, timer))| calls.contains_key(timer));
         }
     }
 
     /// When the next call is due, on the clock of [`World::set_time`].
     pub fn next_timer(&self) -> Option<u64> {
-        self.timers.due.peek().map(|Reverse((due, _))| *due)
+        self.waiting.timers.due.peek().map(|Reverse((due, _))| *due)
     }
 
     /// Runs the calls that are due. Those that they ask for come in a later tick.
     pub fn run_timers(&mut self) {
-        let last = self.timers.last;
-        while let Some(&Reverse((due, timer))) = self.timers.due.peek() {
-            if due > self.now_ms || timer > last {
+        let last = self.waiting.timers.last;
+        while let Some(&Reverse((due, timer))) = self.waiting.timers.due.peek() {
+            if due > self.clock.now_ms || timer > last {
                 return;
             }
-            self.timers.due.pop();
-            if let Some(call) = self.timers.calls.remove(&timer) {
+            self.waiting.timers.due.pop();
+            if let Some(call) = self.waiting.timers.calls.remove(&timer) {
                 call(self);
             }
         }
@@ -64,13 +64,13 @@ impl World {
     /// Begins to run what modules do again and again.
     pub(crate) fn start_rounds(&mut self) {
         self.call_all(|registry| &registry.rounds.starting);
-        for round in 0..self.registry.rounds.every.len() {
+        for round in 0..self.catalogue.registry.rounds.every.len() {
             self.next_round(round);
         }
     }
 
     fn next_round(&mut self, round: usize) {
-        let Some(&(period_ms, call)) = self.registry.rounds.every.get(round) else { return };
+        let Some(&(period_ms, call)) = self.catalogue.registry.rounds.every.get(round) else { return };
         self.after(period_ms, move |world| {
             call(world);
             world.next_round(round);

@@ -57,7 +57,7 @@ impl World {
         let name = document(client);
         self.with_password(account, move |world, account, password| {
             let Some(password) = password else {
-                return world.events.push_back(Event::Login(connection, LoginAnswer::Failed));
+                return world.out.events.push_back(Event::Login(connection, LoginAnswer::Failed));
             };
             // An account that doesn't exist is looked up like one that does. No document was made under an empty mark.
             let password = password.unwrap_or_default();
@@ -72,7 +72,7 @@ impl World {
                         LoginAnswer::Failed
                     }
                 };
-                world.events.push_back(Event::Login(connection, answer));
+                world.out.events.push_back(Event::Login(connection, answer));
             });
         });
     }
@@ -83,14 +83,14 @@ impl World {
         let account = change.account.clone();
         self.with_password(account, move |world, account, password| {
             let Some(Some(password)) = password else {
-                return world.events.push_back(Event::Login(connection, LoginAnswer::Token(None)));
+                return world.out.events.push_back(Event::Login(connection, LoginAnswer::Token(None)));
             };
             let all = world.stores.documents.starting(account.as_ref(), PREFIX);
             world.wait(all, move |world, all| match all {
                 Ok(all) => world.change_these(connection, change, password, &all),
                 Err(error) => {
                     world.store_failed("loading tokens", &account, &error);
-                    world.events.push_back(Event::Login(connection, LoginAnswer::Token(None)));
+                    world.out.events.push_back(Event::Login(connection, LoginAnswer::Token(None)));
                 }
             });
         });
@@ -105,7 +105,7 @@ impl World {
         let issued = self.issue(&mut tokens, &change, now);
         let answer = LoginAnswer::Token(issued);
         if before.as_ref() == Some(&tokens) || (before.is_none() && tokens.tokens.is_empty()) {
-            return self.events.push_back(Event::Login(connection, answer));
+            return self.out.events.push_back(Event::Login(connection, answer));
         }
         if own.is_none() {
             self.make_room_for_tokens(&change.account, all);
@@ -120,7 +120,7 @@ impl World {
                     LoginAnswer::Token(None)
                 }
             };
-            world.events.push_back(Event::Login(connection, answer));
+            world.out.events.push_back(Event::Login(connection, answer));
         });
     }
 

@@ -79,12 +79,12 @@ impl<D: Driver> Shard<D> {
         match std::mem::replace(&mut posted.request.whose, Whose::Nobody) {
             Whose::New(opening) => self.open_session(*posted, &opening),
             Whose::Nobody => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
-            Whose::Session(sid) => match self.post.sids.find(sid) {
+            Whose::Session(sid) => match self.common.post.sids.find(sid) {
                 Some(Place { shard, link: Some(link) }) if shard == self.index() => self.request(link, *posted),
                 Some(Place { shard, .. }) if shard != self.index() => {
                     // It has moved while the letter was on its way.
                     posted.request.whose = Whose::Session(sid);
-                    self.post.send(shard, Letter::Bosh(posted));
+                    self.common.post.send(shard, Letter::Bosh(posted));
                 }
                 _ => posted.waiter.answer(Answer::refusal(Condition::ItemNotFound)),
             },
@@ -93,15 +93,15 @@ impl<D: Driver> Shard<D> {
 
     /// A connection broke on which a request of this session waited.
     pub(crate) fn bosh_gone(&mut self, sid: u128) {
-        match self.post.sids.find(sid) {
+        match self.common.post.sids.find(sid) {
             Some(Place { shard, link: Some(link) }) if shard == self.index() => {
-                let now = self.now_ms;
+                let now = self.timing.now_ms;
                 if let Some(session) = self.session(link) {
                     session.note_gone(now);
                 }
                 self.watch(link);
             }
-            Some(Place { shard, .. }) if shard != self.index() => self.post.send(shard, Letter::BoshGone(sid)),
+            Some(Place { shard, .. }) if shard != self.index() => self.common.post.send(shard, Letter::BoshGone(sid)),
             _ => {}
         }
     }
@@ -109,7 +109,7 @@ impl<D: Driver> Shard<D> {
     fn open_session(&mut self, posted: BoshRequest, opening: &Opening) {
         let BoshRequest { request, waiter, peer, is_secure, is_local } = posted;
         let Some(place) = self.may_open(peer) else {
-            let condition = if self.stopping { Condition::SystemShutdown } else { Condition::PolicyViolation };
+            let condition = if self.timing.stopping { Condition::SystemShutdown } else { Condition::PolicyViolation };
             return waiter.answer(Answer::refusal(condition));
         };
         let facts = Facts {
@@ -118,12 +118,19 @@ impl<D: Driver> Shard<D> {
             transport: Transport::Bosh,
             ..self.facts_without_tls(peer, is_local)
         };
-        let session = Session::new((self.ids)(), &request, opening, self.generation.bosh, is_secure, self.now_ms);
+        let session = Session::new(
+            (self.common.ids)(),
+            &request,
+            opening,
+            self.common.generation.bosh,
+            is_secure,
+            self.timing.now_ms,
+        );
         let negotiation = Negotiation { opening: Some(place), ..self.negotiation(facts) };
         let mut connection = Connection::new(None, peer, 0, negotiation);
         connection.wire = Wire::Bosh(Box::new(session));
         let Some(link) = self.insert(connection) else { return };
-        let now = self.now_ms;
+        let now = self.timing.now_ms;
         if let Some(session) = self.session(link) {
             session.take(request, waiter, now);
         }
@@ -133,7 +140,7 @@ impl<D: Driver> Shard<D> {
 
     fn request(&mut self, link: Link, posted: BoshRequest) {
         let BoshRequest { request, waiter, is_secure, .. } = posted;
-        let now = self.now_ms;
+        let now = self.timing.now_ms;
         let Some(session) = self.session(link) else {
             return waiter.answer(Answer::refusal(Condition::ItemNotFound));
         };
@@ -209,8 +216,8 @@ impl<D: Driver> Shard<D> {
 
     /// Gives the next element to the machine of a stream that is not bound.
     fn element_before(&mut self, link: Link) {
-        let limits = self.generation.policy.limits_before;
-        let mut scanner = self.scanner.take().unwrap_or_default();
+        let limits = self.common.generation.policy.limits_before;
+        let mut scanner = self.buffers.scanner.take().unwrap_or_default();
         let next = match self.session(link).and_then(Session::unread) {
             // As one element is limited, so is all of a request.
             Some(request) if request.len() > limits.bytes + ENVELOPE => Err(Fault::TooBig),
@@ -219,7 +226,7 @@ impl<D: Driver> Shard<D> {
             }
             None => Ok(None),
         };
-        self.scanner = Some(scanner);
+        self.buffers.scanner = Some(scanner);
         match next {
             Ok(Some(element)) => self.negotiate(link, &element),
             Ok(None) => {}
@@ -229,9 +236,9 @@ impl<D: Driver> Shard<D> {
 
     /// Gives the elements of a request to the world.
     fn elements(&mut self, link: Link) {
-        let limits = self.generation.limits;
+        let limits = self.common.generation.limits;
         let Some(mut request) = self.session(link).and_then(Session::take_unread) else { return };
-        let mut scanner = self.scanner.take().unwrap_or_default();
+        let mut scanner = self.buffers.scanner.take().unwrap_or_default();
         let mut outcome = Ok(());
         while let Some(element) = request.next(&mut scanner, &limits).transpose() {
             let intake = element.and_then(|element| self.one(link, &element, &mut scanner));
@@ -248,7 +255,7 @@ impl<D: Driver> Shard<D> {
                 }
             }
         }
-        self.scanner = Some(scanner);
+        self.buffers.scanner = Some(scanner);
         if let Some(session) = self.session(link) {
             session.keep_unread(request);
         }
@@ -258,7 +265,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn one(&mut self, link: Link, element: &[u8], scanner: &mut Scanner) -> Result<Intake, Fault> {
-        let scanned = scanner.scan(element, &self.generation.limits)?;
+        let scanned = scanner.scan(element, &self.common.generation.limits)?;
         let intake = match scanned {
             Scan::Stanza(len) if len == element.len() => self.world.stanza(link, scanner.stanza(element)),
             _ => return Err(Fault::NotWellFormed),
@@ -300,7 +307,7 @@ impl<D: Driver> Shard<D> {
         let mut answering = std::mem::take(&mut self.answering);
         for link in answering.drain(..) {
             self.answer(link);
-            let (sent, now) = (self.sent(link), self.now_ms);
+            let (sent, now) = (self.sent(link), self.timing.now_ms);
             if let Some(session) = self.session(link) {
                 session.release(sent, now);
             }
@@ -311,11 +318,11 @@ impl<D: Driver> Shard<D> {
 
     /// Answers with what waits, if anything does.
     fn answer(&mut self, link: Link) {
-        let now = self.now_ms;
+        let now = self.timing.now_ms;
         let Some(connection) = self.connections.get_mut(link) else { return };
         let is_bound = connection.is_bound();
         let Wire::Bosh(session) = &mut connection.wire else { return };
-        let mut rendered = std::mem::take(&mut self.rendered);
+        let mut rendered = std::mem::take(&mut self.buffers.rendered);
         while session.is_awaited(now) {
             let has_stanzas = is_bound && session.has_news && self.world.outboxes.has_waiting(link);
             if !has_stanzas && !session.has_said() {
@@ -331,7 +338,7 @@ impl<D: Driver> Shard<D> {
             session.answer(&rendered, sent, now);
         }
         rendered.shrink_to(4 * MOST_STANZAS);
-        self.rendered = rendered;
+        self.buffers.rendered = rendered;
     }
 
     /// How many stanzas a session has been sent.
@@ -350,7 +357,7 @@ impl<D: Driver> Shard<D> {
         let Some(session) = self.session(link) else { return false };
         session.has_news = true;
         self.answer(link);
-        let (now, stopping) = (self.now_ms, self.stopping);
+        let (now, stopping) = (self.timing.now_ms, self.timing.stopping);
         let Some(connection) = self.connections.get_mut(link) else { return true };
         if matches!(connection.stage, Stage::Lingering) {
             return true;
@@ -378,7 +385,7 @@ impl<D: Driver> Shard<D> {
         let Some(session) = self.session(link) else { return };
         session.looked_at_ms = None;
         let sid = session.sid();
-        self.post.sids.place(sid, index, link);
+        self.common.post.sids.place(sid, index, link);
         self.answering.push(link);
         self.watch(link);
     }
@@ -396,7 +403,7 @@ impl<D: Driver> Shard<D> {
 
     /// The time has come to look at a session.
     pub(crate) fn look_at_bosh(&mut self, link: Link, due_ms: u64) {
-        let now = self.now_ms;
+        let now = self.timing.now_ms;
         let sent = self.sent(link);
         let Some(session) = self.session(link).filter(|session| session.looked_at_ms == Some(due_ms)) else { return };
         session.looked_at_ms = None;

@@ -18,7 +18,7 @@ use crate::shard::Shard;
 impl<D: Driver> Shard<D> {
     /// A new connection, at this moment on the clock of [`Shard::tick`]: the last tick may have been long ago.
     pub fn accept(&mut self, socket: D::Socket, peer: SocketAddr, direct_tls: bool, now_ms: u64) {
-        self.now_ms = now_ms;
+        self.timing.now_ms = now_ms;
         if !self.may_enter(peer) {
             return;
         }
@@ -30,9 +30,9 @@ impl<D: Driver> Shard<D> {
         }
         let mut connection = Connection::new(Some(socket), peer, 0, negotiation);
         if direct_tls {
-            let tls = self.generation.tls.as_ref().and_then(|settings| ServerTls::accept(settings).ok());
+            let tls = self.common.generation.tls.as_ref().and_then(|settings| ServerTls::accept(settings).ok());
             if tls.is_none() {
-                self.gate.leave(peer.ip());
+                self.common.gate.leave(peer.ip());
                 return;
             }
             connection.tls = tls;
@@ -65,8 +65,8 @@ impl<D: Driver> Shard<D> {
 
     /// Lets a connection in; `false` if it is one too many.
     pub(crate) fn may_enter(&self, peer: SocketAddr) -> bool {
-        let most = if is_here(peer) { 0 } else { self.generation.connections_per_address };
-        let enters = !self.stopping && self.gate.enter(peer.ip(), most);
+        let most = if is_here(peer) { 0 } else { self.common.generation.connections_per_address };
+        let enters = !self.timing.stopping && self.common.gate.enter(peer.ip(), most);
         if !enters {
             debug!(%peer, "a connection too many from this address is closed");
         }
@@ -75,7 +75,7 @@ impl<D: Driver> Shard<D> {
 
     /// Lets a session in that has no connection of its own.
     pub(crate) fn may_open(&self, peer: SocketAddr) -> Option<Opening> {
-        let opening = self.gate.open(peer.ip(), !is_here(peer));
+        let opening = self.common.gate.open(peer.ip(), !is_here(peer));
         if opening.is_none() {
             debug!(%peer, "too many sessions are open that have not logged in");
         }
@@ -84,11 +84,11 @@ impl<D: Driver> Shard<D> {
 
     /// What a connection has until it is bound.
     pub(crate) fn negotiation(&self, facts: Facts) -> Negotiation {
-        let ids = self.ids.clone();
-        let machine = C2s::new(self.generation.policy.clone(), facts, Box::new(move || ids()));
+        let ids = self.common.ids.clone();
+        let machine = C2s::new(self.common.generation.policy.clone(), facts, Box::new(move || ids()));
         Negotiation {
             machine,
-            deadline_ms: self.now_ms + self.generation.login_seconds * 1000,
+            deadline_ms: self.timing.now_ms + self.common.generation.login_seconds * 1000,
             asked: false,
             attempt: None,
             waiting: None,
@@ -100,10 +100,10 @@ impl<D: Driver> Shard<D> {
     /// Returns the facts of a connection before anything was said on it. `is_local`: its address
     /// counts where clients may log in without TLS.
     pub(crate) fn facts_without_tls(&self, peer: SocketAddr, is_local: bool) -> Facts {
-        let is_plain = self.generation.plaintext.iter().any(|network| network.contains(peer.ip()));
+        let is_plain = self.common.generation.plaintext.iter().any(|network| network.contains(peer.ip()));
         Facts {
             secure: false,
-            tls_available: self.generation.tls.is_some(),
+            tls_available: self.common.generation.tls.is_some(),
             plaintext_login_allowed: is_local && is_plain,
             ..Facts::default()
         }

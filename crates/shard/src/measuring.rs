@@ -15,7 +15,7 @@ impl<D: Driver> Shard<D> {
             return;
         }
         let counters = &mut self.world.counters;
-        for (since, copies) in self.by_mail.drain(..) {
+        for (since, copies) in self.measured.by_mail.drain(..) {
             own = own.saturating_sub(copies);
             counters.delivery.record_many(nanoseconds(since), copies);
         }
@@ -31,7 +31,7 @@ impl<D: Driver> Shard<D> {
         mail.into_iter().for_each(|mail| self.world.mail(mail));
         let copies = self.world.outboxes.pushed_total() - before;
         if copies > 0 {
-            self.by_mail.push((posted.since, copies));
+            self.measured.by_mail.push((posted.since, copies));
         }
     }
 }

@@ -39,7 +39,7 @@ impl<D: Driver> Shard<D> {
                 Event::End => return self.finish(link, &[]),
                 Event::Authenticated { account } => {
                     if let Some(attempt) = self.take_attempt(link) {
-                        self.gate.succeeded(&attempt, self.now_ms);
+                        self.common.gate.succeeded(&attempt, self.timing.now_ms);
                     }
                     let home = self.world.home_of(account.as_ref());
                     if home != self.index() {
@@ -115,9 +115,9 @@ impl<D: Driver> Shard<D> {
                         return debug!(%peer, account = name, "a login was refused");
                     }
                     (Some(attempt), Failure::TemporaryAuthFailure | Failure::Aborted) => {
-                        self.gate.take_back(&attempt, self.now_ms);
+                        self.common.gate.take_back(&attempt, self.timing.now_ms);
                     }
-                    (Some(attempt), _) => self.gate.failed(attempt),
+                    (Some(attempt), _) => self.common.gate.failed(attempt),
                     (None, _) => {}
                 }
                 info!(%peer, account = name, reason = failure.condition(), "a login failed");
@@ -157,7 +157,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn start_tls(&mut self, link: Link) {
-        let tls = self.generation.tls.as_ref().map(ServerTls::accept);
+        let tls = self.common.generation.tls.as_ref().map(ServerTls::accept);
         match (tls, self.connections.get_mut(link)) {
             (Some(Ok(tls)), Some(connection)) => {
                 connection.tls = Some(tls);

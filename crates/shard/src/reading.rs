@@ -33,7 +33,7 @@ impl<D: Driver> Shard<D> {
             // It is not watched for input: what is reported is that it broke, and that again and again until it is closed.
             return self.lost(link);
         }
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut buffer = std::mem::take(&mut self.buffers.buffer);
         match self.driver.recv(socket, &mut buffer) {
             Ok(0) => self.lost(link),
             Ok(len) => self.received(link, buffer.get_mut(..len).unwrap_or_default()),
@@ -43,13 +43,13 @@ impl<D: Driver> Shard<D> {
                 self.lost(link);
             }
         }
-        self.buffer = buffer;
+        self.buffers.buffer = buffer;
     }
 
     fn received(&mut self, link: Link, bytes: &mut [u8]) {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &mut connection.tls else { return self.input(link, bytes) };
-        let mut plain = std::mem::take(&mut self.plain);
+        let mut plain = std::mem::take(&mut self.buffers.plain);
         let mut out = Vec::new();
         let progress = tls.read(bytes, &mut plain, &mut out);
         self.write_wire(link, &out, 0);
@@ -72,7 +72,7 @@ impl<D: Driver> Shard<D> {
         }
         plain.clear();
         plain.shrink_to(MAX_PLAIN);
-        self.plain = plain;
+        self.buffers.plain = plain;
     }
 
     /// Works off what the transport brought.
@@ -93,13 +93,13 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(link) else { return };
         let pass = match connection.carry.take() {
             None => {
-                let mut scanner = self.scanner.take().unwrap_or_default();
+                let mut scanner = self.buffers.scanner.take().unwrap_or_default();
                 let (pass, at) = self.pass(link, bytes, &mut scanner);
                 let rest = bytes.get(at..).unwrap_or_default();
                 if rest.is_empty() {
                     // After a fault or the end of a stream it stands in the middle of something; the next connection must not.
                     scanner.reset();
-                    self.scanner = Some(scanner);
+                    self.buffers.scanner = Some(scanner);
                 } else {
                     self.carry(link, Box::new(Carry { bytes: rest.to_vec(), scanner }));
                 }
@@ -138,7 +138,7 @@ impl<D: Driver> Shard<D> {
 
     /// Gives stanza after stanza to the world. Answers how the pass ended and how many bytes are done with.
     fn pass(&mut self, link: Link, bytes: &[u8], scanner: &mut Scanner) -> (Pass, usize) {
-        let limits = self.generation.limits;
+        let limits = self.common.generation.limits;
         let mut at = 0;
         loop {
             let rest = bytes.get(at..).unwrap_or_default();

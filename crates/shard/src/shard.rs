@@ -33,24 +33,42 @@ pub struct Shard<D: Driver> {
     /// The world behind the connections.
     pub world: World,
     pub(crate) connections: Connections<D::Socket>,
-    pub(crate) generation: Arc<Generation>,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) post: Arc<Post<D::Socket>>,
+    pub(crate) common: Common<D::Socket>,
+    pub(crate) timing: Timing,
+    pub(crate) buffers: Buffers,
+    pub(crate) measured: Measured,
     index: usize,
-    serial: u32,
-    timers: BinaryHeap<Reverse<(u64, Link, u32, Timer)>>,
     /// Connections that are to resume a session.
     pub(crate) resumptions: Vec<Resumption>,
+    /// Sessions of BOSH that may owe an answer at the end of the tick.
+    pub(crate) answering: Vec<Link>,
+}
+
+/// What all shards of the process have in common.
+pub(crate) struct Common<S> {
+    /// What the operator decides.
+    pub(crate) generation: Arc<Generation>,
+    pub(crate) gate: Arc<Gate>,
+    /// The mailboxes.
+    pub(crate) post: Arc<Post<S>>,
+    /// Unpredictable numbers for stream ids (RFC 6120 §4.7.3).
+    pub(crate) ids: Arc<dyn Fn() -> u128 + Send + Sync>,
+}
+
+/// What a shard does by the clock.
+#[derive(Default)]
+pub(crate) struct Timing {
+    pub(crate) now_ms: u64,
+    serial: u32,
+    timers: BinaryHeap<Reverse<(u64, Link, u32, Timer)>>,
+    pub(crate) stopping: bool,
     /// Connections that end when their sessions are settled: the shard stops.
     leaving: Vec<Link>,
-    pub(crate) now_ms: u64,
-    pub(crate) stopping: bool,
-    pub(crate) ids: Arc<dyn Fn() -> u128 + Send + Sync>,
-    /// Copies of this tick that mail of other shards has brought, with the moment when the tick began that sent it.
-    pub(crate) by_mail: Vec<(Since, u64)>,
-    /// Writes so far: of some of them the size is counted.
-    pub(crate) writes: u64,
-    /// What `recv` writes into; shared by all connections.
+}
+
+/// Memory that all connections of a shard use in turn.
+pub(crate) struct Buffers {
+    /// What `recv` writes into.
     pub(crate) buffer: Vec<u8>,
     /// Decrypted input of the connection that is being read.
     pub(crate) plain: Vec<u8>,
@@ -58,10 +76,17 @@ pub struct Shard<D: Driver> {
     pub(crate) rendered: Vec<u8>,
     /// The same, encrypted.
     pub(crate) cipher: Vec<u8>,
-    /// Sessions of BOSH that may owe an answer at the end of the tick.
-    pub(crate) answering: Vec<Link>,
     /// Boxed, since it goes in and out with every input: more than a kilobyte by value. `None` while a connection has it.
     pub(crate) scanner: Option<Box<Scanner>>,
+}
+
+/// What is counted beside the world's counters.
+#[derive(Default)]
+pub(crate) struct Measured {
+    /// Copies of this tick that mail of other shards has brought, with the moment when the tick began that sent it.
+    pub(crate) by_mail: Vec<(Since, u64)>,
+    /// Writes so far: of some of them the size is counted.
+    pub(crate) writes: u64,
 }
 
 /// What a shard is made of.
@@ -116,25 +141,19 @@ impl<D: Driver> Shard<D> {
             driver: setup.driver,
             world: setup.world,
             connections: Connections::default(),
-            generation: setup.generation,
-            gate: setup.gate,
-            post: setup.post,
+            common: Common { generation: setup.generation, gate: setup.gate, post: setup.post, ids: setup.ids },
+            timing: Timing::default(),
+            buffers: Buffers {
+                buffer: vec![0; BUFFER],
+                plain: Vec::new(),
+                rendered: Vec::new(),
+                cipher: Vec::new(),
+                scanner: None,
+            },
+            measured: Measured::default(),
             index: setup.index,
-            serial: 0,
-            timers: BinaryHeap::new(),
             resumptions: Vec::new(),
-            leaving: Vec::new(),
-            now_ms: 0,
-            stopping: false,
-            ids: setup.ids,
-            by_mail: Vec::new(),
-            writes: 0,
-            buffer: vec![0; BUFFER],
-            plain: Vec::new(),
-            rendered: Vec::new(),
-            cipher: Vec::new(),
             answering: Vec::new(),
-            scanner: None,
         }
     }
 
@@ -151,7 +170,7 @@ impl<D: Driver> Shard<D> {
     pub fn tick(&mut self, ready: &[Ready], now_ms: u64, unix_ms: u64) {
         let since = Since::now();
         let delivered = self.world.outboxes.pushed_total();
-        self.now_ms = now_ms;
+        self.timing.now_ms = now_ms;
         self.world.set_time(now_ms, unix_ms);
         for ready in ready {
             let link = Link(ready.key);
@@ -162,7 +181,7 @@ impl<D: Driver> Shard<D> {
                 self.writable(link);
             }
         }
-        for letter in self.post.take(self.index) {
+        for letter in self.common.post.take(self.index) {
             self.letter(letter);
         }
         self.timers();
@@ -178,13 +197,13 @@ impl<D: Driver> Shard<D> {
 
     /// When the next timer is due, on the clock of [`Shard::tick`].
     pub fn next_timer(&self) -> Option<u64> {
-        let own = self.timers.peek().map(|Reverse((due, ..))| *due);
+        let own = self.timing.timers.peek().map(|Reverse((due, ..))| *due);
         own.into_iter().chain(self.world.next_timer()).min()
     }
 
     /// Whether the shard was stopped and has nothing left to finish.
     pub fn is_finished(&self) -> bool {
-        self.stopping && self.connections.is_empty() && self.world.tasks_waiting() == 0
+        self.timing.stopping && self.connections.is_empty() && self.world.tasks_waiting() == 0
     }
 
     /// How many connections there are, in whatever state.
@@ -208,10 +227,10 @@ impl<D: Driver> Shard<D> {
     }
 
     fn post_mail(&mut self, since: Since) {
-        for shard in 0..self.post.shards() {
+        for shard in 0..self.common.post.shards() {
             let mail = self.world.take_mail(shard);
             if !mail.is_empty() {
-                self.post.send(shard, Letter::Mail(mail, Posted { since, at: Since::now() }));
+                self.common.post.send(shard, Letter::Mail(mail, Posted { since, at: Since::now() }));
             }
         }
     }
@@ -236,7 +255,7 @@ impl<D: Driver> Shard<D> {
 
     fn letter(&mut self, letter: Letter<D::Socket>) {
         match letter {
-            Letter::Accepted { socket, peer, direct_tls } => self.accept(socket, peer, direct_tls, self.now_ms),
+            Letter::Accepted { socket, peer, direct_tls } => self.accept(socket, peer, direct_tls, self.timing.now_ms),
             Letter::Handed(handed) => self.handed(*handed),
             Letter::Bosh(posted) => self.posted(posted),
             Letter::BoshGone(sid) => self.bosh_gone(sid),
@@ -244,7 +263,7 @@ impl<D: Driver> Shard<D> {
             Letter::Mail(mail, posted) => self.mail(mail, posted),
             Letter::Reload(generation) => {
                 self.world.apply(generation.settings.clone());
-                self.generation = generation;
+                self.common.generation = generation;
             }
             Letter::Stop => self.stop(),
             Letter::Count(sum, done) => {
@@ -270,11 +289,11 @@ impl<D: Driver> Shard<D> {
         {
             info!(%peer, %error, "a connection can't be watched and is closed");
             self.connections.remove(link);
-            self.gate.leave(peer.ip());
+            self.common.gate.leave(peer.ip());
             return None;
         }
         if let Some(deadline) = deadline {
-            self.timers.push(Reverse((deadline, link, self.serial, Timer::Login)));
+            self.timing.timers.push(Reverse((deadline, link, self.timing.serial, Timer::Login)));
         }
         self.bosh_placed(link);
         Some(link)
@@ -282,8 +301,8 @@ impl<D: Driver> Shard<D> {
 
     /// A number for a connection at a link, by which it is told from those before.
     pub(crate) fn next_serial(&mut self) -> u32 {
-        self.serial = self.serial.wrapping_add(1);
-        self.serial
+        self.timing.serial = self.timing.serial.wrapping_add(1);
+        self.timing.serial
     }
 
     /// Sends a connection that has logged in to the home of its account.
@@ -294,16 +313,16 @@ impl<D: Driver> Shard<D> {
         }
         connection.wants_write = false;
         let sid = connection.sid();
-        self.post.send(shard, Letter::Moved(Box::new(connection)));
+        self.common.post.send(shard, Letter::Moved(Box::new(connection)));
         if let Some(sid) = sid {
             // Behind the letter: who looks it up from now on writes to the shard after it.
-            self.post.sids.moves(sid, shard);
+            self.common.post.sids.moves(sid, shard);
         }
     }
 
     fn moved_here(&mut self, connection: Connection<D::Socket>) {
         if let Some(link) = self.insert(connection) {
-            if self.stopping {
+            if self.timing.stopping {
                 return self.fail(link, &StreamError::SystemShutdown, None);
             }
             self.write_interest(link);
@@ -312,30 +331,30 @@ impl<D: Driver> Shard<D> {
     }
 
     fn stop(&mut self) {
-        self.stopping = true;
+        self.timing.stopping = true;
         self.world.stop();
         let links: Vec<Link> = self.connections.links();
         // What waits for the clients goes before the end of their streams, and what they need not send again.
         links.iter().for_each(|&link| self.world.say_handled(link));
         self.settle();
         self.flush();
-        self.leaving = links;
+        self.timing.leaving = links;
         self.dismiss_settled();
-        for link in self.leaving.clone() {
+        for link in self.timing.leaving.clone() {
             self.pause(link, true);
             let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
-            self.timers.push(Reverse((self.now_ms + LAST_ANSWER_MS, link, serial, Timer::Leave)));
+            self.timing.timers.push(Reverse((self.timing.now_ms + LAST_ANSWER_MS, link, serial, Timer::Leave)));
         }
     }
 
     /// Ends the streams of a shard that stops, except where the client is still to hear that the store has what it sent. `true` if any ended.
     fn dismiss_settled(&mut self) -> bool {
-        if self.leaving.is_empty() {
+        if self.timing.leaving.is_empty() {
             return false;
         }
-        let all = std::mem::take(&mut self.leaving);
+        let all = std::mem::take(&mut self.timing.leaving);
         let (settled, waiting): (Vec<_>, _) = all.into_iter().partition(|&link| self.world.is_settled(link));
-        self.leaving = waiting;
+        self.timing.leaving = waiting;
         settled.iter().for_each(|&link| self.say_goodbye(link));
         !settled.is_empty()
     }
@@ -359,7 +378,7 @@ impl<D: Driver> Shard<D> {
         let Some(connection) = self.connections.get_mut(link) else { return };
         if let Some(socket) = connection.socket.take() {
             self.driver.remove(&socket);
-            self.gate.leave(connection.peer.ip());
+            self.common.gate.leave(connection.peer.ip());
         }
         connection.carry = None;
         connection.unsent = None;
@@ -367,17 +386,17 @@ impl<D: Driver> Shard<D> {
             Wire::Stream => {}
             Wire::WebSocket(frames) => *frames = Frames::default(),
             Wire::Bosh(session) => {
-                self.post.sids.forget(session.sid());
+                self.common.post.sids.forget(session.sid());
                 session.end(Some(Condition::ItemNotFound), None);
                 connection.wire = Wire::Stream;
-                self.gate.leave(connection.peer.ip());
+                self.common.gate.leave(connection.peer.ip());
             }
         }
         // Once it lingers, or is detached, the world has been told already.
         if connection.in_world && !matches!(connection.stage, Stage::Lingering | Stage::Detached) {
             let is_bound = matches!(connection.stage, Stage::Bound);
             connection.stage = Stage::Lingering;
-            if is_bound && !self.stopping && self.world.detach(link) {
+            if is_bound && !self.timing.stopping && self.world.detach(link) {
                 self.detached(link);
             } else {
                 self.world.closed(link);
@@ -418,7 +437,7 @@ impl<D: Driver> Shard<D> {
             Question::Tokens(account, client) => (account, Some(client.as_str()), true),
         };
         let whence = Whence { address: connection.peer.ip(), account: account.as_str(), client, is_exempt };
-        let begun = self.gate.begin(whence, &self.generation.logins, self.now_ms);
+        let begun = self.common.gate.begin(whence, &self.common.generation.logins, self.timing.now_ms);
         let (attempt, wait) = match begun {
             Ok((attempt, wait)) => (Some(attempt), wait),
             Err(_) => (None, REFUSAL_MS),
@@ -428,7 +447,7 @@ impl<D: Driver> Shard<D> {
             return self.ask_now(link, question);
         }
         negotiation.waiting = Some(question);
-        self.timers.push(Reverse((self.now_ms + wait, link, connection.serial, Timer::Attempt)));
+        self.timing.timers.push(Reverse((self.timing.now_ms + wait, link, connection.serial, Timer::Attempt)));
     }
 
     /// Goes on with an attempt that has waited for its turn, or for its refusal.
@@ -448,7 +467,7 @@ impl<D: Driver> Shard<D> {
             Question::Credentials(account) => self.world.look_up(key, account),
             Question::Tokens(account, client) => self.world.look_up_tokens(key, account, &client),
             Question::Verify(account, password) => {
-                let decoy = self.generation.policy.decoy.clone();
+                let decoy = self.common.generation.policy.decoy.clone();
                 self.world.verify(key, account, password, decoy);
             }
         }
@@ -472,11 +491,11 @@ impl<D: Driver> Shard<D> {
     }
 
     fn timers(&mut self) {
-        while let Some(&Reverse((due, link, serial, timer))) = self.timers.peek() {
-            if due > self.now_ms {
+        while let Some(&Reverse((due, link, serial, timer))) = self.timing.timers.peek() {
+            if due > self.timing.now_ms {
                 return;
             }
-            self.timers.pop();
+            self.timing.timers.pop();
             if self.connections.get(link).is_none_or(|connection| connection.serial != serial) {
                 continue;
             }
@@ -484,7 +503,7 @@ impl<D: Driver> Shard<D> {
                 Timer::Login => self.login_timed_out(link),
                 Timer::Linger => self.lost(link),
                 Timer::Leave => {
-                    self.leaving.retain(|&leaving| leaving != link);
+                    self.timing.leaving.retain(|&leaving| leaving != link);
                     self.say_goodbye(link);
                 }
                 Timer::Bosh => self.look_at_bosh(link, due),
@@ -496,12 +515,12 @@ impl<D: Driver> Shard<D> {
     /// Has a session of BOSH looked at.
     pub(crate) fn look_at(&mut self, link: Link, due_ms: u64) {
         let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
-        self.timers.push(Reverse((due_ms, link, serial, Timer::Bosh)));
+        self.timing.timers.push(Reverse((due_ms, link, serial, Timer::Bosh)));
     }
 
     pub(crate) fn linger(&mut self, link: Link) {
         let serial = self.connections.get(link).map_or(0, |connection| connection.serial);
-        self.timers.push(Reverse((self.now_ms + LINGER_MS, link, serial, Timer::Linger)));
+        self.timing.timers.push(Reverse((self.timing.now_ms + LINGER_MS, link, serial, Timer::Linger)));
     }
 }
 

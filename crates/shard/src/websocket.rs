@@ -25,7 +25,7 @@ impl<D: Driver> Shard<D> {
         }
         // The machine may have something to go on with: an answer that it has just got.
         self.negotiate(link, &[]);
-        let limits = self.generation.policy.limits_before;
+        let limits = self.common.generation.policy.limits_before;
         while self.connection_of(key).is_some() && self.listens(link) {
             let Some(frames) = self.websocket(link) else { return };
             match frames.next_kept(limits.bytes) {
@@ -58,7 +58,7 @@ impl<D: Driver> Shard<D> {
     }
 
     fn message_before(&mut self, link: Link, message: &[u8]) {
-        match framing::read(message, &self.generation.policy.limits_before) {
+        match framing::read(message, &self.common.generation.policy.limits_before) {
             Ok(Framed::Open(header)) => self.negotiate(link, &header),
             Ok(Framed::Close) => self.negotiate(link, STREAM_END),
             Ok(Framed::Element) => self.negotiate(link, message.trim_ascii()),
@@ -89,10 +89,10 @@ impl<D: Driver> Shard<D> {
             kept.extend_from_slice(bytes);
             kept.as_mut_slice()
         };
-        let mut scanner = self.scanner.take().unwrap_or_default();
+        let mut scanner = self.buffers.scanner.take().unwrap_or_default();
         let (pass, at) = self.pass_over_frames(link, input, &mut scanner);
         scanner.reset();
-        self.scanner = Some(scanner);
+        self.buffers.scanner = Some(scanner);
         if matches!(pass, Pass::More | Pass::Full)
             && let Some(frames) = self.websocket(link)
         {
@@ -103,7 +103,7 @@ impl<D: Driver> Shard<D> {
 
     /// Gives stanza after stanza to the world. Answers how that ended and how many bytes are done with.
     fn pass_over_frames(&mut self, link: Link, input: &mut [u8], scanner: &mut Scanner) -> (Pass, usize) {
-        let most = self.generation.limits.bytes;
+        let most = self.common.generation.limits.bytes;
         let mut at = 0;
         loop {
             let Some(frames) = self.websocket(link) else { return (Pass::Over, at) };
@@ -148,7 +148,7 @@ impl<D: Driver> Shard<D> {
         if message.is_empty() {
             return Pass::More;
         }
-        let limits = self.generation.limits;
+        let limits = self.common.generation.limits;
         scanner.reset();
         let intake = match scanner.scan(message, &limits) {
             Ok(Scan::Stanza(len)) if len == message.len() => {

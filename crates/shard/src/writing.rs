@@ -48,11 +48,11 @@ impl<D: Driver> Shard<D> {
             if !is_free || !matches!(connection.stage, Stage::Bound) || !self.world.outboxes.has_waiting(link) {
                 return;
             }
-            let mut rendered = std::mem::take(&mut self.rendered);
+            let mut rendered = std::mem::take(&mut self.buffers.rendered);
             rendered.clear();
             self.world.outboxes.render(link, WRITE, &mut rendered);
-            self.writes = self.writes.wrapping_add(1);
-            if self.writes.is_multiple_of(SAMPLED) {
+            self.measured.writes = self.measured.writes.wrapping_add(1);
+            if self.measured.writes.is_multiple_of(SAMPLED) {
                 self.world.counters.writes.of(connection.wire.transport().label()).record(rendered.len() as u64);
             }
             if connection.tls.is_some() {
@@ -61,7 +61,7 @@ impl<D: Driver> Shard<D> {
                 self.write_plain(link, &rendered);
             }
             rendered.shrink_to(4 * WRITE);
-            self.rendered = rendered;
+            self.buffers.rendered = rendered;
         }
     }
 
@@ -109,7 +109,7 @@ impl<D: Driver> Shard<D> {
         }
         let Some(connection) = self.connections.get_mut(link) else { return };
         let Some(tls) = &mut connection.tls else { return self.write_wire(link, bytes, covers) };
-        let mut cipher = std::mem::take(&mut self.cipher);
+        let mut cipher = std::mem::take(&mut self.buffers.cipher);
         cipher.clear();
         if let Err(error) = tls.write(bytes, &mut cipher) {
             debug!(%error, "TLS can't write");
@@ -118,7 +118,7 @@ impl<D: Driver> Shard<D> {
             self.write_wire(link, &cipher, covers);
         }
         cipher.shrink_to(4 * WRITE);
-        self.cipher = cipher;
+        self.buffers.cipher = cipher;
     }
 
     /// Writes bytes as they are, behind those that wait; keeps what the system doesn't take. `covers`: bytes of the outbox that they

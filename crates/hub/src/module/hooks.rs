@@ -4,8 +4,8 @@ use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 use rookery_xml::Built;
 
-use super::typed::{self, Document};
 use super::hook::{Call, Everywhere};
+use super::typed::{self, Document};
 use super::{
     BeforeLogin, Border, Features, FindRemote, Guest, IqHandler, LoginSeen, OfAccount, OfContact, OfLogin, OfSession,
     Phase, PresenceForm, Registry, Serve, Target, ToDomain, Unattended, Undelivered, Verdict,

@@ -9,8 +9,8 @@ use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 use rookery_xml::Built;
 
-use super::typed::AnyDocument;
 use super::hook::{Call, Hook};
+use super::typed::AnyDocument;
 use super::{BeforeLogin, Hooks, IqHandler, LoginSeen, Module, OfSession, Registry, Target, Verdict};
 use crate::federation::RemoteService;
 use crate::passage::Passage;

@@ -26,7 +26,10 @@ mod report;
 pub mod rules;
 mod sessions;
 
-use rookery_hub::{Bound, Document, DocumentName, DocumentSpec, Exported, Hooks, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value, Wanted};
+use rookery_hub::{
+    Bound, Document, DocumentName, DocumentSpec, Exported, Hooks, Module, Most, OptionSpec, Per, Phase, Stanzas,
+    Target, Unit, Value, Wanted,
+};
 use rookery_modkit::option;
 use rookery_xml::ns;
 
@@ -65,7 +68,7 @@ impl Module for Privacy {
 
     fn documents(&self) -> &'static [DocumentSpec] {
         &[DocumentSpec {
-            name: DocumentName::AtHand(DOCUMENT),
+            name: DocumentName::AtHand(Rules::NAME),
             export: Exported::Element { name: "query", ns: ns::PRIVACY },
         }]
     }

@@ -7,7 +7,10 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rookery_fanout::{Packet, StanzaType};
-use rookery_hub::{Bound, Delivery, Document, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value, Wanted, World};
+use rookery_hub::{
+    Bound, Delivery, Document, DocumentName, DocumentSpec, Exported, Hooks, Iq, Module, Most, OptionSpec, Per, Phase,
+    Stanzas, Target, Unit, Value, Wanted, World,
+};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
 use rookery_modkit::option;
@@ -51,7 +54,7 @@ impl Module for Vcard {
                     name: DocumentName::One(DOCUMENT),
                     export: Exported::Element { name: "vCard", ns: ns::VCARD },
                 },
-                DocumentSpec::of_ours(DocumentName::AtHand(PHOTO)),
+                DocumentSpec::of_ours(DocumentName::AtHand(PhotoHash::NAME)),
             ]
         }
     }
