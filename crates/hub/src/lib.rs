@@ -21,7 +21,7 @@
 //! * [`management`]: streams whose stanzas are acknowledged, sessions that survive their connection; [`custody`]: when a stanza may be
 //!   acknowledged.
 //! * [`login`], [`tokens`]: what a connection needs before it has a session.
-//! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves on other shards; [`errand`]: work there.
+//! * [`state`]: what modules remember. [`letter`], [`question`]: what they tell and ask themselves on other shards; [`errand`]: work from other threads.
 //!   [`mail`]: all that shards tell each other.
 //! * [`rate`]: how fast a session may send. `pace`: how fast it gets what the server sends of its own accord. [`share`]: how much of a
 //!   line one sender may fill.
@@ -76,7 +76,7 @@ pub use ask::Answer;
 pub use bind::BindError;
 pub use custody::Custody;
 pub use destination::Destination;
-pub use errand::{Errand, ErrandReply};
+pub use errand::Errand;
 pub use federation::{Federation, RemoteService};
 pub use hold::Hold;
 pub use inbound::Intake;

@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_bytes::Bytes;
 
 use crate::custody::Custody;
-use crate::errand::Errand;
 use crate::module::Registry;
 use crate::passage::Notes;
 use crate::question::{self, Asker};
@@ -61,9 +60,6 @@ pub(crate) enum Mail {
         #[serde(with = "serde_bytes")]
         answer: Vec<u8>,
     },
-    /// Work that came from another thread of this process.
-    #[serde(skip)]
-    Errand(Errand),
 }
 
 /// [`Mail`] as its reader finds it: kinds of letters and questions are names until the registry tells them.
@@ -132,13 +128,6 @@ pub struct Parcel {
     custody: Option<Custody>,
 }
 
-impl From<Errand> for Parcel {
-    /// Packs work that nobody waits for.
-    fn from(errand: Errand) -> Self {
-        Self { mail: Mail::Errand(errand), custody: None }
-    }
-}
-
 /// Why mail has no wire form, or bytes are no mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MailError {
@@ -175,7 +164,7 @@ impl Parcel {
     /// Returns the wire form: the version, then the mail. Custody isn't part of it.
     ///
     /// # Errors
-    /// The mail is too large, or it is work of a thread of this process.
+    /// The mail is too large, or has something in it that never leaves its shard.
     pub fn encode(&self) -> Result<Vec<u8>, MailError> {
         let bytes = postcard::to_extend(&self.mail, vec![VERSION])?;
         if bytes.len() > MAX_BYTES { Err(MailError::TooLarge(bytes.len())) } else { Ok(bytes) }
@@ -216,11 +205,8 @@ impl Parcel {
         Ok(Self { mail, custody: None })
     }
 
-    /// Returns the same parcel after a way through its wire form; work of a thread of this process stays as it is.
+    /// Returns the same parcel after a way through its wire form.
     fn through_wire(self, registry: &Registry) -> Result<Self, MailError> {
-        if matches!(self.mail, Mail::Errand(_)) {
-            return Ok(self);
-        }
         Ok(Self { custody: self.custody.clone(), ..Self::decode(&self.encode()?, registry)? })
     }
 }
@@ -266,7 +252,6 @@ impl World {
             Mail::Letter(letter) => letter.open(self),
             Mail::Question { question, asker } => question.ask(self, asker),
             Mail::Reply { asker, answer } => self.gather(asker, answer),
-            Mail::Errand(errand) => errand.run(self),
         }
     }
 

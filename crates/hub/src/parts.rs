@@ -15,7 +15,6 @@ use crate::ask::Asked;
 use crate::custody::Custody;
 use crate::delay::Taken;
 use crate::documents::Absent;
-use crate::errand::ErrandGatherings;
 use crate::federation::Federation;
 use crate::mail::Parcel;
 use crate::management::Ended;
@@ -95,7 +94,6 @@ pub(crate) struct Waiting {
     pub(crate) tasks: Slab<Task>,
     pub(crate) timers: Timers,
     pub(crate) gatherings: Gatherings,
-    pub(crate) errands: ErrandGatherings,
     pub(crate) asked: Asked,
     pub(crate) wakeups: Arc<Wakeups>,
     /// In whose custody the world works at this moment.
@@ -108,7 +106,6 @@ impl Waiting {
             tasks: Slab::new(),
             timers: Timers::default(),
             gatherings: Gatherings::default(),
-            errands: ErrandGatherings::new(),
             asked: Asked::default(),
             wakeups,
             custody: None,

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rookery_base::Transport;
+use rookery_hub::Errand;
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Network, Settings};
 use rookery_observe::Since;
@@ -67,6 +68,8 @@ pub enum Letter<S> {
     Moved(Box<Connection<S>>),
     /// From the world of another shard, in order.
     Mail(Vec<Parcel>, Posted),
+    /// Work of another thread of the process.
+    Errand(Errand, Posted),
     /// Use this from now on.
     Reload(Arc<Generation>),
     /// End all streams with `system-shutdown`.
@@ -129,6 +132,7 @@ impl<S> std::fmt::Debug for Letter<S> {
             Self::BoshGone(_) => "BoshGone",
             Self::Moved(_) => "Moved",
             Self::Mail(..) => "Mail",
+            Self::Errand(..) => "Errand",
             Self::Reload(_) => "Reload",
             Self::Stop => "Stop",
             Self::Count(..) => "Count",

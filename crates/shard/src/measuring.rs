@@ -1,6 +1,7 @@
 //! What a tick measures: how long copies and letters take. Two readings of the clock per tick, and one per letter.
 
 use rookery_hub::mail::Parcel;
+use rookery_hub::{Errand, World};
 use rookery_observe::Since;
 
 use crate::driver::Driver;
@@ -26,9 +27,18 @@ impl<D: Driver> Shard<D> {
 
     /// Opens mail of another shard.
     pub(crate) fn mail(&mut self, mail: Vec<Parcel>, posted: Posted) {
+        self.count_copies(posted, |world| mail.into_iter().for_each(|mail| world.mail(mail)));
+    }
+
+    /// Does work of another thread.
+    pub(crate) fn errand(&mut self, errand: Errand, posted: Posted) {
+        self.count_copies(posted, |world| world.run(errand));
+    }
+
+    fn count_copies(&mut self, posted: Posted, work: impl FnOnce(&mut World)) {
         self.world.counters.mailbox.record_time(posted.at.elapsed());
         let before = self.world.outboxes.pushed_total();
-        mail.into_iter().for_each(|mail| self.world.mail(mail));
+        work(&mut self.world);
         let copies = self.world.outboxes.pushed_total() - before;
         if copies > 0 {
             self.measured.by_mail.push((posted.since, copies));

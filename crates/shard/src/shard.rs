@@ -261,6 +261,7 @@ impl<D: Driver> Shard<D> {
             Letter::BoshGone(sid) => self.bosh_gone(sid),
             Letter::Moved(connection) => self.moved_here(*connection),
             Letter::Mail(mail, posted) => self.mail(mail, posted),
+            Letter::Errand(errand, posted) => self.errand(errand, posted),
             Letter::Reload(generation) => {
                 self.world.apply(generation.settings.clone());
                 self.common.generation = generation;

@@ -170,7 +170,7 @@ impl Door {
         let posted = Posted { since: now, at: now };
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let errand = Errand::new(move |world| work(world, completer));
-        self.post.send(turn % self.post.shards().max(1), Letter::Mail(vec![errand.into()], posted));
+        self.post.send(turn % self.post.shards().max(1), Letter::Errand(errand, posted));
         answer
     }
 
@@ -178,7 +178,7 @@ impl Door {
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
         let posted = Posted { since: now, at: now };
-        self.post.send(shard, Letter::Mail(vec![Errand::new(work).into()], posted));
+        self.post.send(shard, Letter::Errand(Errand::new(work), posted));
     }
 
     /// Gives a request of BOSH to the shard of its session; one that opens a session to the shard whose turn it is.

@@ -228,7 +228,7 @@ impl Server {
     /// Runs `work` on a shard, as threads outside of the server have it run, and settles.
     pub fn run_at(&self, shard: usize, work: impl FnOnce(&mut World) + Send + 'static) {
         let now = Since::now();
-        let letter = Letter::Mail(vec![Errand::new(work).into()], Posted { since: now, at: now });
+        let letter = Letter::Errand(Errand::new(work), Posted { since: now, at: now });
         self.0.borrow().post.send(shard, letter);
         self.settle();
     }
