@@ -8,11 +8,13 @@
 //!
 //! # Layout
 //!
-//! [`form`] reads and writes data forms, [`rsm`] pages, [`disco`] writes what an entity is and can do, [`request`] refuses malformed
+//! [`form`] reads and writes data forms, [`rsm`] pages, [`disco`] writes what an entity is and can do, [`caps`] makes
+//! the hash of that, [`request`] refuses malformed
 //! requests, [`asker`] decides who may know of an account, [`option`] checks what operators write, [`payload`] tells conversations
 //! from the rest.
 
 pub mod asker;
+pub mod caps;
 pub mod disco;
 pub mod form;
 pub mod option;

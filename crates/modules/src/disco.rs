@@ -5,13 +5,13 @@ use rookery_jid::Jid;
 use rookery_modkit::asker::{Asker, with_asker};
 use rookery_modkit::disco::{Identity, Info, node, reply_items};
 use rookery_modkit::request::is_get;
+use rookery_pubsub::pep;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
 use crate::caps;
 use crate::commands::discovery;
 use crate::contact;
-use crate::pubsub::pep;
 use crate::version::NAME;
 
 /// Answers service discovery for domains and accounts.

@@ -26,7 +26,6 @@ pub mod carbons;
 pub mod client_state;
 pub mod commands;
 pub mod contact;
-pub mod data;
 pub mod disco;
 pub mod external_services;
 pub mod fast;
@@ -38,7 +37,6 @@ pub mod operations;
 pub mod ping;
 pub mod privacy;
 pub mod process;
-pub mod pubsub;
 pub mod push;
 pub mod register;
 pub mod rights;
@@ -80,7 +78,7 @@ pub struct Shared {
     /// Who logged in of late, and who failed to.
     pub logins: operations::logins::Logins,
     /// What gives items from outside, and who is subscribed to them.
-    pub data: data::Data,
+    pub data: rookery_pubsub::data::Data,
     /// Who hears when an administrator wants the server to stop.
     pub process: process::Process,
     /// Who joins the connections of bytestreams.
@@ -119,11 +117,11 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
             shared.process.clone(),
         )),
         Box::new(announce::Announce::new(shared.motds.clone())),
-        Box::new(pubsub::Pubsub),
-        Box::new(pubsub::pep::PersonalEventing),
-        Box::new(data::DataService::new(shared.data.clone())),
-        Box::new(pubsub::private::Private),
-        Box::new(pubsub::vcard::Vcard),
+        Box::new(rookery_pubsub::Pubsub),
+        Box::new(rookery_pubsub::pep::PersonalEventing),
+        Box::new(rookery_pubsub::data::DataService::new(shared.data.clone())),
+        Box::new(rookery_pubsub::private::Private),
+        Box::new(rookery_pubsub::vcard::Vcard),
         Box::new(external_services::ExternalServices),
         Box::new(sic::Sic),
         Box::new(upload::Upload),

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use rookery_archive::id;
 use rookery_jid::Jid;
-use rookery_modules::pubsub::bookmarks;
+use rookery_pubsub::bookmarks;
 use rookery_sasl::{Credentials, Keys};
 use rookery_store::pubsub::{Created, Item, Kept, Room};
 use rookery_store::{

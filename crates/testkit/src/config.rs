@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rookery_hub::{Domain, Module, Options, Registry, Settings, Value};
 use rookery_modules::Shared;
 use rookery_modules::bytestreams::{Outcome, Relay};
-use rookery_modules::data::Source;
+use rookery_pubsub::data::Source;
 use rookery_sasl::Mechanism;
 use rookery_sasl::server::Decoy;
 use rookery_shard::{Generation, LoginTerms};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rookery_dpm::database::{Database, Device};
 use rookery_dpm::sdd::reply::Reply;
 use rookery_jid::Jid;
-use rookery_modules::data::say;
+use rookery_pubsub::data::say;
 use rookery_shard::Door;
 
 use crate::config::Alarms;

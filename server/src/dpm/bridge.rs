@@ -11,7 +11,7 @@ use rookery_dpm::drf::{Event, Request, Time};
 use rookery_dpm::driver::Wake;
 use rookery_dpm::status::Status;
 use rookery_dpm::when::Wish;
-use rookery_modules::data::{Description, Listed, Source, Topic};
+use rookery_pubsub::data::{Description, Listed, Source, Topic};
 
 use super::payload::NAMESPACE;
 

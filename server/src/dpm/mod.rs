@@ -19,7 +19,7 @@ use rookery_dpm::driver::{NotOpened, Server, Settings};
 use rookery_dpm::history::{Archive, Bounds};
 use rookery_dpm::service::{Dpm as Service, Options};
 use rookery_dpm::time::Moment;
-use rookery_modules::data::Data;
+use rookery_pubsub::data::Data;
 use rookery_shard::Door;
 use tracing::{error, info, warn};
 

@@ -3,7 +3,7 @@
 use rookery_dpm::sdd::reply::{DeviceInfo, Reply};
 use rookery_dpm::status::Status;
 use rookery_hub::delay::timestamp_ms;
-use rookery_modules::data::Reading;
+use rookery_pubsub::data::Reading;
 use rookery_xml::Element;
 
 /// The element for a reply about a device; `None` if it tells nothing of it.

@@ -7,7 +7,7 @@ use rookery_dpm::inside::Inside;
 use rookery_dpm::sdd::reply::{DeviceInfo, Reply};
 use rookery_dpm::service::Dpm;
 use rookery_dpm::time::Moment;
-use rookery_modules::data::{Reading, Topic, deliver};
+use rookery_pubsub::data::{Reading, Topic, deliver};
 use rookery_shard::Door;
 
 use super::alarms::Watch;

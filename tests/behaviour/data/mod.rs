@@ -8,7 +8,7 @@ mod rooms;
 use std::sync::{Arc, Mutex};
 
 use rookery_hub::Value;
-use rookery_modules::data::{Description, Listed, Reading, Source, Topic, deliver};
+use rookery_pubsub::data::{Description, Listed, Reading, Source, Topic, deliver};
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::Element;

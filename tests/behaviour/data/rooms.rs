@@ -1,7 +1,7 @@
 //! What is said in rooms (XEP-0045).
 
 use rookery_jid::Jid;
-use rookery_modules::data::say;
+use rookery_pubsub::data::say;
 
 use super::*;
 

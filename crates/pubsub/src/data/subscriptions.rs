@@ -12,7 +12,7 @@ use rookery_xml::ns;
 
 use super::Topic;
 use super::state::DataState;
-use crate::pubsub::request::Call;
+use crate::request::Call;
 
 /// By account: the nodes, and who of the account is subscribed.
 type Table = HashMap<Jid, BTreeSet<(Arc<Topic>, Jid)>>;

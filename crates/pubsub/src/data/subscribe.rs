@@ -12,8 +12,8 @@ use rookery_xml::ns;
 
 use super::state::{DataState, Terms};
 use super::{NODES, SUBSCRIPTIONS, Topic, described, pace};
-use crate::pubsub::error::{failed, not_subscribed, specific};
-use crate::pubsub::request::Call;
+use crate::error::{failed, not_subscribed, specific};
+use crate::request::Call;
 
 /// §6.1, or a change of the options of a subscription that is there.
 pub(super) fn subscribe(world: &mut World, call: Call, node: &str, jid: Jid, form: Option<&Form>, options: &Options) {

@@ -9,7 +9,7 @@ use rookery_xml::ns;
 
 use super::state::DataState;
 use super::{Topic, described, lets_in, pace};
-use crate::pubsub::request::Call;
+use crate::request::Call;
 
 /// §5.1.
 pub(super) fn service_info(world: &mut World, iq: &Iq, options: &Options) {

@@ -13,7 +13,7 @@ use rookery_xml::{Element, Writer};
 use super::pace::Pace;
 use super::speak::Speaker;
 use super::{Data, Reading, Topic};
-use crate::pubsub::error::invalid_options;
+use crate::error::invalid_options;
 
 /// What a shard remembers of the service.
 #[derive(Debug)]

@@ -36,8 +36,8 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, ns};
 use serde::{Deserialize, Serialize};
 
-use crate::pubsub::error::{specific, unsupported};
-use crate::pubsub::request::{Action, Call};
+use crate::error::{specific, unsupported};
+use crate::request::{Action, Call};
 pub use source::{Data, Description, Listed, Reading, Source, Topic, deliver, say};
 use speak::Speaker;
 use state::DataState;

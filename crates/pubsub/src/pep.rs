@@ -135,7 +135,7 @@ impl Module for PersonalEventing {
 }
 
 /// The key below `[modules]`.
-pub(crate) const NAME: &str = "pep";
+pub const NAME: &str = "pep";
 
 const OPTIONS: [OptionSpec; 8] = [
     limits::OWN_NODES,
@@ -241,7 +241,7 @@ fn decided(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delive
 }
 
 /// Answers service discovery about a node of an account.
-pub(crate) fn discovered(world: &mut World, iq: Iq) {
+pub fn discovered(world: &mut World, iq: Iq) {
     let is_info = iq.payload.ns() == ns::DISCO_INFO;
     let node = iq.payload.attr("node").unwrap_or_default().to_owned();
     related(world, iq, move |world, call| match is_info {
@@ -251,7 +251,7 @@ pub(crate) fn discovered(world: &mut World, iq: Iq) {
 }
 
 /// Goes on with the nodes of an account, for a list of what it has.
-pub(crate) fn nodes(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static) {
+pub fn nodes(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<(String, String)>) + 'static) {
     related(world, iq, |world, call| discovery::account_nodes(world, call, then));
 }
 

@@ -12,11 +12,11 @@ use rookery_fanout::{Link, Packet, StanzaType};
 use rookery_hub::ask::Answer;
 use rookery_hub::{SessionRef, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::caps;
 use rookery_xml::{Element, ns};
 
 use super::directed::Directed;
 use super::pep::{self, Pep};
-use crate::caps;
 
 /// Ids of nodes, sorted.
 pub(super) type Nodes = Rc<[Box<str>]>;

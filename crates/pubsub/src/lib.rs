@@ -16,7 +16,8 @@
 //! `approval`, `pending`, `owner` and `members` carry it out, `notify` tells the others; `state` has the nodes that are in use.
 //! [`pep`] makes every account a host of nodes: `interest` knows which news a client wants, `directed` hears of capabilities that it told one
 //! account alone; `discovery` answers service discovery; `error` makes the errors. `bookmarks`, `avatar`,
-//! [`private`] and [`vcard`] keep an account's data beside its nodes or in them. `limits` are those
+//! [`private`] and [`vcard`] keep an account's data beside its nodes or in them. [`data`] is another service, whose items come
+//! from outside. `limits` are those
 //! of the operator.
 //!
 //! # Left out
@@ -34,9 +35,10 @@ mod avatar;
 pub mod bookmarks;
 mod config;
 mod create;
+pub mod data;
 mod directed;
 mod discovery;
-pub(crate) mod error;
+mod error;
 mod interest;
 mod items;
 mod limits;
@@ -48,7 +50,7 @@ mod pending;
 pub mod pep;
 pub mod private;
 mod publish;
-pub(crate) mod request;
+mod request;
 mod state;
 mod subscribe;
 pub mod vcard;
