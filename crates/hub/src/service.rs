@@ -1,7 +1,7 @@
 //! Services: addresses of their own below a domain, such as `multicast.example.org`, that a module answers for.
 //!
-//! Which service has which host follows from the settings; a stanza for one is handled by the shard that it came in on, since a service
-//! as such has no state.
+//! Which service has which host follows from the settings. A stanza for one is given to its module on the shard that it came in on;
+//! what it is about, such as a room, may have its home on another, to which the module hands it ([`World::hand_to_service`]).
 
 use std::collections::HashMap;
 

@@ -51,14 +51,12 @@ pub(super) async fn change(call: Call) -> Result<Reply, Problem> {
         exists(&call, &account).await?;
     }
     if let Some(password) = call.body.text("password") {
-        let (account, password) = (account.clone(), password.to_owned());
+        let (changed, password) = (account.clone(), password.to_owned());
         call.shared
             .ask(move |world, answer| {
-                users::set_password(world, account, password, None, |_, set| answer.complete(set))
+                users::set_password(world, changed, password, None, |_, set| answer.complete(set))
             })
             .await?;
-    }
-    if call.body.text("password").is_some() {
         call.note(account.domain(), format!("set a password: {account}"));
     }
     if let Some(disabled) = call.body.switch("disabled") {
