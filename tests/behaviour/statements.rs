@@ -89,6 +89,8 @@ fn login(contacts: usize, shards: usize) -> u64 {
         let presence = b"<presence type='unavailable'/>".to_vec();
         wait(database.stores.last_presence.put(contact.as_ref(), 1, presence)).expect("a last presence");
     }
+    // What shards read when they start is none of the login's.
+    server.settle();
     let statements = database.counted(|| {
         let mut client = server.login("romeo/orchard");
         client.send("<iq type='get' id='roster'><query xmlns='jabber:iq:roster'/></iq>");
