@@ -102,35 +102,50 @@ fn a_nick_is_had_by_one_account() {
     s.crone.expect_nothing();
 }
 
-/// §7.2.9: sessions of one account share a nick; it leaves with the last of them.
-#[test]
-fn sessions_of_an_account_share_a_nick() {
+/// The scene with a second session of the crone, which has entered with the same nick; what was said of that is still to be heard.
+fn shared() -> (Scene, Client) {
     let mut s = Scene::opened();
     join(&mut s.wiccarocks, "secondwitch");
     s.hush();
     let bare = s.crone.bare().to_owned();
-    let mut other = s.server.online(&format!("{bare}/phone"));
+    let mut phone = s.server.online(&format!("{bare}/phone"));
+    phone.all();
     s.crone.all();
-    join(&mut other, "firstwitch");
-    let of_others = |found: Vec<String>| found.iter().filter(|text| !text.contains('@')).cloned().collect::<Vec<_>>();
-    assert_eq!(heard(&mut s.wiccarocks), ["firstwitch presence owner/moderator"]);
-    let found = heard(&mut other);
-    assert!(found.iter().any(|text| text.starts_with("secondwitch presence none/participant")), "{found:?}");
-    assert!(found.iter().any(|text| text.starts_with("firstwitch presence owner/moderator") && text.ends_with("110")));
+    join(&mut phone, "firstwitch");
+    (s, phone)
+}
+
+/// §7.2.9: sessions of one account share a nick, and each is told who is there.
+#[test]
+fn sessions_of_an_account_share_a_nick() {
+    let (mut s, mut phone) = shared();
+    s.wicca_hears(&["firstwitch presence owner/moderator"]);
+    let own = format!("firstwitch presence owner/moderator jid={}/phone 110", s.crone.bare());
+    let other = s.named("secondwitch presence none/participant jid=WICCA/r");
+    assert_eq!(heard(&mut phone), [other, own, "ROOM message/groupchat subject=".to_owned()]);
+}
+
+#[test]
+fn all_sessions_with_a_nick_hear_what_is_said() {
+    let (mut s, mut phone) = shared();
+    s.hush();
+    phone.all();
     say(&mut s.wiccarocks, "hello");
-    s.wiccarocks.all();
-    assert_eq!(s.crone.bodies(), ["hello"]);
-    assert_eq!(other.bodies(), ["hello"]);
+    for client in [&mut s.wiccarocks, &mut s.crone, &mut phone] {
+        assert_eq!(client.bodies(), ["hello"]);
+    }
+}
+
+#[test]
+fn a_nick_leaves_with_the_last_session_that_has_it() {
+    let (mut s, mut phone) = shared();
+    s.hush();
+    phone.all();
     leave(&mut s.crone, "firstwitch");
-    let found = heard(&mut s.crone);
-    assert!(
-        found[0].starts_with("firstwitch presence/unavailable owner/none") && found[0].ends_with("110"),
-        "{found:?}"
-    );
-    assert_eq!(of_others(heard(&mut s.wiccarocks)), ["firstwitch presence owner/moderator"]);
-    other.all();
-    other.vanish();
-    assert_eq!(heard(&mut s.wiccarocks), ["firstwitch presence/unavailable owner/none"]);
+    s.crone_hears(&["firstwitch presence/unavailable owner/none jid=CRONE/r 110"]);
+    s.wicca_hears(&["firstwitch presence owner/moderator"]);
+    phone.vanish();
+    s.wicca_hears(&["firstwitch presence/unavailable owner/none"]);
 }
 
 /// §7.2.3: who shares a nick that is written otherwise is told that it was modified.

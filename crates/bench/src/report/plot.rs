@@ -293,7 +293,7 @@ mod tests {
     fn thinning_keeps_peaks() {
         let points: Vec<(f64, f64)> = (0..5000).map(|x| (f64::from(x), if x == 4321 { 9.0 } else { 1.0 })).collect();
         let thin = thinned(&points);
-        assert!(thin.len() <= MOST);
+        assert!((MOST / 2..=MOST).contains(&thin.len()), "{}", thin.len());
         assert!(thin.contains(&(4321.0, 9.0)));
     }
 }

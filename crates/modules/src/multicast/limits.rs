@@ -91,6 +91,9 @@ mod tests {
         for number in 0..3 * MOST_SENDERS as u64 {
             assert!(spent.charge(&number.to_string(), 1000, 60_000, number * 10));
         }
+        // Each owes for a second, and there are a hundred in a second.
+        let last = 3 * MOST_SENDERS as u64 - 1;
+        assert!((last - 98..=last).all(|number| spent.0.contains_key(number.to_string().as_str())), "who owes is not");
         assert!(spent.0.len() <= MOST_SENDERS);
     }
 }
