@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use rookery_hub::Registry;
-use rookery_modules::process::Wish;
+use rookery_operations::process::Wish;
 use rookery_shard::{Census, Generation, Running};
 use rookery_store::Background;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};

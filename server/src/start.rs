@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use rookery_jid::Jid;
 use rookery_modules::Shared;
-use rookery_modules::operations::{Refusal, users};
+use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::wait;
 
@@ -120,7 +120,7 @@ fn create_admin(
         Err(Refusal::Exists(_)) => return Ok(Admin::Others),
         Err(refusal) => return Err(Failure::Failed(refusal.to_string())),
     }
-    wait(rookery_modules::rights::set_named(&database.stores, jid.domain(), std::slice::from_ref(&jid)))?;
+    wait(rookery_operations::rights::set_named(&database.stores, jid.domain(), std::slice::from_ref(&jid)))?;
     Ok(Admin::Made { jid, password: keep()? })
 }
 

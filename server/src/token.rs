@@ -1,7 +1,7 @@
 //! `rookery token`: who may use the HTTP API, and for what.
 
-use rookery_modules::operations::Refusal;
-use rookery_modules::operations::tokens::{self, Scope};
+use rookery_operations::Refusal;
+use rookery_operations::tokens::{self, Scope};
 use rookery_store::wait;
 
 use crate::arguments::TokenCommand;

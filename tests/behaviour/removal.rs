@@ -2,7 +2,7 @@
 
 use rookery_hub::Value;
 use rookery_jid::Jid;
-use rookery_modules::operations::users;
+use rookery_operations::users;
 use rookery_sasl::Mechanism;
 use rookery_store::held::Held;
 use rookery_store::memory::Memory;

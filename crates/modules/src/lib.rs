@@ -13,12 +13,10 @@
 //!
 //! # Layout
 //!
-//! The modules of the [`table`] have a file or a folder each. Besides: [`operations`] is what operators do, by whatever way, [`rights`] tells
-//! administrators from others, [`process`] carries their wish to stop, [`standards`] lists what is
-//! implemented; `caps2` hashes what a domain can do, `lookalike` tells which names are taken for others.
+//! The modules of the [`table`] have a file or a folder each, or a crate (archive, rooms, pubsub, and announcements among the operations).
+//! Besides: [`standards`] lists what is implemented; `caps2` hashes what a domain can do.
 
 pub mod administration;
-pub mod announce;
 pub mod bytestreams;
 pub mod caps;
 mod caps2;
@@ -30,16 +28,12 @@ pub mod disco;
 pub mod external_services;
 pub mod fast;
 pub mod last_activity;
-mod lookalike;
 pub mod multicast;
 pub mod offline;
-pub mod operations;
 pub mod ping;
 pub mod privacy;
-pub mod process;
 pub mod push;
 pub mod register;
-pub mod rights;
 pub mod rtbl;
 pub mod sasl2;
 pub mod shared_roster;
@@ -72,15 +66,15 @@ pub struct Shared {
     /// With whom domains don't communicate.
     pub borders: administration::border::Borders,
     /// The messages of the day.
-    pub motds: announce::Motds,
+    pub motds: rookery_operations::announce::Motds,
     /// What administrators did.
-    pub journal: operations::journal::Journal,
+    pub journal: rookery_operations::journal::Journal,
     /// Who logged in of late, and who failed to.
-    pub logins: operations::logins::Logins,
+    pub logins: rookery_operations::logins::Logins,
     /// What gives items from outside, and who is subscribed to them.
     pub data: rookery_pubsub::data::Data,
     /// Who hears when an administrator wants the server to stop.
-    pub process: process::Process,
+    pub process: rookery_operations::process::Process,
     /// Who joins the connections of bytestreams.
     pub relay: bytestreams::Relay,
 }
@@ -116,7 +110,7 @@ pub fn table(shared: &Shared) -> Vec<Box<dyn Module>> {
             shared.logins.clone(),
             shared.process.clone(),
         )),
-        Box::new(announce::Announce::new(shared.motds.clone())),
+        Box::new(rookery_operations::announce::Announce::new(shared.motds.clone())),
         Box::new(rookery_pubsub::Pubsub),
         Box::new(rookery_pubsub::pep::PersonalEventing),
         Box::new(rookery_pubsub::data::DataService::new(shared.data.clone())),

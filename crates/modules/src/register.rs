@@ -15,19 +15,17 @@
 
 pub mod creation;
 pub mod invite;
-pub(crate) mod password;
 pub mod rate;
 mod tokens;
 
 use rookery_hub::{Bound, Hooks, Iq, Module, Most, OptionSpec, Options, Per, SessionRef, Target, Unit, Value, World};
 use rookery_jid::prepare_local;
 use rookery_modkit::option;
+use rookery_operations::{password, sessions};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Writer, ns};
 
 pub use rate::Creations;
-
-use crate::operations::sessions;
 
 /// Lets people make, change and remove accounts from their clients.
 #[derive(Debug)]
@@ -172,7 +170,11 @@ fn remove(world: &mut World, iq: &Iq) {
     world.reply_done(iq);
     let account = iq.from.to_bare();
     // Whoever gets the name next must not get the rights with it.
-    let forgotten = crate::rights::forget(&world.stores, &crate::rights::domains(world), account.as_ref());
+    let forgotten = rookery_operations::rights::forget(
+        &world.stores,
+        &rookery_operations::rights::domains(world),
+        account.as_ref(),
+    );
     let whose = account.clone();
     world.wait(forgotten, move |world, forgotten| {
         if let Err(error) = forgotten {
@@ -247,9 +249,14 @@ const BOUNDS: [Bound; 3] = [
     )
     .or("the request gets <resource-constraint/>")
     .kept_in(&["accounts", "scram_keys"]),
-    Bound::on("open invitations", Per::Account, Most::Fixed(invite::MAX_OPEN as u64), Unit::Number)
-        .or("the command ends with a note that says so")
-        .kept_in(&["invitations"]),
+    Bound::on(
+        "open invitations",
+        Per::Account,
+        Most::Fixed(rookery_operations::invitations::MAX_OPEN as u64),
+        Unit::Number,
+    )
+    .or("the command ends with a note that says so")
+    .kept_in(&["invitations"]),
     Bound::on(
         "the time for which an invitation is good",
         Per::Other("invitation"),

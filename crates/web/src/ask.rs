@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rookery_base::{Abandoned, Completer};
 use rookery_hub::World;
 use rookery_jid::Jid;
-use rookery_modules::operations::{Outcome, Refusal};
+use rookery_operations::{Outcome, Refusal};
 use rookery_portability::export::to_unnamed_file;
 use rookery_shard::Census;
 use rookery_store::Pending;

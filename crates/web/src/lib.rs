@@ -56,9 +56,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 
 use rookery_hub::{Domain, Network};
-use rookery_modules::operations::journal::Journal;
-use rookery_modules::operations::logins::Logins;
-use rookery_modules::operations::rooms;
+use rookery_operations::journal::Journal;
+use rookery_operations::logins::Logins;
+use rookery_operations::rooms;
 use rookery_sasl::server::Decoy;
 use rookery_shard::{Door, LoginTerms};
 use rookery_store::Stores;

@@ -1,9 +1,9 @@
 //! `rookery user invite` and `rookery user reset-link`: links that let somebody in without a password, once.
 
 use rookery_jid::Jid;
-use rookery_modules::operations::Refusal;
-use rookery_modules::operations::invitations::{self, Wanted};
-use rookery_modules::register::invite::uri;
+use rookery_operations::Refusal;
+use rookery_operations::invitations::uri;
+use rookery_operations::invitations::{self, Wanted};
 use rookery_store::wait;
 
 use crate::clock;

@@ -3,7 +3,7 @@
 
 use rookery_hub::Value;
 use rookery_jid::Jid;
-use rookery_modules::rights;
+use rookery_operations::rights;
 use rookery_testkit::client::xml;
 use rookery_testkit::{Client, Config, Server};
 use rookery_xml::{Element, ns};
@@ -101,7 +101,7 @@ fn who_is_removed_has_no_rights_left_at_any_domain() {
     assert_eq!(may(&mut successor, "two.example", "get-online-users-num"), "forbidden");
     // An administrator who removes it takes the rights as well.
     name_admin(&server, "two.example", &["helper@example.org", "other@example.org"]);
-    let work = rookery_modules::operations::users::remove_without_server(
+    let work = rookery_operations::users::remove_without_server(
         &server.stores(),
         &["example.org".to_owned(), "two.example".to_owned()],
         Jid::parse("helper@example.org").expect("an address").as_ref(),

@@ -3,12 +3,12 @@
 use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modkit::form::Field;
+use rookery_operations::rights::Rights;
+use rookery_operations::{sessions, users};
 
 use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, is_own, note, refuse};
 use crate::commands::Command;
 use crate::commands::order::Order;
-use crate::operations::{sessions, users};
-use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {

@@ -13,12 +13,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rookery_hub::{Hooks, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::form::Field;
+use rookery_operations::rights::Rights;
 use rookery_store::StoreError;
 
 use super::{NAME, form, note};
 use crate::commands::Command;
 use crate::commands::order::Order;
-use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {

@@ -3,14 +3,14 @@
 use rookery_hub::{World, delay};
 use rookery_jid::Jid;
 use rookery_modkit::form::Field;
+use rookery_operations::rights::Rights;
+use rookery_operations::sessions;
 use rookery_store::RosterItem;
 use rookery_xml::{Element, Writer, ns};
 
 use super::{NAME, account_form, accounts_of, refuse, result};
 use crate::commands::Command;
 use crate::commands::order::{Order, Outcome};
-use crate::operations::sessions;
-use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {

@@ -7,6 +7,8 @@ use rookery_fanout::Link;
 use rookery_hub::{Hooks, Question, Reply, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Field;
+use rookery_operations::Gathered;
+use rookery_operations::rights::Rights;
 use rookery_store::Pending;
 use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
@@ -14,8 +16,6 @@ use serde::{Deserialize, Serialize};
 use super::{NAME, form, result};
 use crate::commands::order::{Order, Outcome};
 use crate::commands::{Command, Step};
-use crate::operations::Gathered;
-use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[
     number(

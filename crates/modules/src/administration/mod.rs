@@ -5,7 +5,7 @@
 //! Here: the module, and reading the accounts that a command is about. `accounts`: accounts and their sessions. `inquiries`: what is known of
 //! one account. `lists`: how many accounts there are, and which. `service`: announcements, the message of the day, administrators, stop and restart.
 //!
-//! `removed`: what the command line wants done with accounts. [`border`]: black- and whitelists.
+//! [`border`]: black- and whitelists.
 //!
 //! # Left out
 //!
@@ -16,22 +16,21 @@ pub(crate) mod accounts;
 pub mod border;
 pub(crate) mod inquiries;
 pub(crate) mod lists;
-pub(crate) mod removed;
 pub(crate) mod service;
 
 use std::collections::HashSet;
 
-use rookery_hub::{Hooks, Module, OptionSpec, Value, World};
+use rookery_hub::{Hooks, Module, OptionSpec, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
-use rookery_modkit::option;
+use rookery_operations::journal::{self, Entry, Journal};
+use rookery_operations::logins::{self, Logins};
+use rookery_operations::process::Process;
+use rookery_operations::rights::{ADMINISTRATION as NAME, ADMINS};
+use rookery_operations::{self as operations, Outcome as Came, Refusal};
 use rookery_stream::error::{Condition, StanzaError};
 
 use crate::commands::order::{Order, Outcome};
-use crate::operations::journal::{self, Entry, Journal};
-use crate::operations::logins::{self, Logins};
-use crate::operations::{self, Outcome as Came, Refusal};
-use crate::process::Process;
 
 /// Lets administrators look after a domain from their clients.
 #[derive(Debug)]
@@ -71,7 +70,6 @@ impl Module for Administration {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        removed::install(hooks);
         hooks.state(self.borders.clone());
         hooks.state(self.journal.clone());
         hooks.state(self.logins.clone());
@@ -81,24 +79,6 @@ impl Module for Administration {
         lists::install(hooks);
         logins::install(hooks);
         operations::install(hooks);
-    }
-}
-
-/// The key below `[modules]`.
-pub(crate) const NAME: &str = "administration";
-
-/// The option that names administrators.
-pub(crate) const ADMINS: OptionSpec = OptionSpec {
-    key: "admins",
-    default: || Value::List(Vec::new()),
-    doc: "administrators besides those who were named by the first start or by administrators, e.g. [\"alice@example.org\"]",
-    check: |value| option::each(value, is_account),
-};
-
-fn is_account(text: &str) -> Result<(), String> {
-    match Jid::parse(text) {
-        Ok(jid) if jid.local().is_some() && jid.resource().is_none() => Ok(()),
-        _ => Err(format!("{text:?} is no address of an account; write e.g. \"alice@example.org\"")),
     }
 }
 

@@ -3,15 +3,15 @@
 use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
+use rookery_operations::announce::{self, Text};
+use rookery_operations::process::{Process, Wish};
+use rookery_operations::rights::{self, Rights, with_named};
+use rookery_operations::welcome;
 use rookery_stream::error::Condition;
-use rookery_xml::Writer;
 
 use super::{NAME, form, note};
-use crate::announce::{self, Text};
 use crate::commands::Command;
 use crate::commands::order::Order;
-use crate::process::{Process, Wish};
-use crate::rights::{self, Rights, with_named};
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {
@@ -107,10 +107,10 @@ pub(crate) const COMMANDS: &[Command] = &[
         module: NAME,
         may: Rights::Admin,
         stages: &[|world, order| {
-            let kept = world.stores.meta.get(&welcome_key(order.domain()));
+            let kept = welcome::text(&world.stores, order.domain());
             world.wait(kept, move |world, kept| {
                 let body = match kept {
-                    Ok(kept) => kept.and_then(|bytes| String::from_utf8(bytes).ok()),
+                    Ok(kept) => kept,
                     Err(error) => return order.store_failed(world, "reading the welcome message", &error),
                 };
                 let text = body.map(|body| Text { subject: None, body });
@@ -159,31 +159,8 @@ pub(crate) const COMMANDS: &[Command] = &[
     },
 ];
 
-/// Welcomes an account that was just made, if there is a message for that (§4.27).
-pub(crate) fn welcome(world: &mut World, account: &Jid) {
-    if world.domain(account.domain()).is_none_or(|domain| domain.module(NAME).is_none()) {
-        return;
-    }
-    let account = account.clone();
-    let kept = world.stores.meta.get(&welcome_key(account.domain()));
-    world.wait(kept, move |world, kept| match kept {
-        Ok(Some(bytes)) if !bytes.is_empty() => {
-            let mut message = Writer::new("message");
-            message.attr("type", "normal").attr("id", &world.unique_text()).attr("from", account.domain());
-            message.text_child("body", &String::from_utf8_lossy(&bytes));
-            world.send(&message.finish(), &account);
-        }
-        Ok(_) => {}
-        Err(error) => world.store_failed("reading the welcome message", &account, &error),
-    });
-}
-
-fn welcome_key(domain: &str) -> String {
-    format!("welcome/{domain}")
-}
-
 fn set_welcome(world: &mut World, order: Order, text: String, done: &'static str) {
-    let kept = world.stores.meta.put(&welcome_key(order.domain()), text.into_bytes());
+    let kept = welcome::set_text(&world.stores, order.domain(), text);
     world.wait(kept, move |world, kept| match kept {
         Ok(()) => {
             note(world, &order, "changed the welcome message", done);

@@ -2,11 +2,11 @@
 
 use rookery_hub::{Iq, World};
 use rookery_modkit::disco::{Identity, Info};
+use rookery_operations::rights::with_rights;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
 use super::{Command, find, of_domain};
-use crate::rights::with_rights;
 
 /// Answers disco#items for the node of all commands with those that the asker may run, if any.
 pub(crate) fn items(world: &mut World, iq: Iq) {

@@ -19,10 +19,10 @@ mod request;
 mod session;
 
 use rookery_hub::{Bound, Domain, Hooks, Module, Target, World};
+use rookery_operations::rights::Rights;
 use rookery_xml::ns;
 
 use crate::administration;
-use crate::rights::Rights;
 use order::Order;
 use session::Sessions;
 

@@ -2,13 +2,13 @@
 
 use rookery_hub::{Iq, World};
 use rookery_modkit::form::Form;
+use rookery_operations::rights::with_rights;
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
 use super::order::{Order, specific};
 use super::session::{Gone, Session, Sessions};
 use super::{Command, find};
-use crate::rights::with_rights;
 
 /// What is to be done with a session (§3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,6 +4,10 @@ use rookery_hub::{Guest, Iq, Options, World};
 use rookery_jid::Jid;
 use rookery_modkit::asker::condition;
 use rookery_modkit::form::{Field, Form};
+use rookery_operations::rights::with_reserved;
+use rookery_operations::sessions;
+use rookery_operations::welcome::welcome;
+use rookery_operations::{lookalike, password};
 use rookery_sasl::Credentials;
 use rookery_store::{Invitation, Purpose, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
@@ -11,11 +15,7 @@ use rookery_xml::ns;
 
 use super::rate::{Creations, Slot};
 use super::tokens::Shown;
-use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, INSTRUCTIONS, NAME, long_enough, password, rate};
-use crate::administration::service::welcome;
-use crate::lookalike;
-use crate::operations::sessions;
-use crate::rights::with_reserved;
+use super::{ALLOW_CREATION, ALLOW_PLAINTEXT, INSTRUCTIONS, NAME, long_enough, rate};
 
 /// Answers a request of a guest: with what to fill in, or by creating the account.
 pub(super) fn request(world: &mut World, guest: Guest, iq: Iq) {

@@ -3,16 +3,15 @@
 use rookery_hub::{World, delay};
 use rookery_jid::{Jid, prepare_local};
 use rookery_modkit::form::{Field, Form};
-use rookery_store::{Invitation, Purpose};
+use rookery_operations::Refusal;
+use rookery_operations::invitations::{self, Wanted, uri};
+use rookery_operations::rights::Rights;
 use rookery_stream::error::Condition;
 
 use super::{INVITATION_DAYS, NAME, USERS_INVITE};
 use crate::administration::refuse;
 use crate::commands::Command;
 use crate::commands::order::{Order, Outcome};
-use crate::operations::Refusal;
-use crate::operations::invitations::{self, Wanted};
-use crate::rights::Rights;
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {
@@ -53,28 +52,6 @@ pub(crate) const COMMANDS: &[Command] = &[
         run: reset_password,
     },
 ];
-
-/// A token that nobody can guess: 26 letters and digits, 130 bits.
-///
-/// # Errors
-/// The operating system gives no random bytes.
-pub fn token() -> Result<String, getrandom::Error> {
-    let mut bytes = [0; 26];
-    getrandom::fill(&mut bytes)?;
-    let letters = bytes.iter().filter_map(|byte| LETTERS.get(usize::from(byte & 31)));
-    Ok(letters.map(|letter| char::from(*letter)).collect())
-}
-
-/// The link of an invitation (XEP-0401 §3, XEP-0445 §2). `invites`: it is a user's to a contact, who may have an account elsewhere.
-pub fn uri(invitation: &Invitation, invites: bool) -> String {
-    let Invitation { token, domain, purpose, owner, .. } = invitation;
-    match (purpose, owner) {
-        (Purpose::Account(_), Some(owner)) if invites => format!("xmpp:{owner}?roster;preauth={token};ibr=y"),
-        (Purpose::Account(Some(local)), _) => format!("xmpp:{local}@{domain}?register;preauth={token}"),
-        (Purpose::Password, Some(owner)) => format!("xmpp:{owner}?register;preauth={token}"),
-        _ => format!("xmpp:{domain}?register;preauth={token}"),
-    }
-}
 
 /// XEP-0401 §3.1.
 fn invite(world: &mut World, order: Order) {
@@ -129,10 +106,3 @@ fn make(world: &mut World, order: Order, wanted: Wanted, invites: bool) {
         Err(refusal) => refuse(world, order, refusal),
     });
 }
-
-/// Invitations of one account that may be open.
-pub const MAX_OPEN: usize = 50;
-/// A day, milliseconds.
-pub const DAY_MS: u64 = 86_400_000;
-
-const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";

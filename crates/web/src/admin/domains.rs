@@ -1,7 +1,7 @@
 //! Domains and their modules: what is on, and how it is set.
 
 use rookery_hub::Module;
-use rookery_modules::operations::Outcome;
+use rookery_operations::Outcome;
 use serde_json::Value;
 
 use super::Visit;

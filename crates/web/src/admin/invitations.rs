@@ -2,9 +2,9 @@
 
 use rookery_hub::delay;
 use rookery_jid::{Jid, prepare_local};
-use rookery_modules::operations::invitations::{self, Wanted};
-use rookery_modules::operations::{Outcome, Refusal};
-use rookery_modules::register::invite::uri;
+use rookery_operations::invitations::uri;
+use rookery_operations::invitations::{self, Wanted};
+use rookery_operations::{Outcome, Refusal};
 
 use super::frame::{domain_choice, token};
 use super::html::Html;

@@ -1,7 +1,7 @@
 //! What administrators did, logins and changes, and who else logged in or failed to.
 
 use rookery_hub::delay;
-use rookery_modules::operations::Outcome;
+use rookery_operations::Outcome;
 
 use super::Visit;
 use super::html::Html;

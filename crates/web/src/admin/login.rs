@@ -6,7 +6,7 @@ use hyper::header::{COOKIE, HeaderMap, HeaderValue, RETRY_AFTER, SET_COOKIE};
 use hyper::{Response, StatusCode};
 use rookery_hub::tokens::password_mark;
 use rookery_jid::Jid;
-use rookery_modules::operations::{Outcome, administrators};
+use rookery_operations::{Outcome, administrators};
 use rookery_shard::{Refused, Whence};
 use tokio::task::spawn_blocking;
 

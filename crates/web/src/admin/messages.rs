@@ -1,8 +1,8 @@
 //! Announcements, and the message of the day.
 
-use rookery_modules::announce::Text;
-use rookery_modules::operations::messages::{self, Audience};
-use rookery_modules::operations::{Outcome, Refusal};
+use rookery_operations::announce::Text;
+use rookery_operations::messages::{self, Audience};
+use rookery_operations::{Outcome, Refusal};
 
 use super::frame::{domain_choice, token};
 use super::html::Html;

@@ -38,8 +38,8 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use rookery_hub::Domain;
 use rookery_hub::tokens::password_mark;
 use rookery_jid::Jid;
-use rookery_modules::operations::journal::Entry;
-use rookery_modules::operations::{Outcome, Refusal, administrators};
+use rookery_operations::journal::Entry;
+use rookery_operations::{Outcome, Refusal, administrators};
 
 use crate::Shared;
 use crate::access::Ward;

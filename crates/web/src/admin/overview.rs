@@ -1,8 +1,8 @@
 //! The overview: what the server does now, and did during the last hour.
 
 use hyper::{Response, StatusCode};
-use rookery_modules::operations::Outcome;
 use rookery_observe::Stage;
+use rookery_operations::Outcome;
 
 use super::Visit;
 use super::graph::{Graph, Line, Unit, bytes, number};

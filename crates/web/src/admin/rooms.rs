@@ -1,8 +1,8 @@
 //! Rooms: which there are, who is there, and their end.
 
 use rookery_jid::Jid;
-use rookery_modules::operations::rooms::{self, Described, Listed};
-use rookery_modules::operations::{Outcome, Refusal, messages};
+use rookery_operations::rooms::{self, Described, Listed};
+use rookery_operations::{Outcome, Refusal, messages};
 
 use super::frame::{domain_choice, token};
 use super::html::Html;

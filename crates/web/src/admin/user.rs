@@ -4,9 +4,9 @@ use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use hyper::{Response, StatusCode};
 use rookery_hub::delay;
 use rookery_jid::Jid;
-use rookery_modules::operations::sessions::{self, SessionInfo};
-use rookery_modules::operations::users::{self, User};
-use rookery_modules::operations::{Outcome, Refusal};
+use rookery_operations::sessions::{self, SessionInfo};
+use rookery_operations::users::{self, User};
+use rookery_operations::{Outcome, Refusal};
 
 use super::frame::token;
 use super::html::Html;

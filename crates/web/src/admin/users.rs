@@ -1,8 +1,8 @@
 //! Accounts: finding one, making one.
 
 use rookery_jid::Jid;
-use rookery_modules::operations::users::{self, Listed};
-use rookery_modules::operations::{Outcome, Refusal};
+use rookery_operations::users::{self, Listed};
+use rookery_operations::{Outcome, Refusal};
 
 use super::frame::{domain_choice, token};
 use super::html::Html;

@@ -2,9 +2,9 @@
 
 use rookery_hub::delay;
 use rookery_jid::prepare_local;
-use rookery_modules::operations::Refusal;
-use rookery_modules::operations::invitations::{Wanted, make};
-use rookery_modules::register::invite::uri;
+use rookery_operations::Refusal;
+use rookery_operations::invitations::uri;
+use rookery_operations::invitations::{Wanted, make};
 use serde_json::json;
 
 use super::problem::Problem;

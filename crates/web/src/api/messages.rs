@@ -2,9 +2,9 @@
 
 use hyper::StatusCode;
 use rookery_jid::Jid;
-use rookery_modules::announce::Text;
-use rookery_modules::operations::Refusal;
-use rookery_modules::operations::messages::{self, Audience};
+use rookery_operations::Refusal;
+use rookery_operations::announce::Text;
+use rookery_operations::messages::{self, Audience};
 use serde_json::json;
 
 use super::problem::Problem;

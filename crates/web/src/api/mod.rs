@@ -1,7 +1,7 @@
 //! The HTTP API, `/api/v1`: what operators do, for programs.
 //!
 //! [`table`] has all operations; requests are read and checked by it, and the description (OpenAPI 3.1, [`describe`]) is made of it. What an operation does
-//! is one of [`rookery_modules::operations`], as for the admin page and the commands of XEP-0133.
+//! is one of [`rookery_operations`], as for the admin page and the commands of XEP-0133.
 //!
 //! # Invariants
 //!
@@ -31,9 +31,9 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use hyper::{Method, Request, Response, StatusCode};
 use rookery_jid::Jid;
-use rookery_modules::operations::Refusal;
-use rookery_modules::operations::journal::Entry;
-use rookery_modules::operations::tokens::{self, Token};
+use rookery_operations::Refusal;
+use rookery_operations::journal::Entry;
+use rookery_operations::tokens::{self, Token};
 use serde_json::Value;
 
 use crate::Shared;

@@ -2,8 +2,8 @@
 
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use rookery_modules::operations::Refusal;
-use rookery_modules::operations::tokens::Scope;
+use rookery_operations::Refusal;
+use rookery_operations::tokens::Scope;
 use serde_json::json;
 use tracing::error;
 

@@ -1,8 +1,8 @@
 //! Rooms.
 
 use rookery_jid::Jid;
-use rookery_modules::operations::rooms::{self, Described, Listed};
-use rookery_modules::operations::{Refusal, messages};
+use rookery_operations::rooms::{self, Described, Listed};
+use rookery_operations::{Refusal, messages};
 use serde_json::{Value, json};
 
 use super::problem::Problem;

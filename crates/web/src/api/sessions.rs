@@ -1,8 +1,8 @@
 //! Sessions.
 
 use rookery_jid::Jid;
-use rookery_modules::operations::sessions::{self, SessionInfo};
-use rookery_modules::operations::{Gathered, Refusal};
+use rookery_operations::sessions::{self, SessionInfo};
+use rookery_operations::{Gathered, Refusal};
 use serde_json::{Value, json};
 
 use super::problem::Problem;

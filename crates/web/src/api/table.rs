@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use rookery_modules::operations::tokens::Scope;
+use rookery_operations::tokens::Scope;
 
 use super::field::{Field, Kind};
 use super::problem::Problem;

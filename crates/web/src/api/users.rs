@@ -2,8 +2,8 @@
 
 use rookery_hub::delay;
 use rookery_jid::Jid;
-use rookery_modules::operations::Refusal;
-use rookery_modules::operations::users::{self, Listed};
+use rookery_operations::Refusal;
+use rookery_operations::users::{self, Listed};
 use serde_json::{Value, json};
 
 use super::problem::Problem;

@@ -104,7 +104,7 @@ impl Entry {
 }
 
 /// Reads and keeps the journal, on the first shard.
-pub(crate) fn install(hooks: &mut Hooks<'_>) {
+pub fn install(hooks: &mut Hooks<'_>) {
     hooks.starting(read);
     hooks.every(PERIOD_MS, keep);
     hooks.stopping(keep);

@@ -69,7 +69,7 @@ impl Logins {
 }
 
 /// Notes the logins to domains with the module.
-pub(crate) fn install(hooks: &mut Hooks<'_>) {
+pub fn install(hooks: &mut Hooks<'_>) {
     hooks.login(|world, seen| world.state::<Logins>().note(world.time(), seen));
 }
 

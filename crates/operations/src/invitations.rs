@@ -4,7 +4,6 @@ use rookery_jid::Jid;
 use rookery_store::{Invitation, Pending, Purpose, Stores};
 
 use super::{Outcome, Refusal};
-use crate::register::invite::{DAY_MS, MAX_OPEN, token};
 
 /// What a link is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub enum Wanted {
 }
 
 /// Makes an invitation that is good for so many days from `now_ms` (milliseconds since 1970). Whether anybody could use it, which takes the module
-/// `register`, is for the caller to know. [`invite::uri`](crate::register::invite::uri) makes the link of it.
+/// `register`, is for the caller to know. [`uri`] makes the link of it.
 pub fn make(stores: &Stores, wanted: Wanted, days: u64, now_ms: u64) -> Pending<Outcome<Invitation>> {
     let stores = stores.clone();
     Box::pin(async move {
@@ -61,3 +60,32 @@ pub fn make(stores: &Stores, wanted: Wanted, days: u64, now_ms: u64) -> Pending<
         })
     })
 }
+
+/// Returns the link of an invitation (XEP-0401 §3, XEP-0445 §2). `invites`: it is a user's to a contact, who may have an account elsewhere.
+pub fn uri(invitation: &Invitation, invites: bool) -> String {
+    let Invitation { token, domain, purpose, owner, .. } = invitation;
+    match (purpose, owner) {
+        (Purpose::Account(_), Some(owner)) if invites => format!("xmpp:{owner}?roster;preauth={token};ibr=y"),
+        (Purpose::Account(Some(local)), _) => format!("xmpp:{local}@{domain}?register;preauth={token}"),
+        (Purpose::Password, Some(owner)) => format!("xmpp:{owner}?register;preauth={token}"),
+        _ => format!("xmpp:{domain}?register;preauth={token}"),
+    }
+}
+
+/// Returns a token that nobody can guess: 26 letters and digits, 130 bits.
+///
+/// # Errors
+/// The operating system gives no random bytes.
+fn token() -> Result<String, getrandom::Error> {
+    let mut bytes = [0; 26];
+    getrandom::fill(&mut bytes)?;
+    let letters = bytes.iter().filter_map(|byte| LETTERS.get(usize::from(byte & 31)));
+    Ok(letters.map(|letter| char::from(*letter)).collect())
+}
+
+/// Invitations of one account that may be open.
+pub const MAX_OPEN: usize = 50;
+/// A day, milliseconds.
+const DAY_MS: u64 = 86_400_000;
+
+const LETTERS: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";

@@ -9,11 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::sessions::{self, SessionInfo, Why};
 use super::{LONG_PATIENCE_MS, Outcome, Refusal};
-use crate::administration::service;
-use crate::register::password;
-use crate::rights;
+use crate::{password, rights, welcome};
 
-pub use crate::administration::removed::{Removal, SessionsEnd};
+pub use crate::removed::{Removal, SessionsEnd};
 
 pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<Remove>();
@@ -100,7 +98,7 @@ pub fn add(world: &mut World, account: Jid, password: String, then: impl FnOnce(
             if let Err(refusal) = created.unwrap_or_else(|error| Err(error.into())) {
                 return then(world, Err(refusal));
             }
-            service::welcome(world, &account);
+            welcome::welcome(world, &account);
             let named = rights::all_named(&world.stores, world.settings());
             world.wait(named, move |world, named| {
                 let has_rights = named.is_ok_and(|named| named.contains(&account));

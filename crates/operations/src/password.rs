@@ -8,18 +8,18 @@ use rookery_store::{Pending, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 
 /// What [`derive()`] answers with.
-pub(crate) type Derived = Result<Credentials, CredentialsError>;
+pub type Derived = Result<Credentials, CredentialsError>;
 
 /// Derives the keys of a password for the account `whose` in the background: that takes some ten
 /// milliseconds. Every way to set a password while the server runs comes here, so that all accounts
 /// have the same number of iterations: another one would tell accounts from unknown names.
-pub(crate) fn derive(world: &World, whose: JidRef<'_>, password: String) -> Pending<Derived> {
+pub fn derive(world: &World, whose: JidRef<'_>, password: String) -> Pending<Derived> {
     let iterations = world.settings().scram_iterations;
     world.background.run(whose.bare_str(), move || Credentials::derive(&password, iterations))
 }
 
 /// The keys, or what to tell whoever chose the password.
-pub(crate) fn derived(
+pub fn derived(
     world: &mut World,
     whose: &Jid,
     derived: Result<Derived, StoreError>,

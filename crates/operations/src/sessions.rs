@@ -103,12 +103,7 @@ pub fn end(world: &mut World, address: Jid, then: impl FnOnce(&mut World, Outcom
 }
 
 /// Does the same without asking whether there is such an account.
-pub(crate) fn close(
-    world: &mut World,
-    address: Jid,
-    why: Why,
-    then: impl FnOnce(&mut World, Outcome<usize>) + 'static,
-) {
+pub fn close(world: &mut World, address: Jid, why: Why, then: impl FnOnce(&mut World, Outcome<usize>) + 'static) {
     let account = address.to_bare();
     let which = if address.resource().is_none() { Which::All } else { Which::Only(address) };
     put_close(world, Close { account, which, why }, then);
@@ -116,7 +111,7 @@ pub(crate) fn close(
 
 /// Ends all that goes on by the old password of an account: its sessions but that of a full JID,
 /// those that wait for their clients among them, and logins under way. Tokens end by themselves.
-pub(crate) fn password_changed(
+pub fn password_changed(
     world: &mut World,
     account: Jid,
     keep: Option<Jid>,
@@ -151,7 +146,7 @@ enum Which {
 
 /// The reason for which sessions end.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) enum Why {
+pub enum Why {
     /// An administrator wants it.
     Administrator,
     /// The account may not log in any more.

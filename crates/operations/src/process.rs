@@ -24,12 +24,13 @@ impl Process {
         let _ = self.0.set(Box::new(hear));
     }
 
-    /// Whether anybody does.
-    pub(crate) fn listens(&self) -> bool {
+    /// Returns whether anybody does.
+    pub fn listens(&self) -> bool {
         self.0.get().is_some()
     }
 
-    pub(crate) fn wish(&self, wish: Wish) {
+    /// Tells whoever hears of wishes.
+    pub fn wish(&self, wish: Wish) {
         if let Some(hear) = self.0.get() {
             hear(wish);
         }

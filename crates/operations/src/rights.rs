@@ -12,18 +12,19 @@
 
 use std::collections::HashSet;
 
-use rookery_hub::{Settings, World};
+use rookery_hub::{OptionSpec, Settings, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Pending, StoreError, Stores};
 
-use crate::administration;
-use crate::lookalike;
 use rookery_modkit::asker::condition;
+use rookery_modkit::option;
 use rookery_stream::error::StanzaError;
+
+use crate::lookalike;
 
 /// What somebody may do in a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rights {
+pub enum Rights {
     /// What everybody may.
     None,
     /// What an account of the domain may.
@@ -36,7 +37,7 @@ pub(crate) enum Rights {
 }
 
 /// Goes on when it is known what `who` may do in a domain.
-pub(crate) fn with_rights(
+pub fn with_rights(
     world: &mut World,
     domain: &str,
     who: &Jid,
@@ -77,7 +78,7 @@ fn with_admin(
 
 /// Goes on when it is known whether a name is for operators to give: it has rights already, or
 /// looks like one that has.
-pub(crate) fn with_reserved(
+pub fn with_reserved(
     world: &mut World,
     account: &Jid,
     then: impl FnOnce(&mut World, Result<bool, StanzaError>) + 'static,
@@ -105,7 +106,7 @@ pub fn all_named(stores: &Stores, settings: &Settings) -> Pending<HashSet<Jid>> 
 }
 
 /// Returns the names of all domains of this server.
-pub(crate) fn domains(world: &World) -> Vec<String> {
+pub fn domains(world: &World) -> Vec<String> {
     world.settings().domains.iter().map(|domain| domain.name.clone()).collect()
 }
 
@@ -123,14 +124,14 @@ fn lists(stores: &Stores, domains: &[String]) -> Pending<Vec<(String, Vec<Jid>)>
 }
 
 /// The administrators that the configuration names, if the domain has administrators at all.
-pub(crate) fn configured(world: &World, domain: &str) -> Option<Vec<Jid>> {
-    let options = world.domain(domain)?.module(administration::NAME)?;
-    let named = options.list(administration::ADMINS.key).iter();
+pub fn configured(world: &World, domain: &str) -> Option<Vec<Jid>> {
+    let options = world.domain(domain)?.module(ADMINISTRATION)?;
+    let named = options.list(ADMINS.key).iter();
     Some(named.filter_map(|text| Jid::parse(text).ok()).collect())
 }
 
 /// The administrators that administrators have named.
-pub(crate) fn with_named(
+pub fn with_named(
     world: &mut World,
     domain: &str,
     then: impl FnOnce(&mut World, Result<Vec<Jid>, StanzaError>) + 'static,
@@ -188,4 +189,22 @@ fn of_account(domain: &str, who: &Jid) -> Rights {
 /// Where the store keeps the list.
 fn key(domain: &str) -> String {
     format!("admins/{domain}")
+}
+
+/// The module that lets administrators be administrators: its key below `[modules]`.
+pub const ADMINISTRATION: &str = "administration";
+
+/// Its option that names administrators.
+pub const ADMINS: OptionSpec = OptionSpec {
+    key: "admins",
+    default: || Value::List(Vec::new()),
+    doc: "administrators besides those who were named by the first start or by administrators, e.g. [\"alice@example.org\"]",
+    check: |value| option::each(value, is_account),
+};
+
+fn is_account(text: &str) -> Result<(), String> {
+    match Jid::parse(text) {
+        Ok(jid) if jid.local().is_some() && jid.resource().is_none() => Ok(()),
+        _ => Err(format!("{text:?} is no address of an account; write e.g. \"alice@example.org\"")),
+    }
 }

@@ -162,7 +162,7 @@ fn put_motd(
 }
 
 /// Goes on with the text of the message of the day.
-pub(crate) fn motd(
+pub fn motd(
     world: &mut World,
     domain: &str,
     then: impl FnOnce(&mut World, Result<Option<Text>, StoreError>) + 'static,
@@ -171,7 +171,7 @@ pub(crate) fn motd(
 }
 
 /// Sets a new message of the day, and gives it to those who are here.
-pub(crate) fn set_motd(
+pub fn set_motd(
     world: &mut World,
     domain: &str,
     text: Text,
@@ -188,7 +188,7 @@ pub(crate) fn set_motd(
 }
 
 /// Changes the text for those who haven't got it yet; a first one is for everybody who comes.
-pub(crate) fn update_motd(
+pub fn update_motd(
     world: &mut World,
     domain: &str,
     text: Text,
@@ -205,11 +205,7 @@ pub(crate) fn update_motd(
 }
 
 /// Removes it.
-pub(crate) fn delete_motd(
-    world: &mut World,
-    domain: &str,
-    then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static,
-) {
+pub fn delete_motd(world: &mut World, domain: &str, then: impl FnOnce(&mut World, Result<(), StoreError>) + 'static) {
     put_motd(world, domain, None, then);
 }
 
@@ -230,7 +226,7 @@ impl Letter for ToOnline {
 }
 
 /// Tells everybody in a domain who is available.
-pub(crate) fn to_online(world: &mut World, domain: &str, text: &Text) {
+pub fn to_online(world: &mut World, domain: &str, text: &Text) {
     let id = world.unique_text();
     let Ok(message) = Packet::built(&text.message("headline", domain, &id)) else { return };
     let letter = ToOnline { domain: domain.to_owned(), message };
@@ -240,7 +236,7 @@ pub(crate) fn to_online(world: &mut World, domain: &str, text: &Text) {
 }
 
 /// Tells all accounts of a domain: who is away gets it later.
-pub(crate) fn to_everybody(world: &mut World, domain: &str, text: &Text) {
+pub fn to_everybody(world: &mut World, domain: &str, text: &Text) {
     let id = world.unique_text();
     if let Ok(packet) = Packet::built(&text.message("normal", domain, &id)) {
         to_all(world, domain.to_owned(), packet, None);
@@ -383,7 +379,7 @@ fn key(domain: &str) -> String {
 }
 
 /// The key below `[modules]`.
-pub(crate) const NAME: &str = "announce";
+pub const NAME: &str = "announce";
 /// The document that tells which message of the day an account has got.
 const SEEN: &str = "announce/seen";
 /// Accounts that are told in one step.

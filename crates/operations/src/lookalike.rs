@@ -10,13 +10,13 @@ use unicode_security::{MixedScript, skeleton};
 
 /// Returns whether all letters of a localpart are of one script, in the sense of UTS 39 §5.1: the
 /// scripts that Japanese, Korean and Chinese are written with count as one.
-pub(crate) fn is_of_one_script(local: &str) -> bool {
+pub fn is_of_one_script(local: &str) -> bool {
     local.is_ascii() || local.is_single_script()
 }
 
 /// Returns whether an account is one that is named somewhere, or could be taken for it (§4): their
 /// letters are the same, or look the same.
-pub(crate) fn may_be_taken_for(account: &Jid, named: &Jid) -> bool {
+pub fn may_be_taken_for(account: &Jid, named: &Jid) -> bool {
     let (Some(local), Some(other)) = (account.local(), named.local()) else { return false };
     account.domain() == named.domain() && (local == other || skeleton(local).eq(skeleton(other)))
 }

@@ -15,7 +15,7 @@ use rookery_sasl::Credentials;
 use rookery_store::{Pending, StoreError, Stores};
 use sha2::{Digest, Sha256};
 
-use crate::operations::{sessions, users};
+use crate::{sessions, users};
 
 /// An account that is to be removed by the server that runs on the same stores.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl SessionsEnd {
 }
 
 /// Looks for such notes again and again.
-pub(super) fn install(hooks: &mut Hooks<'_>) {
+pub(crate) fn install(hooks: &mut Hooks<'_>) {
     hooks.every(PERIOD_MS, move |world| {
         if world.shard() > 0 {
             return;

@@ -9,22 +9,34 @@
 //! [`users`], [`sessions`], [`rooms`], [`messages`], [`invitations`]: what is done. [`administrators`]: for which domains an account may do it. [`tokens`]: who may do it
 //! by the API. [`journal`]: what was done, and by whom. [`logins`]: who logged in, and who failed to.
 //!
+//! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that pass for them; [`announce`], [`welcome`]: what
+//! domains tell users; [`password`]: from a password to its keys; `removed`: what the command line wants done with accounts; [`process`]: how
+//! an administrator ends the server.
+//!
 //! # Invariants
 //!
 //! * An operation that needs a world runs on whatever shard it is asked on and finds the others itself; it answers once, through its continuation.
 //! * What it asks of other shards is asked by questions, each beside the operation that puts it. Where no answer comes in time, it refuses or
 //!   says that its list is partial.
+//! * Nothing here knows a form or a command: those who offer an operation depend on it, never the other way.
 //! * What needs only the stores takes only those, so that the command line can do it beside a running server.
 
 pub mod administrators;
+pub mod announce;
 pub mod invitations;
 pub mod journal;
 pub mod logins;
+pub mod lookalike;
 pub mod messages;
+pub mod password;
+pub mod process;
+mod removed;
+pub mod rights;
 pub mod rooms;
 pub mod sessions;
 pub mod tokens;
 pub mod users;
+pub mod welcome;
 
 use std::fmt;
 
@@ -32,7 +44,8 @@ use rookery_hub::Hooks;
 use rookery_store::StoreError;
 
 /// Answers the questions that operations put to shards.
-pub(crate) fn install(hooks: &mut Hooks<'_>) {
+pub fn install(hooks: &mut Hooks<'_>) {
+    removed::install(hooks);
     sessions::install(hooks);
     users::install(hooks);
 }
