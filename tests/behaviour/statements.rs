@@ -140,7 +140,7 @@ fn operations() -> Vec<(&'static str, u64)> {
             stanza: b"<message/>".to_vec(),
             most: 0,
         };
-        owners.iter().enumerate().map(message).collect::<Vec<_>>()
+        owners.iter().enumerate().map(message).collect::<Arc<[_]>>()
     };
     let page = |ids: Option<Vec<u64>>| ArchiveQuery { ids, limit: 50, max_bytes: 1 << 20, ..ArchiveQuery::default() };
     let room = Room { host_nodes: 99, creator_nodes: 99, node_bytes: 1 << 30, creator_bytes: 1 << 30 };

@@ -41,7 +41,7 @@ mod sweep;
 
 pub use answer::{View, answer};
 pub use purge::Purge;
-pub use recorder::{Archives, Record, record, write};
+pub use recorder::{Archives, Record, record, refusal, write};
 pub use retract::{Retracted, retract, tombstone_mark};
 
 use rookery_fanout::{Packet, StanzaType};
@@ -240,6 +240,9 @@ fn sent(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Delive
     let stripped = own::without(world, packet, from.as_ref());
     let passing = stripped.as_ref().unwrap_or(packet);
     if from.bare() != to.bare() && is_worth_keeping(passing) {
+        if is_refused(world, from.as_ref(), from.as_ref(), to, passing) {
+            return Delivery::Taken;
+        }
         let id = keep(world, from.as_ref(), from.as_ref(), to.to_jid(), passing.addressed(to.as_str()));
         if id.is_some() {
             retract::heed(world, from.as_ref(), &to.to_jid(), passing);
@@ -255,6 +258,9 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
     let passing = stripped.as_ref().unwrap_or(packet);
     let id = match packet.sender().filter(|_| is_worth_keeping(passing)) {
         Some(from) if is_accepted(world, passing, to) => {
+            if is_refused(world, to, from.as_ref(), to, passing) {
+                return Delivery::Taken;
+            }
             let with = from.clone();
             let id = keep(world, to, with.as_ref(), from, passing.addressed(to.as_str()));
             if id.is_some() {
@@ -268,6 +274,17 @@ fn received(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Deliv
         Some(id) => Delivery::As(passing.with_child(&stanza_id(to, &id))),
         None => stripped.map_or(Delivery::Pass, Delivery::As),
     }
+}
+
+/// Refuses a message that its sender would take for archived once it is acknowledged, and that the archive of `owner` can't take.
+fn is_refused(world: &mut World, owner: JidRef<'_>, from: JidRef<'_>, to: JidRef<'_>, packet: &Packet) -> bool {
+    let with = if owner.bare() == from.bare() { to } else { from };
+    if prefs::wanted(world, owner, with) == Policy::Never {
+        return false;
+    }
+    let Some(error) = recorder::refusal(world, from, packet.bytes().len()) else { return false };
+    world.bounce(packet, to, error);
+    true
 }
 
 /// Tells whether a message goes to somebody, now or later.

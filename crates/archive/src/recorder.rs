@@ -6,10 +6,12 @@
 //!
 //! # Invariants
 //!
-//! * Nobody waits for the archive. What the store doesn't take is missing there, counted and logged; a message that is not recorded has no id.
+//! * Nobody waits for the archive; a message that is not recorded has no id.
+//! * While the store is away, what was recorded waits and is written once it is back, and its custody is kept as long. What the store refuses for good,
+//!   such as when the disk is full, is missing in the archive, counted and logged; whoever would take the acknowledgement for more is told by an error.
 //! * Messages that wait and those that the store has not confirmed are bounded together. From the
 //!   half of it on nobody has more than a quarter: a sender of more than the disk takes loses its
-//!   own messages, and not those of others.
+//!   own messages, and not those of others. Beyond that, senders who get acknowledgements are refused, and what others send is delivered only.
 //! * Nobody adds more to all archives of a shard in a day than an option says: a bound for each archive lets one who writes to everybody fill them all.
 //! * A server that stops has written everything. When it is killed, archives lack what came in the last second and was not acknowledged
 //!   (XEP-0198); what was for users who were away is in the offline store.
@@ -17,13 +19,18 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
+use std::sync::Arc;
 
+use rookery_fanout::Packet;
 use rookery_hub::{Custody, Timer, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{ArchiveOf, ArchivedMessage};
-use tracing::warn;
+use rookery_store::{ArchiveOf, ArchivedMessage, StoreError};
+use rookery_stream::error::{Condition, StanzaError};
+use rookery_xml::{Writer, ns};
+use tracing::{info, warn};
 
 use super::id::{self, Ids};
+use rookery_modkit::asker::condition;
 
 /// What a shard has to write into archives.
 #[derive(Default)]
@@ -36,15 +43,38 @@ pub struct Archives {
     /// Bytes that wait or are not confirmed, by cause: see [`cause`].
     caused: Caused,
     today: Day,
-    /// Accounts that were removed, and until when what is recorded in their names doesn't wait.
+    /// Accounts that were removed, and when: what is recorded in their names doesn't wait for a while, and what is older and still waits is dropped.
     removed: Vec<(Jid, u64)>,
+    /// What a store that is away has not taken.
+    again: Vec<Group>,
+    /// How long it has been waited for the store before it was asked again, milliseconds; 0: it is not away.
+    away_ms: u64,
+}
+
+/// A message with what belongs to it here.
+struct Recorded {
+    /// Who has caused it: see [`cause`].
+    cause: u8,
+    /// Whether its sender gets an acknowledgement.
+    is_in_custody: bool,
+    message: ArchivedMessage,
+}
+
+/// Messages that are written together.
+struct Group {
+    messages: Arc<[ArchivedMessage]>,
+    /// Cause, and whether it is in custody, of each.
+    notes: Vec<(u8, bool)>,
+    /// The shares of all that wait for it.
+    custody: Rc<[Custody]>,
+    /// When it was written first.
+    since_ms: u64,
 }
 
 /// A group in the making. The messages of one owner are in one heap.
 #[derive(Default)]
 struct Waiting {
-    /// Messages, each with its cause.
-    heaps: [Vec<(u8, ArchivedMessage)>; HEAPS],
+    heaps: [Vec<Recorded>; HEAPS],
     count: usize,
     bytes: usize,
     /// When it is written, at the latest.
@@ -137,8 +167,9 @@ impl Archives {
         if self.removed.is_empty() {
             return false;
         }
-        self.removed.retain(|(_, until_ms)| *until_ms > now_ms);
-        self.removed.iter().any(|(account, _)| account.as_ref() == owner.bare())
+        let is_idle = self.unconfirmed == 0;
+        self.removed.retain(|(_, at_ms)| !is_idle || at_ms + GATHER_MS > now_ms);
+        self.removed.iter().any(|(account, at_ms)| at_ms + GATHER_MS > now_ms && account.as_ref() == owner.bare())
     }
 }
 
@@ -186,8 +217,9 @@ pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
     let Record { owner, of, with, contacts_only, stanza, .. } = record;
     let message = ArchivedMessage { owner: owner.bare().to_jid(), of, id, with, contacts_only, stanza, most };
     let heap = archives.keys.hash_one(message.owner.as_str()) as usize % HEAPS;
+    let recorded = Recorded { cause, is_in_custody: custody.is_some(), message };
     *archives.caused.of(cause) += bytes;
-    let (count, bytes) = archives.waiting.put(heap, (cause, message), bytes);
+    let (count, bytes) = archives.waiting.put(heap, recorded, bytes);
     let is_urgent = custody.is_some_and(|custody| archives.waiting.keep(custody));
     if count >= GROUP || bytes >= GROUP_BYTES || is_stopping || archives.is_removed(now_ms, owner) {
         write(world);
@@ -200,10 +232,10 @@ pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
 /// Forgets what waits for an account that is removed, and whose archive the store has removed: it must not get into the archive of whoever has the name
 /// next. What is still said to it goes to the store at once, before that can be.
 pub(super) fn forget(world: &mut World, owner: JidRef<'_>) {
-    let until_ms = world.time() + GATHER_MS;
+    let now_ms = world.time();
     let archives = world.state_mut::<Archives>();
     archives.waiting.forget(owner, &mut archives.caused);
-    archives.removed.push((owner.bare().to_jid(), until_ms));
+    archives.removed.push((owner.bare().to_jid(), now_ms));
 }
 
 /// Sets the time when what waits is written.
@@ -234,31 +266,137 @@ pub fn write(world: &mut World) {
     }
 }
 
-fn append(world: &mut World, portion: Vec<(u8, ArchivedMessage)>, custody: Rc<[Custody]>) {
-    let count = portion.len();
-    let sizes: Vec<_> = portion.iter().map(|(cause, message)| (*cause, size(message))).collect();
-    let bytes: usize = sizes.iter().map(|(_, bytes)| bytes).sum();
-    let portion = portion.into_iter().map(|(_, message)| message).collect();
-    world.state_mut::<Archives>().unconfirmed += bytes;
-    let appended = world.stores.archive.append(portion);
-    world.wait(appended, move |world, appended| {
-        drop(custody);
-        let archives = world.state_mut::<Archives>();
-        archives.unconfirmed = archives.unconfirmed.saturating_sub(bytes);
-        for (cause, bytes) in sizes {
-            *archives.caused.of(cause) -= bytes;
+fn append(world: &mut World, portion: Vec<Recorded>, custody: Rc<[Custody]>) {
+    let notes = portion.iter().map(|recorded| (recorded.cause, recorded.is_in_custody)).collect();
+    let messages: Arc<[_]> = portion.into_iter().map(|recorded| recorded.message).collect();
+    world.state_mut::<Archives>().unconfirmed += messages.iter().map(size).sum::<usize>();
+    let since_ms = world.time();
+    ask(world, Group { messages, notes, custody, since_ms });
+}
+
+/// Asks the store to take a group.
+fn ask(world: &mut World, group: Group) {
+    let appended = world.stores.archive.append(group.messages.clone());
+    world.wait(appended, move |world, appended| match appended {
+        Ok(()) => {
+            done(world, &group);
+            back(world);
         }
-        if let Err(error) = appended {
-            world.counters.store_errors += 1;
-            world.counters.archive_lost += count as u64;
-            warn!(%error, messages = count, "archives lack messages that the store did not take");
-        }
+        Err(error) if error.is_outage() && !world.is_stopping() => wait_for_store(world, group, &error),
+        Err(error) => refused(world, &group, &error),
     });
+}
+
+/// The store has answered for a group: it counts no longer.
+fn done(world: &mut World, group: &Group) {
+    let archives = world.state_mut::<Archives>();
+    for (message, (cause, _)) in group.messages.iter().zip(&group.notes) {
+        archives.unconfirmed = archives.unconfirmed.saturating_sub(size(message));
+        *archives.caused.of(*cause) -= size(message);
+    }
+}
+
+/// Keeps a group until the store is back.
+fn wait_for_store(world: &mut World, group: Group, error: &StoreError) {
+    world.counters.store_errors += 1;
+    let archives = world.state_mut::<Archives>();
+    let is_first = archives.again.is_empty();
+    archives.again.push(group);
+    if !is_first {
+        return;
+    }
+    let delay_ms = (archives.away_ms * 2).clamp(AGAIN_MS, MOST_AGAIN_MS);
+    let was_there = std::mem::replace(&mut archives.away_ms, delay_ms) == 0;
+    if was_there {
+        warn!(%error, "the store is away: what archives have to take waits for it");
+    }
+    world.in_custody(None, |world| world.after(delay_ms, ask_again));
+}
+
+/// Asks the store again for what it has not taken, without what was of accounts that are removed.
+fn ask_again(world: &mut World) {
+    let again = std::mem::take(&mut world.state_mut::<Archives>().again);
+    for group in again {
+        let removed = &world.state::<Archives>().removed;
+        let is_gone = |message: &ArchivedMessage| {
+            removed.iter().any(|(account, at_ms)| *at_ms >= group.since_ms && *account == message.owner)
+        };
+        if !group.messages.iter().any(is_gone) {
+            ask(world, group);
+            continue;
+        }
+        let split = |gone: bool| {
+            let all = group.messages.iter().zip(&group.notes).filter(|(message, _)| is_gone(message) == gone);
+            let (messages, notes): (Vec<_>, Vec<_>) = all.map(|(message, note)| (message.clone(), *note)).unzip();
+            Group { messages: messages.into(), notes, custody: group.custody.clone(), since_ms: group.since_ms }
+        };
+        let (gone, rest) = (split(true), split(false));
+        done(world, &gone);
+        ask(world, rest);
+    }
+}
+
+/// The store has taken something: it is not away any more.
+fn back(world: &mut World) {
+    if std::mem::take(&mut world.state_mut::<Archives>().away_ms) > 0 {
+        info!("the store is back: archives take what has waited for it");
+    }
+}
+
+/// The archives will lack a group. Those whose stanzas are acknowledged now hear of it before.
+fn refused(world: &mut World, group: &Group, error: &StoreError) {
+    done(world, group);
+    let count = group.messages.len();
+    world.counters.store_errors += 1;
+    world.counters.archive_lost += count as u64;
+    warn!(%error, messages = count, "archives lack messages that the store did not take");
+    let told = group.messages.iter().zip(&group.notes).filter(|(_, (_, is_in_custody))| *is_in_custody);
+    for (message, _) in told {
+        tell_sender(world, message, condition(error));
+    }
+}
+
+/// Tells the sender of a message that it was delivered, but is missing in an archive.
+fn tell_sender(world: &mut World, message: &ArchivedMessage, condition: Condition) {
+    let Ok(packet) = Packet::scanned(&message.stanza) else { return };
+    let error = StanzaError::new(condition).with_text("the message was delivered, but could not be archived");
+    match message.of {
+        ArchiveOf::Account => {
+            let to = if packet.sender().is_some_and(|from| from.bare() == message.owner.as_ref()) {
+                &message.with
+            } else {
+                &message.owner
+            };
+            world.bounce(&packet, to.as_ref(), error);
+        }
+        ArchiveOf::Room => {
+            // The room's copy names the occupant's own address.
+            let stanza = packet.stanza();
+            let who = stanza.child("x", ns::MUC_USER).and_then(|x| {
+                let item = x.children().find(|child| child.is("item", ns::MUC_USER))?;
+                item.attr("jid").map(|jid| jid.to_string())
+            });
+            let Some(who) = who.and_then(|who| Jid::parse(&who).ok()) else { return };
+            let mut reply = Writer::new("message");
+            reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", message.owner.as_str());
+            error.write(&mut reply);
+            world.send(&reply.finish(), &who);
+        }
+    }
+}
+
+/// Returns how a message must be refused that would be acknowledged although the store is too far behind to keep it in an archive.
+pub fn refusal(world: &mut World, by: JidRef<'_>, bytes: usize) -> Option<StanzaError> {
+    world.custody()?;
+    let archives = world.state_mut::<Archives>();
+    let cause = cause(archives.keys.hash_one(by.bare_str()));
+    let is_full = !archives.has_room(cause, bytes + BYTES_PER_MESSAGE);
+    is_full.then(|| StanzaError::new(Condition::ResourceConstraint).with_text("archives can't take it at present"))
 }
 
 impl Waiting {
     /// Adds a message; how many wait now, and how many bytes.
-    fn put(&mut self, heap: usize, message: (u8, ArchivedMessage), bytes: usize) -> (usize, usize) {
+    fn put(&mut self, heap: usize, message: Recorded, bytes: usize) -> (usize, usize) {
         if let Some(heap) = self.heaps.get_mut(heap) {
             heap.push(message);
         }
@@ -270,7 +408,7 @@ impl Waiting {
     /// Drops the messages of an owner.
     fn forget(&mut self, owner: JidRef<'_>, caused: &mut Caused) {
         for heap in &mut self.heaps {
-            heap.retain(|(cause, message)| {
+            heap.retain(|Recorded { cause, message, .. }| {
                 let is_kept = message.owner.as_ref() != owner.bare();
                 if !is_kept {
                     self.count -= 1;
@@ -303,6 +441,10 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 const CAUSES: usize = 256;
 /// How long a group gathers, milliseconds.
 const GATHER_MS: u64 = 1000;
+/// After what time a store that is away is asked again, milliseconds; then after twice as long each time.
+const AGAIN_MS: u64 = 1000;
+/// The longest time between two such questions.
+const MOST_AGAIN_MS: u64 = 30_000;
 /// The same from the first message on whose sender waits for an acknowledgement.
 const GATHER_IN_CUSTODY_MS: u64 = 100;
 /// Messages of a group.

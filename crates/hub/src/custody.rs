@@ -10,8 +10,9 @@
 //!
 //! * What is put off otherwise, in a queue or until a timer, takes a share along if it may end in the store: see [`World::custody()`].
 //! * What waits for anything but the store, such as a client that has to read, has none: see [`World::in_custody`].
-//! * Custody ends when the store has answered, whatever it answers. Its refusals are told to the sender as errors, which come before the
-//!   acknowledgement; what there is no error for, such as an archive that lacks a message, is counted and logged.
+//! * Custody ends when the store has done its part, or when its refusal was told to the sender as an error, which comes before the
+//!   acknowledgement. A store that is away has done nothing: whoever waits for it to come back, as archives do, keeps the share meanwhile,
+//!   within bounds; whoever doesn't tells the sender.
 //! * A ledger waits for one custody at a time, however many requests there are: it takes as much memory with a store that hangs as with one
 //!   that doesn't.
 

@@ -349,7 +349,7 @@ impl Account {
                 }
             }
             if !batch.is_empty() && (is_end || batch.len() >= BATCH || bytes >= BATCH_BYTES) {
-                let append = import.stores.archive.append(std::mem::take(&mut batch));
+                let append = import.stores.archive.append(std::mem::take(&mut batch).into());
                 self.write(std::mem::take(&mut bytes), append)?;
             }
             if is_end {

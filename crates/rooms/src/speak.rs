@@ -1,6 +1,6 @@
 //! Messages: to everybody (XEP-0045 §7.4), the subject (§8.1), to one occupant (§7.5), and errors that come back (§18.1).
 
-use rookery_archive::stanza_id;
+use rookery_archive::{self as archive, stanza_id};
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Letter, World};
 use rookery_jid::{Jid, JidRef};
@@ -77,8 +77,15 @@ impl Room {
         if is_subject && stanza.bytes().len() > self.limits.subject {
             return Err(StanzaError::new(Condition::NotAcceptable).with_text("the subject is too long"));
         }
+        let lasts = is_subject || is_lasting(stanza);
+        if lasts
+            && self.is_archived(world)
+            && let Some(refusal) = archive::refusal(world, self.jid.as_ref(), stanza.bytes().len())
+        {
+            return Err(refusal);
+        }
         let packet = self.reflection(stanza, at);
-        let id = match is_subject || is_lasting(stanza) {
+        let id = match lasts {
             true => self.record(world, Some(at), &packet),
             false => world.unique_text(),
         };

@@ -44,7 +44,7 @@ fn append(bencher: Bencher<'_, '_>, group: usize) {
     let store = store();
     bencher.counter(divan::counter::ItemsCount::new(group)).with_inputs(|| messages_of_many(group)).bench_values(
         |messages| {
-            wait(store.append(messages)).expect("written");
+            wait(store.append(messages.into())).expect("written");
         },
     );
 }

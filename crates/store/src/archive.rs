@@ -1,5 +1,7 @@
 //! Message archives of accounts and rooms (XEP-0313).
 
+use std::sync::Arc;
+
 use crate::Pending;
 use rookery_jid::{Jid, JidRef};
 
@@ -15,7 +17,7 @@ pub trait Archive: Send + Sync {
     /// archive, else those of the conversation that takes most. So nobody who writes a lot
     /// displaces conversations with others, and an archive that was larger when the bound was set
     /// doesn't lose it at once.
-    fn append(&self, messages: Vec<ArchivedMessage>) -> Pending<()>;
+    fn append(&self, messages: Arc<[ArchivedMessage]>) -> Pending<()>;
 
     /// A page of an archive. `None` if one of the ids that the query refers to isn't there; an archive that doesn't exist is empty.
     fn page(&self, owner: JidRef<'_>, query: ArchiveQuery) -> Pending<Option<ArchivePage>>;

@@ -70,6 +70,12 @@ impl StoreError {
         matches!(self, StoreError::Conflict(_))
     }
 
+    /// Whether the store was only away: nothing is wrong with the operation, nor with what it has written, and the same one should be tried again
+    /// in a while. Everything else is a refusal.
+    pub fn is_outage(&self) -> bool {
+        matches!(self, StoreError::Busy | StoreError::Locked(_) | StoreError::Conflict(_) | StoreError::Io(_))
+    }
+
     /// Whether the same operation may well succeed later without anybody touching the data: a sender should be told
     /// to wait (`resource-constraint`) and not that the server is broken (`internal-server-error`, RFC 6120 §8.3.3).
     pub fn is_temporary(&self) -> bool {

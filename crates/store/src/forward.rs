@@ -14,6 +14,7 @@ use crate::{
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
+use std::sync::Arc;
 
 /// Stores in front of others: whoever implements this implements all traits of the stores.
 pub trait Forward: Send + Sync {
@@ -171,7 +172,7 @@ forward! { Documents in documents {
 }}
 
 forward! { Archive in archive {
-    append(messages: [Vec<ArchivedMessage>]) -> (),
+    append(messages: [Arc<[ArchivedMessage]>]) -> (),
         of Owners::many(messages.iter().map(|message| message.owner.as_ref()));
     page(owner: jid, query: [ArchiveQuery]) -> Option<ArchivePage>, of Owners::of(owner);
     replace(owner: jid, id: [u64], stanza: [Vec<u8>]) -> bool, of Owners::of(owner);

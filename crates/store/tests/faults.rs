@@ -64,7 +64,7 @@ fn an_archive_that_another_process_removes_is_begun_anew() {
             stanza: b"<message/>".to_vec(),
             most: 0,
         };
-        wait(store.append(vec![message])).expect("an archive");
+        wait(store.append(vec![message].into())).expect("an archive");
         wait(Archive::ends(&store, owner().as_ref())).expect("an archive")
     };
     assert_eq!(append(10), Some((10, 10)));

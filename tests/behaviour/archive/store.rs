@@ -33,12 +33,26 @@ fn a_store_that_does_not_answer_delays_nobody() {
 }
 
 #[test]
-fn a_broken_store_is_told_by_its_error_and_chat_goes_on() {
+fn a_store_that_is_away_is_told_by_its_error_and_chat_goes_on() {
     let (mut scene, held) = held();
     held.set_fault(Some(StoreError::Busy));
-    scene.romeo_says("lost");
+    scene.romeo_says("late");
     scene.server.advance(1000);
     refused(&mut scene.juliet, &query(&[], ""), "resource-constraint");
+    held.set_fault(None);
+    scene.romeo_says("kept");
+    scene.server.advance(60_000);
+    assert_eq!(page(&mut scene.juliet, &[], "").bodies(), ["late", "kept"]);
+    assert_eq!(scene.server.counters().archive_lost, 0);
+}
+
+#[test]
+fn what_a_store_refuses_for_good_is_missing_and_counted() {
+    let (mut scene, held) = held();
+    let engine = rookery_store::error::Engine { database: "of a test".into(), message: "on demand".into() };
+    held.set_fault(Some(StoreError::Full(engine)));
+    scene.romeo_says("lost");
+    scene.server.advance(1000);
     held.set_fault(None);
     scene.romeo_says("kept");
     assert_eq!(page(&mut scene.juliet, &[], "").bodies(), ["kept"]);

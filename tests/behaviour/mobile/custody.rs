@@ -120,6 +120,101 @@ fn an_archived_message_is_acknowledged_when_it_is_stored() {
     scene.expect_acknowledged(1);
 }
 
+/// A store that is away has not done anything: nothing is acknowledged, and once it is back the archives have everything.
+#[test]
+fn an_outage_delays_acknowledgements() {
+    for outage in [StoreError::Busy, StoreError::Locked(engine()), StoreError::Io(engine())] {
+        let mut scene = Scene::with(Config::default());
+        let (to, juliet) = (scene.juliet.full().to_owned(), scene.server.address(scene.juliet.bare()));
+        scene.held.set_fault(Some(outage));
+        scene.write(&to, "hello");
+        scene.ask();
+        assert_eq!(scene.juliet.bodies(), ["hello"], "chat goes on");
+        for _ in 0..10 {
+            scene.server.advance(6_000);
+            assert!(scene.answers().iter().all(|count| *count == 0), "nothing is acknowledged");
+        }
+        scene.held.set_fault(None);
+        scene.server.advance(30_000);
+        scene.ask();
+        assert_eq!(scene.answers().last(), Some(&1));
+        assert!(matches!(scene.server.done(scene.server.stores().archive.ends(juliet.as_ref())), Ok(Some(_))));
+        assert_eq!(scene.server.counters().archive_lost, 0);
+    }
+}
+
+/// A store that refuses for good is told of before the acknowledgement.
+#[test]
+fn a_refusal_is_told_before_the_acknowledgement() {
+    let mut scene = Scene::with(Config::default());
+    let to = scene.juliet.full().to_owned();
+    scene.held.set_fault(Some(StoreError::Full(engine())));
+    scene.romeo.send(&format!("<message to='{to}' type='chat' id='m'><body>hello</body></message>"));
+    scene.ask();
+    assert_eq!(scene.juliet.bodies(), ["hello"]);
+    scene.server.advance(200);
+    let got: Vec<_> = scene.romeo.all().into_iter().filter(|got| !got.is("r", "urn:xmpp:sm:3")).collect();
+    let (acknowledgement, errors) = got.split_last().expect("an acknowledgement");
+    assert_eq!(acknowledgement.attr("h"), Some("1"));
+    assert_eq!(errors.len(), 2, "one for each archive");
+    for error in errors {
+        assert_eq!([error.attr("type"), error.attr("id")], [Some("error"), Some("m")]);
+        let error = error.child("error", "jabber:client").expect("an error");
+        assert!(error.child("resource-constraint", "urn:ietf:params:xml:ns:xmpp-stanzas").is_some(), "{error:?}");
+    }
+    assert_eq!(scene.server.counters().archive_lost, 2);
+}
+
+/// What waits for a store that is away is bounded: the rest is refused, and is not delivered. Nothing that was acknowledged is missing.
+#[test]
+fn what_waits_for_a_store_that_is_away_is_bounded() {
+    let mut scene = Scene::with(Config::default());
+    let (to, juliet) = (scene.juliet.full().to_owned(), scene.server.address(scene.juliet.bare()));
+    scene.held.set_fault(Some(StoreError::Busy));
+    let body = "x".repeat(200_000);
+    let (mut delivered, mut refused) = (0, 0);
+    for number in 0..120 {
+        scene.romeo.send(&format!("<message to='{to}' type='chat' id='{number}'><body>{body}</body></message>"));
+        delivered += scene.juliet.bodies().len();
+        let errors = scene.romeo.all().into_iter().filter(|got| got.attr("type") == Some("error")).inspect(|error| {
+            let error = error.child("error", "jabber:client").expect("an error");
+            assert!(error.child("resource-constraint", "urn:ietf:params:xml:ns:xmpp-stanzas").is_some(), "{error:?}");
+        });
+        refused += errors.count();
+        scene.server.advance(100);
+    }
+    assert_eq!((delivered + refused, refused > 0), (120, true));
+    scene.held.set_fault(None);
+    scene.server.advance(60_000);
+    scene.ask();
+    assert_eq!(scene.answers().last(), Some(&120));
+    let query = rookery_store::ArchiveQuery { limit: 200, max_bytes: 1 << 30, ..Default::default() };
+    let page = scene.server.done(scene.server.stores().archive.page(juliet.as_ref(), query));
+    assert_eq!(page.map(|page| page.expect("an archive").messages.len()), Ok(delivered));
+}
+
+/// An account that is removed while the store is away leaves nothing to the next one of its name.
+#[test]
+fn what_waited_for_the_store_goes_with_its_account() {
+    let mut scene = Scene::with(Config::default());
+    let (to, juliet) = (scene.juliet.full().to_owned(), scene.server.address(scene.juliet.bare()));
+    scene.held.set_fault(Some(StoreError::Busy));
+    scene.write(&to, "hello");
+    scene.server.advance(200);
+    scene.held.set_fault(None);
+    let removed = juliet.clone();
+    scene.server.run_at(1, move |world| {
+        world.remove_account(removed, |_, removed| assert_eq!(removed, Ok(true)));
+    });
+    scene.server.account(juliet.as_str());
+    scene.server.advance(60_000);
+    assert_eq!(scene.server.done(scene.server.stores().archive.ends(juliet.as_ref())), Ok(None));
+}
+
+fn engine() -> rookery_store::error::Engine {
+    rookery_store::error::Engine { database: "of a test".into(), message: "on demand".into() }
+}
+
 /// An invitation goes from romeo's home to that of the room and from there to that of whoever is invited.
 #[test]
 fn every_step_counts() {

@@ -7,6 +7,7 @@ use crate::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expi
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 /// Archives by the domain and localpart of their owner.
 #[derive(Default)]
@@ -28,9 +29,9 @@ impl Archives {
 }
 
 impl Archive for Memory {
-    fn append(&self, messages: Vec<ArchivedMessage>) -> Pending<()> {
+    fn append(&self, messages: Arc<[ArchivedMessage]>) -> Pending<()> {
         let mut world = self.world();
-        for message in messages {
+        for message in messages.iter().cloned() {
             let account = world.account(message.owner.as_ref());
             let is_contact = || {
                 account.is_some_and(|account| account.roster.item(message.with.bare()).is_some_and(RosterItem::visible))

@@ -264,7 +264,7 @@ impl Documents for SqlStore {
 }
 
 impl Archive for SqlStore {
-    fn append(&self, messages: Vec<ArchivedMessage>) -> Pending<()> {
+    fn append(&self, messages: Arc<[ArchivedMessage]>) -> Pending<()> {
         let bytes = messages.iter().map(|message| message.stanza.len() + BYTES_PER_MESSAGE).sum();
         self.write(bytes, move |c| archive::append(c, &messages))
     }

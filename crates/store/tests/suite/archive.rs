@@ -86,7 +86,7 @@ pub fn removed_archives_are_cleared_in_steps(stores: &Stores) {
     let (romeo, room) = (filled(stores), jid("room@conference.a.example"));
     let juliet = account(stores, "juliet@a.example");
     append(stores, &juliet, &[10]);
-    done(stores.archive.append(vec![ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) }]));
+    done(stores.archive.append(vec![ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) }].into()));
     assert!(!done(stores.archive.clear(4)), "nothing is gone");
     assert!(done(stores.accounts.remove(romeo.as_ref())));
     done(stores.archive.purge(room.as_ref()));
@@ -132,14 +132,14 @@ pub fn only_accounts_and_rooms_have_archives(stores: &Stores) {
     assert_eq!(done(stores.archive.ends(nobody.as_ref())), None);
     let room = jid("room@conference.a.example");
     let said = ArchivedMessage { of: ArchiveOf::Room, ..message(&room, 10) };
-    done(stores.archive.append(vec![said.clone(), said]));
+    done(stores.archive.append(vec![said.clone(), said].into()));
     assert_eq!(done(stores.archive.ends(room.as_ref())), Some((10, 10)));
     // Only what is from contacts, if that is all that is wanted.
     let juliet = account(stores, "juliet@a.example");
     let contacts_only = |id| ArchivedMessage { contacts_only: true, ..message(&juliet, id) };
-    done(stores.archive.append(vec![contacts_only(10)]));
+    done(stores.archive.append(vec![contacts_only(10)].into()));
     put(stores, &juliet, subscribed("juliet@b.example", Subscription::Both));
-    done(stores.archive.append(vec![contacts_only(20), contacts_only(30)]));
+    done(stores.archive.append(vec![contacts_only(20), contacts_only(30)].into()));
     assert_eq!(done(stores.archive.ends(juliet.as_ref())), Some((30, 30)));
     // A later account of the same name sees nothing of an earlier one.
     let romeo = filled(stores);
@@ -250,7 +250,7 @@ pub fn a_full_archive_loses_what_its_excess_is_of(stores: &Stores) {
         // Some together, some one by one: it is counted alike.
         let (one, many) = (ids.start..ids.start + 3, ids.start + 3..ids.end);
         for id in one {
-            done(stores.archive.append(vec![large(&romeo, id, with)]));
+            done(stores.archive.append(vec![large(&romeo, id, with)].into()));
         }
         done(stores.archive.append(many.map(|id| large(&romeo, id, with)).collect()));
     };
@@ -287,14 +287,14 @@ pub fn many_small_conversations_share_an_archive(stores: &Stores) {
     done(stores.archive.append(messages.collect()));
     assert_eq!(all(stores, &romeo).len(), 100);
     for id in 501..=510 {
-        done(stores.archive.append(vec![large(&romeo, id, &format!("user{id}@b.example"))]));
+        done(stores.archive.append(vec![large(&romeo, id, &format!("user{id}@b.example"))].into()));
     }
     assert_eq!(all(stores, &romeo).len(), 100);
 }
 
 pub fn what_leaves_an_archive_makes_room(stores: &Stores) {
     let romeo = account(stores, "romeo@a.example");
-    let say = |id| done(stores.archive.append(vec![large(&romeo, id, "juliet@b.example")]));
+    let say = |id| done(stores.archive.append(vec![large(&romeo, id, "juliet@b.example")].into()));
     (1..=100).for_each(say);
     assert_eq!(all(stores, &romeo).len(), 100);
     let expiry = vec![Expiry { domain: "a.example".into(), before: 11 }];
@@ -308,10 +308,12 @@ pub fn what_leaves_an_archive_makes_room(stores: &Stores) {
     say(112);
     assert_eq!((all(stores, &romeo).len(), all(stores, &romeo)[0]), (101, 12));
     // One that comes late counts like any other.
-    done(stores.archive.append(vec![large(&romeo, 49, "juliet@b.example")]));
+    done(stores.archive.append(vec![large(&romeo, 49, "juliet@b.example")].into()));
     assert_eq!(all(stores, &romeo)[0], 12, "it is there already");
-    done(stores.archive.append(vec![ArchivedMessage { id: 20_000, ..large(&romeo, 20_000, "juliet@b.example") }]));
-    done(stores.archive.append(vec![large(&romeo, 10_000, "nurse@b.example")]));
+    done(
+        stores.archive.append(vec![ArchivedMessage { id: 20_000, ..large(&romeo, 20_000, "juliet@b.example") }].into()),
+    );
+    done(stores.archive.append(vec![large(&romeo, 10_000, "nurse@b.example")].into()));
     assert_eq!((all(stores, &romeo).len(), all(stores, &romeo)[0]), (101, 14));
 }
 
