@@ -1,0 +1,22 @@
+//! All of these tests once more, as if the server were spread over several machines: over a store that keeps the order of
+//! the calls for one owner and no other, as several connections to a database do, and with all mail between shards in its
+//! wire form, so that nothing gets into mail that only one process understands.
+
+use std::process::Command;
+
+use rookery_testkit::config::SHUFFLE;
+use rookery_testkit::server::ENCODED_MAIL;
+
+#[test]
+fn nothing_relies_on_one_queue_or_one_process() {
+    let tests = std::env::current_exe().expect("the path of these tests");
+    let mut run = Command::new(tests);
+    run.args(["--quiet", "--skip", "once_more::"]).env(SHUFFLE, SEED).env(ENCODED_MAIL, "1");
+    let run = run.output().expect("these tests again");
+    let told = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{SHUFFLE}={SEED} {ENCODED_MAIL}=1\n{told}");
+    assert!(told.contains("test result: ok"), "{told}");
+}
+
+/// Any number does.
+const SEED: &str = "13";
