@@ -1,5 +1,6 @@
 //! HTTP File Upload (XEP-0363): what the service says. The bytes are the web front's.
 
+use rookery_base::date;
 use rookery_hub::Value;
 use rookery_testkit::{Config, Server};
 use rookery_xml::ns;
@@ -83,7 +84,7 @@ fn what_is_too_large_or_too_much_is_refused() {
     assert!(error.attr("type") == Some("wait") && error.child("resource-constraint", ns::STANZA_ERRORS).is_some());
     // Five minutes from now on: so long a slot waits for its upload.
     let retry = error.child("retry", ns::HTTP_UPLOAD).and_then(|retry| retry.attr("stamp")).expect("when to try again");
-    let expected = rookery_hub::delay::timestamp(rookery_testkit::server::EPOCH_MS + 300_000);
+    let expected = date::timestamp(rookery_testkit::server::EPOCH_MS + 300_000);
     assert_eq!(retry[..16], expected[..16], "{retry}");
     romeo.send(&request("filename='a.jpg' size='50'"));
     assert_eq!(romeo.expect_element().attr("type"), Some("result"));

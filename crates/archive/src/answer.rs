@@ -3,8 +3,9 @@
 //! The messages of a page go to whoever asked, in order and before the result of the IQ: all of them are routed like any other stanza. A page is
 //! bounded in messages and in bytes, so that it fits into the outbox of a session beside what else there is.
 
+use rookery_base::date;
 use rookery_fanout::Packet;
-use rookery_hub::{Iq, World, delay};
+use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::asker::condition;
 use rookery_modkit::rsm::Answer;
@@ -186,7 +187,7 @@ pub(super) fn scanned(stanza: &[u8]) -> Option<Stanza<'_>> {
 }
 
 fn stamp(id: u64) -> String {
-    delay::timestamp_ms(id::time(id))
+    date::timestamp_ms(id::time(id))
 }
 
 /// The largest page in the archive of this account or room.

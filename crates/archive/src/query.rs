@@ -1,6 +1,6 @@
 //! What a query asks for (XEP-0313 §4), read into the terms of the store. Nothing of it reaches the store as text but addresses, which are prepared.
 
-use rookery_hub::delay;
+use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
 use rookery_modkit::rsm::{Part, Request};
@@ -83,11 +83,11 @@ impl Query {
             (WITH | START | END | BEFORE_ID | AFTER_ID | TEXT, None) => {}
             (WITH, Some(value)) => self.wanted.with = Some(Jid::parse(value).map_err(|_| Condition::BadRequest)?),
             (START, Some(value)) => {
-                let start = delay::parse(value).ok_or(Condition::BadRequest)?;
+                let start = date::parse(value).ok_or(Condition::BadRequest)?;
                 self.from(id::at(start).saturating_sub(1));
             }
             (END, Some(value)) => {
-                let end = delay::parse(value).ok_or(Condition::BadRequest)?;
+                let end = date::parse(value).ok_or(Condition::BadRequest)?;
                 self.up_to(id::at(end.saturating_add(1)));
             }
             (AFTER_ID, Some(value)) => {

@@ -9,8 +9,9 @@
 //! * Nothing waits for it. Few are under way at a time for one who sends many; messages above that
 //!   number keep their text.
 
+use rookery_base::date;
 use rookery_fanout::Packet;
-use rookery_hub::{World, delay};
+use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{ArchivePage, ArchiveQuery, StoreError};
 use rookery_xml::{Child, Element, Namespaces, Stanza, Writer, ns};
@@ -130,7 +131,7 @@ pub(super) fn heed(world: &mut World, owner: JidRef<'_>, with: &Jid, packet: &Pa
 
 /// The `<retracted/>` of a tombstone: by which message, and when.
 pub fn tombstone_mark(id: &str, unix_ms: u64) -> Element {
-    Element::new("retracted", ns::RETRACT).with_attr("stamp", delay::timestamp_ms(unix_ms)).with_attr("id", id)
+    Element::new("retracted", ns::RETRACT).with_attr("stamp", date::timestamp_ms(unix_ms)).with_attr("id", id)
 }
 
 /// The newest message of a page that was taken back, with what stays of it.

@@ -2,12 +2,13 @@
 //!
 //! # Layout
 //!
-//! * [`one_shot`]: one answer for one who waits. [`transport`]: what carries a client's stream.
+//! * [`date`]: dates as text. [`one_shot`]: one answer for one who waits. [`transport`]: what carries a client's stream.
 //!
 //! # Invariants
 //!
-//! * Nothing here depends on another crate or touches the outside.
+//! * Nothing here depends on another crate of the server or touches the outside.
 
+pub mod date;
 pub mod one_shot;
 pub mod transport;
 

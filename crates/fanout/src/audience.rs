@@ -1,17 +1,18 @@
 //! Who shall get a packet, grouped by next hop.
 //!
-//! A next hop is a shard of this server, today; cluster nodes and remote domains join as further groups. Names are
+//! A next hop is a shard of this server, today; cluster nodes and remote domains join as further groups. Addresses are
 //! kept packed in one buffer per group, with their hash beside them, so that an audience of ten thousand bare JIDs
 //! costs one allocation per group and no hashing at the far end.
 
-/// Bare JIDs in one buffer: for each, the keyed hash, the length and the text.
+/// JIDs in one buffer: for each, the keyed hash of the bare one, the length and the text. Bare where an
+/// account is meant, full where one of its sessions is.
 #[derive(Debug, Default, Clone)]
-pub struct Names {
+pub struct Addresses {
     packed: Vec<u8>,
     count: usize,
 }
 
-impl Names {
+impl Addresses {
     /// Appends a bare JID with its keyed hash. Text of more than 65 535 bytes is no JID and is left out.
     pub fn push(&mut self, hash: u64, bare: &str) {
         let Ok(len) = u16::try_from(bare.len()) else { return };
@@ -44,13 +45,13 @@ impl Names {
     }
 }
 
-impl Names {
-    /// Returns the buffer, for [`Names::unpack`].
+impl Addresses {
+    /// Returns the buffer, for [`Addresses::unpack`].
     pub(crate) fn packed(&self) -> &[u8] {
         &self.packed
     }
 
-    /// Reads a buffer of [`Names::packed`]; `None` if it holds anything but whole entries.
+    /// Reads a buffer of [`Addresses::packed`]; `None` if it holds anything but whole entries.
     pub(crate) fn unpack(packed: Vec<u8>) -> Option<Self> {
         let mut names = Self { packed, count: 0 };
         let (count, bytes) = names.iter().fold((0, 0), |(count, bytes), (_, text)| {
@@ -64,13 +65,13 @@ impl Names {
 /// An audience split by the shard that is home to each name.
 #[derive(Debug)]
 pub struct Audience {
-    groups: Vec<Names>,
+    groups: Vec<Addresses>,
 }
 
 impl Audience {
     /// An empty audience for a server of `shards` shards (at least one).
     pub fn new(shards: usize) -> Self {
-        Self { groups: vec![Names::default(); shards.max(1)] }
+        Self { groups: vec![Addresses::default(); shards.max(1)] }
     }
 
     /// Adds a bare JID by its keyed hash.
@@ -83,11 +84,11 @@ impl Audience {
 
     /// Whether nobody was added.
     pub fn is_empty(&self) -> bool {
-        self.groups.iter().all(Names::is_empty)
+        self.groups.iter().all(Addresses::is_empty)
     }
 
     /// The groups that have members, each with its shard.
-    pub fn into_groups(self) -> impl Iterator<Item = (usize, Names)> {
+    pub fn into_groups(self) -> impl Iterator<Item = (usize, Addresses)> {
         self.groups.into_iter().enumerate().filter(|(_, names)| !names.is_empty())
     }
 }

@@ -27,7 +27,7 @@ pub mod outbox;
 pub mod packet;
 mod wire;
 
-pub use audience::{Audience, Names};
+pub use audience::{Addresses, Audience};
 pub use link::{Link, Places};
 pub use outbox::framing::begin_message;
 pub use outbox::managed::{Asking, Bounds, TooHigh};

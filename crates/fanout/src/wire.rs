@@ -9,7 +9,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_bytes::{ByteBuf, Bytes};
 
-use crate::{Names, Packet};
+use crate::{Addresses, Packet};
 
 /// A packet as it is written: its bytes, whether its sender is of this server, and where a recipient's own blind address
 /// goes.
@@ -46,16 +46,16 @@ impl<'de> Deserialize<'de> for Packet {
     }
 }
 
-impl Serialize for Names {
+impl Serialize for Addresses {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(self.packed())
     }
 }
 
-impl<'de> Deserialize<'de> for Names {
+impl<'de> Deserialize<'de> for Addresses {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let packed = ByteBuf::deserialize(deserializer)?.into_vec();
-        Names::unpack(packed).ok_or_else(|| D::Error::custom("names that end in the middle"))
+        Addresses::unpack(packed).ok_or_else(|| D::Error::custom("names that end in the middle"))
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
 
         #[test]
         fn names_are_the_same_on_the_other_side(names in prop::collection::vec((any::<u64>(), "\\PC{0,40}"), 0..20)) {
-            let mut audience = Names::default();
+            let mut audience = Addresses::default();
             names.iter().for_each(|(hash, name)| audience.push(*hash, name));
             let read = again(&audience);
             prop_assert_eq!(read.len(), names.len());
@@ -118,8 +118,8 @@ mod tests {
 
         #[test]
         fn any_bytes_are_names_or_refused(packed: Vec<u8>) {
-            if let Some(names) = Names::unpack(packed.clone()) {
-                let mut again = Names::default();
+            if let Some(names) = Addresses::unpack(packed.clone()) {
+                let mut again = Addresses::default();
                 names.iter().for_each(|(hash, name)| again.push(hash, name));
                 prop_assert_eq!(again.packed(), &packed);
             }

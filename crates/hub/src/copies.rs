@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rookery_fanout::{Audience, Names, Packet, StanzaType};
+use rookery_fanout::{Addresses, Audience, Packet, StanzaType};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
@@ -70,7 +70,7 @@ impl World {
     }
 
     /// Delivers a packet to addresses whose home this is.
-    pub(crate) fn give(&mut self, packet: &Packet, to: &Names) {
+    pub(crate) fn give(&mut self, packet: &Packet, to: &Addresses) {
         // Presence for an account goes to whoever is available there, and to nobody else.
         let is_state = matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable);
         let on = self.filters_anywhere().delivery;

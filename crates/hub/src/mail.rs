@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use postcard::Error as Malformed;
 use rookery_fanout::multicast::Distant;
-use rookery_fanout::{Names as Audience, Packet};
+use rookery_fanout::{Addresses, Packet};
 use rookery_jid::Jid;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_bytes::Bytes;
@@ -35,7 +35,7 @@ pub(crate) enum Mail {
     /// A stanza for many addresses, bare or full, whose home is the receiving shard.
     Copies {
         #[serde(serialize_with = "shared")]
-        to: Arc<Audience>,
+        to: Arc<Addresses>,
         packet: Packet,
     },
     /// Many stanzas, in their order, for an address whose home is the receiving shard.
@@ -45,7 +45,7 @@ pub(crate) enum Mail {
     /// A part of a multicast for a remote domain whose home is the receiving shard.
     Distant(Box<Distant>),
     /// A resource has become available and wants to know the presence of these accounts (RFC 6121 §4.3).
-    Probe { from: Jid, to: Audience },
+    Probe { from: Jid, to: Addresses },
     /// A letter of a module to itself on the receiving shard.
     Letter(#[serde(serialize_with = "written")] Box<dyn letter::Carried>),
     /// A question to the receiving shard, and where its answer belongs.
@@ -70,7 +70,7 @@ enum Read<'a> {
         packet: Packet,
     },
     Copies {
-        to: Audience,
+        to: Addresses,
         packet: Packet,
     },
     Bundle {
@@ -84,7 +84,7 @@ enum Read<'a> {
     Distant(Box<Distant>),
     Probe {
         from: Jid,
-        to: Audience,
+        to: Addresses,
     },
     #[serde(borrow)]
     Letter(Named<'a>),
@@ -104,7 +104,7 @@ enum Read<'a> {
 #[derive(Serialize, Deserialize)]
 struct Named<'a>(&'a str, #[serde(borrow)] &'a Bytes);
 
-fn shared<S: Serializer>(names: &Arc<Audience>, serializer: S) -> Result<S::Ok, S::Error> {
+fn shared<S: Serializer>(names: &Arc<Addresses>, serializer: S) -> Result<S::Ok, S::Error> {
     names.serialize(serializer)
 }
 

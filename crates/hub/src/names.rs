@@ -9,6 +9,12 @@ use hashbrown::HashTable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NameId(pub u32);
 
+impl NameId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// All names of a shard.
 #[derive(Debug, Default)]
 pub struct Names {
@@ -36,7 +42,7 @@ impl Names {
     /// The number of a name, with one more reference to it.
     pub fn intern(&mut self, hash: u64, text: &str) -> NameId {
         if let Some(id) = self.find(hash, text) {
-            if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+            if let Some(entry) = self.entries.get_mut(id.index()) {
                 entry.references += 1;
             }
             return id;
@@ -61,7 +67,7 @@ impl Names {
 
     /// Gives one reference back; the last one forgets the name.
     pub fn release(&mut self, id: NameId) {
-        let Some(entry) = self.entries.get_mut(id.0 as usize) else { return };
+        let Some(entry) = self.entries.get_mut(id.index()) else { return };
         entry.references = entry.references.saturating_sub(1);
         if entry.references > 0 {
             return;
@@ -76,17 +82,17 @@ impl Names {
 
     /// The bare JID behind a number, and its hash.
     pub fn get(&self, id: NameId) -> Option<(u64, &str)> {
-        self.entries.get(id.0 as usize).map(|entry| (entry.hash, &*entry.text))
+        self.entries.get(id.index()).map(|entry| (entry.hash, &*entry.text))
     }
 
     /// The index of the user who is present under this name, see [`Names::set_user`].
     pub fn user(&self, id: NameId) -> Option<u32> {
-        self.entries.get(id.0 as usize).map(|entry| entry.user).filter(|&user| user != NOBODY)
+        self.entries.get(id.index()).map(|entry| entry.user).filter(|&user| user != NOBODY)
     }
 
     /// Says which user is present under this name, or none.
     pub fn set_user(&mut self, id: NameId, user: Option<u32>) {
-        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
+        if let Some(entry) = self.entries.get_mut(id.index()) {
             entry.user = user.unwrap_or(NOBODY);
         }
     }

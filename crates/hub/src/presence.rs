@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rookery_fanout::{Audience, Link, Names, Packet, StanzaType, To};
+use rookery_fanout::{Addresses, Audience, Link, Packet, StanzaType, To};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::StoreError;
 use rookery_stream::error::Condition;
@@ -214,7 +214,7 @@ impl World {
 
     /// Answers the probe of a resource for many accounts at once (§4.3.2): those who are here at once, those who are away from the
     /// store.
-    pub(crate) fn answer_probes(&mut self, from: &Jid, to: &Names) {
+    pub(crate) fn answer_probes(&mut self, from: &Jid, to: &Addresses) {
         let mut away = Vec::new();
         for (hash, bare) in to.iter() {
             if !self.answer_probe(from, hash, bare)

@@ -1,13 +1,13 @@
 //! The audience of a room, kept ready: who is in it, by next hop, changed when somebody comes or goes and not looked up per message.
 //!
-//! Names lie in shared chunks, so that a letter to another shard takes a reference and no copy. An addition writes into the last chunk of its
+//! Addresses lie in shared chunks, so that a letter to another shard takes a reference and no copy. An addition writes into the last chunk of its
 //! shard; a removal rewrites one chunk. What is left out of one packet costs a copy of the chunk that it is in, and of no other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rookery_fanout::audience::home;
-use rookery_fanout::{Link, Names, Packet, To};
+use rookery_fanout::{Addresses, Link, Packet, To};
 use rookery_jid::{Jid, JidRef};
 
 use crate::World;
@@ -17,7 +17,7 @@ use crate::mail::Mail;
 #[derive(Debug, Default)]
 pub struct Roll {
     /// Accounts of this server, by home shard.
-    shards: Vec<Vec<Arc<Names>>>,
+    shards: Vec<Vec<Arc<Addresses>>>,
     /// Those of other servers, by domain.
     away: BTreeMap<String, Vec<Jid>>,
     /// Services and domains of this server.
@@ -32,7 +32,7 @@ impl Roll {
     }
 
     /// The accounts of this server with their home shards.
-    pub(crate) fn chunks(&self) -> impl Iterator<Item = (usize, &Arc<Names>)> {
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = (usize, &Arc<Addresses>)> {
         self.shards.iter().enumerate().flat_map(|(shard, chunks)| chunks.iter().map(move |chunk| (shard, chunk)))
     }
 
@@ -138,12 +138,12 @@ impl World {
     }
 }
 
-fn push(chunks: &mut Vec<Arc<Names>>, hash: u64, jid: &str) {
+fn push(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: &str) {
     match chunks.last_mut().filter(|last| last.len() < CHUNK) {
         // A letter that is still on its way keeps its own copy.
         Some(last) => Arc::make_mut(last).push(hash, jid),
         None => {
-            let mut names = Names::default();
+            let mut names = Addresses::default();
             names.push(hash, jid);
             chunks.push(Arc::new(names));
         }
@@ -156,8 +156,8 @@ fn remove(jids: &mut Vec<Jid>, jid: JidRef<'_>) -> bool {
 }
 
 /// Takes a name out of its chunk. Chunks that have become small are filled from the last one, so that their number stays in proportion.
-fn cut(chunks: &mut Vec<Arc<Names>>, hash: u64, jid: JidRef<'_>) -> bool {
-    let has = |names: &Names| names.iter().any(|(other, name)| other == hash && name == jid.as_str());
+fn cut(chunks: &mut Vec<Arc<Addresses>>, hash: u64, jid: JidRef<'_>) -> bool {
+    let has = |names: &Addresses| names.iter().any(|(other, name)| other == hash && name == jid.as_str());
     let Some(at) = chunks.iter().position(|names| has(names)) else { return false };
     let cut = chunks.get(at).map(|names| without(names, &[(hash, jid.as_str())]));
     let (Some(chunk), Some(cut)) = (chunks.get_mut(at), cut) else { return false };
@@ -172,17 +172,17 @@ fn cut(chunks: &mut Vec<Arc<Names>>, hash: u64, jid: JidRef<'_>) -> bool {
 }
 
 /// The names but a few; the chunk itself if none of those is in it.
-fn without(names: &Arc<Names>, except: &[(u64, &str)]) -> Arc<Names> {
+fn without(names: &Arc<Addresses>, except: &[(u64, &str)]) -> Arc<Addresses> {
     let is_out = |hash: u64, name: &str| except.iter().any(|(other, jid)| *other == hash && *jid == name);
     if except.is_empty() || !names.iter().any(|(hash, name)| is_out(hash, name)) {
         return names.clone();
     }
-    let mut rest = Names::default();
+    let mut rest = Addresses::default();
     names.iter().filter(|(hash, name)| !is_out(*hash, name)).for_each(|(hash, name)| rest.push(hash, name));
     Arc::new(rest)
 }
 
-/// Names in one chunk: few enough that copying one is nothing, many enough that a letter for each is nothing either.
+/// Addresses in one chunk: few enough that copying one is nothing, many enough that a letter for each is nothing either.
 const CHUNK: usize = 128;
 
 #[cfg(test)]
@@ -194,7 +194,7 @@ mod tests {
         Jid::parse(&format!("u{number}@example.org/r")).unwrap()
     }
 
-    fn all(chunks: &[Arc<Names>]) -> Vec<String> {
+    fn all(chunks: &[Arc<Addresses>]) -> Vec<String> {
         let mut all: Vec<_> =
             chunks.iter().flat_map(|names| names.iter().map(|(_, name)| name.to_owned()).collect::<Vec<_>>()).collect();
         all.sort();

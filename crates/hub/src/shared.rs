@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use ahash::RandomState;
-use rookery_fanout::{Link, Names, Packet};
+use rookery_fanout::{Addresses, Link, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{RosterItem, Subscription};
 use serde::{Deserialize, Serialize};
@@ -74,7 +74,7 @@ impl Letter for Everybody {
 
     /// Finds the accounts of this shard.
     fn open(self, world: &mut World) {
-        let mut to = Names::default();
+        let mut to = Addresses::default();
         for (_, user) in &world.people.users {
             if let Some((hash, bare)) = world.people.names.get(user.name)
                 && bare.rsplit_once('@').is_some_and(|(_, of)| of == self.domain)
@@ -95,7 +95,7 @@ impl Letter for Everybody {
 pub(crate) struct ProbeMembers {
     from: Jid,
     #[serde(with = "shared_names")]
-    to: Arc<Names>,
+    to: Arc<Addresses>,
 }
 
 impl Letter for ProbeMembers {
@@ -110,15 +110,15 @@ impl Letter for ProbeMembers {
 mod shared_names {
     use std::sync::Arc;
 
-    use rookery_fanout::Names;
+    use rookery_fanout::Addresses;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(names: &Arc<Names>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(names: &Arc<Addresses>, serializer: S) -> Result<S::Ok, S::Error> {
         names.as_ref().serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Names>, D::Error> {
-        Names::deserialize(deserializer).map(Arc::new)
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Addresses>, D::Error> {
+        Addresses::deserialize(deserializer).map(Arc::new)
     }
 }
 
@@ -228,7 +228,7 @@ impl World {
     }
 
     /// Answers for the members who are here. Those who are away have nothing to say: the store is not asked.
-    pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Names) {
+    pub(crate) fn answer_shared_probes(&mut self, from: &Jid, to: &Addresses) {
         let asker = self.hash(from.bare_str());
         let mut packets = Vec::new();
         for (hash, bare) in to.iter() {

@@ -8,6 +8,7 @@
 //!   bounded; the one that has not been heard of for longest makes room.
 //! * The store has a hash of a token, never the token.
 
+use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_sasl::token::new_token;
 use rookery_sasl::{Credentials, Hash, TokenKey, TokenMechanism};
@@ -17,7 +18,7 @@ use tracing::warn;
 
 use crate::login::LoginAnswer;
 use crate::world::Event;
-use crate::{DocumentName, DocumentSpec, World, delay};
+use crate::{DocumentName, DocumentSpec, World};
 
 /// The module whose switch and options decide about tokens.
 pub const MODULE: &str = "fast";
@@ -148,7 +149,7 @@ impl World {
         tokens.tokens.retain(|token| token.slot == Slot::Current);
         let key = TokenKey::of(&token);
         tokens.tokens.push(StoredToken { slot: Slot::New, mechanism, key, issued: now, expires });
-        Some(Issued { token, expiry: delay::timestamp(expires * 1000) })
+        Some(Issued { token, expiry: date::timestamp(expires * 1000) })
     }
 
     /// Forgets the installations whose last token is oldest, so that one more has a place.

@@ -8,7 +8,8 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use rookery_hub::{Hooks, Iq, Module, OptionSpec, Options, Target, Value, World, delay};
+use rookery_base::date;
+use rookery_hub::{Hooks, Iq, Module, OptionSpec, Options, Target, Value, World};
 use rookery_modkit::option;
 use rookery_stream::error::Condition;
 use rookery_xml::{Writer, ns};
@@ -179,7 +180,7 @@ fn write(reply: &mut Writer, service: &Service, credentials: Option<&Credentials
     reply.opt_attr("port", port.as_deref()).opt_attr("transport", service.transport.as_deref());
     if let Some(Credentials { username, password, until_ms }) = credentials {
         reply.attr("restricted", "true").attr("username", username).attr("password", password);
-        reply.attr("expires", &delay::timestamp(*until_ms));
+        reply.attr("expires", &date::timestamp(*until_ms));
     }
     reply.end();
 }

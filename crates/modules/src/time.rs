@@ -1,6 +1,7 @@
 //! XEP-0202: Entity Time. A client that compares clocks can correct the times that it shows.
 
-use rookery_hub::{Hooks, Iq, Module, Target, World, delay};
+use rookery_base::date;
+use rookery_hub::{Hooks, Iq, Module, Target, World};
 use rookery_modkit::request::is_get;
 use rookery_xml::ns;
 
@@ -33,6 +34,6 @@ fn answer(world: &mut World, iq: Iq) {
     }
     let mut reply = iq.result();
     // A server serves people in many time zones; its own one would tell nothing but where it stands.
-    reply.start_ns("time", ns::TIME).text_child("tzo", "+00:00").text_child("utc", &delay::timestamp(world.time()));
+    reply.start_ns("time", ns::TIME).text_child("tzo", "+00:00").text_child("utc", &date::timestamp(world.time()));
     world.reply(&iq, reply);
 }

@@ -11,8 +11,8 @@
 
 use std::fmt::Write as _;
 
+use rookery_base::date::timestamp;
 use rookery_fanout::Packet;
-use rookery_hub::delay::timestamp;
 use rookery_hub::{Bound, Domain, Hooks, Iq, Module, Most, OptionSpec, Options, Per, Unit, Value, World};
 use rookery_jid::JidRef;
 use rookery_modkit::disco::{Identity, Info, reply_items};

@@ -7,7 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rookery_archive::id;
-use rookery_hub::{DocumentSpec, Exported, delay};
+use rookery_base::date;
+use rookery_hub::{DocumentSpec, Exported};
 use rookery_jid::Jid;
 use rookery_store::pubsub::Wanted;
 use rookery_store::{ArchiveQuery, Document, RosterItem, StoreError, Stores, wait};
@@ -190,7 +191,7 @@ impl Account<'_> {
             for message in &page {
                 if let Some(mut stanza) = self.read(&message.stanza) {
                     let delay = Element::new("delay", ns::DELAY).with_attr("from", self.jid.domain());
-                    stanza.push_child(delay.with_attr("stamp", delay::timestamp(message.unix_ms)));
+                    stanza.push_child(delay.with_attr("stamp", date::timestamp(message.unix_ms)));
                     self.element(&stanza)?;
                 }
             }
@@ -280,7 +281,7 @@ impl Account<'_> {
             }
             for (id, stanza) in &page.messages {
                 if let Some(message) = self.read(stanza) {
-                    let delay = Element::new("delay", ns::DELAY).with_attr("stamp", delay::timestamp(id::time(*id)));
+                    let delay = Element::new("delay", ns::DELAY).with_attr("stamp", date::timestamp(id::time(*id)));
                     let forwarded = Element::new("forwarded", ns::FORWARD).with_child(delay).with_child(message);
                     let result = Element::new("result", ns::MAM).with_attr("id", id::text(*id));
                     self.element(&result.with_child(forwarded))?;

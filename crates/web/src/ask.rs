@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rookery_base::{Abandoned, Completer};
+use rookery_base::{Abandoned, Awaited, Completer};
 use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_operations::{Outcome, Refusal};
@@ -28,8 +28,7 @@ impl Shared {
         &self,
         work: impl FnOnce(&mut World, Answer<T>) + Send + 'static,
     ) -> Outcome<T> {
-        let answer = self.door.ask(work);
-        timeout(PATIENCE, answer).await.map_err(|_| Refusal::Late)?.map_err(|Abandoned| Refusal::Late)?
+        answered(self.door.ask(work)).await
     }
 
     /// Waits for a store.
@@ -74,6 +73,11 @@ impl Shared {
     }
 }
 
+/// Waits for what a shard answers.
+async fn answered<T>(answer: Awaited<Outcome<T>>) -> Outcome<T> {
+    timeout(PATIENCE, answer).await.map_err(|_| Refusal::Late)?.map_err(|Abandoned| Refusal::Late)?
+}
+
 /// The time of day, milliseconds since 1970.
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
@@ -83,3 +87,22 @@ pub fn now_ms() -> u64 {
 const EXPORT: Refusal = Refusal::Failed("the export");
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+#[cfg(test)]
+mod tests {
+    use rookery_base::one_shot;
+    use rookery_store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn a_shard_that_is_gone_is_late_and_only_the_store_fails_as_the_store() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (answer, awaited) = one_shot::<Outcome<()>>();
+        drop(answer);
+        assert_eq!(runtime.block_on(answered(awaited)), Err(Refusal::Late));
+        let (answer, awaited) = one_shot::<Outcome<()>>();
+        answer.complete(Err(Refusal::Store(StoreError::Closed)));
+        assert_eq!(runtime.block_on(answered(awaited)), Err(Refusal::Store(StoreError::Closed)));
+    }
+}

@@ -1,8 +1,8 @@
 //! A reading as XMPP clients get it: `<reading xmlns='urn:rookery:reading:0'/>`, described in the operator's guide.
 
+use rookery_base::date::timestamp_ms;
 use rookery_dpm::sdd::reply::{DeviceInfo, Reply};
 use rookery_dpm::status::Status;
-use rookery_hub::delay::timestamp_ms;
 use rookery_pubsub::data::Reading;
 use rookery_xml::Element;
 

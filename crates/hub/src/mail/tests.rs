@@ -62,9 +62,9 @@ fn packet() -> impl Strategy<Value = Packet> {
     })
 }
 
-fn names() -> impl Strategy<Value = Audience> {
+fn names() -> impl Strategy<Value = Addresses> {
     prop::collection::vec((any::<u64>(), jid()), 0..5).prop_map(|found| {
-        let mut names = Audience::default();
+        let mut names = Addresses::default();
         found.iter().for_each(|(hash, name)| names.push(*hash, name.as_str()));
         names
     })

@@ -1,6 +1,7 @@
 //! What is known of one account: XEP-0133 §4.8 to §4.10.
 
-use rookery_hub::{World, delay};
+use rookery_base::date;
+use rookery_hub::World;
 use rookery_jid::Jid;
 use rookery_modkit::form::Field;
 use rookery_operations::rights::Rights;
@@ -134,7 +135,7 @@ fn tell_last_login(world: &mut World, order: Order, account: &Jid, unix_ms: Opti
     let form = result().field(Field::jid_multi("accountjids").value(account.as_str()));
     let outcome = match unix_ms {
         Some(unix_ms) => {
-            let time = Field::text_single("lastlogin").value(&delay::timestamp(unix_ms));
+            let time = Field::text_single("lastlogin").value(&date::timestamp(unix_ms));
             Outcome::result(form.field(time).element())
         }
         None => Outcome::result(form.element()).note("info", "the account was never here"),

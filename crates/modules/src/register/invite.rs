@@ -1,6 +1,7 @@
 //! Invitations (XEP-0401), and links to set a new password: what makes the tokens that `tokens` takes.
 
-use rookery_hub::{World, delay};
+use rookery_base::date;
+use rookery_hub::World;
 use rookery_jid::{Jid, prepare_local};
 use rookery_modkit::form::{Field, Form};
 use rookery_operations::Refusal;
@@ -98,9 +99,7 @@ fn make(world: &mut World, order: Order, wanted: Wanted, invites: bool) {
             let form = Form::new("result")
                 .hidden("FORM_TYPE", "urn:xmpp:invite#invitation")
                 .field(Field::text_single("uri").label("The link to pass on").value(&uri(&invitation, invites)))
-                .field(
-                    Field::text_single("expire").label("Good until").value(&delay::timestamp(invitation.expires_ms)),
-                );
+                .field(Field::text_single("expire").label("Good until").value(&date::timestamp(invitation.expires_ms)));
             order.complete(world, Outcome::result(form.element()));
         }
         Err(refusal) => refuse(world, order, refusal),

@@ -1,6 +1,6 @@
 //! Links that let somebody in, once.
 
-use rookery_hub::delay;
+use rookery_base::date;
 use rookery_jid::{Jid, prepare_local};
 use rookery_operations::invitations::uri;
 use rookery_operations::invitations::{self, Wanted};
@@ -71,7 +71,7 @@ pub async fn make(visit: &Visit) -> Outcome<Done> {
     let days = days.ok_or_else(|| Refusal::Impossible(format!("a link is good for 1 to {MOST_DAYS} days")))?;
     let made = visit.shared.wait(invitations::make(&visit.shared.stores, wanted, days, now_ms())).await??;
     visit.note(&domain, act);
-    let words = format!("This link is good once, until {}.", delay::timestamp(made.expires_ms));
+    let words = format!("This link is good once, until {}.", date::timestamp(made.expires_ms));
     Ok(Done { copy: Some(uri(&made, false)), ..Done::new("/invitations", words) })
 }
 

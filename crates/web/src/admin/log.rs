@@ -1,6 +1,6 @@
 //! What administrators did, logins and changes, and who else logged in or failed to.
 
-use rookery_hub::delay;
+use rookery_base::date;
 use rookery_operations::Outcome;
 
 use super::Visit;
@@ -54,7 +54,7 @@ fn logins(visit: &Visit, html: &mut Html) {
 }
 
 fn when(unix_ms: u64) -> String {
-    delay::timestamp(unix_ms).replace('T', " ").replace('Z', "")
+    date::timestamp(unix_ms).replace('T', " ").replace('Z', "")
 }
 
 /// Entries of each part of the page.

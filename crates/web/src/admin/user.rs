@@ -2,7 +2,7 @@
 
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use hyper::{Response, StatusCode};
-use rookery_hub::delay;
+use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::users::{self, User};
@@ -136,7 +136,7 @@ fn facts(user: &User) -> Html {
     }
     let seen = match (user.sessions.is_empty(), user.last_seen_ms) {
         (false, _) => "here now".to_owned(),
-        (true, Some(unix_ms)) => format!("last here {}", delay::timestamp(unix_ms)),
+        (true, Some(unix_ms)) => format!("last here {}", date::timestamp(unix_ms)),
         (true, None) => "never here".to_owned(),
     };
     html.add(

@@ -1,6 +1,7 @@
 //! Domains and their modules, what the server counts, and what was done.
 
-use rookery_hub::{Domain, OptionSpec, Options, Value as OptionValue, delay};
+use rookery_base::date;
+use rookery_hub::{Domain, OptionSpec, Options, Value as OptionValue};
 use serde_json::{Map, Value, json};
 
 use super::problem::Problem;
@@ -65,7 +66,7 @@ pub(super) async fn log(call: Call) -> Result<Reply, Problem> {
         .iter()
         .map(|entry| {
             json!({
-                "time": delay::timestamp(entry.unix_ms),
+                "time": date::timestamp(entry.unix_ms),
                 "who": entry.who,
                 "by": entry.by,
                 "act": entry.act,

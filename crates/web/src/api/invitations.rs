@@ -1,6 +1,6 @@
 //! Links that let somebody in, once.
 
-use rookery_hub::delay;
+use rookery_base::date;
 use rookery_jid::prepare_local;
 use rookery_operations::Refusal;
 use rookery_operations::invitations::uri;
@@ -35,7 +35,7 @@ async fn answer(call: Call, domain: &str, wanted: Wanted, act: String) -> Result
     let days = call.body.number("days").unwrap_or(DAYS);
     let made = call.shared.wait(make(&call.shared.stores, wanted, days, now_ms())).await??;
     call.note(domain, act);
-    let body = json!({ "uri": uri(&made, false), "expires": delay::timestamp(made.expires_ms) });
+    let body = json!({ "uri": uri(&made, false), "expires": date::timestamp(made.expires_ms) });
     Ok(Reply::json(&body).with_status(hyper::StatusCode::CREATED))
 }
 

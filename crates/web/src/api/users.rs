@@ -1,6 +1,6 @@
 //! Accounts.
 
-use rookery_hub::delay;
+use rookery_base::date;
 use rookery_jid::Jid;
 use rookery_operations::Refusal;
 use rookery_operations::users::{self, Listed};
@@ -40,7 +40,7 @@ pub(super) async fn get(call: Call) -> Result<Reply, Problem> {
         "disabled": user.is_disabled,
         "admin": user.is_admin,
         "contacts": user.contacts,
-        "last_seen": user.last_seen_ms.map(delay::timestamp),
+        "last_seen": user.last_seen_ms.map(date::timestamp),
         "sessions": sessions,
     })))
 }
