@@ -1,4 +1,4 @@
-//! What a module on one shard tells itself on another: data with a wire form.
+//! Letters of a module on one shard to itself on another: data with a wire form.
 //!
 //! Within a process a letter travels as the value that it is, so that the packets in it stay shared. To another node it
 //! goes as bytes, and so it does in tests that encode all mail, see [`World::encode_mail`].

@@ -1,4 +1,4 @@
-//! What one shard tells another: data, with a wire form.
+//! Mail between shards: data, with a wire form.
 //!
 //! Shards of one process hand each other [`Parcel`]s by pointer, so that packets stay shared. The wire form is for shards
 //! elsewhere, and for tests that let all mail pass through it ([`World::encode_mail`]), so that nothing gets into mail
@@ -25,7 +25,7 @@ use crate::passage::Notes;
 use crate::question::{self, Asker};
 use crate::{World, letter};
 
-/// What one shard tells another.
+/// Carries what one shard tells another.
 ///
 /// [`Read`] has the same variants in the same order: that is the wire form.
 #[derive(Debug, Serialize)]
@@ -128,7 +128,7 @@ pub struct Parcel {
     custody: Option<Custody>,
 }
 
-/// Why mail has no wire form, or bytes are no mail.
+/// Says why mail has no wire form, or why bytes are no mail.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MailError {
     /// It is larger than [`MAX_BYTES`]: this many bytes.

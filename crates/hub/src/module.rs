@@ -3,6 +3,8 @@
 //! A module is one file; [`Module::install`] says what it handles. The tables are made once, at start, so that a stanza which no
 //! module cares about passes by without a call. Order is by [`Phase`], within a phase by the module table; there are no magic numbers.
 //! Whether a module is on is decided per domain, by the operator; one that is off is neither called nor shown in disco.
+//!
+//! Some hooks have a single user. They are no calls, because the hub stands below all modules and knows none of them.
 
 mod document;
 mod hook;
@@ -175,7 +177,7 @@ pub struct Registry {
     pub(crate) states: States,
 }
 
-/// Who is asked, and who serves.
+/// Lists who is asked, and who serves.
 #[derive(Default)]
 pub(crate) struct Requests {
     iqs: HashMap<Target, HashMap<&'static str, Hook<IqHandler>>>,
@@ -184,7 +186,7 @@ pub(crate) struct Requests {
     pub(crate) remote_services: Hook<FindRemote>,
 }
 
-/// Who sees stanzas on their way.
+/// Lists the calls that see stanzas on their way.
 #[derive(Default)]
 pub(crate) struct Passing {
     pub(crate) borders: Hook<Border>,
@@ -195,7 +197,7 @@ pub(crate) struct Passing {
     pub(crate) undelivered: Hook<Undelivered>,
 }
 
-/// Who keeps something for accounts and hears of them.
+/// Lists what is kept for accounts, and the calls that hear of them.
 #[derive(Default)]
 pub(crate) struct Accounts {
     documents: HashMap<&'static str, typed::Read>,
@@ -206,7 +208,7 @@ pub(crate) struct Accounts {
     pub(crate) shown: Hook<OfContact>,
 }
 
-/// Who hears of sessions.
+/// Lists the calls that hear of sessions.
 #[derive(Default)]
 pub(crate) struct Sessions {
     pub(crate) logins: Hook<OfLogin>,
@@ -217,7 +219,7 @@ pub(crate) struct Sessions {
     pub(crate) ended: Hook<OfSession>,
 }
 
-/// What runs by itself.
+/// Lists the calls that come without a cause.
 #[derive(Default)]
 pub(crate) struct Rounds {
     pub(crate) starting: Hook<Everywhere>,
@@ -225,7 +227,7 @@ pub(crate) struct Rounds {
     pub(crate) every: Vec<(u64, Everywhere)>,
 }
 
-/// What clients are shown.
+/// Lists what clients are shown.
 #[derive(Default)]
 struct Shown {
     features: Vec<(Target, Call<&'static str>)>,
@@ -233,7 +235,7 @@ struct Shown {
     after_login: Hook<Features>,
 }
 
-/// What modules tell and ask themselves on other shards.
+/// Lists the kinds of letters and questions between shards.
 #[derive(Default)]
 struct Kinds {
     letters: HashMap<&'static str, letter::Decode>,

@@ -31,7 +31,7 @@ use crate::task::{Task, Wakeups};
 use crate::timer::Timers;
 use crate::world::{Event, Place};
 
-/// What time it is, and what goes by it.
+/// Knows what time it is.
 #[derive(Default)]
 pub(crate) struct Clock {
     /// The time by which timers go, in milliseconds; it never goes back.
@@ -51,7 +51,7 @@ pub(crate) struct Here {
     pub(crate) hashing: RandomState,
     /// The last number that tells apart the sessions that a link has had.
     pub(crate) serial: u32,
-    /// How many unique texts there were.
+    /// Counts the unique texts that were given out.
     pub(crate) unique: u64,
 }
 
@@ -62,7 +62,7 @@ impl Here {
     }
 }
 
-/// What this server is: what the operator decides, and what the modules declare.
+/// Holds what the operator decides and what the modules declare.
 pub(crate) struct Catalogue {
     pub(crate) settings: Arc<Settings>,
     pub(crate) served: Served,
@@ -78,7 +78,7 @@ impl Catalogue {
     }
 }
 
-/// Who is here, and what is known of those who are away.
+/// Holds the users who are here, and what is known of those who are away.
 #[derive(Default)]
 pub(crate) struct People {
     pub(crate) names: Names,
@@ -89,7 +89,7 @@ pub(crate) struct People {
     pub(crate) paid: Paid,
 }
 
-/// What goes on later.
+/// Holds what goes on later.
 pub(crate) struct Waiting {
     pub(crate) tasks: Slab<Task>,
     pub(crate) timers: Timers,
@@ -113,7 +113,7 @@ impl Waiting {
     }
 }
 
-/// What leaves the world, but for the outboxes.
+/// Holds what leaves the world by another way than the outboxes.
 pub(crate) struct Out {
     pub(crate) events: VecDeque<Event>,
     /// Mail for each shard.

@@ -39,11 +39,11 @@ pub struct Passage<'a> {
     pub packet: &'a Packet,
     /// The address that it goes to.
     pub to: JidRef<'a>,
-    /// What those have learnt about it.
+    /// Tells what the filters before have learnt about it.
     pub notes: &'a mut Notes,
 }
 
-/// What is known of a stanza on its way and isn't in its bytes: it travels with the stanza, also while that waits.
+/// Keeps what is known of a stanza on its way and isn't in its bytes. Notes travel with the stanza, also while it waits.
 #[derive(Debug, Clone, Default)]
 pub struct Notes {
     /// When it came, in milliseconds since 1970, where that was before now: it comes back from a session that did not
@@ -235,11 +235,11 @@ impl Passages {
 /// One of the passages of a registry.
 pub(crate) type Which = fn(&Registry) -> &Passages;
 
-/// What sessions send.
+/// Stanzas that sessions send.
 pub(crate) const ROUTE: Which = |registry| &registry.passing.before_route;
-/// What comes for accounts.
+/// Stanzas that come for accounts.
 pub(crate) const DELIVERY: Which = |registry| &registry.passing.before_delivery;
-/// What comes for services.
+/// Stanzas that come for services.
 pub(crate) const SERVICE: Which = |registry| &registry.passing.before_service;
 
 impl World {

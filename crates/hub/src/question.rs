@@ -36,10 +36,10 @@ pub trait Question: Serialize + DeserializeOwned + fmt::Debug + Clone + Send + '
     /// The name of the kind, which no other has: the module's, and what is asked.
     const NAME: &'static str;
 
-    /// How long the answer may take, in milliseconds.
+    /// The time that the answer may take, in milliseconds.
     const PATIENCE_MS: u64 = 2_000;
 
-    /// What is given for an answer.
+    /// The type of the answer.
     type Answer: Serialize + DeserializeOwned + 'static;
 
     /// Answers, now or later, by [`Reply::give`]. A reply that is dropped is an answer that doesn't come.
@@ -75,7 +75,7 @@ pub(crate) fn decode<Q: Question>(bytes: &[u8]) -> Result<Box<dyn Carried>, post
     Ok(Box::new(postcard::from_bytes::<Q>(bytes)?))
 }
 
-/// Where an answer belongs.
+/// The place that an answer belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asker {
     shard: u32,
@@ -228,5 +228,5 @@ impl World {
     }
 }
 
-/// How long the driver may take to tell a client's address, in milliseconds. It does so in the same tick.
+/// The time that the driver may take to tell a client's address, in milliseconds. It does so in the same tick.
 const PEER_PATIENCE_MS: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! What modules remember, by type.
+//! The state of modules, by type.
 //!
 //! A module declares a value of a type of its own when it is installed ([`Hooks::state`](crate::Hooks::state)); every
 //! shard has one such value, and any code that gets the world finds it by its type. So no handler carries state of its

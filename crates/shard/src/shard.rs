@@ -44,7 +44,7 @@ pub struct Shard<D: Driver> {
     pub(crate) answering: Vec<Link>,
 }
 
-/// What all shards of the process have in common.
+/// Holds what all shards of the process have in common.
 pub(crate) struct Common<S> {
     /// What the operator decides.
     pub(crate) generation: Arc<Generation>,
@@ -55,7 +55,7 @@ pub(crate) struct Common<S> {
     pub(crate) ids: Arc<dyn Fn() -> u128 + Send + Sync>,
 }
 
-/// What a shard does by the clock.
+/// Holds what a shard does by the clock.
 #[derive(Default)]
 pub(crate) struct Timing {
     pub(crate) now_ms: u64,
@@ -80,7 +80,7 @@ pub(crate) struct Buffers {
     pub(crate) scanner: Option<Box<Scanner>>,
 }
 
-/// What is counted beside the world's counters.
+/// Counts what the world's counters do not.
 #[derive(Default)]
 pub(crate) struct Measured {
     /// Copies of this tick that mail of other shards has brought, with the moment when the tick began that sent it.

@@ -1,4 +1,4 @@
-//! What a module declares: which calls it wants, what it keeps, and what it shows.
+//! The declarations of a module: the calls that it wants, the state that it keeps, the features that it shows.
 
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
@@ -19,8 +19,8 @@ use crate::question::{self, Question};
 use crate::settings::Domain;
 use crate::shared::SharedContacts;
 
-/// What a module declares, see [`Module::install`](crate::Module::install). A call is a plain function: it finds what it
-/// needs to know in the world, see [`Hooks::state`].
+/// Takes what a module declares, see [`Module::install`](crate::Module::install). A call is a plain function: it finds
+/// what it needs to know in the world, see [`Hooks::state`].
 pub struct Hooks<'a> {
     pub(super) module: &'static str,
     pub(super) registry: &'a mut Registry,

@@ -8,7 +8,7 @@ use rookery_jid::JidRef;
 
 use crate::World;
 
-/// What a module needs of an account with every stanza: a document of the store that is kept in memory, by its type.
+/// A document of an account that a module needs with every stanza, and that is kept in memory, by its type.
 ///
 /// The module declares it with [`Hooks::document`](crate::Hooks::document).
 pub trait Document: Sized + 'static {
