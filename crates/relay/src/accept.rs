@@ -23,9 +23,10 @@ pub async fn serve(
 ) {
     let waiting = Arc::new(Waiting::default());
     for listener in listeners {
+        let address = listener.local_addr().ok();
         match listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener)) {
             Ok(listener) => drop(tokio::spawn(accept(listener, waiting.clone()))),
-            Err(error) => error!(%error, "a port for bytestreams can't be listened on"),
+            Err(error) => error!(?address, %error, "a port for bytestreams can't be listened on"),
         }
     }
     tokio::spawn(join(asked, waiting.clone()));
@@ -47,7 +48,8 @@ async fn accept(listener: TcpListener, waiting: Arc<Waiting>) {
                 });
             }
             Err(error) => {
-                warn!(%error, "no connection for a bytestream can be accepted for a second");
+                let address = listener.local_addr().ok();
+                warn!(?address, %error, "no connection for a bytestream can be accepted for a second");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

@@ -121,7 +121,8 @@ impl Driver for Epoll {
         flags.set(epoll::EventFlags::IN, read);
         flags.set(epoll::EventFlags::OUT, write);
         if let Err(error) = epoll::modify(&self.set, socket, epoll::EventData::new_u64(u64::from(key)), flags) {
-            warn!(%error, "a socket can't be watched");
+            let peer = socket.peer_addr().ok();
+            warn!(?peer, %error, "a socket can't be watched");
         }
     }
 

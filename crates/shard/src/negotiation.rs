@@ -165,8 +165,9 @@ impl<D: Driver> Shard<D> {
                     negotiation.tls_since = Some(Since::now());
                 }
             }
-            (Some(Err(error)), _) => {
-                warn!(%error, "TLS can't be started");
+            (Some(Err(error)), connection) => {
+                let peer = connection.map(|connection| connection.peer);
+                warn!(?peer, %error, "TLS can't be started");
                 self.lost(link);
             }
             _ => self.lost(link),

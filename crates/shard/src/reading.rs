@@ -39,7 +39,7 @@ impl<D: Driver> Shard<D> {
             Ok(len) => self.received(link, buffer.get_mut(..len).unwrap_or_default()),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(error) => {
-                debug!(%error, "a connection broke");
+                debug!(peer = %connection.peer, %error, "a connection broke");
                 self.lost(link);
             }
         }

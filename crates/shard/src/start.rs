@@ -1,5 +1,6 @@
 //! Threads: one per shard, and the handle by which their owner talks to them.
 
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -273,6 +274,18 @@ impl Thread {
     }
 }
 
+/// The address of a listener, as log lines have it.
+struct Where<'a>(&'a TcpListener);
+
+impl fmt::Display for Where<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.local_addr() {
+            Ok(address) => address.fmt(f),
+            Err(_) => f.write_str("unknown"),
+        }
+    }
+}
+
 /// The listeners, on the first shard: connections go round, so that every shard gets the same number.
 struct Accepting {
     listeners: Vec<Listener>,
@@ -288,7 +301,8 @@ impl Accepting {
             let watched =
                 listener.socket.set_nonblocking(true).and_then(|()| driver.add_listener(&listener.socket, index));
             if let Err(error) = watched {
-                error!(%error, "a port can't be listened on");
+                let address = Where(&listener.socket);
+                error!(%address, %error, "a port can't be listened on");
             }
         }
     }
@@ -306,7 +320,8 @@ impl Accepting {
                     Ok((socket, peer)) => self.hand_over(shard, socket, peer, direct_tls, now_ms),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) if is_exhausted(&error) => {
-                        warn!(%error, "no new connection can be accepted for a second; raise the limit of open files");
+                        let address = Where(&listener.socket);
+                        warn!(%address, %error, "no new connection can be accepted for a second; raise the limit of open files");
                         self.listeners.iter().for_each(|listener| shard.driver().remove_listener(&listener.socket));
                         self.again = Some(now_ms + 1000);
                         return;

@@ -73,7 +73,7 @@ impl<D: Driver> Shard<D> {
             Ok(sent) => sent,
             Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
             Err(error) => {
-                debug!(%error, "a connection broke");
+                debug!(peer = %connection.peer, %error, "a connection broke");
                 return self.lost(link);
             }
         };
@@ -140,7 +140,7 @@ impl<D: Driver> Shard<D> {
             Ok(sent) => self.keep_unsent(link, bytes.get(sent..).unwrap_or_default(), covers),
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.keep_unsent(link, bytes, covers),
             Err(error) => {
-                debug!(%error, "a connection broke");
+                debug!(peer = %connection.peer, %error, "a connection broke");
                 self.lost(link);
             }
         }
@@ -176,7 +176,7 @@ impl<D: Driver> Shard<D> {
                 Ok(sent) => unsent.at += sent,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    debug!(%error, "a connection broke");
+                    debug!(peer = %connection.peer, %error, "a connection broke");
                     return self.lost(link);
                 }
             }

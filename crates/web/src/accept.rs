@@ -36,10 +36,11 @@ pub struct Client {
 pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
     let places = Places::new(shared.settings().connections);
     for listener in listeners {
+        let address = listener.socket.local_addr().ok();
         let socket = listener.socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener.socket));
         match socket {
             Ok(socket) => drop(tokio::spawn(accept(socket, listener.tls, shared.clone(), places.clone()))),
-            Err(error) => error!(%error, "a port of the web can't be listened on"),
+            Err(error) => error!(?address, %error, "a port of the web can't be listened on"),
         }
     }
     tokio::spawn(crate::samples::take(shared.clone()));
@@ -82,7 +83,8 @@ async fn accept(listener: TcpListener, tls: bool, shared: Arc<Shared>, places: A
                 tokio::spawn(guest(socket, peer, tls, Arc::new(place), shared.clone()));
             }
             Err(error) => {
-                warn!(%error, "no connection of the web can be accepted for a second");
+                let address = listener.local_addr().ok();
+                warn!(?address, %error, "no connection of the web can be accepted for a second");
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         }

@@ -1,6 +1,7 @@
-//! Every statement that the operations use.
+//! The statements of accounts, rosters, offline messages and what is kept of an account; those of the archive, of publish-subscribe, of
+//! rooms and of uploads stand with their operations.
 //!
-//! They keep to what SQLite, PostgreSQL and MySQL agree on: `?` in order for the values (a driver may number them),
+//! All of them keep to what SQLite, PostgreSQL and MySQL agree on: `?` in order for the values (a driver may number them),
 //! no upsert, no `RETURNING`, no generated keys read back. What differs between engines – types, key generation,
 //! collation by bytes, cascading – is in each engine's schema.
 //!
