@@ -95,7 +95,7 @@ pub fn read(wanted: &Wanted) -> Result<Certificate, ConfigError> {
     let seen = fs::read(&wanted.certificate).ok().and_then(|pem| inspect(&pem).ok());
     let is_named = |service: &&String| seen.as_ref().is_some_and(|seen| seen.covers(service));
     let names: Vec<String> = wanted.domains.iter().chain(wanted.services.iter().filter(is_named)).cloned().collect();
-    let identity = Identity::load(&names, &wanted.certificate, &wanted.key);
+    let identity = Identity::load(&names, &wanted.certificate, &wanted.key, |path| std::fs::read(path));
     let identity = identity.map_err(|error| because(error.to_string()))?;
     let pem = fs::read(&wanted.certificate).map_err(|error| named(&error))?;
     Ok(Certificate {

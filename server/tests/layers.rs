@@ -125,3 +125,16 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
         })
         .collect()
 }
+
+/// The crates that get time, chance, files and connections by handle.
+const BY_HANDLE: &[&str] = &["jid", "xml", "sasl", "stream", "fanout"];
+
+#[test]
+fn the_protocol_crates_forbid_themselves_clocks_files_and_chance() {
+    let line = "#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]";
+    for name in BY_HANDLE {
+        let head = format!("{}/../crates/{name}/src/lib.rs", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&head).unwrap_or_else(|error| panic!("{head}: {error}"));
+        assert!(text.lines().any(|found| found == line), "{head} lacks {line}");
+    }
+}

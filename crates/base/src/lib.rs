@@ -3,14 +3,19 @@
 //! # Layout
 //!
 //! * [`date`]: dates as text. [`one_shot`]: one answer for one who waits. [`transport`]: what carries a client's stream.
+//! * [`chance`]: random bytes. [`map`]: hash tables.
 //!
 //! # Invariants
 //!
-//! * Nothing here depends on another crate of the server or touches the outside.
+//! * Nothing here depends on another crate of the server or touches the outside, but for [`chance`], which
+//!   asks the operating system for random bytes.
 
+pub mod chance;
 pub mod date;
+pub mod map;
 pub mod one_shot;
 pub mod transport;
 
+pub use map::{Keyed, Map, Set};
 pub use one_shot::{Abandoned, Awaited, Completer, one_shot, wait};
 pub use transport::Transport;

@@ -20,6 +20,8 @@
 //!   `to` attribute is spliced in from the session's address when the outbox is rendered.
 //! * An outbox never grows beyond its hard limit; what is refused is handed back, not lost.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod audience;
 pub mod link;
 pub mod multicast;

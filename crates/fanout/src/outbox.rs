@@ -32,9 +32,7 @@ pub mod paced;
 mod queue;
 pub mod quiet;
 
-use std::collections::HashMap;
-
-use rookery_base::Transport;
+use rookery_base::{Map, Transport};
 use rookery_jid::Jid;
 
 use crate::link::{Link, Places};
@@ -112,7 +110,7 @@ pub struct Outboxes {
     limits: Limits,
     waiting: usize,
     /// The bytes that accounts hold in sessions above the soft limit, by bare JID.
-    held: HashMap<Box<str>, usize>,
+    held: Map<Box<str>, usize>,
     pushed: u64,
     /// Sessions that are to be asked for an acknowledgement a little later.
     asking: Vec<managed::Asking>,

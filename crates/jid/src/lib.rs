@@ -13,6 +13,8 @@
 //! # Layout
 //! `jid` holds the two types, `prepare` turns foreign text into them, `error` names what can be wrong, `wire` carries addresses between shards.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod error;
 mod jid;
 mod prepare;

@@ -8,6 +8,7 @@
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_base::chance;
 use subtle::ConstantTimeEq;
 
 use crate::message::{ServerFirst, escape};
@@ -135,7 +136,7 @@ impl Exchange {
         announced: &Announced<'_>,
     ) -> Result<(Exchange, Vec<u8>), ClientError> {
         let mut random = [0; NONCE_BYTES];
-        getrandom::fill(&mut random).map_err(|_| ClientError::NoRandomness)?;
+        chance::fill(&mut random).map_err(|_| ClientError::NoRandomness)?;
         Exchange::start_with(&STANDARD.encode(random), mechanism, login, bindings, announced)
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use rookery_base::chance;
 use subtle::ConstantTimeEq;
 
 use crate::{Hash, prep};
@@ -45,7 +46,7 @@ impl Keys {
     /// [`CredentialsError::NoRandomness`]
     pub fn none(hash: Hash, iterations: u32) -> Result<Keys, CredentialsError> {
         let mut salt = vec![0; SALT_BYTES];
-        getrandom::fill(&mut salt).map_err(|_| CredentialsError::NoRandomness)?;
+        chance::fill(&mut salt).map_err(|_| CredentialsError::NoRandomness)?;
         let zeros = || vec![0; hash.size()];
         Ok(Keys { hash, salt, iterations, stored_key: zeros(), server_key: zeros() })
     }
@@ -94,7 +95,7 @@ impl Credentials {
     pub fn derive(password: &str, iterations: u32) -> Result<Credentials, CredentialsError> {
         let mut salts = [[0; SALT_BYTES]; 3];
         for salt in &mut salts {
-            getrandom::fill(salt).map_err(|_| CredentialsError::NoRandomness)?;
+            chance::fill(salt).map_err(|_| CredentialsError::NoRandomness)?;
         }
         Credentials::derive_with(password, iterations, salts)
     }

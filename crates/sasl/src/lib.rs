@@ -25,6 +25,8 @@
 //! `message` reads and escapes SCRAM's attribute lists, `hash` is the only file that names a hash crate, `downgrade` is XEP-0474.
 //! [`token`] is another kind of mechanism, for clients that have logged in before.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod binding;
 pub mod client;
 mod credentials;

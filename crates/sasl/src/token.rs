@@ -11,6 +11,7 @@
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use rookery_base::chance;
 use subtle::ConstantTimeEq;
 
 use crate::{BindingType, ChannelBindings, Failure, Hash, MAX_MESSAGE};
@@ -114,7 +115,7 @@ impl fmt::Debug for TokenKey {
 /// The operating system gives no random bytes.
 pub fn new_token() -> Result<String, Failure> {
     let mut random = [0; TOKEN_BYTES];
-    getrandom::fill(&mut random).map_err(|_| Failure::TemporaryAuthFailure)?;
+    chance::fill(&mut random).map_err(|_| Failure::TemporaryAuthFailure)?;
     Ok(URL_SAFE_NO_PAD.encode(random))
 }
 

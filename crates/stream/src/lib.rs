@@ -8,6 +8,8 @@
 //! frames, [`bosh`] into answers to requests, [`error`] holds the words with which stanzas and streams are refused. `items` cuts
 //! what the server says into first-level elements, for transports that carry each on its own.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod bosh;
 pub mod c2s;
 pub mod error;

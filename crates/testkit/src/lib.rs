@@ -1,8 +1,8 @@
 //! The whole server in one thread, over a virtual network and with virtual time, and scripted clients that talk to it.
 //!
 //! What runs is the code that serves sockets: [`rookery_shard::Shard`] with everything behind it. Only what is below it differs:
-//! [`net`] stands in for the sockets, a number for the clock, memory for the disk. Nothing blocks, nothing is random, so a test that
-//! fails once fails always.
+//! [`net`] stands in for the sockets, a number for the clock, memory for the disk. Nothing blocks, and chance
+//! follows from a seed (but for the keys of TLS), so a test that fails once fails always.
 //!
 //! ```
 //! use rookery_testkit::{Server, play};

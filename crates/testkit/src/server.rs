@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rookery_base::Transport;
+use rookery_base::chance;
 use rookery_fanout::Packet;
 use rookery_hub::{Errand, Place, Registry, Wakeups, World};
 use rookery_jid::Jid;
@@ -68,6 +69,8 @@ impl Server {
 
     /// A server as the test wants it.
     pub fn with(config: Config) -> Self {
+        // Tokens, nonces and the order of hash tables.
+        chance::seed(SEED);
         Self(Rc::new(RefCell::new(Running::start(config, 0))))
     }
 
@@ -482,6 +485,8 @@ fn waker(awake: &Arc<AtomicBool>) -> Box<dyn Fn() + Send + Sync> {
 pub const PASSWORD: &str = "r0m30myr0m30";
 /// The time of day when a server starts, in milliseconds since 1970: 2026-01-01T00:00:00Z.
 pub const EPOCH_MS: u64 = 1_767_225_600_000;
+/// What all chance in a test follows from.
+const SEED: u64 = 13;
 /// Rounds after which a server that never rests is taken for broken.
 const MOST_ROUNDS: usize = 200_000;
 

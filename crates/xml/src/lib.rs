@@ -19,6 +19,8 @@
 //! - [`header`] reads stream headers, [`wrapper`] the tags around stanzas that come in a document of their own, [`slow`] rewrites stanzas
 //!   that depend on one, [`ns`] names namespaces.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod built;
 mod element;
 mod escape;

@@ -37,18 +37,17 @@ fn what_counts_as_a_path_is_found_and_looked_up() {
     let found = |line: &str| names(line, &tree);
     for (line, wanted) in [
         ("see `hub/task.rs`, and layers.rs.", vec!["hub/task.rs", "layers.rs"]),
-        ("[limits](doc/limits.md#rooms) of `modules/rooms`:", vec!["doc/limits.md", "modules/rooms"]),
+        ("[limits](doc/limits.md#rooms) of `store/sql`:", vec!["doc/limits.md", "store/sql"]),
         ("tests/clients/web.py:17 and/or `text/plain`", vec!["tests/clients/web.py"]),
         ("`DATA/rookery.toml`, `target/x.rs`, https://example.org/x.md, /etc/x.py, .md", vec![]),
     ] {
         assert_eq!(found(line), wanted, "{line}");
     }
     let from = "crates/hub/src/task.rs";
-    for name in ["hub/task.rs", "task.rs", "crates/hub/src/task.rs", "modules/rooms", "doc/limits.md", "../Cargo.toml"]
-    {
+    for name in ["hub/task.rs", "task.rs", "crates/hub/src/task.rs", "store/sql", "doc/limits.md", "../Cargo.toml"] {
         assert!(exists(&tree, from, name), "{name}");
     }
-    for name in ["hub/tusk.rs", "design.md", "tests/foreign/check.py", "modules/parlours", "../limits.md"] {
+    for name in ["hub/tusk.rs", "design.md", "tests/foreign/check.py", "store/parlours", "../limits.md"] {
         assert!(!exists(&tree, from, name), "{name}");
     }
 }

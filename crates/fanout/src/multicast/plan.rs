@@ -1,9 +1,8 @@
 //! Who gets which form of a stanza.
 
-use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use ahash::RandomState;
+use rookery_base::{Keyed, Map, Set};
 use rookery_jid::{Jid, JidRef};
 use rookery_xml::{Writer, ns};
 
@@ -148,8 +147,8 @@ impl<'a> Groups<'a> {
     pub fn new(header: &'a Header<'a>, hop: impl Fn(JidRef<'_>) -> Hop) -> Self {
         let mut groups = Self { here: Vec::new(), away: Vec::new() };
         // Peers choose the keys: both tables are keyed at random.
-        let mut seen = HashSet::with_capacity_and_hasher(header.addresses.len(), RandomState::new());
-        let mut domains = HashMap::with_hasher(RandomState::new());
+        let mut seen = Set::with_capacity_and_hasher(header.addresses.len(), Keyed::default());
+        let mut domains = Map::default();
         // Who is listed twice gets one copy, and a visible one if there is the choice.
         let wanted = || header.addresses.iter().filter(|address| address.is_wanted());
         let visible = wanted().filter(|address| address.type_ != AddressType::Bcc);

@@ -6,8 +6,7 @@
 //! - The session or account above a limit pays for it: the session that gets one more stanza where
 //!   its account has too much, the account that holds most where the shard has.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_jid::{Jid, JidRef};
 
 use super::queue::{Item, Queue, is_state};
@@ -21,7 +20,7 @@ impl Limits {
     /// The outcome that the caller returns instead.
     pub(super) fn check(
         &self,
-        held: &HashMap<Box<str>, usize>,
+        held: &Map<Box<str>, usize>,
         queue: &Queue,
         item: &Item,
         address: &Jid,
@@ -70,7 +69,7 @@ impl Outboxes {
 }
 
 /// Takes a session out of the count of its account.
-pub(super) fn forget(held: &mut HashMap<Box<str>, usize>, queue: &mut Queue, address: &Jid) {
+pub(super) fn forget(held: &mut Map<Box<str>, usize>, queue: &mut Queue, address: &Jid) {
     let fat = queue.much.as_mut().map_or(0, |much| std::mem::take(&mut much.fat));
     if fat == 0 {
         return;

@@ -4,6 +4,7 @@
 
 use std::hash::{BuildHasher, Hasher};
 
+use rookery_base::Keyed;
 use rookery_xml::{Child, Kind, ns};
 
 use super::queue::is_state;
@@ -76,7 +77,7 @@ fn tag_of_event(event: &Child<'_>) -> u32 {
 /// A number for a text, never 0. Stanzas of different senders are not compared by it, so whoever finds two texts with one number
 /// harms nobody but himself.
 fn tag(text: &[u8]) -> u32 {
-    let mut hasher = ahash::RandomState::with_seeds(1, 2, 3, 4).build_hasher();
+    let mut hasher = Keyed::with([1, 2, 3, 4]).build_hasher();
     hasher.write(text);
     (hasher.finish() as u32).max(1)
 }

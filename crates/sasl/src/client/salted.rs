@@ -1,6 +1,6 @@
 //! The client's keys, which are slow to derive, and a cache of them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,11 +39,11 @@ impl ClientKeys {
 /// it to empty it.
 #[derive(Default)]
 pub struct SaltedPasswords {
-    entries: Mutex<HashMap<Input, Arc<ClientKeys>>>,
+    entries: Mutex<BTreeMap<Input, Arc<ClientKeys>>>,
 }
 
 /// Everything that goes into PBKDF2.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Input {
     hash: Hash,
     iterations: u32,

@@ -1,6 +1,7 @@
 //! SCRAM (RFC 5802), the server's part: two messages in, two out.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use rookery_base::chance;
 use subtle::ConstantTimeEq;
 
 use super::{Context, Decoy, Step};
@@ -50,7 +51,7 @@ impl Scram {
     /// Makes the server-first message.
     pub(super) fn challenge(&mut self, found: Option<&Credentials>, decoy: &Decoy) -> Result<Step, Failure> {
         let mut random = [0; NONCE_BYTES];
-        getrandom::fill(&mut random).map_err(|_| Failure::TemporaryAuthFailure)?;
+        chance::fill(&mut random).map_err(|_| Failure::TemporaryAuthFailure)?;
         self.challenge_with(&STANDARD.encode(random), found, decoy)
     }
 

@@ -1,9 +1,9 @@
 //! What all connections share: certificates with their keys, and how to choose among them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, fs, io};
+use std::{fmt, io};
 
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -24,13 +24,18 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads chain (the server's own certificate first) and key from PEM files.
+    /// Reads chain (the server's own certificate first) and key from PEM files, by what reads a file.
     ///
     /// # Errors
     ///
     /// A [`SettingsError`] that names the file at fault.
-    pub fn load(domains: &[String], chain: &Path, key: &Path) -> Result<Identity, SettingsError> {
-        let read = |path: &Path| fs::read(path).map_err(|error| SettingsError::Unreadable(path.to_owned(), error));
+    pub fn load(
+        domains: &[String],
+        chain: &Path,
+        key: &Path,
+        read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+    ) -> Result<Identity, SettingsError> {
+        let read = |path: &Path| read(path).map_err(|error| SettingsError::Unreadable(path.to_owned(), error));
         Identity::from_pem(domains, &read(chain)?, &read(key)?)
             .map_err(|error| SettingsError::In(chain.to_owned(), key.to_owned(), Box::new(error)))
     }
@@ -189,13 +194,13 @@ pub(super) fn ascii_domain(domain: &str) -> Result<String, SettingsError> {
 #[derive(Debug)]
 struct BySni {
     fallback: Identity,
-    by_domain: HashMap<String, Identity>,
+    by_domain: BTreeMap<String, Identity>,
 }
 
 impl BySni {
     fn new(identities: Vec<Identity>) -> Result<BySni, SettingsError> {
         let fallback = identities.first().cloned().ok_or(SettingsError::NoIdentity)?;
-        let mut by_domain = HashMap::new();
+        let mut by_domain = BTreeMap::new();
         for identity in identities {
             for domain in &identity.domains {
                 // The first identity that claims a domain keeps it.

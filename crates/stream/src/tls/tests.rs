@@ -307,7 +307,9 @@ fn settings_name_what_is_wrong() {
     assert!(matches!(load(&one.key, &one.key), Err(SettingsError::BadCertificate(_))));
     assert!(matches!(load(&one.certificate, &one.certificate), Err(SettingsError::BadKey(_))));
     assert!(matches!(TlsSettings::new(Vec::new()), Err(SettingsError::NoIdentity)));
-    let missing = Identity::load(&[], "/nonexistent/chain.pem".as_ref(), "/nonexistent/key.pem".as_ref());
+    let missing = Identity::load(&[], "/nonexistent/chain.pem".as_ref(), "/nonexistent/key.pem".as_ref(), |path| {
+        std::fs::read(path)
+    });
     assert!(missing.unwrap_err().to_string().contains("/nonexistent/chain.pem"));
 }
 

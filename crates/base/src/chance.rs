@@ -1,0 +1,90 @@
+//! Chance, as a thread has it: random bytes, and the keys of hash tables.
+//!
+//! Both come from the operating system, unless the thread was given a seed. Then all that is drawn in
+//! it follows from that seed, so that a simulation, which runs a whole server in one thread, does the
+//! same again for the same seed. This is the one door through which chance comes in: what lies below
+//! `shard` draws nothing by itself (`clippy.toml` forbids it).
+
+use std::cell::Cell;
+use std::fmt;
+
+thread_local! {
+    /// Where the thread is in the sequence of its seed.
+    static SEED: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Makes everything that this thread draws from now on follow from a seed. For tests and simulations:
+/// who knows the seed knows every token and nonce.
+pub fn seed(seed: u64) {
+    SEED.set(Some(seed));
+}
+
+/// Returns the next number of the thread's sequence, if it has a seed (SplitMix64).
+pub(crate) fn seeded() -> Option<u64> {
+    let state = SEED.get()?.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    SEED.set(Some(state));
+    let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    Some(mixed ^ (mixed >> 31))
+}
+
+/// Fills a buffer with bytes that nobody can guess.
+///
+/// # Errors
+/// [`NoChance`] if the operating system gives none.
+pub fn fill(bytes: &mut [u8]) -> Result<(), NoChance> {
+    if SEED.get().is_none() {
+        return getrandom::fill(bytes).map_err(|_| NoChance);
+    }
+    for chunk in bytes.chunks_mut(8) {
+        let drawn = seeded().unwrap_or_default().to_le_bytes();
+        chunk.iter_mut().zip(drawn).for_each(|(byte, drawn)| *byte = drawn);
+    }
+    Ok(())
+}
+
+/// The operating system gives no random bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoChance;
+
+impl fmt::Display for NoChance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the operating system gives no random bytes")
+    }
+}
+
+impl std::error::Error for NoChance {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Set;
+
+    fn draw() -> ([u8; 21], Vec<u32>) {
+        let mut bytes = [0; 21];
+        fill(&mut bytes).unwrap();
+        (bytes, (0..100).collect::<Set<u32>>().into_iter().collect())
+    }
+
+    #[test]
+    fn what_a_thread_draws_follows_from_its_seed() {
+        let with = |number| {
+            let drawn = move || {
+                seed(number);
+                (draw(), draw())
+            };
+            std::thread::spawn(drawn).join().unwrap()
+        };
+        assert_eq!(with(1), with(1));
+        assert_ne!(with(1), with(2));
+        let (first, second) = with(3);
+        assert_ne!(first.0, second.0);
+    }
+
+    #[test]
+    fn without_a_seed_nothing_repeats() {
+        let drawn = || std::thread::spawn(draw).join().unwrap();
+        let (one, other) = (drawn(), drawn());
+        assert_ne!(one, other);
+    }
+}
