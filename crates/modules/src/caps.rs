@@ -7,7 +7,7 @@ use rookery_modkit::disco::Info;
 use rookery_xml::{Writer, ns};
 
 use crate::caps2;
-use crate::disco::of_server;
+use crate::entity::of_server;
 
 /// Announces a hash of what [`disco`](crate::disco) answers for a domain.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! XEP-0030: Service Discovery. What a domain and its accounts can do, from what the modules that are on declare.
 
-use rookery_hub::{Domain, Hooks, Iq, Module, Registry, Target, World};
+use rookery_hub::{Hooks, Iq, Module, Target, World};
 use rookery_jid::Jid;
 use rookery_modkit::asker::{Asker, with_asker};
-use rookery_modkit::disco::{Identity, Info, node, reply_items};
+use rookery_modkit::disco::{node, reply_items};
 use rookery_modkit::request::is_get;
 use rookery_pubsub::pep;
 use rookery_stream::error::Condition;
@@ -11,8 +11,7 @@ use rookery_xml::ns;
 
 use crate::caps;
 use crate::commands::discovery;
-use crate::contact;
-use crate::version::NAME;
+use crate::entity::{of_account, of_server};
 
 /// Answers service discovery for domains and accounts.
 #[derive(Debug)]
@@ -45,29 +44,6 @@ impl Module for Disco {
         hooks.iq(Target::Account, ns::DISCO_INFO, |world, iq| account(world, iq, account_info));
         hooks.iq(Target::Account, ns::DISCO_ITEMS, |world, iq| account(world, iq, account_items));
     }
-}
-
-/// Returns what a domain is and can do.
-pub(crate) fn of_server<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
-    let mut features = registry.features(Target::Server, domain);
-    features.extend(OF_THE_HUB);
-    features.sort_unstable();
-    features.dedup();
-    let identity = Identity { category: "server", type_: "im", name: Some(NAME) };
-    Info { identity, more: personal_eventing(domain), features, forms: contact::forms(domain) }
-}
-
-/// Returns what an account of a domain is and can do.
-fn of_account<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
-    let identity = Identity { category: "account", type_: "registered", name: None };
-    let features = registry.features(Target::Account, domain);
-    Info { identity, more: personal_eventing(domain), features, forms: Vec::new() }
-}
-
-/// Accounts whose nodes are there for others say so (XEP-0163 §6.1). So does their domain, where many clients look.
-fn personal_eventing(domain: &Domain) -> &'static [Identity<'static>] {
-    let is_on = domain.module(pep::NAME).is_some();
-    if is_on { &[Identity { category: "pubsub", type_: "pep", name: None }] } else { &[] }
 }
 
 fn server_info(world: &mut World, iq: Iq) {
@@ -171,6 +147,3 @@ fn reply_all(world: &mut World, iq: &Iq, resources: &[Jid], nodes: &[(String, St
     }
     world.reply(iq, reply);
 }
-
-/// What the hub does by itself, whatever modules are on.
-const OF_THE_HUB: [&str; 1] = [ns::ROSTER];

@@ -14,7 +14,8 @@
 //! # Layout
 //!
 //! The modules of the [`table`] have a file or a folder each, or a crate (archive, rooms, pubsub, and announcements among the operations).
-//! Besides: [`standards`] lists what is implemented; `caps2` hashes what a domain can do.
+//! Besides: [`standards`] lists what is implemented; `entity` says what a domain and its accounts are; `caps2` hashes
+//! that.
 
 pub mod administration;
 pub mod bytestreams;
@@ -25,6 +26,7 @@ pub mod client_state;
 pub mod commands;
 pub mod contact;
 pub mod disco;
+mod entity;
 pub mod external_services;
 pub mod fast;
 pub mod last_activity;

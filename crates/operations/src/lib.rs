@@ -10,7 +10,7 @@
 //! by the API. [`journal`]: what was done, and by whom. [`logins`]: who logged in, and who failed to.
 //!
 //! Below them: [`rights`] tells administrators from others, [`lookalike`] names from those that pass for them; [`announce`], [`welcome`]: what
-//! domains tell users; [`password`]: from a password to its keys; `removed`: what the command line wants done with accounts; [`process`]: how
+//! domains tell users; [`password`]: from a password to its keys; [`removed`]: what the command line wants done with accounts; [`process`]: how
 //! an administrator ends the server.
 //!
 //! # Invariants
@@ -30,7 +30,7 @@ pub mod lookalike;
 pub mod messages;
 pub mod password;
 pub mod process;
-mod removed;
+pub mod removed;
 pub mod rights;
 pub mod rooms;
 pub mod sessions;

@@ -11,8 +11,6 @@ use super::sessions::{self, SessionInfo, Why};
 use super::{LONG_PATIENCE_MS, Outcome, Refusal};
 use crate::{password, rights, welcome};
 
-pub use crate::removed::{Removal, SessionsEnd};
-
 pub(super) fn install(hooks: &mut Hooks<'_>) {
     hooks.question::<Remove>();
 }

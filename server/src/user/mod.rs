@@ -14,8 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use rookery_jid::Jid;
+use rookery_operations::removed::{Removal, SessionsEnd};
 use rookery_operations::rights;
-use rookery_operations::users::{Removal, SessionsEnd};
 use rookery_operations::{Refusal, users};
 use rookery_sasl::Credentials;
 use rookery_store::{Stores, wait};

@@ -1,7 +1,7 @@
 //! What the domain says, who administers it, and its end: §4.23 to §4.32.
 
 use rookery_operations::process::Wish;
-use rookery_operations::users::Removal;
+use rookery_operations::removed::Removal;
 use rookery_sasl::Credentials;
 use rookery_testkit::befriend;
 use rookery_testkit::server::PASSWORD;

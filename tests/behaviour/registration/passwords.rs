@@ -1,7 +1,7 @@
 //! A new password ends the sessions of the old one, and is kept like any other.
 
 use rookery_hub::{Settings, Value};
-use rookery_operations::users::SessionsEnd;
+use rookery_operations::removed::SessionsEnd;
 use rookery_testkit::client::xml;
 use rookery_testkit::server::EPOCH_MS;
 use rookery_testkit::{Client, Config, Server};

@@ -7,8 +7,7 @@ use rookery_operations::rights::Rights;
 use rookery_operations::{sessions, users};
 
 use super::{Done, NAME, account_form, accounts_form, accounts_of, each, form, is_own, note, refuse};
-use crate::commands::Command;
-use crate::commands::order::Order;
+use crate::commands::order::{Command, Order};
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {

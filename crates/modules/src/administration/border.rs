@@ -17,8 +17,7 @@ use rookery_operations::rights::Rights;
 use rookery_store::StoreError;
 
 use super::{NAME, form, note};
-use crate::commands::Command;
-use crate::commands::order::Order;
+use crate::commands::order::{Command, Order};
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {

@@ -10,8 +10,7 @@ use rookery_store::RosterItem;
 use rookery_xml::{Element, Writer, ns};
 
 use super::{NAME, account_form, accounts_of, refuse, result};
-use crate::commands::Command;
-use crate::commands::order::{Order, Outcome};
+use crate::commands::order::{Command, Order, Outcome};
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {

@@ -14,8 +14,7 @@ use rookery_xml::ns;
 use serde::{Deserialize, Serialize};
 
 use super::{NAME, form, result};
-use crate::commands::order::{Order, Outcome};
-use crate::commands::{Command, Step};
+use crate::commands::order::{Command, Order, Outcome, Step};
 
 pub(crate) const COMMANDS: &[Command] = &[
     number(

@@ -10,8 +10,7 @@ use rookery_operations::welcome;
 use rookery_stream::error::Condition;
 
 use super::{NAME, form, note};
-use crate::commands::Command;
-use crate::commands::order::Order;
+use crate::commands::order::{Command, Order};
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {

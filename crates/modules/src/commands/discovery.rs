@@ -6,7 +6,8 @@ use rookery_operations::rights::with_rights;
 use rookery_stream::error::Condition;
 use rookery_xml::ns;
 
-use super::{Command, find, of_domain};
+use super::order::Command;
+use super::{find, of_domain};
 
 /// Answers disco#items for the node of all commands with those that the asker may run, if any.
 pub(crate) fn items(world: &mut World, iq: Iq) {

@@ -2,8 +2,8 @@
 //!
 //! # Layout
 //!
-//! Here: the module, the `Command` and the table. `request`: what comes in, and its errors. `order`: a command on its way, as the commands
-//! themselves see it. `session`: what is remembered between stages. `discovery`: lists and descriptions of commands.
+//! Here: the module and the table. `request`: what comes in, and its errors. `order`: a command, and one on its way, as the
+//! commands themselves see it. `session`: what is remembered between stages. `discovery`: lists and descriptions of commands.
 //!
 //! # Invariants
 //!
@@ -18,36 +18,16 @@ pub(crate) mod order;
 mod request;
 mod session;
 
-use rookery_hub::{Bound, Domain, Hooks, Module, Target, World};
-use rookery_operations::rights::Rights;
+use rookery_hub::{Bound, Domain, Hooks, Module, Target};
 use rookery_xml::ns;
 
 use crate::administration;
-use order::Order;
+use order::Command;
 use session::Sessions;
 
 /// Lets clients run commands of the server.
 #[derive(Debug)]
 pub struct Commands;
-
-/// A command.
-pub(crate) struct Command {
-    /// Its node: what clients name it by.
-    pub node: &'static str,
-    /// Its name for people.
-    pub name: &'static str,
-    /// The module that it belongs to; where that is off there is no such command.
-    pub module: &'static str,
-    /// The least right of whoever runs it.
-    pub may: Rights,
-    /// The stages: each makes a form and hands it to [`Order::ask`].
-    pub stages: &'static [Step],
-    /// Does what the command is for, when all forms are filled in.
-    pub run: Step,
-}
-
-/// A part of a command.
-pub(crate) type Step = fn(&mut World, Order);
 
 impl Module for Commands {
     fn name(&self) -> &'static str {

@@ -1,15 +1,34 @@
-//! A command on its way, as the command itself sees it.
+//! A command, and one on its way, as the command itself sees it.
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::asker::condition;
 use rookery_modkit::form::Form;
+use rookery_operations::rights::Rights;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
-use super::Command;
 use super::session::{Session, Sessions};
+
+/// A command.
+pub(crate) struct Command {
+    /// Its node: what clients name it by.
+    pub node: &'static str,
+    /// Its name for people.
+    pub name: &'static str,
+    /// The module that it belongs to; where that is off there is no such command.
+    pub module: &'static str,
+    /// The least right of whoever runs it.
+    pub may: Rights,
+    /// The stages: each makes a form and hands it to [`Order::ask`].
+    pub stages: &'static [Step],
+    /// Does what the command is for, when all forms are filled in.
+    pub run: Step,
+}
+
+/// A part of a command.
+pub(crate) type Step = fn(&mut World, Order);
 
 /// A command that somebody runs. It ends with [`Order::ask`], [`Order::done`], [`Order::complete`], [`Order::fail`] or [`Order::refuse`].
 pub(crate) struct Order {

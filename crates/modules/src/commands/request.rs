@@ -6,9 +6,9 @@ use rookery_operations::rights::with_rights;
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::ns;
 
-use super::order::{Order, specific};
+use super::find;
+use super::order::{Command, Order, specific};
 use super::session::{Gone, Session, Sessions};
-use super::{Command, find};
 
 /// What is to be done with a session (§3.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use rookery_fanout::Link;
 use rookery_hub::{Domain, Options, Place, Registry, Settings, Wakeups, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
+use rookery_operations::rights::Rights;
 use rookery_sasl::Credentials;
 use rookery_store::memory::Memory;
 use rookery_store::{Background, wait};

@@ -11,8 +11,7 @@ use rookery_stream::error::Condition;
 
 use super::{INVITATION_DAYS, NAME, USERS_INVITE};
 use crate::administration::refuse;
-use crate::commands::Command;
-use crate::commands::order::{Order, Outcome};
+use crate::commands::order::{Command, Order, Outcome};
 
 pub(crate) const COMMANDS: &[Command] = &[
     Command {

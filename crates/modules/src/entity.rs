@@ -1,0 +1,35 @@
+//! The server's own entities as service discovery and capabilities describe them: its domains and their accounts.
+
+use rookery_hub::{Domain, Registry, Target};
+use rookery_modkit::disco::{Identity, Info};
+use rookery_pubsub::pep;
+use rookery_xml::ns;
+
+use crate::contact;
+use crate::version::NAME;
+
+/// Returns what a domain is and can do.
+pub(crate) fn of_server<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
+    let mut features = registry.features(Target::Server, domain);
+    features.extend(OF_THE_HUB);
+    features.sort_unstable();
+    features.dedup();
+    let identity = Identity { category: "server", type_: "im", name: Some(NAME) };
+    Info { identity, more: personal_eventing(domain), features, forms: contact::forms(domain) }
+}
+
+/// Returns what an account of a domain is and can do.
+pub(crate) fn of_account<'a>(registry: &Registry, domain: &Domain) -> Info<'a> {
+    let identity = Identity { category: "account", type_: "registered", name: None };
+    let features = registry.features(Target::Account, domain);
+    Info { identity, more: personal_eventing(domain), features, forms: Vec::new() }
+}
+
+/// Accounts whose nodes are there for others say so (XEP-0163 §6.1). So does their domain, where many clients look.
+fn personal_eventing(domain: &Domain) -> &'static [Identity<'static>] {
+    let is_on = domain.module(pep::NAME).is_some();
+    if is_on { &[Identity { category: "pubsub", type_: "pep", name: None }] } else { &[] }
+}
+
+/// The features of the hub, which are there whatever modules are on.
+const OF_THE_HUB: [&str; 1] = [ns::ROSTER];
