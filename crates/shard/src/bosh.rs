@@ -7,9 +7,6 @@
 //! What went out with an answer is kept, as stream management keeps it (XEP-0198), until the client's next request shows that it was
 //! received: when a client is gone for good, nothing that it did not get is lost.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use rookery_base::Transport;
 use rookery_fanout::{Bounds, Link};
 use rookery_hub::Intake;
@@ -22,46 +19,7 @@ use crate::connection::{Connection, Negotiation, Stage, Wire};
 use crate::driver::Driver;
 use crate::letters::{BoshRequest, Letter};
 use crate::shard::Shard;
-
-/// Where the sessions are: asked once for each request.
-#[derive(Debug, Default)]
-pub(crate) struct Sids(Mutex<HashMap<u128, Place>>);
-
-/// Where a session is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    /// The shard.
-    pub shard: usize,
-    /// `None` while it is on its way there: then it is in the shard's mailbox, before whoever asks.
-    link: Option<Link>,
-}
-
-impl Sids {
-    pub fn find(&self, sid: u128) -> Option<Place> {
-        self.lock().get(&sid).copied()
-    }
-
-    fn place(&self, sid: u128, shard: usize, link: Link) {
-        self.lock().insert(sid, Place { shard, link: Some(link) });
-    }
-
-    /// It is on its way to a shard. If it has arrived meanwhile that is known already.
-    pub fn moves(&self, sid: u128, shard: usize) {
-        if let Some(place) = self.lock().get_mut(&sid)
-            && place.shard != shard
-        {
-            *place = Place { shard, link: None };
-        }
-    }
-
-    pub fn forget(&self, sid: u128) {
-        self.lock().remove(&sid);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Place>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+use crate::sids::Place;
 
 impl<S> Connection<S> {
     /// The id of its session, if it is one of BOSH.

@@ -6,9 +6,6 @@ use rookery_base::Transport;
 use rookery_observe::Counters;
 
 use crate::attempts::Tally;
-use crate::connection::Wire;
-use crate::driver::Driver;
-use crate::shard::Shard;
 
 /// What all shards that have answered count together.
 #[derive(Debug, Clone, Default)]
@@ -46,32 +43,4 @@ pub struct Carrier {
     pub transport: Option<Transport>,
     /// Whether TLS ends here.
     pub tls: bool,
-}
-
-impl<D: Driver> Shard<D> {
-    /// Adds what this shard counts. It looks at each session once if details are asked for.
-    pub(crate) fn be_counted(&self, census: &mut Census) {
-        census.answered += 1;
-        census.counters += &self.world.counters;
-        census.sessions += self.world.session_count();
-        census.deliveries += self.world.outboxes.pushed_total();
-        census.waiting_bytes += self.world.outboxes.waiting_total();
-        census.tasks += self.world.tasks_waiting();
-        census.slow_readers += self.world.outboxes.slow_readers();
-        if !census.is_detailed {
-            census.connections += self.connections.len();
-            return;
-        }
-        census.connections += self.connections.iter().filter(|(_, connection)| connection.is_connected()).count();
-        for (link, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
-            let Some(address) = self.world.address(link) else { continue };
-            let transport = connection.is_connected().then(|| connection.wire.transport());
-            let tls = match &connection.wire {
-                Wire::Bosh(session) => session.is_secure(),
-                _ => connection.tls.is_some(),
-            };
-            let carrier = Carrier { transport, tls };
-            *census.by_domain.entry((address.domain().to_owned(), carrier)).or_default() += 1;
-        }
-    }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use rookery_base::Transport;
+use rookery_jid::Jid;
 use rookery_observe::Since;
 use rookery_stream::bosh::Session;
 use rookery_stream::c2s::C2s;
@@ -12,7 +13,6 @@ use rookery_xml::Scanner;
 
 use crate::attempts::Attempt;
 use crate::gate::Opening;
-use crate::shard::Question;
 
 /// A connection and where it stands.
 pub struct Connection<S> {
@@ -137,6 +137,24 @@ impl<S> std::fmt::Debug for Connection<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("peer", &self.peer).field("serial", &self.serial).finish_non_exhaustive()
     }
+}
+
+/// The question of an attempt to log in to the world.
+pub(crate) enum Question {
+    Credentials(Jid),
+    Verify(Jid, String),
+    Tokens(Jid, String),
+}
+
+/// What a connection has asked for whose session is still to be settled.
+#[derive(Debug)]
+pub(crate) struct Resumption {
+    /// The connection, by its key.
+    pub connection: u64,
+    /// The id of the session.
+    pub previd: String,
+    /// How many stanzas the client has handled.
+    pub h: u32,
 }
 
 #[cfg(test)]

@@ -13,10 +13,10 @@ use rookery_stream::c2s::Policy;
 use rookery_stream::tls::{ServerTls, TlsSettings};
 use rookery_xml::Limits;
 
-use crate::bosh::Sids;
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::gate::LoginTerms;
+use crate::sids::Sids;
 
 /// One generation of what the operator decides. A reload makes a new one; connections that are there keep what they have agreed on.
 #[derive(Clone)]

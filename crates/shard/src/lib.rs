@@ -15,7 +15,7 @@
 //! * [`driver`]: what a shard asks of the system; [`epoll`] is Linux, the virtual network of the tests is another.
 //! * `entering`: who comes in. [`connection`]: the data of one connection; `connections`: all of a shard by link. [`negotiation`]: until a resource is bound. [`reading`], [`writing`]: afterwards.
 //!   [`resumption`]: when a session changes its connection.
-//! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket. [`census`]: what shards count. `measuring`: how
+//! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket; `sids`: where its sessions are. [`census`]: what shards count. `measuring`: how
 //!   long things take.
 //! * [`start`]: the threads. [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who
 //!   may come in, and how often; [`attempts`] counts.
@@ -35,6 +35,7 @@ pub mod negotiation;
 pub mod reading;
 pub mod resumption;
 pub mod shard;
+mod sids;
 pub mod start;
 pub mod websocket;
 pub mod writing;

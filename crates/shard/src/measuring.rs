@@ -1,14 +1,42 @@
-//! What a tick measures: how long copies and letters take. Two readings of the clock per tick, and one per letter.
+//! What a shard counts, and what a tick measures: how long copies and letters take. Two readings of the clock per tick, and one per letter.
 
 use rookery_hub::mail::Parcel;
 use rookery_hub::{Errand, World};
 use rookery_observe::Since;
 
+use crate::census::{Carrier, Census};
+use crate::connection::Wire;
 use crate::driver::Driver;
 use crate::letters::Posted;
 use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
+    /// Adds what this shard counts. It looks at each session once if details are asked for.
+    pub(crate) fn be_counted(&self, census: &mut Census) {
+        census.answered += 1;
+        census.counters += &self.world.counters;
+        census.sessions += self.world.session_count();
+        census.deliveries += self.world.outboxes.pushed_total();
+        census.waiting_bytes += self.world.outboxes.waiting_total();
+        census.tasks += self.world.tasks_waiting();
+        census.slow_readers += self.world.outboxes.slow_readers();
+        if !census.is_detailed {
+            census.connections += self.connections.len();
+            return;
+        }
+        census.connections += self.connections.iter().filter(|(_, connection)| connection.is_connected()).count();
+        for (link, connection) in self.connections.iter().filter(|(_, connection)| connection.in_world) {
+            let Some(address) = self.world.address(link) else { continue };
+            let transport = connection.is_connected().then(|| connection.wire.transport());
+            let tls = match &connection.wire {
+                Wire::Bosh(session) => session.is_secure(),
+                _ => connection.tls.is_some(),
+            };
+            let carrier = Carrier { transport, tls };
+            *census.by_domain.entry((address.domain().to_owned(), carrier)).or_default() += 1;
+        }
+    }
+
     /// Counts how long the copies of this tick took, which are written now: those of mail from when the tick began that sent it.
     pub(crate) fn measure(&mut self, since: Since, delivered: u64) {
         let mut own = self.world.outboxes.pushed_total() - delivered;

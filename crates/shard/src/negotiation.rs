@@ -13,10 +13,9 @@ use rookery_xml::{Built, Limits, Stanza, Writer};
 use tracing::{debug, info, warn};
 
 use crate::attempts::Attempt;
-use crate::connection::{Carry, Stage};
+use crate::connection::{Carry, Question, Resumption, Stage};
 use crate::driver::Driver;
-use crate::resumption::Resumption;
-use crate::shard::{Question, Shard};
+use crate::shard::Shard;
 
 impl<D: Driver> Shard<D> {
     /// Gives the machine what came in, and deals with what it wants until it wants more input.

@@ -11,17 +11,6 @@ use crate::connection::{Connection, Stage, Wire};
 use crate::driver::Driver;
 use crate::shard::Shard;
 
-/// What a connection has asked for whose session is still to be settled.
-#[derive(Debug)]
-pub(crate) struct Resumption {
-    /// The connection, by its key.
-    pub connection: u64,
-    /// The id of the session.
-    pub previd: String,
-    /// How many stanzas the client has handled.
-    pub h: u32,
-}
-
 impl<D: Driver> Shard<D> {
     /// Gives those connections their sessions whose sessions are settled by now. `true` if there was any.
     pub(crate) fn resume_settled(&mut self) -> bool {

@@ -11,7 +11,6 @@ use std::sync::{Arc, PoisonError};
 
 use rookery_fanout::Link;
 use rookery_hub::{Event, LoginAnswer, World};
-use rookery_jid::Jid;
 use rookery_observe::Since;
 use rookery_stream::bosh::Condition;
 use rookery_stream::error::StreamError;
@@ -20,12 +19,11 @@ use rookery_xml::Scanner;
 use tracing::info;
 
 use crate::attempts::Whence;
-use crate::connection::{Connection, Stage, Wire};
+use crate::connection::{Connection, Question, Resumption, Stage, Wire};
 use crate::connections::Connections;
 use crate::driver::{Driver, Ready};
 use crate::gate::Gate;
 use crate::letters::{Generation, Letter, Post, Posted};
-use crate::resumption::Resumption;
 
 /// One shard: its connections and its world.
 pub struct Shard<D: Driver> {
@@ -119,13 +117,6 @@ enum Timer {
     Leave,
     /// A session of BOSH has a request that has waited, or has had none, for long enough.
     Bosh,
-}
-
-/// The question of an attempt to log in to the world.
-pub(crate) enum Question {
-    Credentials(Jid),
-    Verify(Jid, String),
-    Tokens(Jid, String),
 }
 
 impl<D: Driver> std::fmt::Debug for Shard<D> {

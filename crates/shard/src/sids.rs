@@ -1,0 +1,46 @@
+//! The places of all sessions of BOSH (XEP-0124), by their ids: requests come in anywhere.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rookery_fanout::Link;
+
+/// Where the sessions are: asked once for each request.
+#[derive(Debug, Default)]
+pub(crate) struct Sids(Mutex<HashMap<u128, Place>>);
+
+/// Where a session is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    /// The shard.
+    pub shard: usize,
+    /// `None` while it is on its way there: then it is in the shard's mailbox, before whoever asks.
+    pub link: Option<Link>,
+}
+
+impl Sids {
+    pub fn find(&self, sid: u128) -> Option<Place> {
+        self.lock().get(&sid).copied()
+    }
+
+    pub fn place(&self, sid: u128, shard: usize, link: Link) {
+        self.lock().insert(sid, Place { shard, link: Some(link) });
+    }
+
+    /// It is on its way to a shard. If it has arrived meanwhile that is known already.
+    pub fn moves(&self, sid: u128, shard: usize) {
+        if let Some(place) = self.lock().get_mut(&sid)
+            && place.shard != shard
+        {
+            *place = Place { shard, link: None };
+        }
+    }
+
+    pub fn forget(&self, sid: u128) {
+        self.lock().remove(&sid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Place>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
