@@ -10,7 +10,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use rookery_base::Transport;
-use rookery_hub::Network;
 use rookery_observe::Since;
 use rookery_shard::Handed;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,19 +17,11 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::{debug, error, warn};
 
+use crate::client::{Client, trusts};
 use crate::conduit::{Conduit, Parts};
 use crate::places::{Asker, Place, Places};
 use crate::proxy::Origin;
 use crate::{Listener, Shared, exchange, proxy};
-
-/// Who is at the other end.
-#[derive(Debug, Clone, Copy)]
-pub struct Client {
-    /// The address from which the connection comes, or that of which the PROXY protocol told.
-    pub peer: SocketAddr,
-    /// Whether TLS ends here.
-    pub tls: bool,
-}
 
 /// Accepts until it is told to stop.
 pub async fn serve(listeners: Vec<Listener>, shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
@@ -202,11 +193,6 @@ impl Shared {
         let asker = self.asker(origin.address);
         Asker { is_here: asker.is_here && origin.way.is_known(), ..asker }
     }
-}
-
-/// Whether an address is in one of these networks.
-pub fn trusts(networks: &[Network], address: SocketAddr) -> bool {
-    networks.iter().any(|network| network.contains(address.ip()))
 }
 
 /// The names of what is spoken behind TLS (RFC 7301, XEP-0368 §3).

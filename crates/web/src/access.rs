@@ -11,7 +11,7 @@
 
 use rookery_hub::Network;
 
-use crate::accept::trusts;
+use crate::client::trusts;
 use crate::proxy::{Origin, Way};
 use crate::site::{Host, Names};
 
@@ -60,7 +60,7 @@ mod tests {
     use hyper::HeaderMap;
 
     use super::*;
-    use crate::accept::Client;
+    use crate::client::Client;
     use crate::proxy::origin;
 
     fn judged(peer: &str, tls: bool, forwarded: Option<&str>, trusted: &[&str]) -> Result<(), &'static str> {

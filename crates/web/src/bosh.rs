@@ -19,11 +19,11 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::Shared;
+use crate::client::has_token;
 use crate::coding::{self, Coding};
 use crate::proxy::Origin;
 use crate::reply::{Body, protected, text};
 use crate::site::{self, Site};
-use crate::websocket::has_token;
 
 /// What the operator decides about BOSH.
 #[derive(Debug, Clone)]
@@ -33,6 +33,9 @@ pub struct Settings {
     /// Bytes of one element.
     pub most_bytes: usize,
 }
+
+/// The path where every client of BOSH looks first.
+pub(crate) const PATH: &str = "/http-bind";
 
 /// A request that was read whole and waits for its answer, which may take as long as the client lets it.
 pub(crate) struct Held {

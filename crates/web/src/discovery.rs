@@ -7,7 +7,7 @@ use hyper::{Request, Response, StatusCode};
 use crate::proxy::Origin;
 use crate::reply::{Body, reply};
 use crate::site::Host;
-use crate::{Settings, route};
+use crate::{Settings, bosh};
 
 /// Answers with XRD (XEP-0156 §3).
 pub(crate) fn xml(request: &Request<Incoming>, origin: Origin, settings: &Settings) -> Response<Body> {
@@ -46,7 +46,7 @@ fn links(host: Host<'_>, origin: Origin, settings: &Settings) -> Vec<(&'static s
     let host = settings.public_host.as_deref().or(said).unwrap_or(default);
     let is_secure = origin.encrypted || settings.public_host.is_some();
     let (ws, http) = if is_secure { ("wss", "https") } else { ("ws", "http") };
-    let bosh = settings.bosh.as_ref().map(|_| (BOSH, format!("{http}://{host}{}", route::BOSH)));
+    let bosh = settings.bosh.as_ref().map(|_| (BOSH, format!("{http}://{host}{}", bosh::PATH)));
     [(WEBSOCKET, format!("{ws}://{host}/ws"))].into_iter().chain(bosh).collect()
 }
 

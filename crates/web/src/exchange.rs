@@ -12,11 +12,11 @@
 //! - What a client sends ahead is bounded while nobody reads it: the library reads no request before the answer to the one before has left.
 //! - Nobody waits for ever for a peer: heads, bodies and idle connections have a deadline each, and what is written has that of [`Conduit`].
 
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
@@ -29,26 +29,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use crate::accept::Client;
 use crate::bosh::Held;
+use crate::client::Client;
 use crate::conduit::Conduit;
+use crate::exit::{Exit, Leave};
 use crate::places::Place;
-use crate::proxy::Origin;
-use crate::reply::Body;
-use crate::site::Site;
 use crate::{Shared, route, websocket};
-
-/// How a request takes its connection out of the library.
-#[derive(Clone, Default)]
-pub(crate) struct Exit(Arc<Mutex<Option<Leave>>>);
-
-/// What becomes of a connection.
-pub(crate) enum Leave {
-    /// The request waits for its answer.
-    Held(Box<Held>),
-    /// It is a WebSocket once the library's answer is out.
-    WebSocket(Origin, Site),
-}
 
 /// Serves a connection until it ends, or is a shard's.
 ///
@@ -140,28 +126,6 @@ async fn write(conduit: &mut Conduit, answer: Response<Bytes>, closes: bool) -> 
     out.extend_from_slice(&body);
     conduit.write_all(&out).await?;
     conduit.flush().await
-}
-
-impl Exit {
-    /// Takes the connection away with a request that waits; the library waits for this and never gets it.
-    pub async fn wait(&self, held: Box<Held>) -> Response<Body> {
-        self.leave(Leave::Held(held));
-        pending().await
-    }
-
-    /// Says what becomes of the connection.
-    pub fn leave(&self, leave: Leave) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leave);
-    }
-
-    /// Whether a request waits.
-    fn holds(&self) -> bool {
-        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Some(Leave::Held(_)))
-    }
-
-    fn take(&self) -> Option<Leave> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
 }
 
 /// How long the head of a request may take from its first byte, or an idle connection may wait for one.

@@ -15,7 +15,7 @@
 //! # Layout
 //!
 //! `accept` takes connections, `places` says who gets in, [`conduit`] is one of them with or without TLS, [`proxy`] reads what proxies say, `exchange` has requests read and
-//! waits with those that wait, `route` finds who answers:
+//! waits with those that wait, `exit` is the way out of that; `client` is who is at the other end; `route` finds who answers:
 //! [`websocket`], [`bosh`], [`discovery`], [`metrics`], [`upload`], [`chat`], [`acme`], [`api`], [`admin`]. `access` says who may come to what is for operators, [`site`] whose pages may send requests,
 //! `ask` puts questions to the shards, `form` reads what requests say, `coding` compresses answers.
 //! `reply` and `body` are answers, [`range`] the part of a file that is asked for; `storage` keeps uploaded files. [`samples`] are what the
@@ -31,10 +31,12 @@ mod body;
 pub mod bosh;
 pub mod bounds;
 pub mod chat;
+mod client;
 mod coding;
 pub mod conduit;
 pub mod discovery;
 mod exchange;
+mod exit;
 mod form;
 pub mod metrics;
 mod places;

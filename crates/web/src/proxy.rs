@@ -10,7 +10,7 @@ use hyper::HeaderMap;
 use rookery_hub::Network;
 use tokio::io::AsyncReadExt;
 
-use crate::accept::{Client, trusts};
+use crate::client::{Client, trusts};
 
 /// Reads a header of the PROXY protocol, version 2, and no byte behind it. `None` if it says that the proxy speaks for itself.
 ///

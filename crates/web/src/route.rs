@@ -8,9 +8,9 @@ use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONNECTION, HeaderValue, RETRY_AFTER};
 use hyper::{Method, Request, Response, StatusCode};
 
-use crate::accept::Client;
 use crate::access::Ward;
-use crate::exchange::Exit;
+use crate::client::Client;
+use crate::exit::Exit;
 use crate::places::{Crowd, Place};
 use crate::proxy::origin;
 use crate::reply::{Body, text};
@@ -45,7 +45,7 @@ pub async fn answer(
         let rest = rest.to_owned();
         return Ok(Box::pin(admin::answer(request, &rest, origin, shared)).await);
     }
-    if path == BOSH {
+    if path == bosh::PATH {
         return Ok(match bosh::answer(request, origin, &shared).await {
             Ok(held) => exit.wait(held).await,
             Err(answer) => answer,
@@ -111,8 +111,6 @@ async fn ready(shared: &Arc<Shared>) -> Response<Body> {
 const WEBSOCKET: &str = "/ws";
 /// Where other servers have it.
 const WEBSOCKET_OLD: &str = "/xmpp-websocket";
-/// Where every client of BOSH looks first.
-pub const BOSH: &str = "/http-bind";
 /// XEP-0156 §3.
 const HOST_META: &str = "/.well-known/host-meta";
 /// XEP-0156 §4.

@@ -4,14 +4,15 @@ use std::io;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Request, Response, StatusCode, Version};
 use rookery_base::Transport;
 use rookery_shard::Handed;
 use sha1::{Digest, Sha1};
 
+use crate::client::has_token;
 use crate::conduit::{Conduit, Parts};
-use crate::exchange::{Exit, Leave};
+use crate::exit::{Exit, Leave};
 use crate::proxy::Origin;
 use crate::reply::{Body, text};
 use crate::site::{self, Site};
@@ -110,12 +111,6 @@ fn refuse(refusal: Refusal) -> Response<Body> {
         Refusal::Site => text(StatusCode::FORBIDDEN, site::FOREIGN),
         Refusal::Protocol => text(StatusCode::BAD_REQUEST, "Sec-WebSocket-Protocol does not name xmpp"),
     }
-}
-
-/// Whether a header that is a list names something.
-pub(crate) fn has_token(headers: &HeaderMap, name: HeaderName, token: &str) -> bool {
-    let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
-    lines.flat_map(|line| line.split(',')).any(|found| found.trim().eq_ignore_ascii_case(token))
 }
 
 /// RFC 7395 §3.1.

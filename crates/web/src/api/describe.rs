@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::PREFIX;
+use super::call::PREFIX;
 use super::field::Field;
 use super::table::{Answer, OPERATIONS, Operation};
 

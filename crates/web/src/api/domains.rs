@@ -4,9 +4,8 @@ use rookery_base::date;
 use rookery_hub::{Domain, OptionSpec, Options, Value as OptionValue};
 use serde_json::{Map, Value, json};
 
+use super::call::{Call, PAGE, Reply};
 use super::problem::Problem;
-use super::table::PAGE;
-use super::{Call, Reply};
 
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let settings = call.shared.settings();

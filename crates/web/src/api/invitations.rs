@@ -7,8 +7,8 @@ use rookery_operations::invitations::uri;
 use rookery_operations::invitations::{Wanted, make};
 use serde_json::json;
 
+use super::call::{Call, Reply};
 use super::problem::Problem;
-use super::{Call, Reply};
 use crate::ask::now_ms;
 
 pub(super) async fn invite(call: Call) -> Result<Reply, Problem> {

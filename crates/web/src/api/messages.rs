@@ -7,8 +7,8 @@ use rookery_operations::announce::Text;
 use rookery_operations::messages::{self, Audience};
 use serde_json::json;
 
+use super::call::{Call, Reply};
 use super::problem::Problem;
-use super::{Call, Reply};
 
 pub(super) async fn send(call: Call) -> Result<Reply, Problem> {
     let (domain, text) = (call.domain(0)?, text(&call)?);

@@ -5,8 +5,8 @@ use rookery_operations::sessions::{self, SessionInfo};
 use rookery_operations::{Gathered, Refusal};
 use serde_json::{Value, json};
 
+use super::call::{Call, Reply};
 use super::problem::Problem;
-use super::{Call, Reply};
 
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {
     let (domain, (after, limit)) = (call.domain(0)?, call.page()?);

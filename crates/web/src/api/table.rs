@@ -4,9 +4,10 @@ use std::pin::Pin;
 
 use rookery_operations::tokens::Scope;
 
+use super::call::{Call, Reply};
 use super::field::{Field, Kind};
 use super::problem::Problem;
-use super::{Call, Reply, domains, invitations, messages, rooms, sessions, users};
+use super::{domains, invitations, messages, rooms, sessions, users};
 
 /// One operation.
 pub(crate) struct Operation {
@@ -463,6 +464,3 @@ const DAYS: Field = Field {
     is_required: false,
     doc: "How long the link is good; 7 days if nothing is said.",
 };
-
-/// How many a part of a list has if nothing is said.
-pub(crate) const PAGE: u64 = 100;

@@ -6,9 +6,9 @@ use rookery_operations::Refusal;
 use rookery_operations::users::{self, Listed};
 use serde_json::{Value, json};
 
+use super::call::{Call, Reply};
 use super::problem::Problem;
 use super::sessions::session;
-use super::{Call, Reply};
 use crate::form::encode;
 
 pub(super) async fn list(call: Call) -> Result<Reply, Problem> {

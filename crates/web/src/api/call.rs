@@ -1,0 +1,147 @@
+//! A request of the API that may be carried out, and the reply to it.
+
+use std::sync::Arc;
+
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, LOCATION};
+use hyper::{Response, StatusCode};
+use rookery_jid::Jid;
+use rookery_operations::Refusal;
+use rookery_operations::journal::Entry;
+use rookery_operations::tokens::Token;
+use serde_json::Value;
+
+use super::field::Values;
+use super::problem::Problem;
+use crate::Shared;
+use crate::ask::now_ms;
+use crate::proxy::Origin;
+use crate::reply::{Body, reply};
+
+/// Where the API is.
+pub const PREFIX: &str = "/api/v1";
+
+/// A request that may be carried out.
+pub(crate) struct Call {
+    pub shared: Arc<Shared>,
+    /// Who asks.
+    pub token: Token,
+    pub(super) origin: Origin,
+    /// The variables of the path, decoded, in their order.
+    pub(super) path: Vec<String>,
+    pub query: Values,
+    pub body: Values,
+}
+
+/// What an operation answers.
+pub(crate) struct Reply {
+    pub(super) status: StatusCode,
+    pub(super) content_type: &'static str,
+    pub(super) body: Body,
+    pub(super) location: Option<String>,
+}
+
+impl Reply {
+    /// JSON.
+    pub fn json(body: &Value) -> Self {
+        let body = Body::bytes(body.to_string());
+        Self { status: StatusCode::OK, content_type: "application/json", body, location: None }
+    }
+
+    /// It is done, and there is nothing to say.
+    pub fn done() -> Self {
+        Self { status: StatusCode::NO_CONTENT, content_type: "", body: Body::default(), location: None }
+    }
+
+    /// Another status, such as 202.
+    pub fn with_status(self, status: StatusCode) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Something was made, and can be found there (a path behind [`PREFIX`]).
+    pub fn created(self, location: &str) -> Self {
+        Self { status: StatusCode::CREATED, location: Some(format!("{PREFIX}{location}")), ..self }
+    }
+
+    pub(super) fn response(self) -> Response<Body> {
+        let mut response = reply(self.status, self.content_type, "");
+        *response.body_mut() = self.body;
+        let headers = response.headers_mut();
+        if self.content_type.is_empty() {
+            headers.remove(CONTENT_TYPE);
+        }
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(location) = self.location.and_then(|location| HeaderValue::from_str(&location).ok()) {
+            headers.insert(LOCATION, location);
+        }
+        response
+    }
+}
+
+impl Call {
+    /// A variable of the path.
+    pub fn variable(&self, at: usize) -> &str {
+        self.path.get(at).map_or("", String::as_str)
+    }
+
+    /// The domain that a variable of the path names.
+    ///
+    /// # Errors
+    /// The token isn't for it, or it isn't served.
+    pub fn domain(&self, at: usize) -> Result<String, Problem> {
+        let name = self.variable(at);
+        let missing = || Problem::missing("there is no such domain");
+        let name = rookery_jid::prepare_domain(name).map_err(|_| missing())?;
+        let served = self.shared.domain_of(&name).filter(|served| *served == name);
+        served.ok_or_else(missing)?;
+        self.may(&name)?;
+        Ok(name.into_owned())
+    }
+
+    /// The account or room that a variable of the path names, without a resource.
+    ///
+    /// # Errors
+    /// The token isn't for its domain, or no such address is possible.
+    pub fn address(&self, at: usize) -> Result<Jid, Problem> {
+        let missing = || Problem::missing("there is no such address");
+        let jid = Jid::parse(self.variable(at)).map_err(|_| missing())?;
+        if jid.local().is_none() || jid.resource().is_some() {
+            return Err(missing());
+        }
+        let domain = self.shared.domain_of(jid.domain()).ok_or_else(missing)?;
+        self.may(&domain)?;
+        Ok(jid)
+    }
+
+    /// Whether the token is for a domain.
+    ///
+    /// # Errors
+    /// It isn't.
+    pub fn may(&self, domain: &str) -> Result<(), Problem> {
+        if self.token.is_for(domain) { Ok(()) } else { Err(Problem::domain()) }
+    }
+
+    /// Where a list begins, and how long it is at most.
+    ///
+    /// # Errors
+    /// `after` is no address.
+    pub fn page(&self) -> Result<(Option<Jid>, usize), Problem> {
+        let after = self.query.text("after").map(Jid::parse).transpose();
+        let after =
+            after.map_err(|_| Refusal::Impossible("after: what the part before had as `next` is expected".into()))?;
+        Ok((after, self.query.number("limit").unwrap_or(PAGE) as usize))
+    }
+
+    /// Notes what was done.
+    pub fn note(&self, domain: &str, act: String) {
+        self.shared.journal.note(Entry {
+            unix_ms: now_ms(),
+            who: format!("token {}", self.token.name),
+            by: format!("api from {}", self.origin.address.ip().to_canonical()),
+            act,
+            domain: domain.to_owned(),
+        });
+    }
+}
+
+/// How many a part of a list has if nothing is said.
+pub(super) const PAGE: u64 = 100;

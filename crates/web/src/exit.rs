@@ -1,0 +1,45 @@
+//! The way of a connection out of the library that reads its requests: it becomes a WebSocket, or waits for an answer of BOSH.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use hyper::Response;
+
+use crate::bosh::Held;
+use crate::proxy::Origin;
+use crate::reply::Body;
+use crate::site::Site;
+
+/// How a request takes its connection out of the library.
+#[derive(Clone, Default)]
+pub(crate) struct Exit(Arc<Mutex<Option<Leave>>>);
+
+/// What becomes of a connection.
+pub(crate) enum Leave {
+    /// The request waits for its answer.
+    Held(Box<Held>),
+    /// It is a WebSocket once the library's answer is out.
+    WebSocket(Origin, Site),
+}
+
+impl Exit {
+    /// Takes the connection away with a request that waits; the library waits for this and never gets it.
+    pub async fn wait(&self, held: Box<Held>) -> Response<Body> {
+        self.leave(Leave::Held(held));
+        pending().await
+    }
+
+    /// Says what becomes of the connection.
+    pub fn leave(&self, leave: Leave) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leave);
+    }
+
+    /// Whether a request waits.
+    pub fn holds(&self) -> bool {
+        matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Some(Leave::Held(_)))
+    }
+
+    pub fn take(&self) -> Option<Leave> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
