@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_hub::{Hooks, World};
+use rookery_store::Pending;
 use tracing::info;
 
 /// The journal. Clones are handles on the same one.
@@ -15,9 +16,14 @@ pub struct Journal(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    entries: VecDeque<Entry>,
-    /// Something isn't in the store yet.
-    is_dirty: bool,
+    /// Each with its name in the store, by which they come in order there.
+    entries: VecDeque<(String, Entry)>,
+    /// The number of the newest that aren't in the store yet.
+    unkept: usize,
+    /// The names of those that have become too old, and may be there.
+    old: Vec<String>,
+    /// Counts entries, so that those of one moment have different names.
+    serial: u64,
     /// Set once the entries of the store are here. Until then nothing takes their place there.
     is_filled: bool,
 }
@@ -37,6 +43,15 @@ pub struct Entry {
     pub domain: String,
 }
 
+/// What the store has to hear of.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Unkept {
+    /// Names and lines.
+    new: Vec<(String, Vec<u8>)>,
+    /// Names.
+    old: Vec<String>,
+}
+
 impl Journal {
     /// Adds an entry, and tells the log of the process. What is too long is cut.
     pub fn note(&self, mut entry: Entry) {
@@ -46,11 +61,15 @@ impl Journal {
         let Entry { who, by, act, domain, .. } = &entry;
         info!(who, by, domain, "an administrator: {act}");
         let mut inner = self.lock();
-        inner.entries.push_back(entry);
-        if inner.entries.len() > MOST {
-            inner.entries.pop_front();
+        inner.serial += 1;
+        let name = format!("{:016}-{:06}", entry.unix_ms, inner.serial % 1_000_000);
+        inner.entries.push_back((name, entry));
+        if inner.entries.len() > MOST
+            && let Some((name, _)) = inner.entries.pop_front()
+        {
+            inner.old.push(name);
         }
-        inner.is_dirty = true;
+        inner.unkept = (inner.unkept + 1).min(inner.entries.len());
     }
 
     /// Returns the entries that concern one of these domains, the newest first, `limit` at most.
@@ -61,26 +80,36 @@ impl Journal {
             "" => of_server,
             _ => domains.contains(&entry.domain),
         };
-        inner.entries.iter().rev().filter(concerns).take(limit).cloned().collect()
+        inner.entries.iter().rev().map(|(_, entry)| entry).filter(concerns).take(limit).cloned().collect()
     }
 
-    /// What isn't in the store yet, as it is kept.
-    fn take_unkept(&self) -> Option<Vec<u8>> {
+    /// Returns what isn't in the store yet, and the names of what is there and has become too old.
+    fn take_unkept(&self) -> Unkept {
         let mut inner = self.lock();
-        if !inner.is_filled || !std::mem::take(&mut inner.is_dirty) {
-            return None;
+        if !inner.is_filled {
+            return Unkept::default();
         }
-        let lines: Vec<_> = inner.entries.iter().map(Entry::write).collect();
-        Some(lines.join("\n").into_bytes())
+        let first = inner.entries.len().saturating_sub(std::mem::take(&mut inner.unkept));
+        let line = |(name, entry): &(String, Entry)| (name.clone(), entry.write().into_bytes());
+        let new = inner.entries.range(first..).map(line).collect();
+        Unkept { new, old: std::mem::take(&mut inner.old) }
+    }
+
+    /// Remembers what the store has not taken.
+    fn put_back(&self, new: usize, old: Vec<String>) {
+        let mut inner = self.lock();
+        inner.unkept = (inner.unkept + new).min(inner.entries.len());
+        inner.old.extend(old);
     }
 
     /// Puts what the store has before what there is.
-    fn fill(&self, kept: &str) {
+    fn fill(&self, kept: Vec<(String, Vec<u8>)>) {
         let mut inner = self.lock();
         inner.is_filled = true;
-        for entry in kept.lines().rev().filter_map(Entry::read) {
-            if inner.entries.len() < MOST {
-                inner.entries.push_front(entry);
+        for (name, line) in kept.into_iter().rev() {
+            match Entry::read(&String::from_utf8_lossy(&line)) {
+                Some(entry) if inner.entries.len() < MOST => inner.entries.push_front((name, entry)),
+                _ => inner.old.push(name),
             }
         }
     }
@@ -114,9 +143,9 @@ fn read(world: &mut World) {
     if world.shard() > 0 {
         return;
     }
-    let kept = world.stores.meta.get(KEY);
+    let kept = world.stores.meta.entries(KEY);
     world.wait(kept, |world, kept| match kept {
-        Ok(kept) => world.state::<Journal>().fill(&String::from_utf8_lossy(&kept.unwrap_or_default())),
+        Ok(kept) => world.state::<Journal>().fill(kept),
         Err(error) => tracing::error!(%error, "the journal of administrators can't be read; it is tried again"),
     });
 }
@@ -129,14 +158,28 @@ fn keep(world: &mut World) {
     if !journal.lock().is_filled {
         return read(world);
     }
-    if let Some(bytes) = journal.take_unkept() {
-        let kept = world.stores.meta.put(KEY, bytes);
-        world.wait(kept, |_, kept| {
-            if let Err(error) = kept {
-                tracing::error!(%error, "the journal of administrators can't be kept");
-            }
-        });
+    let Unkept { new, old } = journal.take_unkept();
+    let put: Vec<_> = new.into_iter().map(|(name, line)| world.stores.meta.put_entry(KEY, &name, line)).collect();
+    let removed: Vec<_> = old.iter().map(|name| world.stores.meta.remove_entry(KEY, name)).collect();
+    if put.is_empty() && removed.is_empty() {
+        return;
     }
+    let count = put.len();
+    let kept: Pending<()> = Box::pin(async move {
+        for put in put {
+            put.await?;
+        }
+        for removed in removed {
+            removed.await?;
+        }
+        Ok(())
+    });
+    world.wait(kept, move |world, kept| {
+        if let Err(error) = kept {
+            world.state::<Journal>().put_back(count, old);
+            tracing::error!(%error, "the journal of administrators can't be kept; it is tried again");
+        }
+    });
 }
 
 /// Where the store keeps it.
@@ -161,15 +204,18 @@ mod tests {
     fn what_was_noted_is_read_back_and_bounded() {
         let journal = Journal::default();
         // Nothing is kept until the entries of the store are here.
-        journal.fill("");
+        journal.fill(Vec::new());
         for number in 0..MOST + 5 {
             journal.note(entry(&format!("act {number}\n\tforged\tline"), "a.example"));
         }
-        let kept = journal.take_unkept().unwrap();
-        assert_eq!(journal.take_unkept(), None);
+        let kept = journal.take_unkept();
+        assert_eq!((kept.new.len(), kept.old.len()), (MOST, 5));
+        assert_eq!(journal.take_unkept(), Unkept::default());
+        journal.put_back(2, vec!["old".into()]);
+        assert_eq!(journal.take_unkept(), Unkept { new: kept.new[MOST - 2..].to_vec(), old: vec!["old".into()] });
         let again = Journal::default();
         again.note(entry("new", ""));
-        again.fill(&String::from_utf8(kept).unwrap());
+        again.fill(kept.new);
         let all = again.recent(&["a.example".into()], true, usize::MAX);
         assert_eq!((all.len(), all[0].act.as_str()), (MOST, "new"));
         assert_eq!(all[1].act, format!("act {}  forged line", MOST + 4));

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use rookery_hub::{Hooks, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
-use rookery_store::{Pending, StoreError, Stores};
+use rookery_store::{Pending, Stores};
 use sha2::{Digest, Sha256};
 
 use crate::{sessions, users};
@@ -38,8 +38,7 @@ impl Removal {
 
     fn note(&self, stores: &Stores, unix_ms: u64, deed: Deed) -> Pending<()> {
         let line = Note { unix_ms, deed, mark: self.mark.clone(), account: self.account.clone() }.line();
-        let (stores, account) = (stores.clone(), self.account.clone());
-        Box::pin(async move { replace(&stores, &account, Some(line)).await })
+        stores.meta.put_entry(KEY, self.account.as_str(), line.into_bytes())
     }
 
     /// Whether that account is no more. If there still is one of its name, it is another one, or has another password since.
@@ -70,11 +69,8 @@ impl SessionsEnd {
     /// Returns whether the server has taken the note away: it has done so, or somebody else's note
     /// has taken the place of this one.
     pub fn is_taken(&self, stores: &Stores) -> Pending<bool> {
-        let (notes, account) = (stores.meta.get(KEY), self.0.account.clone());
-        Box::pin(async move {
-            let notes = notes.await?.unwrap_or_default();
-            Ok(!read(&String::from_utf8_lossy(&notes)).any(|note| note.account == account))
-        })
+        let (notes, account) = (stores.meta.entries(KEY), self.0.account.clone());
+        Box::pin(async move { Ok(notes.await?.iter().all(|(name, _)| *name != account.as_str())) })
     }
 }
 
@@ -84,11 +80,12 @@ pub(crate) fn install(hooks: &mut Hooks<'_>) {
         if world.shard() > 0 {
             return;
         }
-        let notes = world.stores.meta.get(KEY);
+        let notes = world.stores.meta.entries(KEY);
         world.wait(notes, move |world, notes| {
             // A store that fails is told of by those who need it more.
-            let Ok(Some(notes)) = notes else { return };
-            read(&String::from_utf8_lossy(&notes)).for_each(|note| heed(world, note));
+            let Ok(notes) = notes else { return };
+            let notes = notes.iter().filter_map(|(_, line)| read(&String::from_utf8_lossy(line)));
+            notes.for_each(|note| heed(world, note));
         });
     });
 }
@@ -121,19 +118,9 @@ fn heed(world: &mut World, note: Note) {
 }
 
 fn take_away(world: &mut World, account: Jid) {
-    let stores = world.stores.clone();
-    let taken: Pending<()> = Box::pin(async move { replace(&stores, &account, None).await });
+    let taken = world.stores.meta.remove_entry(KEY, account.as_str());
     // Another look finds it again.
     world.wait(taken, |_, _| {});
-}
-
-/// Puts a line in the place of the notes about an account.
-async fn replace(stores: &Stores, account: &Jid, line: Option<String>) -> Result<(), StoreError> {
-    let before = stores.meta.get(KEY).await?.unwrap_or_default();
-    let before = String::from_utf8_lossy(&before).into_owned();
-    let others = read(&before).filter(|note| note.account != *account).map(|note| note.line());
-    let lines: Vec<_> = others.chain(line).collect();
-    stores.meta.put(KEY, lines.join("\n").into_bytes()).await
 }
 
 /// A wish of the command line.
@@ -172,13 +159,11 @@ impl Note {
     }
 }
 
-fn read(text: &str) -> impl Iterator<Item = Note> {
-    text.lines().filter_map(|line| {
-        let mut words = line.splitn(4, ' ');
-        let [unix_ms, deed, mark, account] = [words.next()?, words.next()?, words.next()?, words.next()?];
-        let deed = Deed::ALL.into_iter().find(|known| known.name() == deed)?;
-        Some(Note { unix_ms: unix_ms.parse().ok()?, deed, mark: mark.to_owned(), account: Jid::parse(account).ok()? })
-    })
+fn read(line: &str) -> Option<Note> {
+    let mut words = line.splitn(4, ' ');
+    let [unix_ms, deed, mark, account] = [words.next()?, words.next()?, words.next()?, words.next()?];
+    let deed = Deed::ALL.into_iter().find(|known| known.name() == deed)?;
+    Some(Note { unix_ms: unix_ms.parse().ok()?, deed, mark: mark.to_owned(), account: Jid::parse(account).ok()? })
 }
 
 /// Tells an account from others of its name: nobody else has its salt.

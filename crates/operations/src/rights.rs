@@ -14,7 +14,7 @@ use std::collections::HashSet;
 
 use rookery_hub::{OptionSpec, Settings, Value, World};
 use rookery_jid::{Jid, JidRef};
-use rookery_store::{Pending, StoreError, Stores};
+use rookery_store::{Pending, Stores};
 
 use rookery_modkit::asker::condition;
 use rookery_modkit::option;
@@ -117,7 +117,7 @@ fn lists(stores: &Stores, domains: &[String]) -> Pending<Vec<(String, Vec<Jid>)>
     Box::pin(async move {
         let mut lists = Vec::with_capacity(asked.len());
         for (domain, named) in asked {
-            lists.push((domain, read(&named.await?.unwrap_or_default())));
+            lists.push((domain, read(named.await?)));
         }
         Ok(lists)
     })
@@ -138,7 +138,7 @@ pub fn with_named(
 ) {
     let (named, domain) = (named(&world.stores, domain), Jid::parse(domain));
     world.wait(named, move |world, named| match named {
-        Ok(bytes) => then(world, Ok(read(bytes.as_deref().unwrap_or_default()))),
+        Ok(entries) => then(world, Ok(read(entries))),
         Err(error) => {
             if let Ok(domain) = domain {
                 world.store_failed("reading the list of administrators", &domain, &error);
@@ -148,35 +148,33 @@ pub fn with_named(
     });
 }
 
-fn named(stores: &Stores, domain: &str) -> Pending<Option<Vec<u8>>> {
-    stores.meta.get(&key(domain))
+fn named(stores: &Stores, domain: &str) -> Pending<Vec<(String, Vec<u8>)>> {
+    stores.meta.entries(&key(domain))
 }
 
 /// Replaces the administrators that administrators of a domain have named.
 pub fn set_named(stores: &Stores, domain: &str, admins: &[Jid]) -> Pending<()> {
-    let lines: Vec<_> = admins.iter().map(Jid::as_str).collect();
-    stores.meta.put(&key(domain), lines.join("\n").into_bytes())
+    let mut entries: Vec<_> = admins.iter().map(|admin| (admin.to_string(), Vec::new())).collect();
+    entries.sort_unstable();
+    entries.dedup();
+    stores.meta.set_entries(&key(domain), entries)
 }
 
 /// Removes an account from the administrators that were named, at each of these domains: its name
 /// must not hand the right on to its next owner.
 pub fn forget(stores: &Stores, domains: &[String], account: JidRef<'_>) -> Pending<()> {
-    let (account, stores, lists) = (account.bare().to_jid(), stores.clone(), lists(stores, domains));
+    let removed: Vec<_> =
+        domains.iter().map(|domain| stores.meta.remove_entry(&key(domain), account.bare_str())).collect();
     Box::pin(async move {
-        for (domain, mut named) in lists.await? {
-            let before = named.len();
-            named.retain(|admin| *admin != account);
-            if named.len() < before {
-                set_named(&stores, &domain, &named).await?;
-            }
+        for removed in removed {
+            removed.await?;
         }
-        Ok::<_, StoreError>(())
+        Ok(())
     })
 }
 
-fn read(bytes: &[u8]) -> Vec<Jid> {
-    let text = String::from_utf8_lossy(bytes);
-    text.lines().filter_map(|line| Jid::parse(line).ok()).collect()
+fn read(entries: Vec<(String, Vec<u8>)>) -> Vec<Jid> {
+    entries.iter().filter_map(|(name, _)| Jid::parse(name).ok()).collect()
 }
 
 fn of_account(domain: &str, who: &Jid) -> Rights {

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use rookery_store::{Pending, Stores};
+use rookery_store::{Added, Pending, Stores};
 use sha2::{Digest, Sha256};
 
 use super::{Outcome, Refusal};
@@ -149,57 +149,41 @@ pub fn add(
                 format!("{name:?} can't be the name of a token: letters, digits, '-', '.' and '_', at most {MAX_NAME}");
             return Ok(Err(Refusal::Impossible(words)));
         }
-        let mut tokens = list(&stores).await?;
-        if tokens.iter().any(|token| token.name == name) {
-            return Ok(Err(Refusal::Exists(format!("there is a token {name} already"))));
-        }
-        if tokens.len() >= MAX_TOKENS {
-            return Ok(Err(Refusal::Full(format!("there are {MAX_TOKENS} tokens already; revoke some"))));
-        }
         let mut bytes = [0; 32];
         if let Err(error) = getrandom::fill(&mut bytes) {
             return Ok(Err(Refusal::Impossible(format!("the operating system gives no random bytes: {error}"))));
         }
         let secret = format!("{PREFIX}{}", hex(&bytes));
-        tokens.push(Token { name, scopes, domain, made_ms: now_ms, hash: hash(&secret) });
-        put(&stores, &tokens).await?;
-        Ok(Ok(secret))
+        let token = Token { name, scopes, domain, made_ms: now_ms, hash: hash(&secret) };
+        let added = stores.meta.add_entry(KEY, &token.name, token.write().into_bytes(), MAX_TOKENS);
+        Ok(match added.await? {
+            Added::Done => Ok(secret),
+            Added::Exists => Err(Refusal::Exists(format!("there is a token {} already", token.name))),
+            Added::Full => Err(Refusal::Full(format!("there are {MAX_TOKENS} tokens already; revoke some"))),
+        })
     })
 }
 
 /// All tokens, oldest first.
 pub fn list(stores: &Stores) -> Pending<Vec<Token>> {
-    let kept = stores.meta.get(KEY);
+    let kept = stores.meta.entries(KEY);
     Box::pin(async move {
-        let kept = kept.await?.unwrap_or_default();
-        Ok(String::from_utf8_lossy(&kept).lines().filter_map(Token::read).collect())
+        let read = |(_, line): (String, Vec<u8>)| Token::read(&String::from_utf8_lossy(&line));
+        let mut tokens: Vec<_> = kept.await?.into_iter().filter_map(read).collect();
+        tokens.sort_by_key(|token| token.made_ms);
+        Ok(tokens)
     })
 }
 
 /// Revokes a token, from now on; `false` if there is none of this name.
 pub fn revoke(stores: &Stores, name: &str) -> Pending<bool> {
-    let (stores, name) = (stores.clone(), name.to_owned());
-    Box::pin(async move {
-        let mut tokens = list(&stores).await?;
-        let before = tokens.len();
-        tokens.retain(|token| token.name != name);
-        if tokens.len() == before {
-            return Ok(false);
-        }
-        put(&stores, &tokens).await?;
-        Ok(true)
-    })
+    stores.meta.remove_entry(KEY, name)
 }
 
 /// The token with this secret. Secrets are compared by their hashes: what the time of a comparison tells is of no use to who guesses.
 pub fn find(stores: &Stores, secret: &str) -> Pending<Option<Token>> {
     let (tokens, hash) = (list(stores), hash(secret));
     Box::pin(async move { Ok(tokens.await?.into_iter().find(|token| token.hash == hash)) })
-}
-
-fn put(stores: &Stores, tokens: &[Token]) -> Pending<()> {
-    let lines: Vec<_> = tokens.iter().map(Token::write).collect();
-    stores.meta.put(KEY, lines.join("\n").into_bytes())
 }
 
 fn hash(secret: &str) -> String {
@@ -244,7 +228,7 @@ mod tests {
         assert!(found.has(Scope::UsersRead) && !found.has(Scope::UsersWrite));
         assert!(found.is_for("a.example") && !found.is_for("b.example"));
         assert_eq!((found.name.as_str(), found.made_ms), ("one", 7));
-        let kept = wait(stores.meta.get(KEY)).unwrap().unwrap();
+        let kept = wait(stores.meta.entries(KEY)).unwrap().into_iter().flat_map(|(_, line)| line).collect();
         assert!(!String::from_utf8(kept).unwrap().contains(&secret[PREFIX.len()..]), "only its hash is kept");
         assert_eq!((wait(revoke(&stores, "one")), wait(revoke(&stores, "one"))), (Ok(true), Ok(false)));
         assert_eq!(wait(find(&stores, &secret)), Ok(None));

@@ -7,10 +7,10 @@ use crate::pubsub::{
     Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
 };
 use crate::{
-    Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
-    EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters, Slot, SlotQuota,
-    SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
+    Accounts, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document,
+    Documents, EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
+    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters,
+    Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Stores, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -246,6 +246,11 @@ forward! { Rooms in rooms {
 forward! { Meta in meta {
     get(key: text) -> Option<Vec<u8>>, of Owners::one(key);
     put(key: text, bytes: [Vec<u8>]) -> (), of Owners::one(key);
+    entries(list: text) -> Vec<(String, Vec<u8>)>, of Owners::one(list);
+    put_entry(list: text, name: text, bytes: [Vec<u8>]) -> (), of Owners::one(list);
+    add_entry(list: text, name: text, bytes: [Vec<u8>], most: [usize]) -> Added, of Owners::one(list);
+    remove_entry(list: text, name: text) -> bool, of Owners::one(list);
+    set_entries(list: text, entries: [Vec<(String, Vec<u8>)>]) -> (), of Owners::one(list);
 }
     fn trouble(&self) -> Option<StoreError> {
         self.inner().meta.trouble()

@@ -12,9 +12,9 @@ mod slots;
 
 use crate::offline::MOST_LOADED;
 use crate::{
-    Accounts, Affiliated, Changed, Changes, Document, DocumentRoom, Documents, DocumentsPut, EditRoster, LastPresence,
-    LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument, Rooms, Roster,
-    RosterItem, Rosters, StoreError, StoredRoom, Stores, Subscription, pending::caught, pending::ready,
+    Accounts, Added, Affiliated, Changed, Changes, Document, DocumentRoom, Documents, DocumentsPut, EditRoster,
+    LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument,
+    Rooms, Roster, RosterItem, Rosters, StoreError, StoredRoom, Stores, Subscription, pending::caught, pending::ready,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
@@ -338,6 +338,40 @@ impl Meta for Memory {
         self.world().meta.insert(key.to_owned(), bytes);
         ready(Ok(()))
     }
+
+    fn entries(&self, list: &str) -> Pending<Vec<(String, Vec<u8>)>> {
+        let world = self.world();
+        let entries = world.lists.get(list).into_iter().flatten();
+        ready(Ok(entries.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()))
+    }
+
+    fn put_entry(&self, list: &str, name: &str, bytes: Vec<u8>) -> Pending<()> {
+        self.world().lists.entry(list.to_owned()).or_default().insert(name.to_owned(), bytes);
+        ready(Ok(()))
+    }
+
+    fn add_entry(&self, list: &str, name: &str, bytes: Vec<u8>, most: usize) -> Pending<Added> {
+        let mut world = self.world();
+        let list = world.lists.entry(list.to_owned()).or_default();
+        ready(Ok(match () {
+            () if list.contains_key(name) => Added::Exists,
+            () if list.len() >= most => Added::Full,
+            () => {
+                list.insert(name.to_owned(), bytes);
+                Added::Done
+            }
+        }))
+    }
+
+    fn remove_entry(&self, list: &str, name: &str) -> Pending<bool> {
+        let mut world = self.world();
+        ready(Ok(world.lists.get_mut(list).is_some_and(|list| list.remove(name).is_some())))
+    }
+
+    fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()> {
+        self.world().lists.insert(list.to_owned(), entries.into_iter().collect());
+        ready(Ok(()))
+    }
 }
 
 struct World {
@@ -347,6 +381,7 @@ struct World {
     invitations: BTreeMap<String, crate::Invitation>,
     slots: BTreeMap<String, crate::Slot>,
     meta: BTreeMap<String, Vec<u8>>,
+    lists: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
     rooms: rooms::AllRooms,
     last_offline_id: u64,
     /// Where the roster of a new account starts to count: above those of all accounts that were removed.
@@ -362,6 +397,7 @@ impl Default for World {
             invitations: BTreeMap::new(),
             slots: BTreeMap::new(),
             meta: BTreeMap::new(),
+            lists: BTreeMap::new(),
             last_offline_id: 0,
             next_roster_version: 1,
             pubsub: pubsub::Nodes::default(),

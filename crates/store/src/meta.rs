@@ -1,4 +1,6 @@
-//! The server's own few settings, such as the secret behind the salts of unknown accounts.
+//! The server's own few settings, such as the secret behind the salts of unknown accounts, and its lists, such as that of administrators.
+//!
+//! An entry of a list is a row of its own: two who change different entries at the same time don't undo each other's change.
 
 use crate::{Pending, StoreError};
 
@@ -10,8 +12,34 @@ pub trait Meta: Send + Sync {
     /// Puts bytes under a key, in place of those before.
     fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()>;
 
+    /// The entries of a list with their bytes, by name.
+    fn entries(&self, list: &str) -> Pending<Vec<(String, Vec<u8>)>>;
+
+    /// Puts an entry into a list, in place of one of that name.
+    fn put_entry(&self, list: &str, name: &str, bytes: Vec<u8>) -> Pending<()>;
+
+    /// Puts a new entry into a list that has fewer than `most`.
+    fn add_entry(&self, list: &str, name: &str, bytes: Vec<u8>, most: usize) -> Pending<Added>;
+
+    /// Removes an entry from a list; `false` if there was none of that name.
+    fn remove_entry(&self, list: &str, name: &str) -> Pending<bool>;
+
+    /// Replaces all entries of a list.
+    fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()>;
+
     /// Returns what has kept the store from writing lately, if nothing could be written since. It still reads then, as far as it can.
     fn trouble(&self) -> Option<StoreError> {
         None
     }
+}
+
+/// The outcome of [`Meta::add_entry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// It is there.
+    Done,
+    /// There is one of that name.
+    Exists,
+    /// The list has as many as it may.
+    Full,
 }

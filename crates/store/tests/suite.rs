@@ -58,6 +58,7 @@ over_all_stores! {
     accounts::a_removed_account_leaves_nothing,
     accounts::disabled_accounts_are_listed,
     accounts::settings_are_kept,
+    accounts::lists_change_by_entries,
     rosters::items_read_as_written,
     rosters::an_edit_decides_on_what_is_there,
     rosters::owners_must_be_accounts,

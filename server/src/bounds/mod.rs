@@ -189,5 +189,5 @@ mod tests {
     ];
 
     /// Tables that only operators fill, or whose rows are as many as the domains.
-    const BY_OPERATORS: &[&str] = &["meta", "counters", "disabled_accounts"];
+    const BY_OPERATORS: &[&str] = &["meta", "lists", "counters", "disabled_accounts"];
 }

@@ -110,25 +110,24 @@ fn load(world: &mut World) {
     }
     let domains: Vec<_> = world.settings().domains.iter().map(|domain| domain.name.clone()).collect();
     for (domain, which) in domains.iter().flat_map(|domain| [(domain, Which::Black), (domain, Which::White)]) {
-        let kept = world.stores.meta.get(&which.key(domain));
+        let kept = world.stores.meta.entries(&which.key(domain));
         let domain = domain.clone();
         world.wait(kept, move |world, kept| match kept {
-            Ok(bytes) => world.state::<Borders>().set(&domain, which, read(bytes.as_deref().unwrap_or_default())),
+            Ok(entries) => world.state::<Borders>().set(&domain, which, names(entries).collect()),
             Err(error) => tracing::error!(%error, %domain, "the {} can't be read", which.name()),
         });
     }
 }
 
-fn read(bytes: &[u8]) -> HashSet<String> {
-    String::from_utf8_lossy(bytes).lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+fn names(entries: Vec<(String, Vec<u8>)>) -> impl Iterator<Item = String> {
+    entries.into_iter().map(|(name, _)| name)
 }
 
 fn ask(world: &mut World, order: Order, which: Which) {
-    let kept = world.stores.meta.get(&which.key(order.domain()));
+    let kept = world.stores.meta.entries(&which.key(order.domain()));
     world.wait(kept, move |world, kept| match kept {
-        Ok(bytes) => {
-            let mut entries: Vec<_> = read(bytes.as_deref().unwrap_or_default()).into_iter().collect();
-            entries.sort_unstable();
+        Ok(entries) => {
+            let entries: Vec<_> = names(entries).collect();
             let (title, whom) = match which {
                 Which::Black => ("Editing the Blacklist", "disallowed"),
                 Which::White => ("Editing the Whitelist", "allowed, to the exclusion of all others"),
@@ -157,8 +156,8 @@ fn set(world: &mut World, order: Order, which: Which) {
         return order.fail(world, format!("at most {MAX_ENTRIES} entries can be listed"));
     }
     let domain = order.domain().to_owned();
-    let lines: Vec<_> = list.iter().map(String::as_str).collect();
-    let kept = world.stores.meta.put(&which.key(&domain), lines.join("\n").into_bytes());
+    let entries = list.iter().map(|name| (name.clone(), Vec::new())).collect();
+    let kept = world.stores.meta.set_entries(&which.key(&domain), entries);
     world.wait(kept, move |world, kept: Result<(), StoreError>| match kept {
         Ok(()) => {
             note(world, &order, &format!("changed the {}", which.name()), &format!("{} entries", list.len()));

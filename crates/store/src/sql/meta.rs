@@ -1,8 +1,9 @@
 //! The operations of [`Meta`](crate::Meta).
 
-use super::connection::{Connection, Value, one};
+use super::connection::{Connection, Value, all, one};
+use super::many::Rows;
 use super::statements::*;
-use crate::StoreError;
+use crate::{Added, StoreError};
 
 pub(crate) fn get(c: &mut dyn Connection, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
     one(c, META, &[Value::Text(key)], |row| Ok(row.bytes(0)?.to_vec()))
@@ -15,3 +16,65 @@ pub(crate) fn put(c: &mut dyn Connection, key: &str, bytes: &[u8]) -> Result<(),
     }
     Ok(())
 }
+
+pub(crate) fn entries(c: &mut dyn Connection, list: &str) -> Result<Vec<(String, Vec<u8>)>, StoreError> {
+    all(c, ENTRIES, &[Value::Text(list)], |row| Ok((row.text(0)?.to_owned(), row.bytes(1)?.to_vec())))
+}
+
+pub(crate) fn put_entry(c: &mut dyn Connection, list: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let values = [Value::Bytes(bytes), Value::Text(list), Value::Text(name)];
+    if c.execute(UPDATE_ENTRY, &values)? == 0 {
+        INSERT_ENTRIES.insert(c, &[values])?;
+    }
+    Ok(())
+}
+
+pub(crate) fn add_entry(
+    c: &mut dyn Connection,
+    list: &str,
+    name: &str,
+    bytes: &[u8],
+    most: u64,
+) -> Result<Added, StoreError> {
+    let (list, name) = (Value::Text(list), Value::Text(name));
+    if c.execute(ADD_ENTRY, &[Value::Bytes(bytes), list, name, list, name, list, Value::number(most)])? > 0 {
+        return Ok(Added::Done);
+    }
+    let is_there = one(c, ENTRY, &[list, name], |_| Ok(()))?.is_some();
+    Ok(if is_there { Added::Exists } else { Added::Full })
+}
+
+pub(crate) fn remove_entry(c: &mut dyn Connection, list: &str, name: &str) -> Result<bool, StoreError> {
+    Ok(c.execute(REMOVE_ENTRY, &[Value::Text(list), Value::Text(name)])? > 0)
+}
+
+pub(crate) fn set_entries(c: &mut dyn Connection, list: &str, entries: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+    let list = Value::Text(list);
+    c.execute(REMOVE_ENTRIES, &[list])?;
+    let rows: Vec<_> = entries.iter().map(|(name, bytes)| [Value::Bytes(bytes), list, Value::Text(name)]).collect();
+    INSERT_ENTRIES.insert(c, &rows)
+}
+
+/// Values: list.
+const ENTRIES: &str = "SELECT name, bytes FROM lists WHERE list = ? ORDER BY name";
+
+/// Values: list, name.
+const ENTRY: &str = "SELECT 1 FROM lists WHERE list = ? AND name = ?";
+
+/// Values: bytes, list, name.
+const UPDATE_ENTRY: &str = "UPDATE lists SET bytes = ? WHERE list = ? AND name = ?";
+
+/// Values: bytes, list, name.
+static INSERT_ENTRIES: Rows = Rows::new("INSERT INTO lists (bytes, list, name) VALUES", "(?, ?, ?)");
+
+/// Values: bytes, list, name, list, name, list, the most that there may be.
+const ADD_ENTRY: &str = "\
+    INSERT INTO lists (bytes, list, name) SELECT ?, ?, ? FROM counters WHERE name = 'next_roster_version' \
+    AND NOT EXISTS (SELECT 1 FROM lists known WHERE known.list = ? AND known.name = ?) \
+    AND (SELECT COUNT(*) FROM lists known WHERE known.list = ?) < ?";
+
+/// Values: list, name.
+const REMOVE_ENTRY: &str = "DELETE FROM lists WHERE list = ? AND name = ?";
+
+/// Values: list.
+const REMOVE_ENTRIES: &str = "DELETE FROM lists WHERE list = ?";

@@ -12,10 +12,10 @@ use crate::pubsub::{
     Affiliation, Created, Item, Items, Kept, Listed, News, Node, NodeSubscription, Published, Room, Set, Wanted,
 };
 use crate::{
-    Accounts, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document, Documents,
-    EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage,
-    OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters, Slot, SlotQuota,
-    SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
+    Accounts, Added, Affiliated, Archive, ArchivePage, ArchiveQuery, ArchivedMessage, Changed, Changes, Document,
+    Documents, EditRoster, Expiry, Invitation, Invitations, LastPresence, LastSeen, ListedRoom, Meta, Offline,
+    OfflineMessage, OfflineRoom, Pending, Pubsub, Pushed, Reserved, RoomDocument, Rooms, Roster, RosterItem, Rosters,
+    Slot, SlotQuota, SlotStage, Slots, StoreError, StoredRoom, Subscription, Swept,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::vital;
@@ -518,6 +518,32 @@ impl Meta for SqlStore {
     fn put(&self, key: &str, bytes: Vec<u8>) -> Pending<()> {
         let key = key.to_owned();
         self.write(bytes.len(), move |c| meta::put(c, &key, &bytes))
+    }
+
+    fn entries(&self, list: &str) -> Pending<Vec<(String, Vec<u8>)>> {
+        let list = list.to_owned();
+        self.read(0, move |c| meta::entries(c, &list))
+    }
+
+    fn put_entry(&self, list: &str, name: &str, bytes: Vec<u8>) -> Pending<()> {
+        let (list, name) = (list.to_owned(), name.to_owned());
+        self.write(bytes.len(), move |c| meta::put_entry(c, &list, &name, &bytes))
+    }
+
+    fn add_entry(&self, list: &str, name: &str, bytes: Vec<u8>, most: usize) -> Pending<Added> {
+        let (list, name) = (list.to_owned(), name.to_owned());
+        self.write(bytes.len(), move |c| meta::add_entry(c, &list, &name, &bytes, most as u64))
+    }
+
+    fn remove_entry(&self, list: &str, name: &str) -> Pending<bool> {
+        let (list, name) = (list.to_owned(), name.to_owned());
+        self.write(0, move |c| meta::remove_entry(c, &list, &name))
+    }
+
+    fn set_entries(&self, list: &str, entries: Vec<(String, Vec<u8>)>) -> Pending<()> {
+        let list = list.to_owned();
+        let carried = entries.iter().map(|(name, bytes)| name.len() + bytes.len()).sum();
+        self.write(carried, move |c| meta::set_entries(c, &list, &entries))
     }
 
     fn trouble(&self) -> Option<StoreError> {

@@ -2,7 +2,7 @@
 
 use super::samples::*;
 use rookery_jid::Jid;
-use rookery_store::{OfflineRoom, Pushed, RosterItem, StoreError, Stores, Subscription, wait};
+use rookery_store::{Added, OfflineRoom, Pushed, RosterItem, StoreError, Stores, Subscription, wait};
 
 pub fn an_account_is_created_once(stores: &Stores) {
     let romeo = jid("romeo@montague.example");
@@ -138,4 +138,22 @@ pub fn settings_are_kept(stores: &Stores) {
     done(stores.meta.put("secret", vec![2]));
     assert_eq!(done(stores.meta.get("secret")), Some(vec![2]));
     assert_eq!(done(stores.meta.get("Secret")), Some(vec![]));
+}
+
+pub fn lists_change_by_entries(stores: &Stores) {
+    let meta = &stores.meta;
+    let entries = |list: &str| done(meta.entries(list)).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+    assert_eq!(done(meta.add_entry("tokens", "b", vec![1], 2)), Added::Done);
+    assert_eq!(done(meta.add_entry("tokens", "b", vec![2], 2)), Added::Exists);
+    assert_eq!(done(meta.add_entry("tokens", "a", vec![3], 2)), Added::Done);
+    assert_eq!(done(meta.add_entry("tokens", "c", vec![4], 2)), Added::Full);
+    assert_eq!(done(meta.entries("tokens")), [("a".into(), vec![3]), ("b".into(), vec![1])]);
+    done(meta.put_entry("tokens", "b", vec![5]));
+    done(meta.put_entry("tokens", "c", vec![6]));
+    assert_eq!(entries("tokens"), ["a", "b", "c"]);
+    assert_eq!((done(meta.remove_entry("tokens", "a")), done(meta.remove_entry("tokens", "a"))), (true, false));
+    done(meta.set_entries("admins", vec![("y".into(), vec![]), ("x".into(), vec![])]));
+    done(meta.set_entries("admins", vec![("z".into(), vec![])]));
+    assert_eq!((entries("tokens"), entries("admins")), (vec!["b".to_owned(), "c".to_owned()], vec!["z".to_owned()]));
+    assert_eq!(done(meta.get("tokens")), None, "settings are something else");
 }

@@ -75,6 +75,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-12.sql"),
     include_str!("schema-13.sql"),
     include_str!("schema-14.sql"),
+    include_str!("schema-15.sql"),
 ];
 
 #[cfg(test)]
@@ -101,6 +102,7 @@ mod tests {
             "archive_messages",
             "archive_shares",
             "counters",
+            "lists",
             "meta",
             // Rooms outlive those who made them.
             "rooms",
@@ -199,6 +201,45 @@ mod tests {
             assert_eq!(wait(store.publish(service.as_ref(), "n", item("x"), kept, room)), Ok(expected));
         }
     }
+
+    /// Schema 15 makes rows of texts.
+    #[test]
+    fn lists_of_an_older_file_are_found() {
+        use crate::Meta;
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("rookery.db");
+        std::fs::File::create(&path).expect("an empty file");
+        let driver = Driver::open(&path, Duration::from_secs(1)).expect("an empty database");
+        MIGRATIONS.iter().take(14).for_each(|migration| driver.run(migration).expect("schema 14"));
+        driver.run(SCHEMA_14_WITH_TEXTS).expect("rows of schema 14");
+        drop(driver);
+        let store = super::super::open(&path, &super::super::Options::default()).expect("the newest schema");
+        let entries = |list: &str| {
+            let entries = wait(store.entries(list)).expect("entries").into_iter();
+            entries.map(|(name, bytes)| format!("{name}={}", String::from_utf8_lossy(&bytes))).collect::<Vec<_>>()
+        };
+        assert_eq!(entries("admins/a.example"), ["julia@a.example=", "röm@a.example="]);
+        assert_eq!(entries("blacklist/a.example"), ["b.example="]);
+        assert!(entries("whitelist/a.example").is_empty());
+        assert_eq!(entries("api-tokens"), ["one=one\thash\t7\t\tusers:read", "two=two\thash\t8\ta.example\t"]);
+        assert_eq!(entries("removed"), ["romeo@a.example=5 remove ab romeo@a.example"]);
+        let acts = ["0000000000000009-000001=9\ta\tpage\t\tdid this", "0000000000000010-000002=10\tb\tapi\t\tdid that"];
+        assert_eq!(entries("journal"), acts);
+        assert_eq!(wait(store.get("admins/a.example")), Ok(None));
+        assert_eq!(wait(store.get("motd/a.example")), Ok(Some(b"stays\nas it is".to_vec())));
+    }
+
+    const SCHEMA_14_WITH_TEXTS: &str = "\
+        PRAGMA user_version = 14; PRAGMA application_id = 0x526F6F6B; \
+        INSERT INTO meta (name, bytes) VALUES \
+        ('admins/a.example', CAST('röm@a.example' || char(10) || 'julia@a.example' AS BLOB)), \
+        ('blacklist/a.example', CAST('b.example' AS BLOB)), ('whitelist/a.example', x''), \
+        ('api-tokens', CAST('one' || char(9) || 'hash' || char(9) || '7' || char(9) || char(9) || 'users:read' || char(10) || \
+            'two' || char(9) || 'hash' || char(9) || '8' || char(9) || 'a.example' || char(9) AS BLOB)), \
+        ('removed', CAST('5 remove ab romeo@a.example' AS BLOB)), \
+        ('journal', CAST('9' || char(9) || 'a' || char(9) || 'page' || char(9) || char(9) || 'did this' || char(10) || \
+            '10' || char(9) || 'b' || char(9) || 'api' || char(9) || char(9) || 'did that' AS BLOB)), \
+        ('motd/a.example', CAST('stays' || char(10) || 'as it is' AS BLOB))";
 
     const SCHEMA_13_WITH_NODES: &str = "\
         PRAGMA user_version = 13; PRAGMA application_id = 0x526F6F6B; \
