@@ -4,7 +4,7 @@
 
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
-use rookery_store::{Edit, OfflineRoom, RosterItem, Stores, Subscription, sqlite, wait};
+use rookery_store::{Edit, OfflineMessage, OfflineRoom, RosterItem, Stores, Subscription, sqlite, wait};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -67,7 +67,15 @@ fn verified(database: &Path, acknowledged: u64) -> u64 {
         return 0;
     }
     let kept = wait(stores.offline.count(owner.as_ref())).expect("a whole database");
-    let messages = wait(stores.offline.load(owner.as_ref(), 0, usize::MAX)).expect("a whole database");
+    let mut messages: Vec<OfflineMessage> = Vec::new();
+    loop {
+        let after = messages.last().map_or(0, |message| message.id);
+        let page = wait(stores.offline.load(owner.as_ref(), after, usize::MAX)).expect("a whole database");
+        if page.is_empty() {
+            break;
+        }
+        messages.extend(page);
+    }
     assert_eq!(messages.len() as u64, kept, "the count is that of the rows");
     for (n, message) in messages.iter().enumerate() {
         assert_eq!(message.stanza, stanza(n as u64 + 1), "no gap, nothing torn");
