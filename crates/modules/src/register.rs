@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! Here: the module, and what an account does with itself after login. [`creation`]: new accounts, before login. [`rate`]: how often one
-//! address may create one. [`invite`]: invitations, and links to set a password; `tokens`: who has shown one. `password`: what becomes of a password.
+//! address may create one. [`invite`]: invitations, and links to set a password; `tokens`: who has shown one.
 //!
 //! # Invariants
 //!
