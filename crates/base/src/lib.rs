@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! * [`date`]: dates as text. [`one_shot`]: one answer for one who waits. [`transport`]: what carries a client's stream.
+//! * [`date`]: dates as text. [`mod@one_shot`]: one answer for one who waits. [`transport`]: what carries a client's stream.
 //! * [`chance`]: random bytes. [`map`]: hash tables.
 //!
 //! # Invariants

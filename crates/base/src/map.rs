@@ -1,4 +1,4 @@
-//! Hash tables whose order is a matter of [chance](crate::chance), as it must be where strangers
+//! Hash tables whose order is a matter of [`chance`], as it must be where strangers
 //! choose the keys, and which a seed can decide.
 
 use std::collections::{HashMap, HashSet};

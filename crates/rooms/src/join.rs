@@ -35,7 +35,8 @@ pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: 
     world.send(&reply.finish(), &from);
 }
 
-/// Answers what does not get to the room at all: presence that enters as [`refuse`] does, everything else by an error like any other.
+/// Answers what does not get to the room at all: presence that enters by the error of a refused
+/// entry (XEP-0045 §7.2), everything else by an error like any other.
 pub fn turn_away(world: &mut World, packet: &Packet, to: JidRef<'_>, condition: Condition) {
     match (packet.kind(), packet.type_()) {
         (Kind::Presence, StanzaType::Available) => refuse(world, packet, to, condition.into()),

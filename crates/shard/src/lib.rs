@@ -17,7 +17,7 @@
 //!   [`resumption`]: when a session changes its connection.
 //! * [`websocket`]: frames, between both; [`bosh`]: requests and answers instead of a socket; `sids`: where its sessions are. [`census`]: what shards count. `measuring`: how
 //!   long things take.
-//! * [`start`]: the threads. [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who
+//! * [`mod@start`]: the threads. [`shard`]: the tick. [`letters`]: what shards and their owner tell each other. [`gate`]: who
 //!   may come in, and how often; [`attempts`] counts.
 
 pub mod attempts;
