@@ -4,7 +4,8 @@
 //! on storage alone), the continuation runs on the shard with the whole world at hand: no locks, no borrowed state across a wait.
 //!
 //! Invariants:
-//! * Continuations run in the order in which their futures completed, and the store completes in the order of the calls.
+//! * Continuations run in the order in which their futures completed, and the store completes in the order of the calls
+//!   for one owner: an account, a room, a host of nodes. Between owners there is no order.
 //! * A future that is ready at once joins the end of the list of those that were woken, so it cannot overtake another.
 //! * A continuation runs in the custody of whoever asked for it ([`crate::custody`]).
 //! * While a continuation of a session is outstanding, the session's lane holds back its later stanzas (`ARCHITECTURE.md`, rule 5).

@@ -205,7 +205,7 @@ forward! { Slots in slots {
 forward! { LastPresence in last_presence {
     put(owner: jid, unix_ms: [u64], stanza: [Vec<u8>]) -> (), of Owners::of(owner);
     last(owner: jid) -> Option<LastSeen>, of Owners::of(owner);
-    of(asker: jid, owners: [Vec<Jid>], document: text) -> Vec<(LastSeen, Option<Vec<u8>>)>, of { let _ = asker; Owners::many(owners.iter().map(Jid::as_ref)) };
+    of(asker: jid, owners: [Vec<Jid>], document: text) -> Vec<crate::presence::SeenWith>, of { let _ = asker; Owners::many(owners.iter().map(Jid::as_ref)) };
 }}
 
 forward! { Pubsub in pubsub {

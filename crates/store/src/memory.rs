@@ -290,7 +290,7 @@ impl LastPresence for Memory {
         ready(Ok(found.map(|(unix_ms, stanza)| LastSeen { owner, unix_ms, stanza })))
     }
 
-    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<(LastSeen, Option<Vec<u8>>)>> {
+    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<crate::presence::SeenWith>> {
         let world = self.world();
         let seen = owners.into_iter().filter_map(|owner| {
             let account = world.account(owner.as_ref())?;

@@ -15,7 +15,7 @@ pub trait LastPresence: Send + Sync {
     /// The last presence of those `owners` whose roster lets `asker` see it (subscription `from` or `both`), in the
     /// order of `owners`, each with the owner's document of that name, if there is one. Owners who have none, or don't let, or don't exist are left out, so an asker can't tell
     /// which it was.
-    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<(LastSeen, Option<Vec<u8>>)>>;
+    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<SeenWith>>;
 }
 
 /// The last presence of one account.
@@ -28,3 +28,6 @@ pub struct LastSeen {
     /// The stanza as it was put.
     pub stanza: Vec<u8>,
 }
+
+/// A last presence with a document of its owner, if there is one.
+pub type SeenWith = (LastSeen, Option<Vec<u8>>);

@@ -3,6 +3,7 @@
 use super::connection::{Connection, Row, Value, account_values, one};
 use super::many::{Among, by_domain};
 use super::statements::*;
+use crate::presence::SeenWith;
 use crate::{LastSeen, StoreError};
 use rookery_jid::{Jid, JidRef};
 use std::collections::HashMap;
@@ -29,7 +30,7 @@ pub(crate) fn of(
     asker: JidRef<'_>,
     owners: &[Jid],
     document: &str,
-) -> Result<Vec<(LastSeen, Option<Vec<u8>>)>, StoreError> {
+) -> Result<Vec<SeenWith>, StoreError> {
     let mut found = HashMap::new();
     for (domain, locals) in by_domain(owners) {
         let before = [Value::Text(asker.bare_str()), Value::Text(document), Value::Text(domain)];

@@ -11,12 +11,12 @@ use rookery_jid::{Jid, JidRef};
 use std::ops::ControlFlow;
 
 pub(crate) fn get(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Roster, StoreError> {
-    let (version, _, items) = items_since(c, owner, -1)?;
+    let Since { version, items, .. } = items_since(c, owner, -1)?;
     Ok(Roster { version, items: items.into_iter().map(|(_, item)| item).collect() })
 }
 
 pub(crate) fn since(c: &mut dyn Connection, owner: JidRef<'_>, version: u64) -> Result<Option<Changes>, StoreError> {
-    let (now, oldest, items) = items_since(c, owner, i64::try_from(version).unwrap_or(i64::MAX))?;
+    let Since { version: now, oldest, items } = items_since(c, owner, i64::try_from(version).unwrap_or(i64::MAX))?;
     if version < oldest || version > now {
         return Ok(None);
     }
@@ -28,12 +28,17 @@ pub(crate) fn since(c: &mut dyn Connection, owner: JidRef<'_>, version: u64) -> 
     Ok(Some(Changes { version: now, changes }))
 }
 
-/// The roster's version, the oldest one whose changes since are known, and the items that changed behind a version (-1: all), each with its own.
-fn items_since(
-    c: &mut dyn Connection,
-    owner: JidRef<'_>,
-    version: i64,
-) -> Result<(u64, u64, Vec<(u64, RosterItem)>), StoreError> {
+/// A roster as far as it has changed.
+struct Since {
+    version: u64,
+    /// The oldest version whose changes since are all known.
+    oldest: u64,
+    /// Each with the version of its latest change.
+    items: Vec<(u64, RosterItem)>,
+}
+
+/// The items that changed behind a version (-1: all).
+fn items_since(c: &mut dyn Connection, owner: JidRef<'_>, version: i64) -> Result<Since, StoreError> {
     let [domain, local] = account_values(owner);
     let (mut head, mut items) = (None, Vec::new());
     c.query(ROSTER_ITEMS, &[Value::Integer(version), domain, local], &mut |row| {
@@ -44,7 +49,7 @@ fn items_since(
         Ok(ControlFlow::Continue(()))
     })?;
     let (version, oldest) = head.ok_or(StoreError::NoAccount)?;
-    Ok((version, oldest, items))
+    Ok(Since { version, oldest, items })
 }
 
 pub(crate) fn contacts(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Vec<(Jid, Subscription)>, StoreError> {

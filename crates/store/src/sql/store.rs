@@ -355,7 +355,7 @@ impl LastPresence for SqlStore {
         self.read(0, move |c| presence::last(c, owner.as_ref()))
     }
 
-    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<(LastSeen, Option<Vec<u8>>)>> {
+    fn of(&self, asker: JidRef<'_>, owners: Vec<Jid>, document: &str) -> Pending<Vec<crate::presence::SeenWith>> {
         let (asker, document) = (asker.bare().to_jid(), document.to_owned());
         let bytes = owners.iter().map(|owner| owner.as_str().len()).sum();
         self.read(bytes, move |c| presence::of(c, asker.as_ref(), &owners, &document))
