@@ -40,10 +40,8 @@ impl World {
 
     /// A stanza for the server itself (RFC 6120 §10.5.2, §10.5.3).
     fn route_to_server(&mut self, packet: &Packet, to: JidRef<'_>) {
-        if packet.kind() != Kind::Iq {
-            if self.call_to_domain(packet, to) == Verdict::Taken {
-                return;
-            }
+        if packet.kind() != Kind::Iq && self.call_to_domain(packet, to) == Verdict::Taken {
+            return;
         }
         match packet.kind() {
             Kind::Iq if to.is_domain() => match packet.type_() {
