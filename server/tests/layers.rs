@@ -100,7 +100,8 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
 }
 
 /// The crates that get time, chance, files and connections by handle.
-const BY_HANDLE: &[&str] = &["jid", "xml", "sasl", "stream", "fanout"];
+const BY_HANDLE: &[&str] =
+    &["jid", "xml", "sasl", "stream", "fanout", "hub", "modkit", "archive", "rooms", "pubsub", "operations", "modules"];
 
 #[test]
 fn the_protocol_crates_forbid_themselves_clocks_files_and_chance() {

@@ -3,14 +3,15 @@
 //! The upper bits are the time in milliseconds, so that an archive is in the order of time and needs no other key for it. The lower bits are
 //! random: an id can't be guessed, nor does it tell how much others write.
 
-use std::hash::{BuildHasher, RandomState};
+use rookery_base::Keyed;
+use std::hash::BuildHasher;
 
 /// Gives out ids, each above all before it.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     last: u64,
     drawn: u64,
-    keys: RandomState,
+    keys: Keyed,
 }
 
 impl Ids {

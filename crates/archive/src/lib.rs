@@ -28,6 +28,8 @@
 //! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`: the way out. `id`: ids; `own`: forged ones. `prefs`:
 //! preferences. `sweep`: expiry. `purge`: archives that are emptied. `retract`: what was taken back.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod answer;
 pub mod id;
 mod own;

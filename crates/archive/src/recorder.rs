@@ -17,7 +17,8 @@
 //!   (XEP-0198); what was for users who were away is in the offline store.
 //! * What is in custody is acknowledged when it is written, so it gathers for a shorter time.
 
-use std::hash::{BuildHasher, RandomState};
+use rookery_base::Keyed;
+use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ use rookery_modkit::asker::condition;
 #[derive(Default)]
 pub struct Archives {
     ids: Ids,
-    keys: RandomState,
+    keys: Keyed,
     waiting: Waiting,
     /// Bytes that the store has not confirmed.
     unconfirmed: usize,

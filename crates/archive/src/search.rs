@@ -11,9 +11,9 @@
 //! * A search ends when it has looked into so much, with what it has found; its `<set/>` says how far it came, so that the next page goes on from there
 //!   (XEP-0059 §2.2). Nothing is left out or looked into twice.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
-use rookery_base::{Awaited, Completer, one_shot};
+use rookery_base::{Awaited, Completer, Map, one_shot};
 use rookery_hub::{Iq, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{ArchivePage, ArchiveQuery};
@@ -28,7 +28,7 @@ use super::query::Query;
 #[derive(Default)]
 pub(super) struct Searches {
     /// The number of searches of each account.
-    of: HashMap<Jid, usize>,
+    of: Map<Jid, usize>,
     /// Set while one of them has its turn.
     is_busy: bool,
     /// The searches that wait for theirs.

@@ -6,8 +6,7 @@
 //!   time answers.
 //! * The shard that asks gets the answer, wherever it comes in: the id says which one it is.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_jid::Jid;
 use rookery_xml::{Element, Writer, ns};
@@ -36,7 +35,7 @@ type Then = Box<dyn FnOnce(&mut World, Answer)>;
 
 /// Requests without an answer yet.
 #[derive(Default)]
-pub(crate) struct Asked(HashMap<String, (Jid, Then)>);
+pub(crate) struct Asked(Map<String, (Jid, Then)>);
 
 impl World {
     /// Sends a request from a domain of this server; `then` gets what came of it, at the latest after a minute.

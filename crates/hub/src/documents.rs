@@ -10,11 +10,11 @@
 //! * A change is in memory at once and in the store a little later. If the store refuses it, memory goes back.
 //! * What accounts without session take is bounded: in number, in bytes, in age, since others may write to the store, and in stanzas that wait.
 
+use rookery_base::Map;
 use std::any::Any;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
-use ahash::RandomState;
 use rookery_fanout::{Link, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_observe::{Bound, Most, Per, Unit};
@@ -54,7 +54,7 @@ struct Kept {
 
 /// Accounts without session that somebody writes to.
 pub(crate) struct Absent {
-    accounts: HashMap<Box<str>, State, RandomState>,
+    accounts: Map<Box<str>, State>,
     /// Those that are loaded, with the time when they were, oldest first.
     loaded: VecDeque<(Box<str>, u64)>,
     /// Stanzas that wait for any of them.
@@ -65,7 +65,7 @@ pub(crate) struct Absent {
 
 impl Default for Absent {
     fn default() -> Self {
-        Self { accounts: HashMap::default(), loaded: VecDeque::new(), waiting: Share::new(WAITING), bytes: 0 }
+        Self { accounts: Map::default(), loaded: VecDeque::new(), waiting: Share::new(WAITING), bytes: 0 }
     }
 }
 

@@ -3,9 +3,7 @@
 //! Such a roster is loaded behind the documents, before anything is delivered, and follows every change of an item, which happens at the home of the
 //! account. All other accounts have none.
 
-use std::collections::{HashMap, HashSet};
-
-use ahash::RandomState;
+use rookery_base::{Map, Set};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Roster, RosterItem, StoreError};
 
@@ -14,7 +12,7 @@ use crate::documents::AtHand;
 use crate::session::SessionRef;
 
 /// The items of a roster by contact.
-pub(crate) type Known = HashMap<Jid, RosterItem, RandomState>;
+pub(crate) type Known = Map<Jid, RosterItem>;
 
 impl World {
     /// The roster item of a contact, of an account whose roster is at hand; see [`Document::needs_roster`](crate::Document::needs_roster).
@@ -24,7 +22,7 @@ impl World {
 
     /// Returns the groups in which anybody is, of a roster that is at hand and of those that the
     /// operator has made.
-    pub fn roster_groups(&self, owner: JidRef<'_>) -> HashSet<String> {
+    pub fn roster_groups(&self, owner: JidRef<'_>) -> Set<String> {
         let known = self.at_hand(owner).and_then(|at_hand| at_hand.roster.as_ref());
         let own = known.map(|known| known.values().cloned().collect()).unwrap_or_default();
         self.with_shared(owner, own).into_iter().flat_map(|item| item.groups).collect()

@@ -27,6 +27,8 @@
 //!   line one sender may fill.
 //! * [`task`]: waiting for the store; `label`: under which name it is counted; [`timer`]: waiting for a time; [`session`], [`names`]: the data.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod ask;
 pub mod bind;
 pub mod conceal;

@@ -12,9 +12,7 @@ mod hooks;
 mod registry;
 mod typed;
 
-use std::collections::HashMap;
-
-use rookery_base::Transport;
+use rookery_base::{Map, Transport};
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 use rookery_observe::Bound;
@@ -180,8 +178,8 @@ pub struct Registry {
 /// Lists who is asked, and who serves.
 #[derive(Default)]
 pub(crate) struct Requests {
-    iqs: HashMap<Target, HashMap<&'static str, Hook<IqHandler>>>,
-    before_login: HashMap<&'static str, Call<BeforeLogin>>,
+    iqs: Map<Target, Map<&'static str, Hook<IqHandler>>>,
+    before_login: Map<&'static str, Call<BeforeLogin>>,
     pub(crate) services: Hook<Serve>,
     pub(crate) remote_services: Hook<FindRemote>,
 }
@@ -200,7 +198,7 @@ pub(crate) struct Passing {
 /// Lists what is kept for accounts, and the calls that hear of them.
 #[derive(Default)]
 pub(crate) struct Accounts {
-    documents: HashMap<&'static str, typed::Read>,
+    documents: Map<&'static str, typed::Read>,
     /// The document that decides about concealing, and whose it is.
     conceals: Option<(&'static str, &'static str)>,
     shared_contacts: Option<Call<SharedContacts>>,
@@ -238,8 +236,8 @@ struct Shown {
 /// Lists the kinds of letters and questions between shards.
 #[derive(Default)]
 struct Kinds {
-    letters: HashMap<&'static str, letter::Decode>,
-    questions: HashMap<&'static str, question::Decode>,
+    letters: Map<&'static str, letter::Decode>,
+    questions: Map<&'static str, question::Decode>,
 }
 
 impl std::fmt::Debug for Registry {

@@ -3,10 +3,10 @@
 //! Everything here is plain data of one shard. The rules that hold between the parts are in the files that keep them:
 //! [`crate::bind`] for people, [`crate::task`] and [`crate::timer`] for what waits, [`crate::mail`] for what goes out.
 
-use std::collections::{HashMap, VecDeque};
+use rookery_base::{Keyed, Map};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ahash::RandomState;
 use rookery_fanout::{Packet, Places};
 use rookery_jid::Jid;
 use slab::Slab;
@@ -48,7 +48,7 @@ pub(crate) struct Clock {
 pub(crate) struct Here {
     pub(crate) shard: usize,
     /// The address hash, the same for all shards.
-    pub(crate) hashing: RandomState,
+    pub(crate) hashing: Keyed,
     /// The last number that tells apart the sessions that a link has had.
     pub(crate) serial: u32,
     /// Counts the unique texts that were given out.
@@ -58,7 +58,7 @@ pub(crate) struct Here {
 impl Here {
     pub(crate) fn new(place: &Place) -> Self {
         let [a, b, c, d] = place.keys;
-        Self { shard: place.shard, hashing: RandomState::with_seeds(a, b, c, d), serial: 0, unique: 0 }
+        Self { shard: place.shard, hashing: Keyed::with([a, b, c, d]), serial: 0, unique: 0 }
     }
 }
 
@@ -66,7 +66,7 @@ impl Here {
 pub(crate) struct Catalogue {
     pub(crate) settings: Arc<Settings>,
     pub(crate) served: Served,
-    pub(crate) services: HashMap<String, Service, RandomState>,
+    pub(crate) services: Map<String, Service>,
     pub(crate) registry: Registry,
     pub(crate) states: States,
 }
@@ -74,7 +74,7 @@ pub(crate) struct Catalogue {
 impl Catalogue {
     pub(crate) fn new(mut registry: Registry, settings: Arc<Settings>) -> Self {
         let states = std::mem::take(&mut registry.states);
-        Self { settings, served: Served::default(), services: HashMap::default(), registry, states }
+        Self { settings, served: Served::default(), services: Map::default(), registry, states }
     }
 }
 

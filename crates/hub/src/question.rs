@@ -11,12 +11,11 @@
 //! * Nothing waits for ever: an answer that has not come in time counts as missing, and the continuation runs without it.
 //!   So a list may lack what one shard knows, and says so.
 
-use std::collections::HashMap;
+use rookery_base::Map;
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
 
-use ahash::RandomState;
 use rookery_fanout::Link;
 use rookery_jid::JidRef;
 use serde::de::DeserializeOwned;
@@ -120,7 +119,7 @@ struct Gathering {
 /// All of them, by a number that is never given again: an answer that is late finds nothing.
 #[derive(Default)]
 pub(crate) struct Gatherings {
-    waiting: HashMap<u64, Gathering, RandomState>,
+    waiting: Map<u64, Gathering>,
     last: u64,
 }
 

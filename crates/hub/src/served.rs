@@ -1,18 +1,15 @@
 //! The domains that this server is, by name, and what holds of each for as long as the settings do.
 
-use std::collections::HashMap;
-
-use ahash::RandomState;
-
 use crate::World;
 use crate::module::Registry;
 use crate::settings::{Domain, Settings};
+use rookery_base::Map;
 
 /// The domains of the settings in force.
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     /// Places in the settings.
-    by_name: HashMap<String, usize, RandomState>,
+    by_name: Map<String, usize>,
     /// By place.
     filters: Vec<Filters>,
     /// Those that are on in any domain.

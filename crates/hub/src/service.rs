@@ -3,9 +3,7 @@
 //! Which service has which host follows from the settings. A stanza for one is given to its module on the shard that it came in on;
 //! what it is about, such as a room, may have its home on another, to which the module hands it ([`World::hand_to_service`]).
 
-use std::collections::HashMap;
-
-use ahash::RandomState;
+use rookery_base::Map;
 use rookery_fanout::Packet;
 use rookery_jid::{Jid, JidRef};
 use tracing::warn;
@@ -35,8 +33,8 @@ pub struct Listed {
 }
 
 /// The hosts of all services. One that is a domain, or is taken already, is left out.
-pub(crate) fn hosts(settings: &Settings, registry: &Registry) -> HashMap<String, Service, RandomState> {
-    let mut hosts = HashMap::default();
+pub(crate) fn hosts(settings: &Settings, registry: &Registry) -> Map<String, Service> {
+    let mut hosts = Map::default();
     for (domain, found) in settings.domains.iter().enumerate() {
         for (hook, module) in registry.services() {
             let Some(host) = host_of(found, module) else { continue };

@@ -2,8 +2,7 @@
 //!
 //! Settings are made by whoever reads the configuration, shared by all shards and replaced as a whole on reload.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_fanout::Limits;
 use rookery_jid::Jid;
 use rookery_sasl::DEFAULT_ITERATIONS;
@@ -83,7 +82,7 @@ pub struct Domain {
     /// The domainpart, prepared.
     pub name: String,
     /// Its modules by name; a module that is missing here is off.
-    pub modules: HashMap<&'static str, Options>,
+    pub modules: Map<&'static str, Options>,
 }
 
 impl Domain {
@@ -136,7 +135,7 @@ impl Default for RosterLimits {
 /// The options of one module in one domain: every option that the module declares, with its value or default.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    values: HashMap<&'static str, Value>,
+    values: Map<&'static str, Value>,
 }
 
 impl Options {

@@ -8,10 +8,9 @@
 //! - A line never holds more than its [`Bounds`] say. What a stanza takes counts for each line it waits in, though the bytes are shared.
 //! - One sender has a quarter of a line at most, so that the excess of one never hits another.
 
+use rookery_base::Map;
 use std::borrow::Cow;
-use std::collections::HashMap;
 
-use ahash::RandomState;
 use rookery_fanout::Packet;
 
 /// The most that may wait in a line.
@@ -28,7 +27,7 @@ pub struct Bounds {
 pub struct Share {
     bounds: Bounds,
     all: Taken,
-    senders: HashMap<Box<str>, Taken, RandomState>,
+    senders: Map<Box<str>, Taken>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -40,7 +39,7 @@ struct Taken {
 impl Share {
     /// Counts nothing yet.
     pub fn new(bounds: Bounds) -> Self {
-        Self { bounds, all: Taken::default(), senders: HashMap::default() }
+        Self { bounds, all: Taken::default(), senders: Map::default() }
     }
 
     /// Counts a stanza that is about to wait. Returns `false` if it may not: the line is full, or its sender has a quarter of it.

@@ -10,11 +10,11 @@
 //! * A contact by group can't be removed, and whoever has one gets the whole roster at each login: a version (RFC 6121 §2.6) would not tell what the
 //!   operator has changed.
 
-use std::collections::{BTreeSet, HashMap};
+use rookery_base::Map;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use ahash::RandomState;
 use rookery_fanout::{Addresses, Link, Packet};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{RosterItem, Subscription};
@@ -260,8 +260,7 @@ impl World {
     pub(crate) fn with_shared(&self, owner: JidRef<'_>, own: Vec<RosterItem>) -> Vec<RosterItem> {
         let shared = self.shared_contacts(owner).map(|shared| (shared.items)(self, owner)).unwrap_or_default();
         let mut items = own;
-        let known: HashMap<Jid, usize, RandomState> =
-            items.iter().enumerate().map(|(at, item)| (item.jid.clone(), at)).collect();
+        let known: Map<Jid, usize> = items.iter().enumerate().map(|(at, item)| (item.jid.clone(), at)).collect();
         for item in shared {
             match known.get(&item.jid).and_then(|&at| items.get_mut(at)) {
                 Some(own) => join(own, item),

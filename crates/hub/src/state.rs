@@ -10,6 +10,8 @@
 //! * A value is borrowed from the world for as long as nothing else of the world is needed; calls back into the world
 //!   come after that. There is nothing to lock and nothing that can be borrowed twice.
 
+#![expect(clippy::disallowed_types, reason = "type ids are hashes by themselves; nobody goes through the map")]
+
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -3,8 +3,9 @@
 //! Time is the driver's clock that never goes back, so that a corrected time of day neither delays nor repeats anything. A call runs in the first tick
 //! at or after its time, never before the handler that asked for it has ended.
 
+use rookery_base::Map;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
 use crate::World;
 
@@ -18,7 +19,7 @@ pub struct Timer(u64);
 #[derive(Default)]
 pub(crate) struct Timers {
     due: BinaryHeap<Reverse<(u64, u64)>>,
-    calls: HashMap<u64, Call>,
+    calls: Map<u64, Call>,
     last: u64,
 }
 

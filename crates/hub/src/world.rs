@@ -8,6 +8,7 @@
 //! * A user's sessions, roster cache and held stanzas are touched by the user's home shard only.
 //! * Nothing is sent but through the outboxes.
 
+use std::hash::BuildHasher;
 use std::net::SocketAddr;
 use std::sync::Arc;
 

@@ -1,7 +1,6 @@
 //! The hooks of modules: order by phase and not by registration, a stanza that one takes is seen by nobody else, and a module that is
 //! off for a domain is not called for its sessions.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rookery_fanout::{Link, Packet, StanzaType};
@@ -87,7 +86,7 @@ impl Stage {
     fn new(on: &[&'static str]) -> Self {
         // In the wrong order on purpose.
         let modules: Vec<Box<dyn Module>> = vec![Box::new(Spy::<2>), Box::new(Spy::<1>), Box::new(Spy::<0>)];
-        let modules_on: HashMap<_, _> = on.iter().map(|name| (*name, Options::default())).collect();
+        let modules_on = on.iter().map(|name| (*name, Options::default())).collect();
         let domain = Domain { name: "example.org".into(), modules: modules_on };
         let settings = Settings { domains: vec![domain], ..Settings::default() };
         let stores = Memory::stores();

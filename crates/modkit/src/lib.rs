@@ -13,6 +13,8 @@
 //! requests, [`asker`] decides who may know of an account, [`option`] checks what operators write, [`payload`] tells conversations
 //! from the rest.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod asker;
 pub mod caps;
 pub mod disco;

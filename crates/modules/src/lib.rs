@@ -17,6 +17,8 @@
 //! Besides: [`standards`] lists what is implemented; `entity` says what a domain and its accounts are; `caps2` hashes
 //! that.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod administration;
 pub mod bytestreams;
 pub mod caps;

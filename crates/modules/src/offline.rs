@@ -9,8 +9,7 @@
 //!   its other resources included, would else wait for that one client; what overtakes then is told apart by the delay stamp.
 //! * A message goes to one session. A session that becomes reachable takes over from one that is being served.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_fanout::{Link, Packet, StanzaType, To};
 use rookery_hub::{
     Bound, Bounds, Hold, Hooks, Module, Most, OptionSpec, Passage, Per, Phase, SessionRef, Share, Target, Unit, Value,
@@ -200,7 +199,7 @@ fn tell_contact(world: &mut World, packet: &Packet, to: JidRef<'_>) {
 #[derive(Debug, Default)]
 struct Rounds {
     last: u64,
-    current: HashMap<Jid, (u64, SessionRef)>,
+    current: Map<Jid, (u64, SessionRef)>,
 }
 
 /// The way of an account's messages to a session. They stay in the store until they were sent: whatever happens meanwhile, none is lost and

@@ -13,7 +13,7 @@
 //!
 //! Left out: retries of a service that has refused (§7.1), and remote disabling by a message (§8), which the next refusal does as well.
 
-use std::collections::HashMap;
+use rookery_base::Map;
 use std::rc::Rc;
 
 use rookery_fanout::outbox::quiet::{Urgency, urgency};
@@ -113,7 +113,7 @@ struct Registrations(Vec<Registration>);
 
 /// Registrations that have something to be told, or have been told a moment ago: by account, service and node.
 #[derive(Debug, Default)]
-struct News(HashMap<(Jid, Jid, Option<String>), Told>);
+struct News(Map<(Jid, Jid, Option<String>), Told>);
 
 /// How far a service has been told.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@
 //! * Only what comes from the configured service changes a list. One that can't be reached leaves what is known as it was, and is asked again soon.
 //! * Without a list, or without hashes, a stanza costs one look at a flag.
 
-use std::collections::{HashMap, HashSet};
+use rookery_base::{Map, Set};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -35,7 +35,7 @@ pub struct Lists(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     any: AtomicBool,
-    hashes: RwLock<HashMap<List, HashSet<Hash>>>,
+    hashes: RwLock<Map<List, Set<Hash>>>,
 }
 
 type Hash = [u8; 32];
@@ -89,13 +89,13 @@ impl Lists {
         self.read(|lists| lists.contains_key(list))
     }
 
-    fn change(&self, list: &List, change: impl FnOnce(&mut HashSet<Hash>)) {
+    fn change(&self, list: &List, change: impl FnOnce(&mut Set<Hash>)) {
         let mut lists = self.0.hashes.write().unwrap_or_else(PoisonError::into_inner);
         change(lists.entry(list.clone()).or_default());
         self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
     }
 
-    fn keep_only(&self, wanted: &HashSet<List>) {
+    fn keep_only(&self, wanted: &Set<List>) {
         let mut lists = self.0.hashes.write().unwrap_or_else(PoisonError::into_inner);
         lists.retain(|list, _| wanted.contains(list));
         self.0.any.store(lists.values().any(|hashes| !hashes.is_empty()), Ordering::Relaxed);
@@ -110,7 +110,7 @@ impl Lists {
         })
     }
 
-    fn read<T>(&self, ask: impl FnOnce(&HashMap<List, HashSet<Hash>>) -> T) -> T {
+    fn read<T>(&self, ask: impl FnOnce(&Map<List, Set<Hash>>) -> T) -> T {
         ask(&self.0.hashes.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -147,7 +147,7 @@ fn wanted(world: &World, domain: &str) -> Vec<List> {
 /// Subscribes to the lists that are not known yet and fetches them; again for all of them, once in a while.
 fn follow(world: &mut World) {
     let (settings, lists) = (world.settings().clone(), world.state::<Lists>().clone());
-    let mut all = HashSet::new();
+    let mut all = Set::default();
     let is_due = world.uptime_ms() % REFRESH_MS < ROUND_MS;
     for domain in &settings.domains {
         for list in wanted(world, &domain.name) {
@@ -208,7 +208,7 @@ fn event(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {
     Verdict::Taken
 }
 
-fn change(hashes: &mut HashSet<Hash>, item: &Element) {
+fn change(hashes: &mut Set<Hash>, item: &Element) {
     let Some(hash) = listed(item) else { return };
     if item.name() == "retract" {
         hashes.remove(&hash);

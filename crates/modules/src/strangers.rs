@@ -4,8 +4,7 @@
 //! somebody is a contact is known of accounts that are here. For others the store is asked, but only where it decides about a refusal, and the answer to
 //! a sender is that for an account that doesn't exist.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_fanout::StanzaType;
 use rookery_hub::{
     Bound, Delivery, Hooks, Module, Most, OptionSpec, Options, Passage, Per, Phase, Stanzas, Unit, Value, Wanted, World,
@@ -25,9 +24,9 @@ pub struct Strangers;
 #[derive(Debug, Default)]
 struct Counts {
     /// To strangers, by the account that sends.
-    sent: HashMap<Jid, u64>,
+    sent: Map<Jid, u64>,
     /// From strangers of other servers, by the address that receives.
-    received: HashMap<Jid, u64>,
+    received: Map<Jid, u64>,
 }
 
 impl Module for Strangers {
@@ -62,8 +61,8 @@ impl Module for Strangers {
         hooks.before_delivery(Phase::Guard, limited, coming);
         hooks.every(MINUTE_MS, |world| {
             let counts = world.state_mut::<Counts>();
-            counts.sent = HashMap::new();
-            counts.received = HashMap::new();
+            counts.sent = Map::default();
+            counts.received = Map::default();
         });
     }
 }
@@ -135,7 +134,7 @@ fn is_contact(world: &World, account: JidRef<'_>, contact: JidRef<'_>) -> Option
 }
 
 /// Counts one more for an address. Too many addresses at once are forgotten together: an attacker must not fill the memory.
-fn count(counts: &mut HashMap<Jid, u64>, address: JidRef<'_>) -> u64 {
+fn count(counts: &mut Map<Jid, u64>, address: JidRef<'_>) -> u64 {
     if counts.len() >= MAX_ADDRESSES {
         counts.clear();
     }

@@ -10,7 +10,7 @@
 //! * What is announced has a subject and a body and nothing else of what the administrator's client sent; it comes from the domain.
 //! * Large domains are served in steps: the store is never flooded.
 
-use std::collections::HashMap;
+use rookery_base::Map;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
@@ -65,7 +65,7 @@ impl Module for Announce {
 
 /// The messages of the day of all domains, as far as anybody has asked for them. Clones are handles on the same table; a look costs a lock per login.
 #[derive(Debug, Clone, Default)]
-pub struct Motds(Arc<Mutex<HashMap<String, Option<Motd>>>>);
+pub struct Motds(Arc<Mutex<Map<String, Option<Motd>>>>);
 
 /// A message of the day.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Motd {
 }
 
 impl Motds {
-    fn table(&self) -> MutexGuard<'_, HashMap<String, Option<Motd>>> {
+    fn table(&self) -> MutexGuard<'_, Map<String, Option<Motd>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,6 @@
 //! Links that let somebody in without a password, once: to create an account, or to set a new password.
 
+use rookery_base::chance::{self, NoChance};
 use rookery_jid::Jid;
 use rookery_store::{Invitation, Pending, Purpose, Stores};
 
@@ -76,9 +77,9 @@ pub fn uri(invitation: &Invitation, invites: bool) -> String {
 ///
 /// # Errors
 /// The operating system gives no random bytes.
-fn token() -> Result<String, getrandom::Error> {
+fn token() -> Result<String, NoChance> {
     let mut bytes = [0; 26];
-    getrandom::fill(&mut bytes)?;
+    chance::fill(&mut bytes)?;
     let letters = bytes.iter().filter_map(|byte| LETTERS.get(usize::from(byte & 31)));
     Ok(letters.map(|letter| char::from(*letter)).collect())
 }

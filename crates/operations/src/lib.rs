@@ -21,6 +21,8 @@
 //! * Nothing here knows a form or a command: those who offer an operation depend on it, never the other way.
 //! * What needs only the stores takes only those, so that the command line can do it beside a running server.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 pub mod administrators;
 pub mod announce;
 pub mod invitations;

@@ -10,8 +10,7 @@
 //! * A name that has a right before there is an account, in the configuration or in such a list,
 //!   and one that looks like it, is given by operators only (`with_reserved`).
 
-use std::collections::HashSet;
-
+use rookery_base::Set;
 use rookery_hub::{OptionSpec, Settings, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Pending, Stores};
@@ -96,9 +95,9 @@ pub fn with_reserved(
 
 /// Returns all accounts that have rights by their names, whether there are such accounts or not:
 /// those that the configuration names, and those that administrators of any domain have named.
-pub fn all_named(stores: &Stores, settings: &Settings) -> Pending<HashSet<Jid>> {
+pub fn all_named(stores: &Stores, settings: &Settings) -> Pending<Set<Jid>> {
     let domains: Vec<String> = settings.domains.iter().map(|domain| domain.name.clone()).collect();
-    let (mut all, lists): (HashSet<Jid>, _) = (settings.named().collect(), lists(stores, &domains));
+    let (mut all, lists): (Set<Jid>, _) = (settings.named().collect(), lists(stores, &domains));
     Box::pin(async move {
         all.extend(lists.await?.into_iter().flat_map(|(_, named)| named));
         Ok(all)

@@ -3,6 +3,7 @@
 //! A token is made on the command line and shown once. The store keeps its hash: 256 bits of the system's randomness need no salt and no work factor.
 //! The list is one document in the store, which only the command line writes; the server reads it at each request, so that a revoked token ends at once.
 
+use rookery_base::chance;
 use std::fmt::Write;
 
 use rookery_store::{Added, Pending, Stores};
@@ -150,8 +151,8 @@ pub fn add(
             return Ok(Err(Refusal::Impossible(words)));
         }
         let mut bytes = [0; 32];
-        if let Err(error) = getrandom::fill(&mut bytes) {
-            return Ok(Err(Refusal::Impossible(format!("the operating system gives no random bytes: {error}"))));
+        if let Err(error) = chance::fill(&mut bytes) {
+            return Ok(Err(Refusal::Impossible(error.to_string())));
         }
         let secret = format!("{PREFIX}{}", hex(&bytes));
         let token = Token { name, scopes, domain, made_ms: now_ms, hash: hash(&secret) };

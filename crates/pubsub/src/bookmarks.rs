@@ -4,8 +4,7 @@
 //! node `storage:bookmarks` (XEP-0048), gets them translated; what is written there is taken apart into items. So no two copies can differ (XEP-0411).
 //! Bookmarks of web pages are not kept, as XEP-0402 has none.
 
-use std::collections::{HashMap, HashSet};
-
+use rookery_base::{Map, Set};
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::asker::condition;
@@ -132,9 +131,9 @@ fn replace(world: &mut World, iq: Iq, storage: Option<Element>, then: impl FnOnc
 
 /// Returns the items that are new or different, each with its payload, and the ids of those that are gone.
 fn differences(wanted: Vec<(String, Element)>, items: &[Item]) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
-    let kept: HashSet<&str> = wanted.iter().map(|(id, _)| id.as_str()).collect();
+    let kept: Set<&str> = wanted.iter().map(|(id, _)| id.as_str()).collect();
     let gone = items.iter().filter(|item| !kept.contains(item.id.as_str())).map(|item| item.id.clone()).collect();
-    let known: HashMap<&str, &Item> = items.iter().map(|item| (item.id.as_str(), item)).collect();
+    let known: Map<&str, &Item> = items.iter().map(|item| (item.id.as_str(), item)).collect();
     let mut changed = Vec::new();
     for (id, mut conference) in wanted {
         let before = known.get(id.as_str());
@@ -155,7 +154,7 @@ fn differences(wanted: Vec<(String, Element)>, items: &[Item]) -> (Vec<(String, 
 fn conferences(storage: &Element) -> Option<Vec<(String, Element)>> {
     let conferences = storage.children().filter(|child| child.is("conference", LEGACY));
     let mut found = Vec::<(String, Element)>::new();
-    let mut places = HashMap::new();
+    let mut places = Map::default();
     for conference in conferences {
         let id = Jid::parse(conference.attr("jid")?).ok()?.as_str().to_owned();
         let mut new = Element::new("conference", ns::BOOKMARKS)

@@ -10,7 +10,8 @@
 //! * The memory of a session's capabilities is bounded in accounts and in different capabilities.
 //! * An account is in one entry of a session at most, and no entry is without accounts.
 
-use std::collections::{BTreeMap, HashMap};
+use rookery_base::Map;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rookery_fanout::Link;
@@ -20,7 +21,7 @@ use super::interest::{Caps, Nodes};
 
 /// The capabilities that the sessions of a shard have told single accounts.
 #[derive(Debug, Default)]
-pub(super) struct Directed(HashMap<Link, Vec<Told>>);
+pub(super) struct Directed(Map<Link, Vec<Told>>);
 
 /// Capabilities, and the accounts that a session has told of them.
 #[derive(Debug)]

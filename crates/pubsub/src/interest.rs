@@ -5,7 +5,7 @@
 //! is available a reference to them. A hash is known to all sessions only if it is that of the answer: a client that lies about
 //! its hash lies for itself alone (XEP-0115 §9.1). What it says to single accounts only is in `directed`.
 
-use std::collections::HashMap;
+use rookery_base::Map;
 use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType};
@@ -24,15 +24,15 @@ pub(super) type Nodes = Rc<[Box<str>]>;
 /// What the sessions of a shard want.
 #[derive(Debug, Default)]
 pub(super) struct Interests {
-    sessions: HashMap<Link, Interest>,
+    sessions: Map<Link, Interest>,
     /// The capabilities told to single accounts, which count there.
     directed: Directed,
-    young: HashMap<Rc<Caps>, Nodes>,
-    old: HashMap<Rc<Caps>, Nodes>,
+    young: Map<Rc<Caps>, Nodes>,
+    old: Map<Rc<Caps>, Nodes>,
     /// Capabilities that somebody is being asked for, with those who wait for the answer.
-    asked: HashMap<Caps, Vec<SessionRef>>,
+    asked: Map<Caps, Vec<SessionRef>>,
     /// The number of these questions that are about capabilities of a session.
-    open: HashMap<SessionRef, u32>,
+    open: Map<SessionRef, u32>,
 }
 
 #[derive(Debug)]

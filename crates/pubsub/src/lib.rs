@@ -30,6 +30,8 @@
 //!   enough to write it down for people (`include_body`), and notifies at once (`digest`, `expire` with it).
 //! * Payment, and of the fields of a configuration those about languages, style sheets, reply rooms and offline purges.
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod approval;
 mod avatar;
 pub mod bookmarks;

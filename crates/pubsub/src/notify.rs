@@ -3,7 +3,7 @@
 //! Who gets it are the subscribers, of whom those of a node that is for the roster of its owner must still be there as the node wants it; and, for the
 //! node of an account, whoever shows interest in it (XEP-0163 §4.3), which [`pep`](super::pep) knows.
 
-use std::collections::HashMap;
+use rookery_base::Map;
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, StanzaType};
@@ -21,7 +21,7 @@ use super::state::Key;
 use super::{bookmarks, pep};
 
 /// Those who see the presence of the owner of a node, with the groups that the owner has put them in where that matters.
-pub(super) type Contacts = HashMap<Jid, Relation>;
+pub(super) type Contacts = Map<Jid, Relation>;
 
 /// §7.1.2: an item was published.
 pub(super) fn published(world: &mut World, key: &Key, node: &Rc<Node>, item: &Item) {
@@ -128,7 +128,7 @@ fn send(world: &mut World, key: &Key, node: &Rc<Node>, packet: Option<Packet>) {
     }
     let is_for_roster = matches!(node.config.access, Access::Presence | Access::Roster);
     if !is_account && !is_for_roster {
-        return to_subscribers(world, node, &packet, &Contacts::new());
+        return to_subscribers(world, node, &packet, &Contacts::default());
     }
     let owner = if is_account { Some(key.0.clone()) } else { super::local_owner(world, node) };
     let (key, node) = (key.clone(), node.clone());
@@ -169,7 +169,7 @@ pub(super) fn with_contacts(
     groups: bool,
     then: impl FnOnce(&mut World, Contacts) + 'static,
 ) {
-    let Some(owner) = owner else { return then(world, Contacts::new()) };
+    let Some(owner) = owner else { return then(world, Contacts::default()) };
     let relation = |groups: Vec<String>| Relation { sees_presence: true, groups };
     if groups {
         let roster = world.stores.rosters.get(owner.as_ref());

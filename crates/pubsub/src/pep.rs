@@ -28,8 +28,8 @@
 //! Presence from other servers is not looked at for capabilities: contacts there hear of news by subscriptions. Nor are the hashes of XEP-0390 read:
 //! clients send those of XEP-0115 beside them. Last items don't follow a subscription to presence that an account of another server grants.
 
-use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, HashMap};
+use rookery_base::{Keyed, Map};
+use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 
 use rookery_fanout::{Link, Packet, StanzaType};
@@ -419,9 +419,9 @@ fn hears(config: &Config, affiliation: Option<Affiliation>, relation: &Relation)
 /// Which accounts of a shard may have nodes of which names: never too few.
 #[derive(Debug, Default)]
 struct Holders {
-    hashing: RandomState,
+    hashing: Keyed,
     /// By the hash of the account, one bit for each class of node ids.
-    classes: HashMap<u64, u32>,
+    classes: Map<u64, u32>,
     loading: Loading,
 }
 

@@ -12,7 +12,8 @@
 //! * The memory for nodes at hand is bounded by their number and by what they say of others.
 //! * What waits is bounded in number and in bytes, of which one sender has a quarter at most.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use rookery_base::{Map, Set};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use rookery_hub::{Bounds, Custody, Iq, Share, World};
@@ -77,21 +78,21 @@ impl Asks for Sent {
 /// The nodes that a shard is home to, of all services or of all accounts.
 pub(super) struct Nodes {
     at_hand: AtHand,
-    busy: HashMap<Key, Busy>,
+    busy: Map<Key, Busy>,
     /// The share that each sender has of what waits for nodes.
     waiting: Share,
     /// The accounts whose requests for subscriptions owners have heard of late, by node, and since
     /// when they are remembered, milliseconds.
-    asked: (HashSet<(Key, Jid)>, u64),
+    asked: (Set<(Key, Jid)>, u64),
 }
 
 impl Default for Nodes {
     fn default() -> Self {
         Self {
             at_hand: AtHand::default(),
-            busy: HashMap::new(),
+            busy: Map::default(),
             waiting: Share::new(WAITING),
-            asked: (HashSet::new(), 0),
+            asked: (Set::default(), 0),
         }
     }
 }
@@ -105,8 +106,8 @@ impl std::fmt::Debug for Nodes {
 /// Nodes of two generations: when the younger one is full it becomes the older one, whose nodes go that nobody has used since.
 #[derive(Default)]
 struct AtHand {
-    young: HashMap<Key, Rc<Node>>,
-    old: HashMap<Key, Rc<Node>>,
+    young: Map<Key, Rc<Node>>,
+    old: Map<Key, Rc<Node>>,
     /// Subscriptions and affiliations of the younger ones.
     entries: usize,
 }
@@ -203,7 +204,7 @@ pub(super) fn may_ask(world: &mut World, key: &Key, subscriber: &Jid) -> bool {
     let now_ms = world.time();
     let asked = &mut nodes(world, &key.0).asked;
     if now_ms.saturating_sub(asked.1) >= ASKED_MS || asked.0.len() >= MAX_ASKED {
-        *asked = (HashSet::new(), now_ms);
+        *asked = (Set::default(), now_ms);
     }
     asked.0.insert((key.clone(), subscriber.to_bare()))
 }

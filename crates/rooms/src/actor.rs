@@ -4,7 +4,8 @@
 //! session that is gone bounces; such stanzas wait for their turn. The same queue holds those that come while a room is loaded from the store,
 //! and so nothing overtakes.
 
-use std::collections::{HashMap, VecDeque};
+use rookery_base::Map;
+use std::collections::VecDeque;
 
 use rookery_fanout::Packet;
 use rookery_hub::{Bound, Bounds, Custody, Most, Per, Share, Unit, World};
@@ -24,14 +25,14 @@ use super::unsaved::{self, Unsaved};
 /// The rooms whose home is this shard.
 #[derive(Debug)]
 pub(super) struct Actors {
-    slots: HashMap<Jid, Slot>,
+    slots: Map<Jid, Slot>,
     /// The share that each sender has of what waits for rooms and their lists.
     waiting: Share,
     /// What waits for the list of a service's rooms; `None` once that is here.
-    listed: HashMap<String, Option<Queue>>,
+    listed: Map<String, Option<Queue>>,
     /// Rooms that are on their way from the store, with the number of accounts that had been
     /// removed when they were asked for.
-    loading: HashMap<Jid, usize>,
+    loading: Map<Jid, usize>,
     /// The number of removed accounts that all rooms here have forgotten.
     heeded: usize,
 }
@@ -66,10 +67,10 @@ enum Taken {
 impl Default for Actors {
     fn default() -> Self {
         Self {
-            slots: HashMap::new(),
+            slots: Map::default(),
             waiting: Share::new(WAITING),
-            listed: HashMap::new(),
-            loading: HashMap::new(),
+            listed: Map::default(),
+            loading: Map::default(),
             heeded: 0,
         }
     }

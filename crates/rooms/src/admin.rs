@@ -1,7 +1,6 @@
 //! Lists of roles and affiliations, asked for and changed (XEP-0045 §8, §9): a change with many items is applied as a whole or not at all.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::rsm::{self, Answer};
@@ -129,7 +128,7 @@ impl Room {
     fn plan(&self, world: &World, from: &Jid, items: &[&Element]) -> Result<Plan, StanzaError> {
         let actor = self.actor(world, from);
         let mut plan = Plan::default();
-        let mut now = HashMap::new();
+        let mut now = Map::default();
         for item in items {
             match (item.attr("affiliation"), item.attr("role")) {
                 (Some(affiliation), None) => {
@@ -218,7 +217,7 @@ impl Room {
     }
 
     /// §10.4: a room has an owner.
-    pub(crate) fn leaves_an_owner(&self, now: &HashMap<Jid, Affiliation>) -> Result<(), StanzaError> {
+    pub(crate) fn leaves_an_owner(&self, now: &Map<Jid, Affiliation>) -> Result<(), StanzaError> {
         let is_owner = |one: &Affiliated| one.affiliation == Affiliation::Owner;
         let takes_one =
             now.iter().any(|(user, to)| *to != Affiliation::Owner && self.affiliations.get(user).is_some_and(is_owner));

@@ -1,7 +1,6 @@
 //! Changes of roles and affiliations, and what occupants see of them (XEP-0045 §8, §9, §10).
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_store::{Affiliated, Affiliation, StoreError};
@@ -61,8 +60,8 @@ impl Room {
     }
 
     /// Returns the occupants whom changes are about, by account.
-    fn occupants_of(&self, changes: &[Affiliated]) -> HashMap<Jid, Vec<usize>> {
-        let mut found: HashMap<_, _> = changes.iter().map(|change| (change.user.clone(), Vec::new())).collect();
+    fn occupants_of(&self, changes: &[Affiliated]) -> Map<Jid, Vec<usize>> {
+        let mut found: Map<_, _> = changes.iter().map(|change| (change.user.clone(), Vec::new())).collect();
         for (at, occupant) in &self.occupants {
             if let Some(theirs) = found.get_mut(&occupant.account) {
                 theirs.push(at);

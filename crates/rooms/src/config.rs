@@ -1,7 +1,6 @@
 //! The configuration of a room, as its owner sees it in a form (XEP-0045 §10.1.3) and as the store keeps it.
 
-use std::collections::HashSet;
-
+use rookery_base::Set;
 use rookery_modkit::form::{Field, Form};
 use rookery_stream::error::{Condition, StanzaError};
 
@@ -203,7 +202,7 @@ impl Config {
         for (var, list) in [(BROADCAST, &mut self.broadcast), (MEMBER_LIST, &mut self.member_list)] {
             if form.has(var) {
                 let named = form.values(var).map(|name| Role::named(name).filter(|role| *role != Role::None));
-                let named = named.collect::<Option<HashSet<_>>>().ok_or_else(|| unacceptable(var))?;
+                let named = named.collect::<Option<Set<_>>>().ok_or_else(|| unacceptable(var))?;
                 // Each once, however often it is named: every presence looks through this.
                 *list = Role::PRESENT.into_iter().filter(|role| named.contains(role)).collect();
             }

@@ -4,7 +4,8 @@
 //! The one thing that the shards share, since a room's home is any of them and a list names them all. It changes when a room is created,
 //! renamed or removed, and is not touched by what goes on in rooms.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use rookery_base::Map;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +21,7 @@ use super::holdings::Holdings;
 /// The rooms of all services, and which accounts are no more. Clones mean the same.
 #[derive(Debug, Clone, Default)]
 pub struct Directory {
-    hosts: Arc<Mutex<HashMap<String, Hosted>>>,
+    hosts: Arc<Mutex<Map<String, Hosted>>>,
     removed: Arc<Removed>,
     /// The seats, letters and requests of each account in all rooms together.
     pub(crate) holdings: Holdings,
@@ -41,7 +42,7 @@ struct Unheeded {
     before: usize,
     users: VecDeque<Jid>,
     /// The number of accounts that the rooms of each shard have forgotten.
-    heeded: HashMap<usize, usize>,
+    heeded: Map<usize, usize>,
 }
 
 /// The reason for which a service has no place for one more room.
@@ -71,7 +72,7 @@ pub(crate) struct Most {
 struct Hosted {
     rooms: BTreeMap<String, Entry>,
     /// The number of rooms that each account has created, and each domain: by bare JID.
-    created: HashMap<String, usize>,
+    created: Map<String, usize>,
     /// The number of rooms that everybody may find.
     public: usize,
     /// Rooms that went while the list was on its way from the store: `None` once it is here.
@@ -350,7 +351,7 @@ impl Directory {
         self.removed.unheeded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn hosts(&self) -> MutexGuard<'_, HashMap<String, Hosted>> {
+    fn hosts(&self) -> MutexGuard<'_, Map<String, Hosted>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,8 +3,7 @@
 //! The commands (§5) remember nothing between their steps: whoever sends the form is asked nothing more. So one step is enough for a client that
 //! knows what to send, and a session needs no room in memory.
 
-use std::collections::HashSet;
-
+use rookery_base::Set;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
@@ -83,7 +82,7 @@ impl Room {
         if command == "destroy" {
             self.hat_list.retain(|other| other.attr("uri") != Some(uri));
             let all: Vec<_> = self.hats.keys().cloned().collect();
-            let wearers: HashSet<_> = all.into_iter().filter(|wearer| self.take_off(wearer, uri)).collect();
+            let wearers: Set<_> = all.into_iter().filter(|wearer| self.take_off(wearer, uri)).collect();
             self.show_hats(world, &wearers);
             self.tell_codes(world, &["104"]);
             return Ok(());
@@ -94,7 +93,7 @@ impl Room {
             "assign" => self.put_on(world, &wearer, hat),
             _ => {
                 if self.take_off(&wearer, uri) {
-                    self.show_hats(world, &HashSet::from([wearer]));
+                    self.show_hats(world, &Set::from_iter([wearer]));
                 }
                 Ok(())
             }
@@ -133,7 +132,7 @@ impl Room {
             return Err(Condition::ResourceConstraint.into());
         }
         worn.push(hat);
-        self.show_hats(world, &HashSet::from([wearer.clone()]));
+        self.show_hats(world, &Set::from_iter([wearer.clone()]));
         Ok(())
     }
 
@@ -149,7 +148,7 @@ impl Room {
         has_changed
     }
 
-    fn show_hats(&mut self, world: &mut World, wearers: &HashSet<Jid>) {
+    fn show_hats(&mut self, world: &mut World, wearers: &Set<Jid>) {
         let theirs = self.occupants.iter().filter(|(_, occupant)| wearers.contains(&occupant.account));
         for at in theirs.map(|(at, _)| at).collect::<Vec<_>>() {
             if let Some(occupant) = self.occupants.get_mut(at) {

@@ -5,8 +5,8 @@
 //! tables are split and each look at one is short; users come here when they enter, leave, invite
 //! or ask from outside, never when they speak.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use rookery_base::{Keyed, Map};
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_jid::JidRef;
@@ -21,13 +21,13 @@ pub(crate) struct Holdings(Arc<Tables>);
 #[derive(Debug)]
 struct Tables {
     /// Addresses count by a hash that nobody outside can foresee: a table of addresses would be larger than all else.
-    hashing: RandomState,
+    hashing: Keyed,
     parts: [Mutex<Part>; PARTS],
 }
 
 #[derive(Debug, Default)]
 struct Part {
-    seats: HashMap<u64, usize>,
+    seats: Map<u64, usize>,
     /// Messages that rooms write for an account.
     letters: Paces,
     /// Requests of an account to rooms that it is not in, and to the service.
@@ -37,7 +37,7 @@ struct Part {
 /// The rates at which accounts did something.
 #[derive(Debug, Default)]
 struct Paces {
-    buckets: HashMap<u64, Bucket>,
+    buckets: Map<u64, Bucket>,
     /// The number of buckets at which those are forgotten that are full again.
     sweep_at: usize,
 }
@@ -54,7 +54,7 @@ impl Paces {
 
 impl Default for Holdings {
     fn default() -> Self {
-        Self(Arc::new(Tables { hashing: RandomState::new(), parts: std::array::from_fn(|_| Mutex::default()) }))
+        Self(Arc::new(Tables { hashing: Keyed::default(), parts: std::array::from_fn(|_| Mutex::default()) }))
     }
 }
 

@@ -1,7 +1,6 @@
 //! What the store has of a room: written whenever it changes, read when somebody comes after it was forgotten.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::Form;
@@ -21,7 +20,7 @@ pub(crate) struct Kept {
     pub config: Config,
     pub secret: String,
     pub hat_list: Vec<Element>,
-    pub hats: HashMap<Jid, Vec<Element>>,
+    pub hats: Map<Jid, Vec<Element>>,
     pub waiting: Vec<Waiting>,
     pub voices: Voices,
 }
@@ -35,7 +34,7 @@ impl Kept {
         }
         let config = Config::stored(&Form::within(&document)?, limits)?;
         let secret = document.child_text("secret", FORMAT)?;
-        let mut hats = HashMap::<Jid, Vec<Element>>::new();
+        let mut hats = Map::<Jid, Vec<Element>>::default();
         for worn in document.children().filter(|child| child.is("hats", FORMAT)) {
             let worn_by = Jid::parse(worn.attr("jid")?).ok()?;
             hats.insert(worn_by, worn.children().cloned().collect());

@@ -27,6 +27,8 @@
 //! Left out: groupchat 1.0 (§7.2.17 has it removed), the `ldapgroup` field, codes 102 and 103 (no configuration shows unavailable members), unique room
 //! names, the hash of the list of hats (XEP-0317 §4).
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
+
 mod absent;
 pub mod actor;
 mod admin;

@@ -6,7 +6,13 @@
 //! Invariants: nothing that occupants write ends a line of the text or is read as HTML; a room's name never leads out of its folder; private
 //! messages are not logged, and neither are real addresses.
 
-use std::collections::HashMap;
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a log for people is a file; it is written in the background alone"
+)]
+
+use rookery_base::Map;
 use std::fs::{File, OpenOptions, create_dir_all};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +28,7 @@ use super::shown::Shown;
 
 /// What waits to be written, by room.
 #[derive(Debug, Default)]
-pub(crate) struct Logs(HashMap<Jid, Waiting>);
+pub(crate) struct Logs(Map<Jid, Waiting>);
 
 /// A room with lines that wait, or are being written.
 #[derive(Debug, Default)]

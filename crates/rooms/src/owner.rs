@@ -1,6 +1,7 @@
 //! What owners do: the configuration (XEP-0045 §10.1, §10.2) and the end of a room (§10.9).
 
-use std::collections::{BTreeSet, HashMap};
+use rookery_base::Map;
+use std::collections::BTreeSet;
 
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
@@ -89,7 +90,7 @@ impl Room {
 
     /// Who gains and loses affiliations by the full lists of a form.
     fn listed(&self, form: &Form) -> Result<Vec<Affiliated>, StanzaError> {
-        let mut now = HashMap::new();
+        let mut now = Map::default();
         for (var, affiliation) in [(ADMINS, Affiliation::Admin), (OWNERS, Affiliation::Owner)] {
             if !form.has(var) {
                 continue;

@@ -1,6 +1,7 @@
 //! A room: plain data, and which part of it deals with what comes.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use rookery_base::Map;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use rookery_fanout::{Packet, StanzaType};
@@ -47,7 +48,7 @@ pub(crate) struct Room {
     /// The bytes of all affiliations, see [`bytes_of`].
     pub affiliation_bytes: usize,
     /// Who has reserved a nick, by its key.
-    pub reserved: HashMap<String, Jid>,
+    pub reserved: Map<String, Jid>,
     /// Who waits for an admin to approve a registration; the newest last.
     pub waiting: Vec<Waiting>,
     /// Voice that was given or taken in a moderated room (§5.1).
@@ -56,9 +57,9 @@ pub(crate) struct Room {
     pub invitations: VecDeque<(Jid, Jid)>,
     pub occupants: Slab<Occupant>,
     /// By the key of the nick.
-    pub nicks: HashMap<String, usize>,
+    pub nicks: Map<String, usize>,
     /// By the full JIDs of sessions.
-    pub seats: HashMap<Jid, usize>,
+    pub seats: Map<Jid, usize>,
     /// The occupants that are moderators.
     pub moderating: BTreeSet<usize>,
     /// Sessions of those who see every real JID.
@@ -69,7 +70,7 @@ pub(crate) struct Room {
     /// The hats that there are (XEP-0317).
     pub hat_list: Vec<Element>,
     /// Who wears which.
-    pub hats: HashMap<Jid, Vec<Element>>,
+    pub hats: Map<Jid, Vec<Element>>,
     pub joins: Bucket,
     /// Requests to register.
     pub requests: Bucket,
@@ -135,19 +136,19 @@ impl Room {
             creator: None,
             affiliations: BTreeMap::new(),
             affiliation_bytes: 0,
-            reserved: HashMap::new(),
+            reserved: Map::default(),
             waiting: Vec::new(),
             voices: Voices::default(),
             invitations: VecDeque::new(),
             occupants: Slab::new(),
-            nicks: HashMap::new(),
-            seats: HashMap::new(),
+            nicks: Map::default(),
+            seats: Map::default(),
             moderating: BTreeSet::new(),
             moderators: Roll::default(),
             others: Roll::default(),
             history: History::default(),
             hat_list: Vec::new(),
-            hats: HashMap::new(),
+            hats: Map::default(),
             joins: Bucket::default(),
             requests: Bucket::default(),
             courtesy: Bucket::default(),

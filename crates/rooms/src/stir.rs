@@ -1,8 +1,7 @@
 //! Bounds the rate at which somebody does what is no message: presence, nicks, requests to
 //! occupants and to the room. Changes that many hear of cost more.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_store::Affiliation;
@@ -16,7 +15,7 @@ use super::room::Room;
 
 /// The rates of accounts that have left: coming again is no way to be faster.
 #[derive(Debug, Default)]
-pub(crate) struct Former(HashMap<Jid, (Bucket, Bucket)>);
+pub(crate) struct Former(Map<Jid, (Bucket, Bucket)>);
 
 impl Former {
     /// Remembers an occupant that leaves, unless its buckets are full again.

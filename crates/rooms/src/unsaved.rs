@@ -1,7 +1,8 @@
 //! Rooms whose changes the store did not take. A change counts once it is made, since occupants have seen it; whoever made it is told that it is
 //! not kept yet, and the room is written again, as it is by then, until the store has it. Such a room is not forgotten when it is empty.
 
-use std::collections::{BTreeSet, HashMap};
+use rookery_base::Map;
+use std::collections::BTreeSet;
 
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
@@ -12,7 +13,7 @@ use super::room::Room;
 
 /// What the store is about to have, or lacks, of the rooms of a shard.
 #[derive(Debug, Default)]
-pub(crate) struct Unsaved(HashMap<Jid, Lack>);
+pub(crate) struct Unsaved(Map<Jid, Lack>);
 
 /// What the store lacks of a room.
 #[derive(Debug, Default)]
@@ -50,7 +51,7 @@ impl Unsaved {
     }
 
     /// Takes out the rooms that no write is under way of, with what is to be written again.
-    pub(crate) fn take(&mut self) -> HashMap<Jid, Lack> {
+    pub(crate) fn take(&mut self) -> Map<Jid, Lack> {
         self.0.extract_if(|_, lack| lack.pending == 0).collect()
     }
 

@@ -1,7 +1,8 @@
 //! Voice in moderated rooms, across visits (XEP-0045 §5.1): who was given it need not ask again, and whose voice was taken doesn't get it back by coming
 //! again. Roles that come with an affiliation are not remembered, and nobody stays a moderator by this.
 
-use std::collections::{BTreeMap, HashMap};
+use rookery_base::Map;
+use std::collections::BTreeMap;
 
 use rookery_jid::{Jid, JidRef};
 use rookery_store::Affiliation;
@@ -12,7 +13,7 @@ use super::role::Role;
 /// The accounts whose voice differs from that of their affiliation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Voices {
-    roles: HashMap<Jid, (u64, Role)>,
+    roles: Map<Jid, (u64, Role)>,
     /// The accounts in the order in which they came.
     order: BTreeMap<u64, Jid>,
     last: u64,

@@ -3,7 +3,7 @@
 //! Hashing the passwords is all of the work (about ten milliseconds each), so a batch is hashed by all cores while the store writes
 //! the one before. Memory is one batch and the addresses seen so far, which tell a repeated line.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,6 +12,7 @@ use std::sync::PoisonError;
 use std::thread;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use rookery_base::Set;
 use rookery_jid::Jid;
 use rookery_sasl::Credentials;
 use rookery_store::{Pending, wait};
@@ -45,7 +46,7 @@ struct Import<'a> {
     added: u64,
     wrong: u64,
     /// Accounts that have rights by their names, and those of them that were added.
-    named: HashSet<Jid>,
+    named: Set<Jid>,
     told: Vec<Jid>,
 }
 

@@ -6,7 +6,7 @@ mod invite;
 mod password;
 mod portability;
 
-use std::collections::HashSet;
+use rookery_base::Set;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
@@ -79,7 +79,7 @@ fn add(jid: &Jid, credentials: Credentials, config: &Config, database: &Database
 }
 
 /// Returns the accounts that have rights by their names, whether they are there or not.
-fn named(config: &Config, database: &Database) -> Result<HashSet<Jid>, Failure> {
+fn named(config: &Config, database: &Database) -> Result<Set<Jid>, Failure> {
     let table = rookery_modules::table(&rookery_modules::Shared::default());
     Ok(wait(rights::all_named(&database.stores, &settings::settings(config, &table)))?)
 }

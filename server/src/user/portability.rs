@@ -1,8 +1,8 @@
 //! `rookery user export`, and `rookery user import` of an export (XEP-0227): what operators are told of it.
 
-use std::collections::HashSet;
 use std::path::Path;
 
+use rookery_base::Set;
 use rookery_jid::Jid;
 use rookery_portability::export::{ExportError, to_new_file};
 use rookery_portability::import::{ImportError, Importer, Terms, from_file};
@@ -56,7 +56,7 @@ pub fn import(file: &Path, config: &Config, database: &Database) -> Result<(), F
 struct Operator<'a> {
     config: &'a Config,
     /// Accounts that have rights by their names, and those of them that were imported.
-    named: HashSet<Jid>,
+    named: Set<Jid>,
     told: Vec<Jid>,
 }
 

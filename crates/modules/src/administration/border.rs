@@ -7,7 +7,7 @@
 //! * What comes from the refused is dropped without a word. Who writes to them is told `not-allowed`.
 //! * The lists are in the store; all shards look at one copy in memory, which is read when the server starts and again every minute.
 
-use std::collections::{HashMap, HashSet};
+use rookery_base::{Map, Set};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use rookery_hub::{Hooks, World};
@@ -40,13 +40,13 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 /// The lists of all domains. Clones are handles on the same ones; a look costs a lock that nobody holds for long.
 #[derive(Debug, Clone, Default)]
-pub struct Borders(Arc<RwLock<HashMap<String, Lists>>>);
+pub struct Borders(Arc<RwLock<Map<String, Lists>>>);
 
 /// The lists of a domain.
 #[derive(Debug, Default)]
 struct Lists {
-    black: HashSet<String>,
-    white: HashSet<String>,
+    black: Set<String>,
+    white: Set<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Which {
 impl Lists {
     fn let_pass(&self, remote: JidRef<'_>) -> bool {
         let names = [remote.as_str(), remote.bare_str(), remote.domain()];
-        let has = |list: &HashSet<String>| names.iter().any(|name| list.contains(*name));
+        let has = |list: &Set<String>| names.iter().any(|name| list.contains(*name));
         !has(&self.black) && (self.white.is_empty() || has(&self.white))
     }
 }
@@ -83,7 +83,7 @@ impl Borders {
         lists.get(domain).is_none_or(|lists| lists.let_pass(remote))
     }
 
-    fn set(&self, domain: &str, which: Which, list: HashSet<String>) {
+    fn set(&self, domain: &str, which: Which, list: Set<String>) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let lists = all.entry(domain.to_owned()).or_default();
         match which {
@@ -142,7 +142,7 @@ fn ask(world: &mut World, order: Order, which: Which) {
 }
 
 fn set(world: &mut World, order: Order, which: Which) {
-    let mut list = HashSet::new();
+    let mut list = Set::default();
     for text in order.values(&var(which)) {
         match Jid::parse(&text) {
             Ok(jid) if world.is_here(jid.domain()) => {

@@ -18,8 +18,7 @@ pub(crate) mod inquiries;
 pub(crate) mod lists;
 pub(crate) mod service;
 
-use std::collections::HashSet;
-
+use rookery_base::Set;
 use rookery_hub::{Hooks, Module, OptionSpec, World};
 use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
@@ -107,7 +106,7 @@ fn account_form(title: &str, instructions: &str) -> Form {
 /// # Errors
 /// What is wrong with the form.
 fn accounts_of(order: &Order) -> Result<Vec<Jid>, String> {
-    let (mut accounts, mut seen) = (Vec::new(), HashSet::new());
+    let (mut accounts, mut seen) = (Vec::new(), Set::default());
     for text in order.values("accountjids").into_iter().chain(order.value("accountjid").map(str::to_owned)) {
         let account = Jid::parse(&text).map_err(|error| format!("{text}: {error}"))?;
         if account.local().is_none() || account.domain() != order.domain() {

@@ -1,6 +1,7 @@
 //! What is remembered of commands between their stages.
 
-use std::collections::{HashMap, VecDeque};
+use rookery_base::Map;
+use std::collections::VecDeque;
 
 use rookery_hub::{Bound, Most, Per, Unit};
 use rookery_jid::Jid;
@@ -9,7 +10,7 @@ use rookery_modkit::form::Form;
 /// The sessions of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    open: HashMap<String, Session>,
+    open: Map<String, Session>,
     /// The same by age, oldest first; one that was continued is there more than once.
     by_age: VecDeque<(String, u64)>,
     /// Those that ended last.

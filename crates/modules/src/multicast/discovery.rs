@@ -11,8 +11,7 @@
 //! * A domain's services are below that domain: nobody can name another's service as theirs.
 //! * Domains, items and limits are bounded, whatever peers say.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{RemoteService, World};
 use rookery_jid::{Jid, JidRef};
@@ -21,9 +20,9 @@ use rookery_xml::{Element, Writer, ns};
 /// What a shard knows of other servers.
 #[derive(Debug, Default)]
 pub struct Discovery {
-    domains: HashMap<String, Known>,
+    domains: Map<String, Known>,
     /// What was asked, by its `id`: the domain that it is about.
-    asked: HashMap<String, Asked>,
+    asked: Map<String, Asked>,
 }
 
 /// One domain.

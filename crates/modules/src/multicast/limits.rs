@@ -5,8 +5,7 @@
 //! archives, and for those who are away once again. So bytes times recipients count, in each
 //! minute.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_hub::Options;
 use rookery_xml::{Element, Kind, ns};
 
@@ -21,7 +20,7 @@ pub(super) const MINUTE_BYTES: &str = "minute_bytes";
 /// Remembers until when, in milliseconds, what senders have had multiplied is paid for: local ones by their bare JID, others by their domain. Nobody who
 /// has nothing to pay has an entry for long.
 #[derive(Debug, Default)]
-pub(super) struct Spent(HashMap<Box<str>, u64>);
+pub(super) struct Spent(Map<Box<str>, u64>);
 
 impl Spent {
     /// Charges a sender for a message. Returns `false` if that would be more than it may have in a minute. A sender that owes nothing may have any message.

@@ -3,16 +3,17 @@
 //! A user of this server hears of it through the hub, which ends directed presence by itself. For everybody else the service has to remember:
 //! it must repeat unavailable presence to all who saw the originator available.
 
-use std::collections::{BTreeSet, HashMap};
+use rookery_base::Map;
+use std::collections::BTreeSet;
 
 use rookery_jid::{Jid, JidRef};
 
 /// The originators of one shard. Everything is bounded.
 #[derive(Debug, Default)]
 pub(super) struct Originators {
-    seen_by: HashMap<Jid, BTreeSet<Jid>>,
+    seen_by: Map<Jid, BTreeSet<Jid>>,
     /// How many there are of each domain: none may take the place of the others.
-    domains: HashMap<String, usize>,
+    domains: Map<String, usize>,
 }
 
 impl Originators {

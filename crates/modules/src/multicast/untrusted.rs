@@ -4,8 +4,7 @@
 //! decode (`bad-request`); are there too many recipients (`not-acceptable`); may the sender reach others through this server (`forbidden`); are these too
 //! many bytes for so many (`resource-constraint`). Each recipient without a usable JID is reported for itself (`jid-malformed`) and does not stop the others.
 
-use std::collections::HashSet;
-
+use rookery_base::Set;
 use rookery_fanout::multicast::{Groups, Header, Hop, Plan, Target, find};
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{Domain, Options, Verdict, World};
@@ -190,10 +189,10 @@ impl Route<'_, '_> {
 }
 
 /// The recipients whom the sender, an account of this server, blocks. Of each of them it gets the error that a stanza for it alone would get.
-fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &Header<'_>) -> HashSet<String> {
+fn blocked(world: &mut World, packet: &Packet, sender: &Jid, header: &Header<'_>) -> Set<String> {
     let is_own = world.is_here(sender.domain()) && world.home_of(sender.bare()) == world.shard();
     if !is_own || !world.has_rules(sender.as_ref()) {
-        return HashSet::new();
+        return Set::default();
     }
     let recipients: Vec<_> = header.recipients().map(|to| to.as_ref().to_jid()).collect();
     let blocked = recipients.into_iter().filter(|to| !world.may_leave(packet, sender.as_ref(), to.as_ref()));

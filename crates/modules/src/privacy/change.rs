@@ -4,8 +4,9 @@
 //! (XEP-0191 §3.3, §3.4; XEP-0016 §2.11, §2.12). The same in the other direction: a contact whose presence doesn't come any more seems unavailable, and
 //! one whose presence comes again is asked for it.
 
+use rookery_base::{Map, Set};
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use rookery_fanout::{Packet, To};
@@ -70,7 +71,7 @@ impl Shift {
         let (watchers, watched) = (world.watchers(account.as_ref()), world.watched(account.as_ref()));
         let mut shift = Self::default();
         // The roster is asked once for each contact, however many sessions and lists there are.
-        let known = RefCell::new(HashMap::<Jid, Acquaintance>::new());
+        let known = RefCell::new(Map::<Jid, Acquaintance>::default());
         let known = |contact: &Jid| {
             let mut known = known.borrow_mut();
             let ask = || acquaintance(world, account.as_ref(), contact.as_ref());
@@ -144,7 +145,7 @@ fn show(world: &mut World, shown: &[(SessionRef, Jid)]) {
 }
 
 fn probe(world: &mut World, back: &[(SessionRef, Jid)]) {
-    let mut asked = HashSet::new();
+    let mut asked = Set::default();
     for (session, contact) in back {
         let contact = contact.to_bare();
         if world.session(*session).is_some() && asked.insert((*session, contact.clone())) {

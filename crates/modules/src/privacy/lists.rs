@@ -1,7 +1,6 @@
 //! XEP-0016: Privacy Lists.
 
-use std::collections::HashSet;
-
+use rookery_base::Set;
 use rookery_fanout::{Packet, To};
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
@@ -209,7 +208,7 @@ fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: Rules, pushed
             push(world, &account, &name, |_, _| true);
         }
         for (name, one, other) in [("block", &after, &before), ("unblock", &before, &after)] {
-            let other: HashSet<&Jid> = other.iter().collect();
+            let other: Set<&Jid> = other.iter().collect();
             let new: Vec<Jid> = one.iter().filter(|jid| !other.contains(jid)).cloned().collect();
             if !new.is_empty() {
                 blocking::push(world, &account, name, &new);

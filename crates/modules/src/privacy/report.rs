@@ -3,8 +3,7 @@
 //! Every report is logged and, if the operator wants it, sent as a message. Nothing leaves the server: a report is passed on neither to the server of
 //! whom it is about nor to others, whatever it allows (§5 leaves that to the server). A report that lacks its reason is none; the block counts anyway.
 
-use std::collections::HashMap;
-
+use rookery_base::Map;
 use rookery_hub::{Iq, World};
 use rookery_jid::Jid;
 use rookery_xml::{Element, Writer, ns};
@@ -15,7 +14,7 @@ use super::NAME;
 /// Counts the reports that each account has made in this hour.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    made: HashMap<Jid, u64>,
+    made: Map<Jid, u64>,
 }
 
 /// Takes note of the reports in a block request that was carried out, as far as the account may make more.

@@ -6,8 +6,8 @@
 //! * Finding the item that decides costs a look-up for each address that names the contact, for each of the contact's groups, and two more, however many
 //!   items a list has.
 
+use rookery_base::{Map, Set};
 use std::borrow::Borrow;
-use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::rc::Rc;
 
@@ -36,9 +36,9 @@ pub struct List {
 /// The places of the first items that decide about somebody.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Index {
-    by_jid: HashMap<Jid, First>,
-    by_group: HashMap<String, First>,
-    by_subscription: HashMap<&'static str, First>,
+    by_jid: Map<Jid, First>,
+    by_group: Map<String, First>,
+    by_subscription: Map<&'static str, First>,
     everybody: First,
     /// Before those there is no item that asks the roster.
     by_roster: First,
@@ -202,9 +202,9 @@ impl Rules {
     pub fn block(&mut self, jids: &[Jid]) {
         let old = self.default_list();
         let name = old.map_or_else(|| self.unused_name(), |list| list.name.clone());
-        let all: HashSet<&Jid> = jids.iter().collect();
+        let all: Set<&Jid> = jids.iter().collect();
         let kept = old.into_iter().flat_map(|list| &list.items).filter(|item| !item.blocks(&all)).cloned();
-        let mut seen = HashSet::new();
+        let mut seen = Set::default();
         let new = jids.iter().filter(|jid| seen.insert(*jid));
         let new = new.map(|jid| Item { order: 0, test: Test::Jid(jid.clone()), deny: true, stanzas: Stanzas::ALL });
         let items = new.chain(kept).collect();
@@ -216,7 +216,7 @@ impl Rules {
     pub fn unblock(&mut self, jids: &[Jid]) {
         let Some(old) = self.default_list() else { return };
         let name = old.name.clone();
-        let all: HashSet<&Jid> = jids.iter().collect();
+        let all: Set<&Jid> = jids.iter().collect();
         let left: Vec<Item> = old.items.iter().filter(|item| !item.blocks(&all)).cloned().collect();
         match left.is_empty() {
             true => self.remove(&name),
@@ -342,7 +342,7 @@ impl Item {
     }
 
     /// Whether it is what blocks one of these.
-    fn blocks(&self, jids: &HashSet<&Jid>) -> bool {
+    fn blocks(&self, jids: &Set<&Jid>) -> bool {
         let is_block = self.deny && self.stanzas == Stanzas::ALL;
         is_block && matches!(&self.test, Test::Jid(jid) if jids.contains(jid))
     }
@@ -398,7 +398,7 @@ impl Index {
     }
 }
 
-fn of<K: Borrow<str> + Hash + Eq>(index: &HashMap<K, First>, name: &str, passing: Passing) -> usize {
+fn of<K: Borrow<str> + Hash + Eq>(index: &Map<K, First>, name: &str, passing: Passing) -> usize {
     index.get(name).map_or(NONE, |first| first.of(passing))
 }
 

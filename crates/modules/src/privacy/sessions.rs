@@ -1,7 +1,6 @@
 //! What the module knows of sessions: what they have asked for, and which list they have made active.
 
-use std::collections::{HashMap, HashSet};
-
+use rookery_base::{Map, Set};
 use rookery_fanout::Link;
 use rookery_hub::{SessionRef, World};
 use rookery_jid::{Jid, JidRef};
@@ -12,11 +11,11 @@ use super::rules::{List, Rules};
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
     /// Those that have asked for the block list: they hear of its changes (XEP-0191 §3.3).
-    blocking: HashSet<SessionRef>,
+    blocking: Set<SessionRef>,
     /// Those that have asked for privacy lists.
-    lists: HashSet<SessionRef>,
+    lists: Set<SessionRef>,
     /// By full JID, the session and the name of its active list (XEP-0016 §2.4).
-    active: HashMap<Jid, (SessionRef, String)>,
+    active: Map<Jid, (SessionRef, String)>,
 }
 
 impl Sessions {

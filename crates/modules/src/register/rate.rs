@@ -3,7 +3,7 @@
 //! One table for all shards of the process: a lock is taken once per request to create an account, which is rare and costs
 //! milliseconds anyway. Nothing else waits for it.
 
-use std::collections::HashMap;
+use rookery_base::Map;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,7 +14,7 @@ use rookery_stream::error::{Condition, StanzaError};
 /// Who has created accounts of late. Clones are handles on the same table.
 #[derive(Debug, Clone, Default)]
 pub struct Creations {
-    parties: Arc<Mutex<HashMap<IpAddr, Recent>>>,
+    parties: Arc<Mutex<Map<IpAddr, Recent>>>,
 }
 
 /// What one party has done of late.
@@ -88,7 +88,7 @@ impl Creations {
         Ok(Slot { of: Some((self.clone(), party)) })
     }
 
-    fn parties(&self) -> MutexGuard<'_, HashMap<IpAddr, Recent>> {
+    fn parties(&self) -> MutexGuard<'_, Map<IpAddr, Recent>> {
         self.parties.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

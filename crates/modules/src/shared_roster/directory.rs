@@ -1,14 +1,15 @@
 //! The accounts of the domains that have groups of everybody: which there are, and which are here. One for all shards, under a lock that is taken when
 //! somebody comes or goes and when a roster is asked for.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use rookery_base::Map;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rookery_jid::Jid;
 
 /// The directories of all domains; clones mean the same ones.
 #[derive(Debug, Clone, Default)]
-pub struct Directories(Arc<Mutex<HashMap<String, Directory>>>);
+pub struct Directories(Arc<Mutex<Map<String, Directory>>>);
 
 /// The accounts of one domain.
 #[derive(Debug, Default)]
@@ -41,7 +42,7 @@ impl Directories {
         act(all.entry(domain.to_owned()).or_default())
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Directory>> {
+    fn lock(&self) -> MutexGuard<'_, Map<String, Directory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,8 @@
 //! members have them as contacts; without an arrow these are the members themselves. `@all@` is every account of the domain, `@online@` every account
 //! that is there.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use rookery_base::Map;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rookery_jid::{Jid, JidRef};
 use rookery_store::Subscription;
@@ -15,7 +16,7 @@ pub struct Groups {
     domain: String,
     groups: Vec<Group>,
     /// The groups that name an account.
-    by_member: HashMap<Jid, Vec<usize>>,
+    by_member: Map<Jid, Vec<usize>>,
     /// The groups of everybody, whether there or not.
     of_all: Vec<usize>,
 }

@@ -22,7 +22,8 @@ pub mod directory;
 pub mod groups;
 mod news;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use rookery_base::Map;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -51,7 +52,7 @@ pub struct Common {
 #[derive(Debug, Clone)]
 struct Compiled {
     settings: Arc<Settings>,
-    groups: Arc<HashMap<String, Groups>>,
+    groups: Arc<Map<String, Groups>>,
 }
 
 /// Gives accounts the contacts that the operator wants.
@@ -67,7 +68,7 @@ struct State {
     /// The groups that the shard has used last.
     now: Option<Compiled>,
     /// The audiences by these groups: by domain, whether of those who see an account, and its groups.
-    circles: HashMap<(String, bool, Vec<usize>), Circle>,
+    circles: Map<(String, bool, Vec<usize>), Circle>,
 }
 
 impl SharedRoster {
@@ -99,7 +100,7 @@ impl Module for SharedRoster {
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
-        hooks.state(State { common: self.common.clone(), now: None, circles: HashMap::new() });
+        hooks.state(State { common: self.common.clone(), now: None, circles: Map::default() });
         hooks.state(News::default());
         hooks.shared_contacts(SharedContacts {
             relation,
@@ -292,7 +293,7 @@ fn list_accounts(world: &mut World, domain: &str) {
 impl Compiled {
     /// Groups that are the same as before are the same ones.
     fn new(settings: Arc<Settings>, before: Option<Compiled>) -> Self {
-        let mut groups = HashMap::new();
+        let mut groups = Map::default();
         for domain in &settings.domains {
             let Some(options) = domain.module(NAME) else { continue };
             match Groups::read(&domain.name, options.list(GROUPS)) {

@@ -9,7 +9,8 @@
 //! * What is told of a contact is what holds when it is told, so that the order of changes doesn't matter.
 //! * What waits to be told takes two words per account, whatever the number of contacts.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use rookery_base::Map;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use super::{Compiled, directories, item, items};
 pub(super) struct News {
     told: Option<Compiled>,
     /// By domain, of its directory.
-    seen: HashMap<String, u64>,
+    seen: Map<String, u64>,
     /// Accounts that have yet to hear of something.
     due: VecDeque<(Jid, Rc<Difference>)>,
 }
@@ -62,7 +63,7 @@ pub(super) fn look(world: &mut World, now: &Compiled) {
 /// The groups are others now: rosters and presence follow.
 fn regroup(world: &mut World, before: &Compiled, now: &Compiled) {
     let none = Groups::default();
-    let mut differences = HashMap::<Class, Rc<Difference>>::new();
+    let mut differences = Map::<Class, Rc<Difference>>::default();
     let mut due = Vec::new();
     for account in world.accounts_here() {
         let of = |all: &Compiled| all.groups.get(account.domain()).map(|groups| groups.key(account.as_ref()));

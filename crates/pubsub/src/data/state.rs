@@ -1,6 +1,7 @@
 //! What is at hand on a shard: the nodes that are at home there and have subscribers.
 
-use std::collections::{BTreeMap, HashMap};
+use rookery_base::Map;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,9 +21,9 @@ use crate::error::invalid_options;
 pub(super) struct DataState {
     /// What all shards share.
     pub data: Data,
-    pub nodes: HashMap<Topic, Node>,
+    pub nodes: Map<Topic, Node>,
     /// By room.
-    pub speakers: HashMap<Jid, Speaker>,
+    pub speakers: Map<Jid, Speaker>,
 }
 
 /// A node with subscribers.
@@ -47,7 +48,7 @@ pub(super) struct Terms {
 
 impl DataState {
     pub fn new(data: Data) -> Self {
-        Self { data, nodes: HashMap::new(), speakers: HashMap::new() }
+        Self { data, nodes: Map::default(), speakers: Map::default() }
     }
 
     /// Adds a subscriber, or sets its options; the node is opened for the first. `usual`: milliseconds between notifications where a subscriber

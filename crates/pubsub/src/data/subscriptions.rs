@@ -2,7 +2,8 @@
 //!
 //! A look costs a lock, and nobody looks but who subscribes, or has a session with a subscription of its own.
 
-use std::collections::{BTreeSet, HashMap};
+use rookery_base::Map;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +16,7 @@ use super::state::DataState;
 use crate::request::Call;
 
 /// By account: the nodes, and who of the account is subscribed.
-type Table = HashMap<Jid, BTreeSet<(Arc<Topic>, Jid)>>;
+type Table = Map<Jid, BTreeSet<(Arc<Topic>, Jid)>>;
 
 /// The subscriptions of all accounts.
 #[derive(Debug, Default)]
