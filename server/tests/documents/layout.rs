@@ -62,7 +62,7 @@ fn modules(text: &str) -> BTreeSet<&str> {
 /// The names in a layout that look like those of modules: one word in lower case between backticks.
 fn named(layout: &str) -> BTreeSet<String> {
     let quoted = layout.split('`').skip(1).step_by(2);
-    let names = quoted.map(|quoted| quoted.trim_end_matches('/'));
+    let names = quoted.map(|quoted| quoted.trim_start_matches("mod@").trim_end_matches('/'));
     let is_name = |name: &&str| {
         name.starts_with(|first: char| first.is_ascii_lowercase())
             && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
