@@ -2,7 +2,7 @@
 
 use crate::World;
 use crate::module::Registry;
-use crate::settings::{Domain, Settings};
+use crate::settings::{Domain, Options, Settings};
 use rookery_base::Map;
 
 /// The domains of the settings in force.
@@ -63,6 +63,11 @@ impl World {
     /// One of the local domains by its name.
     pub fn domain(&self, name: &str) -> Option<&Domain> {
         self.catalogue.settings.domains.get(self.place_of(name)?)
+    }
+
+    /// Returns the options of a module in a local domain that has it.
+    pub fn options(&self, domain: &str, module: &str) -> Option<&Options> {
+        self.domain(domain)?.module(module)
     }
 
     /// The filters that are on in a domain.

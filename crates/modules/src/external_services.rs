@@ -149,7 +149,7 @@ fn answer(world: &mut World, iq: Iq) {
         },
         _ => return world.reply_error(&iq, Condition::BadRequest),
     };
-    let Some(options) = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME)) else {
+    let Some(options) = world.options(iq.to.domain(), NAME) else {
         return world.reply_error(&iq, Condition::ServiceUnavailable);
     };
     let services = options.list(SERVICES.key).iter().filter_map(|text| Service::read(text).ok());

@@ -143,7 +143,7 @@ fn keep(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Verdic
         world.bounce(packet, to, Condition::ResourceConstraint.into());
         return Verdict::Taken;
     }
-    let options = world.domain(to.domain()).and_then(|domain| domain.module("offline"));
+    let options = world.options(to.domain(), "offline");
     let number = |key| options.map_or(0, |options| options.number(key));
     let room = OfflineRoom { messages: number(LIMIT.key), bytes: number(BYTES.key) };
     // Without a sender it is the server's own.

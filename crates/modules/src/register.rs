@@ -198,11 +198,7 @@ fn change_password(world: &mut World, session: SessionRef, iq: Iq) {
     if prepare_local(&username).ok().as_deref() != iq.from.local() {
         return world.reply_error(&iq, Condition::Forbidden);
     }
-    if let Err(error) = world
-        .domain(iq.to.domain())
-        .and_then(|domain| domain.module(NAME))
-        .map_or(Ok(()), |options| long_enough(options, &password))
-    {
+    if let Err(error) = world.options(iq.to.domain(), NAME).map_or(Ok(()), |options| long_enough(options, &password)) {
         return world.reply_error(&iq, error);
     }
     let derived = password::derive(world, iq.from.as_ref(), password);

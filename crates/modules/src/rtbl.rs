@@ -125,7 +125,7 @@ fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
     }
     let Some(sender) = packet.sender() else { return Delivery::Pass };
     let domain = world.domain_of(to.domain()).map(|domain| domain.name.clone()).unwrap_or_default();
-    let options = world.domain(&domain).and_then(|domain| domain.module(NAME));
+    let options = world.options(&domain, NAME);
     if world.is_here(sender.domain()) && !options.is_some_and(|options| options.switch(LOCAL)) {
         return Delivery::Pass;
     }
@@ -139,7 +139,7 @@ fn guard(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery
 
 /// Returns the lists that a domain wants.
 fn wanted(world: &World, domain: &str) -> Vec<List> {
-    let options = world.domain(domain).and_then(|domain| domain.module(NAME));
+    let options = world.options(domain, NAME);
     let texts = options.map(|options| options.list(LISTS)).unwrap_or_default();
     texts.iter().filter_map(|text| list(text)).collect()
 }

@@ -69,7 +69,7 @@ impl Module for Strangers {
 
 fn going(world: &mut World, Passage { packet, to, .. }: Passage<'_>) -> Delivery {
     let Some(sender) = packet.sender() else { return Delivery::Pass };
-    let limit = options(world, sender.domain()).map_or(0, |options| options.number(SENT));
+    let limit = world.options(sender.domain(), NAME).map_or(0, |options| options.number(SENT));
     let is_own = sender.bare_str() == to.bare_str();
     if limit == 0 || is_own || to.local().is_none() || is_contact(world, sender.bare(), to) == Some(true) {
         return Delivery::Pass;
@@ -87,7 +87,7 @@ fn coming(world: &mut World, Passage { packet, to, notes }: Passage<'_>) -> Deli
         return Delivery::Pass;
     }
     let Some(sender) = packet.sender().filter(|sender| !world.is_here(sender.domain())) else { return Delivery::Pass };
-    let Some(options) = options(world, to.domain()) else { return Delivery::Pass };
+    let Some(options) = world.options(to.domain(), NAME) else { return Delivery::Pass };
     let (limit, refuses) = (options.number(RECEIVED), options.switch(REFUSE) && packet.kind() == Kind::Message);
     let contact = is_contact(world, to, sender.as_ref());
     if contact == Some(true) {
@@ -141,10 +141,6 @@ fn count(counts: &mut Map<Jid, u64>, address: JidRef<'_>) -> u64 {
     let count = counts.entry(address.bare().to_jid()).or_default();
     *count += 1;
     *count
-}
-
-fn options<'w>(world: &'w World, domain: &str) -> Option<&'w Options> {
-    world.domain(domain)?.module(NAME)
 }
 
 const NAME: &str = "strangers";

@@ -44,7 +44,7 @@ fn answer(world: &mut World, iq: Iq) {
     if !is_get(world, &iq, "query") {
         return;
     }
-    let options = world.domain(iq.to.domain()).and_then(|domain| domain.module("version"));
+    let options = world.options(iq.to.domain(), "version");
     let shows_os = options.is_some_and(|options| options.switch(SHOW_OS.key));
     let mut reply = iq.result();
     reply.start_ns("query", ns::VERSION).text_child("name", NAME).text_child("version", VERSION);

@@ -257,7 +257,7 @@ pub fn nodes(world: &mut World, iq: Iq, then: impl FnOnce(&mut World, &Iq, Vec<(
 
 /// Tells whether the accounts of a domain have nodes.
 pub(super) fn is_on(world: &World, account: JidRef<'_>) -> bool {
-    world.domain(account.domain()).is_some_and(|domain| domain.module(NAME).is_some())
+    world.options(account.domain(), NAME).is_some()
 }
 
 /// Notes that an account has made a node.

@@ -122,7 +122,7 @@ fn give(world: &mut World, iq: Iq, asked: Element) {
 
 /// Keeps all of the elements or none.
 fn keep(world: &mut World, iq: Iq, elements: Vec<Element>) {
-    let options = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
+    let options = world.options(iq.to.domain(), NAME);
     let bytes = |key| options.map_or(0, |options| options.number(key));
     let number = |key| usize::try_from(bytes(key)).unwrap_or(usize::MAX);
     let (most, room) = (number(BYTES.key), DocumentRoom { number: number(ELEMENTS.key), bytes: bytes(TOTAL.key) });

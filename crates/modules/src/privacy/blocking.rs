@@ -93,7 +93,7 @@ pub(crate) fn fit(world: &World, iq: &Iq, rules: &Rules) -> bool {
 
 /// Returns the number that the operator allows an account.
 pub(crate) fn most(world: &World, iq: &Iq, key: &str) -> u64 {
-    let options = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
+    let options = world.options(iq.to.domain(), NAME);
     options.map_or(0, |options| options.number(key))
 }
 

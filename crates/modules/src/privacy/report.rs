@@ -19,7 +19,7 @@ pub(crate) struct Reports {
 
 /// Takes note of the reports in a block request that was carried out, as far as the account may make more.
 pub(crate) fn take(world: &mut World, iq: &Iq) {
-    let Some(options) = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME)) else { return };
+    let Some(options) = world.options(iq.to.domain(), NAME) else { return };
     let limit = options.number(REPORTS_PER_HOUR);
     let operators: Vec<Jid> = options.list(REPORT_TO).iter().filter_map(|to| Jid::parse(to).ok()).collect();
     for item in iq.payload.children() {

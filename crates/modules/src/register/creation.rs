@@ -42,7 +42,7 @@ fn may_create<'w>(
     iq: &Iq,
     invitation: Option<&Invitation>,
 ) -> Result<&'w Options, StanzaError> {
-    let options = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
+    let options = world.options(iq.to.domain(), NAME);
     let is_open = |options: &&Options| options.switch(ALLOW_CREATION.key) || invitation.is_some();
     let options = options.filter(is_open).ok_or(Condition::ServiceUnavailable)?;
     if iq.payload.name() != "query" {
@@ -109,7 +109,7 @@ impl Creation {
                 StanzaError::new(Condition::NotAcceptable).with_text(format!("the link is good for {name} only"))
             );
         }
-        let Some(options) = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME)) else {
+        let Some(options) = world.options(iq.to.domain(), NAME) else {
             return Err(Condition::ServiceUnavailable.into());
         };
         long_enough(options, &password)?;

@@ -55,7 +55,7 @@ pub(crate) const COMMANDS: &[Command] = &[
 
 /// XEP-0401 §3.1.
 fn invite(world: &mut World, order: Order) {
-    let allows = world.domain(order.domain()).and_then(|domain| domain.module(NAME));
+    let allows = world.options(order.domain(), NAME);
     if !allows.is_some_and(|options| options.switch(USERS_INVITE.key)) {
         return order.refuse(world, Condition::Forbidden);
     }
@@ -90,7 +90,7 @@ fn reset_password(world: &mut World, order: Order) {
 }
 
 fn make(world: &mut World, order: Order, wanted: Wanted, invites: bool) {
-    let options = world.domain(order.domain()).and_then(|domain| domain.module(NAME));
+    let options = world.options(order.domain(), NAME);
     let days = options.map_or(0, |options| options.number(INVITATION_DAYS.key));
     let made = invitations::make(&world.stores, wanted, days, world.time());
     world.wait(made, move |world, made| match made.map_err(Refusal::from).and_then(|made| made) {

@@ -39,7 +39,7 @@ impl Shown {
 
 /// Answers `<preauth/>`.
 pub(super) fn preauth(world: &mut World, guest: Guest, iq: Iq) {
-    let is_on = world.domain(iq.to.domain()).is_some_and(|domain| domain.module(NAME).is_some());
+    let is_on = world.options(iq.to.domain(), NAME).is_some();
     let token = iq.payload.attr("token").filter(|_| iq.set && iq.payload.is("preauth", ns::PREAUTH));
     let Some(token) = token.filter(|_| is_on) else {
         return world.refuse_guest(guest, &iq, Condition::BadRequest);

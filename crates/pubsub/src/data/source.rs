@@ -112,7 +112,7 @@ pub fn deliver(world: &mut World, readings: Vec<(Arc<Topic>, Reading)>) {
 
 /// Says something in a room, in the name of the service of a domain. Any shard will do.
 pub fn say(world: &mut World, domain: &str, room: &Jid, text: String) {
-    let services = world.domain(domain).and_then(|domain| domain.module(NAME)).map(|options| options.text("host"));
+    let services = world.options(domain, NAME).map(|options| options.text("host"));
     let Some(host) = services.map(|host| host.replace('@', domain)) else { return };
     world.send_letter_home(room.as_ref(), DataLetter::Say { host, room: room.clone(), text });
 }
