@@ -48,8 +48,8 @@ pub use retract::{Retracted, retract, tombstone_mark};
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
-    Bound, Delivery, Destination, Document, DocumentName, DocumentSpec, Hooks, Iq, Module, Most, OptionSpec, Passage,
-    Per, Phase, Stanzas, Target, Unit, Value, Wanted, World,
+    Bound, Delivery, Destination, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Stanzas, Target, Unit,
+    Value, Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -98,10 +98,6 @@ impl Module for Archive {
 
     fn bounds(&self) -> &'static [Bound] {
         &BOUNDS
-    }
-
-    fn documents(&self) -> &'static [DocumentSpec] {
-        const { &[DocumentSpec::of_ours(DocumentName::AtHand(Preferences::NAME))] }
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {

@@ -65,7 +65,8 @@ pub trait Module {
         &[]
     }
 
-    /// The documents that it keeps for accounts. One that isn't here may not be written.
+    /// The documents that it keeps for accounts, beside those that are at hand ([`Hooks::document`]). One that isn't
+    /// declared may not be written.
     fn documents(&self) -> &'static [DocumentSpec] {
         &[]
     }
@@ -199,6 +200,8 @@ pub(crate) struct Passing {
 #[derive(Default)]
 pub(crate) struct Accounts {
     documents: Map<&'static str, typed::Read>,
+    /// All documents that modules keep, at hand or not.
+    specs: Vec<DocumentSpec>,
     /// The document that decides about concealing, and whose it is.
     conceals: Option<(&'static str, &'static str)>,
     shared_contacts: Option<Call<SharedContacts>>,

@@ -19,8 +19,8 @@ use std::rc::Rc;
 use rookery_fanout::outbox::quiet::{Urgency, urgency};
 use rookery_fanout::{Attention, Link, Packet, StanzaType};
 use rookery_hub::{
-    Answer, Bound, Document, DocumentName, DocumentSpec, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase,
-    Target, Unit, Value, Verdict, World,
+    Answer, Bound, Document, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Target, Unit, Value, Verdict,
+    World,
 };
 use rookery_jid::{Jid, JidRef, prepare};
 use rookery_modkit::asker::condition;
@@ -56,10 +56,6 @@ impl Module for Push {
 
     fn bounds(&self) -> &'static [Bound] {
         &BOUNDS
-    }
-
-    fn documents(&self) -> &'static [DocumentSpec] {
-        const { &[DocumentSpec::of_ours(DocumentName::AtHand(NAME))] }
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
@@ -148,8 +144,8 @@ fn switch(world: &mut World, iq: Iq) {
             }
             all.0.retain(|other| other.service != service || other.node != node);
             all.0.push(Registration { service, node, options });
-            let domain = world.domain(iq.to.domain()).and_then(|domain| domain.module(NAME));
-            let most = domain.map_or(0, |options| options.number(REGISTRATIONS.key)).max(1) as usize;
+            let options = world.options(iq.to.domain(), NAME);
+            let most = options.map_or(0, |options| options.number(REGISTRATIONS.key)).max(1) as usize;
             let too_many = all.0.len().saturating_sub(most);
             all.0.drain(..too_many);
         }
@@ -216,7 +212,7 @@ fn publish(world: &mut World, account: Jid, registration: Registration) {
     let key = (account.clone(), registration.service.clone(), registration.node.clone());
     let Some(told) = world.state_mut::<News>().0.get_mut(&key) else { return };
     let (count, last) = (std::mem::take(&mut told.count), told.last.take());
-    let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
+    let options = world.options(account.domain(), NAME);
     let content = options.map_or("none", |options| options.text(CONTENT.key)).to_owned();
     let payload = notification(&registration, count, last.as_ref(), &content);
     let (domain, service) = (account.domain().to_owned(), registration.service.clone());

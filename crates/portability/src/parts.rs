@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use rookery_hub::{DocumentSpec, Exported};
+use rookery_hub::{DocumentSpec, Exported, Registry};
 use rookery_sasl::{Credentials, Hash, Keys};
 use rookery_xml::Element;
 use time::OffsetDateTime;
@@ -12,8 +12,7 @@ use super::{OURS, SCRAM};
 
 /// Returns the documents that modules keep for accounts.
 pub fn documents() -> Vec<DocumentSpec> {
-    let modules = rookery_modules::table(&rookery_modules::Shared::default());
-    modules.iter().flat_map(|module| module.documents()).copied().collect()
+    Registry::new(rookery_modules::table(&rookery_modules::Shared::default())).documents().to_vec()
 }
 
 /// Returns what the names of documents begin with that hold private elements (XEP-0049); behind it are the element's name and namespace.

@@ -48,15 +48,10 @@ impl Module for Vcard {
     }
 
     fn documents(&self) -> &'static [DocumentSpec] {
-        const {
-            &[
-                DocumentSpec {
-                    name: DocumentName::One(DOCUMENT),
-                    export: Exported::Element { name: "vCard", ns: ns::VCARD },
-                },
-                DocumentSpec::of_ours(DocumentName::AtHand(PhotoHash::NAME)),
-            ]
-        }
+        &[DocumentSpec {
+            name: DocumentName::One(DOCUMENT),
+            export: Exported::Element { name: "vCard", ns: ns::VCARD },
+        }]
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {
@@ -184,7 +179,7 @@ fn keep(world: &mut World, iq: Iq) {
 
 /// Returns the number of bytes that a card may have.
 fn most_bytes(world: &World, account: JidRef<'_>) -> u64 {
-    let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
+    let options = world.options(account.domain(), NAME);
     options.map_or(0, |options| options.number(BYTES.key))
 }
 
@@ -259,7 +254,7 @@ fn failed(world: &mut World, iq: &Iq, error: &StoreError) {
 
 /// Whether a domain keeps cards.
 pub(super) fn is_on(world: &World, host: JidRef<'_>) -> bool {
-    world.domain(host.domain()).is_some_and(|domain| domain.module(NAME).is_some())
+    world.options(host.domain(), NAME).is_some()
 }
 
 /// The card of an account.

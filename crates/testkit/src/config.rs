@@ -26,6 +26,8 @@ pub struct Config {
     pub domains: Vec<String>,
     /// Limits and policies of the hub. Its domains are made from `domains`, `modules_off` and `options`.
     pub settings: Settings,
+    /// The modules that there are: those of the server, without this.
+    pub table: fn(&Shared) -> Vec<Box<dyn Module>>,
     /// Modules that are off, which without this is what they are by default.
     pub modules_off: Vec<&'static str>,
     /// Options that differ from the default: module, key, value.
@@ -70,6 +72,7 @@ impl Default for Config {
             shards: 2,
             domains: vec!["example.org".into()],
             settings: Settings::default(),
+            table: rookery_modules::table,
             modules_off: Vec::new(),
             options: Vec::new(),
             tls: false,
@@ -119,7 +122,7 @@ impl Config {
 
     /// What shards work by.
     pub(crate) fn generation(&self) -> Arc<Generation> {
-        let table = rookery_modules::table(&Shared::default());
+        let table = (self.table)(&Shared::default());
         let domains = self.domains.iter().map(|name| self.domain(name, &table)).collect();
         let settings = Settings { domains, ..self.settings.clone() };
         let registry = Registry::new(table);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rookery_hub::{DocumentSpec, Module};
+use rookery_hub::DocumentSpec;
 use rookery_jid::{Jid, JidRef};
 use rookery_store::{Document, DocumentRoom, Documents, DocumentsPut, Pending};
 
@@ -13,14 +13,14 @@ pub(crate) struct Declared {
 }
 
 impl Declared {
-    pub(crate) fn new(documents: Arc<dyn Documents>, modules: &[Box<dyn Module>]) -> Self {
-        Self { documents, specs: modules.iter().flat_map(|module| module.documents()).copied().collect() }
+    pub(crate) fn new(documents: Arc<dyn Documents>, specs: &[DocumentSpec]) -> Self {
+        Self { documents, specs: specs.to_vec() }
     }
 
     fn check(&self, name: &str) {
         assert!(
             self.specs.iter().any(|spec| spec.name.is(name)),
-            "no module declares a document named {name:?} (Module::documents)"
+            "no module declares a document named {name:?} (Hooks::document, Module::documents)"
         );
     }
 }

@@ -382,10 +382,11 @@ impl Running {
         let sent = Sent::default();
         let shuffled = config.shuffle.map(|seed| Shuffled::new(config.stores.clone(), seed));
         let mut stores = shuffled.as_ref().map_or_else(|| config.stores.clone(), Shuffled::stores);
-        stores.documents = Arc::new(Declared::new(stores.documents.clone(), &rookery_modules::table(&shared)));
+        let declared = Registry::new((config.table)(&Shared::default()));
+        stores.documents = Arc::new(Declared::new(stores.documents.clone(), declared.documents()));
         let shards = awake.iter().enumerate().map(|(index, awake)| {
             let place = Place { shard: index, shards: count, keys: [1, 2, 3, 4 + now_ms] };
-            let registry = Registry::new(rookery_modules::table(&shared));
+            let registry = Registry::new((config.table)(&shared));
             let wakeups = Wakeups::new(waker(awake));
             let settings = generation.settings.clone();
             let mut world = World::new(place, settings, registry, stores.clone(), Background::in_place(), wakeups);

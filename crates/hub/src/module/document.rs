@@ -2,7 +2,8 @@
 
 use crate::documents::stored_name;
 
-/// A kind of document that a module keeps for accounts.
+/// A kind of document that a module keeps for accounts: one that is at hand by its type
+/// ([`Hooks::document`](crate::Hooks::document)), another by [`Module::documents`](crate::Module::documents).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DocumentSpec {
     /// Its name in the store.

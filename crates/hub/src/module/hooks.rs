@@ -7,8 +7,9 @@ use rookery_xml::Built;
 use super::hook::{Call, Everywhere};
 use super::typed::{self, Document};
 use super::{
-    BeforeLogin, Border, Features, FindRemote, Guest, IqHandler, LoginSeen, OfAccount, OfContact, OfLogin, OfSession,
-    Phase, PresenceForm, Registry, Serve, Target, ToDomain, Unattended, Undelivered, Verdict,
+    BeforeLogin, Border, DocumentName, DocumentSpec, Features, FindRemote, Guest, IqHandler, LoginSeen, OfAccount,
+    OfContact, OfLogin, OfSession, Phase, PresenceForm, Registry, Serve, Target, ToDomain, Unattended, Undelivered,
+    Verdict,
 };
 use crate::World;
 use crate::federation::RemoteService;
@@ -48,7 +49,8 @@ impl Hooks<'_> {
         self.registry.states.declare(value);
     }
 
-    /// Keeps a document of every account in memory while stanzas for it may come, see [`World::document`].
+    /// Keeps a document of every account in memory while stanzas for it may come, see [`World::document`]. It is exported
+    /// as [`Document::EXPORT`] says.
     ///
     /// # Panics
     /// A document with that name has been declared already, at the start of the server.
@@ -56,6 +58,7 @@ impl Hooks<'_> {
         let accounts = &mut self.registry.accounts;
         let before = accounts.documents.insert(D::NAME, typed::read::<D>);
         assert!(before.is_none(), "two documents are called {}", D::NAME);
+        accounts.specs.push(DocumentSpec { name: DocumentName::AtHand(D::NAME), export: D::EXPORT });
         if D::MAY_CONCEAL {
             accounts.conceals = Some((D::NAME, self.module));
         }

@@ -11,7 +11,7 @@ use rookery_xml::Built;
 
 use super::hook::{Call, Hook};
 use super::typed::AnyDocument;
-use super::{BeforeLogin, Hooks, IqHandler, LoginSeen, Module, OfSession, Registry, Target, Verdict};
+use super::{BeforeLogin, DocumentSpec, Hooks, IqHandler, LoginSeen, Module, OfSession, Registry, Target, Verdict};
 use crate::federation::RemoteService;
 use crate::passage::Passage;
 use crate::settings::Domain;
@@ -30,6 +30,7 @@ impl Registry {
         own.letter::<shared::ProbeMembers>();
         for module in &modules {
             module.install(&mut Hooks { module: module.name(), registry: &mut registry });
+            registry.accounts.specs.extend(module.documents());
         }
         registry.modules = modules;
         registry
@@ -38,6 +39,19 @@ impl Registry {
     /// Returns the modules, in the order of the table.
     pub fn modules(&self) -> impl Iterator<Item = &dyn Module> {
         self.modules.iter().map(|module| &**module)
+    }
+
+    /// Returns the documents that modules keep for accounts: each of them can be exported.
+    pub fn documents(&self) -> &[DocumentSpec] {
+        &self.accounts.specs
+    }
+
+    /// Returns the namespaces of the requests that modules answer, sorted.
+    pub fn requests(&self, target: Target) -> Vec<&'static str> {
+        let handled = self.requests.iqs.get(&target).into_iter().flat_map(|handled| handled.keys());
+        let mut namespaces: Vec<_> = handled.copied().collect();
+        namespaces.sort_unstable();
+        namespaces
     }
 
     /// Returns the features that a domain (or its accounts) shows: of the modules that are on there, without repetitions,

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use rookery_fanout::{Link, Packet};
 use rookery_jid::JidRef;
 
+use super::Exported;
 use crate::World;
 
 /// A document of an account that a module needs with every stanza, and that is kept in memory, by its type.
@@ -17,6 +18,9 @@ pub trait Document: Sized + 'static {
 
     /// Reads the bytes of a document; `None` if they are not what the module writes.
     fn read(bytes: &[u8]) -> Option<Self>;
+
+    /// Its form in a file of XEP-0227.
+    const EXPORT: Exported = Exported::Bytes;
 
     /// Tells whether the roster of the account is needed in memory too, see [`World::roster_item`].
     fn needs_roster(&self) -> bool {

@@ -26,10 +26,7 @@ mod report;
 pub mod rules;
 mod sessions;
 
-use rookery_hub::{
-    Bound, Document, DocumentName, DocumentSpec, Exported, Hooks, Module, Most, OptionSpec, Per, Phase, Stanzas,
-    Target, Unit, Value, Wanted,
-};
+use rookery_hub::{Bound, Document, Hooks, Module, Most, OptionSpec, Per, Phase, Stanzas, Target, Unit, Value, Wanted};
 use rookery_modkit::option;
 use rookery_xml::ns;
 
@@ -64,13 +61,6 @@ impl Module for Privacy {
 
     fn bounds(&self) -> &'static [Bound] {
         &BOUNDS
-    }
-
-    fn documents(&self) -> &'static [DocumentSpec] {
-        &[DocumentSpec {
-            name: DocumentName::AtHand(Rules::NAME),
-            export: Exported::Element { name: "query", ns: ns::PRIVACY },
-        }]
     }
 
     fn install(&self, hooks: &mut Hooks<'_>) {

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use rookery_fanout::{Link, Packet, StanzaType, To};
-use rookery_hub::{Delivery, Document, Passage, World};
+use rookery_hub::{Delivery, Document, Exported, Passage, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, ErrorType, StanzaError};
 use rookery_xml::{Element, Kind, Writer, ns};
@@ -13,6 +13,7 @@ use super::sessions::Sessions;
 
 impl Document for Rules {
     const NAME: &'static str = "privacy";
+    const EXPORT: Exported = Exported::Element { name: "query", ns: ns::PRIVACY };
     const MAY_CONCEAL: bool = true;
 
     fn read(bytes: &[u8]) -> Option<Self> {
