@@ -1,7 +1,9 @@
-//! What documents and comments say of the tree is so: the lists of modules in heads are complete, and every path that is named exists.
+//! What documents and comments say of the tree is so: the lists of modules in heads are complete, every path that is named exists, and
+//! programs that documents show are in the tree.
 
 mod documents {
     mod layout;
+    mod listings;
     mod paths;
     mod tree;
 }

@@ -1,5 +1,8 @@
 //! What somebody learns of an account that has not let them see it: nothing, not even whether it is there, whatever they ask.
 
+use rookery_hub::{Registry, Target};
+use rookery_modules::{Shared, table};
+use rookery_store::memory::Memory;
 use rookery_testkit::{Client, Config, Server, befriend};
 use rookery_xml::ns;
 
@@ -51,54 +54,71 @@ const QUESTIONS: &[(&str, &str, &str)] = &[
     ("get", "/gone", "<query xmlns='http://jabber.org/protocol/disco#info'/>"),
 ];
 
-/// An account that is here, one that is away, and one that there is not, all homes alike, answer the same.
 #[test]
 fn strangers_cannot_tell_who_is_there() {
+    learn_nothing(&Config::default(), QUESTIONS);
+}
+
+/// What each namespace that a module answers for gets without knowing its words.
+#[test]
+fn no_namespace_tells_strangers_who_is_there() {
+    let namespaces = Registry::new(table(&Shared::default())).requests(Target::Account);
+    assert!(namespaces.len() > 10, "{namespaces:?}");
+    let payloads: Vec<_> = namespaces.iter().map(|namespace| format!("<x xmlns='{namespace}'/>")).collect();
+    let asked = payloads.iter().flat_map(|payload| [("get", "", payload.as_str()), ("set", "", payload.as_str())]);
+    learn_nothing(&Config::default(), &asked.collect::<Vec<_>>());
+}
+
+/// Asks in the name of strangers of this server and another one: an account that is here, one that is away, and one that
+/// there is not, all homes alike, have to answer the same.
+///
+/// A question is the type of the IQ, the resource that it is for or nothing, and the payload.
+pub fn learn_nothing(config: &Config, questions: &[(&str, &str, &str)]) {
     for shard in [0, 1] {
-        let server = Server::new();
-        let [here, away, nobody] = ["here", "away", "nobody"].map(|stem| server.name_at(stem, shard));
-        let mut here = server.online(&format!("{here}/r"));
-        let mut friend = server.online("friend/f");
-        befriend(&mut here, &mut friend);
-        keep_something(&mut here);
-        let mut gone = server.online(&format!("{away}/r"));
-        keep_something(&mut gone);
-        gone.close();
-        let here = here.bare().to_owned();
-        let mut stranger = server.online("stranger/s");
-        for (kind, resource, payload) in QUESTIONS {
-            let mut ask = |account: &str| {
-                stranger.send(&format!("<iq type='{kind}' id='q' to='{account}{resource}'>{payload}</iq>"));
-                let all = stranger.all();
-                format!("{all:?}").replace(account, "ACCOUNT")
-            };
-            let answers = [here.clone(), server.address(&away).to_string(), server.address(&nobody).to_string()]
-                .map(|account| ask(&account));
-            // Whoever has a resource may be asked by everybody who guesses it; the others answer alike.
-            let is_told_apart = answers[1] != answers[2] || (*resource != "/r" && answers[0] != answers[2]);
-            assert!(!is_told_apart, "{kind} {resource} {payload}: {answers:#?}");
-        }
-        for stanza in [
-            "<presence type='probe' to='TO'/>",
-            "<presence type='unsubscribe' to='TO'/>",
-            "<presence type='unsubscribed' to='TO'/>",
-        ] {
-            for to in [&here, &server.address(&away).to_string(), &server.address(&nobody).to_string()] {
-                stranger.send(&stanza.replace("TO", to));
-                stranger.expect_nothing();
-            }
+        from_here(config, shard, questions);
+    }
+    from_elsewhere(config, questions);
+}
+
+fn from_here(config: &Config, shard: usize, questions: &[(&str, &str, &str)]) {
+    let server = Server::with(Config { stores: Memory::stores(), ..config.clone() });
+    let [here, away, nobody] = ["here", "away", "nobody"].map(|stem| server.name_at(stem, shard));
+    let mut here = server.online(&format!("{here}/r"));
+    let mut friend = server.online("friend/f");
+    befriend(&mut here, &mut friend);
+    keep_something(&mut here);
+    let mut gone = server.online(&format!("{away}/r"));
+    keep_something(&mut gone);
+    gone.close();
+    let here = here.bare().to_owned();
+    let accounts = [here.clone(), server.address(&away).to_string(), server.address(&nobody).to_string()];
+    let mut stranger = server.online("stranger/s");
+    for question @ (kind, resource, payload) in questions {
+        let ask = |account: &String| {
+            stranger.send(&format!("<iq type='{kind}' id='q' to='{account}{resource}'>{payload}</iq>"));
+            format!("{:?}", stranger.all()).replace(account, "ACCOUNT")
+        };
+        check(question, accounts.each_ref().map(ask));
+    }
+    for stanza in [
+        "<presence type='probe' to='TO'/>",
+        "<presence type='unsubscribe' to='TO'/>",
+        "<presence type='unsubscribed' to='TO'/>",
+    ] {
+        for to in &accounts {
+            stranger.send(&stanza.replace("TO", to));
+            stranger.expect_nothing();
         }
     }
 }
 
 /// Other servers ask in the name of theirs.
-#[test]
-fn strangers_of_other_servers_cannot_tell_either() {
-    let server = Server::with(Config { federates: true, ..Config::default() });
+fn from_elsewhere(config: &Config, questions: &[(&str, &str, &str)]) {
+    let server = Server::with(Config { federates: true, stores: Memory::stores(), ..config.clone() });
     let mut here = server.online("here/r");
     keep_something(&mut here);
     server.account("away");
-    for (kind, resource, payload) in QUESTIONS {
+    for question @ (kind, resource, payload) in questions {
         let ask = |account: &str| {
             server.incoming(&format!(
                 "<iq type='{kind}' id='q' from='s@far.example/s' to='{account}{resource}'>{payload}</iq>"
@@ -106,10 +126,14 @@ fn strangers_of_other_servers_cannot_tell_either() {
             let left: Vec<_> = server.left().into_iter().map(|left| left.text.replace(account, "ACCOUNT")).collect();
             left.join("")
         };
-        let answers = ["here@example.org", "away@example.org", "nobody@example.org"].map(ask);
-        let is_told_apart = answers[1] != answers[2] || (*resource != "/r" && answers[0] != answers[2]);
-        assert!(!is_told_apart, "{kind} {resource} {payload}: {answers:#?}");
+        check(question, ["here@example.org", "away@example.org", "nobody@example.org"].map(ask));
     }
+}
+
+fn check((kind, resource, payload): &(&str, &str, &str), [here, away, nobody]: [String; 3]) {
+    assert!(away == nobody, "{kind} {resource} {payload}: away {away}\nnobody {nobody}");
+    // A resource that is there may be asked by everybody who guesses it.
+    assert!(*resource == "/r" || here == nobody, "{kind} {resource} {payload}: here {here}\nnobody {nobody}");
 }
 
 /// A card is for everybody who knows the address (XEP-0054 §3.3), an open node too; all else is closed.

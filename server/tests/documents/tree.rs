@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The files and folders below the root, by their paths from there, without what is built.
 pub struct Tree {
@@ -23,6 +23,11 @@ impl Tree {
     /// Returns the files whose names end so.
     pub fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = &'a str> {
         self.paths.iter().map(String::as_str).filter(move |path| path.ends_with(end))
+    }
+
+    /// Returns where a file is.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
     }
 
     /// Returns the text of a file.

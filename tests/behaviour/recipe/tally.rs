@@ -1,0 +1,104 @@
+//! A tally of the messages that accounts of this server got: what a shard remembers, what passes it, and what shards ask and
+//! tell each other.
+//!
+//! `<tally xmlns='urn:example:tally'/>` in an IQ of type get asks for it; in one of type set, by an administrator of the
+//! server, it begins again with 0.
+
+use rookery_hub::{Delivery, Hooks, Iq, Letter, Module, Passage, Phase, Question, Reply, Stanzas, Target, World};
+use rookery_operations::rights::{Rights, with_rights};
+use rookery_stream::error::Condition;
+use serde::{Deserialize, Serialize};
+
+/// Counts messages.
+#[derive(Debug)]
+pub struct Tally;
+
+impl Module for Tally {
+    fn name(&self) -> &'static str {
+        "tally"
+    }
+
+    fn summary(&self) -> &'static str {
+        "users learn how many messages have come"
+    }
+
+    fn standards(&self) -> &'static [(&'static str, &'static str)] {
+        &[("urn:example:tally", "1")]
+    }
+
+    fn install(&self, hooks: &mut Hooks<'_>) {
+        hooks.state(Messages::default());
+        hooks.before_delivery(Phase::Record, Stanzas::MESSAGES, came);
+        hooks.question::<HowMany>();
+        hooks.letter::<BeginAgain>();
+        hooks.iq(Target::Server, NS, |world, iq| match iq.payload.name() {
+            "tally" if iq.set => begin_again(world, iq),
+            "tally" => add_up(world, iq),
+            _ => world.reply_error(&iq, Condition::BadRequest),
+        });
+    }
+}
+
+/// The messages that came for accounts of this shard.
+#[derive(Debug, Default)]
+struct Messages(u64);
+
+fn came(world: &mut World, _: Passage<'_>) -> Delivery {
+    world.state_mut::<Messages>().0 += 1;
+    Delivery::Pass
+}
+
+/// Asks a shard for the messages that came there.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct HowMany;
+
+impl Question for HowMany {
+    const NAME: &'static str = "tally how many";
+    type Answer = u64;
+
+    fn ask(self, world: &mut World, reply: Reply<u64>) {
+        let messages = world.state::<Messages>().0;
+        reply.give(world, messages);
+    }
+}
+
+fn add_up(world: &mut World, iq: Iq) {
+    world.put_to_all(HowMany, move |world, answers| {
+        let mut reply = iq.result();
+        let messages: u64 = answers.iter().flatten().sum();
+        reply.start_ns("tally", NS).attr("messages", &messages.to_string());
+        // A shard that was late is not a shard without messages.
+        if answers.contains(&None) {
+            reply.attr("partial", "true");
+        }
+        world.reply(&iq, reply);
+    });
+}
+
+/// Tells a shard to count from 0.
+#[derive(Debug, Serialize, Deserialize)]
+struct BeginAgain;
+
+impl Letter for BeginAgain {
+    const NAME: &'static str = "tally begin again";
+
+    fn open(self, world: &mut World) {
+        *world.state_mut() = Messages::default();
+    }
+}
+
+fn begin_again(world: &mut World, iq: Iq) {
+    let domain = iq.to.domain().to_owned();
+    with_rights(world, &domain, &iq.from.clone(), move |world, rights| match rights {
+        Ok(Rights::Server) => {
+            for shard in 0..world.shards() {
+                world.send_letter(shard, BeginAgain);
+            }
+            world.reply_done(&iq);
+        }
+        Ok(_) => world.reply_error(&iq, Condition::Forbidden),
+        Err(error) => world.reply_error(&iq, error),
+    });
+}
+
+const NS: &str = "urn:example:tally";
