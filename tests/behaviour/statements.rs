@@ -213,7 +213,7 @@ fn the_table_of_statements_is_up_to_date() {
 const HEAD: &str = "# Statements
 
 Where the database is another machine, each statement is a way there and back, whatever it does. So their number is bounded: lists of contacts,
-accounts or ids go into one statement each, of up to 512. This page is made by `UPDATE_DOC=1 cargo test -p rookery-behaviour statements`;
+accounts or ids go into one statement each, of up to 512. This page is made by `UPDATE_DOC=1 cargo test --workspace up_to_date`;
 what begins and ends transactions is left out, since operations share it.
 
 ## A login

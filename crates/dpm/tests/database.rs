@@ -96,7 +96,7 @@ fn the_reference_is_up_to_date() {
         std::fs::write(file, &text).expect("the page is written");
     }
     let found = std::fs::read_to_string(file).unwrap_or_default();
-    assert_eq!(found, text, "run UPDATE_DOC=1 cargo test -p rookery-dpm --test database");
+    assert_eq!(found, text, "run UPDATE_DOC=1 cargo test --workspace up_to_date");
 }
 
 #[test]

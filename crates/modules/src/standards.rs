@@ -102,7 +102,7 @@ const OF_STREAMS: [(&str, &str, &str); 10] = [
 const HEAD: &str = "\
 # Standards that modules implement
 
-This page is made from the module table, and so is [rookery.doap](rookery.doap); `UPDATE_DOC=1 cargo test -p rookery-modules` writes them anew.
+This page is made from the module table, and so is [rookery.doap](rookery.doap); `UPDATE_DOC=1 cargo test --workspace up_to_date` writes both.
 What is left out of a standard is said as far as it concerns servers.
 
 | standard | version | module | by default | what it is good for | left out |

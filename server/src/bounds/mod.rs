@@ -87,7 +87,7 @@ const HEAD: &str = "\
 # Limits
 
 Every bound on what a client, an account, an address or another server can make this one keep or do. The excess hits those who cause it.
-`rookery config limits` prints this page with the values of your configuration; `UPDATE_DOC=1 cargo test -p rookery bounds` writes it
+`rookery config limits` prints this page with the values of your configuration; `UPDATE_DOC=1 cargo test --workspace up_to_date` writes it
 with the defaults. A key is where operators change a bound; a bound without one is fixed.
 
 | part | what is bounded | for each | at most | key | what happens to more |
@@ -112,7 +112,7 @@ mod tests {
             std::fs::write(PAGE, &text).unwrap();
         }
         let found = std::fs::read_to_string(PAGE).unwrap_or_default();
-        assert!(found == text, "doc/limits.md is old: run UPDATE_DOC=1 cargo test -p rookery bounds");
+        assert!(found == text, "doc/limits.md is old: run UPDATE_DOC=1 cargo test --workspace up_to_date");
     }
 
     #[test]

@@ -252,13 +252,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_copy_in_the_repository_is_this_description() {
+    fn the_copy_in_the_repository_is_up_to_date() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/openapi.json");
         if std::env::var_os("UPDATE_DOC").is_some() {
             std::fs::write(file, text()).unwrap();
         }
         let kept = std::fs::read_to_string(file).unwrap_or_default();
-        assert!(kept == text(), "doc/openapi.json is old: run UPDATE_DOC=1 cargo test -p rookery-web");
+        assert!(kept == text(), "doc/openapi.json is old: run UPDATE_DOC=1 cargo test --workspace up_to_date");
     }
 
     #[test]

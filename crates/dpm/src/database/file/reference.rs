@@ -118,7 +118,7 @@ const REFERENCE_HEAD: &str = "\
 `rookery dpm database example` writes one with every key, `rookery dpm database check FILE` says what is wrong with yours: line, key, and
 what would be right. A file with a mistake is not taken at all; a running DPM keeps what it has.
 
-This page is written from the table by which the file is read: `UPDATE_DOC=1 cargo test -p rookery-dpm --test database`.
+This page is written from the table by which the file is read: `UPDATE_DOC=1 cargo test --workspace up_to_date`.
 ";
 
 const PRIMARY_HEAD: &str = "
