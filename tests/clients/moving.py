@@ -154,7 +154,7 @@ def _left(server, name):
         # What others have, and what administrators did.
         "roster_items": lambda row: True,
         "archive_messages": lambda row: _owned(row),
-        "meta": lambda row: row[0] == "journal",
+        "lists": lambda row: row[0] == "journal",
         # The room itself, which has another owner, and is called so.
         "rooms": lambda row: True,
     }
