@@ -32,6 +32,6 @@ mod wire;
 pub use audience::{Addresses, Audience};
 pub use link::{Link, Places};
 pub use outbox::framing::begin_message;
-pub use outbox::managed::{Asking, Bounds, TooHigh};
-pub use outbox::{Attention, Limits, Outboxes, Pushed, To, Unsent};
+pub use outbox::managed::TooHigh;
+pub use outbox::{Asking, Attention, Bounds, Limits, Outboxes, Pushed, To, Unsent};
 pub use packet::{Packet, StanzaType};

@@ -21,43 +21,31 @@
 //!
 //! # Layout
 //!
-//! This file: the outboxes of a shard, and what every session has. `queue`: what waits for one session. [`managed`]: stream management.
+//! This file: the outboxes of a shard, and what every session has. `item`: a stanza that waits.
+//! `queue`: what waits for one session. `unacked`: what it was sent and has not acknowledged. [`managed`]: stream management.
 //! [`quiet`]: which stanzas may wait, and which take the place of which. [`framing`]: what a transport puts around each stanza. [`paced`]: what
 //! goes as fast as the client reads. `held`: the memory that accounts hold by not reading.
 
 pub mod framing;
 mod held;
+mod item;
 pub mod managed;
 pub mod paced;
 mod queue;
 pub mod quiet;
+mod unacked;
 
 use rookery_base::{Map, Transport};
 use rookery_jid::Jid;
 
 use crate::link::{Link, Places};
 use crate::packet::Packet;
-use queue::{Drained, Item, Queue, Roomy, is_state, rendered_len};
+use item::{Item, is_state, rendered_len};
+use queue::{Drained, Queue, Roomy};
 use quiet::Urgency;
 
-/// The stamp rule: which `to` a copy carries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum To {
-    /// The session's full JID.
-    Full,
-    /// The session's bare JID: the sender addressed the account, and the address is not rewritten
-    /// (RFC 6121 §8.5.2.1).
-    Bare,
-    /// The bare JID too, for a stanza that its giver keeps until it was sent: it is not given back when the session ends, the giver hears
-    /// by [`Outboxes::when_drained`] how many were not sent.
-    Kept,
-    /// The full JID, for a copy of what others got that means nothing to anybody but this session: it is not given back when the session
-    /// ends (XEP-0280).
-    Copy,
-    /// No `to` at all: an element that is no stanza and concerns this stream alone, as stream management has them. It is neither counted
-    /// nor given back.
-    Nobody,
-}
+pub use item::{To, Unsent};
+pub use unacked::{Asking, Bounds};
 
 /// Bounds of one outbox in bytes.
 #[derive(Debug, Clone, Copy)]
@@ -113,7 +101,7 @@ pub struct Outboxes {
     held: Map<Box<str>, usize>,
     pushed: u64,
     /// Sessions that are to be asked for an acknowledgement a little later.
-    asking: Vec<managed::Asking>,
+    asking: Vec<Asking>,
     /// The request for an acknowledgement, made when it is first needed.
     request: Option<Packet>,
 }
@@ -139,17 +127,6 @@ pub enum Attention {
     Inactive,
     /// There is no connection: everything waits.
     Detached,
-}
-
-/// A stanza that a session was not sent.
-#[derive(Debug)]
-pub struct Unsent {
-    /// The stanza.
-    pub packet: Packet,
-    /// Which `to` it would have carried.
-    pub to: To,
-    /// How many copies the shard had taken before this one: see [`Outboxes::pushed_total`].
-    pub number: u64,
 }
 
 impl Outboxes {
@@ -207,7 +184,7 @@ impl Outboxes {
         let Some(address) = slot.address.as_ref().filter(|_| !slot.abandoned) else { return Pushed::Gone };
         let size = rendered_len(packet, address, to);
         let queue = slot.queue.get_or_insert_with(|| self.pool.pop().unwrap_or_default());
-        if !paced && queue.managed.as_ref().is_some_and(|managed| managed.is_full(queue, size)) {
+        if !paced && queue.is_full(size) {
             if !is_state(packet) {
                 return Pushed::Overflow;
             }
@@ -323,8 +300,7 @@ impl Outboxes {
         let Some(queue) = self.slots.get(link).and_then(|slot| slot.queue.as_ref()) else { return true };
         let waiting = self.waiting_bytes(link);
         let is_below = |most: usize| waiting + bytes <= most / 2;
-        let takes = |managed: &managed::Managed| managed.has_room(queue, waiting + bytes);
-        waiting == 0 || is_below(self.limits.hard) && queue.managed.as_deref().is_none_or(takes)
+        waiting == 0 || is_below(self.limits.hard) && queue.has_room(waiting + bytes)
     }
 
     /// Calls `call` as soon as nothing waits for this session, at once if nothing does now, or when the session ends: with the number of
@@ -440,7 +416,7 @@ impl Outboxes {
         }
         let (Some(queue), Some(address)) = (slot.queue.as_mut(), &slot.address) else { return Vec::new() };
         queue.tell_unsent();
-        held::forget(&mut self.held, queue, address);
+        queue.leave_account(&mut self.held, address);
         let managed = queue.managed.take();
         self.waiting = self.waiting.saturating_sub(managed.as_ref().map_or(0, |managed| managed.bytes));
         let sent = managed.into_iter().flat_map(|managed| managed.unacked).filter_map(Item::given_back);
@@ -489,7 +465,7 @@ impl Outboxes {
         let Some(mut queue) = slot.queue.take() else { return };
         queue.tell_unsent();
         if let Some(address) = &slot.address {
-            held::forget(&mut self.held, &mut queue, address);
+            queue.leave_account(&mut self.held, address);
         }
         let unacked = queue.managed.take().map_or(0, |managed| managed.bytes);
         self.waiting = self.waiting.saturating_sub(queue.bytes + queue.paced().bytes + unacked);

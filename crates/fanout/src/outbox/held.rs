@@ -9,7 +9,8 @@
 use rookery_base::Map;
 use rookery_jid::{Jid, JidRef};
 
-use super::queue::{Item, Queue, is_state};
+use super::item::{Item, is_state};
+use super::queue::Queue;
 use super::{Limits, Link, Outboxes, Pushed};
 use crate::packet::StanzaType;
 
@@ -46,7 +47,7 @@ impl Outboxes {
         let (Some(queue), Some(address)) = (&mut slot.queue, &slot.address) else { return };
         let bytes = queue.held();
         if bytes <= self.limits.soft {
-            return forget(&mut self.held, queue, address);
+            return queue.leave_account(&mut self.held, address);
         }
         if let Some(held) = self.held.get_mut(address.bare_str()) {
             *held = held.saturating_sub(queue.fat()) + bytes;
@@ -65,19 +66,5 @@ impl Outboxes {
     /// Tells whether the shard as a whole holds more than it may.
     pub fn is_crowded(&self) -> bool {
         self.waiting > self.limits.total
-    }
-}
-
-/// Takes a session out of the count of its account.
-pub(super) fn forget(held: &mut Map<Box<str>, usize>, queue: &mut Queue, address: &Jid) {
-    let fat = queue.much.as_mut().map_or(0, |much| std::mem::take(&mut much.fat));
-    if fat == 0 {
-        return;
-    }
-    if let Some(all) = held.get_mut(address.bare_str()) {
-        *all = all.saturating_sub(fat);
-        if *all == 0 {
-            held.remove(address.bare_str());
-        }
     }
 }

@@ -11,56 +11,18 @@
 
 use std::collections::VecDeque;
 
-use super::queue::{Drained, Item, Queue, Roomy, Tally, rendered_len};
+use super::item::{Item, To, rendered_len};
+use super::queue::{Drained, Queue, Roomy, Tally};
 use super::quiet::{self, Urgency};
-use super::{Attention, Link, Outboxes, To};
+use super::unacked::{Asking, Bounds, Managed};
+use super::{Attention, Link, Outboxes};
 use crate::packet::Packet;
-
-/// What a managed session has sent.
-#[derive(Debug)]
-pub(super) struct Managed {
-    /// Sent, oldest first.
-    pub unacked: VecDeque<Item>,
-    /// Rendered bytes of these.
-    pub bytes: usize,
-    /// Stanzas sent.
-    sent: u32,
-    /// Stanzas that the client has though their bytes are still counted as waiting: the transport takes long runs as a whole.
-    ahead: u32,
-    /// Items that precede the beginning of the count.
-    uncounted: usize,
-    bounds: Bounds,
-    /// A request is open.
-    asked: bool,
-    /// How many requests there were.
-    question: u16,
-    /// The session is in the list of those that are to be asked later.
-    asking: bool,
-}
-
-/// How much a managed session may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Stanzas.
-    pub stanzas: u32,
-    /// Rendered bytes.
-    pub bytes: u32,
-}
 
 /// An acknowledgement of more stanzas than were sent (XEP-0198 §6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooHigh {
     /// How many were sent.
     pub sent: u32,
-}
-
-/// What the driver has to look at later; see [`Outboxes::take_asking`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asking {
-    /// Something was sent: [`Outboxes::ask`] when it has been quiet for a moment.
-    Later(Link),
-    /// A request left, with this number: see [`Outboxes::is_open`].
-    Asked(Link, u16),
 }
 
 impl Outboxes {
@@ -245,50 +207,6 @@ impl Outboxes {
 
     fn managed(&self, link: Link) -> Option<&Managed> {
         self.slots.get(link)?.queue.as_ref()?.managed.as_deref()
-    }
-}
-
-impl Managed {
-    /// Whether one more stanza of that size is too much.
-    pub fn is_full(&self, queue: &Queue, size: usize) -> bool {
-        let Bounds { stanzas, bytes } = self.bounds;
-        let unacked = self.bytes.saturating_sub(queue.all_paced().bytes - queue.paced().bytes);
-        self.counted(queue) >= stanzas as usize || unacked + queue.bytes + size > bytes as usize
-    }
-
-    /// Stanzas that count against the bound.
-    fn counted(&self, queue: &Queue) -> usize {
-        (self.unacked.len() + queue.items.len()).saturating_sub(queue.all_paced().items)
-    }
-
-    /// Whether the bounds are half empty with so many bytes.
-    pub fn has_room(&self, queue: &Queue, bytes: usize) -> bool {
-        let stanzas = self.counted(queue);
-        stanzas < self.bounds.stanzas as usize / 2 && bytes <= self.bounds.bytes as usize / 2
-    }
-
-    /// Keeps what was sent, if it is a stanza that counts; answers the bytes that are held no more.
-    pub fn was_sent(&mut self, item: Item, size: usize) -> usize {
-        if self.uncounted > 0 {
-            self.uncounted -= 1;
-            return size;
-        }
-        if item.to == To::Nobody {
-            return size;
-        }
-        self.sent = self.sent.wrapping_add(1);
-        if self.ahead > 0 {
-            self.ahead -= 1;
-            return size;
-        }
-        self.unacked.push_back(item);
-        self.bytes += size;
-        0
-    }
-
-    /// How many stanzas the client has acknowledged.
-    fn acknowledged(&self) -> u32 {
-        self.sent.wrapping_sub(self.unacked.len() as u32).wrapping_add(self.ahead)
     }
 }
 

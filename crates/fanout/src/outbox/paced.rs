@@ -10,8 +10,9 @@
 //! * Presence that tells a state is always taken: above the hard limit it is paced. There is at most one of each resource of each contact. Beyond
 //!   the limit for what is paced, available presence is left out; a client that has so much of it to read asks again (RFC 6121 §4.3).
 
+use super::item::To;
 use super::queue::Roomy;
-use super::{Link, Outboxes, Pushed, To};
+use super::{Link, Outboxes, Pushed};
 use crate::packet::Packet;
 
 impl Outboxes {

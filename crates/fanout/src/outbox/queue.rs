@@ -2,14 +2,12 @@
 
 use std::collections::VecDeque;
 
-use rookery_base::Transport;
+use rookery_base::{Map, Transport};
 use rookery_jid::Jid;
-use rookery_xml::Kind;
 
-use super::framing::Framing;
-use super::managed::Managed;
-use super::{To, Unsent};
-use crate::packet::{Packet, StanzaType};
+use super::item::{Item, To, is_state, rendered_len};
+use super::unacked::{Bounds, Managed};
+use crate::packet::Packet;
 
 /// Stanzas in the order in which they are sent.
 #[derive(Debug, Default)]
@@ -78,18 +76,6 @@ impl std::fmt::Debug for Roomy {
     }
 }
 
-#[derive(Debug, Clone)]
-pub(super) struct Item {
-    pub packet: Packet,
-    pub to: To,
-    /// See [`super::paced`].
-    pub paced: bool,
-    /// What a newer stanza must have too in order to take its place, see [`super::quiet`]; 0 for none.
-    pub tag: u32,
-    /// How many copies the shard had taken before this one.
-    pub number: u64,
-}
-
 impl Queue {
     /// Appends an item of this size.
     pub fn put(&mut self, item: Item, size: usize) {
@@ -148,6 +134,41 @@ impl Queue {
     /// Returns the bytes that this session adds to its account's.
     pub fn fat(&self) -> usize {
         self.much.as_ref().map_or(0, |much| much.fat)
+    }
+
+    /// Returns whether one more stanza of that size is too much for a managed session.
+    pub fn is_full(&self, size: usize) -> bool {
+        let Some(managed) = &self.managed else { return false };
+        let Bounds { stanzas, bytes } = managed.bounds;
+        let unacked = managed.bytes.saturating_sub(self.all_paced().bytes - self.paced().bytes);
+        self.counted(managed) >= stanzas as usize || unacked + self.bytes + size > bytes as usize
+    }
+
+    /// Returns the stanzas that count against the bound of a managed session.
+    fn counted(&self, managed: &Managed) -> usize {
+        (managed.unacked.len() + self.items.len()).saturating_sub(self.all_paced().items)
+    }
+
+    /// Returns whether the bounds of a managed session, if it is one, are half empty with so many bytes.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.managed.as_ref().is_none_or(|managed| {
+            let Bounds { stanzas, bytes: most } = managed.bounds;
+            self.counted(managed) < stanzas as usize / 2 && bytes <= most as usize / 2
+        })
+    }
+
+    /// Takes a session out of the count of its account.
+    pub fn leave_account(&mut self, held: &mut Map<Box<str>, usize>, address: &Jid) {
+        let fat = self.much.as_mut().map_or(0, |much| std::mem::take(&mut much.fat));
+        if fat == 0 {
+            return;
+        }
+        if let Some(all) = held.get_mut(address.bare_str()) {
+            *all = all.saturating_sub(fat);
+            if *all == 0 {
+                held.remove(address.bare_str());
+            }
+        }
     }
 
     /// An item was wholly sent; answers the bytes that are held no more.
@@ -244,62 +265,4 @@ impl Queue {
         };
         sizes.map(is_begun).take_while(|&begun| begun).count()
     }
-}
-
-/// Presence that tells a state, which a newer one of the same sender replaces entirely (RFC 6121 §4).
-pub(super) fn is_state(packet: &Packet) -> bool {
-    packet.kind() == Kind::Presence && matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable)
-}
-
-impl Item {
-    /// The stanza, for whoever gets it in place of a session that ends; `None` if somebody keeps it anyway, or if it is no stanza.
-    pub fn given_back(self) -> Option<Unsent> {
-        let Self { packet, to, number, paced, .. } = self;
-        let is_known_elsewhere = paced || matches!(to, To::Kept | To::Copy | To::Nobody);
-        (!is_known_elsewhere).then_some(Unsent { packet, to, number })
-    }
-
-    /// Writes it as the transport wants it.
-    pub fn render(&self, address: &Jid, transport: Transport, out: &mut Vec<u8>) {
-        if transport != Transport::Tcp {
-            transport.begin(rendered_len(&self.packet, address, self.to), self.declares(), out);
-        }
-        let declaration = transport.declaration(self.declares());
-        match self.to {
-            To::Bare | To::Kept => self.packet.render(declaration, address.bare_str().as_bytes(), out),
-            To::Nobody => out.extend_from_slice(self.packet.bytes()),
-            To::Full | To::Copy => match escaped(address) {
-                None => self.packet.render(declaration, address.as_str().as_bytes(), out),
-                Some(text) => self.packet.render(declaration, text.as_bytes(), out),
-            },
-        }
-    }
-
-    /// The length of [`Item::render`].
-    pub fn wire_len(&self, address: &Jid, transport: Transport) -> usize {
-        transport.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
-    }
-
-    /// Whether its root relies on the namespace that a stream has declared: what is no stanza has its own.
-    fn declares(&self) -> bool {
-        self.to != To::Nobody
-    }
-}
-
-/// The length of a stanza on a stream.
-pub(super) fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
-    packet.addressed_len(match to {
-        To::Nobody => return packet.bytes().len(),
-        To::Bare | To::Kept => address.bare_str().len(),
-        To::Full | To::Copy => escaped(address).map_or(address.as_str().len(), |text| text.len()),
-    })
-}
-
-/// The address as attribute text, where a character of the resource needs escaping: rare, so it isn't kept.
-fn escaped(address: &Jid) -> Option<String> {
-    let resource = address.resource()?;
-    if resource.bytes().any(|byte| matches!(byte, b'\'' | b'"' | b'<' | b'>' | b'&')) {
-        return Some(rookery_xml::escape_attr(address.as_str()).into_owned());
-    }
-    None
 }

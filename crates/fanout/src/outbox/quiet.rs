@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hasher};
 use rookery_base::Keyed;
 use rookery_xml::{Child, Kind, ns};
 
-use super::queue::is_state;
+use super::item::is_state;
 use crate::packet::{Packet, StanzaType};
 
 /// How long a stanza may wait.

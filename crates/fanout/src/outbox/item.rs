@@ -1,0 +1,109 @@
+//! A stanza that waits for a session, and the `to` that its copy carries: below all else of an outbox.
+
+use rookery_base::Transport;
+use rookery_jid::Jid;
+use rookery_xml::Kind;
+
+use super::framing::Framing;
+use crate::packet::{Packet, StanzaType};
+
+/// The stamp rule: which `to` a copy carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum To {
+    /// The session's full JID.
+    Full,
+    /// The session's bare JID: the sender addressed the account, and the address is not rewritten
+    /// (RFC 6121 §8.5.2.1).
+    Bare,
+    /// The bare JID too, for a stanza that its giver keeps until it was sent: it is not given back when the session ends, the giver hears
+    /// by [`Outboxes::when_drained`](super::Outboxes::when_drained) how many were not sent.
+    Kept,
+    /// The full JID, for a copy of what others got that means nothing to anybody but this session: it is not given back when the session
+    /// ends (XEP-0280).
+    Copy,
+    /// No `to` at all: an element that is no stanza and concerns this stream alone, as stream management has them. It is neither counted
+    /// nor given back.
+    Nobody,
+}
+
+/// A stanza that waits, or was sent and is not acknowledged.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub packet: Packet,
+    pub to: To,
+    /// See [`paced`](super::paced).
+    pub paced: bool,
+    /// What a newer stanza must have too in order to take its place, see [`quiet`](super::quiet); 0 for none.
+    pub tag: u32,
+    /// How many copies the shard had taken before this one.
+    pub number: u64,
+}
+
+/// A stanza that a session was not sent.
+#[derive(Debug)]
+pub struct Unsent {
+    /// The stanza.
+    pub packet: Packet,
+    /// Which `to` it would have carried.
+    pub to: To,
+    /// How many copies the shard had taken before this one: see [`Outboxes::pushed_total`](super::Outboxes::pushed_total).
+    pub number: u64,
+}
+
+/// Presence that tells a state, which a newer one of the same sender replaces entirely (RFC 6121 §4).
+pub(super) fn is_state(packet: &Packet) -> bool {
+    packet.kind() == Kind::Presence && matches!(packet.type_(), StanzaType::Available | StanzaType::Unavailable)
+}
+
+impl Item {
+    /// The stanza, for whoever gets it in place of a session that ends; `None` if somebody keeps it anyway, or if it is no stanza.
+    pub fn given_back(self) -> Option<Unsent> {
+        let Self { packet, to, number, paced, .. } = self;
+        let is_known_elsewhere = paced || matches!(to, To::Kept | To::Copy | To::Nobody);
+        (!is_known_elsewhere).then_some(Unsent { packet, to, number })
+    }
+
+    /// Writes it as the transport wants it.
+    pub fn render(&self, address: &Jid, transport: Transport, out: &mut Vec<u8>) {
+        if transport != Transport::Tcp {
+            transport.begin(rendered_len(&self.packet, address, self.to), self.declares(), out);
+        }
+        let declaration = transport.declaration(self.declares());
+        match self.to {
+            To::Bare | To::Kept => self.packet.render(declaration, address.bare_str().as_bytes(), out),
+            To::Nobody => out.extend_from_slice(self.packet.bytes()),
+            To::Full | To::Copy => match escaped(address) {
+                None => self.packet.render(declaration, address.as_str().as_bytes(), out),
+                Some(text) => self.packet.render(declaration, text.as_bytes(), out),
+            },
+        }
+    }
+
+    /// The length of [`Item::render`].
+    pub fn wire_len(&self, address: &Jid, transport: Transport) -> usize {
+        transport.wire_len(rendered_len(&self.packet, address, self.to), self.declares())
+    }
+
+    /// Whether its root relies on the namespace that a stream has declared: what is no stanza has its own.
+    fn declares(&self) -> bool {
+        self.to != To::Nobody
+    }
+}
+
+/// The length of a stanza on a stream.
+pub(super) fn rendered_len(packet: &Packet, address: &Jid, to: To) -> usize {
+    packet.addressed_len(match to {
+        To::Nobody => return packet.bytes().len(),
+        To::Bare | To::Kept => address.bare_str().len(),
+        To::Full | To::Copy => escaped(address).map_or(address.as_str().len(), |text| text.len()),
+    })
+}
+
+/// The address as attribute text, where a character of the resource needs escaping: rare, so it isn't kept.
+fn escaped(address: &Jid) -> Option<String> {
+    let resource = address.resource()?;
+    if resource.bytes().any(|byte| matches!(byte, b'\'' | b'"' | b'<' | b'>' | b'&')) {
+        return Some(rookery_xml::escape_attr(address.as_str()).into_owned());
+    }
+    None
+}

@@ -1,0 +1,74 @@
+//! What a managed session was sent and has not acknowledged: the count and the stanzas, of which
+//! [`managed`](super::managed) tells what is done with them.
+
+use std::collections::VecDeque;
+
+use super::item::{Item, To};
+use crate::link::Link;
+
+/// What a managed session has sent.
+#[derive(Debug)]
+pub(super) struct Managed {
+    /// Sent, oldest first.
+    pub unacked: VecDeque<Item>,
+    /// Rendered bytes of these.
+    pub bytes: usize,
+    /// Stanzas sent.
+    pub sent: u32,
+    /// Stanzas that the client has though their bytes are still counted as waiting: the transport takes long runs as a whole.
+    pub ahead: u32,
+    /// Items that precede the beginning of the count.
+    pub uncounted: usize,
+    /// How much it may hold, with what waits.
+    pub bounds: Bounds,
+    /// A request is open.
+    pub asked: bool,
+    /// How many requests there were.
+    pub question: u16,
+    /// The session is in the list of those that are to be asked later.
+    pub asking: bool,
+}
+
+/// How much a managed session may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Stanzas.
+    pub stanzas: u32,
+    /// Rendered bytes.
+    pub bytes: u32,
+}
+
+/// What the driver has to look at later; see [`Outboxes::take_asking`](super::Outboxes::take_asking).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// Something was sent: [`Outboxes::ask`](super::Outboxes::ask) when it has been quiet for a moment.
+    Later(Link),
+    /// A request left, with this number: see [`Outboxes::is_open`](super::Outboxes::is_open).
+    Asked(Link, u16),
+}
+
+impl Managed {
+    /// Keeps what was sent, if it is a stanza that counts; answers the bytes that are held no more.
+    pub fn was_sent(&mut self, item: Item, size: usize) -> usize {
+        if self.uncounted > 0 {
+            self.uncounted -= 1;
+            return size;
+        }
+        if item.to == To::Nobody {
+            return size;
+        }
+        self.sent = self.sent.wrapping_add(1);
+        if self.ahead > 0 {
+            self.ahead -= 1;
+            return size;
+        }
+        self.unacked.push_back(item);
+        self.bytes += size;
+        0
+    }
+
+    /// How many stanzas the client has acknowledged.
+    pub fn acknowledged(&self) -> u32 {
+        self.sent.wrapping_sub(self.unacked.len() as u32).wrapping_add(self.ahead)
+    }
+}
