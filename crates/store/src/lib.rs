@@ -19,7 +19,7 @@
 //!
 //! # Layout
 //!
-//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms`, `slots`, `invitations` and `meta` hold a trait each and its types; `pending` is the future, `error` why it fails;
+//! `accounts`, `rosters`, `offline`, `archive`, `documents`, `presence`, `pubsub`, `rooms`, `slots`, `invitations` and `meta` hold a trait each and its types; `stores` bundles them; `pending` is the future, `error` why it fails;
 //! `background` has threads for slow work that is none of the store's;
 //! `sql/` implements the traits once over SQL statements, with a driver per engine; `memory`, and `held` and `shuffled` by way of `forward`, serve tests.
 
@@ -42,8 +42,7 @@ pub mod rosters;
 pub mod shuffled;
 pub mod slots;
 pub mod sql;
-
-use std::sync::Arc;
+mod stores;
 
 pub use accounts::Accounts;
 pub use archive::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, BYTES_PER_MESSAGE, Expiry, Swept};
@@ -63,63 +62,4 @@ pub use rosters::{
 };
 pub use slots::{Reserved, Slot, SlotQuota, SlotStage, Slots};
 pub use sql::sqlite;
-
-/// One of each store. A clone is a handle on the same stores.
-#[derive(Clone)]
-pub struct Stores {
-    /// Who may log in.
-    pub accounts: Arc<dyn Accounts>,
-    /// Who knows whom.
-    pub rosters: Arc<dyn Rosters>,
-    /// What waits for those who are away.
-    pub offline: Arc<dyn Offline>,
-    /// Small things with a name, by account.
-    pub documents: Arc<dyn Documents>,
-    /// What was said.
-    pub archive: Arc<dyn Archive>,
-    /// Who may come in without a password, once.
-    pub invitations: Arc<dyn Invitations>,
-    /// What those who are away said last.
-    pub last_presence: Arc<dyn LastPresence>,
-    /// What others can subscribe to.
-    pub pubsub: Arc<dyn Pubsub>,
-    /// The rooms that outlive their occupants.
-    pub rooms: Arc<dyn Rooms>,
-    /// Places for files.
-    pub slots: Arc<dyn Slots>,
-    /// The server's own few settings.
-    pub meta: Arc<dyn Meta>,
-}
-
-impl Stores {
-    /// All of them from one thing that implements them all.
-    pub fn of<S>(store: Arc<S>) -> Stores
-    where
-        S: Accounts
-            + Rosters
-            + Offline
-            + Archive
-            + Documents
-            + Invitations
-            + LastPresence
-            + Pubsub
-            + Rooms
-            + Slots
-            + Meta
-            + 'static,
-    {
-        Stores {
-            accounts: store.clone(),
-            rosters: store.clone(),
-            offline: store.clone(),
-            documents: store.clone(),
-            archive: store.clone(),
-            invitations: store.clone(),
-            last_presence: store.clone(),
-            pubsub: store.clone(),
-            rooms: store.clone(),
-            slots: store.clone(),
-            meta: store,
-        }
-    }
-}
+pub use stores::Stores;

@@ -2,13 +2,22 @@
 //!
 //! Every operation is carried out, and its future is done, when the method returns. Nothing is random, so a test that
 //! runs twice sees the same ids and versions.
+//!
+//! # Layout
+//!
+//! `world` is what all of them hold, with `archives`, `nodes`, `rooms` and `roster`, its larger parts, and `key`, by which it
+//! is found. This file, `archive`, `invitations`, `pubsub` and `slots` are the operations.
 
 mod archive;
+mod archives;
 mod invitations;
+mod key;
+mod nodes;
 mod pubsub;
 mod rooms;
 mod roster;
 mod slots;
+mod world;
 
 use crate::offline::MOST_LOADED;
 use crate::{
@@ -16,11 +25,13 @@ use crate::{
     LastPresence, LastSeen, ListedRoom, Meta, Offline, OfflineMessage, OfflineRoom, Pending, Pushed, RoomDocument,
     Rooms, Roster, RosterItem, Rosters, StoreError, StoredRoom, Stores, Subscription, pending::caught, pending::ready,
 };
+use key::key;
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use world::World;
 
 /// The stores in memory.
 pub struct Memory {
@@ -372,82 +383,4 @@ impl Meta for Memory {
         self.world().lists.insert(list.to_owned(), entries.into_iter().collect());
         ready(Ok(()))
     }
-}
-
-struct World {
-    /// By domain and localpart, which is the order that lists have.
-    accounts: BTreeMap<(String, String), Account>,
-    archives: archive::Archives,
-    invitations: BTreeMap<String, crate::Invitation>,
-    slots: BTreeMap<String, crate::Slot>,
-    meta: BTreeMap<String, Vec<u8>>,
-    lists: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
-    rooms: rooms::AllRooms,
-    last_offline_id: u64,
-    /// Where the roster of a new account starts to count: above those of all accounts that were removed.
-    next_roster_version: u64,
-    pubsub: pubsub::Nodes,
-}
-
-impl Default for World {
-    fn default() -> World {
-        World {
-            accounts: BTreeMap::new(),
-            archives: archive::Archives::default(),
-            invitations: BTreeMap::new(),
-            slots: BTreeMap::new(),
-            meta: BTreeMap::new(),
-            lists: BTreeMap::new(),
-            last_offline_id: 0,
-            next_roster_version: 1,
-            pubsub: pubsub::Nodes::default(),
-            rooms: rooms::AllRooms::default(),
-        }
-    }
-}
-
-struct Account {
-    jid: Jid,
-    credentials: Credentials,
-    disabled: bool,
-    roster: roster::Versioned,
-    /// With the bare JID of their senders.
-    offline: BTreeMap<u64, (Jid, OfflineMessage)>,
-    documents: BTreeMap<String, Vec<u8>>,
-    last_presence: Option<(u64, Vec<u8>)>,
-}
-
-impl World {
-    fn account(&self, account: JidRef<'_>) -> Option<&Account> {
-        self.accounts.get(&key(account))
-    }
-
-    fn account_mut(&mut self, account: JidRef<'_>) -> Option<&mut Account> {
-        self.accounts.get_mut(&key(account))
-    }
-
-    fn owner(&self, owner: JidRef<'_>) -> Result<&Account, StoreError> {
-        self.account(owner).ok_or(StoreError::NoAccount)
-    }
-
-    fn create(&mut self, account: JidRef<'_>, credentials: Credentials) -> bool {
-        let new = self.account(account).is_none();
-        if new {
-            let account_row = Account {
-                jid: account.bare().to_jid(),
-                credentials,
-                disabled: false,
-                roster: roster::Versioned::new(self.next_roster_version),
-                offline: BTreeMap::new(),
-                documents: BTreeMap::new(),
-                last_presence: None,
-            };
-            self.accounts.insert(key(account), account_row);
-        }
-        new
-    }
-}
-
-fn key(account: JidRef<'_>) -> (String, String) {
-    (account.domain().to_owned(), account.local().unwrap_or_default().to_owned())
 }

@@ -1,6 +1,9 @@
-//! The archives in memory.
+//! The operations on archives in memory.
 
-use super::{Memory, World, key};
+use super::Memory;
+use super::archives::{Archives, Kept};
+use super::key::key;
+use super::world::World;
 use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, FAIR_PART, Gathered};
 use crate::pending::ready;
 use crate::{Archive, ArchiveOf, ArchivePage, ArchiveQuery, ArchivedMessage, Expiry, Pending, RosterItem, Swept};
@@ -8,25 +11,6 @@ use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-
-/// Archives by the domain and localpart of their owner.
-#[derive(Default)]
-pub(super) struct Archives {
-    last_number: u64,
-    kept: BTreeMap<(String, String), Kept>,
-}
-
-/// One archive. Its number tells it from others that its owner may have had.
-struct Kept {
-    number: u64,
-    messages: BTreeMap<u64, (Jid, Vec<u8>)>,
-}
-
-impl Archives {
-    pub(super) fn remove(&mut self, owner: JidRef<'_>) {
-        self.kept.remove(&key(owner));
-    }
-}
 
 impl Archive for Memory {
     fn append(&self, messages: Arc<[ArchivedMessage]>) -> Pending<()> {

@@ -1,125 +1,14 @@
-//! Nodes in memory.
+//! The operations on nodes in memory.
 
-use crate::memory::{Memory, World, key};
+use super::Memory;
+use super::key::key;
+use super::nodes::Row;
+use super::world::World;
 use crate::pending::ready;
 use crate::pubsub::*;
 use crate::{Pending, Pubsub};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
-
-/// All nodes, by host and id.
-#[derive(Default)]
-pub(super) struct Nodes {
-    nodes: BTreeMap<(Jid, String), Row>,
-    last_number: u64,
-}
-
-struct Row {
-    number: u64,
-    config: Vec<u8>,
-    creator: Option<Jid>,
-    affiliations: BTreeMap<Jid, Affiliation>,
-    subscriptions: BTreeMap<Jid, NodeSubscription>,
-    /// Oldest first.
-    items: Vec<Item>,
-}
-
-impl Nodes {
-    /// Removes what belongs to an account: its nodes, those of services that it alone owned, and its part in those of others.
-    pub(super) fn forget(&mut self, account: JidRef<'_>) {
-        self.nodes.retain(|(host, _), row| {
-            let owners = row.affiliations.iter().filter(|(_, affiliation)| **affiliation == Affiliation::Owner);
-            let mut owners = owners.map(|(owner, _)| owner.as_ref() == account.bare());
-            let is_orphan = owners.clone().any(|is_it| is_it) && owners.all(|is_it| is_it);
-            host.as_ref() != account.bare() && !is_orphan
-        });
-        for row in self.nodes.values_mut() {
-            row.affiliations.retain(|entity, _| entity.bare() != account.bare());
-            if row.creator.as_ref().is_some_and(|creator| creator.as_ref() == account.bare()) {
-                let mut owners = row.affiliations.iter().filter(|(_, found)| **found == Affiliation::Owner);
-                row.creator = owners.next().map(|(owner, _)| owner.clone());
-            }
-            row.subscriptions.retain(|subscriber, _| subscriber.bare() != account.bare());
-        }
-    }
-
-    fn of<'a>(&'a self, host: JidRef<'_>) -> impl Iterator<Item = (&'a str, &'a Row)> {
-        let host = host.bare().to_jid();
-        let rows = self.nodes.range((host.clone(), String::new())..);
-        rows.take_while(move |((of, _), _)| *of == host).map(|((_, node), row)| (node.as_str(), row))
-    }
-
-    fn get(&self, host: JidRef<'_>, node: &str) -> Option<&Row> {
-        self.nodes.get(&(host.bare().to_jid(), node.to_owned()))
-    }
-
-    /// Returns the number of nodes of a host that an account has made, and of their bytes.
-    fn made_by(&self, host: JidRef<'_>, creator: Option<&Jid>) -> (usize, u64) {
-        let made = self.of(host).filter(|(_, row)| row.creator.as_ref() == creator);
-        made.fold((0, 0), |(nodes, bytes), (_, row)| (nodes + 1, bytes + row.bytes()))
-    }
-
-    fn get_mut(&mut self, host: JidRef<'_>, node: &str) -> Option<&mut Row> {
-        self.nodes.get_mut(&(host.bare().to_jid(), node.to_owned()))
-    }
-}
-
-impl Row {
-    fn bytes(&self) -> u64 {
-        let affiliations = self.affiliations.keys().map(|entity| entity.as_str().len() as u64 + OVERHEAD);
-        self.config.len() as u64 + affiliations.sum::<u64>() + self.items.iter().map(Item::bytes).sum::<u64>()
-    }
-
-    fn trim(&mut self, kept: Kept) {
-        self.items.retain(|item| item.unix_ms >= kept.since_ms);
-        let excess = self.items.len().saturating_sub(kept.items);
-        self.items.drain(..excess);
-    }
-
-    fn items(&self, wanted: Wanted, since_ms: u64) -> Items {
-        let items: Vec<&Item> = self.items.iter().filter(|item| item.unix_ms >= since_ms).collect();
-        let total = items.len();
-        let position = |id: &str| items.iter().position(|item| item.id == id);
-        let (range, is_backwards) = match wanted {
-            Wanted::Ids(ids) => {
-                let found = ids.iter().filter_map(|id| items.get(position(id)?).copied());
-                return Items { items: fitting(found), index: 0, total, lost: false };
-            }
-            Wanted::Newest(limit) | Wanted::Before(None, limit) => (Some(total.saturating_sub(limit)..total), true),
-            Wanted::Before(Some(id), limit) => (position(&id).map(|at| at.saturating_sub(limit)..at), true),
-            Wanted::After(None, limit) => (Some(0..limit.min(total)), false),
-            Wanted::After(Some(id), limit) => {
-                (position(&id).map(|at| at + 1..(at + 1).saturating_add(limit).min(total)), false)
-            }
-            Wanted::From(index, limit) => (Some(index.min(total)..index.saturating_add(limit).min(total)), false),
-        };
-        let Some(range) = range else { return Items { total, lost: true, ..Items::default() } };
-        let (start, end) = (range.start, range.end);
-        let chosen = items[range].iter().copied();
-        let (items, index) = if is_backwards {
-            let mut newest = fitting(chosen.rev());
-            newest.reverse();
-            let index = end - newest.len();
-            (newest, index)
-        } else {
-            (fitting(chosen), start)
-        };
-        let index = if items.is_empty() { 0 } else { index };
-        Items { items, index, total, lost: false }
-    }
-}
-
-/// As many items as fit a page, at least one if there is any.
-fn fitting<'a>(items: impl Iterator<Item = &'a Item>) -> Vec<Item> {
-    let mut room = PAGE_BYTES;
-    let mut first = true;
-    let fit = items.take_while(|item| {
-        let fits = std::mem::take(&mut first) || item.bytes() <= room;
-        room = room.saturating_sub(item.bytes());
-        fits
-    });
-    fit.cloned().collect()
-}
 
 impl Pubsub for Memory {
     fn node(&self, host: JidRef<'_>, node: &str) -> Pending<Option<Node>> {

@@ -1,5 +1,6 @@
 //! Persistent rooms in memory.
 
+use super::key::key;
 use crate::{Affiliated, Affiliation, ListedRoom, RoomDocument, StoredRoom};
 use rookery_jid::{Jid, JidRef};
 use std::collections::BTreeMap;
@@ -28,7 +29,7 @@ impl AllRooms {
     }
 
     pub(super) fn load(&self, room: JidRef<'_>) -> Option<StoredRoom> {
-        let kept = self.0.get(&super::key(room))?;
+        let kept = self.0.get(&key(room))?;
         Some(StoredRoom {
             document: kept.document.clone(),
             affiliations: kept.affiliations.values().cloned().collect(),
@@ -38,11 +39,11 @@ impl AllRooms {
     pub(super) fn put(&mut self, room: JidRef<'_>, document: RoomDocument) {
         let new =
             || Kept { room: room.bare().to_jid(), document: RoomDocument::default(), affiliations: BTreeMap::new() };
-        self.0.entry(super::key(room)).or_insert_with(new).document = document;
+        self.0.entry(key(room)).or_insert_with(new).document = document;
     }
 
     pub(super) fn affiliate(&mut self, room: JidRef<'_>, changes: Vec<Affiliated>) -> bool {
-        let Some(kept) = self.0.get_mut(&super::key(room)) else { return false };
+        let Some(kept) = self.0.get_mut(&key(room)) else { return false };
         for mut change in changes {
             change.user = change.user.to_bare();
             let user = change.user.as_str().to_owned();
@@ -56,7 +57,7 @@ impl AllRooms {
     }
 
     pub(super) fn remove(&mut self, room: JidRef<'_>) -> bool {
-        self.0.remove(&super::key(room)).is_some()
+        self.0.remove(&key(room)).is_some()
     }
 
     pub(super) fn known_in(&self, user: JidRef<'_>) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, Row, Value, account_values, all, one};
 use super::many::{Among, Rows, by_domain};
-use super::{archive, pubsub, rooms, statements::*};
+use super::{archive, ids, pubsub, rooms, statements::*};
 use crate::StoreError;
 use rookery_jid::{Jid, JidRef};
 use rookery_sasl::{Credentials, Hash, Keys};
@@ -39,7 +39,9 @@ pub(crate) fn create(
     if c.execute(CREATE_ACCOUNT, &[domain, local, domain, local])? == 0 {
         return Ok(false);
     }
-    let Some(id) = id(c, account)? else { return Err(c.corrupt("an account vanished while it was created".into())) };
+    let Some(id) = ids::of_account(c, account)? else {
+        return Err(c.corrupt("an account vanished while it was created".into()));
+    };
     INSERT_KEYS.insert(c, &keys_of(id, credentials))?;
     Ok(true)
 }
@@ -96,7 +98,7 @@ pub(crate) fn set_credentials(
     account: JidRef<'_>,
     credentials: &Credentials,
 ) -> Result<bool, StoreError> {
-    let Some(id) = id(c, account)? else { return Ok(false) };
+    let Some(id) = ids::of_account(c, account)? else { return Ok(false) };
     c.execute(REMOVE_KEYS, &[Value::Integer(id)])?;
     INSERT_KEYS.insert(c, &keys_of(id, credentials))?;
     Ok(true)
@@ -116,7 +118,7 @@ pub(crate) fn remove(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool
 }
 
 pub(crate) fn exists(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool, StoreError> {
-    Ok(id(c, account)?.is_some())
+    Ok(ids::of_account(c, account)?.is_some())
 }
 
 pub(crate) fn list(
@@ -153,7 +155,7 @@ pub(crate) fn count(c: &mut dyn Connection, domain: Option<&str>) -> Result<u64,
 }
 
 pub(crate) fn set_disabled(c: &mut dyn Connection, account: JidRef<'_>, disabled: bool) -> Result<bool, StoreError> {
-    let Some(id) = id(c, account)? else { return Ok(false) };
+    let Some(id) = ids::of_account(c, account)? else { return Ok(false) };
     let id = Value::Integer(id);
     match disabled {
         true => c.execute(DISABLE, &[id, id])?,
@@ -185,11 +187,6 @@ pub(crate) fn iterations(c: &mut dyn Connection) -> Result<Vec<(u32, u64)>, Stor
 
 pub(crate) fn count_disabled(c: &mut dyn Connection, domain: &str) -> Result<u64, StoreError> {
     Ok(one(c, COUNT_DISABLED, &[Value::Text(domain)], |row| row.number(0))?.unwrap_or_default())
-}
-
-/// The key of an account's row.
-pub(crate) fn id(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
-    one(c, ACCOUNT, &account_values(account), |row| row.integer(0))
 }
 
 fn keys_of(account: i64, credentials: &Credentials) -> [[Value<'_>; 6]; 3] {

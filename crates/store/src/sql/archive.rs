@@ -8,7 +8,7 @@
 //! entry holds the contact's address as a number, and for each conversation the stretches of ids, an hour or so, in which it has messages are noted.
 //! Whoever asks for a conversation looks through its stretches and finds its messages there by that number, without reading the others.
 
-use super::archives::Place;
+use super::archives::{Place, contact_key, stretch};
 use super::connection::{Connection, EachRow, Value, account_values, all, one};
 use super::many::{Among, Rows, by_domain};
 use super::sizes::{self, Removed, Sizes};
@@ -163,16 +163,6 @@ fn note_conversation(
 fn append_one(c: &mut dyn Connection, (archive, message): (i64, &ArchivedMessage)) -> Result<bool, StoreError> {
     let [archive, id, key, contact, resource, stanza] = row_values(archive, message);
     Ok(c.execute(APPEND, &[archive, id, key, contact, resource, stanza, archive, id])? > 0)
-}
-
-/// The stretch in which an id lies.
-pub(super) fn stretch(id: u64) -> u64 {
-    id >> STRETCH_BITS
-}
-
-/// A contact's address as a number, to find it by: the one that the schema tells of. Different contacts may share one.
-pub(super) fn contact_key(contact: &str) -> i64 {
-    contact.chars().fold(0, |key, character| (key * 31 + i64::from(u32::from(character))) & 0x7FFF_FFFF)
 }
 
 fn row_values(archive: i64, message: &ArchivedMessage) -> [Value<'_>; 6] {
@@ -352,10 +342,6 @@ impl<'q> Scan<'q> {
 fn before_id(query: &ArchiveQuery) -> u64 {
     if query.before == 0 { u64::MAX } else { query.before }
 }
-
-/// How many bits of an id count within a stretch, as in the statements. Ids whose upper bits are a time in units of 2⁻²¹ ms, as those of accounts
-/// and rooms, share a stretch for 70 minutes.
-const STRETCH_BITS: u32 = 43;
 
 /// Stretches of a conversation in which its messages are counted.
 const MOST_COUNTED: u64 = 100;

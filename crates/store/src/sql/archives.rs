@@ -12,6 +12,20 @@ use std::collections::{HashMap, HashSet};
 
 use rookery_jid::JidRef;
 
+/// Returns the stretch in which an id lies.
+pub(crate) fn stretch(id: u64) -> u64 {
+    id >> STRETCH_BITS
+}
+
+/// Returns a contact's address as a number, to find it by: the one that the schema tells of. Different contacts may share one.
+pub(crate) fn contact_key(contact: &str) -> i64 {
+    contact.chars().fold(0, |key, character| (key * 31 + i64::from(u32::from(character))) & 0x7FFF_FFFF)
+}
+
+/// How many bits of an id count within a stretch, as in the statements. Ids whose upper bits are a time in units of 2⁻²¹ ms, as those of accounts
+/// and rooms, share a stretch for 70 minutes.
+const STRETCH_BITS: u32 = 43;
+
 /// A conversation in a stretch of an archive: the archive's id, the contact's key, and the stretch.
 pub(crate) type Conversation = (i64, i64, u64);
 

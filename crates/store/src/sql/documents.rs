@@ -1,7 +1,7 @@
 //! The operations of [`Documents`](crate::Documents).
 
-use super::accounts;
 use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::ids;
 use super::many::{Among, by_domain};
 use crate::{Document, DocumentRoom, DocumentsPut, StoreError};
 use rookery_jid::{Jid, JidRef};
@@ -30,7 +30,7 @@ pub(crate) fn put(
             }
         }
     };
-    if done == 0 && accounts::id(c, owner)?.is_none() {
+    if done == 0 && ids::of_account(c, owner)?.is_none() {
         return Err(StoreError::NoAccount);
     }
     Ok(())
@@ -43,7 +43,7 @@ pub(crate) fn put_within(
     documents: &[Document],
     room: DocumentRoom,
 ) -> Result<DocumentsPut, StoreError> {
-    let owner = accounts::id(c, owner)?.ok_or(StoreError::NoAccount)?;
+    let owner = ids::of_account(c, owner)?.ok_or(StoreError::NoAccount)?;
     let read = |row: &dyn Row| Ok((row.text(0)?.to_owned(), row.number(1)?));
     let (id, first) = (Value::Integer(owner), Value::Text(prefix));
     let known = match behind(prefix) {

@@ -1,7 +1,7 @@
 //! The operations of [`Invitations`](crate::Invitations).
 
-use super::accounts;
 use super::connection::{Connection, Row, Value, account_values, one};
+use super::ids;
 use crate::invitations::GRACE_MS;
 use crate::{Invitation, Purpose, StoreError};
 use rookery_jid::{Jid, JidRef};
@@ -14,7 +14,7 @@ pub(crate) fn put(
 ) -> Result<bool, StoreError> {
     c.execute(REMOVE_EXPIRED, &[Value::number(now_ms.saturating_sub(GRACE_MS))])?;
     let owner = match &invitation.owner {
-        Some(owner) => Some(accounts::id(c, owner.as_ref())?.ok_or(StoreError::NoAccount)?),
+        Some(owner) => Some(ids::of_account(c, owner.as_ref())?.ok_or(StoreError::NoAccount)?),
         None => None,
     };
     if let Some(owner) = owner

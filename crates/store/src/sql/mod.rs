@@ -2,7 +2,7 @@
 //!
 //! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions;
 //! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
-//! gives; SQL that several of them share is in `statements`, the rest beside what runs it. An engine adds a driver and a schema: [`sqlite`].
+//! gives; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it. An engine adds a driver and a schema: [`sqlite`].
 //!
 //! # Invariants
 //!
@@ -16,6 +16,7 @@ mod archives;
 mod connection;
 mod counted;
 mod documents;
+mod ids;
 mod invitations;
 mod many;
 mod meta;

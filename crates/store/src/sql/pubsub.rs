@@ -7,7 +7,7 @@ mod statements;
 
 use self::statements::*;
 use super::connection::{Connection, Row, Value, all, one};
-use super::{accounts, rosters};
+use super::{ids, rosters};
 use crate::StoreError;
 use crate::pubsub::*;
 use rookery_jid::{Jid, JidRef};
@@ -49,7 +49,7 @@ pub(crate) fn create(
     owner: JidRef<'_>,
     room: Room,
 ) -> Result<Created, StoreError> {
-    let account = if host.local().is_some() { accounts::id(c, host)? } else { None };
+    let account = if host.local().is_some() { ids::of_account(c, host)? } else { None };
     if host.local().is_some() && account.is_none() {
         return Ok(Created::NoAccount);
     }

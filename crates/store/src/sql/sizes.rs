@@ -9,8 +9,7 @@
 //! * A full archive loses as much as was added to it, no more: one that was larger before it had a
 //!   bound doesn't lose years at once.
 
-use super::archive::stretch;
-use super::archives::Archive;
+use super::archives::{Archive, contact_key, stretch};
 use super::connection::{Connection, Row, Value, account_values, all, one};
 use super::many::{Among, by_domain};
 use crate::archive::{BYTES_PER_MESSAGE, FAIR_PART};
@@ -56,7 +55,7 @@ impl Removed {
 impl<'m> Sizes<'m> {
     /// Counts a message that is written to its archive, which is known.
     pub(super) fn count(&mut self, c: &mut dyn Connection, message: &'m ArchivedMessage) {
-        let (owner, key) = (message.owner.as_ref(), super::archive::contact_key(message.with.bare_str()));
+        let (owner, key) = (message.owner.as_ref(), contact_key(message.with.bare_str()));
         let counted = c.known_archives().count(owner, key, message.size());
         if counted.is_due && !self.due.contains(&owner) {
             self.due.push(owner);

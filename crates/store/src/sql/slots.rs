@@ -1,13 +1,13 @@
 //! The operations of [`Slots`](crate::Slots).
 
-use super::accounts;
 use super::connection::{Connection, Row, Value, all, one};
+use super::ids;
 use crate::slots::Taken;
 use crate::{Reserved, Slot, SlotQuota, SlotStage, StoreError};
 use rookery_jid::Jid;
 
 pub(crate) fn reserve(c: &mut dyn Connection, slot: &Slot, quota: SlotQuota) -> Result<Reserved, StoreError> {
-    let owner = accounts::id(c, slot.owner.as_ref())?.ok_or(StoreError::NoAccount)?;
+    let owner = ids::of_account(c, slot.owner.as_ref())?.ok_or(StoreError::NoAccount)?;
     let taken = |row: &dyn Row| {
         Ok(Taken { size: row.number(0)?, expires_ms: row.number(1)?, is_waiting: row.integer(2)? == RESERVED })
     };

@@ -1,7 +1,8 @@
 //! Looks a database over for the operator: `rookery check`.
 
 use super::driver::Driver;
-use super::{directory, probe, schema};
+use super::place::{directory, probe};
+use super::schema;
 use crate::StoreError;
 use crate::sql::connection::{Connection, Transactions, all, one};
 use std::fmt;

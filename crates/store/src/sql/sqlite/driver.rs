@@ -1,6 +1,6 @@
 //! SQLite's side of [`Connection`]. The only file that names the SQLite library.
 
-use super::Options;
+use super::options::Options;
 use crate::StoreError;
 use crate::error::Engine;
 use crate::sql::archives::KnownArchives;

@@ -1,0 +1,24 @@
+//! What the archives in memory hold.
+
+use super::key::key;
+use rookery_jid::{Jid, JidRef};
+use std::collections::BTreeMap;
+
+/// Archives by the domain and localpart of their owner.
+#[derive(Default)]
+pub(super) struct Archives {
+    pub(super) last_number: u64,
+    pub(super) kept: BTreeMap<(String, String), Kept>,
+}
+
+/// One archive. Its number tells it from others that its owner may have had.
+pub(super) struct Kept {
+    pub(super) number: u64,
+    pub(super) messages: BTreeMap<u64, (Jid, Vec<u8>)>,
+}
+
+impl Archives {
+    pub(super) fn remove(&mut self, owner: JidRef<'_>) {
+        self.kept.remove(&key(owner));
+    }
+}

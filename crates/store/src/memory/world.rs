@@ -1,0 +1,87 @@
+//! Everything that the stores in memory hold, behind one lock.
+
+use super::archives::Archives;
+use super::key::key;
+use super::nodes::Nodes;
+use super::rooms::AllRooms;
+use super::roster::Versioned;
+use crate::{Invitation, OfflineMessage, Slot, StoreError};
+use rookery_jid::{Jid, JidRef};
+use rookery_sasl::Credentials;
+use std::collections::BTreeMap;
+
+/// What all accounts have, and what belongs to none.
+pub(super) struct World {
+    /// By domain and localpart, which is the order that lists have.
+    pub(super) accounts: BTreeMap<(String, String), Account>,
+    pub(super) archives: Archives,
+    pub(super) invitations: BTreeMap<String, Invitation>,
+    pub(super) slots: BTreeMap<String, Slot>,
+    pub(super) meta: BTreeMap<String, Vec<u8>>,
+    pub(super) lists: BTreeMap<String, BTreeMap<String, Vec<u8>>>,
+    pub(super) rooms: AllRooms,
+    pub(super) last_offline_id: u64,
+    /// Where the roster of a new account starts to count: above those of all accounts that were removed.
+    pub(super) next_roster_version: u64,
+    pub(super) pubsub: Nodes,
+}
+
+impl Default for World {
+    fn default() -> World {
+        World {
+            accounts: BTreeMap::new(),
+            archives: Archives::default(),
+            invitations: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            meta: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            last_offline_id: 0,
+            next_roster_version: 1,
+            pubsub: Nodes::default(),
+            rooms: AllRooms::default(),
+        }
+    }
+}
+
+/// An account with what goes when it is removed.
+pub(super) struct Account {
+    pub(super) jid: Jid,
+    pub(super) credentials: Credentials,
+    pub(super) disabled: bool,
+    pub(super) roster: Versioned,
+    /// With the bare JID of their senders.
+    pub(super) offline: BTreeMap<u64, (Jid, OfflineMessage)>,
+    pub(super) documents: BTreeMap<String, Vec<u8>>,
+    pub(super) last_presence: Option<(u64, Vec<u8>)>,
+}
+
+impl World {
+    pub(super) fn account(&self, account: JidRef<'_>) -> Option<&Account> {
+        self.accounts.get(&key(account))
+    }
+
+    pub(super) fn account_mut(&mut self, account: JidRef<'_>) -> Option<&mut Account> {
+        self.accounts.get_mut(&key(account))
+    }
+
+    pub(super) fn owner(&self, owner: JidRef<'_>) -> Result<&Account, StoreError> {
+        self.account(owner).ok_or(StoreError::NoAccount)
+    }
+
+    pub(super) fn create(&mut self, account: JidRef<'_>, credentials: Credentials) -> bool {
+        let new = self.account(account).is_none();
+        if new {
+            let account_row = Account {
+                jid: account.bare().to_jid(),
+                credentials,
+                disabled: false,
+                roster: Versioned::new(self.next_roster_version),
+                offline: BTreeMap::new(),
+                documents: BTreeMap::new(),
+                last_presence: None,
+            };
+            self.accounts.insert(key(account), account_row);
+        }
+        new
+    }
+}

@@ -1,0 +1,11 @@
+//! The keys of accounts' rows, by which other tables name their owner.
+
+use super::connection::{Connection, account_values, one};
+use super::statements::ACCOUNT;
+use crate::StoreError;
+use rookery_jid::JidRef;
+
+/// Returns the key of an account's row.
+pub(crate) fn of_account(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
+    one(c, ACCOUNT, &account_values(account), |row| row.integer(0))
+}

@@ -1,0 +1,33 @@
+//! The choices of an operator for a database.
+
+use crate::sql::Bounds;
+use std::time::Duration;
+
+/// How a database is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How much may wait.
+    pub bounds: Bounds,
+    /// How long an operation waits for another process that holds the database. Everybody behind it waits as long.
+    pub lock_wait: Duration,
+    /// How large the database may grow, in bytes; further writes fail with [`StoreError::Full`](crate::StoreError::Full).
+    pub max_bytes: Option<u64>,
+    /// Memory for pages of the file, in bytes.
+    pub cache_bytes: usize,
+    /// Undoes every write once and runs it again, as an engine does that lets another connection go first: for tests that operations
+    /// can be run again.
+    pub contested: bool,
+}
+
+impl Default for Options {
+    /// Two seconds for locks, no limit of the size, 16 MiB of cache.
+    fn default() -> Options {
+        Options {
+            bounds: Bounds::default(),
+            lock_wait: Duration::from_secs(2),
+            max_bytes: None,
+            cache_bytes: 16 << 20,
+            contested: false,
+        }
+    }
+}

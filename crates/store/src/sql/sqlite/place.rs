@@ -1,0 +1,40 @@
+//! The place of a database: its directory and file, made so that nobody but the server reads them.
+
+use crate::StoreError;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Returns the directory of a database file.
+pub(super) fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Makes sure that SQLite can create its log beside the database: it would report that only as "unable to open".
+pub(super) fn prepare_directory(path: &Path) -> Result<(), StoreError> {
+    let directory = directory(path);
+    let refused = |error: io::Error| StoreError::Directory { path: directory.into(), reason: error.to_string() };
+    // The database holds what a password can be guessed from, so nobody else may look.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(refused)?;
+    probe(directory).map_err(refused)
+}
+
+/// Returns an error if no files can be created in a directory, told by creating one: permissions alone don't tell (read-only mounts,
+/// quotas, ACLs).
+pub(super) fn probe(directory: &Path) -> io::Result<()> {
+    let probe = directory.join(format!(".rookery-probe-{}", std::process::id()));
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&probe)?;
+    fs::remove_file(&probe)
+}
+
+/// Creates the file readable for its owner alone; SQLite gives its log the same permissions.
+pub(super) fn prepare_file(path: &Path) -> Result<(), StoreError> {
+    let created = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    match created {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(StoreError::Directory { path: directory(path).into(), reason: error.to_string() })
+        }
+        _ => Ok(()),
+    }
+}
