@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use super::keys::{ClientKey, Close};
 use super::list::Route;
 use super::outbox::{Item, Outbox};
 use super::raw::Raw;
 use super::share::{Address, Held};
-use super::{ClientKey, Close, Dpm, Outlets, daq, greeting, raw, tcp};
+use super::{Dpm, Outlets, daq, greeting, raw, tcp};
 use crate::pool::Reader;
 use crate::sdd::{Message, Shared, reply::Reply};
 use crate::show;

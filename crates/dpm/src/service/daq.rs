@@ -3,8 +3,9 @@
 //! The number of a request is its place among those that were asked for. What such a client gets are messages of its stream, without any of HTTP/2.
 
 use super::client::Speaks;
+use super::keys::{ClientKey, Close};
 use super::list::{List, Route};
-use super::{ClientKey, Close, Dpm, Outlets};
+use super::{Dpm, Outlets};
 use crate::grpc::daq;
 use crate::sdd::Shared;
 use crate::status::Status;

@@ -1,6 +1,6 @@
 //! The first lines of a connection, which say what it speaks.
 
-use super::Close;
+use super::keys::Close;
 
 /// What a client wants to speak.
 #[derive(Debug, PartialEq, Eq)]

@@ -4,10 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::Dpm;
+use super::keys::{ClientKey, FIRST_LIST};
 use super::playback::Playlist;
 use super::settings::Session;
 use super::share::{Common, Good};
-use super::{ClientKey, Dpm};
 use crate::acnet::Header;
 use crate::database::{Stored, Target, Wanted};
 use crate::drf;
@@ -125,10 +126,10 @@ impl Dpm {
             return Err(Status::BUSY);
         }
         while self.list_ids.contains_key(&self.next_list) {
-            self.next_list = self.next_list.checked_add(1).unwrap_or(super::FIRST_LIST);
+            self.next_list = self.next_list.checked_add(1).unwrap_or(FIRST_LIST);
         }
         let id = self.next_list;
-        self.next_list = id.checked_add(1).unwrap_or(super::FIRST_LIST);
+        self.next_list = id.checked_add(1).unwrap_or(FIRST_LIST);
         let epoch = self.outlets.next_epoch();
         let list = self.outlets.lists.insert(List {
             id,

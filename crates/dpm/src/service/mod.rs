@@ -13,6 +13,7 @@
 mod client;
 mod daq;
 mod greeting;
+mod keys;
 mod list;
 mod node;
 mod options;
@@ -35,18 +36,19 @@ use std::sync::Arc;
 
 use slab::Slab;
 
-use crate::acnet::{DPMD, Kind, packet};
+use crate::acnet::{Kind, packet};
 use crate::authority::{Authority, Roles};
 use crate::database::Database;
 use crate::plot::{self, Plots};
 use crate::pool::{Counters, Deliver, Pool, Reader};
-use crate::rad50::Rad50;
 use crate::sdd::Shared;
 use crate::setting::{self, Setter};
 use crate::status::Status;
 use crate::time::Moment;
 pub(crate) use client::FRAME;
 use client::{Client, Speaks};
+use keys::FIRST_LIST;
+pub use keys::{ClientKey, Close};
 use list::List;
 pub use node::Traffic;
 pub use options::Options;
@@ -61,13 +63,6 @@ use share::{Good, Shares};
 use top::Watchers;
 
 pub use top::PAGE_END;
-
-/// The number of a client's connection.
-pub type ClientKey = usize;
-
-/// The connection of a client is over: it said something that it cannot recover from. What waits for it may tell why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Close;
 
 /// Clients, lists and pool.
 #[derive(Debug)]
@@ -481,7 +476,3 @@ impl Deliver for Outlets {
 
 /// Memory that a client keeps for what it sends next, in bytes.
 const KEPT_INPUT: usize = 4096;
-/// The number of the first list, as elsewhere.
-const FIRST_LIST: i32 = 4096;
-/// The task whose requests we answer.
-const TASK: Rad50 = DPMD;

@@ -3,7 +3,8 @@
 //!
 //! Answers go to nodes of the database only, and to where the database says that they are: nobody can make this node write to somebody else.
 
-use super::{Dpm, TASK};
+use super::Dpm;
+use super::keys::TASK;
 use crate::acnet::{ACNET, Header, Kind, MULTICAST_NODE, Packet};
 use crate::rad50::Rad50;
 use crate::status::Status;

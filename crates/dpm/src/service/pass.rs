@@ -11,9 +11,10 @@
 
 use std::collections::BTreeSet;
 
+use super::Dpm;
+use super::keys::ClientKey;
 use super::raw::{self, Caller};
 use super::share::Good;
-use super::{ClientKey, Dpm};
 use crate::acnet::{ACNET, Header, Kind, Packet, Requests, ftpman, gets32, requests, retdat, sets32};
 use crate::database::Node;
 use crate::rad50::Rad50;

@@ -10,8 +10,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
+use super::keys::ClientKey;
 use super::share::Address;
-use super::{ClientKey, Dpm, Outlets};
+use super::{Dpm, Outlets};
 use crate::drf::Request;
 use crate::grpc::daq;
 use crate::history::{Answer, Point, Question, Source, Ticket, Wanted};

@@ -5,9 +5,10 @@
 
 use std::collections::HashMap;
 
+use super::keys::{ClientKey, Close, TASK};
 use super::list::Route;
 use super::pass::{Errand, is_called};
-use super::{ClientKey, Close, Dpm, TASK, tcp};
+use super::{Dpm, tcp};
 use crate::acnet::{ACNET, Header, Kind, MCAST, MULTICAST_NODE, packet};
 use crate::rad50::Rad50;
 use crate::sdd::request::Request;

@@ -7,9 +7,11 @@
 
 use std::collections::HashMap;
 
+use super::Outlets;
 use super::client::Client;
+use super::keys::ClientKey;
+use super::options::Options;
 use super::share::Address;
-use super::{ClientKey, Options, Outlets};
 
 /// The steps of room that have been taken.
 #[derive(Debug)]

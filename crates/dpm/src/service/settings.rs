@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::Dpm;
+use super::keys::ClientKey;
 use super::list::List;
 use super::share::{Address, Good};
-use super::{ClientKey, Dpm};
 use crate::acnet::{Item, setsdb};
 use crate::authority::{Attempt, Conversation, Peer};
 use crate::database::Device;

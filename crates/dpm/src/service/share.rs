@@ -9,7 +9,8 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{ClientKey, Options};
+use super::keys::ClientKey;
+use super::options::Options;
 use crate::plot::PlotKey;
 use crate::status::Status;
 

@@ -1,6 +1,7 @@
 //! DPM over TCP: frames of a length and a message, one list for each connection.
 
-use super::{ClientKey, Dpm};
+use super::Dpm;
+use super::keys::ClientKey;
 use crate::sdd::request::Request;
 use crate::sdd::{Message, reply};
 use crate::status::Status;

@@ -2,6 +2,7 @@
 //!
 //! Stages are measured while somebody watches, and only then.
 
+use super::keys::ClientKey;
 use super::{Dpm, Statistics};
 use crate::stages::Stages;
 use crate::time::Moment;
@@ -9,7 +10,7 @@ use crate::time::Moment;
 /// Who watches.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
-    pub(super) clients: Vec<super::ClientKey>,
+    pub(super) clients: Vec<ClientKey>,
     /// When they are told next, in milliseconds.
     due: u64,
 }
@@ -28,7 +29,7 @@ impl Dpm {
     }
 
     /// A client watches from now on.
-    pub(super) fn watch(&mut self, client: super::ClientKey, now: Moment) {
+    pub(super) fn watch(&mut self, client: ClientKey, now: Moment) {
         self.outlets.frame(client, HEAD.as_bytes().to_vec());
         if self.watchers.clients.is_empty() {
             self.watchers.due = now.millis + EVERY;
@@ -39,7 +40,7 @@ impl Dpm {
     }
 
     /// A client that may have watched is gone.
-    pub(super) fn unwatch(&mut self, client: super::ClientKey) {
+    pub(super) fn unwatch(&mut self, client: ClientKey) {
         let before = self.watchers.clients.len();
         self.watchers.clients.retain(|other| *other != client);
         if before > 0 && self.watchers.clients.is_empty() {

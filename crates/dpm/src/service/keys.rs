@@ -1,0 +1,16 @@
+//! The numbers and names by which clients and lists are known: below all else of the service.
+
+use crate::acnet::DPMD;
+use crate::rad50::Rad50;
+
+/// The number of a client's connection.
+pub type ClientKey = usize;
+
+/// The connection of a client is over: it said something that it cannot recover from. What waits for it may tell why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Close;
+
+/// The number of the first list, as elsewhere.
+pub(super) const FIRST_LIST: i32 = 4096;
+/// The task whose requests we answer.
+pub(super) const TASK: Rad50 = DPMD;
