@@ -43,6 +43,28 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
     ("shard", &[]),
     ("web", &[]),
+    ("fanout", &[]),
+    ("store", &[]),
+    (
+        "dpm",
+        &[
+            "acnet::ftpman acnet::snapshot",
+            "authority authority::configured authority::kerberos",
+            "database database::file database::file::given database::file::keys database::file::properties \
+             database::file::reference database::file::rows database::file::table database::find database::record",
+            "drf drf::event drf::range",
+            "driver driver::serve driver::simulate",
+            "history history::archive history::source",
+            "pool pool::entry pool::group pool::search pool::wire",
+            "scaling scaling::text",
+            "scaling::common scaling::inverse",
+            "sdd::message sdd::message::table",
+            "service service::client service::daq service::list service::node service::outbox service::pass \
+             service::playback service::raw service::record service::room service::settings service::tcp service::top",
+            "setting setting::exchange",
+            "simulator simulator::plot simulator::snapshot",
+        ],
+    ),
 ];
 
 #[test]
@@ -125,6 +147,10 @@ fn is_visibility(text: &str) -> bool {
 /// Adds the paths that a tree of imports has.
 fn spread(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let tree = tree.trim();
+    if tree.is_empty() {
+        // Behind the last comma.
+        return;
+    }
     let (Some(open), Some(end)) = (tree.find('{'), tree.rfind('}')) else {
         let name = tree.split_whitespace().next().unwrap_or_default();
         return paths.push(format!("{prefix}{name}"));
@@ -216,7 +242,7 @@ fn imports_are_found_in_all_their_forms() {
         ("", "pub mod a; pub use a::A; pub use e::F;"),
         (
             "a",
-            "use std::fmt;\nuse crate::F;\nuse crate::b::{self, B as C, c::{D, E}};\n#[derive(Debug)]\npub struct A;",
+            "use std::fmt;\nuse crate::{F,};\nuse crate::b::{self, B as C, c::{D, E}};\n#[derive(Debug)]\npub struct A;",
         ),
         ("b", "use super::a::A;\npub mod c;"),
         ("b::c", "fn c() { crate::d::D::new(); let used = super::super::e::E; }"),
