@@ -31,6 +31,10 @@ fn without_descriptors_clients_are_closed_and_later_ones_served() {
     addresses.extend(server.grpc_address());
     let stopped = Arc::clone(&stop);
     let server = thread::spawn(move || server.run(|_, _| stopped.load(Ordering::Relaxed)));
+    // A thread that has not begun to serve opens and closes descriptors of its own.
+    for (address, said) in addresses.iter().zip([GREETING, GREETING, PREFACE]) {
+        is_served(*address, said);
+    }
 
     let sockets: Vec<OwnedFd> =
         (0..30).map(|_| socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket")).collect();
@@ -47,15 +51,20 @@ fn without_descriptors_clients_are_closed_and_later_ones_served() {
     // Others come once there are descriptors again.
     drop(files);
     for address in &addresses[..2] {
-        let mut client = TcpStream::connect(address).expect("a connection");
-        client.set_read_timeout(Some(PATIENCE)).expect("it can be set");
-        client.write_all(b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n").expect("it is sent");
-        let mut frame = [0; 8];
-        client.read_exact(&mut frame).expect("the number of a list");
-        assert_eq!(&frame[4..], b"SDD\x02");
+        assert_eq!(&is_served(*address, GREETING)[4..], b"SDD\x02", "the number of a list");
     }
     stop.store(true, Ordering::Relaxed);
     server.join().expect("no panic").expect("no error");
+}
+
+/// Says something on a new connection, and returns the beginning of the answer.
+fn is_served(address: SocketAddr, said: &[u8]) -> [u8; 8] {
+    let mut client = TcpStream::connect(address).expect("a connection");
+    client.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+    client.write_all(said).expect("it is sent");
+    let mut frame = [0; 8];
+    client.read_exact(&mut frame).expect("an answer");
+    frame
 }
 
 /// Waits for the other side to close, whichever way it does.
@@ -67,4 +76,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
+const GREETING: &[u8] = b"GET /dpm HTTP/1.1\r\nContent-Type: application/pc\r\n\r\n";
+/// The beginning of HTTP/2 with empty settings (RFC 9113 §3.4).
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 const PATIENCE: Duration = Duration::from_secs(20);
