@@ -31,17 +31,13 @@ fn without_descriptors_clients_are_closed_and_later_ones_served() {
     addresses.extend(server.grpc_address());
     let stopped = Arc::clone(&stop);
     let server = thread::spawn(move || server.run(|_, _| stopped.load(Ordering::Relaxed)));
-    // A thread that has not begun to serve opens and closes descriptors of its own.
-    for (address, said) in addresses.iter().zip([GREETING, GREETING, PREFACE]) {
-        is_served(*address, said);
-    }
+    // A thread that has not begun to serve opens and closes descriptors of its own, and a client that goes gives one back.
+    let greeted = addresses.iter().zip([GREETING, GREETING, PREFACE]);
+    let _kept: Vec<_> = greeted.map(|(address, said)| is_served(*address, said)).collect();
 
     let sockets: Vec<OwnedFd> =
         (0..30).map(|_| socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket")).collect();
-    let mut files = Vec::new();
-    while let Ok(file) = File::open("/dev/null") {
-        files.push(file);
-    }
+    let files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     // They are kept, or there would be descriptors again.
     let mut clients: Vec<TcpStream> = sockets.into_iter().map(TcpStream::from).collect();
     for (client, address) in clients.iter_mut().zip(addresses.iter().cycle()) {
@@ -51,20 +47,20 @@ fn without_descriptors_clients_are_closed_and_later_ones_served() {
     // Others come once there are descriptors again.
     drop(files);
     for address in &addresses[..2] {
-        assert_eq!(&is_served(*address, GREETING)[4..], b"SDD\x02", "the number of a list");
+        assert_eq!(&is_served(*address, GREETING).1[4..], b"SDD\x02", "the number of a list");
     }
     stop.store(true, Ordering::Relaxed);
     server.join().expect("no panic").expect("no error");
 }
 
-/// Says something on a new connection, and returns the beginning of the answer.
-fn is_served(address: SocketAddr, said: &[u8]) -> [u8; 8] {
+/// Says something on a new connection, and returns that with the beginning of the answer.
+fn is_served(address: SocketAddr, said: &[u8]) -> (TcpStream, [u8; 8]) {
     let mut client = TcpStream::connect(address).expect("a connection");
     client.set_read_timeout(Some(PATIENCE)).expect("it can be set");
     client.write_all(said).expect("it is sent");
     let mut frame = [0; 8];
     client.read_exact(&mut frame).expect("an answer");
-    frame
+    (client, frame)
 }
 
 /// Waits for the other side to close, whichever way it does.
