@@ -60,7 +60,7 @@ impl Document for Preferences {
 }
 
 impl Preferences {
-    /// What holds for a conversation (§2.2).
+    /// Returns the policy for a conversation (§2.2).
     fn of(&self, with: JidRef<'_>) -> Policy {
         // An entry with a resource means that one alone.
         let has = |list: &BTreeSet<Jid>| list.contains(with.as_str()) || list.contains(with.bare_str());

@@ -33,7 +33,7 @@ use tracing::{info, warn};
 use super::id::{self, Ids};
 use rookery_modkit::asker::condition;
 
-/// What a shard has to write into archives.
+/// Holds the messages that a shard has to write into archives.
 #[derive(Default)]
 pub struct Archives {
     ids: Ids,
@@ -46,17 +46,17 @@ pub struct Archives {
     today: Day,
     /// Accounts that were removed, and when: what is recorded in their names doesn't wait for a while, and what is older and still waits is dropped.
     removed: Vec<(Jid, u64)>,
-    /// What a store that is away has not taken.
+    /// Groups that a store which is away has not taken.
     again: Vec<Group>,
-    /// How long it has been waited for the store before it was asked again, milliseconds; 0: it is not away.
+    /// The last wait before the store was asked again, in milliseconds; 0 while it is not away.
     away_ms: u64,
 }
 
 /// A message with what belongs to it here.
 struct Recorded {
-    /// Who has caused it: see [`cause`].
+    /// The cause of the message: see [`cause`].
     cause: u8,
-    /// Whether its sender gets an acknowledgement.
+    /// Set if its sender gets an acknowledgement.
     is_in_custody: bool,
     message: ArchivedMessage,
 }
@@ -440,7 +440,7 @@ const DAY_UNIT: u64 = 64;
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 /// Numbers of causes.
 const CAUSES: usize = 256;
-/// How long a group gathers, milliseconds.
+/// The time for which a group gathers, in milliseconds.
 const GATHER_MS: u64 = 1000;
 /// After what time a store that is away is asked again, milliseconds; then after twice as long each time.
 const AGAIN_MS: u64 = 1000;
@@ -458,5 +458,5 @@ const HEAPS: usize = 32;
 const PORTION: usize = 500;
 /// Bytes that wait in one shard, or are not confirmed by the store.
 const MAX_BYTES: usize = 32 << 20;
-/// What a message takes besides its stanza.
+/// The bytes that a message takes in addition to its stanza.
 const BYTES_PER_MESSAGE: usize = 256;

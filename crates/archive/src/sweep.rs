@@ -67,7 +67,7 @@ fn expiry(world: &World) -> Vec<Expiry> {
     hosts.collect()
 }
 
-/// How often a round begins, milliseconds.
+/// The time between two rounds, in milliseconds.
 pub(super) const PERIOD_MS: u64 = 60 * 60 * 1000;
 /// Messages that go in one step.
 const STEP: usize = 500;

@@ -142,7 +142,7 @@ pub struct LoginSeen<'a> {
     pub domain: &'a str,
     /// Where the client is.
     pub address: std::net::IpAddr,
-    /// What carries the stream.
+    /// The transport of the stream.
     pub transport: Transport,
     /// The mechanism, if one was chosen.
     pub mechanism: Option<&'static str>,

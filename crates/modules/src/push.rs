@@ -111,7 +111,7 @@ struct Registrations(Vec<Registration>);
 #[derive(Debug, Default)]
 struct News(Map<(Jid, Jid, Option<String>), Told>);
 
-/// How far a service has been told.
+/// Tells how much a service has been told.
 #[derive(Debug, Default)]
 struct Told {
     /// Messages since the last notification.

@@ -270,7 +270,7 @@ const LISTS: &str = "lists";
 const ROUND_MS: u64 = 5_000;
 /// After how long a list is asked for again that could not be had.
 const RETRY_MS: u64 = 30_000;
-/// How often the lists are fetched again.
+/// The time after which the lists are fetched again.
 const REFRESH_MS: u64 = 6 * 3_600_000;
 /// Hashes of one list.
 const MAX_HASHES: usize = 1_000_000;

@@ -43,7 +43,7 @@ pub struct Entry {
     pub domain: String,
 }
 
-/// What the store has to hear of.
+/// Holds the changes that the store has not been told.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Unkept {
     /// Names and lines.

@@ -32,7 +32,7 @@ pub struct Login {
     pub domain: Box<str>,
     /// Where the client is.
     pub address: IpAddr,
-    /// What carries the stream.
+    /// The transport of the stream.
     pub transport: Transport,
     /// The mechanism, if one was chosen.
     pub mechanism: Option<&'static str>,

@@ -17,7 +17,7 @@ pub struct SessionInfo {
     pub jid: Jid,
     /// Where its client connects from; `None` while that is away.
     pub address: Option<SocketAddr>,
-    /// Whether it has sent available presence.
+    /// Set if it has sent available presence.
     pub is_available: bool,
     /// The priority of that presence.
     pub priority: i8,

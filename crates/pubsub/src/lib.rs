@@ -79,7 +79,7 @@ use state::Nodes;
 #[derive(Debug)]
 pub struct Pubsub;
 
-/// What a shard remembers of the nodes of all services.
+/// Holds what a shard remembers of the nodes of all services.
 #[derive(Debug, Default)]
 struct Service {
     nodes: Nodes,

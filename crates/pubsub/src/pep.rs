@@ -54,7 +54,7 @@ use super::{approval, bookmarks, discovery, limits, notify, relation, run};
 #[derive(Debug)]
 pub struct PersonalEventing;
 
-/// What a shard remembers of the nodes of its accounts, and of those who want to hear of others'.
+/// Holds what a shard remembers of the nodes of its accounts, and of those who want to hear of others'.
 #[derive(Debug, Default)]
 pub(super) struct Pep {
     pub(super) nodes: Nodes,

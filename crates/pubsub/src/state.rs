@@ -26,7 +26,7 @@ use super::node::Node;
 use super::pep::Pep;
 use super::request::Call;
 
-/// What names a node: its host and its id.
+/// Names a node: its host and its id.
 pub(crate) type Key = (Jid, String);
 
 /// A node; nothing if there is no such node, or why the store did not tell.
@@ -119,7 +119,7 @@ struct Busy {
     line: VecDeque<Waiting>,
 }
 
-/// What has become of a node that was held.
+/// Tells what has become of a node that was held.
 pub(super) enum Change {
     /// It is what it was.
     None,

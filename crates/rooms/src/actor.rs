@@ -42,7 +42,7 @@ type Queue = VecDeque<Waiting>;
 /// A stanza that waits, and for whom.
 type Waiting = (Packet, Jid, Option<Custody>);
 
-/// What is next for a room.
+/// Says what is next for a room.
 #[derive(Debug)]
 enum Turn {
     Stanza(Waiting),

@@ -11,7 +11,7 @@ use rookery_stream::error::{ErrorType, StanzaError};
 
 use super::room::Room;
 
-/// What the store is about to have, or lacks, of the rooms of a shard.
+/// Holds what the store is about to have, or lacks, of the rooms of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Unsaved(Map<Jid, Lack>);
 

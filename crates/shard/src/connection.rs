@@ -153,7 +153,7 @@ pub(crate) struct Resumption {
     pub connection: u64,
     /// The id of the session.
     pub previd: String,
-    /// How many stanzas the client has handled.
+    /// The number of stanzas that the client has handled.
     pub h: u32,
 }
 

@@ -66,7 +66,7 @@ pub(crate) struct Timing {
 
 /// Memory that all connections of a shard use in turn.
 pub(crate) struct Buffers {
-    /// What `recv` writes into.
+    /// The buffer that `recv` writes into.
     pub(crate) buffer: Vec<u8>,
     /// Decrypted input of the connection that is being read.
     pub(crate) plain: Vec<u8>,

@@ -6,21 +6,21 @@ use std::sync::Arc;
 /// One of each store. A clone is a handle on the same stores.
 #[derive(Clone)]
 pub struct Stores {
-    /// Who may log in.
+    /// The accounts.
     pub accounts: Arc<dyn Accounts>,
-    /// Who knows whom.
+    /// The rosters.
     pub rosters: Arc<dyn Rosters>,
-    /// What waits for those who are away.
+    /// Messages that wait for users who are away.
     pub offline: Arc<dyn Offline>,
     /// Small things with a name, by account.
     pub documents: Arc<dyn Documents>,
-    /// What was said.
+    /// The archives.
     pub archive: Arc<dyn Archive>,
-    /// Who may come in without a password, once.
+    /// The invitations.
     pub invitations: Arc<dyn Invitations>,
-    /// What those who are away said last.
+    /// The last presence of users who are away.
     pub last_presence: Arc<dyn LastPresence>,
-    /// What others can subscribe to.
+    /// The nodes that others can subscribe to.
     pub pubsub: Arc<dyn Pubsub>,
     /// The rooms that outlive their occupants.
     pub rooms: Arc<dyn Rooms>,

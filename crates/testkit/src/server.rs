@@ -486,7 +486,7 @@ fn waker(awake: &Arc<AtomicBool>) -> Box<dyn Fn() + Send + Sync> {
 pub const PASSWORD: &str = "r0m30myr0m30";
 /// The time of day when a server starts, in milliseconds since 1970: 2026-01-01T00:00:00Z.
 pub const EPOCH_MS: u64 = 1_767_225_600_000;
-/// What all chance in a test follows from.
+/// The seed that all chance in a test follows from.
 const SEED: u64 = 13;
 /// Rounds after which a server that never rests is taken for broken.
 const MOST_ROUNDS: usize = 200_000;

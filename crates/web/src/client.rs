@@ -11,7 +11,7 @@ use rookery_hub::Network;
 pub struct Client {
     /// The address from which the connection comes, or that of which the PROXY protocol told.
     pub peer: SocketAddr,
-    /// Whether TLS ends here.
+    /// Set if TLS ends here.
     pub tls: bool,
 }
 

@@ -10,11 +10,11 @@ use crate::proxy::Origin;
 use crate::reply::Body;
 use crate::site::Site;
 
-/// How a request takes its connection out of the library.
+/// Lets a request take its connection out of the library.
 #[derive(Clone, Default)]
 pub(crate) struct Exit(Arc<Mutex<Option<Leave>>>);
 
-/// What becomes of a connection.
+/// Says what becomes of a connection.
 pub(crate) enum Leave {
     /// The request waits for its answer.
     Held(Box<Held>),
@@ -34,7 +34,7 @@ impl Exit {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(leave);
     }
 
-    /// Whether a request waits.
+    /// Tells whether a request waits.
     pub fn holds(&self) -> bool {
         matches!(*self.0.lock().unwrap_or_else(PoisonError::into_inner), Some(Leave::Held(_)))
     }

@@ -70,10 +70,10 @@ fn named(layout: &str) -> BTreeSet<String> {
     names.filter(is_name).map(str::to_owned).collect()
 }
 
-/// Whether a file defines or imports something of that name.
+/// Tells whether a file defines or imports something of that name.
 fn is_defined(text: &str, name: &str) -> bool {
     ["fn ", "static ", "const "].iter().any(|kind| text.contains(&format!("{kind}{name}")))
 }
 
-/// How many modules a head may leave unmentioned.
+/// The number of modules that a head may leave unmentioned.
 const MOST_WITHOUT: usize = 5;

@@ -35,7 +35,7 @@ pub(super) struct Item {
     pub paced: bool,
     /// What a newer stanza must have too in order to take its place, see [`quiet`](super::quiet); 0 for none.
     pub tag: u32,
-    /// How many copies the shard had taken before this one.
+    /// The number of copies that the shard had taken before this one.
     pub number: u64,
 }
 

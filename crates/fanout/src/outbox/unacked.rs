@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::item::{Item, To};
 use crate::link::Link;
 
-/// What a managed session has sent.
+/// Holds the stanzas that a managed session was sent.
 #[derive(Debug)]
 pub(super) struct Managed {
     /// Sent, oldest first.
@@ -23,13 +23,13 @@ pub(super) struct Managed {
     pub bounds: Bounds,
     /// A request is open.
     pub asked: bool,
-    /// How many requests there were.
+    /// The number of requests so far.
     pub question: u16,
     /// The session is in the list of those that are to be asked later.
     pub asking: bool,
 }
 
-/// How much a managed session may hold.
+/// Bounds what a managed session may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// Stanzas.
@@ -67,7 +67,7 @@ impl Managed {
         0
     }
 
-    /// How many stanzas the client has acknowledged.
+    /// The number of stanzas that the client has acknowledged.
     pub fn acknowledged(&self) -> u32 {
         self.sent.wrapping_sub(self.unacked.len() as u32).wrapping_add(self.ahead)
     }

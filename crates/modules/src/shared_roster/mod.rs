@@ -61,7 +61,7 @@ pub struct SharedRoster {
     common: Common,
 }
 
-/// What a shard knows of groups.
+/// Holds what a shard knows of groups.
 #[derive(Debug)]
 struct State {
     common: Common,

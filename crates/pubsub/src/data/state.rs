@@ -16,7 +16,7 @@ use super::speak::Speaker;
 use super::{Data, Reading, Topic};
 use crate::error::invalid_options;
 
-/// What a shard remembers of the service.
+/// Holds what a shard remembers of the service.
 #[derive(Debug)]
 pub(super) struct DataState {
     /// What all shards share.

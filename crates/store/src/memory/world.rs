@@ -10,7 +10,7 @@ use rookery_jid::{Jid, JidRef};
 use rookery_sasl::Credentials;
 use std::collections::BTreeMap;
 
-/// What all accounts have, and what belongs to none.
+/// Holds what all accounts have, and what belongs to none.
 pub(super) struct World {
     /// By domain and localpart, which is the order that lists have.
     pub(super) accounts: BTreeMap<(String, String), Account>,

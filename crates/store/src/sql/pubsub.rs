@@ -338,7 +338,7 @@ pub(crate) fn news(
     Ok((found, false))
 }
 
-/// What news of a node need besides the item.
+/// Holds what news of a node need in addition to the item.
 struct NewsHead {
     id: i64,
     config: Vec<u8>,

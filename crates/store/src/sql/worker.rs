@@ -65,7 +65,7 @@ struct Batch {
     lost: Option<StoreError>,
     /// The error of the last write that failed alone because of the database.
     failed: Option<StoreError>,
-    /// How often it was run before.
+    /// The number of times that it was run before.
     runs: usize,
 }
 

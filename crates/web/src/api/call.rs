@@ -23,7 +23,7 @@ pub const PREFIX: &str = "/api/v1";
 /// A request that may be carried out.
 pub(crate) struct Call {
     pub shared: Arc<Shared>,
-    /// Who asks.
+    /// The account or token that asks.
     pub token: Token,
     pub(super) origin: Origin,
     /// The variables of the path, decoded, in their order.
@@ -32,7 +32,7 @@ pub(crate) struct Call {
     pub body: Values,
 }
 
-/// What an operation answers.
+/// Holds the answer of an operation.
 pub(crate) struct Reply {
     pub(super) status: StatusCode,
     pub(super) content_type: &'static str,
@@ -112,7 +112,7 @@ impl Call {
         Ok(jid)
     }
 
-    /// Whether the token is for a domain.
+    /// Tells whether the token is for a domain.
     ///
     /// # Errors
     /// It isn't.

@@ -3,10 +3,10 @@
 use crate::sql::Bounds;
 use std::time::Duration;
 
-/// How a database is opened.
+/// Says how a database is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// How much may wait.
+    /// Bounds what may wait.
     pub bounds: Bounds,
     /// How long an operation waits for another process that holds the database. Everybody behind it waits as long.
     pub lock_wait: Duration,
