@@ -22,6 +22,8 @@ pub enum StoreError {
     Locked(Engine),
     /// Other connections changed the same rows at the same time, again and again.
     Conflict(Engine),
+    /// The connection to the database was lost, or can't be made. If the operation was being committed at that moment, it may have taken effect.
+    Lost(Engine),
     /// The database can be read but not written.
     ReadOnly(Engine),
     /// The file is damaged, or no database at all.
@@ -73,7 +75,14 @@ impl StoreError {
     /// Whether the store was only away: nothing is wrong with the operation, nor with what it has written, and the same one should be tried again
     /// in a while. Everything else is a refusal.
     pub fn is_outage(&self) -> bool {
-        matches!(self, StoreError::Busy | StoreError::Locked(_) | StoreError::Conflict(_) | StoreError::Io(_))
+        matches!(
+            self,
+            StoreError::Busy
+                | StoreError::Locked(_)
+                | StoreError::Conflict(_)
+                | StoreError::Lost(_)
+                | StoreError::Io(_)
+        )
     }
 
     /// Whether the same operation may well succeed later without anybody touching the data: a sender should be told
@@ -86,6 +95,7 @@ impl StoreError {
                 | StoreError::Full(_)
                 | StoreError::Locked(_)
                 | StoreError::Conflict(_)
+                | StoreError::Lost(_)
         )
     }
 }
@@ -116,6 +126,11 @@ impl fmt::Display for StoreError {
                 f,
                 "other connections kept changing the same rows of the database {engine}; the operation was given up \
                  after several attempts; find out what else writes to this database"
+            ),
+            StoreError::Lost(engine) => write!(
+                f,
+                "the database {engine} can't be reached; look whether its server runs and takes connections; the \
+                 server goes on trying, and does what needs no database meanwhile"
             ),
             StoreError::ReadOnly(engine) => write!(
                 f,

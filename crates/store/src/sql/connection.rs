@@ -23,26 +23,6 @@ pub(crate) trait Connection {
 /// Takes a row and says whether to go on.
 pub(crate) type EachRow<'a> = dyn FnMut(&dyn Row) -> Result<ControlFlow<()>, StoreError> + 'a;
 
-/// Begins and ends what a [`Connection`] works in.
-pub(crate) trait Transactions: Connection {
-    /// Begins a transaction that only reads and locks nobody out.
-    fn begin_read(&mut self) -> Result<(), StoreError>;
-    /// Begins a transaction that writes: from here on until its end nobody else does.
-    fn begin_write(&mut self) -> Result<(), StoreError>;
-    /// Ends the transaction; what it wrote is durable.
-    fn commit(&mut self) -> Result<(), StoreError>;
-    /// Ends the transaction, if there is one, as if it had never been.
-    fn rollback(&mut self);
-    /// Whether a transaction is open: engines end it by themselves on some errors.
-    fn in_transaction(&self) -> bool;
-    /// Marks the point that [`rollback_operation`](Transactions::rollback_operation) goes back to.
-    fn begin_operation(&mut self) -> Result<(), StoreError>;
-    /// Keeps what was written since the mark.
-    fn keep_operation(&mut self) -> Result<(), StoreError>;
-    /// Undoes what was written since the mark.
-    fn rollback_operation(&mut self) -> Result<(), StoreError>;
-}
-
 /// A row of a query. Columns count from 0.
 pub(crate) trait Row {
     /// An integer that isn't NULL.

@@ -1,8 +1,9 @@
 //! The handle on a SQL store: turns every method call into a queued operation.
 
-use super::connection::{Connection, Transactions};
+use super::connection::Connection;
 use super::operation::{Operation, operation};
 use super::queue::{Bounds, Queue};
+use super::transactions::Transactions;
 use super::trouble::Trouble;
 use super::{
     accounts, archive, documents, invitations, meta, offline, presence, pubsub, rooms, rosters, slots, worker,

@@ -14,10 +14,10 @@
 //!   may have seen what those wrote. The same holds when the engine gives up the transaction in the middle, as SQLite
 //!   does on an I/O error and when an update, but not an insert, finds the file full.
 
-use super::connection::Transactions;
 use super::counted::Counted;
 use super::operation::Operation;
 use super::queue::Queue;
+use super::transactions::{Savepoints, Transactions};
 use super::trouble::Trouble;
 use crate::StoreError;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 /// Runs the queue until it is closed and empty.
 pub(crate) fn run(connection: impl Transactions, queue: Arc<Queue>, trouble: Arc<Trouble>, statements: Arc<AtomicU64>) {
     let queue = Served(queue);
-    let mut worker = Worker { connection, batch: Batch::default(), trouble, statements };
+    let mut worker = Worker { connection, batch: Batch::default(), batches: 0, trouble, statements };
     while let Some(operation) = queue.0.wait() {
         worker.run_batch(operation, &queue.0);
     }
@@ -48,6 +48,8 @@ impl Drop for Served {
 struct Worker<C> {
     connection: C,
     batch: Batch,
+    /// The number of transactions that write so far.
+    batches: u64,
     trouble: Arc<Trouble>,
     /// How many the operations have asked for.
     statements: Arc<AtomicU64>,
@@ -127,14 +129,14 @@ impl<C: Transactions> Worker<C> {
     fn isolated(&mut self, operation: &mut dyn Operation) -> Result<(), StoreError> {
         for run in 1.. {
             let is_last = run >= RUNS;
-            self.connection.begin_operation()?;
+            self.savepoint(|savepoints| savepoints.begin_operation())?;
             let ran = self.run_operation(operation);
             let is_done = ran.is_ok();
-            let Err(error) = ran.and_then(|()| self.connection.keep_operation()) else { break };
+            let Err(error) = ran.and_then(|()| self.savepoint(|savepoints| savepoints.keep_operation())) else { break };
             if !self.connection.in_transaction() || (is_done && (is_last || !error.is_conflict())) {
                 return Err(error);
             }
-            self.connection.rollback_operation()?;
+            self.savepoint(|savepoints| savepoints.rollback_operation())?;
             if is_last || !error.is_conflict() {
                 if Trouble::is_of(&error) {
                     self.batch.failed = Some(error);
@@ -143,6 +145,11 @@ impl<C: Transactions> Worker<C> {
             }
         }
         Ok(())
+    }
+
+    /// Calls the engine's savepoints, if it has some.
+    fn savepoint(&mut self, call: fn(&mut dyn Savepoints) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.connection.savepoints().map_or(Ok(()), call)
     }
 
     fn run_operation(&mut self, operation: &mut dyn Operation) -> Result<(), StoreError> {
@@ -166,7 +173,10 @@ impl<C: Transactions> Worker<C> {
     fn begin(&mut self, access: Access) -> Result<(), StoreError> {
         match access {
             Access::Read => self.connection.begin_read()?,
-            Access::Write => self.connection.begin_write()?,
+            Access::Write => {
+                self.batches += 1;
+                self.connection.begin_write(self.batches)?;
+            }
         }
         self.batch.transaction = Some(access);
         Ok(())

@@ -4,7 +4,8 @@ use super::driver::Driver;
 use super::place::{directory, probe};
 use super::schema;
 use crate::StoreError;
-use crate::sql::connection::{Connection, Transactions, all, one};
+use crate::sql::connection::{Connection, all, one};
+use crate::sql::transactions::Transactions;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -101,7 +102,7 @@ fn check_integrity(driver: &mut Driver, findings: &mut Vec<Finding>) -> Result<(
 
 fn check_writable(path: &Path) -> Result<(), StoreError> {
     let mut driver = Driver::open(path, LOCK_WAIT)?;
-    let outcome = driver.begin_write();
+    let outcome = driver.begin_write(0);
     driver.rollback();
     outcome
 }

@@ -4,7 +4,8 @@ use super::options::Options;
 use crate::StoreError;
 use crate::error::Engine;
 use crate::sql::archives::KnownArchives;
-use crate::sql::connection::{Connection, EachRow, Row, Transactions, Value, one};
+use crate::sql::connection::{Connection, EachRow, Row, Value, one};
+use crate::sql::transactions::{Savepoints, Transactions};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Error, OpenFlags, ToSql};
@@ -148,7 +149,7 @@ impl Transactions for Driver {
         self.statement("BEGIN DEFERRED")
     }
 
-    fn begin_write(&mut self) -> Result<(), StoreError> {
+    fn begin_write(&mut self, _: u64) -> Result<(), StoreError> {
         self.statement("BEGIN IMMEDIATE")?;
         let version = one(self, "PRAGMA data_version", &[], |row| row.integer(0))?.unwrap_or_default();
         if version != std::mem::replace(&mut self.seen, version) {
@@ -174,6 +175,12 @@ impl Transactions for Driver {
         !self.sqlite.is_autocommit()
     }
 
+    fn savepoints(&mut self) -> Option<&mut dyn Savepoints> {
+        Some(self)
+    }
+}
+
+impl Savepoints for Driver {
     fn begin_operation(&mut self) -> Result<(), StoreError> {
         self.statement("SAVEPOINT operation")
     }

@@ -6,14 +6,14 @@
 
 use super::driver::Driver;
 use crate::StoreError;
-use crate::sql::connection::Transactions;
+use crate::sql::transactions::Transactions;
 
 /// Brings a file, which may be empty, to the current schema.
 pub(super) fn migrate(driver: &mut Driver) -> Result<(), StoreError> {
     if version(driver)? == KNOWN {
         return Ok(());
     }
-    driver.begin_write()?;
+    driver.begin_write(0)?;
     let outcome = migrate_in_transaction(driver).and_then(|()| driver.commit());
     if outcome.is_err() {
         driver.rollback();

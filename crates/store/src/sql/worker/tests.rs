@@ -305,7 +305,7 @@ impl Transactions for Handle {
         self.begin("begin read")
     }
 
-    fn begin_write(&mut self) -> Result<(), StoreError> {
+    fn begin_write(&mut self, _: u64) -> Result<(), StoreError> {
         let panics = self.engine().panics;
         assert!(!panics, "on demand");
         self.begin("begin write")
@@ -331,6 +331,12 @@ impl Transactions for Handle {
         self.engine().open
     }
 
+    fn savepoints(&mut self) -> Option<&mut dyn Savepoints> {
+        Some(self)
+    }
+}
+
+impl Savepoints for Handle {
     fn begin_operation(&mut self) -> Result<(), StoreError> {
         let mut engine = self.engine();
         engine.marked = engine.working;

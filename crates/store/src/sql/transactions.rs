@@ -1,0 +1,90 @@
+//! What the worker needs of an engine's connection besides its statements: transactions, and a way back when it was lost.
+
+use super::connection::Connection;
+use crate::StoreError;
+
+/// Begins and ends what a [`Connection`] works in.
+///
+/// # Invariants
+///
+/// - No call waits without bound: an engine that doesn't answer within its limits is lost ([`StoreError::Lost`]).
+/// - [`StoreError::Conflict`] says that others got in the way (a deadlock, a lock wait, a serialization failure): the same may well
+///   succeed at once when it is run again.
+pub(crate) trait Transactions: Connection {
+    /// Begins a transaction that only reads and locks nobody out.
+    fn begin_read(&mut self) -> Result<(), StoreError>;
+
+    /// Begins a transaction that writes. An engine behind a network marks it with the number of the batch, which no other transaction of this connection
+    /// has: see [`Remote::has_committed`].
+    fn begin_write(&mut self, batch: u64) -> Result<(), StoreError>;
+
+    /// Ends the transaction; what it wrote is durable.
+    ///
+    /// # Errors
+    ///
+    /// After [`StoreError::Lost`] it may have been committed; after every other error it was not.
+    fn commit(&mut self) -> Result<(), StoreError>;
+
+    /// Ends the transaction, if there is one, as if it had never been.
+    fn rollback(&mut self);
+
+    /// Returns whether a transaction is open and takes statements: engines end it, or refuse all but its end, on some errors.
+    fn in_transaction(&self) -> bool;
+
+    /// Returns the engine's savepoints if operations are to be undone by them. Without them, a batch of which one operation fails is rolled
+    /// back and run again, each operation in a transaction of its own.
+    fn savepoints(&mut self) -> Option<&mut dyn Savepoints> {
+        None
+    }
+
+    /// Returns the way back if the engine is another process, to which the connection can be lost.
+    #[allow(dead_code, reason = "for the engines that are other processes")]
+    fn remote(&mut self) -> Option<&mut dyn Remote> {
+        None
+    }
+}
+
+/// Undoes single operations of a transaction.
+pub(crate) trait Savepoints {
+    /// Marks the point that [`rollback_operation`](Savepoints::rollback_operation) goes back to.
+    fn begin_operation(&mut self) -> Result<(), StoreError>;
+    /// Keeps what was written since the mark.
+    fn keep_operation(&mut self) -> Result<(), StoreError>;
+    /// Undoes what was written since the mark.
+    fn rollback_operation(&mut self) -> Result<(), StoreError>;
+}
+
+/// A connection that can be lost.
+///
+/// Each has a row of its own in the table `rookery_lanes`, with a random key that it draws when the store is opened and keeps when it is reopened.
+/// A transaction that writes begins with [`NOTE_BATCH`], and the engine has answered that before it is sent COMMIT. So whoever
+/// looks at the row with [`LAST_BATCH`] later waits for a transaction that is still being committed on the lost connection, and knows then.
+#[allow(dead_code, reason = "for the engines that are other processes")]
+pub(crate) trait Remote {
+    /// Tries once to connect again, in place of what there was: to the first of the hosts that can be written to, else to one that
+    /// can be read. Forgets what the connection knew, such as archives and prepared statements.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Lost`] if no host can be reached or one refuses for the time being, otherwise what keeps it from ever working.
+    fn reopen(&mut self) -> Result<(), StoreError>;
+
+    /// Returns whether the transaction with this number was committed: asked after [`Remote::reopen`], outside of transactions.
+    fn has_committed(&mut self, batch: u64) -> Result<bool, StoreError>;
+}
+
+/// Marks a transaction. Values: batch, lane. If no row is changed, [`ADD_LANE`] comes next.
+#[allow(dead_code, reason = "for the engines that are other processes")]
+pub(crate) const NOTE_BATCH: &str = "UPDATE rookery_lanes SET batch = ? WHERE lane = ?";
+
+/// Adds the row of a connection. Values: lane, batch, the time in milliseconds since 1970.
+#[allow(dead_code, reason = "for the engines that are other processes")]
+pub(crate) const ADD_LANE: &str = "INSERT INTO rookery_lanes (lane, batch, since_ms) VALUES (?, ?, ?)";
+
+/// Reads the number of a connection's last transaction, and waits for one that isn't over. Values: lane.
+#[allow(dead_code, reason = "for the engines that are other processes")]
+pub(crate) const LAST_BATCH: &str = "SELECT batch FROM rookery_lanes WHERE lane = ? FOR UPDATE";
+
+/// Removes the rows that crashed servers left, when a store is opened. Values: the time of a month ago.
+#[allow(dead_code, reason = "for the engines that are other processes")]
+pub(crate) const REMOVE_OLD_LANES: &str = "DELETE FROM rookery_lanes WHERE since_ms < ?";
