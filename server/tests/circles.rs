@@ -45,26 +45,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ("web", &[]),
     ("fanout", &[]),
     ("store", &[]),
-    (
-        "dpm",
-        &[
-            "acnet::ftpman acnet::snapshot",
-            "authority authority::configured authority::kerberos",
-            "database database::file database::file::given database::file::keys database::file::properties \
-             database::file::reference database::file::rows database::file::table database::find database::record",
-            "drf drf::event drf::range",
-            "driver driver::serve driver::simulate",
-            "history history::archive history::source",
-            "pool pool::entry pool::group pool::search pool::wire",
-            "scaling scaling::text",
-            "scaling::common scaling::inverse",
-            "sdd::message sdd::message::table",
-            "service service::client service::daq service::list service::node service::outbox service::pass \
-             service::playback service::raw service::record service::room service::settings service::tcp service::top",
-            "setting setting::exchange",
-            "simulator simulator::plot simulator::snapshot",
-        ],
-    ),
+    ("dpm", &[]),
 ];
 
 #[test]

@@ -9,6 +9,7 @@
 use super::Item;
 use super::snapshot;
 pub use super::snapshot::{Retrieval, SnapshotControl, SnapshotSetup};
+use super::words::{item, put, word};
 use crate::rad50::Rad50;
 use crate::status::Status;
 
@@ -213,31 +214,13 @@ impl Reply {
                 let points = body.get(usize::from(index)..).and_then(|rest| rest.get(..usize::from(count) * size));
                 let points = points.ok_or(Status::TRUNC_REPLY)?.chunks_exact(size).map(|bytes| Point {
                     ticks: u16::from_le_bytes([bytes[0], bytes[1]]),
-                    raw: crate::scaling::Scaling::raw(&bytes[2..]).unwrap_or_default(),
+                    raw: crate::scaling::raw(&bytes[2..]).unwrap_or_default(),
                 });
                 Ok(Self::Points(Ok(points.collect())))
             }
             _ => Err(Status::FTP_BADRPY),
         }
     }
-}
-
-pub(super) fn item(dipi: &[u8], offset: u32, ssdn: &[u8]) -> Item {
-    Item {
-        device: u32::from_le_bytes([dipi[0], dipi[1], dipi[2], 0]),
-        property: dipi[3],
-        ssdn: ssdn.first_chunk().copied().unwrap_or_default(),
-        length: 0,
-        offset,
-    }
-}
-
-pub(super) fn put(body: &mut Vec<u8>, words: &[u16]) {
-    body.extend(words.iter().flat_map(|word| word.to_le_bytes()));
-}
-
-pub(super) fn word(body: &[u8]) -> Option<(u16, &[u8])> {
-    body.split_first_chunk().map(|(bytes, rest)| (u16::from_le_bytes(*bytes), rest))
 }
 
 const CLASSES: u16 = 1;

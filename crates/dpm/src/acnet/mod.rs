@@ -11,6 +11,7 @@ pub mod retdat;
 pub mod sets32;
 pub mod setsdb;
 pub mod snapshot;
+mod words;
 
 pub use packet::{Header, Kind, Packet};
 pub use requests::Requests;

@@ -4,7 +4,7 @@
 //! are retrieved by requests of their own, which name the snapshot as its setup did. The first of them is no reading.
 
 use super::Item;
-use super::ftpman::{item, put, word};
+use super::words::{item, put, word};
 use crate::rad50::Rad50;
 use crate::status::Status;
 

@@ -3,55 +3,14 @@
 //! Without an acceptor nobody can prove anything, and every setting is refused with [`PRIV`](crate::status::Status::PRIV). Without roles everybody may prove
 //! who they are and set nothing. Nothing that a client *says* about itself counts: neither the name in its settings nor its `#USER`.
 
+mod acceptor;
 mod audit;
 mod configured;
 mod kerberos;
 mod roles;
 
+pub use acceptor::{Acceptor, Authority, Conversation, Peer};
 pub use audit::{Attempt, Audit, AuditFile};
 pub use configured::Access;
 pub use kerberos::Kerberos;
 pub use roles::Roles;
-
-use std::fmt::Debug;
-
-/// Who may set what, and who is told of it. The default refuses everybody.
-#[derive(Debug, Default)]
-pub struct Authority {
-    /// Takes clients' tokens.
-    pub acceptor: Option<Box<dyn Acceptor>>,
-    /// What they may set.
-    pub roles: Roles,
-    /// Where attempts are written.
-    pub audit: Option<Box<dyn Audit>>,
-}
-
-/// Lets clients prove who they are, by GSS-API.
-pub trait Acceptor: Debug + Send {
-    /// Whom clients get a ticket for, as they are told: `daeset@localhost` for the principal `daeset/localhost`.
-    fn service_name(&self) -> &str;
-
-    /// The start of a conversation.
-    fn converse(&self) -> Box<dyn Conversation>;
-}
-
-/// A conversation with one client.
-pub trait Conversation: Debug + Send {
-    /// Takes a token of the client, and gives the one to send back, if there is one. An error ends the conversation; it is for our log only.
-    fn step(&mut self, token: &[u8]) -> Result<Option<Vec<u8>>, String>;
-
-    /// Who the client is, once it is proved.
-    fn peer(&self) -> Option<Peer>;
-
-    /// Did the client sign this message?
-    fn verify(&mut self, message: &[u8], mic: &[u8]) -> Result<(), String>;
-}
-
-/// A client that proved who it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peer {
-    /// Its principal, such as `operator@FNAL.GOV`.
-    pub principal: String,
-    /// For how many milliseconds from then on that is good; `None` if for ever.
-    pub good_for: Option<u64>,
-}

@@ -3,17 +3,19 @@
 //! [`Request::parse`] reads a request; printing it gives the canonical form, in which each thing is written in one way only. A name that starts
 //! with a qualifier (`M_OUTTMP`) chooses a property; a property that is written out wins over it.
 
+mod device;
+mod error;
 mod event;
 mod property;
 mod range;
 
+pub use device::Device;
+pub use error::Error;
 pub use event::{Clock, Comparison, Event, Time};
 pub use property::{Field, Property};
 pub use range::Range;
 
 use std::fmt;
-
-use crate::status::Status;
 
 /// A request, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,38 +32,6 @@ pub struct Request {
     pub event: Event,
     /// From where, as it was written; live data if there was nothing.
     pub model: Option<String>,
-}
-
-/// A device.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Device {
-    /// By name, such as `M:OUTTMP`.
-    Name(String),
-    /// By its index in the database, written `0:27235`.
-    Index(u32),
-}
-
-/// Why a request is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Error {
-    /// The device's name.
-    Device,
-    /// The property or its field.
-    Field,
-    /// The range.
-    Range,
-    /// What stands behind `@`.
-    Event,
-}
-
-impl Error {
-    /// What a client is told.
-    pub fn status(self) -> Status {
-        match self {
-            Error::Device | Error::Field | Error::Range => Status::BAD_REQUEST,
-            Error::Event => Status::BAD_EVENT,
-        }
-    }
 }
 
 impl Request {
@@ -94,24 +64,6 @@ impl Request {
             event,
             model: model.filter(|model| !model.eq_ignore_ascii_case(LIVE)),
         })
-    }
-}
-
-impl Device {
-    fn parse(name: &str) -> Result<(Self, Property), Error> {
-        let mut characters = name.chars();
-        let (Some(first), Some(qualifier)) = (characters.next(), characters.next()) else { return Err(Error::Device) };
-        let rest = characters.as_str();
-        let property = Property::of_qualifier(qualifier).ok_or(Error::Device)?;
-        let is_name = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_:-".contains(&byte);
-        if rest.is_empty() || rest.len() > LONGEST_NAME || !rest.bytes().all(is_name) {
-            return Err(Error::Device);
-        }
-        match first {
-            'A'..='Z' => Ok((Self::Name(format!("{first}:{rest}")), property)),
-            '0' | '#' => rest.parse().map(|index| (Self::Index(index), property)).map_err(|_| Error::Device),
-            _ => Err(Error::Device),
-        }
     }
 }
 
@@ -148,20 +100,9 @@ impl fmt::Display for Request {
     }
 }
 
-impl fmt::Display for Device {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Device::Name(name) => formatter.write_str(name),
-            Device::Index(index) => write!(formatter, "0:{index}"),
-        }
-    }
-}
-
 /// The model that is meant if none is named.
 const LIVE: &str = "LIVEDATA";
 /// Longer requests are refused, in bytes.
 const LONGEST: usize = 1024;
 /// What may stand behind `<-`, in bytes.
 const LONGEST_MODEL: usize = 512;
-/// What may follow the first two characters of a name.
-const LONGEST_NAME: usize = 62;

@@ -4,13 +4,14 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::Arc;
 
+use super::clock::Clock;
+use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
 use super::door::{Peer, Visitors};
 use super::grpc::Grpc;
 use super::history::Historian;
 use super::listen::{self, Reserve};
 use super::set::{Ready, Set};
 use super::wake::Wake;
-use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
 use crate::authority::Authority;
 use crate::database::Database;
 use crate::history::Archive;

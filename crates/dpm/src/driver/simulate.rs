@@ -3,8 +3,9 @@
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
+use super::clock::Clock;
+use super::datagram::{DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
 use super::set::Set;
-use super::{Clock, DATAGRAMS, LARGEST_DATAGRAM, next_datagram};
 use crate::simulator::Simulator;
 
 /// A simulator and its socket.

@@ -5,24 +5,12 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use super::group::GroupKey;
+use super::keys::{GroupKey, Reader};
 use crate::database::{Device, Form, Wanted};
 use crate::sdd::Shared;
 use crate::show::{self, Sample};
 use crate::stages::{Begun, Stage, Stages};
 use crate::time::Moment;
-
-/// The number of an entry.
-pub type EntryKey = usize;
-
-/// A reader: a client's list, and the number by which it calls the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Reader {
-    /// The list.
-    pub list: usize,
-    /// The client's number.
-    pub ref_id: i64,
-}
 
 /// Readers, each with the time from which it wants readings, in milliseconds. One comes and leaves in constant time, however many there are.
 type Readers = IndexMap<Reader, u64, ahash::RandomState>;

@@ -16,12 +16,16 @@
 
 mod entry;
 mod group;
+mod grouping;
+mod keys;
 mod reply;
 mod search;
 mod silence;
+mod state;
 mod wire;
 
-pub use entry::{EntryKey, Reader};
+pub use keys::{EntryKey, Reader};
+pub use state::{Counters, Deliver, Pool};
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -37,87 +41,8 @@ use crate::status::Status;
 use crate::time::Moment;
 use crate::when::{When, Wish};
 use entry::{Channel, Entry};
-use group::{Group, GroupKey};
-use search::Front;
 use silence::Silence;
-
-/// Takes what the pool makes: once for each reader of a reading.
-pub trait Deliver {
-    /// A reading for a reader. `last` tells that no more will come.
-    fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool);
-}
-
-/// What the pool did since it started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Readers that came.
-    pub asked: u64,
-    /// Readers that found their entry running.
-    pub shared: u64,
-    /// Devices that front-ends were asked for.
-    pub devices_requested: u64,
-    /// Requests that were sent to front-ends.
-    pub requests: u64,
-    /// Replies that were taken.
-    pub replies: u64,
-    /// Readings in them.
-    pub readings: u64,
-    /// Readings that were scaled and encoded: once for each form.
-    pub encoded: u64,
-    /// Readings that were given to readers.
-    pub delivered: u64,
-    /// Requests that went unanswered.
-    pub timeouts: u64,
-    /// Divisions of an unanswered request, to find the silent device in it.
-    pub divided: u64,
-    /// Requests to silent nodes for single devices, beside that.
-    pub probes: u64,
-    /// Replies that nobody asked for, or that came from elsewhere.
-    pub strays: u64,
-}
-
-/// All that is being read.
-#[derive(Debug)]
-pub struct Pool {
-    nodes: Vec<Node>,
-    /// Our own node: trunk and node.
-    address: u16,
-    /// The time that a request to be asked once may take, in milliseconds.
-    once: u64,
-    entries: Slab<Entry>,
-    by_key: HashMap<(Wanted, When), EntryKey, ahash::RandomState>,
-    polls: Slab<Poll>,
-    polls_by_key: HashMap<(usize, When), usize, ahash::RandomState>,
-    /// The serial of the next entry.
-    serial: u64,
-    groups: Slab<Group>,
-    /// Outstanding requests.
-    requests: Requests<GroupKey>,
-    /// One for each node.
-    fronts: Vec<Front>,
-    silence: Silence,
-    /// Polls with entries that no group asks for yet, or with too many groups.
-    unsettled: Vec<usize>,
-    /// One for each group.
-    timers: BTreeSet<(u64, GroupKey)>,
-    out: Vec<(usize, Vec<u8>)>,
-    counters: Counters,
-    stages: Stages,
-}
-
-/// All entries of a node that have the same event.
-#[derive(Debug)]
-struct Poll {
-    node: usize,
-    when: When,
-    /// Entries that no group asks for yet.
-    waiting: Vec<EntryKey>,
-    groups: IndexSet<GroupKey, ahash::RandomState>,
-    entries: usize,
-    /// When its event was seen last, in milliseconds, if it waits for one.
-    event_at: Option<u64>,
-    is_unsettled: bool,
-}
+use state::{Front, Poll};
 
 impl Pool {
     /// Returns a pool that asks the nodes of a database, from the node `address`. What is asked once may take `once` milliseconds.

@@ -1,6 +1,6 @@
 //! Replies of front-ends.
 
-use super::group::GroupKey;
+use super::keys::GroupKey;
 use super::wire::TASK_ID;
 use super::{Deliver, Pool};
 use crate::acnet::{Header, Kind, Packet, gets32, split};

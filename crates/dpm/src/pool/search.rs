@@ -13,30 +13,15 @@
 //!
 //! [`Silence`]: super::silence::Silence
 
-use super::group::{Group, GroupKey, Once, Slot, State, rest_after};
+use super::group::{Group, Once, Slot, State};
+use super::grouping::rest_after;
+use super::keys::GroupKey;
 use super::silence::Rank;
-use super::{Deliver, Pool};
+use super::state::{Deliver, Pool};
 use crate::show::Sample;
 use crate::status::Status;
 use crate::time::Moment;
 use crate::when::When;
-
-/// A node as its answers show it.
-#[derive(Debug, Default)]
-pub(super) struct Front {
-    /// The number of replies with readings that it gave, and when the last came, in milliseconds.
-    pub(super) beats: u64,
-    pub(super) beat_at: Option<u64>,
-    /// Parts of unanswered requests that wait for its answer.
-    pub(super) searching: usize,
-    /// Requests for single silent devices, and how many of them are outstanding.
-    pub(super) silent: usize,
-    pub(super) alone: usize,
-    /// Probes that wait for its answer.
-    pub(super) probes: usize,
-    /// When it may be asked for the next silent device, in milliseconds.
-    next: u64,
-}
 
 impl Pool {
     /// Does what is due.

@@ -1,7 +1,7 @@
 //! Requests of the pool as bytes.
 
-use super::Pool;
 use super::group::Slot;
+use super::state::Pool;
 use crate::acnet::{Header, Item, Kind, gets32, packet, retdat};
 use crate::database::{Node, Protocol, Wanted};
 use crate::status::Status;

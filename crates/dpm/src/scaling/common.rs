@@ -1,6 +1,5 @@
 //! Common transforms: primary units to engineering units by an index and up to ten constants.
 
-use super::inverse;
 use crate::status::Status;
 
 /// A common transform with its constants.
@@ -111,11 +110,6 @@ impl Common {
             201 => polynomial(8),
             _ => return Err(Status::SCALEFAIL),
         })
-    }
-
-    /// A number of primary units that scales to `y`, between two limits if it has to be searched for.
-    pub fn unscale(&self, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
-        inverse::unscale(self, y, limits)
     }
 
     /// The first seven constants, those that are missing as 0.

@@ -3,8 +3,15 @@
 use super::common::Common;
 use crate::status::Status;
 
+impl Common {
+    /// A number of primary units that scales to `y`, between two limits if it has to be searched for.
+    pub fn unscale(&self, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
+        unscale(self, y, limits)
+    }
+}
+
 /// A number of primary units that scales to `y`.
-pub(super) fn unscale(common: &Common, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
+fn unscale(common: &Common, y: f64, limits: (f64, f64)) -> Result<f64, Status> {
     if !y.is_finite() {
         return Err(Status::SCALEFAIL);
     }

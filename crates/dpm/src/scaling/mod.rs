@@ -9,9 +9,11 @@
 mod common;
 mod inverse;
 pub mod primary;
+mod raw;
 mod text;
 
 pub use common::{Common, Piece};
+pub use raw::raw;
 pub use text::{Enumeration, TextKind};
 
 use crate::status::Status;
@@ -28,19 +30,9 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// The number in bytes as they came, extended with its sign. `None` if they are not 1, 2 or 4.
-    pub fn raw(bytes: &[u8]) -> Option<i32> {
-        Some(match *bytes {
-            [byte] => i32::from(byte as i8),
-            [low, high] => i32::from(i16::from_le_bytes([low, high])),
-            [a, b, c, d] => i32::from_le_bytes([a, b, c, d]),
-            _ => return None,
-        })
-    }
-
     /// Primary units of the bytes of one element.
     pub fn to_primary(&self, bytes: &[u8]) -> Result<f64, Status> {
-        let raw = bytes.get(..self.input).and_then(Self::raw).ok_or(Status::SCALEFAIL)?;
+        let raw = bytes.get(..self.input).and_then(raw).ok_or(Status::SCALEFAIL)?;
         primary::scale(self.primary, self.input, raw)
     }
 

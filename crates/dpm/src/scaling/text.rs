@@ -1,6 +1,7 @@
 //! Readings that are text: primary transform 68 with common transform 60 or 84.
 
 use super::common::Common;
+use super::raw::raw;
 use crate::status::Status;
 
 /// How bytes become text.
@@ -36,7 +37,7 @@ impl TextKind {
 
     /// The text of one element.
     pub fn read(self, bytes: &[u8], names: &[(i32, String)]) -> Result<String, Status> {
-        let number = || super::Scaling::raw(bytes).ok_or(Status::SCALEFAIL);
+        let number = || raw(bytes).ok_or(Status::SCALEFAIL);
         Ok(match self {
             Self::Hexadecimal16 => format!("{:04X}", number()? as u16),
             Self::Hexadecimal32 => format!("{:08X}", number()?),
@@ -78,7 +79,7 @@ impl TextKind {
                 let value = named.ok_or(Status::SCALEFAIL)?.0;
                 let bytes = value.to_le_bytes().get(..size).ok_or(Status::SCALEFAIL)?.to_vec();
                 // A number that is too large for so many bytes would be another one.
-                if super::Scaling::raw(&bytes) == Some(value) { Ok(bytes) } else { Err(Status::SCALEFAIL) }
+                if raw(&bytes) == Some(value) { Ok(bytes) } else { Err(Status::SCALEFAIL) }
             }
         }
     }

@@ -6,8 +6,6 @@ use super::client::Speaks;
 use super::keys::{ClientKey, Close};
 use super::list::{List, Route};
 use super::{Dpm, Outlets};
-use crate::grpc::daq;
-use crate::sdd::Shared;
 use crate::status::Status;
 use crate::time::Moment;
 
@@ -45,15 +43,4 @@ impl Outlets {
     pub(super) fn is_daq(&self, list: usize) -> bool {
         self.lists.get(list).is_some_and(|list| matches!(list.route, Route::Daq))
     }
-}
-
-/// Encodes a message for clients by gRPC. Is it something to them?
-pub(super) fn prepare(message: &Shared, is_last: bool) -> bool {
-    !message.other(|reply| daq::outcome(reply, is_last).unwrap_or_default()).is_empty()
-}
-
-/// Appends a message for the request of a number.
-pub(super) fn write(ref_id: i64, message: &Shared, out: &mut Vec<u8>) {
-    let outcome = message.other(|reply| daq::outcome(reply, false).unwrap_or_default());
-    daq::put_reading_reply(out, u32::try_from(ref_id).unwrap_or_default(), outcome);
 }

@@ -10,24 +10,37 @@
 //!   [`REPLY_OVERFLOW`](crate::status::Status::REPLY_OVERFLOW) for each request that lost some. Other clients do not notice.
 //! - Requests of a client that does not read are not read either.
 
+mod caller;
 mod client;
 mod daq;
+mod daq_messages;
 mod greeting;
+mod input;
 mod keys;
 mod list;
+mod listing;
 mod node;
 mod options;
 mod outbox;
+mod output;
+mod packets;
 mod pass;
+mod passing;
 mod playback;
+mod playlist;
 mod raw;
 mod record;
+mod recorder;
 mod report;
 mod room;
+mod session;
 mod settings;
 mod share;
+mod state;
 mod tcp;
 mod top;
+mod traffic;
+mod watchers;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -40,108 +53,29 @@ use crate::acnet::{Kind, packet};
 use crate::authority::{Authority, Roles};
 use crate::database::Database;
 use crate::plot::{self, Plots};
-use crate::pool::{Counters, Deliver, Pool, Reader};
+use crate::pool::{Deliver, Pool, Reader};
 use crate::sdd::Shared;
 use crate::setting::{self, Setter};
 use crate::status::Status;
 use crate::time::Moment;
-pub(crate) use client::FRAME;
 use client::{Client, Speaks};
+pub(crate) use input::FRAME;
 use keys::FIRST_LIST;
 pub use keys::{ClientKey, Close};
-use list::List;
-pub use node::Traffic;
 pub use options::Options;
-use pass::Passing;
-pub use pass::{PASSED_ON, passable};
-use playback::Questions;
-use record::Recorder;
+pub use pass::passable;
+pub use passing::PASSED_ON;
+use passing::Passing;
+use playlist::Questions;
+use recorder::{Recorder, is_recorder};
 use room::Room;
-use settings::Batch;
 pub(crate) use share::network;
 use share::{Good, Shares};
-use top::Watchers;
-
+pub(crate) use state::Outlets;
+pub use state::{Dpm, Statistics};
 pub use top::PAGE_END;
-
-/// Clients, lists and pool.
-#[derive(Debug)]
-pub struct Dpm {
-    options: Options,
-    database: Arc<Database>,
-    pool: Pool,
-    plots: Plots,
-    passing: Passing,
-    /// Answers to other nodes, and messages for them.
-    answers: Vec<(usize, Vec<u8>)>,
-    traffic: Traffic,
-    outlets: Outlets,
-    list_ids: HashMap<i32, usize, ahash::RandomState>,
-    next_list: i32,
-    heartbeats: BinaryHeap<Reverse<(u64, i32)>>,
-    authority: Authority,
-    setter: Setter,
-    batches: Slab<Batch>,
-    /// Requests on all lists.
-    requests: usize,
-    /// The parts of clients and their addresses in what all share.
-    shares: Shares,
-    /// Connections that have to say something whole, by when: one entry for each.
-    patience: BinaryHeap<Reverse<(u64, ClientKey)>>,
-    /// Connections that are over.
-    closing: Vec<ClientKey>,
-    watchers: Watchers,
-}
-
-/// Where readings go to. Apart from the rest so that the pool can deliver while it is borrowed.
-#[derive(Debug)]
-pub(crate) struct Outlets {
-    clients: Slab<Client>,
-    lists: Slab<List>,
-    /// Clients that have something to be sent.
-    dirty: Vec<ClientKey>,
-    now: Moment,
-    /// What a client may have waiting, in bytes.
-    queue: usize,
-    /// The room that all clients share.
-    room: Room,
-    /// Readings that were dropped.
-    dropped: u64,
-    recorder: Recorder,
-    /// Questions that the archive was asked.
-    questions: Questions,
-    /// The last epoch of a list.
-    epoch: u32,
-}
-
-/// What the service did and has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Statistics {
-    /// Of the pool.
-    pub pool: Counters,
-    /// Requests that are passed on to other nodes.
-    pub passed: usize,
-    /// Things that are being read.
-    pub entries: usize,
-    /// Outstanding requests to front-ends.
-    pub groups: usize,
-    /// Plots.
-    pub plots: usize,
-    /// Connections.
-    pub clients: usize,
-    /// Lists.
-    pub lists: usize,
-    /// Times at which something is due: heartbeats of lists, and clients that must say something.
-    pub timers: usize,
-    /// Counts of what clients and addresses have of what is shared; none if there are no clients.
-    pub shares: usize,
-    /// Readings that were dropped because their client did not take them.
-    pub dropped: u64,
-    /// Readings that were not recorded because the disk did not follow.
-    pub unrecorded: u64,
-    /// Packets on the network.
-    pub traffic: Traffic,
-}
+pub use traffic::Traffic;
+use watchers::Watchers;
 
 impl Dpm {
     /// A service without clients.
@@ -461,7 +395,7 @@ impl Dpm {
 
 impl Deliver for Outlets {
     fn deliver(&mut self, reader: Reader, message: &Arc<Shared>, last: bool) {
-        if Self::is_recorder(reader) {
+        if is_recorder(reader) {
             return self.recorder.take(reader.ref_id, message);
         }
         if last

@@ -5,57 +5,10 @@
 
 use super::Dpm;
 use super::keys::TASK;
+use super::traffic::Traffic;
 use crate::acnet::{ACNET, Header, Kind, MULTICAST_NODE, Packet};
 use crate::rad50::Rad50;
 use crate::status::Status;
-
-/// Packets that came and went over the network, by kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Traffic {
-    /// Messages that nobody answers, from others.
-    pub messages_in: u32,
-    /// Requests from others.
-    pub requests_in: u32,
-    /// Replies to us.
-    pub replies_in: u32,
-    /// Messages of ours.
-    pub messages_out: u32,
-    /// Requests of ours.
-    pub requests_out: u32,
-    /// Replies of ours.
-    pub replies_out: u32,
-}
-
-impl Traffic {
-    /// Counts a packet that came.
-    pub(super) fn came(&mut self, kind: Kind) {
-        let counter = match kind {
-            Kind::Message => &mut self.messages_in,
-            Kind::Request | Kind::MultipleRequest => &mut self.requests_in,
-            Kind::Reply | Kind::ReplyWithMore => &mut self.replies_in,
-            Kind::Cancel => return,
-        };
-        *counter = counter.wrapping_add(1);
-    }
-
-    /// Counts a datagram of one packet that goes, by its flags.
-    pub(super) fn goes(&mut self, datagram: &[u8]) {
-        let counter = match datagram {
-            [2, ..] => return,
-            [_, flags, ..] if flags & 0x0e == 0x02 => &mut self.requests_out,
-            [_, flags, ..] if flags & 0x0e == 0x04 => &mut self.replies_out,
-            _ => &mut self.messages_out,
-        };
-        *counter = counter.wrapping_add(1);
-    }
-
-    /// In the order in which acnetd tells them; the last is requests that were refused because too many waited.
-    pub(super) fn told(&self) -> [u32; 7] {
-        let received = [self.messages_in, self.requests_in, self.replies_in];
-        let sent = [self.messages_out, self.requests_out, self.replies_out];
-        [received[0], received[1], received[2], sent[0], sent[1], sent[2], 0]
-    }
-}
 
 impl Dpm {
     /// Answers a request that came from the node of a number, over the network.

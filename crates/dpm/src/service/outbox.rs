@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::daq;
+use super::daq_messages;
 use super::list::List;
 use crate::sdd::Shared;
 
@@ -97,7 +97,7 @@ impl Item {
     /// Appends its bytes for a client by gRPC, to whom lists as such are nothing.
     pub(super) fn write_daq(&self, out: &mut Vec<u8>) {
         if let Item::Shared { ref_id, message, .. } = self {
-            daq::write(*ref_id, message, out);
+            daq_messages::write(*ref_id, message, out);
         }
     }
 

@@ -9,20 +9,17 @@
 //!   told each time that it is pending.
 //! - A request whose client cancels it or is gone is cancelled on its node.
 
-use std::collections::BTreeSet;
-
 use super::Dpm;
+use super::caller::Caller;
 use super::keys::ClientKey;
-use super::raw::{self, Caller};
+use super::packets;
+use super::passing::Passed;
 use super::share::Good;
-use crate::acnet::{ACNET, Header, Kind, Packet, Requests, ftpman, gets32, requests, retdat, sets32};
+use crate::acnet::{Header, Kind, Packet, gets32, retdat, sets32};
 use crate::database::Node;
 use crate::rad50::Rad50;
 use crate::status::Status;
 use crate::time::Moment;
-
-/// Tasks of other nodes that clients may ask unless operators name others.
-pub const PASSED_ON: [Rad50; 4] = [ACNET, retdat::TASK, gets32::TASK, ftpman::TASK];
 
 /// Reads the name of a task that requests may be passed on to.
 ///
@@ -38,28 +35,6 @@ pub fn passable(name: &str) -> Result<Rad50, &'static str> {
     }
 }
 
-/// All requests that are passed on.
-#[derive(Debug)]
-pub(super) struct Passing {
-    tasks: Vec<Rad50>,
-    requests: Requests<Passed>,
-    /// When each is up, with its id.
-    due: BTreeSet<(u64, u16)>,
-    out: Vec<(usize, Vec<u8>)>,
-}
-
-/// A request that was passed on.
-#[derive(Debug)]
-struct Passed {
-    caller: Caller,
-    node: usize,
-    task: Rad50,
-    is_multiple: bool,
-    /// The time for which the node may be silent, in milliseconds.
-    patience: u64,
-    due: u64,
-}
-
 /// A request of a client to another node.
 pub(super) struct Errand<'a> {
     pub(super) node: u16,
@@ -68,52 +43,6 @@ pub(super) struct Errand<'a> {
     /// The time for which the node may be silent, in milliseconds, if the client said.
     pub(super) patience: Option<u32>,
     pub(super) body: &'a [u8],
-}
-
-impl Default for Passing {
-    fn default() -> Self {
-        Self {
-            tasks: PASSED_ON.to_vec(),
-            requests: Requests::within(requests::CLIENTS),
-            due: BTreeSet::new(),
-            out: Vec::new(),
-        }
-    }
-}
-
-impl Passing {
-    pub(super) fn len(&self) -> usize {
-        self.requests.len()
-    }
-
-    pub(super) fn deadline(&self) -> Option<u64> {
-        self.due.first().map(|(due, _)| *due)
-    }
-
-    pub(super) fn flush(&mut self) -> std::vec::Drain<'_, (usize, Vec<u8>)> {
-        self.out.drain(..)
-    }
-
-    /// Gives a request another end.
-    fn wait(&mut self, id: u16, now: Moment) {
-        if let Some(passed) = self.requests.get_mut(id) {
-            self.due.remove(&(passed.due, id));
-            passed.due = now.millis + passed.patience;
-            self.due.insert((passed.due, id));
-        }
-    }
-
-    /// Forgets a request.
-    fn close(&mut self, id: u16) -> Option<Passed> {
-        let passed = self.requests.close(id)?;
-        self.due.remove(&(passed.due, id));
-        Some(passed)
-    }
-
-    fn cancel(&mut self, node: usize, header: Header) {
-        let cancel = Header { kind: Kind::Cancel, status: Status::SUCCESS, ..header };
-        self.out.push((node, cancel.datagram(&[])));
-    }
 }
 
 impl Dpm {
@@ -231,7 +160,7 @@ impl Dpm {
     fn tell(&mut self, caller: Caller, header: Header, more: bool, body: &[u8]) {
         let Caller { client, message, task_id } = caller;
         let mut bytes = Vec::new();
-        raw::data(&Header { message, task_id, ..header }, more, &mut bytes, |bytes| bytes.extend_from_slice(body));
+        packets::data(&Header { message, task_id, ..header }, more, &mut bytes, |bytes| bytes.extend_from_slice(body));
         self.outlets.frame(client, bytes);
     }
 }

@@ -7,12 +7,11 @@
 //! A number's readings go in `TimedScalarArray`s, an array's in one `ScalarArray` each, whose time is in microseconds; an empty message of that
 //! kind ends them. A single reading is an ordinary reply.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::keys::ClientKey;
-use super::share::Address;
-use super::{Dpm, Outlets};
+use super::playlist::Playback;
+use super::{Dpm, Outlets, recorder};
 use crate::drf::Request;
 use crate::grpc::daq;
 use crate::history::{Answer, Point, Question, Source, Ticket, Wanted};
@@ -21,101 +20,6 @@ use crate::sdd::Shared;
 use crate::sdd::reply::{self, Reply};
 use crate::status::Status;
 use crate::time::Moment;
-
-/// What a list still has to play.
-#[derive(Debug, Default)]
-pub(super) struct Playlist {
-    /// In their order.
-    waiting: BTreeMap<u64, Playback>,
-    /// The place of each, by its number for the client.
-    places: HashMap<i64, u64, ahash::RandomState>,
-    last: u64,
-    /// The question that the archive has not answered yet.
-    asked: Option<u64>,
-    /// It is among the lists that wait until their address may ask again.
-    is_waiting: bool,
-}
-
-/// Questions that the archive has not answered yet.
-#[derive(Debug)]
-pub(super) struct Questions {
-    /// The number that an address may have.
-    most: usize,
-    /// The number that there were so far.
-    count: u64,
-    asked: HashMap<u64, Address, ahash::RandomState>,
-    /// The number that an address has, and its lists that wait until one is answered.
-    addresses: HashMap<Address, (usize, VecDeque<usize>), ahash::RandomState>,
-}
-
-impl Questions {
-    pub(super) fn new(most: usize) -> Self {
-        Self { most, count: 0, asked: HashMap::default(), addresses: HashMap::default() }
-    }
-
-    /// Returns the number of one more question of an address. `None` if it has too many: then the list waits.
-    fn ask(&mut self, address: Address, list: usize) -> Option<u64> {
-        let (count, waiting) = self.addresses.entry(address).or_default();
-        if *count >= self.most {
-            waiting.push_back(list);
-            return None;
-        }
-        *count += 1;
-        self.count += 1;
-        self.asked.insert(self.count, address);
-        Some(self.count)
-    }
-
-    /// A question was answered. Returns the list that may ask now.
-    fn answered(&mut self, number: u64) -> Option<usize> {
-        let address = self.asked.remove(&number)?;
-        let (count, waiting) = self.addresses.get_mut(&address)?;
-        *count -= 1;
-        let next = waiting.pop_front();
-        if *count == 0 && waiting.is_empty() {
-            self.addresses.remove(&address);
-        }
-        next
-    }
-}
-
-/// A request that is being answered.
-#[derive(Debug)]
-struct Playback {
-    ref_id: i64,
-    question: Question,
-    /// The time that its messages carry, in milliseconds since 1970.
-    timestamp: i64,
-    /// Did an array come?
-    is_array: bool,
-}
-
-impl Playlist {
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// Forgets everything. An answer that is on its way is nobody's then.
-    pub(super) fn clear(&mut self) {
-        *self = Self { last: self.last, is_waiting: self.is_waiting, ..Self::default() };
-    }
-
-    /// Forgets a request.
-    pub(super) fn remove(&mut self, ref_id: i64) {
-        let Some(place) = self.places.remove(&ref_id) else { return };
-        if self.waiting.first_key_value().is_some_and(|(first, _)| *first == place) {
-            self.asked = None;
-        }
-        self.waiting.remove(&place);
-    }
-
-    fn push(&mut self, playback: Playback) {
-        self.remove(playback.ref_id);
-        self.last += 1;
-        self.places.insert(playback.ref_id, self.last);
-        self.waiting.insert(self.last, playback);
-    }
-}
 
 impl Dpm {
     /// What a request wants of the recording.
@@ -127,7 +31,7 @@ impl Dpm {
             return Err(Status::NO_NODE);
         }
         let wanted = source.wanted(now.unix_millis).ok_or(Status::INVALID_DATASOURCE)?;
-        Ok(Question { name: super::record::name(request), event: super::record::event(&request.event), wanted })
+        Ok(Question { name: recorder::name(request), event: recorder::event(&request.event), wanted })
     }
 
     /// Tells whether a name, in upper case, stands for what is recorded here.

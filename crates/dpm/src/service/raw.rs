@@ -3,39 +3,18 @@
 //!
 //! Frames are a length, a type and a body. Every command is acknowledged once, in order, with the code and length that clients insist on.
 
-use std::collections::HashMap;
-
+use super::caller::{Caller, Raw};
+use super::client::Speaks;
 use super::keys::{ClientKey, Close, TASK};
 use super::list::Route;
 use super::pass::{Errand, is_called};
-use super::{Dpm, tcp};
-use crate::acnet::{ACNET, Header, Kind, MCAST, MULTICAST_NODE, packet};
+use super::{Dpm, packets};
+use crate::acnet::{ACNET, Header, Kind, MCAST, MULTICAST_NODE};
 use crate::rad50::Rad50;
 use crate::sdd::request::Request;
 use crate::sdd::{Message, reply};
 use crate::status::Status;
 use crate::time::Moment;
-
-/// The state of a connection.
-#[derive(Debug, Default)]
-pub(super) struct Raw {
-    handle: Rad50,
-    /// The number of its process, as it said.
-    process: u32,
-    last_request: u16,
-    /// Ids of requests that were passed on, by the ids that the client knows.
-    pub(super) passed: HashMap<u16, u16, ahash::RandomState>,
-}
-
-/// A client's task, and a request of it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Caller {
-    pub(super) client: ClientKey,
-    /// The number of its task.
-    pub(super) task_id: u16,
-    /// The request's id for the client.
-    pub(super) message: u16,
-}
 
 impl Dpm {
     /// Takes a frame.
@@ -174,7 +153,7 @@ impl Dpm {
         if task == ACNET {
             let (status, reply) = self.level_two(body);
             let mut bytes = Vec::new();
-            data(&Header { status, ..header }, false, &mut bytes, |bytes| bytes.extend_from_slice(&reply));
+            packets::data(&Header { status, ..header }, false, &mut bytes, |bytes| bytes.extend_from_slice(&reply));
             return self.outlets.frame(client, bytes);
         }
         if task != TASK {
@@ -303,14 +282,14 @@ impl Dpm {
 
     pub(super) fn raw(&mut self, client: ClientKey) -> Option<&mut Raw> {
         match self.outlets.clients.get_mut(client).map(|client| &mut client.speaks) {
-            Some(super::client::Speaks::Raw(state)) => Some(state),
+            Some(Speaks::Raw(state)) => Some(state),
             _ => None,
         }
     }
 
     fn acknowledge(&mut self, client: ClientKey, code: u16, status: Status, extra: &[u8]) {
         let mut bytes = Vec::with_capacity(16);
-        tcp::frame(&mut bytes, |bytes| {
+        packets::frame(&mut bytes, |bytes| {
             bytes.extend_from_slice(&ACK.to_be_bytes());
             bytes.extend_from_slice(&code.to_be_bytes());
             bytes.extend_from_slice(&status.0.to_be_bytes());
@@ -323,33 +302,15 @@ impl Dpm {
     fn reply(&mut self, client: ClientKey, header: &Header, reply: impl Into<reply::Reply>) {
         let mut bytes = Vec::new();
         let reply = reply.into();
-        data(header, false, &mut bytes, |bytes| reply.encode(bytes));
+        packets::data(header, false, &mut bytes, |bytes| reply.encode(bytes));
         self.outlets.frame(client, bytes);
     }
 
     fn reply_status(&mut self, client: ClientKey, header: &Header, status: Status) {
         let mut bytes = Vec::new();
-        data(&Header { status, ..*header }, false, &mut bytes, |_| {});
+        packets::data(&Header { status, ..*header }, false, &mut bytes, |_| {});
         self.outlets.frame(client, bytes);
     }
-}
-
-/// Appends a frame with a packet around what `write` appends.
-pub(super) fn data(header: &Header, more: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    tcp::frame(out, |out| {
-        out.extend_from_slice(&DATA.to_be_bytes());
-        let kind = if more { Kind::ReplyWithMore } else { Kind::Reply };
-        let start = out.len();
-        Header { kind, ..*header }.write_head(0, out);
-        let body = out.len();
-        write(out);
-        if !(out.len() - body).is_multiple_of(2) {
-            out.push(0);
-        }
-        // Nothing longer than `LARGEST` comes here.
-        let length = u16::try_from(out.len() - start).unwrap_or(u16::MAX);
-        out[start + packet::SIZE - 2..start + packet::SIZE].copy_from_slice(&length.to_le_bytes());
-    });
 }
 
 /// A command of a client.
@@ -388,10 +349,7 @@ fn handle(rest: &[u8]) -> Option<Rad50> {
     rest.first_chunk().map(|bytes| Rad50(u32::from_be_bytes(*bytes)))
 }
 
-/// The largest message that a packet holds, as it says its length in 16 bits.
-pub(super) const LARGEST: usize = 65_500;
 const COMMAND: u16 = 1;
 const ACK: u16 = 2;
-const DATA: u16 = 3;
 /// The number of the first client's task. Those before it are this node's own: `ACNET` and `DPMD`.
 const FIRST_TASK_ID: u16 = 2;

@@ -3,7 +3,7 @@
 //! Nobody answers such a message, and one that is lost is not sent again: our own log of attempts is the one that has everything.
 
 use super::Dpm;
-use super::settings::Batch;
+use super::session::Batch;
 use crate::acnet::{Header, Kind, setsdb};
 use crate::setting;
 use crate::status::Status;

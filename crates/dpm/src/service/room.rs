@@ -7,9 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::Outlets;
 use super::client::Client;
-use super::keys::ClientKey;
 use super::options::Options;
 use super::share::Address;
 
@@ -55,7 +53,7 @@ impl Room {
         true
     }
 
-    fn give(&mut self, address: Address, steps: usize) {
+    pub(super) fn give(&mut self, address: Address, steps: usize) {
         self.all -= steps;
         if let Some(taken) = self.addresses.get_mut(&address) {
             *taken -= steps;
@@ -71,39 +69,5 @@ impl Room {
     }
 }
 
-impl Outlets {
-    /// Returns true if more may wait for a client, and takes room for it.
-    pub(super) fn makes_room(&mut self, client: ClientKey) -> bool {
-        let Self { clients, room, queue, .. } = self;
-        clients.get_mut(client).is_some_and(|client| room.makes(client, *queue))
-    }
-
-    /// Returns true if a client has room for what it asks.
-    pub(super) fn has_room(&self, client: ClientKey) -> bool {
-        let Some(client) = self.clients.get(client) else { return false };
-        // What waits changes only when something is sent or queued, and this is asked again then.
-        client.outbox.bytes() < self.queue.min((client.steps + 1) * STEP)
-    }
-
-    /// Gives back what a client has read.
-    pub(super) fn give_room(&mut self, client: ClientKey) {
-        let Some(client) = self.clients.get_mut(client) else { return };
-        let needed = client.outbox.bytes() / STEP;
-        if client.steps >= needed {
-            client.is_full = false;
-        }
-        if client.steps > needed {
-            self.room.give(client.address, client.steps - needed);
-            client.steps = needed;
-        }
-    }
-
-    /// Gives back all that a client had.
-    pub(super) fn leave_room(&mut self, client: ClientKey) {
-        let Some(client) = self.clients.get_mut(client) else { return };
-        self.room.give(client.address, std::mem::take(&mut client.steps));
-    }
-}
-
 /// In bytes.
-const STEP: usize = 64 << 10;
+pub(super) const STEP: usize = 64 << 10;

@@ -10,43 +10,16 @@ use std::sync::Arc;
 use super::Dpm;
 use super::keys::ClientKey;
 use super::list::List;
-use super::share::{Address, Good};
-use crate::acnet::{Item, setsdb};
-use crate::authority::{Attempt, Conversation, Peer};
+use super::session::{Batch, Session};
+use super::share::Good;
+use crate::acnet::Item;
+use crate::authority::Attempt;
 use crate::database::Device;
 use crate::drf::Field;
 use crate::sdd::{Bytes, SettingStatus, reply, request};
 use crate::setting::{self, Change, Outcome, Value};
 use crate::status::Status;
 use crate::time::Moment;
-
-/// What a list has of its client's proof. Lists that only read have none.
-#[derive(Debug, Default)]
-pub(super) struct Session {
-    conversation: Option<Box<dyn Conversation>>,
-    peer: Option<Peer>,
-    /// When the proof ends, in milliseconds.
-    expires: Option<u64>,
-    is_enabled: bool,
-    /// As the client said; what it is worth is for the roles to say.
-    role: Option<String>,
-}
-
-/// Settings that are answered together.
-#[derive(Debug)]
-pub(super) struct Batch {
-    list_id: i32,
-    pub(super) settings: Vec<(i64, Attempt)>,
-    /// How many of the first of them are written to the log.
-    logged: usize,
-    /// How many have no status yet.
-    open: usize,
-    /// The bytes that count for its client meanwhile, and for the address of that.
-    bytes: usize,
-    address: Address,
-    /// What front-ends were told and took.
-    pub(super) written: Vec<setsdb::Entry>,
-}
 
 /// A setting that may go to its front-end.
 struct Order {

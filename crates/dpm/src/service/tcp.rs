@@ -7,15 +7,6 @@ use crate::sdd::{Message, reply};
 use crate::status::Status;
 use crate::time::Moment;
 
-/// Appends a frame around what `write` appends.
-pub(super) fn frame(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    let start = out.len();
-    out.extend_from_slice(&[0; 4]);
-    write(out);
-    let length = (out.len() - start - 4) as u32;
-    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
-}
-
 impl Dpm {
     /// Does what a message asks.
     pub(super) fn take_message(&mut self, client: ClientKey, message: &[u8], now: Moment) {

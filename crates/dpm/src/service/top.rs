@@ -7,21 +7,6 @@ use super::{Dpm, Statistics};
 use crate::stages::Stages;
 use crate::time::Moment;
 
-/// Who watches.
-#[derive(Debug, Default)]
-pub(super) struct Watchers {
-    pub(super) clients: Vec<ClientKey>,
-    /// When they are told next, in milliseconds.
-    due: u64,
-}
-
-impl Watchers {
-    /// When they are told next, if there are any.
-    pub(super) fn deadline(&self) -> Option<u64> {
-        (!self.clients.is_empty()).then_some(self.due)
-    }
-}
-
 impl Dpm {
     /// Where the time of readings goes. It is measured while somebody watches.
     pub fn stages(&mut self) -> &mut Stages {

@@ -2,32 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{Block, Edit, Outcome, PATIENCE, Setter, TASK_ID, Write, edit};
+use super::edit;
+use super::state::{Block, Edit, Exchange, Outcome, PATIENCE, Phase, Setter, TASK_ID, Write};
 use crate::acnet::{Header, Item, Kind, LARGEST, gets32, packet, retdat, sets32, setsdb, split};
 use crate::database::Protocol;
 use crate::status::Status;
 use crate::time::Moment;
-
-/// A request that is outstanding.
-#[derive(Debug)]
-pub(super) struct Exchange {
-    pub(super) node: usize,
-    phase: Phase,
-    /// When it was sent, in milliseconds.
-    pub(super) sent: u64,
-    /// When it is given up, in milliseconds, and when its timer rings: then or earlier.
-    pub(super) deadline: u64,
-    pub(super) timer: u64,
-}
-
-/// What a request does.
-#[derive(Debug)]
-enum Phase {
-    /// Reads blocks that are to be changed.
-    Reading(Vec<Edit>),
-    /// Sets.
-    Writing(Vec<Write>),
-}
 
 impl Exchange {
     pub(super) fn is_reading(&self) -> bool {

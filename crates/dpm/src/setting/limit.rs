@@ -2,7 +2,7 @@
 
 use crate::blocks::{ALARM_SIZE, AlarmBlock};
 use crate::database::{Device, Limits, Value, Wanted};
-use crate::scaling::Scaling;
+use crate::scaling::{self, Scaling};
 use crate::status::Status;
 
 /// Checks the bytes of a setting, one element after the other.
@@ -26,7 +26,7 @@ pub(super) fn bytes(setting: &Value, wanted: &Wanted, bytes: &[u8]) -> Result<()
 fn element(setting: &Value, bytes: &[u8]) -> Result<(), Status> {
     let Value { scaling, limits, .. } = setting;
     if scaling.text().is_some() {
-        return match Scaling::raw(bytes) {
+        return match scaling::raw(bytes) {
             Some(number) => limits.check(f64::from(number)),
             None if limits.is_empty() => Ok(()),
             None => Err(Status::RANGE),

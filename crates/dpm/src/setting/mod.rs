@@ -16,73 +16,19 @@ mod change;
 mod edit;
 mod exchange;
 mod limit;
+mod state;
 
 pub use change::{Change, Part, Value, change};
+use state::{Edit, MOST_PATIENCE, Write};
+pub use state::{Outcome, PATIENCE, Setter, TASK_ID, Ticket};
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::acnet::{Header, Item, Kind, Requests, requests, setsdb};
+use crate::acnet::{Header, Item, Kind, Requests, requests};
 use crate::database::{Database, Device, Node};
 use crate::status::Status;
 use crate::time::Moment;
-use exchange::Exchange;
-
-/// What a setting is answered to: its batch, and its place there.
-pub type Ticket = (usize, usize);
-
-/// Settings on their way.
-#[derive(Debug)]
-pub struct Setter {
-    nodes: Vec<Node>,
-    /// Our own node: trunk and node.
-    address: u16,
-    writes: Vec<(usize, Write)>,
-    edits: Vec<(usize, Edit)>,
-    /// The place of each of them in `edits`.
-    places: HashMap<(usize, Item), usize, ahash::RandomState>,
-    /// Blocks that are being changed.
-    editing: HashSet<Block, ahash::RandomState>,
-    /// Blocks of a request that was not answered, which have not answered since.
-    doubtful: HashSet<Block, ahash::RandomState>,
-    exchanges: Requests<Exchange>,
-    /// One for each exchange.
-    timers: BTreeSet<(u64, u16)>,
-    out: Vec<(usize, Vec<u8>)>,
-    done: Vec<Outcome>,
-}
-
-/// What came of a setting.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// What it is answered to.
-    pub ticket: Ticket,
-    /// How it went.
-    pub status: Status,
-    /// What the front-end was told, if it was told something: of a part of an alarm block the whole block.
-    pub written: Option<setsdb::Entry>,
-}
-
-/// Bytes to set.
-#[derive(Debug)]
-struct Write {
-    item: Item,
-    bytes: Vec<u8>,
-    tickets: Vec<Ticket>,
-    /// The block that is changed by this, if it is one.
-    block: Option<Block>,
-}
-
-/// Parts of a block to set.
-#[derive(Debug)]
-struct Edit {
-    item: Item,
-    device: Arc<Device>,
-    parts: Vec<(Part, Ticket)>,
-}
-
-/// Node, device and property of an alarm block.
-type Block = (usize, u32, u8);
 
 impl Setter {
     /// Sets devices of a database's nodes, from the node `address`.
@@ -190,10 +136,3 @@ impl Setter {
         self.nodes = nodes.to_vec();
     }
 }
-
-/// Our task's number on our node: the answers to settings come to it, those to readings to another.
-pub const TASK_ID: u16 = 0x5e7;
-/// How long an answer may take, in milliseconds.
-pub const PATIENCE: u64 = 5000;
-/// How long it may take if the front-end says that it will come, in milliseconds.
-const MOST_PATIENCE: u64 = 30_000;

@@ -9,6 +9,7 @@ mod event;
 mod play;
 mod plot;
 mod snapshot;
+mod state;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,52 +21,8 @@ use crate::status::Status;
 use crate::time::Moment;
 use event::When;
 use play::Player;
-use plot::Plot;
-use snapshot::Snapshot;
-
-/// All simulated nodes.
-#[derive(Debug)]
-pub struct Simulator {
-    database: Database,
-    player: Player,
-    streams: HashMap<StreamKey, Stream, ahash::RandomState>,
-    timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
-    plots: HashMap<StreamKey, Plot, ahash::RandomState>,
-    plot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
-    snapshots: HashMap<StreamKey, Snapshot, ahash::RandomState>,
-    snapshot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
-    /// Datagrams that leave at a time, in milliseconds.
-    delayed: BinaryHeap<Reverse<(u64, SocketAddr, Vec<u8>)>>,
-    out: Vec<(SocketAddr, Vec<u8>)>,
-    /// Requests that came, for tests and for whoever looks.
-    requests: u64,
-}
-
-/// Who asked, and the request's id.
-type StreamKey = (SocketAddr, u16, u16);
-
-/// A request that is answered again and again.
-#[derive(Debug)]
-struct Stream {
-    header: Header,
-    asked: Asked,
-    when: When,
-    due: u64,
-    sequence: u32,
-    /// Was the state that is waited for there at the last look?
-    was_there: bool,
-    /// When the answer to a state that came is due.
-    answer_at: Option<u64>,
-    /// Was the node restarted since?
-    born: u64,
-}
-
-/// What was asked, by the protocol.
-#[derive(Debug, Clone)]
-struct Asked {
-    items: Vec<Item>,
-    with_times: bool,
-}
+pub use state::Simulator;
+use state::{Asked, Stream, StreamKey};
 
 impl Simulator {
     /// Plays the nodes of a database.

@@ -6,25 +6,13 @@
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
-use super::{Simulator, StreamKey, snapshot};
-use crate::acnet::ftpman::{Class, Point, RETURN_PERIOD, Reply, Request, Setup, WRAP};
-use crate::acnet::{Header, Item, Packet};
+use super::snapshot;
+use super::state::{Plot, Simulator, StreamKey};
+use crate::acnet::ftpman::{Class, Point, RETURN_PERIOD, Reply, Request, WRAP};
+use crate::acnet::{Item, Packet};
 use crate::drf::Property;
 use crate::status::Status;
 use crate::time::Moment;
-
-/// A plot that is being sent.
-#[derive(Debug)]
-pub(super) struct Plot {
-    header: Header,
-    setup: Setup,
-    is_long: bool,
-    due: u64,
-    /// The next point, in tens of microseconds of the simulator's time.
-    next: u64,
-    /// Was the node restarted since?
-    born: u64,
-}
 
 impl Simulator {
     /// Answers a request to plot.

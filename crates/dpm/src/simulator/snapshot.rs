@@ -7,37 +7,13 @@ use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 use super::event::When;
-use super::{Simulator, StreamKey};
+use super::state::{Device, Simulator, Snapshot, StreamKey};
 use crate::acnet::ftpman::{Retrieval, SnapshotControl, SnapshotSetup};
 use crate::acnet::snapshot::{Point, Progress};
 use crate::acnet::{Header, LARGEST};
 use crate::rad50::Rad50;
 use crate::status::Status;
 use crate::time::Moment;
-
-/// A snapshot that was set up.
-#[derive(Debug)]
-pub(super) struct Snapshot {
-    header: Header,
-    setup: SnapshotSetup,
-    devices: Vec<Device>,
-    /// When it is armed, in milliseconds; never if its event never comes.
-    armed: Option<u64>,
-    /// The time when it is armed, in milliseconds since 1970.
-    armed_unix: i64,
-    /// When its requester is told the next time.
-    due: Option<u64>,
-    /// The node was restarted since.
-    born: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Device {
-    /// Bytes of a value; `None` if it has no snapshots.
-    length: Option<u32>,
-    /// The next point to be given.
-    next: u32,
-}
 
 impl Snapshot {
     /// From when on points are collected, in milliseconds.

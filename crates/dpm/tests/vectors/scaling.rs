@@ -12,7 +12,7 @@ use crate::rows;
 fn primary_transforms_scale_and_unscale() {
     for row in rows(include_str!("scaling-primary.tsv")) {
         let (index, length, raw) = (parsed(row[0]), parsed::<usize>(row[1]), parsed::<u32>(row[2]));
-        let raw = Scaling::raw(&raw.to_le_bytes()[..length]).expect("1, 2 or 4 bytes");
+        let raw = rookery_dpm::scaling::raw(&raw.to_le_bytes()[..length]).expect("1, 2 or 4 bytes");
         let scaled = primary::scale(index, length, raw);
         if row[3] == "!" {
             assert_eq!(scaled, Err(Status::SCALEFAIL), "{row:?}");

@@ -1,68 +1,14 @@
 //! One value of the file's text, read as its key wants it, and mistakes with their places.
 
-use std::ops::Range;
-
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::table::Table;
-use super::{Mistake, line};
+use super::mistake::{At, Wrong};
 
 /// A value with its place.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'a> {
-    value: &'a Spanned<DeValue<'a>>,
-}
-
-/// A value with its place in the text.
-#[derive(Debug, Clone, PartialEq)]
-pub(in crate::database) struct At<T> {
-    pub(in crate::database) value: T,
-    pub(in crate::database) span: Range<usize>,
-}
-
-impl<T> At<T> {
-    /// A mistake in the value of a key.
-    pub(in crate::database) fn wrong(&self, field: &str, what: impl Into<String>) -> Wrong {
-        Wrong { span: Some(self.span.clone()), ..Wrong::new(field, what) }
-    }
-}
-
-impl<T: Default> Default for At<T> {
-    fn default() -> Self {
-        Self { value: T::default(), span: 0..0 }
-    }
-}
-
-/// A mistake whose line is not counted yet.
-#[derive(Debug)]
-pub(in crate::database) struct Wrong {
-    span: Option<Range<usize>>,
-    field: String,
-    what: String,
-}
-
-impl Wrong {
-    /// A mistake in a key, without a place of its own: that of its table counts.
-    pub(super) fn new(field: &str, what: impl Into<String>) -> Self {
-        Self { span: None, field: field.to_owned(), what: what.into() }
-    }
-
-    /// Returns the same mistake within a table or a key.
-    pub(super) fn within(self, outer: &str) -> Self {
-        let field = if self.field.is_empty() { outer.to_owned() } else { format!("{outer}.{}", self.field) };
-        Self { field, ..self }
-    }
-
-    /// Returns the same mistake at a place, if it has none of its own.
-    pub(super) fn or_at(self, span: &Range<usize>) -> Self {
-        Self { span: self.span.or(Some(span.clone())), ..self }
-    }
-
-    /// The mistake with its line.
-    pub(super) fn in_text(self, text: &str) -> Mistake {
-        Mistake { line: line(text, &self.span.unwrap_or_default()), field: self.field, what: self.what }
-    }
+    pub(super) value: &'a Spanned<DeValue<'a>>,
 }
 
 impl<'a> Given<'a> {
@@ -70,7 +16,7 @@ impl<'a> Given<'a> {
         Self { value }
     }
 
-    fn at<T>(&self, value: T) -> At<T> {
+    pub(super) fn at<T>(&self, value: T) -> At<T> {
         At { value, span: self.value.span() }
     }
 
@@ -130,31 +76,7 @@ impl<'a> Given<'a> {
         }
     }
 
-    /// A table whose keys a [`Table`] names.
-    pub(super) fn table<T: Default>(&self, table: &Table<T>) -> Result<At<T>, Wrong> {
-        let Some(entries) = self.value.get_ref().as_table() else {
-            return Err(self.unlike(&format!("a table with {}", table.names().join(", "))));
-        };
-        let mut row = self.at(T::default());
-        for (name, value) in entries.iter() {
-            let name_given: &str = name.get_ref();
-            let Some(key) = table.key(name_given) else {
-                let what = format!("there is no such key here; there are {}", table.names().join(", "));
-                return Err(Wrong { span: Some(name.span()), ..Wrong::new(name_given, what) });
-            };
-            let set = (key.set)(&mut row.value, Given::new(value));
-            set.map_err(|wrong| wrong.within(key.name).or_at(&value.span()))?;
-        }
-        match table.required().find(|key| !entries.iter().any(|(name, _)| &**name.get_ref() == key.name)) {
-            Some(key) => {
-                let what = format!("is missing; {} = {}, for example", key.name, key.example);
-                Err(Wrong::new(key.name, what).or_at(&row.span))
-            }
-            None => Ok(row),
-        }
-    }
-
-    fn unlike(&self, expected: &str) -> Wrong {
+    pub(super) fn unlike(&self, expected: &str) -> Wrong {
         let found = match self.value.get_ref() {
             DeValue::String(text) => format!("{text:?}"),
             DeValue::Integer(number) => number.to_string(),

@@ -1,12 +1,13 @@
 //! The keys of every table, with what they mean; those of properties of devices are in [`properties`](super::properties).
 
-use super::given::{At, Given, Wrong};
+use super::given::Given;
+use super::mistake::{At, Wrong};
 use super::properties::{ANALOG, CONTROL, DIGITAL, READING, SETTING, STATUS};
 use super::rows::{DeviceRow, File, NamesRow, NodeRow};
-use super::table::{Key, Need, Table};
-use super::{Fault, Script};
+use super::script::{Fault, Script};
+use super::table::{I32, Key, Need, Set, Table, U32, put, text, value};
 use crate::database::record::RecordRow;
-use Need::{Required, Shown, Usual};
+use Need::{Shown, Usual};
 
 /// The whole file.
 pub(super) const FILE: Table<File> = Table {
@@ -254,31 +255,11 @@ pub(super) const FAULT: Table<Fault> = Table {
     ]],
 };
 
-pub(super) type Set<T> = fn(&mut T, Given<'_>) -> Result<(), Wrong>;
-
-/// A key that must be there.
-pub(super) const fn text<T>(name: &'static str, doc: &'static str, example: &'static str, set: Set<T>) -> Key<T> {
-    Key { name, doc, need: Required, example, inner: None, set }
-}
-
 /// A key whose value is a table of its own, or a list of tables.
 const fn list<T>(name: &'static str, doc: &'static str, set: Set<T>) -> Key<T> {
     Key { name, doc, need: Usual("none"), example: "", inner: None, set }
 }
 
-pub(super) fn put<T>(place: &mut T, value: Result<T, Wrong>) -> Result<(), Wrong> {
-    *place = value?;
-    Ok(())
-}
-
-pub(super) fn value<T>(at: Result<At<T>, Wrong>) -> Result<T, Wrong> {
-    at.map(|at| at.value)
-}
-
 fn rows<T: Default>(given: Given<'_>, table: &Table<T>) -> Result<Vec<At<T>>, Wrong> {
     value(given.list(|row| row.table(table)))
 }
-
-pub(super) const U16: &str = "from 0 to 65535";
-pub(super) const U32: &str = "from 0 to 4294967295";
-pub(super) const I32: &str = "from -2147483648 to 2147483647";

@@ -8,102 +8,24 @@
 
 mod given;
 mod keys;
+mod mistake;
 mod properties;
 mod reference;
 mod rows;
+mod script;
 mod table;
 mod transforms;
 
-use std::ops::Range;
-
-pub(in crate::database) use given::{At, Wrong};
+pub use mistake::Mistake;
+pub(crate) use mistake::line;
+pub(crate) use mistake::{At, Wrong};
 pub use reference::{example, reference};
+pub use script::{Fault, Script};
 
 use super::Database;
 use given::Given;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-/// A fault in a file, with its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    /// The line, from 1 on.
-    pub line: usize,
-    /// The field, such as `device.reading.ssdn`; empty if the file is no TOML.
-    pub field: String,
-    /// A description of the fault.
-    pub what: String,
-}
-
-impl Mistake {
-    /// A placeholder where no mistake is known; no text leads to it.
-    pub(super) const UNKNOWN: Self = Self { line: 1, field: String::new(), what: String::new() };
-}
-
-impl std::fmt::Display for Mistake {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.field.as_str() {
-            "" => write!(formatter, "line {}: {}", self.line, self.what),
-            field => write!(formatter, "line {}, {field}: {}", self.line, self.what),
-        }
-    }
-}
-
-impl std::error::Error for Mistake {}
-
-/// The readings that a simulated front-end plays for a device.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Script {
-    /// The device.
-    pub device: String,
-    /// `constant`, `ramp`, `sine`, `noise`, `counter`, `setting` (what it was set to) or `silent`.
-    pub shape: String,
-    /// The lowest raw value, or the constant one.
-    pub low: i32,
-    /// The highest raw value.
-    pub high: i32,
-    /// The period of a ramp or sine, in seconds.
-    pub seconds: f64,
-    /// The limits of its analog alarm, raw; without them all that it plays is good.
-    pub alarm: Option<[i32; 2]>,
-}
-
-impl Default for Script {
-    fn default() -> Self {
-        Self { device: String::new(), shape: String::new(), low: 0, high: 0, seconds: 1.0, alarm: None }
-    }
-}
-
-/// The faults that a simulated node plays.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Fault {
-    /// The node.
-    pub node: String,
-    /// The delay of its answers, in milliseconds.
-    pub delay_millis: u64,
-    /// The share of its answers that is lost, from 0 to 1.
-    pub loss: f64,
-    /// The time that it works before it dies, in seconds; 0 if it never does.
-    pub up_seconds: u64,
-    /// The time that it stays dead then, in seconds.
-    pub down_seconds: u64,
-}
-
-impl Fault {
-    /// Tells whether the node is dead at a time.
-    pub(crate) fn is_down(&self, millis: u64) -> bool {
-        self.up_seconds > 0 && millis % self.cycle() >= self.up_seconds * 1000
-    }
-
-    /// Returns the number of its restarts before a time.
-    pub(crate) fn restarts(&self, millis: u64) -> u64 {
-        if self.up_seconds > 0 { millis / self.cycle() } else { 0 }
-    }
-
-    fn cycle(&self) -> u64 {
-        (self.up_seconds + self.down_seconds) * 1000
-    }
-}
 
 /// Reads a file. Errors are all of its mistakes, by line; there is at least one.
 pub(super) fn read(text: &str) -> Result<Database, Vec<Mistake>> {
@@ -189,11 +111,6 @@ impl Reader<'_> {
             self.mistakes.push(wrong.within(table).or_at(&span).in_text(self.text));
         }
     }
-}
-
-/// The line in which something begins, from 1 on.
-pub(crate) fn line(text: &str, span: &Range<usize>) -> usize {
-    text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
 }
 
 const SHAPES: &[&str] = &["constant", "ramp", "sine", "noise", "counter", "setting", "silent"];

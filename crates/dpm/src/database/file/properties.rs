@@ -1,12 +1,12 @@
 //! The keys of a device's properties: where each lives, how it is scaled, and to what it may be set.
 
-use super::given::{At, Given, Wrong};
-use super::keys::{I32, Set, U16, U32, put, text, value};
+use super::given::Given;
+use super::mistake::{At, Wrong};
 use super::rows::{
     AlarmRow, AttributeRow, BitRow, CommandRow, ControlRow, Limited, PieceRow, Placed, StatusRow, ValueRow,
 };
 use super::table::Need::{Shown, Usual};
-use super::table::{Key, Table};
+use super::table::{I32, Key, Set, Table, U16, U32, put, text, value};
 
 /// Returns the keys for the place of a property, which all properties have.
 const fn place<T: Placed>() -> &'static [Key<T>] {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::given::{At, Wrong};
+use super::mistake::{At, Wrong};
 use crate::blocks::{ALARM_SIZE, Attribute, Bit, Command, StatusBits, order};
 use crate::database::record::RecordRow;
 use crate::database::{

@@ -1,6 +1,7 @@
 //! Describes the tables of the file. One description serves the parser, the reference and the example, so that they can't differ.
 
-use super::given::{Given, Wrong};
+use super::given::Given;
+use super::mistake::{At, Wrong};
 
 /// A table of the file whose keys are put into a row of type `T`.
 pub(super) struct Table<T: 'static> {
@@ -90,3 +91,51 @@ impl<T> Shape for Table<T> {
         self.all().map(shape).collect()
     }
 }
+
+impl<'a> Given<'a> {
+    /// A table whose keys a [`Table`] names.
+    pub(super) fn table<T: Default>(&self, table: &Table<T>) -> Result<At<T>, Wrong> {
+        let Some(entries) = self.value.get_ref().as_table() else {
+            return Err(self.unlike(&format!("a table with {}", table.names().join(", "))));
+        };
+        let mut row = self.at(T::default());
+        for (name, value) in entries.iter() {
+            let name_given: &str = name.get_ref();
+            let Some(key) = table.key(name_given) else {
+                let what = format!("there is no such key here; there are {}", table.names().join(", "));
+                return Err(Wrong { span: Some(name.span()), ..Wrong::new(name_given, what) });
+            };
+            let set = (key.set)(&mut row.value, Given::new(value));
+            set.map_err(|wrong| wrong.within(key.name).or_at(&value.span()))?;
+        }
+        match table.required().find(|key| !entries.iter().any(|(name, _)| &**name.get_ref() == key.name)) {
+            Some(key) => {
+                let what = format!("is missing; {} = {}, for example", key.name, key.example);
+                Err(Wrong::new(key.name, what).or_at(&row.span))
+            }
+            None => Ok(row),
+        }
+    }
+}
+
+pub(super) type Set<T> = fn(&mut T, Given<'_>) -> Result<(), Wrong>;
+
+/// A key that must be there.
+pub(super) const fn text<T>(name: &'static str, doc: &'static str, example: &'static str, set: Set<T>) -> Key<T> {
+    Key { name, doc, need: Need::Required, example, inner: None, set }
+}
+
+pub(super) fn put<T>(place: &mut T, value: Result<T, Wrong>) -> Result<(), Wrong> {
+    *place = value?;
+    Ok(())
+}
+
+pub(super) fn value<T>(at: Result<At<T>, Wrong>) -> Result<T, Wrong> {
+    at.map(|at| at.value)
+}
+
+pub(super) const U16: &str = "from 0 to 65535";
+
+pub(super) const U32: &str = "from 0 to 4294967295";
+
+pub(super) const I32: &str = "from -2147483648 to 2147483647";

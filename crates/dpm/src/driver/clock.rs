@@ -1,0 +1,22 @@
+//! The clocks of the machine.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::time::Moment;
+
+/// Gives moments of the machine's clocks.
+#[derive(Debug)]
+pub(super) struct Clock {
+    pub(super) start: Instant,
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Moment { millis: self.start.elapsed().as_millis() as u64, unix_millis: since_1970.as_millis() as i64 }
+    }
+}

@@ -1,0 +1,25 @@
+//! Datagrams of front-ends.
+
+use std::io;
+use std::net::UdpSocket;
+
+/// The next datagram, if there is one. What the network says about earlier ones that did not arrive (a port that is closed) is no error of ours.
+pub(super) fn next_datagram(
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+) -> io::Result<Option<(usize, std::net::SocketAddr)>> {
+    loop {
+        match socket.recv_from(buffer) {
+            Ok(received) => return Ok(Some(received)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if matches!(error.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Datagrams that are taken in a turn before others get theirs.
+pub(super) const DATAGRAMS: usize = 256;
+
+/// The largest datagram, in bytes.
+pub(super) const LARGEST_DATAGRAM: usize = 65_536;

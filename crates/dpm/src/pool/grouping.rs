@@ -1,0 +1,305 @@
+//! Which entries go into one request, when it is sent, and what becomes of its id.
+
+use super::group::{Group, Slot, State};
+use super::keys::{EntryKey, GroupKey};
+use super::silence::Rank;
+use super::state::Pool;
+use super::wire::{item, item_size, sizes};
+use crate::acnet::LARGEST;
+use crate::time::Moment;
+use crate::when::When;
+
+impl Pool {
+    /// Makes groups of a poll's waiting entries. Those that run are left alone, but for too many of them, which become fewer.
+    pub(super) fn settle(&mut self, poll_key: usize, now: Moment) {
+        let Some(poll) = self.polls.get_mut(poll_key) else { return };
+        poll.is_unsettled = false;
+        let is_once = poll.when == When::Once;
+        let (mut plain, mut proving) = (Vec::new(), Vec::new());
+        for key in std::mem::take(&mut poll.waiting) {
+            let Some(entry) = self.entries.get_mut(key) else { continue };
+            entry.waits_at = None;
+            match self.silence.rank(&entry.wanted, now) {
+                Rank::Plain => plain.push(key),
+                Rank::Proving => proving.push(key),
+                Rank::Silent => self.ask_apart(poll_key, key, now),
+            }
+        }
+        for (keys, rank) in [(plain, Rank::Plain), (proving, Rank::Proving)] {
+            for key in self.pack(poll_key, keys, rank, now) {
+                self.ask(key, now);
+            }
+        }
+        if !is_once {
+            self.merge(poll_key, now);
+        }
+        self.drop_if_empty(poll_key);
+    }
+
+    /// Makes few groups of many: of those that are answered, of those that wait for it, and of those whose node is silent. What has not answered yet is never
+    /// put to what has.
+    pub(super) fn merge(&mut self, poll_key: usize, now: Moment) {
+        let Some(poll) = self.polls.get(poll_key) else { return };
+        let beats = self.fronts.get(poll.node).map_or(0, |front| front.beats);
+        let mut kinds: [(Vec<GroupKey>, usize, usize); 4] = Default::default();
+        for key in &poll.groups {
+            let Some(group) = self.groups.get_mut(*key) else { continue };
+            if group.rank == Rank::Proving {
+                let ranks = group.slots.iter().filter(|slot| slot.entry.is_some());
+                let silence = &mut self.silence;
+                let rank = ranks.map(|slot| silence.rank(&slot.wanted, now)).max();
+                // One that was found silent at another event answers at this one.
+                group.rank = rank.unwrap_or(group.rank).min(Rank::Proving);
+            }
+            let kind = match (group.state, group.rank) {
+                (_, Rank::Silent) => continue,
+                (State::Asked(_), rank) if group.has_answered => usize::from(rank == Rank::Proving),
+                (State::Failed, _) if group.pulse == beats => UNANSWERED,
+                (State::Asked(_), _) if !group.is_search && !group.has_missed => WAITING,
+                _ => continue,
+            };
+            let (keys, live, slots) = &mut kinds[kind];
+            keys.push(*key);
+            (*live, *slots) = (*live + group.live, *slots + group.slots.len());
+        }
+        for (kind, (keys, live, slots)) in kinds.into_iter().enumerate() {
+            let needed = live.div_ceil(USUAL_GROUP);
+            // Those that wait have their answer soon, most likely.
+            let spare = if kind == WAITING { 16 } else { 2 };
+            if keys.len() <= 2 * needed + spare && slots <= 2 * live + USUAL_GROUP {
+                continue;
+            }
+            let closed: Vec<Group> = keys.into_iter().filter_map(|key| self.close(key, true)).collect();
+            let attempts = closed.iter().map(|group| group.attempts).max().unwrap_or_default();
+            // None of them fails later than it would have.
+            let deadline = closed.iter().map(|group| group.deadline).min().unwrap_or(now.millis);
+            let rank = closed.iter().map(|group| group.rank).max().unwrap_or(Rank::Plain);
+            let pulse = closed.iter().map(|group| group.pulse).max().unwrap_or_default();
+            let entries = closed.iter().flat_map(|group| &group.slots).filter_map(|slot| slot.entry).collect();
+            for key in self.pack(poll_key, entries, rank, now) {
+                if kind != UNANSWERED {
+                    self.ask(key, now);
+                    let waits = self.groups.get(key).is_some_and(|group| kind == WAITING && group.is_asked());
+                    if waits {
+                        self.wait_until(key, deadline.max(now.millis + 1));
+                    }
+                } else if let Some(group) = self.groups.get_mut(key) {
+                    (group.state, group.attempts, group.pulse) = (State::Failed, attempts, pulse);
+                    self.wait_until(key, deadline);
+                }
+            }
+        }
+    }
+
+    /// Makes groups of entries, as large as datagrams allow. They wait to be sent.
+    pub(super) fn pack(&mut self, poll_key: usize, entries: Vec<EntryKey>, rank: Rank, now: Moment) -> Vec<GroupKey> {
+        let mut made = Vec::new();
+        let Some((poll, node)) =
+            self.polls.get(poll_key).and_then(|poll| Some((poll, self.nodes.get(poll.node)?.clone())))
+        else {
+            return made;
+        };
+        let number = poll.node;
+        let end = now.millis + poll.when.patience(self.once);
+        let (mut request, mut reply) = sizes(&node);
+        let mut slots: Vec<Slot> = Vec::new();
+        let mut parts = Vec::new();
+        for key in entries {
+            let Some(slot) = self.slot(key) else { continue };
+            let (request_more, reply_more) = (item_size(&node), item(&slot.wanted).reply_size());
+            if !slots.is_empty() && (request + request_more > LARGEST || reply + reply_more > LARGEST) {
+                parts.push(std::mem::take(&mut slots));
+                (request, reply) = sizes(&node);
+            }
+            request += request_more;
+            reply += reply_more;
+            slots.push(slot);
+        }
+        if !slots.is_empty() {
+            parts.push(slots);
+        }
+        for slots in parts {
+            let mut group = Group::new(number, poll_key, slots, rank, now.millis);
+            group.once.end = end;
+            made.push(self.insert(group));
+        }
+        made
+    }
+
+    /// Lets a silent device be asked alone, when its node may be asked for the next such device.
+    pub(super) fn ask_apart(&mut self, poll_key: usize, key: EntryKey, now: Moment) {
+        let (Some(poll), Some(slot)) = (self.polls.get(poll_key), self.slot(key)) else { return };
+        let (node, end) = (poll.node, now.millis + poll.when.patience(self.once));
+        let deadline = self.pace(node, now.millis, now);
+        let mut group = Group::new(node, poll_key, vec![slot], Rank::Silent, deadline);
+        group.once.end = end;
+        let key = self.insert(group);
+        if deadline <= now.millis {
+            self.ask(key, now);
+        }
+    }
+
+    pub(super) fn slot(&self, key: EntryKey) -> Option<Slot> {
+        let entry = self.entries.get(key)?;
+        Some(Slot { entry: Some(key), serial: entry.serial, wanted: entry.wanted })
+    }
+
+    /// Keeps a group. Its entries are its own from now on.
+    pub(super) fn insert(&mut self, group: Group) -> GroupKey {
+        let key = self.groups.vacant_key();
+        self.timers.insert((group.timer, key));
+        if let Some(poll) = self.polls.get_mut(group.poll).filter(|_| !group.is_probe) {
+            poll.groups.insert(key);
+        }
+        if let Some(front) = self.fronts.get_mut(group.node) {
+            front.silent += usize::from(group.rank == Rank::Silent);
+            front.probes += usize::from(group.is_probe);
+        }
+        for (place, slot) in group.slots.iter().enumerate() {
+            if let Some(entry) = slot.entry.and_then(|entry| self.entries.get_mut(entry)) {
+                entry.group = Some((key, place));
+            }
+        }
+        self.groups.insert(group)
+    }
+
+    /// Forgets a group; tells the front-end if it would go on answering.
+    pub(super) fn close(&mut self, key: GroupKey, cancel: bool) -> Option<Group> {
+        self.release(key, cancel);
+        let group = self.groups.try_remove(key)?;
+        self.timers.remove(&(group.timer, key));
+        if let Some(poll) = self.polls.get_mut(group.poll) {
+            poll.groups.swap_remove(&key);
+        }
+        if let Some(front) = self.fronts.get_mut(group.node) {
+            front.silent -= usize::from(group.rank == Rank::Silent);
+            front.probes -= usize::from(group.is_probe);
+        }
+        Some(group)
+    }
+
+    /// Sends a group's request. Returns false if no id is free: then it waits.
+    pub(super) fn ask(&mut self, key: GroupKey, now: Moment) -> bool {
+        self.compact(key);
+        if self.is_one_silent_too_many(key) {
+            let node = self.groups.get(key).map_or(0, |group| group.node);
+            let deadline = self.pace(node, now.millis + 1, now);
+            self.wait_until(key, deadline);
+            return true;
+        }
+        let Some(group) = self.groups.get_mut(key) else { return true };
+        let Some(poll) = self.polls.get(group.poll) else { return true };
+        let Some(id) = self.requests.open(key) else {
+            let deadline = now.millis + rest_after(group.attempts);
+            (group.state, group.attempts) = (State::Queued, group.attempts + 1);
+            self.wait_until(key, deadline);
+            return false;
+        };
+        group.state = State::Asked(id);
+        (group.has_answered, group.has_missed, group.answered_at) = (false, false, now.millis);
+        let mut deadline = now.millis + poll.when.patience(self.once);
+        if poll.when == When::Once {
+            // What is left of it is for what has to happen between the rounds.
+            let patience = if group.once.round == 0 { self.once * 3 / 8 } else { self.once / 4 };
+            deadline = (now.millis + patience).min(group.once.end);
+        }
+        let (node, when, live) = (group.node, poll.when.clone(), group.live);
+        let slots = std::mem::take(&mut group.slots);
+        if let Some(front) = self.fronts.get_mut(node) {
+            if group.once.round == 0 {
+                group.pulse = front.beats;
+            }
+            front.searching += usize::from(group.is_search && !std::mem::replace(&mut group.is_counted, true));
+            front.alone += usize::from(group.rank == Rank::Silent);
+        }
+        self.send(node, id, &when, &slots);
+        let canary = if when.is_event() && live > 1 { self.send_canary(key, &slots, now) } else { None };
+        if let Some(group) = self.groups.get_mut(key) {
+            (group.slots, group.canary) = (slots, canary);
+        }
+        self.wait_until(key, deadline);
+        true
+    }
+
+    /// Gives a group's id back; tells the front-end if it would go on answering.
+    pub(super) fn release(&mut self, key: GroupKey, cancel: bool) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        let (node, canary) = (group.node, group.canary.take());
+        if let Some(front) = self.fronts.get_mut(node) {
+            front.searching -= usize::from(std::mem::take(&mut group.is_counted));
+            front.alone -= usize::from(group.rank == Rank::Silent && group.is_asked());
+        }
+        if let State::Asked(id) = group.state {
+            group.state = State::Failed;
+            self.requests.close(id);
+            if cancel {
+                self.cancel(node, id);
+            }
+        }
+        if let Some(canary) = canary {
+            self.close(canary, true);
+        }
+    }
+
+    /// A group was answered: it is no search any more.
+    pub(super) fn found_answering(&mut self, key: GroupKey, now: Moment) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.has_answered = true;
+        group.is_search = false;
+        let (node, poll, canary) = (group.node, group.poll, group.canary.take());
+        let Some(front) = self.fronts.get_mut(node) else { return };
+        front.searching -= usize::from(std::mem::take(&mut group.is_counted));
+        if group.rank != Rank::Plain {
+            for slot in group.slots.iter().filter(|slot| slot.entry.is_some()) {
+                self.silence.answered(&slot.wanted, now);
+            }
+        }
+        if group.rank == Rank::Silent {
+            group.rank = Rank::Proving;
+            front.silent -= 1;
+            front.alone -= 1;
+        }
+        if let Some(canary) = canary {
+            self.close(canary, true);
+        }
+        self.unsettle(poll);
+    }
+
+    /// Lets a group's timer ring at a time, in milliseconds.
+    pub(super) fn wait_until(&mut self, key: GroupKey, deadline: u64) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        self.timers.remove(&(group.timer, key));
+        (group.deadline, group.timer) = (deadline, deadline);
+        self.timers.insert((deadline, key));
+    }
+
+    /// Leaves out of a group what nobody reads any more.
+    pub(super) fn compact(&mut self, key: GroupKey) {
+        let Some(group) = self.groups.get_mut(key).filter(|group| group.live < group.slots.len()) else { return };
+        group.slots.retain(|slot| slot.entry.is_some());
+        for (place, slot) in group.slots.iter().enumerate() {
+            if let Some(entry) = slot.entry.and_then(|entry| self.entries.get_mut(entry)) {
+                entry.group = Some((key, place));
+            }
+        }
+    }
+}
+
+/// Returns the pause after so many attempts, in milliseconds.
+pub(super) fn rest_after(attempts: u32) -> u64 {
+    (FIRST_REST << attempts.min(10)).min(LONGEST_REST)
+}
+
+/// Kinds of groups that may become fewer, beside those that are answered by their rank.
+pub(super) const UNANSWERED: usize = 2;
+
+pub(super) const WAITING: usize = 3;
+
+/// About how many devices fit one request.
+pub(super) const USUAL_GROUP: usize = 400;
+
+/// In milliseconds; doubled with each attempt.
+pub(super) const FIRST_REST: u64 = 250;
+
+/// In milliseconds: so long after a front-end comes back its devices are read again at the latest.
+pub(super) const LONGEST_REST: u64 = 8000;

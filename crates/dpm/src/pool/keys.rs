@@ -1,0 +1,16 @@
+//! The numbers of entries, requests and readers.
+
+/// The number of an entry.
+pub type EntryKey = usize;
+
+/// A reader: a client's list, and the number by which it calls the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Reader {
+    /// The list.
+    pub list: usize,
+    /// The client's number.
+    pub ref_id: i64,
+}
+
+/// The number of a request, whether or not it is outstanding.
+pub(super) type GroupKey = usize;

@@ -1,0 +1,11 @@
+//! Numbers as front-ends send them.
+
+/// The number in bytes as they came, extended with its sign. `None` if they are not 1, 2 or 4.
+pub fn raw(bytes: &[u8]) -> Option<i32> {
+    Some(match *bytes {
+        [byte] => i32::from(byte as i8),
+        [low, high] => i32::from(i16::from_le_bytes([low, high])),
+        [a, b, c, d] => i32::from_le_bytes([a, b, c, d]),
+        _ => return None,
+    })
+}

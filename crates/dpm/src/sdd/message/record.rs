@@ -1,0 +1,283 @@
+//! How fields of messages are written and read, and the macros that make types of the rows of the table.
+
+pub(super) use crate::sdd::value::{
+    Error, Reader, put_array, put_binary, put_boolean, put_double, put_integer, put_string,
+};
+
+/// The id of the DPM protocol.
+pub const PROTOCOL: i64 = -1_321_570_246;
+
+/// What can be written as a message and read from one: [`request::Request`] and [`reply::Reply`].
+pub trait Message: Sized {
+    /// Every message of this direction: its name, id and fields.
+    const TABLE: &'static [(&'static str, u16, &'static [Field])];
+
+    /// Appends the encoded message.
+    fn encode(&self, out: &mut Vec<u8>);
+
+    /// Reads a message. One zero may follow it: ACNET pads to an even length and nothing tells the true one.
+    fn decode(bytes: &[u8]) -> Result<Self, Error>;
+}
+
+/// A row of the table: a field of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field {
+    /// Its name.
+    pub name: &'static str,
+    /// Its id on the wire.
+    pub id: u16,
+    /// What it holds.
+    pub kind: FieldKind,
+    /// May it be absent?
+    pub optional: bool,
+}
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldKind {
+    /// A signed integer of as many bytes at most.
+    Integer(u8),
+    /// An IEEE double.
+    Double,
+    /// Bytes.
+    Binary,
+    /// A string.
+    String,
+    /// A truth value.
+    Boolean,
+    /// Any number of values of one kind.
+    Array(&'static FieldKind),
+    /// A struct of fields.
+    Struct(&'static [Field]),
+}
+
+/// A type that a field can have.
+pub(super) trait Wire: Sized {
+    const KIND: FieldKind;
+    const OPTIONAL: bool = false;
+    fn write(&self, out: &mut Vec<u8>);
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error>;
+    fn is_present(&self) -> bool {
+        true
+    }
+    fn absent() -> Option<Self> {
+        None
+    }
+}
+
+macro_rules! integers {
+    ($($type:ty = $size:literal)*) => {$(
+        impl Wire for $type {
+            const KIND: FieldKind = FieldKind::Integer($size);
+            fn write(&self, out: &mut Vec<u8>) {
+                put_integer(out, i64::from(*self));
+            }
+            fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+                Self::try_from(reader.integer()?).map_err(|_| Error::Range)
+            }
+        }
+    )*};
+}
+
+integers! { i16 = 2 i32 = 4 i64 = 8 }
+
+impl Wire for f64 {
+    const KIND: FieldKind = FieldKind::Double;
+    fn write(&self, out: &mut Vec<u8>) {
+        put_double(out, *self);
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        reader.double()
+    }
+}
+
+impl Wire for bool {
+    const KIND: FieldKind = FieldKind::Boolean;
+    fn write(&self, out: &mut Vec<u8>) {
+        put_boolean(out, *self);
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        reader.boolean()
+    }
+}
+
+impl Wire for String {
+    const KIND: FieldKind = FieldKind::String;
+    fn write(&self, out: &mut Vec<u8>) {
+        put_string(out, self);
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        reader.string()
+    }
+}
+
+/// Bytes of a field. A type of its own because an array of numbers is something else.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Bytes(pub Vec<u8>);
+
+impl Wire for Bytes {
+    const KIND: FieldKind = FieldKind::Binary;
+    fn write(&self, out: &mut Vec<u8>) {
+        put_binary(out, &self.0);
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Ok(Self(reader.binary()?.to_vec()))
+    }
+}
+
+impl<T: Wire> Wire for Option<T> {
+    const KIND: FieldKind = T::KIND;
+    const OPTIONAL: bool = true;
+    fn write(&self, out: &mut Vec<u8>) {
+        if let Some(value) = self {
+            value.write(out);
+        }
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        T::read(reader).map(Some)
+    }
+    fn is_present(&self) -> bool {
+        self.is_some()
+    }
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+}
+
+impl<T: Wire> Wire for Vec<T> {
+    const KIND: FieldKind = FieldKind::Array(&T::KIND);
+    fn write(&self, out: &mut Vec<u8>) {
+        put_array(out, self.len());
+        for item in self {
+            item.write(out);
+        }
+    }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        // The count is at most that of the bytes left, and no item takes less than one.
+        (0..reader.array()?).map(|_| T::read(reader)).collect()
+    }
+}
+
+macro_rules! record {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $type:ty = $id:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)*
+        }
+
+        impl $name {
+            const FIELDS: &'static [Field] = &[$(Field {
+                name: stringify!($field),
+                id: $id,
+                kind: <$type as Wire>::KIND,
+                optional: <$type as Wire>::OPTIONAL,
+            },)*];
+        }
+
+        impl Wire for $name {
+            const KIND: FieldKind = FieldKind::Struct(Self::FIELDS);
+
+            fn write(&self, out: &mut Vec<u8>) {
+                let present: usize = [$(usize::from(self.$field.is_present()),)*].iter().sum();
+                put_array(out, 2 * present);
+                $(if self.$field.is_present() {
+                    put_integer(out, i64::from($id as u16 as i16));
+                    self.$field.write(out);
+                })*
+            }
+
+            #[allow(unused_mut, reason = "messages without fields are records too")]
+            fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+                let count = reader.array()?;
+                if count % 2 != 0 {
+                    return Err(Error::Length);
+                }
+                $(let mut $field: Option<$type> = None;)*
+                for _ in 0..count / 2 {
+                    match id(reader)? {
+                        $($id if $field.is_none() => $field = Some(Wire::read(reader)?),)*
+                        unknown => return Err(Error::Field(unknown)),
+                    }
+                }
+                Ok(Self {
+                    $($field: $field.or_else(Wire::absent).ok_or(Error::Missing(stringify!($field)))?,)*
+                })
+            }
+        }
+    };
+}
+
+macro_rules! direction {
+    (
+        $(#[$doc:meta])* $direction:ident;
+        $($(#[$message_doc:meta])* $name:ident = $id:literal { $($fields:tt)* })*
+    ) => {
+        $(record! { $(#[$message_doc])* $name { $($fields)* } })*
+
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum $direction {
+            $($(#[$message_doc])* $name($name),)*
+        }
+
+        $(impl From<$name> for $direction {
+            fn from(message: $name) -> Self {
+                Self::$name(message)
+            }
+        })*
+
+        impl Message for $direction {
+            const TABLE: &'static [(&'static str, u16, &'static [Field])] = &[
+                $((stringify!($name), $id, $name::FIELDS),)*
+            ];
+
+            fn encode(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Self::$name(message) => {
+                        put_head(out, $id);
+                        message.write(out);
+                    })*
+                }
+            }
+
+            fn decode(bytes: &[u8]) -> Result<Self, Error> {
+                let mut reader = Reader::new(bytes);
+                let message = match read_head(&mut reader)? {
+                    $($id => Self::$name(Wire::read(&mut reader)?),)*
+                    unknown => return Err(Error::Message(unknown)),
+                };
+                match reader.rest() {
+                    [] | [0] => Ok(message),
+                    _ => Err(Error::Trailing),
+                }
+            }
+        }
+    };
+}
+
+pub(super) fn put_head(out: &mut Vec<u8>, message: u16) {
+    out.extend_from_slice(MAGIC);
+    put_array(out, ITEMS);
+    put_integer(out, PROTOCOL);
+    put_integer(out, i64::from(message as i16));
+}
+
+pub(super) fn read_head(reader: &mut Reader<'_>) -> Result<u16, Error> {
+    let rest = reader.rest().strip_prefix(MAGIC).ok_or(Error::NotSdd)?;
+    *reader = Reader::new(rest);
+    if reader.array()? != ITEMS || reader.integer()? != PROTOCOL {
+        return Err(Error::NotSdd);
+    }
+    id(reader)
+}
+
+/// Ids are 16 bits that are written as if they had a sign.
+pub(super) fn id(reader: &mut Reader<'_>) -> Result<u16, Error> {
+    let number = reader.integer()?;
+    let signed = i16::try_from(number).map(|number| number as u16);
+    signed.or_else(|_| u16::try_from(number)).map_err(|_| Error::Range)
+}
+
+const MAGIC: &[u8] = b"SDD\x02";
+const ITEMS: usize = 3;

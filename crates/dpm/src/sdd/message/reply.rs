@@ -1,0 +1,242 @@
+//! The table of what DPM answers. `timestamp` is in milliseconds since 1970, `status` as
+//! [`Status`](crate::status::Status) packs it, `cycle` the cycle time of a GETS32 reply or 0.
+
+use super::record::*;
+use super::settings::SettingStatus;
+
+direction! {
+    /// A reply of DPM.
+    Reply;
+
+    /// Here I am.
+    ServiceDiscovery = 0xcd7e {
+        /// How busy; the least busy is preferred.
+        load: i16 = 0x1eb3,
+        /// Where.
+        service_location: String = 0x11af,
+    }
+    /// The list is made.
+    OpenList = 0x349e {
+        /// Its number.
+        list_id: i32 = 0xe820,
+    }
+    /// The request was taken.
+    AddToList = 0x8bac {
+        /// The list.
+        list_id: i32 = 0xe820,
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// Whether.
+        status: i16 = 0x4454,
+    }
+    /// The request was removed.
+    RemoveFromList = 0xf41a {
+        /// The list.
+        list_id: i32 = 0xe820,
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// Whether.
+        status: i16 = 0x4454,
+    }
+    /// The list is started.
+    StartList = 0x9600 {
+        /// The list.
+        list_id: i32 = 0xe820,
+        /// Whether.
+        status: i16 = 0x4454,
+    }
+    /// How the list is; also sent after silence, to show that someone is there.
+    ListStatus = 0x7370 {
+        /// The list.
+        list_id: i32 = 0xe820,
+        /// How.
+        status: i16 = 0x4454,
+    }
+    /// A request failed for now, or an answer that is nothing but a status.
+    Status = 0xd6ad {
+        /// The client's number for the request; 0 for the list.
+        ref_id: i64 = 0x1eab,
+        /// When.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// What happened.
+        status: i16 = 0x4454,
+    }
+    /// What the database knows of the device of a request.
+    DeviceInfo = 0x6fed {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// The device's index.
+        di: i32 = 0x82dd,
+        /// Its name.
+        name: String = 0x931c,
+        /// What it is.
+        description: String = 0xf92c,
+        /// Of readings and settings.
+        units: Option<String> = 0x3dfb,
+        /// Its meaning is unknown; never sent.
+        format_hint: Option<i16> = 0x7ec2,
+    }
+    /// One number.
+    Scalar = 0xd6ab {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// When it was read.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// Status of the reading.
+        status: i16 = 0x4454,
+        /// The number.
+        data: f64 = 0x7f38,
+    }
+    /// Numbers.
+    ScalarArray = 0x59fc {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// When they were read.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// Status of the reading.
+        status: i16 = 0x4454,
+        /// The numbers.
+        data: Vec<f64> = 0x7f38,
+    }
+    /// Bytes as the front-end sent them.
+    Raw = 0xcf5e {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// When they were read.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// Status of the reading.
+        status: i16 = 0x4454,
+        /// The bytes, little endian.
+        data: Bytes = 0x7f38,
+    }
+    /// A text.
+    Text = 0x8f32 {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// When it was read.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// Status of the reading.
+        status: i16 = 0x4454,
+        /// The text.
+        data: String = 0x7f38,
+    }
+    /// Texts.
+    TextArray = 0x327b {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// When they were read.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// Status of the reading.
+        status: i16 = 0x4454,
+        /// The texts.
+        data: Vec<String> = 0x7f38,
+    }
+    /// Numbers, each with its time; an empty one ends a history.
+    TimedScalarArray = 0x7a32 {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// When.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// Status of the readings.
+        status: i16 = 0x4454,
+        /// The numbers.
+        data: Vec<f64> = 0x7f38,
+        /// Their times, in microseconds since 1970.
+        micros: Vec<i64> = 0x342d,
+    }
+    /// An analog alarm block, scaled.
+    AnalogAlarm = 0x7588 {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// When it was read.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// Readings below are bad.
+        minimum: f64 = 0x234c,
+        /// Readings above are bad.
+        maximum: f64 = 0xe288,
+        /// Is it watched?
+        alarm_enable: bool = 0x8f20,
+        /// Is it bad?
+        alarm_status: bool = 0x6036,
+        /// Does it abort the beam?
+        abort: bool = 0x4a1c,
+        /// Is the abort suppressed?
+        abort_inhibit: bool = 0x8172,
+        /// Bad readings in a row that make an alarm.
+        tries_needed: i32 = 0x0132,
+        /// Bad readings in a row so far.
+        tries_now: i32 = 0x2b3e,
+    }
+    /// A digital alarm block.
+    DigitalAlarm = 0xc79b {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// When it was read.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// The bits as they should be.
+        nominal: i32 = 0x4f1d,
+        /// The bits that count.
+        mask: i32 = 0x11eb,
+        /// Is it watched?
+        alarm_enable: bool = 0x8f20,
+        /// Is it bad?
+        alarm_status: bool = 0x6036,
+        /// Does it abort the beam?
+        abort: bool = 0x4a1c,
+        /// Is the abort suppressed?
+        abort_inhibit: bool = 0x8172,
+        /// Bad readings in a row that make an alarm.
+        tries_needed: i32 = 0x0132,
+        /// Bad readings in a row so far.
+        tries_now: i32 = 0x2b3e,
+    }
+    /// The basic status; an attribute that the device has not is absent.
+    BasicStatus = 0xf2f9 {
+        /// The client's number for the request.
+        ref_id: i64 = 0x1eab,
+        /// When it was read.
+        timestamp: i64 = 0xd55b,
+        /// Cycle.
+        cycle: i64 = 0x0740,
+        /// Is it on?
+        on: Option<bool> = 0x5c01,
+        /// Is it ready?
+        ready: Option<bool> = 0xab23,
+        /// Is it under remote control?
+        remote: Option<bool> = 0xe486,
+        /// Is its polarity positive?
+        positive: Option<bool> = 0x2716,
+        /// Does it ramp?
+        ramp: Option<bool> = 0x9238,
+    }
+    /// What became of each setting.
+    ApplySettings = 0x43c0 {
+        /// Each once.
+        status: Vec<SettingStatus> = 0x4454,
+    }
+    /// The answer to a step of authentication.
+    Authenticate = 0x1c76 {
+        /// Whom to get a ticket for.
+        service_name: Option<String> = 0x6338,
+        /// The token of the next step.
+        token: Option<Bytes> = 0x8da1,
+    }
+}

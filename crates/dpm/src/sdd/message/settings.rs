@@ -1,0 +1,43 @@
+//! Settings within messages, and what became of them.
+
+use super::record::*;
+
+record! {
+    /// Bytes to set, as the front-end takes them.
+    RawSetting {
+        /// The request that they are for.
+        ref_id: i64 = 0x1eab,
+        /// The bytes.
+        data: Bytes = 0x7f38,
+    }
+}
+
+record! {
+    /// Engineering values to set.
+    ScaledSetting {
+        /// The request that they are for.
+        ref_id: i64 = 0x1eab,
+        /// The values.
+        data: Vec<f64> = 0x7f38,
+    }
+}
+
+record! {
+    /// Texts to set: a control command, an enumerated value.
+    TextSetting {
+        /// The request that they are for.
+        ref_id: i64 = 0x1eab,
+        /// The texts.
+        data: Vec<String> = 0x7f38,
+    }
+}
+
+record! {
+    /// What became of one setting.
+    SettingStatus {
+        /// The request that it was for.
+        ref_id: i64 = 0x1eab,
+        /// Its status, as [`Status`](crate::status::Status) packs it.
+        status: i16 = 0x4454,
+    }
+}

@@ -1,0 +1,27 @@
+//! A connection in acnetd's client protocol, and whose requests it passes on.
+
+use std::collections::HashMap;
+
+use super::keys::ClientKey;
+use crate::rad50::Rad50;
+
+/// The state of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Raw {
+    pub(super) handle: Rad50,
+    /// The number of its process, as it said.
+    pub(super) process: u32,
+    pub(super) last_request: u16,
+    /// Ids of requests that were passed on, by the ids that the client knows.
+    pub(super) passed: HashMap<u16, u16, ahash::RandomState>,
+}
+
+/// A client's task, and a request of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller {
+    pub(super) client: ClientKey,
+    /// The number of its task.
+    pub(super) task_id: u16,
+    /// The request's id for the client.
+    pub(super) message: u16,
+}

@@ -1,0 +1,88 @@
+//! What clients send, taken apart into frames.
+
+use super::caller::Raw;
+use super::client::Speaks;
+use super::keys::{ClientKey, Close};
+use super::list::Route;
+use super::{Dpm, greeting};
+use crate::time::Moment;
+
+impl Dpm {
+    /// Takes as many whole frames as there are, and tells how many bytes they were. Whoever does not read what it is owed is not listened to.
+    pub(super) fn take_input(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, Close> {
+        let mut taken = 0;
+        while let Some(rest) = input.get(taken..).filter(|rest| !rest.is_empty()) {
+            let has_room = self.outlets.makes_room(client);
+            let Some(state) = self.outlets.clients.get(client) else { return Err(Close) };
+            if !has_room {
+                break;
+            }
+            let used = match state.speaks {
+                Speaks::Unknown => self.greet(client, rest, now)?,
+                Speaks::Dpm => match frame(rest)? {
+                    Some(frame) => {
+                        self.take_message(client, frame, now);
+                        PREFIX + frame.len()
+                    }
+                    None => 0,
+                },
+                Speaks::Top => return Err(Close),
+                Speaks::Raw(_) => match frame(rest)? {
+                    Some(frame) => {
+                        self.take_frame(client, frame, now)?;
+                        PREFIX + frame.len()
+                    }
+                    None => 0,
+                },
+                Speaks::Daq => return Err(Close),
+            };
+            if used == 0 {
+                break;
+            }
+            taken += used;
+        }
+        Ok(taken)
+    }
+
+    pub(super) fn greet(&mut self, client: ClientKey, input: &[u8], now: Moment) -> Result<usize, Close> {
+        let from = self.outlets.clients.get(client).and_then(|client| client.from);
+        let is_near = from.is_none_or(|from| from.ip().is_loopback());
+        let (speaks, used) = match greeting::read(input, is_near)? {
+            None => return Ok(0),
+            Some((greeting::Greeting::Dpm, used)) => (Speaks::Dpm, used),
+            Some((greeting::Greeting::Raw, used)) => (Speaks::Raw(Raw::default()), used),
+            Some((greeting::Greeting::Top, used)) => {
+                self.watch(client, now);
+                (Speaks::Top, used)
+            }
+            Some((greeting::Greeting::Refused(answer), _)) => {
+                self.outlets.frame(client, answer.as_bytes().to_vec());
+                return Err(Close);
+            }
+        };
+        let opens = matches!(speaks, Speaks::Dpm);
+        if let Some(state) = self.outlets.clients.get_mut(client) {
+            state.speaks = speaks;
+            state.speaks_by = None;
+        }
+        if opens {
+            self.open_list(client, Route::Tcp).map_err(|_| Close)?;
+        }
+        Ok(used)
+    }
+}
+
+/// The frame that bytes begin with, if it is whole. Both protocols begin frames with a length.
+pub(super) fn frame(input: &[u8]) -> Result<Option<&[u8]>, Close> {
+    let Some((prefix, rest)) = input.split_first_chunk::<PREFIX>() else { return Ok(None) };
+    match u32::from_be_bytes(*prefix) as usize {
+        length if length > FRAME => Err(Close),
+        length => Ok(rest.get(..length)),
+    }
+}
+
+/// The length in front of a frame, in bytes.
+pub(super) const PREFIX: usize = 4;
+
+/// The largest frame that a client may send, in bytes.
+pub const FRAME: usize = 128 << 10;

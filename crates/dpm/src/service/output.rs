@@ -1,0 +1,162 @@
+//! What clients are sent: queued once for each, written when its turn comes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::keys::ClientKey;
+use super::list::Route;
+use super::outbox::Item;
+use super::room::STEP;
+use super::{Outlets, daq_messages, packets};
+use crate::pool::Reader;
+use crate::sdd::{Message, Shared, reply::Reply};
+use crate::show;
+use crate::status::Status;
+
+impl Outlets {
+    /// Queues a message for a reader, unless too much is waiting. `is_last` tells that no more will come for this request.
+    pub(super) fn push(&mut self, reader: Reader, message: &Arc<Shared>, is_last: bool) {
+        if self.is_daq(reader.list) && !daq_messages::prepare(message, is_last) {
+            return;
+        }
+        let Some(list) = self.lists.get_mut(reader.list) else { return };
+        let key = list.client;
+        let Some(client) = self.clients.get_mut(key) else { return };
+        if !self.room.makes(client, self.queue) {
+            self.dropped += 1;
+            if list.overflowed.len() < OVERFLOWED {
+                list.overflowed.insert(reader.ref_id);
+            }
+            return;
+        }
+        list.sent_at = self.now.millis;
+        let mut message = Arc::clone(message);
+        if matches!(list.route, Route::Acnet(_)) && message.size() > packets::LARGEST {
+            let truncated = show::status(Status::TRUNC_REPLY, self.now.unix_millis, 0);
+            let Some(status) = Shared::new(&truncated) else { return };
+            message = Arc::new(status);
+        }
+        let epoch = list.epoch;
+        client.outbox.push(Item::Shared { list: reader.list as u32, epoch, ref_id: reader.ref_id, message });
+        self.touch(key);
+    }
+
+    /// Queues a status for a request of a list.
+    pub(super) fn push_status(&mut self, list: usize, ref_id: i64, status: Status) {
+        self.push_reply(list, ref_id, &show::status(status, self.now.unix_millis, 0));
+    }
+
+    /// Queues a reply for a request of a list; its own number does not count.
+    pub(super) fn push_reply(&mut self, list: usize, ref_id: i64, reply: &Reply) {
+        if let Some(shared) = Shared::new(reply) {
+            self.push(Reader { list, ref_id }, &Arc::new(shared), true);
+        }
+    }
+
+    /// Queues a reply of a list as a whole.
+    pub(super) fn push_of_list(&mut self, list: usize, reply: impl Into<Reply>) {
+        if self.is_daq(list) {
+            return;
+        }
+        let Some(state) = self.lists.get_mut(list) else { return };
+        state.sent_at = self.now.millis;
+        let (key, opened) = (state.client, state.opened);
+        let mut message = Vec::new();
+        reply.into().encode(&mut message);
+        if let Some(client) = self.clients.get_mut(key) {
+            client.outbox.push(Item::OfList { list: list as u32, opened, message: message.into() });
+            self.touch(key);
+        }
+    }
+
+    /// Queues bytes as they are.
+    pub(super) fn frame(&mut self, client: ClientKey, bytes: Vec<u8>) {
+        if let Some(state) = self.clients.get_mut(client) {
+            state.outbox.push(Item::Framed(bytes.into()));
+            self.touch(client);
+        }
+    }
+
+    pub(super) fn render(&mut self, key: ClientKey, out: &mut Vec<u8>, limit: usize) {
+        let Some(client) = self.clients.get_mut(key) else { return };
+        client.is_dirty = false;
+        while out.len() < limit {
+            let Some(item) = client.outbox.pop() else { break };
+            let Some(list) = item.list() else {
+                item.write(out);
+                continue;
+            };
+            let list = self.lists.get(list).filter(|list| item.counts(list));
+            match list.map(|list| &list.route) {
+                Some(Route::Tcp) => packets::frame(out, |out| item.write(out)),
+                Some(Route::Daq) => item.write_daq(out),
+                Some(Route::Acnet(header)) => packets::data(header, true, out, |out| item.write(out)),
+                None => {}
+            }
+        }
+        let is_relieved = client.outbox.bytes() <= self.queue / 2;
+        self.give_room(key);
+        let Some(client) = self.clients.get(key) else { return };
+        let lists = if is_relieved { client.lists.clone() } else { BTreeSet::new() };
+        for list in lists {
+            let lost = self.lists.get_mut(list).map(|list| std::mem::take(&mut list.overflowed)).unwrap_or_default();
+            for ref_id in lost {
+                let lost = show::status(Status::REPLY_OVERFLOW, self.now.unix_millis, 0);
+                if let Some(shared) = Shared::new(&lost) {
+                    self.push(Reader { list, ref_id }, &Arc::new(shared), false);
+                }
+            }
+        }
+    }
+
+    /// Returns a number that no list has had lately.
+    pub(super) fn next_epoch(&mut self) -> u32 {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch
+    }
+
+    pub(super) fn touch(&mut self, key: ClientKey) {
+        if let Some(client) = self.clients.get_mut(key)
+            && !std::mem::replace(&mut client.is_dirty, true)
+        {
+            self.dirty.push(key);
+        }
+    }
+}
+
+/// Requests of a list whose loss of readings is remembered.
+pub(super) const OVERFLOWED: usize = 100_000;
+
+impl Outlets {
+    /// Returns true if more may wait for a client, and takes room for it.
+    pub(super) fn makes_room(&mut self, client: ClientKey) -> bool {
+        let Self { clients, room, queue, .. } = self;
+        clients.get_mut(client).is_some_and(|client| room.makes(client, *queue))
+    }
+
+    /// Returns true if a client has room for what it asks.
+    pub(super) fn has_room(&self, client: ClientKey) -> bool {
+        let Some(client) = self.clients.get(client) else { return false };
+        // What waits changes only when something is sent or queued, and this is asked again then.
+        client.outbox.bytes() < self.queue.min((client.steps + 1) * STEP)
+    }
+
+    /// Gives back what a client has read.
+    pub(super) fn give_room(&mut self, client: ClientKey) {
+        let Some(client) = self.clients.get_mut(client) else { return };
+        let needed = client.outbox.bytes() / STEP;
+        if client.steps >= needed {
+            client.is_full = false;
+        }
+        if client.steps > needed {
+            self.room.give(client.address, client.steps - needed);
+            client.steps = needed;
+        }
+    }
+
+    /// Gives back all that a client had.
+    pub(super) fn leave_room(&mut self, client: ClientKey) {
+        let Some(client) = self.clients.get_mut(client) else { return };
+        self.room.give(client.address, std::mem::take(&mut client.steps));
+    }
+}

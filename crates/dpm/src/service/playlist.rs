@@ -1,0 +1,101 @@
+//! What a list still has to play, and the questions that the archive has not answered yet.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::share::Address;
+use crate::history::Question;
+
+/// What a list still has to play.
+#[derive(Debug, Default)]
+pub(super) struct Playlist {
+    /// In their order.
+    pub(super) waiting: BTreeMap<u64, Playback>,
+    /// The place of each, by its number for the client.
+    pub(super) places: HashMap<i64, u64, ahash::RandomState>,
+    pub(super) last: u64,
+    /// The question that the archive has not answered yet.
+    pub(super) asked: Option<u64>,
+    /// It is among the lists that wait until their address may ask again.
+    pub(super) is_waiting: bool,
+}
+
+/// Questions that the archive has not answered yet.
+#[derive(Debug)]
+pub(super) struct Questions {
+    /// The number that an address may have.
+    pub(super) most: usize,
+    /// The number that there were so far.
+    pub(super) count: u64,
+    pub(super) asked: HashMap<u64, Address, ahash::RandomState>,
+    /// The number that an address has, and its lists that wait until one is answered.
+    pub(super) addresses: HashMap<Address, (usize, VecDeque<usize>), ahash::RandomState>,
+}
+
+impl Questions {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, count: 0, asked: HashMap::default(), addresses: HashMap::default() }
+    }
+
+    /// Returns the number of one more question of an address. `None` if it has too many: then the list waits.
+    pub(super) fn ask(&mut self, address: Address, list: usize) -> Option<u64> {
+        let (count, waiting) = self.addresses.entry(address).or_default();
+        if *count >= self.most {
+            waiting.push_back(list);
+            return None;
+        }
+        *count += 1;
+        self.count += 1;
+        self.asked.insert(self.count, address);
+        Some(self.count)
+    }
+
+    /// A question was answered. Returns the list that may ask now.
+    pub(super) fn answered(&mut self, number: u64) -> Option<usize> {
+        let address = self.asked.remove(&number)?;
+        let (count, waiting) = self.addresses.get_mut(&address)?;
+        *count -= 1;
+        let next = waiting.pop_front();
+        if *count == 0 && waiting.is_empty() {
+            self.addresses.remove(&address);
+        }
+        next
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(super) struct Playback {
+    pub(super) ref_id: i64,
+    pub(super) question: Question,
+    /// The time that its messages carry, in milliseconds since 1970.
+    pub(super) timestamp: i64,
+    /// Did an array come?
+    pub(super) is_array: bool,
+}
+
+impl Playlist {
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Forgets everything. An answer that is on its way is nobody's then.
+    pub(super) fn clear(&mut self) {
+        *self = Self { last: self.last, is_waiting: self.is_waiting, ..Self::default() };
+    }
+
+    /// Forgets a request.
+    pub(super) fn remove(&mut self, ref_id: i64) {
+        let Some(place) = self.places.remove(&ref_id) else { return };
+        if self.waiting.first_key_value().is_some_and(|(first, _)| *first == place) {
+            self.asked = None;
+        }
+        self.waiting.remove(&place);
+    }
+
+    pub(super) fn push(&mut self, playback: Playback) {
+        self.remove(playback.ref_id);
+        self.last += 1;
+        self.places.insert(playback.ref_id, self.last);
+        self.waiting.insert(self.last, playback);
+    }
+}

@@ -1,0 +1,33 @@
+//! What a client proved, and the settings of it that wait for front-ends.
+
+use super::share::Address;
+use crate::acnet::setsdb;
+use crate::authority::{Attempt, Conversation, Peer};
+
+/// What a list has of its client's proof. Lists that only read have none.
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    pub(super) conversation: Option<Box<dyn Conversation>>,
+    pub(super) peer: Option<Peer>,
+    /// When the proof ends, in milliseconds.
+    pub(super) expires: Option<u64>,
+    pub(super) is_enabled: bool,
+    /// As the client said; what it is worth is for the roles to say.
+    pub(super) role: Option<String>,
+}
+
+/// Settings that are answered together.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) list_id: i32,
+    pub(super) settings: Vec<(i64, Attempt)>,
+    /// How many of the first of them are written to the log.
+    pub(super) logged: usize,
+    /// How many have no status yet.
+    pub(super) open: usize,
+    /// The bytes that count for its client meanwhile, and for the address of that.
+    pub(super) bytes: usize,
+    pub(super) address: Address,
+    /// What front-ends were told and took.
+    pub(super) written: Vec<setsdb::Entry>,
+}

@@ -1,0 +1,105 @@
+//! What the service keeps: its clients, their lists, and what is read for them.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+
+use slab::Slab;
+
+use super::client::Client;
+use super::keys::ClientKey;
+use super::list::List;
+use super::options::Options;
+use super::passing::Passing;
+use super::playlist::Questions;
+use super::recorder::Recorder;
+use super::room::Room;
+use super::session::Batch;
+use super::share::Shares;
+use super::traffic::Traffic;
+use super::watchers::Watchers;
+use crate::authority::Authority;
+use crate::database::Database;
+use crate::plot::Plots;
+use crate::pool::{Counters, Pool};
+use crate::setting::Setter;
+use crate::time::Moment;
+
+/// Clients, lists and pool.
+#[derive(Debug)]
+pub struct Dpm {
+    pub(super) options: Options,
+    pub(super) database: Arc<Database>,
+    pub(super) pool: Pool,
+    pub(super) plots: Plots,
+    pub(super) passing: Passing,
+    /// Answers to other nodes, and messages for them.
+    pub(super) answers: Vec<(usize, Vec<u8>)>,
+    pub(super) traffic: Traffic,
+    pub(super) outlets: Outlets,
+    pub(super) list_ids: HashMap<i32, usize, ahash::RandomState>,
+    pub(super) next_list: i32,
+    pub(super) heartbeats: BinaryHeap<Reverse<(u64, i32)>>,
+    pub(super) authority: Authority,
+    pub(super) setter: Setter,
+    pub(super) batches: Slab<Batch>,
+    /// Requests on all lists.
+    pub(super) requests: usize,
+    /// The parts of clients and their addresses in what all share.
+    pub(super) shares: Shares,
+    /// Connections that have to say something whole, by when: one entry for each.
+    pub(super) patience: BinaryHeap<Reverse<(u64, ClientKey)>>,
+    /// Connections that are over.
+    pub(super) closing: Vec<ClientKey>,
+    pub(super) watchers: Watchers,
+}
+
+/// Where readings go to. Apart from the rest so that the pool can deliver while it is borrowed.
+#[derive(Debug)]
+pub(crate) struct Outlets {
+    pub(super) clients: Slab<Client>,
+    pub(super) lists: Slab<List>,
+    /// Clients that have something to be sent.
+    pub(super) dirty: Vec<ClientKey>,
+    pub(super) now: Moment,
+    /// What a client may have waiting, in bytes.
+    pub(super) queue: usize,
+    /// The room that all clients share.
+    pub(super) room: Room,
+    /// Readings that were dropped.
+    pub(super) dropped: u64,
+    pub(super) recorder: Recorder,
+    /// Questions that the archive was asked.
+    pub(super) questions: Questions,
+    /// The last epoch of a list.
+    pub(super) epoch: u32,
+}
+
+/// What the service did and has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Of the pool.
+    pub pool: Counters,
+    /// Requests that are passed on to other nodes.
+    pub passed: usize,
+    /// Things that are being read.
+    pub entries: usize,
+    /// Outstanding requests to front-ends.
+    pub groups: usize,
+    /// Plots.
+    pub plots: usize,
+    /// Connections.
+    pub clients: usize,
+    /// Lists.
+    pub lists: usize,
+    /// Times at which something is due: heartbeats of lists, and clients that must say something.
+    pub timers: usize,
+    /// Counts of what clients and addresses have of what is shared; none if there are no clients.
+    pub shares: usize,
+    /// Readings that were dropped because their client did not take them.
+    pub dropped: u64,
+    /// Readings that were not recorded because the disk did not follow.
+    pub unrecorded: u64,
+    /// Packets on the network.
+    pub traffic: Traffic,
+}

@@ -1,0 +1,18 @@
+//! Who watches the service at work.
+
+use super::keys::ClientKey;
+
+/// Who watches.
+#[derive(Debug, Default)]
+pub(super) struct Watchers {
+    pub(super) clients: Vec<ClientKey>,
+    /// When they are told next, in milliseconds.
+    pub(super) due: u64,
+}
+
+impl Watchers {
+    /// When they are told next, if there are any.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        (!self.clients.is_empty()).then_some(self.due)
+    }
+}

@@ -1,0 +1,95 @@
+//! Settings that are under way, and how they ended.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::change::Part;
+use crate::acnet::{Item, Requests, setsdb};
+use crate::database::{Device, Node};
+use crate::status::Status;
+
+/// What a setting is answered to: its batch, and its place there.
+pub type Ticket = (usize, usize);
+
+/// Settings on their way.
+#[derive(Debug)]
+pub struct Setter {
+    pub(super) nodes: Vec<Node>,
+    /// Our own node: trunk and node.
+    pub(super) address: u16,
+    pub(super) writes: Vec<(usize, Write)>,
+    pub(super) edits: Vec<(usize, Edit)>,
+    /// The place of each of them in `edits`.
+    pub(super) places: HashMap<(usize, Item), usize, ahash::RandomState>,
+    /// Blocks that are being changed.
+    pub(super) editing: HashSet<Block, ahash::RandomState>,
+    /// Blocks of a request that was not answered, which have not answered since.
+    pub(super) doubtful: HashSet<Block, ahash::RandomState>,
+    pub(super) exchanges: Requests<Exchange>,
+    /// One for each exchange.
+    pub(super) timers: BTreeSet<(u64, u16)>,
+    pub(super) out: Vec<(usize, Vec<u8>)>,
+    pub(super) done: Vec<Outcome>,
+}
+
+/// What came of a setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// What it is answered to.
+    pub ticket: Ticket,
+    /// How it went.
+    pub status: Status,
+    /// What the front-end was told, if it was told something: of a part of an alarm block the whole block.
+    pub written: Option<setsdb::Entry>,
+}
+
+/// Bytes to set.
+#[derive(Debug)]
+pub(super) struct Write {
+    pub(super) item: Item,
+    pub(super) bytes: Vec<u8>,
+    pub(super) tickets: Vec<Ticket>,
+    /// The block that is changed by this, if it is one.
+    pub(super) block: Option<Block>,
+}
+
+/// Parts of a block to set.
+#[derive(Debug)]
+pub(super) struct Edit {
+    pub(super) item: Item,
+    pub(super) device: Arc<Device>,
+    pub(super) parts: Vec<(Part, Ticket)>,
+}
+
+/// Node, device and property of an alarm block.
+pub(super) type Block = (usize, u32, u8);
+
+/// Our task's number on our node: the answers to settings come to it, those to readings to another.
+pub const TASK_ID: u16 = 0x5e7;
+
+/// How long an answer may take, in milliseconds.
+pub const PATIENCE: u64 = 5000;
+
+/// How long it may take if the front-end says that it will come, in milliseconds.
+pub(super) const MOST_PATIENCE: u64 = 30_000;
+
+/// A request that is outstanding.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) node: usize,
+    pub(super) phase: Phase,
+    /// When it was sent, in milliseconds.
+    pub(super) sent: u64,
+    /// When it is given up, in milliseconds, and when its timer rings: then or earlier.
+    pub(super) deadline: u64,
+    pub(super) timer: u64,
+}
+
+/// What a request does.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Reads blocks that are to be changed.
+    Reading(Vec<Edit>),
+    /// Sets.
+    Writing(Vec<Write>),
+}

@@ -1,0 +1,92 @@
+//! What the simulated nodes are doing.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::net::SocketAddr;
+
+use super::event::When;
+use super::play::Player;
+use crate::acnet::ftpman::{Setup, SnapshotSetup};
+use crate::acnet::{Header, Item};
+use crate::database::Database;
+
+/// All simulated nodes.
+#[derive(Debug)]
+pub struct Simulator {
+    pub(super) database: Database,
+    pub(super) player: Player,
+    pub(super) streams: HashMap<StreamKey, Stream, ahash::RandomState>,
+    pub(super) timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
+    pub(super) plots: HashMap<StreamKey, Plot, ahash::RandomState>,
+    pub(super) plot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
+    pub(super) snapshots: HashMap<StreamKey, Snapshot, ahash::RandomState>,
+    pub(super) snapshot_timers: BinaryHeap<Reverse<(u64, StreamKey)>>,
+    /// Datagrams that leave at a time, in milliseconds.
+    pub(super) delayed: BinaryHeap<Reverse<(u64, SocketAddr, Vec<u8>)>>,
+    pub(super) out: Vec<(SocketAddr, Vec<u8>)>,
+    /// Requests that came, for tests and for whoever looks.
+    pub(super) requests: u64,
+}
+
+/// Who asked, and the request's id.
+pub(super) type StreamKey = (SocketAddr, u16, u16);
+
+/// A request that is answered again and again.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) header: Header,
+    pub(super) asked: Asked,
+    pub(super) when: When,
+    pub(super) due: u64,
+    pub(super) sequence: u32,
+    /// Was the state that is waited for there at the last look?
+    pub(super) was_there: bool,
+    /// When the answer to a state that came is due.
+    pub(super) answer_at: Option<u64>,
+    /// Was the node restarted since?
+    pub(super) born: u64,
+}
+
+/// What was asked, by the protocol.
+#[derive(Debug, Clone)]
+pub(super) struct Asked {
+    pub(super) items: Vec<Item>,
+    pub(super) with_times: bool,
+}
+
+/// A plot that is being sent.
+#[derive(Debug)]
+pub(super) struct Plot {
+    pub(super) header: Header,
+    pub(super) setup: Setup,
+    pub(super) is_long: bool,
+    pub(super) due: u64,
+    /// The next point, in tens of microseconds of the simulator's time.
+    pub(super) next: u64,
+    /// Was the node restarted since?
+    pub(super) born: u64,
+}
+
+/// A snapshot that was set up.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) header: Header,
+    pub(super) setup: SnapshotSetup,
+    pub(super) devices: Vec<Device>,
+    /// When it is armed, in milliseconds; never if its event never comes.
+    pub(super) armed: Option<u64>,
+    /// The time when it is armed, in milliseconds since 1970.
+    pub(super) armed_unix: i64,
+    /// When its requester is told the next time.
+    pub(super) due: Option<u64>,
+    /// The node was restarted since.
+    pub(super) born: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Device {
+    /// Bytes of a value; `None` if it has no snapshots.
+    pub(super) length: Option<u32>,
+    /// The next point to be given.
+    pub(super) next: u32,
+}
