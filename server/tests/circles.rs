@@ -13,14 +13,8 @@ use std::path::Path;
 /// being `crate`. Each of these is a parent and what shares its types, or one matter in several files.
 const KNOWN: &[(&str, &[&str])] = &[
     ("modkit", &[]),
-    ("archive", &["answer crate prefs purge query recorder retract search sweep"]),
-    (
-        "rooms",
-        &[
-            "absent actor approve config crate directory holdings join keep limits operate register room stir unsaved",
-            "info service",
-        ],
-    ),
+    ("archive", &[]),
+    ("rooms", &[]),
     (
         "pubsub",
         &[
@@ -30,17 +24,8 @@ const KNOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("operations", &[]),
-    ("portability", &["account import"]),
-    (
-        "modules",
-        &[
-            "crate standards",
-            "multicast multicast::discovery",
-            "privacy privacy::report",
-            "privacy::blocking privacy::lists",
-            "shared_roster shared_roster::news",
-        ],
-    ),
+    ("portability", &[]),
+    ("modules", &[]),
     ("shard", &[]),
     ("web", &[]),
     ("fanout", &[]),

@@ -25,14 +25,17 @@
 //!
 //! # Layout
 //!
-//! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`: the way out. `id`: ids; `own`: forged ones. `prefs`:
-//! preferences. `sweep`: expiry. `purge`: archives that are emptied. `retract`: what was taken back.
+//! `recorder`: the way into the archives. `query`: what is asked for; `answer`, `search`: the way out, in a `page`. `id`: ids; `own`: forged ones. `prefs`:
+//! preferences. `sweep`: expiry. `purge`: archives that are emptied. `retract`: what was taken back. `options`: what the
+//! operator decides.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods, clippy::disallowed_types))]
 
 mod answer;
 pub mod id;
+mod options;
 mod own;
+mod page;
 mod prefs;
 mod purge;
 mod query;
@@ -41,25 +44,27 @@ mod retract;
 mod search;
 mod sweep;
 
-pub use answer::{View, answer};
+pub use answer::answer;
+pub use options::NAME;
 pub use purge::Purge;
+pub use query::View;
 pub use recorder::{Archives, Record, record, refusal, write};
 pub use retract::{Retracted, retract, tombstone_mark};
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::{
     Bound, Delivery, Destination, Hooks, Iq, Module, Most, OptionSpec, Passage, Per, Phase, Stanzas, Target, Unit,
-    Value, Wanted, World,
+    Wanted, World,
 };
 use rookery_jid::{Jid, JidRef};
-use rookery_modkit::option;
 use rookery_modkit::payload::{has, is_lasting};
 use rookery_store::ArchiveOf;
 use rookery_stream::error::Condition;
 use rookery_xml::{Child, Kind, Namespaces, ns};
 
+use options::{BYTES, DAY_BYTES, EXPIRE_DAYS, PAGE, ROOM_BYTES, SEARCH};
 pub use own::stanza_id;
-use prefs::{Policy, Preferences};
+use prefs::{DEFAULT, Policy, Preferences};
 
 /// Keeps what users say and are told, for their other devices and for later.
 #[derive(Debug)]
@@ -128,60 +133,6 @@ impl Module for Archive {
         hooks.every(sweep::PERIOD_MS, sweep::begin);
     }
 }
-
-const DEFAULT: OptionSpec = OptionSpec {
-    key: "default",
-    default: || Value::Text("always".into()),
-    doc: "what is archived for users who set nothing: \"always\", \"roster\" (of contacts only) or \"never\"",
-    check: |value| match value {
-        Value::Text(word) if Policy::read(word).is_none() => {
-            Err("must be \"always\", \"roster\" or \"never\"".to_owned())
-        }
-        _ => Ok(()),
-    },
-};
-
-const EXPIRE_DAYS: OptionSpec = OptionSpec {
-    key: "expire_days",
-    default: || Value::Number(0),
-    doc: "days after which archived messages of users and rooms are removed; 0: never",
-    check: option::any,
-};
-
-const PAGE: OptionSpec = OptionSpec {
-    key: "page",
-    default: || Value::Number(250),
-    doc: "messages that one request for archived messages can get",
-    check: option::at_least_one,
-};
-
-const SEARCH: OptionSpec = OptionSpec {
-    key: "search",
-    default: || Value::Number(100_000),
-    doc: "messages that one search for words looks into before it answers; it goes on from there when it is asked again",
-    check: option::at_least_one,
-};
-
-const BYTES: OptionSpec = OptionSpec {
-    key: "account_bytes",
-    default: || Value::Number(256 << 20),
-    doc: "bytes that the archive of one user may take; then the oldest messages go, of the conversation that takes too much; 0: any number",
-    check: option::any,
-};
-
-const ROOM_BYTES: OptionSpec = OptionSpec {
-    key: "room_bytes",
-    default: || Value::Number(1 << 30),
-    doc: "bytes that the archive of one room may take; then the oldest messages go; 0: any number",
-    check: option::any,
-};
-
-const DAY_BYTES: OptionSpec = OptionSpec {
-    key: "day_bytes",
-    default: || Value::Number(1 << 30),
-    doc: "bytes that one user, or one room, may add to the archives of a shard in a day; more is delivered, but not archived; 0: any number",
-    check: option::any,
-};
 
 const BOUNDS: [Bound; 9] = [
     Bound::on(
@@ -326,8 +277,6 @@ fn is_excluding(child: &Child<'_>) -> bool {
 
 /// XEP-0313 §8: a query may say whether it wants groupchat, of which there is none.
 const GROUPCHAT_FIELD: &str = "urn:xmpp:mam:2#groupchat-field";
-/// The key below `[modules]`.
-pub const NAME: &str = "archive";
 const CONVERSATION: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Normal, StanzaType::Chat]);
 /// The stanzas that carbons are made of.
 const OTHERS: Stanzas = Stanzas::of(Kind::Message, &[StanzaType::Groupchat, StanzaType::Headline, StanzaType::Error]);

@@ -5,11 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use rookery_hub::{Document, Iq, World};
+use rookery_hub::{Document, Iq, OptionSpec, Value, World};
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::asker::condition;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, Writer, ns};
+
+use super::options::NAME;
 
 /// What is archived where no address says otherwise (§2.1.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -22,6 +24,19 @@ pub(super) enum Policy {
     /// What is from or to a contact of the roster.
     Roster,
 }
+
+/// The option that says what is archived for those who have set nothing.
+pub(super) const DEFAULT: OptionSpec = OptionSpec {
+    key: "default",
+    default: || Value::Text("always".into()),
+    doc: "what is archived for users who set nothing: \"always\", \"roster\" (of contacts only) or \"never\"",
+    check: |value| match value {
+        Value::Text(word) if Policy::read(word).is_none() => {
+            Err("must be \"always\", \"roster\" or \"never\"".to_owned())
+        }
+        _ => Ok(()),
+    },
+};
 
 /// The preferences of an account.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -141,8 +156,8 @@ fn preferences(world: &World, account: JidRef<'_>) -> Preferences {
 
 /// What the operator has decided for those who set nothing.
 fn default(world: &World, account: JidRef<'_>) -> Policy {
-    let options = world.domain(account.domain()).and_then(|domain| domain.module(super::NAME));
-    options.and_then(|options| Policy::read(options.text(super::DEFAULT.key))).unwrap_or_default()
+    let options = world.domain(account.domain()).and_then(|domain| domain.module(NAME));
+    options.and_then(|options| Policy::read(options.text(DEFAULT.key))).unwrap_or_default()
 }
 
 fn reply(world: &mut World, iq: &Iq, preferences: &Preferences) {

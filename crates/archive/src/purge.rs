@@ -5,7 +5,8 @@ use rookery_jid::Jid;
 use rookery_store::StoreError;
 use serde::{Deserialize, Serialize};
 
-use super::{sweep, write};
+use super::recorder::write;
+use super::sweep;
 
 /// Empties an archive, at the home of its owner.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -8,7 +8,21 @@ use rookery_store::ArchiveQuery;
 use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 
-use super::{View, id};
+use super::id;
+
+/// How an archive is shown to whoever asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// That of an account, as it is.
+    Account,
+    /// That of a room, by somebody who may know who the occupants are: they can be asked for by their real JIDs (XEP-0313 §4.1.1).
+    Room,
+    /// The archive of a room, for somebody who may know real JIDs as far as everybody could see
+    /// them when the occupant spoke: elsewhere as [`View::WithoutJids`].
+    OpenRoom,
+    /// The same without what tells the real JIDs of occupants: the `<x/>` of `muc#user` (§5.1.2).
+    WithoutJids,
+}
 
 /// A query.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -25,13 +25,14 @@ use std::sync::Arc;
 use rookery_fanout::Packet;
 use rookery_hub::{Custody, Timer, World};
 use rookery_jid::{Jid, JidRef};
+use rookery_modkit::asker::condition;
 use rookery_store::{ArchiveOf, ArchivedMessage, StoreError};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Writer, ns};
 use tracing::{info, warn};
 
 use super::id::{self, Ids};
-use rookery_modkit::asker::condition;
+use super::options::{BYTES, DAY_BYTES, NAME, ROOM_BYTES};
 
 /// Holds the messages that a shard has to write into archives.
 #[derive(Default)]
@@ -198,13 +199,13 @@ pub struct Record<'a> {
 
 /// Records a message, and returns the id for its `<stanza-id/>` (XEP-0313 §3.4). `None`: the store is too far behind, and the archive lacks it.
 pub fn record(world: &mut World, record: Record<'_>) -> Option<String> {
-    let options = world.domain_of(record.owner.domain()).and_then(|domain| domain.module(super::NAME));
+    let options = world.domain_of(record.owner.domain()).and_then(|domain| domain.module(NAME));
     let number = |key| options.map_or(0, |options| options.number(key));
     let most = match record.of {
-        ArchiveOf::Account => number(super::BYTES.key),
-        ArchiveOf::Room => number(super::ROOM_BYTES.key),
+        ArchiveOf::Account => number(BYTES.key),
+        ArchiveOf::Room => number(ROOM_BYTES.key),
     };
-    let a_day = number(super::DAY_BYTES.key);
+    let a_day = number(DAY_BYTES.key);
     let (now_ms, is_stopping, custody) = (world.time(), world.is_stopping(), world.custody());
     let archives = world.state_mut::<Archives>();
     let bytes = record.stanza.len() + BYTES_PER_MESSAGE;

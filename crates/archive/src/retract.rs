@@ -16,8 +16,9 @@ use rookery_jid::{Jid, JidRef};
 use rookery_store::{ArchivePage, ArchiveQuery, StoreError};
 use rookery_xml::{Child, Element, Namespaces, Stanza, Writer, ns};
 
-use super::answer::scanned;
-use super::{id, write};
+use super::id;
+use super::page::scanned;
+use super::recorder::write;
 
 /// Which message is taken back, and what says that it may be.
 #[derive(Debug, Clone)]

@@ -20,9 +20,9 @@ use rookery_store::{ArchivePage, ArchiveQuery};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Stanza, ns};
 
-use super::View;
-use super::answer::{Found, failed, option, scanned, send_page, wait, was_open};
-use super::query::Query;
+use super::options::SEARCH;
+use super::page::{Found, failed, option, scanned, send_page, wait, was_open};
+use super::query::{Query, View};
 
 /// Counts the searches of a shard, and gives them their turns.
 #[derive(Default)]
@@ -98,7 +98,7 @@ impl Search {
             let error = StanzaError::new(Condition::ResourceConstraint);
             return world.reply_error(&iq, error.with_text("too many searches at a time"));
         }
-        let most = option(world, &iq.to, super::SEARCH.key);
+        let most = option(world, &iq.to, SEARCH.key);
         Self { query, view, page: ArchivePage::default(), bytes: 0, examined: (0, 0), most }.next(world, iq);
     }
 

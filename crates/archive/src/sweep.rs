@@ -5,6 +5,7 @@ use rookery_store::Expiry;
 use tracing::warn;
 
 use super::id;
+use super::options::{EXPIRE_DAYS, NAME};
 
 /// Tells which sweeps go on in a shard.
 #[derive(Debug, Default)]
@@ -56,7 +57,7 @@ fn step(world: &mut World, after: u64) {
 fn expiry(world: &World) -> Vec<Expiry> {
     let now = world.time();
     let domains = world.settings().domains.iter().filter_map(|domain| {
-        let days = domain.module(super::NAME)?.number(super::EXPIRE_DAYS.key);
+        let days = domain.module(NAME)?.number(EXPIRE_DAYS.key);
         let before = id::at(now.saturating_sub(days.saturating_mul(DAY_MS)));
         (days > 0).then_some((domain, before))
     });

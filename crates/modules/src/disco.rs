@@ -32,7 +32,7 @@ impl Module for Disco {
 
     fn install(&self, hooks: &mut Hooks<'_>) {
         // Here because every server has this module.
-        for name in [crate::CRATE, rookery_modkit::CRATE] {
+        for name in [env!("CARGO_CRATE_NAME"), rookery_modkit::CRATE] {
             hooks.collection(name);
         }
         for target in [Target::Server, Target::Account] {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Shared, table};
+use crate::table::{Shared, table};
 
 /// The Markdown page with one line per standard and module, sorted by standard.
 pub fn xep_table() -> String {

@@ -15,10 +15,10 @@ use rookery_store::{
 };
 use rookery_xml::{Element, Writer, ns};
 
-use super::import::{Import, ImportError, is_keys};
 use super::input::{Input, Next, Tag};
 use super::nodes::{read_affiliation, read_config, read_item, read_subscription};
 use super::parts::{complete, keys_in_password, name_of, read_document, read_keys, time};
+use super::progress::{Import, ImportError, is_keys};
 use super::{ARCHIVE, OURS, PIE};
 
 /// An account.

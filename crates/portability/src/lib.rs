@@ -11,7 +11,7 @@
 //! # Layout
 //!
 //! [`export`] writes, [`import`] reads: `input` is the file as events and elements, with its line numbers and what it includes; `account` is one
-//! account on its way into the stores; `parts` and `nodes` hold what both ways must agree on.
+//! account on its way into the stores; `progress` is how far an import has come, and why it ends; `parts` and `nodes` hold what both ways must agree on.
 
 mod account;
 pub mod export;
@@ -19,6 +19,7 @@ pub mod import;
 mod input;
 mod nodes;
 mod parts;
+mod progress;
 
 /// The namespace of the file.
 const PIE: &str = "urn:xmpp:pie:0";

@@ -1,29 +1,29 @@
-//! What is answered in the name of a room that doesn't exist, and how one begins to (XEP-0045 §10.1).
+//! Rooms that don't exist, and how one begins to (XEP-0045 §10.1).
 
 use rookery_fanout::{Packet, StanzaType};
 use rookery_hub::World;
 use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Kind, ns};
+use rookery_xml::Kind;
 
 use super::directory::{Directory, Entry, Full, Most};
-use super::join;
 use super::limits::Limits;
 use super::occupant::nick_key;
+use super::refusal;
 use super::room::Room;
 
 /// A stanza for a room that doesn't exist. The room, if it is created by that; it has not seen the stanza yet.
 pub(crate) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Option<Box<Room>> {
-    let enters = packet.kind() == Kind::Presence && packet.type_() == StanzaType::Available && join::enters(packet);
+    let enters = packet.kind() == Kind::Presence && packet.type_() == StanzaType::Available && refusal::enters(packet);
     let sender = packet.sender()?;
     if !enters || to.resource().and_then(nick_key).is_none() {
-        refuse(world, packet, to);
+        refusal::of_absent(world, packet, to);
         return None;
     }
     match create(world, to.bare().to_jid(), &sender) {
         Ok(room) => Some(Box::new(room)),
         Err(error) => {
-            join::refuse(world, packet, to, error);
+            refusal::refuse(world, packet, to, error);
             None
         }
     }
@@ -58,30 +58,4 @@ fn create(world: &mut World, jid: Jid, creator: &Jid) -> Result<Room, StanzaErro
     let mut room = Room::new(world, jid, creator.as_ref()).ok_or(Condition::ItemNotFound)?;
     room.forget_past(world);
     Ok(room)
-}
-
-/// Answers in the name of a room that is not there.
-pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>) {
-    let Some(from) = packet.sender() else { return };
-    match (packet.kind(), packet.type_()) {
-        (Kind::Presence, StanzaType::Available) => match to.resource().map(nick_key) {
-            // §7.2.1.
-            None | Some(None) => join::refuse(world, packet, to, Condition::JidMalformed.into()),
-            Some(_) if join::enters(packet) => join::refuse(world, packet, to, Condition::ItemNotFound.into()),
-            Some(_) => join::not_in_the_room(world, &from, to),
-        },
-        (Kind::Presence, _) => {}
-        // XEP-0410 §3: `item-not-found` would tell a client that it is in the room.
-        (Kind::Iq, _) if to.resource().is_some() => world.bounce(packet, to, not_an_occupant(packet).into()),
-        // §17.2.
-        _ => world.bounce(packet, to, Condition::ItemNotFound.into()),
-    }
-}
-
-/// The error for an IQ to an occupant from somebody who is none (§6.6, XEP-0410 §3).
-pub(crate) fn not_an_occupant(packet: &Packet) -> Condition {
-    match packet.stanza().first_child().map(|child| child.ns()) {
-        Some(namespace) if matches!(&*namespace, ns::DISCO_INFO | ns::DISCO_ITEMS) => Condition::BadRequest,
-        _ => Condition::NotAcceptable,
-    }
 }

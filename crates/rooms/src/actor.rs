@@ -17,10 +17,10 @@ use tracing::warn;
 
 use super::absent;
 use super::directory::Directory;
-use super::join::turn_away;
-use super::operate::Work;
+use super::refusal::turn_away;
 use super::room::Room;
 use super::unsaved::{self, Unsaved};
+use super::work::Work;
 
 /// The rooms whose home is this shard.
 #[derive(Debug)]
@@ -298,7 +298,7 @@ pub(super) fn save_again(world: &mut World) {
             }
             Taken::Busy => world.state_mut::<Unsaved>().put_back(jid, lack),
             // What is to stay is here as long as the store lacks something of it.
-            Taken::Absent if lack.is_destroyed() => unsaved::remove(world, &jid, |_, _| {}),
+            Taken::Absent if lack.is_destroyed => unsaved::remove(world, &jid, |_, _| {}),
             Taken::Absent => {}
         }
     }

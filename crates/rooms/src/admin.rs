@@ -8,6 +8,7 @@ use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
+use super::items::{MOST_LISTED, item_bytes};
 use super::occupant::{Occupant, nick_key};
 use super::role::{Actor, Role, affiliation_name, affiliation_named};
 use super::room::Room;
@@ -279,16 +280,5 @@ fn page<'a, T>(
     Ok((page, is_part.then_some(answer)))
 }
 
-/// Returns about the number of bytes that an item of a list with these texts takes in a stanza.
-pub(super) fn item_bytes<'a>(texts: impl IntoIterator<Item = &'a str>) -> usize {
-    let escaped = |text: &str| text.bytes().filter(|byte| matches!(byte, b'&' | b'<' | b'>' | b'\'' | b'"')).count();
-    texts.into_iter().fold(ITEM_BYTES, |sum, text| sum + text.len() + 5 * escaped(text))
-}
-
-/// The most items and bytes of a list that is sent in one stanza, so that it stays below what any
-/// stream takes.
-pub(super) const MOST_LISTED: (usize, usize) = (3000, 192 * 1024);
-/// The bytes that an item takes beside its texts.
-const ITEM_BYTES: usize = 64;
 /// New members who are invited after one request.
 const MOST_INVITED: usize = 50;

@@ -11,42 +11,12 @@ use rookery_jid::Jid;
 use rookery_modkit::form::{Field, Form};
 use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, Writer, ns};
+use rookery_xml::{Writer, ns};
 
+use super::application::{ABOUT, NICK, REGISTER, Waiting};
+use super::config::unacceptable;
 use super::occupant::nick_key;
-use super::register::{NICK, REGISTER};
 use super::room::Room;
-
-/// Somebody who wants to be registered.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Waiting {
-    /// The bare JID.
-    pub user: Jid,
-    /// The nick that is to be reserved.
-    pub nick: String,
-    /// What else the user has told, in fields of [`ABOUT`].
-    about: Form,
-}
-
-impl Waiting {
-    /// As it is kept, in the namespace of the room's document.
-    pub(crate) fn element(&self, format: &str) -> Element {
-        let waiting =
-            Element::new("waiting", format).with_attr("jid", self.user.as_str()).with_attr("nick", &self.nick);
-        waiting.with_child(self.about.element())
-    }
-
-    /// What [`Waiting::element`] has written.
-    pub(crate) fn read(element: &Element) -> Option<Self> {
-        let user = Jid::parse(element.attr("jid")?).ok()?;
-        Some(Self { user, nick: element.attr("nick")?.to_owned(), about: Form::within(element)? })
-    }
-}
-
-/// The fields of a registration that has to be approved: whoever decides may know nobody by a nick.
-pub(super) fn more_fields(form: Form) -> Form {
-    ABOUT.iter().fold(form, |form, (var, label)| form.field(Field::text_single(var).label(label)))
-}
 
 impl Room {
     /// A user wants to register where only an admin can allow it.
@@ -95,7 +65,7 @@ impl Room {
             let lines: Vec<_> = form.values(var).filter(|line| !line.trim().is_empty()).collect();
             bytes += lines.iter().map(|line| line.len()).sum::<usize>();
             if bytes > self.limits.description {
-                return Err(super::config::unacceptable(var));
+                return Err(unacceptable(var));
             }
             if !lines.is_empty() {
                 about = about.field(Field::plain(var).with_values(lines));
@@ -189,15 +159,6 @@ impl Room {
 pub(super) const ALLOW: &str = "muc#register_allow";
 /// Whose request it is: not among the registered fields of the form, but of the one for voice (§15.5.2).
 const JID: &str = "muc#jid";
-
-/// What a user may tell beside the nick (§15.5.1).
-const ABOUT: [(&str, &str); 5] = [
-    ("muc#register_first", "Given name"),
-    ("muc#register_last", "Family name"),
-    ("muc#register_email", "Email address"),
-    ("muc#register_url", "A web page"),
-    ("muc#register_faqentry", "FAQ entry"),
-];
 
 /// Users who may wait for approval by one room.
 pub(super) const MOST_WAITING: usize = 100;

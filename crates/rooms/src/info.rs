@@ -9,9 +9,9 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, ns};
 
 use super::config::{HISTORY, PUBSUB, SUBJECT};
+use super::items::reply_items;
 use super::role::Role;
 use super::room::Room;
-use super::service::reply_items;
 
 impl Room {
     /// Service discovery information.

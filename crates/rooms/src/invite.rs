@@ -11,9 +11,9 @@ use rookery_store::{Affiliated, Affiliation};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Writer, ns};
 
+use super::application::REGISTER;
 use super::approve;
 use super::directory::Directory;
-use super::register::REGISTER;
 use super::role::Role;
 use super::room::Room;
 

@@ -1,61 +1,20 @@
 //! Entering a room (XEP-0045 §7.2), and presence that may mean it.
 
-use rookery_fanout::{Packet, StanzaType};
+use rookery_fanout::Packet;
 use rookery_hub::{World, delay};
 use rookery_jid::{Jid, JidRef};
 use rookery_store::Affiliation;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, Kind, Writer, ns};
+use rookery_xml::{Element, Writer, ns};
 
 use super::directory::Directory;
 use super::history::Wanted;
 use super::occupant::{Occupant, Seat, nick_key, occupant_id};
 use super::rate::Bucket;
+use super::refusal::{not_in_the_room, refuse, request};
 use super::role::Role;
 use super::room::Room;
 use super::shown::{Shown, is_forged, presence};
-
-/// Whether a presence asks to enter: it has an `<x/>` in the namespace of rooms (§7.2.1).
-pub(crate) fn enters(packet: &Packet) -> bool {
-    request(packet).is_some()
-}
-
-fn request(packet: &Packet) -> Option<Element> {
-    let stanza = packet.stanza();
-    stanza.child("x", ns::MUC).map(|x| x.element())
-}
-
-/// Answers a presence with an error that clients know by its `<x/>` to be about a room (§7.2).
-pub(crate) fn refuse(world: &mut World, packet: &Packet, to: JidRef<'_>, error: StanzaError) {
-    let Some(from) = packet.sender() else { return };
-    let mut reply = Writer::new("presence");
-    reply.attr("type", "error").opt_attr("id", packet.id().as_deref()).attr("from", to.as_str());
-    reply.start_ns("x", ns::MUC).end();
-    error.write(&mut reply);
-    world.send(&reply.finish(), &from);
-}
-
-/// Answers what does not get to the room at all: presence that enters by the error of a refused
-/// entry (XEP-0045 §7.2), everything else by an error like any other.
-pub fn turn_away(world: &mut World, packet: &Packet, to: JidRef<'_>, condition: Condition) {
-    match (packet.kind(), packet.type_()) {
-        (Kind::Presence, StanzaType::Available) => refuse(world, packet, to, condition.into()),
-        _ => world.bounce(packet, to, condition.into()),
-    }
-}
-
-/// Tells a client that believes to be in a room that it is not (§7.2.17).
-pub(crate) fn not_in_the_room(world: &mut World, session: &Jid, nick: JidRef<'_>) {
-    let mut kick = Writer::new("presence");
-    kick.attr("type", "unavailable").attr("from", nick.as_str());
-    kick.start_ns("x", ns::MUC_USER);
-    kick.start("item").attr("affiliation", "none").attr("role", "none");
-    kick.text_child("reason", "You are not in the room.").end();
-    for code in ["110", "307", "333"] {
-        kick.start("status").attr("code", code).end();
-    }
-    world.send(&kick.finish(), session);
-}
 
 impl Room {
     /// Available presence: enters, changes what the occupant shows, or changes the nick.

@@ -1,51 +1,14 @@
-//! What the store has of a room: written whenever it changes, read when somebody comes after it was forgotten.
+//! Writes a room to the store whenever it changes; it is read when somebody comes after it was
+//! forgotten.
 
-use rookery_base::Map;
 use rookery_hub::{Iq, World};
-use rookery_jid::Jid;
-use rookery_modkit::form::Form;
+use rookery_jid::{Jid, JidRef};
 use rookery_store::{Affiliated, Affiliation, RoomDocument, StoreError};
 use rookery_xml::{Element, Writer};
 
-use super::approve::Waiting;
-use super::config::Config;
-use super::limits::Limits;
+use super::kept::FORMAT;
 use super::room::Room;
-use super::unsaved::{self, Unsaved, not_kept_yet};
-use super::voices::Voices;
-
-/// The document of a room, read.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    pub config: Config,
-    pub secret: String,
-    pub hat_list: Vec<Element>,
-    pub hats: Map<Jid, Vec<Element>>,
-    pub waiting: Vec<Waiting>,
-    pub voices: Voices,
-}
-
-impl Kept {
-    /// `None` if it is damaged.
-    pub(crate) fn read(kept: &RoomDocument, limits: &Limits) -> Option<Self> {
-        let mut document = Element::parse(&kept.config).ok().filter(|element| element.is("room", FORMAT))?;
-        for (_, said) in &kept.of_users {
-            document.push_child(Element::parse(said).ok()?);
-        }
-        let config = Config::stored(&Form::within(&document)?, limits)?;
-        let secret = document.child_text("secret", FORMAT)?;
-        let mut hats = Map::<Jid, Vec<Element>>::default();
-        for worn in document.children().filter(|child| child.is("hats", FORMAT)) {
-            let worn_by = Jid::parse(worn.attr("jid")?).ok()?;
-            hats.insert(worn_by, worn.children().cloned().collect());
-        }
-        let hat_list = document.child("hat-list", FORMAT).map(|list| list.children().cloned().collect());
-        let named = |name| document.children().filter(move |child| child.is(name, FORMAT));
-        let waiting = named("waiting").filter_map(Waiting::read).collect();
-        let voices = named("voice").filter_map(Voices::read).collect();
-        Some(Self { config, secret, hat_list: hat_list.unwrap_or_default(), hats, waiting, voices })
-    }
-}
+use super::unsaved::{self, Lack, Unsaved, not_kept_yet};
 
 impl Room {
     fn document(&self) -> RoomDocument {
@@ -143,6 +106,25 @@ impl Room {
         }
     }
 
+    /// Writes what the store lacks.
+    pub(crate) fn save_again(&mut self, world: &mut World, lack: Lack) {
+        if lack.is_destroyed {
+            unsaved::remove(world, &self.jid, |_, _| {});
+        }
+        if !lack.is_refused || !self.is_stored() {
+            return;
+        }
+        let users = if lack.is_destroyed { self.affiliations.keys().cloned().collect() } else { lack.users };
+        let changes: Vec<_> = users.iter().map(|user| self.affiliated_now(user.as_ref())).collect();
+        self.keep_document(world, None);
+        self.keep_affiliations(world, changes);
+    }
+
+    fn affiliated_now(&self, user: JidRef<'_>) -> Affiliated {
+        let none = || Affiliated { user: user.to_jid(), affiliation: Affiliation::None, nick: None, reason: None };
+        self.affiliations.get(user.bare_str()).cloned().unwrap_or_else(none)
+    }
+
     /// Whether a user may be told what goes on in the room without being there (§6.5): not in rooms that not everybody may enter.
     pub(crate) fn is_open_to(&self, world: &World, user: &Jid) -> bool {
         let is_open = !self.config.is_members_only && self.config.password.is_empty() && self.config.is_public;
@@ -159,6 +141,3 @@ pub(crate) fn told(world: &mut World, iq: &Iq, kept: Result<(), StoreError>) {
         Err(error) => world.reply_error(iq, not_kept_yet(&error)),
     }
 }
-
-/// The namespace of the document.
-const FORMAT: &str = "urn:rookery:room:0";

@@ -5,10 +5,11 @@
 //!
 //! * [`actor`]: one room, one stanza at a time, at its home shard; loading. [`directory`]: which rooms there are. `holdings`: what each account has of all rooms. `absent`: those that there are not.
 //! * [`room`]: the data, and which part deals with what. `occupant`, `role`, `config`, `limits`, `history`, `rate`: what it is made of.
-//! * `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
+//! * `refusal`: how a room says no. `join`, `nick`, `leave`: presence; `shown`: how it is written. `speak`: messages; `invite`: those that are requests to the room.
 //! * `ask`: which request goes where: `admin`, `owner`, `register`, `info`, `avatar`, `moderate`, `hats`. `change`: what becomes of roles and affiliations;
-//!   `notices`: who else hears of that; `voices`: what of it counts at the next visit. `approve`: requests that wait for an admin. `relay`: IQs between occupants. `stir`: how fast all that may go. `service`: the service itself.
-//! * [`operate`]: what operators see and do. `bounds`: what rooms may hold. `unsaved`: rooms whose changes the store did not take. `keep`: what the store has; `past`: the archive and the history; `logs`: files for people.
+//!   `notices`: who else hears of that; `voices`: what of it counts at the next visit. `application`: requests to
+//!   register; `approve`: those that wait for an admin. `items`: long lists. `relay`: IQs between occupants. `stir`: how fast all that may go. `service`: the service itself.
+//! * [`operate`]: what operators see and do; `work`: what a room does that is no stanza. `bounds`: what rooms may hold. `unsaved`: rooms whose changes the store did not take. `keep`, `kept`: what the store has; `past`: the archive and the history; `logs`: files for people.
 //!
 //! # Invariants
 //!
@@ -32,6 +33,7 @@
 mod absent;
 pub mod actor;
 mod admin;
+mod application;
 mod approve;
 mod ask;
 mod avatar;
@@ -44,8 +46,10 @@ mod history;
 mod holdings;
 mod info;
 mod invite;
+mod items;
 mod join;
 mod keep;
+mod kept;
 mod leave;
 mod limits;
 mod logs;
@@ -57,6 +61,7 @@ pub mod operate;
 mod owner;
 mod past;
 mod rate;
+mod refusal;
 mod register;
 mod relay;
 mod role;
@@ -67,6 +72,7 @@ mod speak;
 mod stir;
 mod unsaved;
 mod voices;
+mod work;
 
 use rookery_fanout::Packet;
 use rookery_hub::{Bound, Domain, Hooks, Module, OptionSpec, World};
@@ -74,7 +80,8 @@ use rookery_jid::JidRef;
 
 use actor::Actors;
 pub use directory::Directory;
-pub use join::turn_away;
+pub use limits::NAME;
+pub use refusal::turn_away;
 
 /// Rooms in which many talk to each other.
 #[derive(Debug)]
@@ -163,6 +170,3 @@ fn serve(world: &mut World, packet: &Packet, to: JidRef<'_>, _: &Domain) {
 /// The milliseconds after which rooms that nobody speaks to hear again of accounts that were
 /// removed.
 const HEED_MS: u64 = 5000;
-
-/// The key below `[modules]`.
-pub const NAME: &str = "rooms";

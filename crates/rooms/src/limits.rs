@@ -3,7 +3,8 @@
 use rookery_hub::{Domain, OptionSpec, Value};
 use rookery_modkit::option;
 
-use super::NAME;
+/// The key below `[modules]`.
+pub const NAME: &str = "rooms";
 
 /// The options of a domain's service, read once per room and generation of settings.
 #[derive(Debug, Clone)]

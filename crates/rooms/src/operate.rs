@@ -2,11 +2,8 @@
 //! has answered. Operators ask a room's home shard; what is asked of a room waits for its turn there
 //! like a stanza.
 
-use rookery_hub::{Iq, Question, Reply, World};
+use rookery_hub::{Question, Reply, World};
 use rookery_jid::Jid;
-use rookery_modkit::asker::condition;
-use rookery_store::StoreError;
-use rookery_stream::error::Condition;
 use rookery_xml::{Element, ns};
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +11,8 @@ use super::actor;
 use super::directory::with_list;
 use super::role::affiliation_name;
 use super::room::Room;
-
-/// What a room answers an operator; `None` where there is no such room.
-type Found<T> = Result<Option<T>, StoreError>;
+pub use super::work::{Described, Inside};
+use super::work::{Found, What, Work};
 
 /// Asks the home of a room, by its bare JID, what it is and who is there.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,70 +59,6 @@ fn ask<T: Serialize + 'static>(
         Ok(()) => actor::operate(world, Work { room, what: what(reply) }),
         Err(error) => reply.give(world, Err(error)),
     });
-}
-
-/// Work of a room that is no stanza.
-#[derive(Debug)]
-pub(super) struct Work {
-    /// The bare JID of the room.
-    pub room: Jid,
-    pub what: What,
-}
-
-/// The kinds of such work.
-#[derive(Debug)]
-pub(super) enum What {
-    /// To say what the room is, and who is there.
-    Describe(Reply<Found<Described>>),
-    /// To be no more, for a reason.
-    Destroy(Option<String>, Reply<Found<()>>),
-    /// To go on with a user's request to register, now that it is known how many rooms know the
-    /// user.
-    Register { iq: Iq, known_in: u64 },
-}
-
-/// A room as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Described {
-    /// Its name for people.
-    pub name: String,
-    /// Whether everybody may find it.
-    pub is_public: bool,
-    /// Whether it stays when everybody has left.
-    pub is_persistent: bool,
-    /// Whether only members may enter.
-    pub is_members_only: bool,
-    /// Users with an affiliation.
-    pub affiliations: usize,
-    /// Who is there, by nick.
-    pub occupants: Vec<Inside>,
-}
-
-/// An occupant as operators see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Inside {
-    /// The nick.
-    pub nick: String,
-    /// The full JIDs of its sessions.
-    pub sessions: Vec<Jid>,
-    /// Its role.
-    pub role: String,
-    /// Its affiliation.
-    pub affiliation: String,
-}
-
-impl Work {
-    /// Answers that there is no such room, or that the store failed to bring it.
-    pub(super) fn without_room(self, world: &mut World, failed: Option<StoreError>) {
-        match self.what {
-            What::Describe(reply) => reply.give(world, failed.map_or(Ok(None), Err)),
-            What::Destroy(_, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
-            What::Register { iq, .. } => {
-                let condition = failed.as_ref().map_or(Condition::ItemNotFound, condition);
-                world.reply_error(&iq, condition);
-            }
-        }
-    }
 }
 
 impl Room {

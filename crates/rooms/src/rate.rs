@@ -1,4 +1,7 @@
-//! How fast something may happen.
+//! Bounds how fast something may happen.
+
+use rookery_base::Map;
+use rookery_jid::Jid;
 
 /// A bucket that fills at a rate and holds a few seconds' worth.
 #[derive(Debug, Clone, Copy, Default)]
@@ -41,8 +44,36 @@ impl Bucket {
     }
 }
 
+/// The rates of accounts that have left: coming again is no way to be faster.
+#[derive(Debug, Default)]
+pub(crate) struct Former(Map<Jid, (Bucket, Bucket)>);
+
+impl Former {
+    /// Remembers an occupant that leaves, unless its buckets are full again.
+    pub(crate) fn leave(&mut self, mut occupant: (&Jid, Bucket, Bucket), (pace, stir): (u64, u64), unix_ms: u64) {
+        let is_rested =
+            |one: &mut Bucket, other: &mut Bucket| one.is_full(pace, unix_ms) && other.is_full(stir, unix_ms);
+        if is_rested(&mut occupant.1, &mut occupant.2) {
+            return;
+        }
+        if self.0.len() >= MOST {
+            self.0.retain(|_, (one, other)| !is_rested(one, other));
+        }
+        if self.0.len() < MOST {
+            self.0.insert(occupant.0.clone(), (occupant.1, occupant.2));
+        }
+    }
+
+    /// Returns the buckets with which somebody comes back.
+    pub(crate) fn come(&mut self, account: &Jid) -> (Bucket, Bucket) {
+        self.0.remove(account).unwrap_or_default()
+    }
+}
+
 /// How many seconds' worth may come at once.
 const BURST_SECONDS: u64 = 5;
+/// Accounts that a room remembers to have been fast.
+const MOST: usize = 10_000;
 
 #[cfg(test)]
 mod tests {
@@ -57,5 +88,22 @@ mod tests {
         assert!((0..1000).all(|_| bucket.take(0, 0)));
         assert!(bucket.take_many(1000, 2, 60_000) && !bucket.take(2, 500_000) && bucket.take(2, 556_000));
         assert!(!bucket.is_full(2, 556_000) && bucket.is_full(2, 600_000));
+    }
+
+    #[test]
+    fn whoever_comes_again_is_no_faster() {
+        let mut former = Former::default();
+        let jid = |number: usize| Jid::parse(&format!("u{number}@x.example")).unwrap();
+        let mut tired = Bucket::default();
+        assert_eq!((0..100).filter(|_| tired.take(2, 1000)).count(), 10);
+        former.leave((&jid(0), Bucket::default(), tired), (2, 2), 1000);
+        let (_, mut stir) = former.come(&jid(0));
+        assert!(!stir.take(2, 1000));
+        assert!(former.come(&jid(0)).1.take(2, 1000), "nothing is remembered twice");
+        (0..2 * MOST).for_each(|number| former.leave((&jid(number), Bucket::default(), tired), (2, 2), 1000));
+        assert_eq!(former.0.len(), MOST);
+        former.leave((&jid(0), tired, Bucket::default()), (2, 2), 60_000);
+        former.leave((&jid(0), tired, Bucket::default()), (2, 2), 1000);
+        assert_eq!(former.0.len(), MOST, "who has rested is not remembered");
     }
 }

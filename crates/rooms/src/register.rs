@@ -12,10 +12,10 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::ns;
 
 use super::actor;
-use super::approve::more_fields;
+use super::application::{NICK, REGISTER, more_fields};
 use super::occupant::nick_key;
-use super::operate::{What, Work};
 use super::room::Room;
+use super::work::{What, Work};
 
 impl Room {
     /// A request in `jabber:iq:register`.
@@ -161,8 +161,3 @@ impl Room {
         if is_taken { Err(Condition::Conflict.into()) } else { Ok(nick.to_owned()) }
     }
 }
-
-/// The type of the form (§15.5.1).
-pub(super) const REGISTER: &str = "http://jabber.org/protocol/muc#register";
-/// The nick that is to be reserved.
-pub(super) const NICK: &str = "muc#register_roomnick";

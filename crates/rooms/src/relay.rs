@@ -9,8 +9,8 @@ use rookery_jid::{Jid, JidRef};
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Stanza, Writer, ns};
 
-use super::absent::not_an_occupant;
 use super::occupant::Occupant;
+use super::refusal::not_an_occupant;
 use super::room::Room;
 
 impl Room {

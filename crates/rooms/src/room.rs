@@ -13,16 +13,16 @@ use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Element, Kind};
 use slab::Slab;
 
-use super::approve::Waiting;
+use super::application::Waiting;
 use super::config::Config;
 use super::directory::{Directory, Entry};
 use super::history::History;
-use super::keep::Kept;
-use super::limits::Limits;
+use super::kept::Kept;
+use super::limits::{Limits, NAME};
 use super::occupant::{Occupant, nick_key};
-use super::rate::Bucket;
+use super::rate::{Bucket, Former};
+use super::refusal;
 use super::role::{Actor, Role};
-use super::stir::Former;
 use super::unsaved::Unsaved;
 use super::voices::Voices;
 
@@ -185,7 +185,7 @@ impl Room {
     /// A stanza for the room or for somebody in it.
     pub(crate) fn receive(&mut self, world: &mut World, packet: &Packet, to: JidRef<'_>) {
         if self.is_over {
-            return super::absent::refuse(world, packet, to);
+            return refusal::of_absent(world, packet, to);
         }
         self.heed_settings(world);
         self.forget_removed(world);
@@ -302,7 +302,7 @@ impl Room {
 
     /// Tells whether the operator has named a user as an admin of all rooms of a service.
     pub(crate) fn is_operator(world: &World, host: &str, user: JidRef<'_>) -> bool {
-        let options = world.domain_of(host).and_then(|domain| domain.module(super::NAME));
+        let options = world.domain_of(host).and_then(|domain| domain.module(NAME));
         options.is_some_and(|options| options.list("admins").iter().any(|admin| admin == user.bare_str()))
     }
 
@@ -382,7 +382,7 @@ impl Room {
 
     /// Who may create rooms.
     pub(crate) fn may_create(world: &World, host: &str, user: &Jid) -> bool {
-        let options = world.domain_of(host).and_then(|domain| domain.module(super::NAME));
+        let options = world.domain_of(host).and_then(|domain| domain.module(NAME));
         options.is_some_and(|options| option::may_use(world, options.list("create"), user))
     }
 }

@@ -9,11 +9,10 @@ use rookery_modkit::rsm;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, ns};
 
-use super::NAME;
-use super::admin::{MOST_LISTED, item_bytes};
 use super::directory::Directory;
 use super::info::FEATURES;
-use super::limits::REQUESTS;
+use super::items::{MOST_LISTED, item_bytes, reply_page};
+use super::limits::{NAME, REQUESTS};
 
 /// A stanza for the service.
 pub(crate) fn receive(world: &mut World, packet: &Packet, to: JidRef<'_>) {
@@ -83,30 +82,4 @@ fn list(world: &mut World, iq: &Iq) -> Result<(), Condition> {
     let is_part = request.is_some() || answer.count.is_some_and(|count| items.len() < count);
     reply_page(world, iq, &items, is_part.then_some(&answer));
     Ok(())
-}
-
-/// Answers with as many of these items, address and name, as are asked for and fit (XEP-0059).
-pub(super) fn reply_items(world: &mut World, iq: &Iq, items: &[(&str, &str)]) -> Result<(), Condition> {
-    let request = rsm::Request::read(&iq.payload)?;
-    let (page, answer) = request.clone().unwrap_or_default().page_within(
-        items,
-        MOST_LISTED,
-        |(jid, _)| jid,
-        |(jid, name)| item_bytes([*jid, *name]),
-    )?;
-    let is_part = request.is_some() || page.len() < items.len();
-    reply_page(world, iq, page, is_part.then_some(&answer));
-    Ok(())
-}
-
-/// Answers with these items. A client that didn't ask for a part hears of it where it is one
-/// (§2.1).
-fn reply_page(world: &mut World, iq: &Iq, items: &[(&str, &str)], part: Option<&rsm::Answer>) {
-    let mut reply = iq.result();
-    reply.start_ns("query", ns::DISCO_ITEMS);
-    for (jid, name) in items {
-        reply.start("item").attr("jid", jid).attr("name", name).end();
-    }
-    part.into_iter().for_each(|part| part.write(&mut reply));
-    world.reply(iq, reply);
 }

@@ -5,11 +5,9 @@ use rookery_base::Map;
 use std::collections::BTreeSet;
 
 use rookery_hub::World;
-use rookery_jid::{Jid, JidRef};
-use rookery_store::{Affiliated, Affiliation, StoreError};
+use rookery_jid::Jid;
+use rookery_store::StoreError;
 use rookery_stream::error::{ErrorType, StanzaError};
-
-use super::room::Room;
 
 /// Holds what the store is about to have, or lacks, of the rooms of a shard.
 #[derive(Debug, Default)]
@@ -21,11 +19,11 @@ pub(crate) struct Lack {
     /// Writes that it has not answered.
     pending: usize,
     /// It has refused one.
-    is_refused: bool,
+    pub(super) is_refused: bool,
     /// Whose affiliations, besides the document.
-    users: BTreeSet<Jid>,
+    pub(super) users: BTreeSet<Jid>,
     /// It has a room that was destroyed.
-    is_destroyed: bool,
+    pub(super) is_destroyed: bool,
 }
 
 impl Unsaved {
@@ -83,32 +81,6 @@ impl Lack {
     /// Whether anything was refused, or is on its way.
     pub(crate) fn is_real(&self) -> bool {
         self.is_refused || self.pending > 0
-    }
-
-    /// Whether the store has a room that was destroyed.
-    pub(crate) fn is_destroyed(&self) -> bool {
-        self.is_destroyed
-    }
-}
-
-impl Room {
-    /// Writes what the store lacks.
-    pub(crate) fn save_again(&mut self, world: &mut World, lack: Lack) {
-        if lack.is_destroyed {
-            remove(world, &self.jid, |_, _| {});
-        }
-        if !lack.is_refused || !self.is_stored() {
-            return;
-        }
-        let users = if lack.is_destroyed { self.affiliations.keys().cloned().collect() } else { lack.users };
-        let changes: Vec<_> = users.iter().map(|user| self.affiliated_now(user.as_ref())).collect();
-        self.keep_document(world, None);
-        self.keep_affiliations(world, changes);
-    }
-
-    fn affiliated_now(&self, user: JidRef<'_>) -> Affiliated {
-        let none = || Affiliated { user: user.to_jid(), affiliation: Affiliation::None, nick: None, reason: None };
-        self.affiliations.get(user.bare_str()).cloned().unwrap_or_else(none)
     }
 }
 

@@ -157,7 +157,7 @@ impl Discovery {
 /// The address of the service that asks for a domain of ours.
 fn own_service(world: &World, own: &str) -> Option<String> {
     let services = world.services_of(own).into_iter().map(|service| service.host);
-    services.into_iter().find(|host| world.is_service_of(host, super::NAME))
+    services.into_iter().find(|host| world.is_service_of(host, super::limits::NAME))
 }
 
 /// The payload of a result; `None` for an error.

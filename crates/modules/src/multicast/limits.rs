@@ -9,6 +9,9 @@ use rookery_base::Map;
 use rookery_hub::Options;
 use rookery_xml::{Element, Kind, ns};
 
+/// The key below `[modules]`.
+pub(crate) const NAME: &str = "multicast";
+
 pub(super) const LOCAL_MESSAGES: &str = "local_messages";
 pub(super) const LOCAL_PRESENCES: &str = "local_presences";
 pub(super) const REMOTE_MESSAGES: &str = "remote_messages";

@@ -30,6 +30,7 @@ use rookery_stream::error::Condition;
 use rookery_xml::{Kind, ns};
 
 use discovery::Discovery;
+pub(crate) use limits::NAME;
 use originators::Originators;
 
 /// Passes one stanza on to the many addresses in its header.
@@ -66,9 +67,6 @@ impl Module for Multicast {
         hooks.remote_service(discovery::find);
     }
 }
-
-/// The key below `[modules]`.
-pub(crate) const NAME: &str = "multicast";
 
 const OPTIONS: [OptionSpec; 10] = [
     OptionSpec {

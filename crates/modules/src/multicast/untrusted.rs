@@ -15,8 +15,8 @@ use rookery_observe::stages::Begun;
 use rookery_stream::error::{Condition, StanzaError};
 use rookery_xml::{Kind, Stanza};
 
+use super::limits::{self, NAME};
 use super::originators::Originators;
-use super::{NAME, limits};
 
 /// Handles a message or presence for a domain itself as the service does, if it has a header.
 pub(super) fn for_domain(world: &mut World, packet: &Packet, to: JidRef<'_>) -> Verdict {

@@ -1,15 +1,16 @@
 //! XEP-0191: Blocking Command. The block list is a view of the default privacy list (§5).
 
-use rookery_fanout::{Packet, To};
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
 use rookery_modkit::asker::condition;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Writer, ns};
+use rookery_xml::ns;
 
+use super::limits::{MAX_ITEMS, fit, most};
+use super::pushes::{push_blocks, push_default, write_blocks};
 use super::rules::Rules;
-use super::sessions::{Sessions, sessions_of};
-use super::{MAX_ITEMS, MAX_RULES, NAME, change, report};
+use super::sessions::Sessions;
+use super::{change, report};
 
 /// Answers a request of the blocking command.
 pub(crate) fn answer(world: &mut World, iq: Iq) {
@@ -29,7 +30,7 @@ fn get(world: &mut World, session: SessionRef, iq: &Iq) {
     world.state_mut::<Sessions>().asked_for_blocks(session);
     let rules = world.document::<Rules>(iq.to.as_ref()).unwrap_or_default();
     let mut reply = iq.result();
-    write(&mut reply, "blocklist", rules.blocked());
+    write_blocks(&mut reply, "blocklist", rules.blocked());
     world.reply(iq, reply);
 }
 
@@ -62,8 +63,8 @@ fn set(world: &mut World, iq: Iq) {
             if is_block {
                 report::take(world, &iq);
             }
-            push(world, &account, &name, &jids);
-            super::lists::push_default(world, &account);
+            push_blocks(world, &account, &name, &jids);
+            push_default(world, &account);
         }
         Err(error) => {
             world.store_failed("keeping a block list", &account, &error);
@@ -84,45 +85,6 @@ fn items(iq: &Iq, is_block: bool) -> Result<Vec<Jid>, Condition> {
     if others || is_block && jids.is_empty() { Err(Condition::BadRequest) } else { Ok(jids) }
 }
 
-/// Tells whether rules keep to what an account may have.
-pub(crate) fn fit(world: &World, iq: &Iq, rules: &Rules) -> bool {
-    rules.items() as u64 <= most(world, iq, MAX_ITEMS)
-        && rules.relative_items() as u64 <= most(world, iq, MAX_RULES)
-        && rules.write().is_none_or(|bytes| bytes.len() <= MAX_BYTES)
-}
-
-/// Returns the number that the operator allows an account.
-pub(crate) fn most(world: &World, iq: &Iq, key: &str) -> u64 {
-    let options = world.options(iq.to.domain(), NAME);
-    options.map_or(0, |options| options.number(key))
-}
-
 fn full() -> StanzaError {
     StanzaError::new(Condition::ResourceConstraint).with_text("the block list is full")
 }
-
-/// Tells the resources that follow the block list what has changed.
-pub(crate) fn push<'j>(world: &mut World, account: &Jid, name: &str, jids: impl IntoIterator<Item = &'j Jid> + Clone) {
-    for session in sessions_of(world, account.as_ref()) {
-        if !world.state::<Sessions>().follows_blocks(session) {
-            continue;
-        }
-        let mut iq = Writer::new("iq");
-        iq.attr("type", "set").attr("id", &world.unique_text());
-        write(&mut iq, name, jids.clone());
-        if let Ok(packet) = Packet::built(&iq.finish()) {
-            world.push(session.link, &packet, To::Full);
-        }
-    }
-}
-
-fn write<'j>(out: &mut Writer, name: &str, jids: impl IntoIterator<Item = &'j Jid>) {
-    out.start_ns(name, ns::BLOCKING);
-    for jid in jids {
-        out.start("item").attr("jid", jid.as_str()).end();
-    }
-    out.end();
-}
-
-/// Bytes of the rules of one account.
-pub(super) const MAX_BYTES: usize = 256 * 1024;

@@ -1,18 +1,18 @@
 //! XEP-0016: Privacy Lists.
 
 use rookery_base::Set;
-use rookery_fanout::{Packet, To};
 use rookery_hub::{Iq, SessionRef, World};
 use rookery_jid::Jid;
 use rookery_modkit::asker::condition;
 use rookery_store::StoreError;
 use rookery_stream::error::{Condition, StanzaError};
-use rookery_xml::{Element, Writer, ns};
+use rookery_xml::{Element, ns};
 
 use super::change::{self, Shift};
+use super::limits::{MAX_ITEMS, fit, most};
+use super::pushes::{push_blocks, push_list, rules_of};
 use super::rules::{Fault, Item, List, Rules, Test};
 use super::sessions::{Sessions, screen, sessions_of};
-use super::{MAX_ITEMS, blocking};
 
 /// Answers a request of the privacy lists protocol.
 pub(crate) fn answer(world: &mut World, iq: Iq) {
@@ -136,7 +136,7 @@ fn remove(world: &mut World, session: SessionRef, iq: &Iq, name: &str) -> Result
 /// §2.6, §2.7.
 fn put(world: &mut World, session: SessionRef, iq: &Iq, name: &str, list: &Element) -> Result<(), StanzaError> {
     let full = || StanzaError::new(Condition::ResourceConstraint).with_text("too many privacy lists, or too long");
-    if list.children().count() as u64 > blocking::most(world, iq, MAX_ITEMS) {
+    if list.children().count() as u64 > most(world, iq, MAX_ITEMS) {
         return Err(full());
     }
     let items = list.children().map(Item::read).collect::<Result<Vec<_>, _>>();
@@ -147,7 +147,7 @@ fn put(world: &mut World, session: SessionRef, iq: &Iq, name: &str, list: &Eleme
     let list = List::new(name.to_owned(), items).ok_or(Condition::BadRequest)?;
     let mut rules = rules_of(world, &iq.to);
     rules.put(list.clone());
-    if rules.lists.len() > MAX_LISTS || name.len() > MAX_NAME || !blocking::fit(world, iq, &rules) {
+    if rules.lists.len() > MAX_LISTS || name.len() > MAX_NAME || !fit(world, iq, &rules) {
         return Err(full());
     }
     if !rules.need_roster() {
@@ -205,42 +205,16 @@ fn replace(world: &mut World, session: SessionRef, iq: &Iq, rules: Rules, pushed
         }
         world.reply_done(&iq);
         if let Some(name) = pushed {
-            push(world, &account, &name, |_, _| true);
+            push_list(world, &account, &name, |_, _| true);
         }
         for (name, one, other) in [("block", &after, &before), ("unblock", &before, &after)] {
             let other: Set<&Jid> = other.iter().collect();
             let new: Vec<Jid> = one.iter().filter(|jid| !other.contains(jid)).cloned().collect();
             if !new.is_empty() {
-                blocking::push(world, &account, name, &new);
+                push_blocks(world, &account, name, &new);
             }
         }
     });
-}
-
-/// Tells the resources that use privacy lists that the default one has changed by way of the block list.
-pub(crate) fn push_default(world: &mut World, account: &Jid) {
-    if let Some(name) = rules_of(world, account).default {
-        push(world, account, &name, |world, session| world.state::<Sessions>().follows_lists(session));
-    }
-}
-
-/// Sends a privacy list push (§2.6).
-fn push(world: &mut World, account: &Jid, name: &str, to: fn(&World, SessionRef) -> bool) {
-    for session in sessions_of(world, account.as_ref()) {
-        if !to(world, session) {
-            continue;
-        }
-        let mut iq = Writer::new("iq");
-        iq.attr("type", "set").attr("id", &world.unique_text());
-        iq.start_ns("query", ns::PRIVACY).start("list").attr("name", name);
-        if let Ok(packet) = Packet::built(&iq.finish()) {
-            world.push(session.link, &packet, To::Full);
-        }
-    }
-}
-
-fn rules_of(world: &World, account: &Jid) -> Rules {
-    world.document::<Rules>(account.as_ref()).map_or_else(Rules::default, |rules| (*rules).clone())
 }
 
 fn failed(world: &mut World, iq: &Iq, error: &StoreError) {

@@ -3,7 +3,7 @@
 //! # Layout
 //!
 //! [`rules`]: the rules, pure. `passage`: what they do to stanzas that come and go. [`blocking`] and `lists`: the requests of the two standards.
-//! `sessions`: which list each session has made active. `report`: what users say of whom they block (XEP-0377). `change`: from one set of rules to the next, with what contacts and resources have to hear.
+//! `sessions`: which list each session has made active. `report`: what users say of whom they block (XEP-0377). `limits`: how many rules. `pushes`: how clients hear of changes. `change`: from one set of rules to the next, with what contacts and resources have to hear.
 //!
 //! # Invariants
 //!
@@ -20,8 +20,10 @@
 
 pub mod blocking;
 mod change;
+mod limits;
 mod lists;
 mod passage;
+mod pushes;
 mod report;
 pub mod rules;
 mod sessions;
@@ -30,6 +32,8 @@ use rookery_hub::{Bound, Document, Hooks, Module, Most, OptionSpec, Per, Phase, 
 use rookery_modkit::option;
 use rookery_xml::ns;
 
+pub(crate) use limits::NAME;
+use limits::{MAX_BYTES, MAX_ITEMS, MAX_RULES};
 use report::Reports;
 use rules::Rules;
 use sessions::Sessions;
@@ -81,9 +85,6 @@ impl Module for Privacy {
     }
 }
 
-/// The key below `[modules]`.
-pub(crate) const NAME: &str = "privacy";
-
 const BOUNDS: [Bound; 5] = [
     Bound::on(
         "addresses and rules of block list and privacy lists",
@@ -97,7 +98,7 @@ const BOUNDS: [Bound; 5] = [
         .or("the change gets <resource-constraint/>"),
     Bound::on("privacy lists", Per::Account, Most::Fixed(lists::MAX_LISTS as u64), Unit::Number)
         .or("the change gets <resource-constraint/>"),
-    Bound::on("block list and privacy lists", Per::Account, Most::Fixed(blocking::MAX_BYTES as u64), Unit::Bytes)
+    Bound::on("block list and privacy lists", Per::Account, Most::Fixed(MAX_BYTES as u64), Unit::Bytes)
         .or("the change gets <resource-constraint/>")
         .kept_in(&["documents"]),
     Bound::on("reports of abuse in an hour", Per::Account, Most::Option(report::REPORTS_PER_HOUR), Unit::Number)
@@ -131,6 +132,4 @@ const OPTIONS: [OptionSpec; 4] = [
     },
 ];
 
-const MAX_ITEMS: &str = "max_items";
-const MAX_RULES: &str = "max_rules";
 const HOUR_MS: u64 = 3_600_000;

@@ -9,7 +9,7 @@ use rookery_jid::Jid;
 use rookery_xml::{Element, Writer, ns};
 use tracing::info;
 
-use super::NAME;
+use super::limits::NAME;
 
 /// Counts the reports that each account has made in this hour.
 #[derive(Debug, Default)]

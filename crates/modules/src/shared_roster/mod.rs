@@ -4,7 +4,7 @@
 //! # Layout
 //!
 //! [`groups`]: the groups as they are written, and who sees whom, pure. [`directory`]: which accounts there are, and which are here, for the groups of
-//! everybody. `news`: what clients hear when it changes. Here: what the hub asks ([`SharedContacts`]).
+//! everybody. `force`: the groups in force. `news`: what clients hear when it changes. Here: what the hub asks ([`SharedContacts`]).
 //!
 //! # Invariants
 //!
@@ -19,17 +19,17 @@
 //! is kept there.
 
 pub mod directory;
+mod force;
 pub mod groups;
 mod news;
 
 use rookery_base::Map;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use rookery_fanout::{Link, StanzaType};
 use rookery_hub::{
-    Circle, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Roll, Settings, SharedContacts, Stanzas, Value, World,
+    Circle, Delivery, Hooks, Module, OptionSpec, Passage, Phase, Roll, SharedContacts, Stanzas, Value, World,
 };
 use rookery_jid::{Jid, JidRef};
 use rookery_modkit::option;
@@ -37,38 +37,15 @@ use rookery_store::{RosterItem, Subscription};
 use rookery_xml::Kind;
 use tracing::error;
 
-use directory::Directories;
-use groups::{Groups, Members};
+pub use force::Common;
+use force::{GROUPS, NAME, State, directories, in_force, item, items, take_up};
+use groups::Members;
 use news::News;
-
-/// What all shards have in common.
-#[derive(Debug, Clone, Default)]
-pub struct Common {
-    directories: Directories,
-    compiled: Arc<Mutex<Option<Compiled>>>,
-}
-
-/// The groups of all domains, made of one generation of settings.
-#[derive(Debug, Clone)]
-struct Compiled {
-    settings: Arc<Settings>,
-    groups: Arc<Map<String, Groups>>,
-}
 
 /// Gives accounts the contacts that the operator wants.
 #[derive(Debug)]
 pub struct SharedRoster {
     common: Common,
-}
-
-/// Holds what a shard knows of groups.
-#[derive(Debug)]
-struct State {
-    common: Common,
-    /// The groups that the shard has used last.
-    now: Option<Compiled>,
-    /// The audiences by these groups: by domain, whether of those who see an account, and its groups.
-    circles: Map<(String, bool, Vec<usize>), Circle>,
 }
 
 impl SharedRoster {
@@ -126,36 +103,6 @@ impl Module for SharedRoster {
     }
 }
 
-fn directories(world: &World) -> &Directories {
-    &world.state::<State>().common.directories
-}
-
-/// Returns the groups of the settings in force.
-fn in_force(world: &World) -> Compiled {
-    let (state, settings) = (world.state::<State>(), world.settings());
-    if let Some(now) = state.now.as_ref().filter(|now| Arc::ptr_eq(&now.settings, settings)) {
-        return now.clone();
-    }
-    let mut compiled = state.common.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = match compiled.take() {
-        Some(compiled) if Arc::ptr_eq(&compiled.settings, settings) => compiled,
-        before => Compiled::new(settings.clone(), before),
-    };
-    *compiled = Some(now.clone());
-    now
-}
-
-/// The same, after which they are at hand without a lock.
-fn take_up(world: &mut World) -> Compiled {
-    let now = in_force(world);
-    let state = world.state_mut::<State>();
-    if !state.now.as_ref().is_some_and(|known| Arc::ptr_eq(&known.settings, &now.settings)) {
-        state.circles.clear();
-        state.now = Some(now.clone());
-    }
-    now
-}
-
 fn relation(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Subscription {
     let groups = in_force(world);
     groups.groups.get(owner.domain()).map_or(Subscription::None, |groups| groups.relation(owner, contact))
@@ -210,41 +157,6 @@ fn item_of(world: &World, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<Rost
     item(directories(world), in_force(world).groups.get(owner.domain())?, owner, contact)
 }
 
-/// Returns what a roster has of a contact by group.
-fn item(directories: &Directories, groups: &Groups, owner: JidRef<'_>, contact: JidRef<'_>) -> Option<RosterItem> {
-    let (is_account, is_online) = directories.with(owner.domain(), |directory| {
-        (directory.all().contains(contact.as_str()), directory.online().contains(contact.as_str()))
-    });
-    let has = |named: &BTreeSet<Jid>, all: bool, online: bool| {
-        named.contains(contact.as_str()) || all && is_account || online && is_online
-    };
-    let mine = groups.key(owner);
-    let shown = groups.shown(&mine).filter(|&(_, named, all, online)| has(named, all, online));
-    let names: Vec<String> = shown.map(|(name, ..)| name.to_owned()).collect();
-    let subscription = groups.relation_of(&mine, contact);
-    (!names.is_empty()).then(|| RosterItem { groups: names, subscription, ..RosterItem::new(contact.to_jid()) })
-}
-
-/// Returns the contacts by group of the accounts of a domain with a [key](Groups::key); they may be among them.
-fn items(directories: &Directories, groups: &Groups, domain: &str, mine: &[usize]) -> BTreeMap<Jid, RosterItem> {
-    let (all, online) = directories.with(domain, |directory| (directory.all(), directory.online()));
-    let mut items = BTreeMap::<Jid, RosterItem>::new();
-    for (name, named, has_all, has_online) in groups.shown(mine) {
-        let all = has_all.then_some(&*all).into_iter().flatten();
-        let online = has_online.then_some(&*online).into_iter().flatten();
-        for jid in named.iter().chain(all).chain(online) {
-            let item = items.entry(jid.clone()).or_insert_with(|| {
-                let subscription = groups.relation_of(mine, jid.as_ref());
-                RosterItem { subscription, ..RosterItem::new(jid.clone()) }
-            });
-            if item.groups.last().is_none_or(|last| last != name) {
-                item.groups.push(name.to_owned());
-            }
-        }
-    }
-    items
-}
-
 fn came(world: &World, link: Link) {
     let Some(account) = world.address(link).map(Jid::to_bare) else { return };
     if has_everybody(world, account.domain()) {
@@ -290,24 +202,6 @@ fn list_accounts(world: &mut World, domain: &str) {
     }
 }
 
-impl Compiled {
-    /// Groups that are the same as before are the same ones.
-    fn new(settings: Arc<Settings>, before: Option<Compiled>) -> Self {
-        let mut groups = Map::default();
-        for domain in &settings.domains {
-            let Some(options) = domain.module(NAME) else { continue };
-            match Groups::read(&domain.name, options.list(GROUPS)) {
-                Ok(read) if read.is_empty() => {}
-                Ok(read) => drop(groups.insert(domain.name.clone(), read)),
-                // The configuration was checked line by line; what remains are names that don't fit together.
-                Err(why) => error!(domain = domain.name, why, "the shared roster groups are not used"),
-            }
-        }
-        let before = before.map(|before| before.groups).filter(|before| **before == groups);
-        Self { settings, groups: before.unwrap_or_else(|| Arc::new(groups)) }
-    }
-}
-
 /// Lists the accounts of a domain, page by page, each behind the last one of the page before in the order of the store: addresses have another one.
 fn list(world: &mut World, domain: String, last: Option<Jid>, mut found: BTreeSet<Jid>) {
     let page = world.stores.accounts.list(&domain, last.as_ref().map(Jid::as_ref), PAGE);
@@ -334,8 +228,6 @@ fn is_empty(circle: &Circle) -> bool {
     circle.members.is_empty() && circle.everybody_of.is_none()
 }
 
-const NAME: &str = "shared_roster";
-
 const OPTIONS: [OptionSpec; 1] = [OptionSpec {
     key: GROUPS,
     default: || Value::List(Vec::new()),
@@ -344,7 +236,6 @@ const OPTIONS: [OptionSpec; 1] = [OptionSpec {
     check: |value| option::each(value, groups::check),
 }];
 
-const GROUPS: &str = "groups";
 /// How often clients are told of changes.
 const ROUND_MS: u64 = 2000;
 /// How often the accounts of a domain are listed.

@@ -19,8 +19,8 @@ use rookery_jid::Jid;
 use rookery_store::{RosterItem, Subscription};
 
 use super::directory::Directories;
+use super::force::{Compiled, directories, in_force, item, items};
 use super::groups::Groups;
-use super::{Compiled, directories, item, items};
 
 /// How far the clients of a shard have been told.
 #[derive(Debug, Default)]
@@ -148,7 +148,7 @@ fn difference(
 
 /// Tells the clients of an account of contacts, and shows it to others or hides it from them.
 fn tell(world: &mut World, account: &Jid, difference: &Difference) {
-    let compiled = super::in_force(world);
+    let compiled = in_force(world);
     let groups = compiled.groups.get(account.domain());
     let mut items = Vec::new();
     for contact in difference.contacts.iter().filter(|contact| *contact != account) {

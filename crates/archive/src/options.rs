@@ -1,0 +1,49 @@
+//! The options of archives, by the key of the module.
+
+use rookery_hub::{OptionSpec, Value};
+use rookery_modkit::option;
+
+/// The key below `[modules]`.
+pub const NAME: &str = "archive";
+
+pub(super) const EXPIRE_DAYS: OptionSpec = OptionSpec {
+    key: "expire_days",
+    default: || Value::Number(0),
+    doc: "days after which archived messages of users and rooms are removed; 0: never",
+    check: option::any,
+};
+
+pub(super) const PAGE: OptionSpec = OptionSpec {
+    key: "page",
+    default: || Value::Number(250),
+    doc: "messages that one request for archived messages can get",
+    check: option::at_least_one,
+};
+
+pub(super) const SEARCH: OptionSpec = OptionSpec {
+    key: "search",
+    default: || Value::Number(100_000),
+    doc: "messages that one search for words looks into before it answers; it goes on from there when it is asked again",
+    check: option::at_least_one,
+};
+
+pub(super) const BYTES: OptionSpec = OptionSpec {
+    key: "account_bytes",
+    default: || Value::Number(256 << 20),
+    doc: "bytes that the archive of one user may take; then the oldest messages go, of the conversation that takes too much; 0: any number",
+    check: option::any,
+};
+
+pub(super) const ROOM_BYTES: OptionSpec = OptionSpec {
+    key: "room_bytes",
+    default: || Value::Number(1 << 30),
+    doc: "bytes that the archive of one room may take; then the oldest messages go; 0: any number",
+    check: option::any,
+};
+
+pub(super) const DAY_BYTES: OptionSpec = OptionSpec {
+    key: "day_bytes",
+    default: || Value::Number(1 << 30),
+    doc: "bytes that one user, or one room, may add to the archives of a shard in a day; more is delivered, but not archived; 0: any number",
+    check: option::any,
+};

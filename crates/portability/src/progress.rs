@@ -1,0 +1,108 @@
+//! The terms of an import, its progress, and the reasons why it ends.
+
+use std::fmt;
+
+use rookery_hub::{DocumentSpec, Exported};
+use rookery_jid::Jid;
+use rookery_store::{StoreError, Stores};
+
+use super::SCRAM;
+use super::input::{Input, Tag};
+
+/// The side of an import that its caller gives: where accounts may go, and who hears how it goes.
+pub trait Importer {
+    /// Returns whether accounts of this domain, in its prepared form, are imported.
+    fn serves(&self, domain: &str) -> bool;
+
+    /// Hears that an account is imported.
+    fn imported(&mut self, account: &Jid);
+
+    /// Hears of something that is left out, with file and line.
+    fn left_out(&mut self, what: &str);
+}
+
+/// The terms of an import.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// Iterations of PBKDF2 for passwords that are in the file.
+    pub scram_iterations: u32,
+    /// The time of what has none in the file, milliseconds since 1970.
+    pub unix_ms: u64,
+}
+
+/// The numbers of an import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Accounts that were made.
+    pub accounts: u64,
+    /// Things that were left out.
+    pub left_out: u64,
+}
+
+/// An import on its way.
+pub(crate) struct Import<'a> {
+    pub stores: &'a Stores,
+    pub terms: Terms,
+    pub documents: Vec<DocumentSpec>,
+    /// What the names of documents begin with that hold private elements.
+    pub private: String,
+    pub importer: &'a mut dyn Importer,
+    pub counts: Counts,
+}
+
+impl Import<'_> {
+    /// Returns the name of the document that this element is in the file.
+    pub fn document_of(&self, tag: &Tag) -> Option<String> {
+        let is_it = |spec: &&DocumentSpec| matches!(spec.export, Exported::Element { name, ns } if tag.is(name, ns));
+        self.documents.iter().find(is_it).map(|spec| spec.name.stored())
+    }
+
+    /// Says that something is left out.
+    pub fn leave_out(&mut self, input: &Input, line: u64, what: &str) {
+        self.counts.left_out += 1;
+        self.importer.left_out(&format!("{}:{line}: {what}", input.path.display()));
+    }
+
+    /// Leaves out what nobody here knows.
+    pub fn unknown(&mut self, input: &mut Input, tag: Tag) -> Result<(), ImportError> {
+        self.leave_out(input, tag.line, &format!("{} is unknown here", tag.name()));
+        Ok(input.skip()?)
+    }
+}
+
+/// The reason why an import ended before its time.
+#[derive(Debug)]
+pub enum ImportError {
+    /// The file is broken: where, and how.
+    File(String),
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(what) => f.write_str(what),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}
+
+impl From<String> for ImportError {
+    fn from(what: String) -> Self {
+        Self::File(what)
+    }
+}
+
+impl From<StoreError> for ImportError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Tells whether an element holds keys.
+pub fn is_keys(tag: &Tag) -> bool {
+    tag.is("scram-credentials", SCRAM)
+}

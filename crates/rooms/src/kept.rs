@@ -1,0 +1,48 @@
+//! Reads the document that the store has of a room.
+
+use rookery_base::Map;
+use rookery_jid::Jid;
+use rookery_modkit::form::Form;
+use rookery_store::RoomDocument;
+use rookery_xml::Element;
+
+use super::application::Waiting;
+use super::config::Config;
+use super::limits::Limits;
+use super::voices::Voices;
+
+/// The document of a room, read.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub config: Config,
+    pub secret: String,
+    pub hat_list: Vec<Element>,
+    pub hats: Map<Jid, Vec<Element>>,
+    pub waiting: Vec<Waiting>,
+    pub voices: Voices,
+}
+
+impl Kept {
+    /// `None` if it is damaged.
+    pub(crate) fn read(kept: &RoomDocument, limits: &Limits) -> Option<Self> {
+        let mut document = Element::parse(&kept.config).ok().filter(|element| element.is("room", FORMAT))?;
+        for (_, said) in &kept.of_users {
+            document.push_child(Element::parse(said).ok()?);
+        }
+        let config = Config::stored(&Form::within(&document)?, limits)?;
+        let secret = document.child_text("secret", FORMAT)?;
+        let mut hats = Map::<Jid, Vec<Element>>::default();
+        for worn in document.children().filter(|child| child.is("hats", FORMAT)) {
+            let worn_by = Jid::parse(worn.attr("jid")?).ok()?;
+            hats.insert(worn_by, worn.children().cloned().collect());
+        }
+        let hat_list = document.child("hat-list", FORMAT).map(|list| list.children().cloned().collect());
+        let named = |name| document.children().filter(move |child| child.is(name, FORMAT));
+        let waiting = named("waiting").filter_map(Waiting::read).collect();
+        let voices = named("voice").filter_map(Voices::read).collect();
+        Some(Self { config, secret, hat_list: hat_list.unwrap_or_default(), hats, waiting, voices })
+    }
+}
+
+/// The namespace of the document.
+pub(super) const FORMAT: &str = "urn:rookery:room:0";

@@ -1,0 +1,76 @@
+//! Work of a room that is no stanza: what operators ask, and requests that go on once the store has
+//! answered.
+
+use rookery_hub::{Iq, Reply, World};
+use rookery_jid::Jid;
+use rookery_modkit::asker::condition;
+use rookery_store::StoreError;
+use rookery_stream::error::Condition;
+use serde::{Deserialize, Serialize};
+
+/// Work of a room that is no stanza.
+#[derive(Debug)]
+pub(super) struct Work {
+    /// The bare JID of the room.
+    pub room: Jid,
+    pub what: What,
+}
+
+/// The kinds of such work.
+#[derive(Debug)]
+pub(super) enum What {
+    /// To say what the room is, and who is there.
+    Describe(Reply<Found<Described>>),
+    /// To be no more, for a reason.
+    Destroy(Option<String>, Reply<Found<()>>),
+    /// To go on with a user's request to register, now that it is known how many rooms know the
+    /// user.
+    Register { iq: Iq, known_in: u64 },
+}
+
+/// What a room answers an operator; `None` where there is no such room.
+pub(super) type Found<T> = Result<Option<T>, StoreError>;
+
+impl Work {
+    /// Answers that there is no such room, or that the store failed to bring it.
+    pub(super) fn without_room(self, world: &mut World, failed: Option<StoreError>) {
+        match self.what {
+            What::Describe(reply) => reply.give(world, failed.map_or(Ok(None), Err)),
+            What::Destroy(_, reply) => reply.give(world, failed.map_or(Ok(None), Err)),
+            What::Register { iq, .. } => {
+                let condition = failed.as_ref().map_or(Condition::ItemNotFound, condition);
+                world.reply_error(&iq, condition);
+            }
+        }
+    }
+}
+
+/// A room as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// Its name for people.
+    pub name: String,
+    /// Whether everybody may find it.
+    pub is_public: bool,
+    /// Whether it stays when everybody has left.
+    pub is_persistent: bool,
+    /// Whether only members may enter.
+    pub is_members_only: bool,
+    /// Users with an affiliation.
+    pub affiliations: usize,
+    /// Who is there, by nick.
+    pub occupants: Vec<Inside>,
+}
+
+/// An occupant as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inside {
+    /// The nick.
+    pub nick: String,
+    /// The full JIDs of its sessions.
+    pub sessions: Vec<Jid>,
+    /// Its role.
+    pub role: String,
+    /// Its affiliation.
+    pub affiliation: String,
+}
