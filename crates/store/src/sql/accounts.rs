@@ -98,7 +98,7 @@ pub(crate) fn set_credentials(
     account: JidRef<'_>,
     credentials: &Credentials,
 ) -> Result<bool, StoreError> {
-    let Some(id) = ids::of_account(c, account)? else { return Ok(false) };
+    let Some(id) = ids::of_locked(c, account)? else { return Ok(false) };
     c.execute(REMOVE_KEYS, &[Value::Integer(id)])?;
     INSERT_KEYS.insert(c, &keys_of(id, credentials))?;
     Ok(true)
@@ -106,12 +106,13 @@ pub(crate) fn set_credentials(
 
 pub(crate) fn remove(c: &mut dyn Connection, account: JidRef<'_>) -> Result<bool, StoreError> {
     let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
-    let Some((id, version)) = one(c, ROSTER, &account_values(account), read)? else { return Ok(false) };
+    let roster = ROSTER.on(c.dialect());
+    let Some((id, version)) = one(c, roster, &account_values(account), read)? else { return Ok(false) };
     // Whoever gets this name next continues the count, so no cached roster of this account matches.
     let next = Value::number(version.saturating_add(1));
     c.execute(RAISE_NEXT_ROSTER_VERSION, &[next, next])?;
-    pubsub::forget(c, account)?;
     rooms::forget(c, account)?;
+    pubsub::forget(c, account)?;
     archive::purge(c, account)?;
     c.execute(REMOVE_ACCOUNT, &[Value::Integer(id)])?;
     Ok(true)
@@ -155,7 +156,7 @@ pub(crate) fn count(c: &mut dyn Connection, domain: Option<&str>) -> Result<u64,
 }
 
 pub(crate) fn set_disabled(c: &mut dyn Connection, account: JidRef<'_>, disabled: bool) -> Result<bool, StoreError> {
-    let Some(id) = ids::of_account(c, account)? else { return Ok(false) };
+    let Some(id) = ids::of_locked(c, account)? else { return Ok(false) };
     let id = Value::Integer(id);
     match disabled {
         true => c.execute(DISABLE, &[id, id])?,

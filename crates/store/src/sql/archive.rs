@@ -6,10 +6,12 @@
 //!
 //! A message is one entry of one index, since it is places in indexes that cost: each is a page in the log. So there is none by contacts. The
 //! entry holds the contact's address as a number, and for each conversation the stretches of ids, an hour or so, in which it has messages are noted.
-//! Whoever asks for a conversation looks through its stretches and finds its messages there by that number, without reading the others.
+//! Whoever asks for a conversation looks through its stretches and finds its messages there by that number, without reading the others. Engines on other
+//! machines have an index by contacts instead: they keep their logs themselves.
 
 use super::archives::{Place, contact_key, stretch};
 use super::connection::{Connection, EachRow, Value, account_values, all, one};
+use super::dialect::{Text, locking};
 use super::many::{Among, Rows, by_domain};
 use super::sizes::{self, Removed, Sizes};
 use crate::archive::{ARCHIVES_PER_SWEEP, BYTES_PER_MESSAGE, Gathered};
@@ -66,7 +68,7 @@ pub(crate) fn page(
 }
 
 pub(crate) fn replace(c: &mut dyn Connection, owner: JidRef<'_>, id: u64, stanza: &[u8]) -> Result<bool, StoreError> {
-    let Some(archive) = archive(c, owner)? else { return Ok(false) };
+    let Some(archive) = locked(c, owner)? else { return Ok(false) };
     let values = [Value::Integer(archive), Value::number(id)];
     let Some(row) = one(c, ROW, &values, Removed::read)? else { return Ok(false) };
     sizes::uncount(c, archive, &[row])?;
@@ -87,7 +89,7 @@ pub(crate) fn ends(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<(
 /// Lets go of an owner's archive: nobody finds it any more, whoever has the name next begins another one, and its messages are for [`clear`].
 pub(crate) fn purge(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), StoreError> {
     c.known_archives().forget(owner);
-    let Some(archive) = archive(c, owner)? else { return Ok(()) };
+    let Some(archive) = locked(c, owner)? else { return Ok(()) };
     // Names are told apart by the number.
     let name = archive.to_string();
     c.execute(LET_GO, &[Value::Text(&name), Value::Integer(archive)]).map(drop)
@@ -96,7 +98,7 @@ pub(crate) fn purge(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<(), Sto
 pub(crate) fn clear(c: &mut dyn Connection, limit: u64) -> Result<bool, StoreError> {
     let Some(archive) = one(c, NEXT_GONE, &[], |row| row.number(0))? else { return Ok(false) };
     if remove_below(c, archive, u64::MAX, limit)? < limit {
-        c.execute(REMOVE_NOTES, &[Value::number(archive), Value::number(u64::MAX)])?;
+        remove_notes(c, archive, u64::MAX)?;
         c.execute(REMOVE_SHARES, &[Value::number(archive)])?;
         c.execute(REMOVE_ARCHIVE, &[Value::number(archive)])?;
     }
@@ -139,10 +141,18 @@ fn remove_below(c: &mut dyn Connection, archive: u64, before: u64, limit: u64) -
     sizes::uncount(c, i64::try_from(archive).unwrap_or_default(), &expired)?;
     let rest = one(c, OLDEST, &[Value::number(archive)], |row| row.number(0))?.map_or(u64::MAX, stretch);
     if stretch(first) < rest {
-        c.execute(REMOVE_NOTES, &[Value::number(archive), Value::number(rest)])?;
+        remove_notes(c, archive, rest)?;
         c.known_archives().forget_conversations();
     }
     Ok(removed)
+}
+
+/// Removes the notes of stretches below this one, on an engine that has them.
+fn remove_notes(c: &mut dyn Connection, archive: u64, stretch: u64) -> Result<(), StoreError> {
+    if c.dialect().notes_stretches() {
+        c.execute(REMOVE_NOTES, &[Value::number(archive), Value::number(stretch)])?;
+    }
+    Ok(())
 }
 
 /// Collects the notes that an archive has messages of a conversation in the stretch of this one. What is known of older stretches may have been removed.
@@ -153,6 +163,9 @@ fn note_conversation(
     is_newest: bool,
     notes: &mut Vec<[Value<'static>; 3]>,
 ) {
+    if !c.dialect().notes_stretches() {
+        return;
+    }
     let (key, stretch) = (contact_key(message.with.bare_str()), stretch(message.id));
     if c.known_archives().learn_conversation((archive, key, stretch)) || !is_newest {
         notes.push([Value::Integer(archive), Value::Integer(key), Value::number(stretch)]);
@@ -227,7 +240,13 @@ fn learn(c: &mut dyn Connection, messages: &[&ArchivedMessage]) -> Result<(), St
 }
 
 fn archive(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
-    one(c, ARCHIVE, &account_values(owner), |row| row.integer(0))
+    one(c, ARCHIVE.unlocked(), &account_values(owner), |row| row.integer(0))
+}
+
+/// Returns the key of an archive's row, which nobody else changes until the transaction ends.
+fn locked(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<i64>, StoreError> {
+    let archive = ARCHIVE.on(c.dialect());
+    one(c, archive, &account_values(owner), |row| row.integer(0))
 }
 
 fn by_ids(
@@ -305,7 +324,7 @@ impl<'q> Scan<'q> {
 
     /// Whether to count what is asked for is little work. A conversation is found in all of its stretches, of which there may be thousands.
     fn is_countable(&self, c: &mut dyn Connection) -> Result<bool, StoreError> {
-        let Some(with) = &self.query.with else { return Ok(true) };
+        let Some(with) = self.query.with.as_ref().filter(|_| c.dialect().notes_stretches()) else { return Ok(true) };
         let (first, last) = self.stretches();
         let key = Value::Integer(contact_key(with.bare_str()));
         let notes = all(c, NOTES, &[self.archive, key, first, last, Value::number(MOST_COUNTED + 1)], |_| Ok(()))?;
@@ -321,20 +340,22 @@ impl<'q> Scan<'q> {
     fn each(
         &self,
         c: &mut dyn Connection,
-        [everybody, bare, full]: &[&'static str; 3],
+        statements: &Statements,
         limit: u64,
         each: &mut EachRow<'_>,
     ) -> Result<(), StoreError> {
         let (archive, after, before, limit) = (self.archive, self.after, self.before, Value::number(limit));
-        let Some(with) = &self.query.with else { return c.query(everybody, &[archive, after, before, limit], each) };
+        let Some(with) = &self.query.with else {
+            return c.query(statements.everybody, &[archive, after, before, limit], each);
+        };
         let (key, contact) = (Value::Integer(contact_key(with.bare_str())), Value::Text(with.bare_str()));
         let (first, last) = self.stretches();
-        match with.resource().map(Value::Text) {
-            None => c.query(bare, &[archive, key, first, last, after, before, contact, limit], each),
-            Some(resource) => {
-                c.query(full, &[archive, key, first, last, after, before, contact, resource, limit], each)
-            }
-        }
+        let resource = with.resource().map(Value::Text);
+        let (bare, full) = if c.dialect().notes_stretches() { statements.by_stretch } else { statements.by_index };
+        let stretches = [first, last];
+        let stretches: &[_] = if c.dialect().notes_stretches() { &stretches } else { &[] };
+        let values = [&[archive, key], stretches, &[after, before, contact], resource.as_slice(), &[limit]].concat();
+        c.query(if resource.is_some() { full } else { bare }, &values, each)
     }
 }
 
@@ -347,7 +368,7 @@ fn before_id(query: &ArchiveQuery) -> u64 {
 const MOST_COUNTED: u64 = 100;
 
 /// Values: domain, localpart.
-const ARCHIVE: &str = "SELECT id FROM archives WHERE domain = ? AND localpart = ?";
+const ARCHIVE: Text = locking!("SELECT id FROM archives WHERE domain = ? AND localpart = ?");
 
 /// Values: domain, localparts.
 static MAKE_FOR_ACCOUNTS: Among = Among::new(
@@ -430,27 +451,64 @@ macro_rules! conversation {
     };
 }
 
-/// For everybody: archive, after, before, limit. For a bare JID: archive, contact's key, first stretch, last stretch, after, before, contact,
-/// limit. For a full one: a resource in front of the limit.
-const FORWARD: [&str; 3] = [
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
-    concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch, m.id LIMIT ?"),
-    concat!("SELECT m.id, m.stanza", conversation!(), "AND m.resource = ? ORDER BY c.stretch, m.id LIMIT ?"),
-];
+/// The messages of a conversation by an index that has all of them in their order.
+macro_rules! indexed {
+    () => {
+        " FROM archive_messages WHERE owner = ? AND contact_key = ? AND id > ? AND id < ? AND contact = ? "
+    };
+}
 
-/// Values as for [`FORWARD`].
-const BACKWARD: [&str; 3] = [
-    "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
-    concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch DESC, m.id DESC LIMIT ?"),
-    concat!("SELECT m.id, m.stanza", conversation!(), "AND m.resource = ? ORDER BY c.stretch DESC, m.id DESC LIMIT ?"),
-];
+/// The statements of a question.
+struct Statements {
+    /// Values: archive, after, before, limit.
+    everybody: &'static str,
+    /// For a bare JID: archive, contact's key, first stretch, last stretch, after, before, contact, limit. For a full one: a resource in front of the
+    /// limit.
+    by_stretch: (&'static str, &'static str),
+    /// Values: the same without stretches.
+    by_index: (&'static str, &'static str),
+}
 
-/// To count them. Values as for [`FORWARD`].
-const IDS: [&str; 3] = [
-    "SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?",
-    concat!("SELECT m.id", conversation!(), "LIMIT ?"),
-    concat!("SELECT m.id", conversation!(), "AND m.resource = ? LIMIT ?"),
-];
+const FORWARD: Statements = Statements {
+    everybody: "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id LIMIT ?",
+    by_stretch: (
+        concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch, m.id LIMIT ?"),
+        concat!("SELECT m.id, m.stanza", conversation!(), "AND m.resource = ? ORDER BY c.stretch, m.id LIMIT ?"),
+    ),
+    by_index: (
+        concat!("SELECT id, stanza", indexed!(), "ORDER BY id LIMIT ?"),
+        concat!("SELECT id, stanza", indexed!(), "AND resource = ? ORDER BY id LIMIT ?"),
+    ),
+};
+
+const BACKWARD: Statements = Statements {
+    everybody: "SELECT id, stanza FROM archive_messages WHERE owner = ? AND id > ? AND id < ? ORDER BY id DESC LIMIT ?",
+    by_stretch: (
+        concat!("SELECT m.id, m.stanza", conversation!(), "ORDER BY c.stretch DESC, m.id DESC LIMIT ?"),
+        concat!(
+            "SELECT m.id, m.stanza",
+            conversation!(),
+            "AND m.resource = ? ORDER BY c.stretch DESC, m.id DESC LIMIT ?"
+        ),
+    ),
+    by_index: (
+        concat!("SELECT id, stanza", indexed!(), "ORDER BY id DESC LIMIT ?"),
+        concat!("SELECT id, stanza", indexed!(), "AND resource = ? ORDER BY id DESC LIMIT ?"),
+    ),
+};
+
+/// To count them.
+const IDS: Statements = Statements {
+    everybody: "SELECT id FROM archive_messages WHERE owner = ? AND id > ? AND id < ? LIMIT ?",
+    by_stretch: (
+        concat!("SELECT m.id", conversation!(), "LIMIT ?"),
+        concat!("SELECT m.id", conversation!(), "AND m.resource = ? LIMIT ?"),
+    ),
+    by_index: (
+        concat!("SELECT id", indexed!(), "LIMIT ?"),
+        concat!("SELECT id", indexed!(), "AND resource = ? LIMIT ?"),
+    ),
+};
 
 /// Values: archive.
 const NEXT_OWNER: &str = "SELECT owner FROM archive_messages WHERE owner > ? ORDER BY owner LIMIT 1";

@@ -1,12 +1,16 @@
 //! What the operations need of an engine's connection.
 
 use super::archives::KnownArchives;
+use super::dialect::Dialect;
 use crate::StoreError;
 use rookery_jid::{Jid, JidRef};
 use std::ops::ControlFlow;
 
 /// A connection inside a transaction. Statements have `?` for each value, in order.
 pub(crate) trait Connection {
+    /// Returns the SQL that the engine speaks.
+    fn dialect(&self) -> Dialect;
+
     /// Runs a statement that gives no rows; how many rows it inserted, changed or removed.
     fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError>;
 

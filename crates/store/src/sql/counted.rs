@@ -2,6 +2,7 @@
 
 use super::archives::KnownArchives;
 use super::connection::{Connection, EachRow, Value};
+use super::dialect::Dialect;
 use crate::StoreError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,6 +13,10 @@ pub(crate) struct Counted<'a, C> {
 }
 
 impl<C: Connection> Connection for Counted<'_, C> {
+    fn dialect(&self) -> Dialect {
+        self.connection.dialect()
+    }
+
     fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
         self.statements.fetch_add(1, Ordering::Relaxed);
         self.connection.execute(sql, values)

@@ -43,7 +43,7 @@ pub(crate) fn put_within(
     documents: &[Document],
     room: DocumentRoom,
 ) -> Result<DocumentsPut, StoreError> {
-    let owner = ids::of_account(c, owner)?.ok_or(StoreError::NoAccount)?;
+    let owner = ids::of_locked(c, owner)?.ok_or(StoreError::NoAccount)?;
     let read = |row: &dyn Row| Ok((row.text(0)?.to_owned(), row.number(1)?));
     let (id, first) = (Value::Integer(owner), Value::Text(prefix));
     let known = match behind(prefix) {

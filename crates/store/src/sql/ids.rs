@@ -7,5 +7,11 @@ use rookery_jid::JidRef;
 
 /// Returns the key of an account's row.
 pub(crate) fn of_account(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
-    one(c, ACCOUNT, &account_values(account), |row| row.integer(0))
+    one(c, ACCOUNT.unlocked(), &account_values(account), |row| row.integer(0))
+}
+
+/// Returns the key of an account's row, which nobody else changes until the transaction ends.
+pub(crate) fn of_locked(c: &mut dyn Connection, account: JidRef<'_>) -> Result<Option<i64>, StoreError> {
+    let account_row = ACCOUNT.on(c.dialect());
+    one(c, account_row, &account_values(account), |row| row.integer(0))
 }

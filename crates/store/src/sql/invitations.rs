@@ -14,7 +14,7 @@ pub(crate) fn put(
 ) -> Result<bool, StoreError> {
     c.execute(REMOVE_EXPIRED, &[Value::number(now_ms.saturating_sub(GRACE_MS))])?;
     let owner = match &invitation.owner {
-        Some(owner) => Some(ids::of_account(c, owner.as_ref())?.ok_or(StoreError::NoAccount)?),
+        Some(owner) => Some(ids::of_locked(c, owner.as_ref())?.ok_or(StoreError::NoAccount)?),
         None => None,
     };
     if let Some(owner) = owner
@@ -45,8 +45,9 @@ pub(crate) fn get(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<Op
 
 pub(crate) fn take(c: &mut dyn Connection, token: &str, now_ms: u64) -> Result<Option<Invitation>, StoreError> {
     let found = get(c, token, now_ms)?;
-    c.execute(REMOVE, &[Value::Text(token)])?;
-    Ok(found)
+    // Somebody else may have had it meanwhile.
+    let is_removed = c.execute(REMOVE, &[Value::Text(token)])? > 0;
+    Ok(found.filter(|_| is_removed))
 }
 
 pub(crate) fn is_reserved(c: &mut dyn Connection, account: JidRef<'_>, now_ms: u64) -> Result<bool, StoreError> {

@@ -3,6 +3,7 @@
 //! Texts of statements are static, so that a connection prepares each once: there are a few of fixed sizes.
 
 use super::connection::{Connection, EachRow, Value};
+use super::dialect::{Dialect, Text};
 use crate::StoreError;
 use rookery_jid::Jid;
 use std::collections::BTreeMap;
@@ -11,15 +12,21 @@ use std::sync::OnceLock;
 /// A statement with a list of values after an `IN`. A list that is shorter than the next size is filled up with its last
 /// value, a longer one takes several statements.
 pub(crate) struct Among {
-    before: &'static str,
+    before: Text,
     after: &'static str,
-    texts: [OnceLock<String>; LISTS.len()],
+    /// By engine and size.
+    texts: [[OnceLock<String>; LISTS.len()]; 3],
 }
 
 impl Among {
     /// The list stands between the two texts.
     pub(crate) const fn new(before: &'static str, after: &'static str) -> Among {
-        Among { before, after, texts: [const { OnceLock::new() }; LISTS.len()] }
+        Among::differing(Text::same(before), after)
+    }
+
+    /// The text in front of the list differs between engines.
+    pub(crate) const fn differing(before: Text, after: &'static str) -> Among {
+        Among { before, after, texts: [const { [const { OnceLock::new() }; LISTS.len()] }; 3] }
     }
 
     /// Runs a query for a list, and shows all rows. Values: those in front of the list, the list, those behind it.
@@ -29,7 +36,8 @@ impl Among {
         (before, list, after): (&[Value<'_>], &[Value<'_>], &[Value<'_>]),
         each: &mut EachRow<'_>,
     ) -> Result<(), StoreError> {
-        self.portions(list).try_for_each(|(text, portion)| c.query(text, &[before, &portion, after].concat(), each))
+        self.portions(c.dialect(), list)
+            .try_for_each(|(text, portion)| c.query(text, &[before, &portion, after].concat(), each))
     }
 
     /// Runs a statement that gives no rows for a list.
@@ -38,17 +46,22 @@ impl Among {
         c: &mut dyn Connection,
         (before, list, after): (&[Value<'_>], &[Value<'_>], &[Value<'_>]),
     ) -> Result<(), StoreError> {
-        let mut portions = self.portions(list);
+        let mut portions = self.portions(c.dialect(), list);
         portions.try_for_each(|(text, portion)| c.execute(text, &[before, &portion, after].concat()).map(drop))
     }
 
-    fn portions<'v>(&'static self, list: &'v [Value<'v>]) -> impl Iterator<Item = (&'static str, Vec<Value<'v>>)> {
-        list.chunks(LISTS[LISTS.len() - 1]).map(|portion| {
+    fn portions<'v>(
+        &'static self,
+        dialect: Dialect,
+        list: &'v [Value<'v>],
+    ) -> impl Iterator<Item = (&'static str, Vec<Value<'v>>)> {
+        let before = self.before.on(dialect);
+        list.chunks(LISTS[LISTS.len() - 1]).map(move |portion| {
             let at = LISTS.iter().position(|size| *size >= portion.len()).unwrap_or_default();
             let mut values = portion.to_vec();
             values.resize(LISTS[at], portion[portion.len() - 1]);
-            let text = || format!("{}({}){}", self.before, vec!["?"; LISTS[at]].join(", "), self.after);
-            (self.texts[at].get_or_init(text).as_str(), values)
+            let text = || format!("{before}({}){}", vec!["?"; LISTS[at]].join(", "), self.after);
+            (self.texts[dialect as usize][at].get_or_init(text).as_str(), values)
         })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! [`SqlStore`] implements the traits by queueing; `worker` runs the queue on one thread in batched transactions;
 //! `accounts`, `archive`, `documents`, `invitations`, `rosters`, `offline`, `presence`, `pubsub`, `rooms`, `slots` and `meta` are the operations over the `Connection` that a driver
-//! gives, in the `transactions` that the worker begins and ends; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it. An engine adds a driver and a schema: [`sqlite`].
+//! gives, in the `transactions` that the worker begins and ends; `ids` has the keys of accounts; SQL that several of them share is in `statements`, the rest beside what runs it;
+//! `dialect` has what engines differ in. An engine adds a driver and a schema: [`sqlite`].
 //!
 //! # Invariants
 //!
@@ -15,6 +16,7 @@ mod archive;
 mod archives;
 mod connection;
 mod counted;
+mod dialect;
 mod documents;
 mod ids;
 mod invitations;

@@ -15,7 +15,8 @@ pub(crate) fn push(
     unix_ms: u64,
     room: OfflineRoom,
 ) -> Result<Pushed, StoreError> {
-    let Some(waiting) = waiting(c, to)? else { return Ok(Pushed::NoAccount) };
+    let head = OFFLINE.on(c.dialect());
+    let Some(waiting) = waiting(c, head, to)? else { return Ok(Pushed::NoAccount) };
     let (bytes, sender) = (stanza.len() as u64, Value::Text(sender.bare_str()));
     let Some(free) = room.take(waiting.messages, waiting.bytes) else { return Ok(Pushed::Full) };
     if free.take(1, bytes).is_none() {
@@ -56,7 +57,8 @@ pub(crate) fn load(
 }
 
 pub(crate) fn remove(c: &mut dyn Connection, owner: JidRef<'_>, up_to: u64) -> Result<u64, StoreError> {
-    let Some(waiting) = waiting(c, owner)? else { return Ok(0) };
+    let head = OFFLINE.on(c.dialect());
+    let Some(waiting) = waiting(c, head, owner)? else { return Ok(0) };
     let values = [Value::Integer(waiting.owner), Value::number(up_to)];
     let bytes = one(c, OFFLINE_BYTES, &values, |row| row.number(0))?.unwrap_or_default();
     let removed = c.execute(REMOVE_OFFLINE, &values)?;
@@ -65,7 +67,7 @@ pub(crate) fn remove(c: &mut dyn Connection, owner: JidRef<'_>, up_to: u64) -> R
 }
 
 pub(crate) fn count(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<u64, StoreError> {
-    Ok(waiting(c, owner)?.map_or(0, |waiting| waiting.messages))
+    Ok(waiting(c, OFFLINE.unlocked(), owner)?.map_or(0, |waiting| waiting.messages))
 }
 
 /// The messages that wait for an account: its row counts them so that no push has to.
@@ -83,7 +85,7 @@ impl Waiting {
     }
 }
 
-fn waiting(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Option<Waiting>, StoreError> {
+fn waiting(c: &mut dyn Connection, head: &'static str, owner: JidRef<'_>) -> Result<Option<Waiting>, StoreError> {
     let read = |row: &dyn Row| Ok(Waiting { owner: row.integer(0)?, messages: row.number(1)?, bytes: row.number(2)? });
-    one(c, OFFLINE, &account_values(owner), read)
+    one(c, head, &account_values(owner), read)
 }

@@ -1,6 +1,7 @@
 //! The operations of [`LastPresence`](crate::LastPresence).
 
 use super::connection::{Connection, Row, Value, account_values, one};
+use super::dialect::by_digest;
 use super::many::{Among, by_domain};
 use super::statements::*;
 use crate::presence::SeenWith;
@@ -49,12 +50,16 @@ pub(crate) fn of(
 }
 
 /// Subscriptions 2 and 3 are `from` and `both`. Values: asker, document, domain, localparts.
-static PRESENCE_FOR: Among = Among::new(
-    "SELECT a.localpart, p.unix_ms, p.stanza, d.bytes FROM accounts a \
-     JOIN last_presence p ON p.owner = a.id \
-     JOIN roster_items i ON i.owner = a.id AND i.contact = ? AND i.subscription >= 2 \
-     LEFT JOIN documents d ON d.owner = a.id AND d.name = ? \
-     WHERE a.domain = ? AND a.localpart IN ",
+static PRESENCE_FOR: Among = Among::differing(
+    by_digest!(
+        "SELECT a.localpart, p.unix_ms, p.stanza, d.bytes FROM accounts a \
+         JOIN last_presence p ON p.owner = a.id \
+         JOIN roster_items i ON i.owner = a.id AND ",
+        "i.contact",
+        " AND i.subscription >= 2 \
+         LEFT JOIN documents d ON d.owner = a.id AND d.name = ? \
+         WHERE a.domain = ? AND a.localpart IN "
+    ),
     "",
 );
 

@@ -49,11 +49,11 @@ pub(crate) fn create(
     owner: JidRef<'_>,
     room: Room,
 ) -> Result<Created, StoreError> {
-    let account = if host.local().is_some() { ids::of_account(c, host)? } else { None };
+    let account = if host.local().is_some() { ids::of_locked(c, host)? } else { None };
     if host.local().is_some() && account.is_none() {
         return Ok(Created::NoAccount);
     }
-    if head(c, host, node)?.is_some() {
+    if locked(c, host, node)?.is_some() {
         return Ok(Created::Exists);
     }
     let bare = Value::Text(host.bare_str());
@@ -70,7 +70,7 @@ pub(crate) fn create(
     let account = account.map_or(Value::Null, Value::Integer);
     let values = [account, bare, Value::Text(node), Value::Bytes(config), creator, Value::number(bytes)];
     c.execute(INSERT_NODE, &values)?;
-    let Some(head) = head(c, host, node)? else {
+    let Some(head) = locked(c, host, node)? else {
         return Err(c.corrupt("a node vanished while it was created".to_owned()));
     };
     let owned = Value::Integer(number_of(Affiliation::Owner));
@@ -85,7 +85,7 @@ pub(crate) fn configure(
     config: &[u8],
     kept: Kept,
 ) -> Result<bool, StoreError> {
-    let Some(head) = head(c, host, node)? else { return Ok(false) };
+    let Some(head) = locked(c, host, node)? else { return Ok(false) };
     c.execute(CONFIGURE_NODE, &[Value::Bytes(config), Value::Integer(head.id)])?;
     let bytes = head.bytes.saturating_sub(head.config.len() as u64).saturating_add(config.len() as u64);
     trim(c, head.id, Held { items: head.items, bytes }, kept)?;
@@ -93,7 +93,7 @@ pub(crate) fn configure(
 }
 
 pub(crate) fn delete(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<bool, StoreError> {
-    let Some(head) = head(c, host, node)? else { return Ok(false) };
+    let Some(head) = locked(c, host, node)? else { return Ok(false) };
     Ok(c.execute(DELETE_NODE, &[Value::Integer(head.id)])? > 0)
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn set_affiliation(
     affiliation: Option<Affiliation>,
     room: Room,
 ) -> Result<Set, StoreError> {
-    let Some(head) = head(c, host, node)? else { return Ok(Set::NoNode) };
+    let Some(head) = locked(c, host, node)? else { return Ok(Set::NoNode) };
     let (id, name, size) = (Value::Integer(head.id), Value::Text(entity.bare_str()), affiliation_bytes(entity));
     let is_known = one(c, AFFILIATION, &[id, name], |row| row.integer(0))?.is_some();
     if affiliation.is_some() && !is_known && head.lacks(c, host, size, room)?.is_some() {
@@ -129,17 +129,18 @@ pub(crate) fn set_subscription(
     subscription: Option<&NodeSubscription>,
     most: usize,
 ) -> Result<Set, StoreError> {
-    let Some(head) = head(c, host, node)? else { return Ok(Set::NoNode) };
+    let Some(head) = locked(c, host, node)? else { return Ok(Set::NoNode) };
     let (id, name) = (Value::Integer(head.id), Value::Text(subscriber.as_str()));
     let Some(NodeSubscription { pending, options }) = subscription else {
-        c.execute(REMOVE_SUBSCRIPTION, &[id, name])?;
+        c.execute(REMOVE_SUBSCRIPTION.on(c.dialect()), &[id, name])?;
         return Ok(Set::Done);
     };
-    let is_known = one(c, SUBSCRIPTION, &[id, name], |row| row.integer(0))?.is_some();
+    let known = SUBSCRIPTION.on(c.dialect());
+    let is_known = one(c, known, &[id, name], |row| row.integer(0))?.is_some();
     if !is_known && most < usize::MAX && subscriptions_of(c, host, subscriber)?.len() >= most {
         return Ok(Set::Full);
     }
-    c.execute(REMOVE_SUBSCRIPTION, &[id, name])?;
+    c.execute(REMOVE_SUBSCRIPTION.on(c.dialect()), &[id, name])?;
     c.execute(INSERT_SUBSCRIPTION, &[Value::flag(*pending), Value::Bytes(options), id, name])?;
     Ok(Set::Done)
 }
@@ -152,7 +153,7 @@ pub(crate) fn publish(
     kept: Kept,
     room: Room,
 ) -> Result<Published, StoreError> {
-    let Some(head) = head(c, host, node)? else { return Ok(Published::NoNode) };
+    let Some(head) = locked(c, host, node)? else { return Ok(Published::NoNode) };
     let id = Value::Integer(head.id);
     let replaced = one(c, ITEM_BYTES, &[id, Value::Text(&item.id)], |row| row.number(0))?;
     let growth = item.bytes().saturating_sub(replaced.unwrap_or(0));
@@ -245,7 +246,7 @@ pub(crate) fn retract(
     node: &str,
     ids: &[String],
 ) -> Result<Vec<String>, StoreError> {
-    let Some(head) = head(c, host, node)? else { return Ok(Vec::new()) };
+    let Some(head) = locked(c, host, node)? else { return Ok(Vec::new()) };
     let (mut removed, mut bytes) = (Vec::new(), head.bytes);
     for item in ids {
         let values = [Value::Integer(head.id), Value::Text(item)];
@@ -259,7 +260,7 @@ pub(crate) fn retract(
 }
 
 pub(crate) fn purge(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<u64, StoreError> {
-    let Some(head) = head(c, host, node)? else { return Ok(0) };
+    let Some(head) = locked(c, host, node)? else { return Ok(0) };
     let size = one(c, ALL_BYTES, &[Value::Integer(head.id)], |row| row.number(0))?.unwrap_or(0);
     count(c, head.id, Held { items: 0, bytes: head.bytes.saturating_sub(size) })?;
     c.execute(PURGE, &[Value::Integer(head.id)])
@@ -273,7 +274,8 @@ pub(crate) fn subscriptions_of(
     let [from, until] = resources_of(entity);
     let values =
         [Value::Text(host.bare_str()), Value::Text(entity.bare_str()), Value::Text(&from), Value::Text(&until)];
-    all(c, SUBSCRIPTIONS_OF, &values, |row| Ok((row.text(0)?.to_owned(), row.jid(1)?, read_subscription(row, 2)?)))
+    let query = SUBSCRIPTIONS_OF.on(c.dialect());
+    all(c, query, &values, |row| Ok((row.text(0)?.to_owned(), row.jid(1)?, read_subscription(row, 2)?)))
 }
 
 pub(crate) fn affiliations_of(
@@ -404,11 +406,12 @@ pub(crate) fn forget(c: &mut dyn Connection, account: JidRef<'_>) -> Result<(), 
     let bare = Value::Text(account.bare_str());
     let owner = Value::Integer(number_of(Affiliation::Owner));
     c.execute(DELETE_OWNED, &[bare, owner, bare, owner])?;
-    c.execute(FORGET_AFFILIATION_BYTES, &[Value::number(affiliation_bytes(account)), bare])?;
+    let bytes = Value::number(affiliation_bytes(account));
+    c.execute(FORGET_AFFILIATION_BYTES, &[bytes, bytes, bare])?;
     c.execute(FORGET_AFFILIATIONS, &[bare])?;
     c.execute(FORGET_CREATOR, &[owner, bare])?;
     let [from, until] = resources_of(account);
-    c.execute(FORGET_SUBSCRIPTIONS, &[bare, Value::Text(&from), Value::Text(&until)])?;
+    c.execute(FORGET_SUBSCRIPTIONS.on(c.dialect()), &[bare, Value::Text(&from), Value::Text(&until)])?;
     Ok(())
 }
 
@@ -469,8 +472,25 @@ fn count(c: &mut dyn Connection, node: i64, held: Held) -> Result<(), StoreError
     c.execute(COUNT, &[Value::number(held.items), Value::number(held.bytes), Value::Integer(node)]).map(drop)
 }
 
+/// Reads a node's row.
 fn head(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<Option<Head>, StoreError> {
-    one(c, NODE, &[Value::Text(host.bare_str()), Value::Text(node)], |row| {
+    let query = NODE.on(c.dialect());
+    read_head(c, query, host, node)
+}
+
+/// Reads a node's row, which nobody else changes until the transaction ends.
+fn locked(c: &mut dyn Connection, host: JidRef<'_>, node: &str) -> Result<Option<Head>, StoreError> {
+    let query = LOCKED_NODE.on(c.dialect());
+    read_head(c, query, host, node)
+}
+
+fn read_head(
+    c: &mut dyn Connection,
+    query: &'static str,
+    host: JidRef<'_>,
+    node: &str,
+) -> Result<Option<Head>, StoreError> {
+    one(c, query, &[Value::Text(host.bare_str()), Value::Text(node)], |row| {
         Ok(Head {
             id: row.integer(0)?,
             config: row.bytes(1)?.to_vec(),

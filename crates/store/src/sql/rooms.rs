@@ -1,6 +1,7 @@
 //! The operations of [`Rooms`](crate::Rooms).
 
 use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::dialect::{Text, locking};
 use crate::{Affiliated, Affiliation, ListedRoom, RoomDocument, StoreError, StoredRoom};
 use rookery_jid::{Jid, JidRef};
 
@@ -59,7 +60,8 @@ pub(crate) fn put(c: &mut dyn Connection, room: JidRef<'_>, document: &RoomDocum
     if c.execute(UPDATE, &values)? == 0 {
         c.execute(INSERT, &values)?;
     }
-    let Some(id) = one(c, ID, &[domain, local], |row| row.integer(0))? else { return Ok(()) };
+    let room = ID.on(c.dialect());
+    let Some(id) = one(c, room, &[domain, local], |row| row.integer(0))? else { return Ok(()) };
     c.execute(REMOVE_OF_USERS, &[Value::Integer(id)])?;
     for (place, (user, document)) in document.of_users.iter().enumerate() {
         let (place, user) = (Value::number(place as u64), Value::Text(user.bare_str()));
@@ -69,7 +71,8 @@ pub(crate) fn put(c: &mut dyn Connection, room: JidRef<'_>, document: &RoomDocum
 }
 
 pub(crate) fn affiliate(c: &mut dyn Connection, room: JidRef<'_>, changes: &[Affiliated]) -> Result<bool, StoreError> {
-    let Some(id) = one(c, ID, &account_values(room), |row| row.integer(0))? else { return Ok(false) };
+    let head = ID.on(c.dialect());
+    let Some(id) = one(c, head, &account_values(room), |row| row.integer(0))? else { return Ok(false) };
     let text = |text| if let Some(text) = text { Value::Text(text) } else { Value::Null };
     for change in changes {
         let (id, user) = (Value::Integer(id), Value::Text(change.user.bare_str()));
@@ -124,7 +127,7 @@ fn named(found: i64) -> Option<Affiliation> {
 const LIST: &str = "SELECT localpart, name, is_public, creator FROM rooms WHERE host = ? ORDER BY localpart";
 
 /// Values: host, localpart.
-const ID: &str = "SELECT id FROM rooms WHERE host = ? AND localpart = ?";
+const ID: Text = locking!("SELECT id FROM rooms WHERE host = ? AND localpart = ?");
 
 /// Values: host, localpart.
 const LOAD: &str =
@@ -174,4 +177,4 @@ const FORGET_CREATOR: &str = "UPDATE rooms SET creator = NULL WHERE creator = ?"
 /// Values: user, user.
 const KNOWN_IN: &str = "\
     SELECT COUNT(*) FROM (\
-        SELECT room FROM room_affiliations WHERE member = ? UNION SELECT room FROM room_users WHERE member = ?)";
+        SELECT room FROM room_affiliations WHERE member = ? UNION SELECT room FROM room_users WHERE member = ?) AS known";

@@ -4,6 +4,7 @@
 //! `roster_removals` until it comes back or too many others vanished.
 
 use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::dialect::{Text, by_digest};
 use super::statements::*;
 use crate::rosters::{Effect, REMEMBERED_REMOVALS, effect};
 use crate::{Change, Changed, Changes, Edit, EditRoster, Roster, RosterItem, RosterSize, StoreError, Subscription};
@@ -97,7 +98,8 @@ pub(crate) fn item(
 ) -> Result<Option<RosterItem>, StoreError> {
     let [domain, local] = account_values(owner);
     let values = [Value::Text(contact.as_str()), domain, local];
-    let found = of_owner(c, ITEM_OF, &values, |row| read_item(row).map(|(_, item)| item))?;
+    let item = ITEM_OF.on(c.dialect());
+    let found = of_owner(c, item, &values, |row| read_item(row).map(|(_, item)| item))?;
     Ok(found.into_iter().next())
 }
 
@@ -108,7 +110,8 @@ pub(crate) fn change(
     edit: &mut EditRoster,
 ) -> Result<Changed, StoreError> {
     let head = head(c, owner)?;
-    let found = one(c, ROSTER_ITEM, &[Value::Integer(head.owner), Value::Text(contact.as_str())], read_item)?;
+    let item = ROSTER_ITEM.on(c.dialect());
+    let found = one(c, item, &[Value::Integer(head.owner), Value::Text(contact.as_str())], read_item)?;
     let (item_version, before) = found.map_or((0, None), |(version, item)| (version, Some(item)));
     let mut failed = None;
     let mut size_of = || match size(c, head.owner) {
@@ -146,7 +149,8 @@ struct Head {
 }
 
 fn head(c: &mut dyn Connection, owner: JidRef<'_>) -> Result<Head, StoreError> {
-    one(c, ROSTER, &account_values(owner), |row| {
+    let roster = ROSTER.on(c.dialect());
+    one(c, roster, &account_values(owner), |row| {
         Ok(Head { owner: row.integer(0)?, version: row.number(1)?, items: row.number(2)? })
     })?
     .ok_or(StoreError::NoAccount)
@@ -171,7 +175,7 @@ fn write_item(
 ) -> Result<(), StoreError> {
     let (owner, contact) = (Value::Integer(head.owner), Value::Text(contact.as_str()));
     let Some((version, item)) = after else {
-        c.execute(REMOVE_ROSTER_ITEM, &[owner, contact])?;
+        c.execute(REMOVE_ROSTER_ITEM.on(c.dialect()), &[owner, contact])?;
         return Ok(());
     };
     let values = [
@@ -186,7 +190,7 @@ fn write_item(
         owner,
         contact,
     ];
-    c.execute(if exists { UPDATE_ROSTER_ITEM } else { INSERT_ROSTER_ITEM }, &values)?;
+    c.execute(if exists { UPDATE_ROSTER_ITEM.on(c.dialect()) } else { INSERT_ROSTER_ITEM }, &values)?;
     Ok(())
 }
 
@@ -200,7 +204,7 @@ fn write_removal(
     let (owner, contact) = (Value::Integer(head.owner), Value::Text(contact.as_str()));
     match effect {
         Effect::Put => {
-            c.execute(FORGET_REMOVAL, &[owner, contact])?;
+            c.execute(FORGET_REMOVAL.on(c.dialect()), &[owner, contact])?;
         }
         Effect::Removed => {
             c.execute(INSERT_REMOVAL, &[owner, contact, Value::number(version)])?;
@@ -261,10 +265,12 @@ fn read_groups(mut text: &str) -> Option<Vec<String>> {
 }
 
 /// The row has no contact where the account doesn't have the item. Values: contact, domain, localpart.
-const ITEM_OF: &str = "\
-    SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in \
-    FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND i.contact = ? \
-    WHERE a.domain = ? AND a.localpart = ?";
+const ITEM_OF: Text = by_digest!(
+    "SELECT i.contact, i.version, i.name, i.roster_groups, i.subscription, i.ask, i.approved, i.listed, i.pending_in \
+     FROM accounts a LEFT JOIN roster_items i ON i.owner = a.id AND ",
+    "i.contact",
+    " WHERE a.domain = ? AND a.localpart = ?"
+);
 
 #[cfg(test)]
 mod tests {

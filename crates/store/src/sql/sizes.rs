@@ -11,6 +11,7 @@
 
 use super::archives::{Archive, contact_key, stretch};
 use super::connection::{Connection, Row, Value, account_values, all, one};
+use super::dialect::{Text, locking};
 use super::many::{Among, by_domain};
 use crate::archive::{BYTES_PER_MESSAGE, FAIR_PART};
 use crate::{ArchivedMessage, StoreError};
@@ -134,7 +135,8 @@ pub(super) fn learn<'j>(
 pub(super) fn uncount(c: &mut dyn Connection, archive: i64, removed: &[Removed]) -> Result<(), StoreError> {
     // What is left of it is learnt from the database.
     c.known_archives().forget_archive(archive);
-    let Some(counted) = one(c, COUNTED, &[Value::Integer(archive)], |row| row.number(0))? else { return Ok(()) };
+    let locked = COUNTED.on(c.dialect());
+    let Some(counted) = one(c, locked, &[Value::Integer(archive)], |row| row.number(0))? else { return Ok(()) };
     let mut shares: Vec<(i64, u64)> = Vec::new();
     for message in removed.iter().filter(|message| message.id <= counted) {
         match shares.iter_mut().find(|(key, _)| *key == message.contact_key) {
@@ -158,7 +160,8 @@ pub(super) fn count_if_old(
     contact_key: i64,
     size: u64,
 ) -> Result<(), StoreError> {
-    let counted = one(c, COUNTED, &[Value::Integer(archive)], |row| row.number(0))?;
+    let locked = COUNTED.on(c.dialect());
+    let counted = one(c, locked, &[Value::Integer(archive)], |row| row.number(0))?;
     if counted.is_some_and(|counted| id <= counted) {
         c.execute(ADD, &[Value::number(size), Value::Integer(archive)])?;
         add_share(c, archive, contact_key, size)?;
@@ -193,7 +196,8 @@ fn take_share(c: &mut dyn Connection, archive: i64, key: i64, bytes: u64) -> Res
 fn make_room(c: &mut dyn Connection, excess: &Excess<'_>) -> Result<(), StoreError> {
     settle(c, excess.owner)?;
     let read = |row: &dyn Row| Ok((row.integer(0)?, row.number(1)?));
-    let Some((archive, bytes)) = one(c, ARCHIVE, &account_values(excess.owner), read)? else { return Ok(()) };
+    let locked = ARCHIVE.on(c.dialect());
+    let Some((archive, bytes)) = one(c, locked, &account_values(excess.owner), read)? else { return Ok(()) };
     let mut left = excess.added.min(bytes.saturating_sub(excess.most));
     let wanted = left;
     while left > 0 {
@@ -248,9 +252,9 @@ fn victim(c: &mut dyn Connection, archive: i64, excess: &Excess<'_>) -> Result<O
 
 /// Returns the oldest messages of a conversation, or of all.
 fn oldest(c: &mut dyn Connection, archive: i64, contact_key: Option<i64>) -> Result<Vec<Removed>, StoreError> {
-    let archive = Value::Integer(archive);
+    let (archive, oldest_of) = (Value::Integer(archive), OLDEST_OF.on(c.dialect()));
     match contact_key {
-        Some(key) => all(c, OLDEST_OF, &[archive, Value::Integer(key)], Removed::read),
+        Some(key) => all(c, oldest_of, &[archive, Value::Integer(key)], Removed::read),
         None => all(c, OLDEST, &[archive], Removed::read),
     }
 }
@@ -258,16 +262,19 @@ fn oldest(c: &mut dyn Connection, archive: i64, contact_key: Option<i64>) -> Res
 /// Removes the notes of stretches in which a conversation has no messages any more; `last` is one that went. The newest note stays in any case: that it
 /// is there may be known.
 fn tidy(c: &mut dyn Connection, archive: i64, contact_key: i64, last: u64) -> Result<(), StoreError> {
+    if !c.dialect().notes_stretches() {
+        return Ok(());
+    }
     let first = oldest(c, archive, Some(contact_key))?.first().map_or(last, |message| message.id);
     let values = [Value::Integer(archive), Value::Integer(contact_key), Value::number(stretch(first))];
     c.execute(REMOVE_NOTES_OF, &values).map(drop)
 }
 
 /// Values: domain, localpart.
-const ARCHIVE: &str = "SELECT id, bytes, counted FROM archives WHERE domain = ? AND localpart = ?";
+const ARCHIVE: Text = locking!("SELECT id, bytes, counted FROM archives WHERE domain = ? AND localpart = ?");
 
 /// Values: archive.
-const COUNTED: &str = "SELECT counted FROM archives WHERE id = ?";
+const COUNTED: Text = locking!("SELECT counted FROM archives WHERE id = ?");
 
 /// Values: domain, localparts.
 static ARCHIVES: Among =
@@ -313,11 +320,16 @@ const OLDEST: &str =
     "SELECT id, contact_key, length(stanza) FROM archive_messages WHERE owner = ? ORDER BY id LIMIT 100";
 
 /// Values: archive, contact's key.
-const OLDEST_OF: &str = "\
-    SELECT m.id, m.contact_key, length(m.stanza) FROM archive_conversations AS c CROSS JOIN archive_messages AS m \
-    WHERE c.owner = ? AND c.contact_key = ? \
-    AND m.owner = c.owner AND m.id >= c.stretch << 43 AND m.id <= (c.stretch << 43) + 8796093022207 \
-    AND m.contact_key = c.contact_key ORDER BY c.stretch, m.id LIMIT 100";
+const OLDEST_OF: Text = Text {
+    sqlite: "SELECT m.id, m.contact_key, length(m.stanza) FROM archive_conversations AS c CROSS JOIN archive_messages AS m \
+        WHERE c.owner = ? AND c.contact_key = ? \
+        AND m.owner = c.owner AND m.id >= c.stretch << 43 AND m.id <= (c.stretch << 43) + 8796093022207 \
+        AND m.contact_key = c.contact_key ORDER BY c.stretch, m.id LIMIT 100",
+    ..Text::same(
+        "SELECT id, contact_key, length(stanza) FROM archive_messages \
+         WHERE owner = ? AND contact_key = ? ORDER BY id LIMIT 100",
+    )
+};
 
 /// Values: archive, id.
 const REMOVE: &str = "DELETE FROM archive_messages WHERE owner = ? AND id = ?";

@@ -7,7 +7,7 @@ use crate::{Reserved, Slot, SlotQuota, SlotStage, StoreError};
 use rookery_jid::Jid;
 
 pub(crate) fn reserve(c: &mut dyn Connection, slot: &Slot, quota: SlotQuota) -> Result<Reserved, StoreError> {
-    let owner = ids::of_account(c, slot.owner.as_ref())?.ok_or(StoreError::NoAccount)?;
+    let owner = ids::of_locked(c, slot.owner.as_ref())?.ok_or(StoreError::NoAccount)?;
     let taken = |row: &dyn Row| {
         Ok(Taken { size: row.number(0)?, expires_ms: row.number(1)?, is_waiting: row.integer(2)? == RESERVED })
     };
@@ -42,11 +42,9 @@ pub(crate) fn advance(
     now_ms: u64,
     until_ms: u64,
 ) -> Result<bool, StoreError> {
-    if slot(c, token, now_ms)?.is_none_or(|slot| slot.stage != from) {
-        return Ok(false);
-    }
-    c.execute(UPDATE, &[Value::Integer(number(to)), Value::number(until_ms), Value::Text(token)])?;
-    Ok(true)
+    let (from, to) = (Value::Integer(number(from)), Value::Integer(number(to)));
+    let values = [to, Value::number(until_ms), Value::Text(token), from, Value::number(now_ms)];
+    Ok(c.execute(ADVANCE, &values)? > 0)
 }
 
 pub(crate) fn expired(c: &mut dyn Connection, now_ms: u64, limit: u64) -> Result<Vec<String>, StoreError> {
@@ -106,8 +104,9 @@ const SLOT: &str = "\
     SELECT accounts.domain, accounts.localpart, slots.name, slots.size, slots.content_type, slots.expires_ms, slots.keep_ms, \
     slots.stage FROM slots JOIN accounts ON accounts.id = slots.owner WHERE slots.token = ? AND slots.expires_ms > ?";
 
-/// Values: stage, time, token.
-const UPDATE: &str = "UPDATE slots SET stage = ?, expires_ms = ? WHERE token = ?";
+/// Values: new stage, time, token, stage, time now.
+const ADVANCE: &str = "\
+    UPDATE slots SET stage = ?, expires_ms = ? WHERE token = ? AND stage = ? AND expires_ms > ? AND owner IS NOT NULL";
 
 /// Two questions, since each has an index of its own. Values: number.
 const ORPHANED: &str = "SELECT token FROM slots WHERE owner IS NULL LIMIT ?";

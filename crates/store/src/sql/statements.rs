@@ -1,16 +1,22 @@
 //! The statements of accounts, rosters, offline messages and what is kept of an account; those of the archive, of publish-subscribe, of
 //! rooms and of uploads stand with their operations.
 //!
-//! All of them keep to what SQLite, PostgreSQL and MySQL agree on: `?` in order for the values (a driver may number them),
-//! no upsert, no `RETURNING`, no generated keys read back. What differs between engines – types, key generation,
-//! collation by bytes, cascading – is in each engine's schema.
+//! All of them keep to what SQLite, PostgreSQL and MariaDB agree on: `?` in order for the values (a driver may number them),
+//! no upsert, no `RETURNING`, no generated keys read back, no arithmetic on two values; the few that can't are [`Text`]s, with what differs in their
+//! macros. What else differs between engines – types, key generation, collation by bytes, cascading – is in each engine's schema.
+//!
+//! Other connections may write at the same time, unless it is SQLite: an operation that writes what depends on what it has read begins with a
+//! query that locks the head of it ([`locking!`]), in the order of account, room, node. Where two make the same row, a unique key lets one of them win,
+//! and the other is run again.
 //!
 //! Inserts select their values: SQLite, when the file may not grow any further, then undoes that statement alone and
 //! not the whole transaction with what others wrote in it.
 
+use super::dialect::{Text, by_digest, locking};
+
 // Accounts: named by (domain, localpart), in this order.
 
-pub(crate) const ACCOUNT: &str = "SELECT id FROM accounts WHERE domain = ? AND localpart = ?";
+pub(crate) const ACCOUNT: Text = locking!("SELECT id FROM accounts WHERE domain = ? AND localpart = ?");
 
 /// Values: domain, localpart, domain, localpart.
 pub(crate) const CREATE_ACCOUNT: &str = "\
@@ -37,8 +43,8 @@ pub(crate) const REMOVE_KEYS: &str = "DELETE FROM scram_keys WHERE account = ?";
 // Rosters.
 
 /// The account with what its row keeps of the roster.
-pub(crate) const ROSTER: &str =
-    "SELECT id, roster_version, roster_items FROM accounts WHERE domain = ? AND localpart = ?";
+pub(crate) const ROSTER: Text =
+    locking!("SELECT id, roster_version, roster_items FROM accounts WHERE domain = ? AND localpart = ?");
 
 /// The items behind a version, with the roster's head; one row without an item if there is none. Values: version, domain, localpart.
 pub(crate) const ROSTER_ITEMS: &str = "\
@@ -48,9 +54,12 @@ pub(crate) const ROSTER_ITEMS: &str = "\
     WHERE a.domain = ? AND a.localpart = ? ORDER BY i.contact";
 
 /// Values: owner, contact.
-pub(crate) const ROSTER_ITEM: &str = "\
-    SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
-    FROM roster_items WHERE owner = ? AND contact = ?";
+pub(crate) const ROSTER_ITEM: Text = by_digest!(
+    "SELECT contact, version, name, roster_groups, subscription, ask, approved, listed, pending_in \
+     FROM roster_items WHERE owner = ? AND ",
+    "contact",
+    ""
+);
 
 /// Values: version, name, groups, subscription, ask, approved, listed, request, owner, contact.
 pub(crate) const INSERT_ROSTER_ITEM: &str = "\
@@ -59,12 +68,15 @@ pub(crate) const INSERT_ROSTER_ITEM: &str = "\
     SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?";
 
 /// Values: as for [`INSERT_ROSTER_ITEM`].
-pub(crate) const UPDATE_ROSTER_ITEM: &str = "\
-    UPDATE roster_items SET version = ?, name = ?, roster_groups = ?, subscription = ?, ask = ?, approved = ?, \
-    listed = ?, pending_in = ? WHERE owner = ? AND contact = ?";
+pub(crate) const UPDATE_ROSTER_ITEM: Text = by_digest!(
+    "UPDATE roster_items SET version = ?, name = ?, roster_groups = ?, subscription = ?, ask = ?, approved = ?, \
+     listed = ?, pending_in = ? WHERE owner = ? AND ",
+    "contact",
+    ""
+);
 
 /// Values: owner, contact.
-pub(crate) const REMOVE_ROSTER_ITEM: &str = "DELETE FROM roster_items WHERE owner = ? AND contact = ?";
+pub(crate) const REMOVE_ROSTER_ITEM: Text = by_digest!("DELETE FROM roster_items WHERE owner = ? AND ", "contact", "");
 
 /// Values: version, items, owner.
 pub(crate) const UPDATE_ROSTER: &str = "UPDATE accounts SET roster_version = ?, roster_items = ? WHERE id = ?";
@@ -96,7 +108,7 @@ pub(crate) const REMOVALS_SINCE: &str = "\
 pub(crate) const INSERT_REMOVAL: &str = "INSERT INTO roster_removals (owner, contact, version) SELECT ?, ?, ?";
 
 /// Values: owner, contact.
-pub(crate) const FORGET_REMOVAL: &str = "DELETE FROM roster_removals WHERE owner = ? AND contact = ?";
+pub(crate) const FORGET_REMOVAL: Text = by_digest!("DELETE FROM roster_removals WHERE owner = ? AND ", "contact", "");
 
 /// The newest removal that is one too many. Values: owner, how many are remembered.
 pub(crate) const EXCESS_REMOVAL: &str =
@@ -115,8 +127,8 @@ pub(crate) const RAISE_NEXT_ROSTER_VERSION: &str =
 // Offline messages.
 
 /// The account with the number of messages that wait, and their bytes.
-pub(crate) const OFFLINE: &str =
-    "SELECT id, offline_messages, offline_bytes FROM accounts WHERE domain = ? AND localpart = ?";
+pub(crate) const OFFLINE: Text =
+    locking!("SELECT id, offline_messages, offline_bytes FROM accounts WHERE domain = ? AND localpart = ?");
 
 /// Values: number, bytes, owner.
 pub(crate) const UPDATE_OFFLINE: &str = "UPDATE accounts SET offline_messages = ?, offline_bytes = ? WHERE id = ?";

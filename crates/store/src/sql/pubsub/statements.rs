@@ -2,10 +2,21 @@
 //!
 //! They keep to the rules of `sql/statements.rs`. The bytes of an item are written down once (`size!`).
 
+use crate::sql::dialect::{Text, by_digest};
 use crate::sql::many::Among;
 
+/// A node's row.
+macro_rules! node {
+    ($lock:literal) => {
+        by_digest!("SELECT id, config, items, creator, bytes FROM pubsub_nodes WHERE host = ? AND ", "node", "", $lock)
+    };
+}
+
 /// Values: host, node.
-pub(super) const NODE: &str = "SELECT id, config, items, creator, bytes FROM pubsub_nodes WHERE host = ? AND node = ?";
+pub(super) const NODE: Text = node!("");
+
+/// Values: host, node.
+pub(super) const LOCKED_NODE: Text = node!(" FOR UPDATE");
 
 /// Values: asker, host, node to start behind, limit.
 pub(super) const NODES: &str = "\
@@ -60,9 +71,9 @@ pub(super) const INSERT_AFFILIATION: &str =
 /// Values: node, entity.
 pub(super) const REMOVE_AFFILIATION: &str = "DELETE FROM pubsub_affiliations WHERE node = ? AND entity = ?";
 
-/// Values: bytes of the affiliation, entity.
+/// Values: bytes of the affiliation, the same, entity.
 pub(super) const FORGET_AFFILIATION_BYTES: &str = "\
-    UPDATE pubsub_nodes SET bytes = MAX(0, bytes - ?) \
+    UPDATE pubsub_nodes SET bytes = CASE WHEN bytes > ? THEN bytes - ? ELSE 0 END \
     WHERE id IN (SELECT node FROM pubsub_affiliations WHERE entity = ?)";
 
 /// Makes another owner answer for the nodes of a removed account. Values: the number of that
@@ -79,24 +90,37 @@ pub(super) const SUBSCRIPTIONS: &str =
     "SELECT subscriber, pending, options FROM pubsub_subscriptions WHERE node = ? ORDER BY subscriber";
 
 /// Values: node, subscriber.
-pub(super) const SUBSCRIPTION: &str = "SELECT pending FROM pubsub_subscriptions WHERE node = ? AND subscriber = ?";
+pub(super) const SUBSCRIPTION: Text =
+    by_digest!("SELECT pending FROM pubsub_subscriptions WHERE node = ? AND ", "subscriber", "");
 
 /// Values: host, bare JID, where its resources begin, where they end.
-pub(super) const SUBSCRIPTIONS_OF: &str = "\
-    SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
-    JOIN pubsub_nodes n ON n.id = s.node \
-    WHERE n.host = ? AND (s.subscriber = ? OR (s.subscriber >= ? AND s.subscriber < ?)) ORDER BY n.node, s.subscriber";
+pub(super) const SUBSCRIPTIONS_OF: Text = Text {
+    postgres: "SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
+        JOIN pubsub_nodes n ON n.id = s.node \
+        WHERE n.host = $1 AND s.bare = $2 AND (s.subscriber = $2 OR (s.subscriber >= $3 AND s.subscriber < $4)) \
+        ORDER BY n.node, s.subscriber",
+    ..Text::same(
+        "SELECT n.node, s.subscriber, s.pending, s.options FROM pubsub_subscriptions s \
+         JOIN pubsub_nodes n ON n.id = s.node \
+         WHERE n.host = ? AND (s.subscriber = ? OR (s.subscriber >= ? AND s.subscriber < ?)) \
+         ORDER BY n.node, s.subscriber",
+    )
+};
 
 /// Values: pending, options, node, subscriber.
 pub(super) const INSERT_SUBSCRIPTION: &str =
     "INSERT INTO pubsub_subscriptions (pending, options, node, subscriber) SELECT ?, ?, ?, ?";
 
 /// Values: node, subscriber.
-pub(super) const REMOVE_SUBSCRIPTION: &str = "DELETE FROM pubsub_subscriptions WHERE node = ? AND subscriber = ?";
+pub(super) const REMOVE_SUBSCRIPTION: Text =
+    by_digest!("DELETE FROM pubsub_subscriptions WHERE node = ? AND ", "subscriber", "");
 
 /// Values: bare JID, where its resources begin, where they end.
-pub(super) const FORGET_SUBSCRIPTIONS: &str =
-    "DELETE FROM pubsub_subscriptions WHERE subscriber = ? OR (subscriber >= ? AND subscriber < ?)";
+pub(super) const FORGET_SUBSCRIPTIONS: Text = Text {
+    postgres: "DELETE FROM pubsub_subscriptions \
+        WHERE bare = $1 AND (subscriber = $1 OR (subscriber >= $2 AND subscriber < $3))",
+    ..Text::same("DELETE FROM pubsub_subscriptions WHERE subscriber = ? OR (subscriber >= ? AND subscriber < ?)")
+};
 
 /// Values: items, bytes, node.
 pub(super) const COUNT: &str = "UPDATE pubsub_nodes SET items = ?, bytes = ? WHERE id = ?";
@@ -104,7 +128,7 @@ pub(super) const COUNT: &str = "UPDATE pubsub_nodes SET items = ?, bytes = ? WHE
 /// The number of bytes for which an item counts, as in [`Item::bytes`].
 macro_rules! size {
     () => {
-        "LENGTH(CAST(item AS BLOB)) + LENGTH(CAST(publisher AS BLOB)) + LENGTH(payload) + 100"
+        "OCTET_LENGTH(item) + OCTET_LENGTH(publisher) + LENGTH(payload) + 100"
     };
 }
 
@@ -133,7 +157,7 @@ pub(super) const EXPIRED_BESIDE: &str = concat!(
 pub(super) const OLDEST_BESIDE: &str = concat!(
     "SELECT COALESCE(SUM(bytes), 0) FROM (SELECT ",
     size!(),
-    " AS bytes FROM pubsub_items WHERE node = ? AND unix_ms >= ? AND item <> ? ORDER BY position LIMIT ?)"
+    " AS bytes FROM pubsub_items WHERE node = ? AND unix_ms >= ? AND item <> ? ORDER BY position LIMIT ?) AS oldest"
 );
 
 /// Values: node, item, position, publisher, time, payload.
@@ -187,15 +211,14 @@ pub(super) static NEWEST_ITEMS: Among = Among::new(
 /// The nodes that hold an item, with what the asker is to them and to their account. Values: asker, asker, hosts, nodes.
 macro_rules! news {
     ($hosts:literal) => {
-        Among::new(
-            concat!(
+        Among::differing(
+            by_digest!(
                 "SELECT n.host, n.node, n.id, n.config, COALESCE(f.affiliation, 0), COALESCE(r.subscription, 0), r.roster_groups \
                  FROM pubsub_nodes n \
                  LEFT JOIN pubsub_affiliations f ON f.node = n.id AND f.entity = ? \
-                 LEFT JOIN roster_items r ON r.owner = n.account AND r.contact = ? \
-                 WHERE n.items > 0 AND n.host IN (",
-                $hosts,
-                ") AND n.node IN "
+                 LEFT JOIN roster_items r ON r.owner = n.account AND ",
+                "r.contact",
+                concat!(" WHERE n.items > 0 AND n.host IN (", $hosts, ") AND n.node IN ")
             ),
             "",
         )

@@ -5,6 +5,7 @@ use crate::StoreError;
 use crate::error::Engine;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Row, Value, one};
+use crate::sql::dialect::Dialect;
 use crate::sql::transactions::{Savepoints, Transactions};
 use rusqlite::ffi::ErrorCode;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -109,6 +110,10 @@ impl Driver {
 }
 
 impl Connection for Driver {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
     fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
         let run = || -> rusqlite::Result<usize> {
             let mut statement = self.sqlite.prepare_cached(sql)?;

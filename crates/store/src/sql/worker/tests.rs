@@ -4,6 +4,7 @@ use super::*;
 use crate::pending::Pending;
 use crate::sql::archives::KnownArchives;
 use crate::sql::connection::{Connection, EachRow, Value};
+use crate::sql::dialect::Dialect;
 use crate::sql::operation::operation;
 use crate::sql::queue::Bounds;
 use crate::wait;
@@ -273,6 +274,10 @@ impl Handle {
 }
 
 impl Connection for Handle {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
     fn execute(&mut self, sql: &'static str, values: &[Value<'_>]) -> Result<u64, StoreError> {
         let mut engine = self.engine();
         assert!(engine.open, "everything runs in a transaction");

@@ -1,0 +1,84 @@
+//! The engines, and what their SQL differs in.
+//!
+//! There is one set of statements. Their texts keep to what all engines agree on; one that can't is a [`Text`], made by the macro that names the
+//! difference, and the operation asks for the text of its [`Connection`](super::connection::Connection). Nothing else in the operations knows
+//! of engines, except where one needs less than another ([`Dialect::notes_stretches`]).
+
+/// Names an engine by its SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// SQLite.
+    Sqlite,
+    /// PostgreSQL.
+    #[expect(dead_code, reason = "its driver is not there yet")]
+    Postgres,
+    /// MariaDB and MySQL.
+    #[expect(dead_code, reason = "its driver is not there yet")]
+    Mysql,
+}
+
+impl Dialect {
+    /// Returns true if the archive notes the stretches of ids in which conversations have messages. An index of messages by contact costs SQLite a page
+    /// of the log for each message, which the others don't have to write.
+    pub(crate) fn notes_stretches(self) -> bool {
+        self == Dialect::Sqlite
+    }
+}
+
+/// A statement whose text differs between engines.
+pub(crate) struct Text {
+    pub(crate) sqlite: &'static str,
+    pub(crate) postgres: &'static str,
+    pub(crate) mysql: &'static str,
+}
+
+impl Text {
+    /// Makes one that is the same on all engines.
+    pub(crate) const fn same(text: &'static str) -> Text {
+        Text { sqlite: text, postgres: text, mysql: text }
+    }
+
+    /// Returns the text of a query that locks nothing.
+    pub(crate) const fn unlocked(&self) -> &'static str {
+        self.sqlite
+    }
+
+    /// Returns the text for an engine.
+    pub(crate) const fn on(&self, dialect: Dialect) -> &'static str {
+        match dialect {
+            Dialect::Sqlite => self.sqlite,
+            Dialect::Postgres => self.postgres,
+            Dialect::Mysql => self.mysql,
+        }
+    }
+}
+
+/// Makes a query of one row that stays locked until the transaction ends: the first statement of an operation that writes what it has read, or
+/// counts. In SQLite nobody else writes meanwhile.
+macro_rules! locking {
+    ($sql:expr) => {
+        $crate::sql::dialect::Text {
+            sqlite: $sql,
+            postgres: concat!($sql, " FOR UPDATE"),
+            mysql: concat!($sql, " FOR UPDATE"),
+        }
+    };
+}
+
+/// Makes a statement with a condition that a column is equal to a value, where the column's texts can be longer than what PostgreSQL and MariaDB
+/// take into an index: there the column has a digest beside it.
+macro_rules! by_digest {
+    ($before:expr, $column:literal, $after:expr) => {
+        by_digest!($before, $column, $after, "")
+    };
+    // With what is said to engines that have other connections: a lock.
+    ($before:expr, $column:literal, $after:expr, $lock:literal) => {
+        $crate::sql::dialect::Text {
+            sqlite: concat!($before, $column, " = ?", $after),
+            postgres: concat!($before, $column, "_digest = rookery_digest(?)", $after, $lock),
+            mysql: concat!($before, $column, "_digest = UNHEX(SHA2(?, 256))", $after, $lock),
+        }
+    };
+}
+
+pub(crate) use {by_digest, locking};
